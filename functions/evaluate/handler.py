@@ -1,0 +1,42 @@
+"""Lambda ``evaluate``: wakes up for a run in which something may be new."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+from aws_lambda_powertools.metrics import MetricUnit
+from aws_lambda_powertools.utilities.typing import LambdaContext
+from tocsin.evaluation import JobEnded, end_job, evaluate, parse_message
+from tocsin.evaluation.aws import connect, read_settings
+from tocsin.observability import logger, metrics
+from tocsin.watch import read_watch
+
+MARGIN_MILLISECONDS = 8_000  # enough to finish a step, commit it and publish
+
+world = connect(read_settings(), read_watch(Path(__file__).with_name("watch.json")))
+
+
+@logger.inject_lambda_context
+@metrics.log_metrics
+def handler(event: dict[str, Any], context: LambdaContext) -> None:
+    """Takes one SQS message; raising brings it back, at last into the dead-letter queue."""
+    for record in event["Records"]:
+        for message in parse_message(record["body"]):
+            if isinstance(message, JobEnded):
+                logger.info("job is over", extra={"runs": end_job(message.job, world)})
+                continue
+            left = context.get_remaining_time_in_millis() - MARGIN_MILLISECONDS
+            report = evaluate(
+                message, world, owner=context.aws_request_id, deadline=time.time() + left / 1000
+            )
+            for line in report.log:
+                logger.warning(line)
+            metrics.add_metric("StepsEvaluated", MetricUnit.Count, report.steps)
+            metrics.add_metric("BytesRead", MetricUnit.Bytes, report.bytes_read)
+            metrics.add_metric("RefusedFiles", MetricUnit.Count, report.refused)
+            metrics.add_metric("LateIndexFiles", MetricUnit.Count, report.late)
+            metrics.add_metric("RuleErrors", MetricUnit.Count, report.errors)
+            if report.steps:
+                metrics.add_metric("EvaluationLag", MetricUnit.Milliseconds, 1000 * report.lag)

@@ -1,0 +1,11 @@
+"""What runs inside a training job: captures tensors, writes runs, obeys a stop request."""
+
+from __future__ import annotations
+
+from tocsin.model import Mode
+
+from tocsin_hooks._hook import Hook, Stats
+
+modes = Mode
+
+__all__ = ["Hook", "Stats", "modes"]

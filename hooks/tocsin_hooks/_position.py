@@ -1,0 +1,40 @@
+"""How far a training has come: its steps, counted by mode and altogether."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tocsin.model import Mode
+
+Resumed = int | Mapping[str, int]
+
+
+class Position:
+    """Numbers steps from 0 on, or from where a checkpoint was taken.
+
+    ``resumed`` is the ``counts`` of the position at the checkpoint, or the last step that is in
+    it: then every mode is counted on from there.
+    """
+
+    def __init__(self, resumed: Resumed | None = None) -> None:
+        if resumed is None:
+            self._next = dict.fromkeys(Mode, 0)
+        elif isinstance(resumed, int):
+            self._next = dict.fromkeys(Mode, resumed + 1)
+        else:
+            self._next = {mode: int(resumed.get(mode.name, 0)) for mode in Mode}
+        if min(self._next.values()) < 0:
+            raise ValueError(f"resumed_from is {resumed}, but steps are counted from 0 on")
+        self.resumed_from = None if resumed is None else self._next[Mode.GLOBAL] - 1
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Steps begun so far, by mode; GLOBAL has those of all modes."""
+        return {mode.name: count for mode, count in self._next.items()}
+
+    def advance(self, mode: Mode) -> tuple[int, int]:
+        """Begin a step: its number among all steps, and among those of its mode."""
+        numbers = self._next[Mode.GLOBAL], self._next[mode]
+        for counter in {mode, Mode.GLOBAL}:
+            self._next[counter] += 1
+        return numbers

@@ -1,0 +1,148 @@
+"""The background thread that writes steps, so that training does not wait for storage."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from queue import SimpleQueue
+
+import numpy as np
+from tocsin.model import Mode
+from tocsin.tensors import WATCH, Captured, Collection, RunWriter, Storage
+from tocsin.watch import encode_watch
+
+from tocsin_hooks._settings import Settings, patterns
+
+_log = logging.getLogger("tocsin")
+_MOST_STEPS = 64
+_MOST_BYTES = 256 * 1024 * 1024
+_MOST_FAILURES = 3
+
+
+@dataclass(frozen=True, eq=False)
+class CapturedStep:
+    """All that is saved of one step; ``members`` are the tensor names by collection."""
+
+    step: int
+    mode: Mode
+    mode_step: int
+    tensors: dict[str, Captured] = field(default_factory=dict)
+    members: dict[str, set[str]] = field(default_factory=dict)
+
+    @property
+    def nbytes(self) -> int:
+        return sum(np.asarray(t.value).nbytes for t in self.tensors.values() if t.value is not None)
+
+
+class Uploader:
+    """Writes steps in the order in which they are put, one at a time.
+
+    What lies on storage makes sense at any moment: the watch file and the collections are there
+    before the first index file, an event file before its index file, and the end marker last.
+    A step that cannot be written is given up. After three in a row ``broken`` is true and all
+    others are given up, too.
+    """
+
+    def __init__(
+        self, storage: Storage, writer: RunWriter, settings: Settings, num_workers: int
+    ) -> None:
+        self._storage = storage
+        self._writer = writer
+        self._watch = encode_watch(settings.watch) if settings.watch else None
+        self._configured = settings.collections
+        self._num_workers = num_workers
+        self._members: dict[str, set[str]] = {name: set() for name in settings.collections}
+        self._collections_written = False
+        self._queue = SimpleQueue[CapturedStep | bool]()
+        # Each pair of counters is written by one thread only, so no lock is needed that a signal
+        # handler could find taken.
+        self._steps_in = self._bytes_in = 0
+        self._steps_out = self._bytes_out = 0
+        self._failures = 0
+        self.broken = False
+        self.written = 0
+        self.lost = 0
+        self._thread = threading.Thread(target=self._run, name="tocsin-upload", daemon=True)
+        self._thread.start()
+
+    @property
+    def full(self) -> bool:
+        """Whether storage is so far behind that the next step had better not be captured."""
+        steps = self._steps_in - self._steps_out
+        return steps >= _MOST_STEPS or self._bytes_in - self._bytes_out >= _MOST_BYTES
+
+    def put(self, step: CapturedStep) -> None:
+        self._steps_in += 1
+        self._bytes_in += step.nbytes
+        self._queue.put(step)
+
+    def close(self, *, marker: bool, timeout: float) -> bool:
+        """Write what is waiting, the final collections and, if asked, the end marker.
+
+        Returns False when that took longer than ``timeout`` seconds or could not be done.
+        """
+        self._queue.put(marker)
+        self._thread.join(timeout)
+        return not (self._thread.is_alive() or self.broken)
+
+    def _run(self) -> None:
+        while not isinstance(item := self._queue.get(), bool):
+            self._attempt(item)
+            self._steps_out += 1
+            self._bytes_out += item.nbytes
+        try:
+            if not self.broken:
+                self._write_collections({})
+                self._writer.close(marker=item)
+        except Exception as error:  # noqa: BLE001 - a training must not end by this
+            self._failed("the end of the run", error)
+
+    def _attempt(self, step: CapturedStep) -> None:
+        if self.broken:
+            self.lost += 1
+            return
+        try:
+            self._write(step)
+        except Exception as error:  # noqa: BLE001 - a training must not end by this
+            self.lost += 1
+            self._failed(f"step {step.step}", error)
+        else:
+            self.written += 1
+            self._failures = 0
+
+    def _write(self, step: CapturedStep) -> None:
+        if self._watch is not None:
+            self._storage.write(WATCH, self._watch)
+            self._watch = None
+        self._write_collections(step.members)
+        self._writer.write(step.step, step.mode, step.mode_step, step.tensors.values())
+
+    def _write_collections(self, members: Mapping[str, set[str]]) -> None:
+        """The collections file, when there is none yet or ``members`` has names that are new."""
+        for name, tensors in members.items():
+            known = self._members.setdefault(name, set())
+            if not tensors <= known:
+                known |= tensors
+                self._collections_written = False
+        if self._collections_written:
+            return
+        collections = [
+            Collection(
+                name,
+                include_regex=patterns(self._configured[name]) if name in self._configured else (),
+                tensor_names=tuple(tensors),
+            )
+            for name, tensors in self._members.items()
+        ]
+        self._writer.write_collections(collections, self._num_workers)
+        self._collections_written = True
+
+    def _failed(self, what: str, error: Exception) -> None:
+        self._failures += 1
+        if self._failures == 1 and self.lost <= 1:
+            _log.warning("%s could not be written to %s: %s", what, self._storage.url, error)
+        if self._failures == _MOST_FAILURES:
+            self.broken = True
+            _log.error("nothing more is captured: %s cannot be written: %s", what, error)

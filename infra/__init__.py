@@ -1,0 +1,1 @@
+"""What is deployed: one stack that composes one construct per capability."""

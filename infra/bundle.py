@@ -1,0 +1,178 @@
+"""What is uploaded, as plain folders: the layer, and each function with its files.
+
+Packages are installed with pip for the machine that will run them, without Docker. They are
+kept under ``.cache/``, by requirements and target; only our own code is copied anew each time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from infra.constants import PYTHON, ROOT
+
+CACHE = ROOT / ".cache" / "layer"
+REQUIREMENTS = ROOT / "rules_layer" / "requirements.txt"
+SIZE_LIMIT = 80_000_000  # bytes unzipped; Lambda's own limit, for all layers, is 250 MiB
+
+_LITTER = shutil.ignore_patterns("__pycache__", "*.pyc")
+_TRIMMED_FOLDERS = ("__pycache__", "tests", "test", "_pyinstaller")
+_TRIMMED_FILES = ("*.pyi", "*.pyc", "*.pxd", "*.h", "*.a", "*.dist-info/RECORD")
+
+
+class BundleError(RuntimeError):
+    """When the layer cannot be built: says which, why, and what to do."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """The machine and Python that packages are installed for: a name, the interpreter whose pip
+    installs, and what pip is told beside the requirements.
+    """
+
+    name: str
+    python: str
+    words: tuple[str, ...] = ()
+
+
+def lambda_target(architecture: str) -> Target:
+    """Lambda's Python on ``arm64`` or ``x86_64``."""
+    machine = {"arm64": "aarch64", "x86_64": "x86_64"}[architecture]
+    platforms = (f"manylinux_2_28_{machine}", f"manylinux2014_{machine}")
+    return Target(
+        f"lambda-{architecture}-{PYTHON}",
+        sys.executable,
+        (
+            "--only-binary=:all:",
+            *(word for platform in platforms for word in ("--platform", platform)),
+            *("--python-version", PYTHON, "--implementation", "cp"),
+        ),
+    )
+
+
+def local_target(python: Path) -> Target:
+    """An interpreter on this machine."""
+    ask = "import sys, sysconfig; print(sys.implementation.cache_tag, sysconfig.get_platform())"
+    try:
+        answer = subprocess.run(  # noqa: S603
+            [python, "-c", ask], capture_output=True, text=True, check=True
+        )
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise BundleError(
+            f"tocsin:localPython={python} does not run: give the path of a Python interpreter"
+        ) from error
+    return Target("local-" + "-".join(answer.stdout.split()), str(python))
+
+
+@contextmanager
+def staged_layer(
+    target: Target, folders: Mapping[str, Path], cache: Path = CACHE
+) -> Iterator[tuple[Path, str]]:
+    """The layer's folder and the hash of all that went into it; the folder goes with the block.
+
+    ``folders`` are our own packages: name in the layer, and where it lies.
+    """
+    installed = _installed(target, cache)
+    digest = hashlib.sha256(installed.name.encode())
+    with tempfile.TemporaryDirectory(dir=cache, prefix="staged-") as scratch:
+        packages = Path(scratch) / "python"
+        shutil.copytree(installed, packages, copy_function=_link)
+        for name, folder in folders.items():
+            shutil.copytree(folder, packages / name, ignore=_LITTER)
+            digest.update(_fingerprint(packages / name))
+        _check_size(packages, target)
+        yield Path(scratch), digest.hexdigest()
+
+
+@contextmanager
+def staged_function(folder: Path, files: Mapping[str, str]) -> Iterator[Path]:
+    """A copy of a function's folder, with ``files`` (name, text) beside its handler."""
+    if not (folder / "handler.py").is_file():
+        raise BundleError(f"{folder} has no handler.py: run from a complete checkout")
+    with tempfile.TemporaryDirectory(prefix="tocsin-function-") as scratch:
+        copy = Path(scratch) / folder.name
+        shutil.copytree(folder, copy, ignore=_LITTER)
+        for name, text in files.items():
+            (copy / name).write_text(text, encoding="utf-8")
+        yield copy
+
+
+def _installed(target: Target, cache: Path) -> Path:
+    """The packages of the requirements file, installed for a target and trimmed."""
+    recipe = [target.name, *target.words, *_TRIMMED_FOLDERS, *_TRIMMED_FILES]
+    key = hashlib.sha256(REQUIREMENTS.read_bytes() + "\0".join(recipe).encode()).hexdigest()[:16]
+    folder = cache / f"{target.name}-{key}"
+    if folder.is_dir():
+        return folder
+    cache.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=cache, prefix="install-") as scratch:
+        packages = Path(scratch) / "packages"
+        _pip_install(target, packages)
+        _trim(packages)
+        try:
+            packages.rename(folder)
+        except OSError:  # somebody else was faster
+            if not folder.is_dir():
+                raise
+    return folder
+
+
+def _pip_install(target: Target, folder: Path) -> None:
+    command = [
+        *(target.python, "-m", "pip", "install", "--quiet", "--no-input"),
+        *("--disable-pip-version-check", "--no-compile", "--target", str(folder)),
+        *(*target.words, "-r", str(REQUIREMENTS)),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+    if done.returncode != 0:
+        why = (done.stderr.strip() or "no reason given").splitlines()[-1]
+        raise BundleError(
+            f"pip cannot install {REQUIREMENTS.relative_to(ROOT)} for {target.name}: {why} "
+            "(is the package index reachable, and is there a wheel for this target?)"
+        )
+
+
+def _trim(packages: Path) -> None:
+    """Takes out what nobody imports at run time. The dist-info folders stay: rules of other
+    packages are found by the entry points in them, and licences have to travel along.
+    """
+    for name in _TRIMMED_FOLDERS:
+        for folder in sorted(packages.rglob(name)):
+            shutil.rmtree(folder, ignore_errors=True)
+    for pattern in _TRIMMED_FILES:
+        for file in packages.rglob(pattern):
+            file.unlink()
+    shutil.rmtree(packages / "bin", ignore_errors=True)
+
+
+def _check_size(packages: Path, target: Target) -> None:
+    size = sum(file.stat().st_size for file in packages.rglob("*") if file.is_file())
+    if size >= SIZE_LIMIT:
+        raise BundleError(
+            f"the layer for {target.name} is {size / 1e6:.0f} MB unzipped, the limit is "
+            f"{SIZE_LIMIT / 1e6:.0f}: take packages out of {REQUIREMENTS.relative_to(ROOT)}"
+        )
+
+
+def _fingerprint(folder: Path) -> bytes:
+    """A hash of names and contents, and of nothing else: times and places do not count."""
+    digest = hashlib.sha256()
+    for file in sorted(path for path in folder.rglob("*") if path.is_file()):
+        content = hashlib.sha256(file.read_bytes()).hexdigest()
+        digest.update(f"{file.relative_to(folder).as_posix()} {content}\n".encode())
+    return digest.digest()
+
+
+def _link(source: str, target: str) -> None:
+    try:
+        os.link(source, target)
+    except OSError:  # a file system without hard links
+        shutil.copy2(source, target)

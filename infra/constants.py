@@ -1,0 +1,28 @@
+"""The names and numbers that several constructs, or outsiders, rely on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+STACK = "Tocsin"
+BUS = "tocsin"
+EVENT_SOURCE = "tocsin"
+STATUS_CHANGE = "Tocsin Rule Evaluation Status Change"
+METRIC_NAMESPACE = "Tocsin"
+PYTHON = "3.13"
+
+# Keys in the capture bucket and in the state bucket.
+END_MARKER = "training_job_end.ts"
+STOP_REQUEST = "STOP.json"
+WATCH_FILE = "watch.json"
+CHECKPOINTS = "checkpoints/"
+
+# The table's index of what is due, and the tag that gives a training role its prefix.
+DUE_INDEX = "due"
+PREFIX_TAG = "tocsin-prefix"
+
+# A message is tried five times. Lambda wants six times its timeout before it is seen again.
+TRIES = 5
+VISIBILITY_FACTOR = 6

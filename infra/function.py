@@ -1,0 +1,107 @@
+"""A Lambda function of ours: its own role, its own log group, the layer, its environment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+from aws_cdk import Duration, RemovalPolicy
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_logs as logs
+from constructs import Construct
+
+from infra.bundle import staged_function
+from infra.constants import METRIC_NAMESPACE, PYTHON
+from infra.nag import acknowledge, acknowledge_wildcards
+from infra.options import Options
+
+
+class PythonFunction(Construct):
+    """The function whose handler lies in ``folder``. Its role may write its log, and no more than
+    ``allow`` adds. Logs are kept for ``retainDays`` and go with the stack.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        id_: str,
+        *,
+        folder: Path,
+        options: Options,
+        timeout: Duration,
+        memory: int,
+        layers: Sequence[lambda_.ILayerVersion] = (),
+        environment: Mapping[str, str] | None = None,
+        files: Mapping[str, str] | None = None,
+        recursive: bool = False,
+    ) -> None:
+        super().__init__(scope, id_)
+        log = logs.LogGroup(self, "Log", removal_policy=RemovalPolicy.DESTROY)
+        # The number as it is: the L2 construct takes names of periods only.
+        cast("logs.CfnLogGroup", log.node.default_child).retention_in_days = options.retain_days
+        self.role = iam.Role(self, "Role", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
+        log.grant_write(self.role)
+        with staged_function(folder, files or {}) as staged:
+            self.function = lambda_.Function(
+                self,
+                "Function",
+                runtime=lambda_.Runtime.PYTHON_3_13,
+                architecture=architecture(options),
+                code=lambda_.Code.from_asset(str(staged)),
+                handler="handler.handler",
+                role=self.role,
+                log_group=log,
+                layers=list(layers),
+                timeout=timeout,
+                memory_size=memory,
+                recursive_loop=lambda_.RecursiveLoop.ALLOW if recursive else None,
+                environment=_telemetry(folder.name) | dict(environment or {}),
+            )
+        acknowledge(
+            self.function,
+            {"L1": f"The layer's packages are compiled for Python {PYTHON}: both move together."},
+        )
+
+    def allow(
+        self,
+        actions: Sequence[str],
+        resources: Sequence[str],
+        conditions: Mapping[str, Any] | None = None,
+        *,
+        wildcard: str = "",
+    ) -> None:
+        """Adds a statement to the function's role; ``wildcard`` says why resources hold one."""
+        self.role.add_to_policy(
+            iam.PolicyStatement(
+                actions=list(actions), resources=list(resources), conditions=conditions or None
+            )
+        )
+        if wildcard:
+            acknowledge_wildcards(self.role, resources, wildcard)
+
+    def allow_metrics(self) -> None:
+        """Lets the function publish metrics, in our namespace only."""
+        only = {"StringEquals": {"cloudwatch:namespace": METRIC_NAMESPACE}}
+        self.allow(
+            ["cloudwatch:PutMetricData"],
+            ["*"],
+            only,
+            wildcard="PutMetricData knows no resources; a condition limits it to our namespace.",
+        )
+
+
+def architecture(options: Options) -> lambda_.Architecture:
+    """The processor that functions run on and that the layer is built for."""
+    return {"arm64": lambda_.Architecture.ARM_64, "x86_64": lambda_.Architecture.X86_64}[
+        options.architecture
+    ]
+
+
+def _telemetry(service: str) -> dict[str, str]:
+    return {
+        "POWERTOOLS_SERVICE_NAME": service,
+        "POWERTOOLS_METRICS_NAMESPACE": METRIC_NAMESPACE,
+        "POWERTOOLS_LOG_LEVEL": "INFO",
+    }

@@ -1,0 +1,44 @@
+"""The layer that all functions share: tocsin and the packages it needs."""
+
+from __future__ import annotations
+
+from aws_cdk import Stack
+from aws_cdk import aws_lambda as lambda_
+from constructs import Construct
+
+from infra.bundle import lambda_target, local_target, staged_layer
+from infra.constants import ROOT
+from infra.function import architecture
+from infra.options import Options
+
+_SOURCE = ROOT / "rules_layer"
+
+
+class Layer(Construct):
+    """A layer version for the deployment's architecture, or for a local interpreter.
+
+    Where the CDK asks for no bundling, the layer holds our sources only and no pip runs.
+    """
+
+    def __init__(self, scope: Construct, id_: str, *, options: Options) -> None:
+        super().__init__(scope, id_)
+        self._options = options
+        if not Stack.of(self).bundling_required:
+            self.version = self._of(lambda_.Code.from_asset(str(_SOURCE), exclude=["__pycache__"]))
+            return
+        python = options.local_python
+        target = local_target(python) if python else lambda_target(options.architecture)
+        # Whatever else belongs into the layer, such as a folder of custom rules, is one more entry.
+        folders = {"tocsin": _SOURCE / "tocsin"}
+        with staged_layer(target, folders) as (folder, digest):
+            self.version = self._of(lambda_.Code.from_asset(str(folder), asset_hash=digest))
+
+    def _of(self, code: lambda_.Code) -> lambda_.LayerVersion:
+        return lambda_.LayerVersion(
+            self,
+            "Version",
+            code=code,
+            description="tocsin and the packages it needs",
+            compatible_runtimes=[lambda_.Runtime.PYTHON_3_13],
+            compatible_architectures=[architecture(self._options)],
+        )

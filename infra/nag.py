@@ -1,0 +1,40 @@
+"""Exceptions from cdk-nag's AwsSolutions pack, each with the sentence that justifies it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from aws_cdk import Acknowledgment, Stack, Validations
+from constructs import IConstruct
+
+
+def acknowledge(construct: IConstruct, reasons: Mapping[str, str]) -> None:
+    """Records exceptions for a construct and what is in it: finding (without the pack's name),
+    and why it is right here.
+    """
+    Validations.of(construct).acknowledge(
+        *(Acknowledgment(id=f"AwsSolutions-{rule}", reason=why) for rule, why in reasons.items())
+    )
+
+
+def acknowledge_wildcards(construct: IConstruct, resources: Sequence[str], why: str) -> None:
+    """Records why a policy of the construct needs these resources, which hold wildcards."""
+    stack = Stack.of(construct)
+    findings = [_plain(stack.resolve(resource)) for resource in resources]
+    acknowledge(construct, {f"IAM5[Resource::{finding}]": why for finding in findings})
+
+
+def _plain(arn: Any) -> str:
+    """An ARN as findings write it: what is known at deployment only stands in angle brackets."""
+    match arn:
+        case str():
+            return re.sub(r"\$\{(.+?)\}", r"<\1>", arn)
+        case {"Ref": name}:
+            return f"<{name}>"
+        case {"Fn::GetAtt": [name, attribute]}:
+            return f"<{name}.{attribute}>"
+        case {"Fn::Join": [separator, parts]}:
+            return str(separator).join(map(_plain, parts))
+    raise TypeError(f"not a part of an ARN: {arn!r}")

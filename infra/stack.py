@@ -1,0 +1,93 @@
+"""The one stack: composes the constructs and says where things are."""
+
+from __future__ import annotations
+
+from aws_cdk import CfnOutput, Stack
+from aws_cdk import aws_events as events
+from constructs import Construct
+
+from infra.actions import Actions
+from infra.capture import Capture
+from infra.capture_bucket import CaptureBucket
+from infra.constants import BUS
+from infra.evaluation import TIMEOUT, Evaluation
+from infra.existing_bucket import ExistingBucket
+from infra.layer import Layer
+from infra.monitoring import Monitoring
+from infra.options import Options
+from infra.patrol import Patrol
+from infra.queues import WorkQueue
+from infra.state import State
+from infra.topics import Topics
+from infra.training_access import TrainingAccess
+
+
+class TocsinStack(Stack):
+    """Everything Tocsin is on AWS, in one region of one account."""
+
+    def __init__(self, scope: Construct, id_: str, *, options: Options) -> None:
+        super().__init__(scope, id_, description="Tocsin watches training jobs from outside")
+        layer = Layer(self, "Layer", options=options).version
+        bus = events.EventBus(self, "Bus", event_bus_name=BUS)
+        work = WorkQueue(self, "EvaluateWork", timeout=TIMEOUT)
+        state = State(self, "State", options=options)
+        topics = Topics(self, "Topics", options=options)
+        capture = self._capture(options, work)
+        evaluation = Evaluation(
+            self,
+            "Evaluation",
+            options=options,
+            layer=layer,
+            work=work,
+            capture=capture,
+            state=state,
+            bus=bus,
+        )
+        actions = Actions(
+            self,
+            "Actions",
+            options=options,
+            layer=layer,
+            capture=capture,
+            state=state,
+            bus=bus,
+            topics=topics,
+        )
+        patrol = Patrol(self, "Patrol", options=options, layer=layer, work=work, state=state)
+        access = TrainingAccess(self, "TrainingAccess", capture=capture)
+        monitoring = Monitoring(
+            self,
+            "Monitoring",
+            functions={
+                "Evaluate": evaluation.evaluate.function,
+                "Act": actions.act.function,
+                "Patrol": patrol.patrol.function,
+            },
+            queues={"Evaluate": work, "Act": actions.work},
+            patrol="Patrol",
+            topic=topics.health,
+        )
+        outputs = {
+            "CaptureBucketName": capture.bucket.bucket_name,
+            "AlertTopicArn": topics.alerts.topic_arn,
+            "EventBusName": bus.event_bus_name,
+            "StateTableName": state.table.table_name,
+            "StateBucketName": state.bucket.bucket_name,
+            "EvaluateQueueUrl": work.queue.queue_url,
+            "EvaluateDeadLetterQueueUrl": work.dead_letters.queue_url,
+            "ActDeadLetterQueueUrl": actions.work.dead_letters.queue_url,
+            "TrainingWriterPolicyArn": access.policy.managed_policy_arn,
+            "DashboardName": monitoring.dashboard.dashboard_name,
+        }
+        for name, value in outputs.items():
+            CfnOutput(self, name, value=value)
+
+    def _capture(self, options: Options, work: WorkQueue) -> Capture:
+        bucket = (
+            ExistingBucket(
+                self, "Capture", name=options.capture_bucket, options=options, work=work
+            ).bucket
+            if options.capture_bucket
+            else CaptureBucket(self, "Capture", options=options, work=work).bucket
+        )
+        return Capture(bucket, options.capture_prefix, options.capture_key_arn)

@@ -1,0 +1,84 @@
+"""What the functions remember: checkpoints in a bucket, coordination in a table."""
+
+from __future__ import annotations
+
+from aws_cdk import Duration, RemovalPolicy
+from aws_cdk import aws_dynamodb as dynamodb
+from aws_cdk import aws_s3 as s3
+from constructs import Construct
+
+from infra.constants import CHECKPOINTS, DUE_INDEX
+from infra.function import PythonFunction
+from infra.nag import acknowledge
+from infra.options import Options
+
+
+class State(Construct):
+    """The private state bucket and the table.
+
+    The table goes with the stack. A bucket that holds something cannot, so it stays, and empties
+    itself: a checkpoint is deleted ``retainDays`` after it was last written.
+    """
+
+    def __init__(self, scope: Construct, id_: str, *, options: Options) -> None:
+        super().__init__(scope, id_)
+        self.bucket = s3.Bucket(
+            self,
+            "Bucket",
+            block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
+            object_ownership=s3.ObjectOwnership.BUCKET_OWNER_ENFORCED,
+            encryption=s3.BucketEncryption.S3_MANAGED,
+            enforce_ssl=True,
+            lifecycle_rules=[
+                s3.LifecycleRule(
+                    expiration=Duration.days(options.retain_days),
+                    abort_incomplete_multipart_upload_after=Duration.days(1),
+                )
+            ],
+            removal_policy=RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
+        )
+        acknowledge(
+            self.bucket,
+            {
+                "S1": "Only our own functions may reach this bucket, and one object of a few "
+                "kilobytes per run is rewritten in it; access logs would be larger than the data."
+            },
+        )
+        self.table = dynamodb.Table(
+            self,
+            "Table",
+            partition_key=_attribute("pk", dynamodb.AttributeType.STRING),
+            billing_mode=dynamodb.BillingMode.PAY_PER_REQUEST,
+            time_to_live_attribute="expires_at",
+            point_in_time_recovery_specification=dynamodb.PointInTimeRecoverySpecification(
+                point_in_time_recovery_enabled=True
+            ),
+            removal_policy=RemovalPolicy.DESTROY,
+        )
+        self.table.add_global_secondary_index(
+            index_name=DUE_INDEX,
+            partition_key=_attribute("due_shard", dynamodb.AttributeType.STRING),
+            sort_key=_attribute("due_at", dynamodb.AttributeType.NUMBER),
+            projection_type=dynamodb.ProjectionType.KEYS_ONLY,
+        )
+
+    @property
+    def due_index_arn(self) -> str:
+        """The ARN of the index of what is due."""
+        return f"{self.table.table_arn}/index/{DUE_INDEX}"
+
+    def grant_checkpoints(self, function: PythonFunction) -> None:
+        """Lets a function read, list and write checkpoints."""
+        checkpoints = self.bucket.arn_for_objects(f"{CHECKPOINTS}*")
+        function.allow(
+            ["s3:GetObject", "s3:PutObject"],
+            [checkpoints],
+            wildcard="There is a checkpoint for each run, and runs come and go.",
+        )
+        # S3 says "no such key" only to who may list, and asks that without a prefix: IfExists.
+        only = {"StringLikeIfExists": {"s3:prefix": f"{CHECKPOINTS}*"}}
+        function.allow(["s3:ListBucket"], [self.bucket.bucket_arn], only)
+
+
+def _attribute(name: str, type_: dynamodb.AttributeType) -> dynamodb.Attribute:
+    return dynamodb.Attribute(name=name, type=type_)

@@ -1,0 +1,21 @@
+"""The embedded AWS: the deployed stack on a laptop or in CI, without an account or Docker."""
+
+from __future__ import annotations
+
+from local.background import down, up
+from local.error import LocalError
+from local.job import Job
+from local.mailbox import Mailbox, Message, Sms
+from local.stack import LocalAws, local_aws
+
+__all__ = [
+    "Job",
+    "LocalAws",
+    "LocalError",
+    "Mailbox",
+    "Message",
+    "Sms",
+    "down",
+    "local_aws",
+    "up",
+]

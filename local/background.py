@@ -1,0 +1,139 @@
+"""The embedded AWS in the background: `tocsin local up` and `tocsin local down`.
+
+A process of its own runs it. While it does, it holds a lock, and the locked file has its pid.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NoReturn
+from urllib.parse import urlsplit
+
+from local.environment import inherited
+from local.error import LocalError
+from local.lock import holder, locked
+from local.paths import CACHE, ROOT
+from local.stack import local_aws
+
+UP_DEADLINE = 300.0  # seconds, installation included
+DOWN_DEADLINE = 30.0
+
+
+def up(context: Mapping[str, Any] | None = None, folder: Path = CACHE) -> dict[str, Any]:
+    """Starts the embedded AWS unless it is up; what `tocsin local up --json` prints.
+
+    ``context`` holds CDK options for the deployment; they count only if it was not up before.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with locked(
+        folder / "starting.lock"
+    ):  # of two commands, one starts it and the other finds it up
+        if _holder(folder) is None:
+            _start(context or {}, folder)
+        elif not _becomes(_state(folder).exists, UP_DEADLINE):
+            raise LocalError("the embedded AWS has been starting for too long: take it down first")
+        answer: dict[str, Any] = json.loads(_state(folder).read_text())
+        return answer
+
+
+def down(folder: Path = CACHE) -> bool:
+    """Stops what `up` started and waits until it is gone; whether there was anything to stop."""
+    pid = _holder(folder)
+    if pid is None:
+        _state(folder).unlink(missing_ok=True)
+        return False
+    endpoint = _endpoint(folder)
+    for request in (signal.SIGTERM, signal.SIGKILL):
+        os.kill(pid, request)
+        if _becomes(lambda: _holder(folder) is None and not _answers(endpoint), DOWN_DEADLINE):
+            return True
+    raise LocalError(f"process {pid} does not stop, or {endpoint} still answers")
+
+
+def run(folder: Path, context: Mapping[str, Any]) -> None:
+    """Runs the embedded AWS in this process until SIGTERM or SIGINT."""
+    signal.signal(signal.SIGTERM, _leave)
+    state = _state(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    with locked(_lock(folder), wait=2.0) as lock:
+        lock.truncate(0)
+        print(os.getpid(), file=lock, flush=True)
+        try:
+            with local_aws(context) as aws:
+                draft = state.with_suffix(".tmp")
+                draft.write_text(json.dumps(aws.describe()))
+                draft.replace(state)
+                while True:
+                    signal.pause()
+        finally:
+            state.unlink(missing_ok=True)
+
+
+def _start(context: Mapping[str, Any], folder: Path) -> None:
+    log = folder / "up.log"
+    _state(folder).unlink(missing_ok=True)
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "local", str(folder), json.dumps(context)],
+            cwd=ROOT,
+            env=inherited(),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+    _becomes(lambda: _state(folder).exists() or process.poll() is not None, UP_DEADLINE)
+    if not _state(folder).exists():
+        process.terminate()
+        said = log.read_text(errors="replace").strip().splitlines() or ["it said nothing"]
+        raise LocalError(f"the embedded AWS does not come up: {said[-1]} (see {log})")
+
+
+def _state(folder: Path) -> Path:
+    return folder / "up.json"
+
+
+def _endpoint(folder: Path) -> str | None:
+    try:
+        return str(json.loads(_state(folder).read_text())["endpoint"])
+    except FileNotFoundError:  # it is still starting
+        return None
+
+
+def _answers(endpoint: str | None) -> bool:
+    if endpoint is None:
+        return False
+    address = urlsplit(endpoint)
+    with socket.socket() as probe:
+        return probe.connect_ex((address.hostname or "", address.port or 0)) == 0
+
+
+def _becomes(true: Callable[[], bool], timeout: float) -> bool:
+    deadline = time.monotonic() + timeout
+    while time.monotonic() < deadline:
+        if true():
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def _holder(folder: Path) -> int | None:
+    """The process id of whoever runs the embedded AWS."""
+    written = holder(_lock(folder))
+    return int(written) if written else None
+
+
+def _lock(folder: Path) -> Path:
+    return folder / "up.lock"
+
+
+def _leave(*_: object) -> NoReturn:
+    sys.exit(0)

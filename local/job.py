@@ -1,0 +1,128 @@
+"""A training job: the request that made it, and what became of it so far."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from local.emulator import ACCOUNT, REGION
+
+Request = Mapping[str, Any]
+
+FINISHED = ("Completed", "Failed", "Stopped")
+
+
+@dataclass(frozen=True)
+class Change:
+    """A secondary status that a job came to, at ``time`` (seconds since the epoch)."""
+
+    status: str
+    time: float
+    message: str
+
+
+@dataclass(frozen=True)
+class Job:
+    """What is known of a job at one moment.
+
+    ``status`` is InProgress, Stopping, Completed, Failed or Stopped; ``log`` is the file with what
+    its process wrote to stdout and stderr; ``stopped_as`` the secondary status that a stop ends in.
+    """
+
+    request: Request
+    log: Path
+    status: str = "InProgress"
+    changes: tuple[Change, ...] = ()
+    failure: str | None = None
+    exit_code: int | None = None
+    stopped_as: str = "Stopped"
+    tags: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        return str(self.request["TrainingJobName"])
+
+    @property
+    def arn(self) -> str:
+        return f"arn:aws:sagemaker:{REGION}:{ACCOUNT}:training-job/{self.name}"
+
+    @property
+    def finished(self) -> bool:
+        return self.status in FINISHED
+
+    def at(self, status: str) -> float | None:
+        """When the job came to a secondary status; "Stopping" is when its stop was asked for."""
+        return next((change.time for change in self.changes if change.status == status), None)
+
+    def advanced(self, status: str, secondary: str, message: str, **what: Any) -> Job:
+        """The job as it is after one more change, at the present time."""
+        change = Change(secondary, time.time(), message)
+        return replace(self, status=status, changes=(*self.changes, change), **what)
+
+
+def describe(job: Job) -> dict[str, Any]:
+    """The answer of DescribeTrainingJob; times are seconds since the epoch.
+
+    What the request said (DebugHookConfig, DebugRuleConfigurations, CheckpointConfig, …) comes
+    back as it was.
+    """
+    last = job.changes[-1]
+    output = job.request.get("OutputDataConfig", {}).get("S3OutputPath", "s3://none").rstrip("/")
+    answer: dict[str, Any] = {
+        **{key: value for key, value in job.request.items() if key != "Tags"},
+        "TrainingJobArn": job.arn,
+        "TrainingJobStatus": job.status,
+        "SecondaryStatus": last.status,
+        "CreationTime": job.changes[0].time,
+        "LastModifiedTime": last.time,
+        "ModelArtifacts": {"S3ModelArtifacts": f"{output}/{job.name}/output/model.tar.gz"},
+        "SecondaryStatusTransitions": list(_transitions(job)),
+    }
+    if (started := job.at("Training")) is not None:
+        answer["TrainingStartTime"] = started
+    if job.finished:
+        answer["TrainingEndTime"] = last.time
+    if job.failure:
+        answer["FailureReason"] = job.failure
+    return answer
+
+
+def _transitions(job: Job) -> list[dict[str, Any]]:
+    ends = [change.time for change in job.changes[1:]]
+    if job.finished:
+        ends.append(job.changes[-1].time)
+    transitions: list[dict[str, Any]] = [
+        {"Status": change.status, "StartTime": change.time, "StatusMessage": change.message}
+        for change in job.changes
+    ]
+    for transition, end in zip(transitions, ends, strict=False):
+        transition["EndTime"] = end
+    return transitions
+
+
+def state_change(job: Job) -> dict[str, Any]:
+    """The entry for PutEvents that tells of a job's last change: times in milliseconds, as text."""
+    detail = _in_milliseconds(describe(job))
+    tags = [{"Key": key, "Value": value} for key, value in job.tags.items()]
+    return {
+        "Source": "aws.sagemaker",
+        "DetailType": "SageMaker Training Job State Change",
+        "Resources": [job.arn],
+        "Detail": json.dumps(detail | {"Tags": tags}),
+    }
+
+
+def _in_milliseconds(value: Any) -> Any:
+    match value:
+        case dict():
+            return {
+                key: f"{inner * 1000:.0f}" if key.endswith("Time") else _in_milliseconds(inner)
+                for key, inner in value.items()
+            }
+        case list():
+            return [_in_milliseconds(inner) for inner in value]
+    return value

@@ -1,0 +1,43 @@
+"""A file that one process at a time may hold; whoever dies lets go of it."""
+
+from __future__ import annotations
+
+import fcntl
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+from local.error import LocalError
+
+
+@contextmanager
+def locked(path: Path, wait: float | None = None) -> Iterator[IO[str]]:
+    """Holds the file, which is made if need be. Raises LocalError after ``wait`` seconds."""
+    with path.open("a+") as file:
+        deadline = None if wait is None else time.monotonic() + wait
+        while not _locks(file, blocking=deadline is None):
+            if deadline is not None and time.monotonic() > deadline:
+                raise LocalError(f"another process holds {path}")
+            time.sleep(0.02)
+        yield file
+
+
+def holder(path: Path) -> str | None:
+    """What whoever holds the file has written into it; None if nobody does."""
+    try:
+        with path.open() as file:
+            if not _locks(file, blocking=False):
+                return file.read()
+    except FileNotFoundError:
+        pass
+    return None
+
+
+def _locks(file: IO[str], *, blocking: bool) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX if blocking else fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -1,0 +1,92 @@
+"""What people would have got: e-mails through a queue that subscribes to the topic, and SMS."""
+
+from __future__ import annotations
+
+import json
+import time
+import urllib.request
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Message:
+    """A message that the topic sent out; ``attributes`` decide which subscribers get it."""
+
+    subject: str
+    body: str
+    attributes: Mapping[str, str]
+
+    @property
+    def by_email(self) -> bool:
+        """Whether an e-mail subscriber would have got it."""
+        return self.attributes.get("action", "email") == "email"
+
+
+@dataclass(frozen=True)
+class Sms:
+    """A text message to one number."""
+
+    phone: str
+    body: str
+
+
+class Mailbox:
+    """A queue that gets everything that the topic sends, with the attributes that filters see."""
+
+    def __init__(self, sqs: Any, sns: Any, topic_arn: str) -> None:
+        self._sqs = sqs
+        self.queue_url: str = sqs.create_queue(QueueName="mailbox")["QueueUrl"]
+        attributes = sqs.get_queue_attributes(QueueUrl=self.queue_url, AttributeNames=["QueueArn"])[
+            "Attributes"
+        ]
+        sns.subscribe(TopicArn=topic_arn, Protocol="sqs", Endpoint=attributes["QueueArn"])
+
+    def receive(self, wait: float = 0) -> list[Message]:
+        """Takes out what has come, or what first comes within ``wait`` seconds (20 at most)."""
+        found: list[Message] = []
+        while batch := self._batch(0 if found else wait):
+            found.extend(batch)
+        return found
+
+    def wait_for(self, wanted: Callable[[Message], bool], timeout: float) -> Message:
+        """Takes messages out until one is wanted. Raises TimeoutError, naming what came instead."""
+        deadline = time.monotonic() + timeout
+        others: list[str] = []
+        while (left := deadline - time.monotonic()) > 0:
+            for message in self.receive(min(left, 20)):
+                if wanted(message):
+                    return message
+                others.append(message.subject)
+        raise TimeoutError(f"no such message within {timeout:g} s; others: {others or 'none'}")
+
+    def _batch(self, wait: float) -> list[Message]:
+        answer = self._sqs.receive_message(
+            QueueUrl=self.queue_url, MaxNumberOfMessages=10, WaitTimeSeconds=round(wait)
+        )
+        received = answer.get("Messages", [])
+        for message in received:
+            self._sqs.delete_message(
+                QueueUrl=self.queue_url, ReceiptHandle=message["ReceiptHandle"]
+            )
+        return [_message(json.loads(message["Body"])) for message in received]
+
+
+def _message(envelope: Mapping[str, Any]) -> Message:
+    attributes = envelope.get("MessageAttributes", {})
+    return Message(
+        subject=envelope.get("Subject") or "",
+        body=envelope["Message"],
+        attributes={name: attribute["Value"] for name, attribute in attributes.items()},
+    )
+
+
+def read_sms(endpoint: str) -> list[Sms]:
+    """All text messages since the emulator at ``endpoint`` started, by number, oldest first."""
+    address = f"{endpoint}/_ministack/sns/sms-messages"
+    with urllib.request.urlopen(address, timeout=10) as answer:  # noqa: S310
+        by_phone = json.load(answer)["sms_messages"]
+    return [
+        Sms(phone, record["Message"]) for phone, records in by_phone.items() for record in records
+    ]

@@ -1,0 +1,129 @@
+"""The embedded AWS as a whole: emulator, SageMaker, the deployed stack and a mailbox."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import boto3
+from botocore.config import Config
+from botocore.session import Session
+
+from local.deploy import deploy
+from local.emulator import Emulator, emulator
+from local.environment import embedded, inherited
+from local.interpreter import interpreter
+from local.job import Job, state_change
+from local.jobs import GRACE, Jobs
+from local.mailbox import Mailbox, Sms, read_sms
+from local.port import loopback_port, url
+from local.reaper import Reaper
+from local.sagemaker import serve
+from local.synth import synthesize
+
+
+@dataclass(frozen=True)
+class LocalAws:
+    """A running embedded AWS.
+
+    ``environment`` makes child processes talk to it; ``outputs`` are those of the stack; ``jobs``
+    are the training jobs as processes, with the times of what happened to them.
+    """
+
+    emulator: Emulator
+    sagemaker_endpoint: str
+    environment: Mapping[str, str]
+    outputs: Mapping[str, str]
+    jobs: Jobs = field(repr=False)
+    mailbox: Mailbox = field(repr=False)
+
+    def client(self, service: str) -> Any:
+        """A boto3 client that talks to it."""
+        return _client(self.environment, service)
+
+    def sms(self) -> list[Sms]:
+        """The text messages that would have been sent."""
+        return read_sms(self.emulator.endpoint)
+
+    def describe(self) -> dict[str, Any]:
+        """What `tocsin local up --json` prints."""
+        outputs = self.outputs
+        return {
+            "endpoint": self.emulator.endpoint,
+            "sagemaker_endpoint": self.sagemaker_endpoint,
+            "bucket": outputs["CaptureBucketName"],
+            "state_bucket": outputs["StateBucketName"],
+            "table": outputs["StateTableName"],
+            "evaluate_queue_url": outputs["EvaluateQueueUrl"],
+            "evaluate_dlq_url": outputs["EvaluateDeadLetterQueueUrl"],
+            "act_dlq_url": outputs["ActDeadLetterQueueUrl"],
+            "bus": outputs["EventBusName"],
+            "topic_arn": outputs["AlertTopicArn"],
+            "mailbox_queue_url": self.mailbox.queue_url,
+            "environment": dict(self.environment),
+        }
+
+
+@contextmanager
+def local_aws(
+    context: Mapping[str, Any] | None = None, *, grace: float = GRACE
+) -> Iterator[LocalAws]:
+    """Starts the embedded AWS and deploys the stack to it, synthesised with ``context``.
+
+    ``grace`` is the time in seconds that a training job has between SIGTERM and SIGKILL. At the
+    end of the block, or when this process dies, nothing of it is left.
+    """
+    python = interpreter()
+    for_here = {"tocsin:layerRuntime": "local", "tocsin:localPython": str(python)}
+    with ExitStack() as stack:
+        thread = stack.enter_context(ThreadPoolExecutor(1))  # outlives the reaper, which ends it
+        reaper = stack.enter_context(Reaper())
+        options = {**(context or {}), **for_here}
+        assembly = thread.submit(synthesize, reaper, reaper.folder("assembly"), options)
+        port = stack.enter_context(loopback_port())
+        sagemaker_port = stack.enter_context(loopback_port())
+        environment = embedded(url(port), url(sagemaker_port))
+        running = stack.enter_context(emulator(reaper, python, port, environment))
+        jobs = stack.enter_context(
+            Jobs(reaper, inherited() | environment, _publisher(environment), grace)
+        )
+        sagemaker_endpoint = url(sagemaker_port)
+        stack.enter_context(serve(sagemaker_port, jobs))
+        client = partial(_client, environment)
+        outputs = deploy(assembly.result(), client)
+        mailbox = Mailbox(client("sqs"), client("sns"), outputs["AlertTopicArn"])
+        yield LocalAws(running, sagemaker_endpoint, environment, outputs, jobs, mailbox)
+
+
+def _publisher(environment: Mapping[str, str]) -> Any:
+    events = _client(environment, "events")
+
+    def publish(job: Job) -> None:
+        answer = events.put_events(Entries=[state_change(job)])
+        if answer["FailedEntryCount"]:
+            raise RuntimeError(f"PutEvents refused it: {answer['Entries']}")
+
+    return publish
+
+
+def _client(environment: Mapping[str, str], service: str) -> Any:
+    """Looks at no profile and no variable of this process: nobody's real AWS is ever reached."""
+    nowhere = {
+        "profile": (None, None, None, None),
+        "config_file": (None, None, os.devnull, None),
+        "credentials_file": (None, None, os.devnull, None),
+    }
+    name = "AWS_ENDPOINT_URL_SAGEMAKER" if service == "sagemaker" else "AWS_ENDPOINT_URL"
+    return boto3.session.Session(botocore_session=Session(session_vars=nowhere)).client(
+        service,
+        endpoint_url=environment[name],
+        region_name=environment["AWS_REGION"],
+        aws_access_key_id=environment["AWS_ACCESS_KEY_ID"],
+        aws_secret_access_key=environment["AWS_SECRET_ACCESS_KEY"],
+        config=Config(retries={"mode": "standard", "max_attempts": 3}, read_timeout=60),
+    )

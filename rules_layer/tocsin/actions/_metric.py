@@ -1,0 +1,63 @@
+"""Publish the number that decided as a CloudWatch metric."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from tocsin.actions._alert import Evidence
+from tocsin.actions._ports import Ports
+from tocsin.actions._request import Outcome, Request, Result
+from tocsin.actions._words import ascii_only, cut
+
+_NAME = re.compile(r"[!-9;-~][ -~]{0,254}")
+_NOT_FINITE = frozenset({"NaN", "Infinity", "-Infinity"})
+_LARGEST = 2.0**359  # beyond ±1.17e108 CloudWatch refuses a value, below 8.5e-109 likewise
+_SMALLEST = 2.0**-360
+
+
+def metric(request: Request, ports: Ports) -> Result:
+    """Puts the first number of the evidence into ``TrainingScalar``, or the metric named.
+
+    CloudWatch takes no NaN and no infinity: those are counted under the name + ``NonFinite``.
+    """
+    alert = request.alert
+    found = next(_numbers(alert.evidence), None)
+    if found is None:
+        return Result(Outcome.REFUSED, f"rule {alert.rule} gave no number that could be published")
+    key, value = found
+    name = "TrainingScalar" if request.argument is None else request.argument
+    if value is None:
+        name, value = f"{name}NonFinite", 1.0
+    if not _NAME.fullmatch(name):
+        return Result(
+            Outcome.REFUSED,
+            f"{cut(ascii_only(name), 80)!r} is no metric name: 1 to 255 printable ASCII characters "
+            "are, and no colon first",
+        )
+    labels = {
+        "Rule": alert.rule_configuration_name,
+        "TrainingJobName": alert.training_job_name,
+    }
+    ports.put_metric(name, value, {key: _label(label) for key, label in labels.items()})
+    return Result(Outcome.DONE, f"published {key} as {name} = {value:.6g} in namespace Tocsin")
+
+
+def _numbers(evidence: Evidence) -> Iterator[tuple[str, float | None]]:
+    """What in the evidence is a number; None for one that is not finite."""
+    for key, value in evidence.items():
+        if value in _NOT_FINITE:
+            yield key, None
+        elif isinstance(value, int | float) and not isinstance(value, bool):
+            yield key, _publishable(value)
+
+
+def _publishable(value: float) -> float:
+    if abs(value) < _SMALLEST:
+        return 0.0
+    return float(max(-_LARGEST, min(_LARGEST, value)))
+
+
+def _label(text: str) -> str:
+    """``text`` as a dimension's value may be: ASCII, not empty, no colon first."""
+    return cut(ascii_only(text).lstrip(":") or "?", 1024)

@@ -1,0 +1,28 @@
+"""Text from outside, made safe to show: no control characters, no surprises in length."""
+
+from __future__ import annotations
+
+import unicodedata
+
+
+def clean(text: str, limit: int = 1000) -> str:
+    """``text`` as one line of at most ``limit`` characters, without control characters."""
+    visible = ("  " if unicodedata.category(char)[0] == "C" else char for char in text)
+    return cut(" ".join("".join(visible).split()), limit)
+
+
+def ascii_only(text: str) -> str:
+    """``text`` in printable ASCII: accents are dropped, what has no likeness becomes ``?``."""
+    plain = unicodedata.normalize("NFKD", clean(text, len(text)))
+    letters = "".join(char for char in plain if not unicodedata.combining(char))
+    return letters.encode("ascii", "replace").decode("ascii")
+
+
+def cut(text: str, limit: int) -> str:
+    """``text``, or its beginning and two dots, in at most ``limit`` characters."""
+    return text if len(text) <= limit else text[: max(limit - 2, 0)] + ".."[:limit]
+
+
+def number(value: bool | int | float | str | None) -> str:
+    """A number of the evidence as people read it: ``3.1e-09``, ``128``, ``NaN``."""
+    return f"{value:.4g}" if isinstance(value, float) else clean(str(value), 80)

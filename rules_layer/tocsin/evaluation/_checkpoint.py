@@ -1,0 +1,147 @@
+"""What is remembered of a run between two invocations."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+import msgspec
+
+from tocsin.model import Evidence, Mode, RuleStatus, Severity
+from tocsin.watch import Watch
+
+MOST_BYTES = 64 << 20  # decompressed; the state caps keep real ones far below
+
+Ending = Literal["marker", "silence"]
+
+
+@dataclass(frozen=True)
+class Violation:
+    """One evaluation that broke a rule."""
+
+    step: int
+    mode: Mode
+    mode_step: int
+    worker: str | None
+    tensor: str | None
+    reason: str
+    detail: str
+    evidence: Evidence
+
+
+@dataclass(frozen=True)
+class RuleRecord:
+    """A rule's state and what it has found.
+
+    ``streak`` and ``healthy`` count evaluations in a row; ``candidate`` is the first violation
+    of the present streak; ``state`` belongs to the rule. A ``disabled`` rule is evaluated no more.
+    """
+
+    rule: str
+    fingerprint: str
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    status: RuleStatus = RuleStatus.IN_PROGRESS
+    details: str = ""
+    changed_at: float | None = None
+    state: Mapping[str, Any] = field(default_factory=dict)
+    applicable: bool = False
+    disabled: bool = False
+    last_step: int | None = None
+    data_points: int = 0
+    violations: int = 0
+    streak: int = 0
+    healthy: int = 0
+    candidate: Violation | None = None
+    first_violation: Violation | None = None
+    last_violation: Violation | None = None
+
+
+@dataclass(frozen=True)
+class StatusChange:
+    """A rule's status became another: what is published, once it is committed."""
+
+    name: str
+    rule: str
+    status: RuleStatus
+    previous: RuleStatus
+    details: str
+    severity: Severity
+    actions: tuple[str, ...]
+    dry_run: bool
+    step: int
+    mode: Mode
+    mode_step: int
+    index_modified: float
+    run_id: str | None
+    dedup_id: str
+    statuses: tuple[RuleSummary, ...]
+    violation: Violation | None = None
+
+
+@dataclass(frozen=True)
+class RuleSummary:
+    """A rule's status beside those of its run's other rules."""
+
+    name: str
+    status: RuleStatus
+    details: str
+    changed_at: float | None
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """All that is known of a run: how far it is evaluated, each rule's record, what to publish.
+
+    ``frontier`` is the last step evaluated or given up, -1 at first; ``run_ids`` each worker's
+    present start of the job; ``refused`` the files behind the frontier that cannot be used, with
+    the reason; ``note`` what new rule records begin with.
+    """
+
+    run: str
+    frontier: int = -1
+    run_ids: Mapping[str, str] = field(default_factory=dict)
+    steps: int = 0
+    first_step: int | None = None
+    first_time: float | None = None
+    last_step: int | None = None
+    last_mode: Mode = Mode.GLOBAL
+    last_mode_step: int = 0
+    last_time: float = 0.0
+    files: int = 0
+    workers: tuple[str, ...] = ()
+    missing_workers: int = 0
+    lost_steps: int = 0
+    late_files: int = 0
+    refused: Mapping[str, str] = field(default_factory=dict)
+    refused_files: int = 0
+    restarts: tuple[int, ...] = ()
+    note: str = ""
+    ended: Ending | None = None
+    job_watch: Watch | None = None
+    rules: Mapping[str, RuleRecord] = field(default_factory=dict)
+    outbox: tuple[StatusChange, ...] = ()
+
+    @property
+    def run_id(self) -> str | None:
+        """The start of the job: that of its first worker, where each has made its own."""
+        return self.run_ids[min(self.run_ids)] if self.run_ids else None
+
+    def published(self) -> Checkpoint:
+        """The same with nothing left to publish."""
+        return replace(self, outbox=())
+
+
+def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
+    return zlib.compress(msgspec.json.encode(checkpoint), level=1)
+
+
+def decode_checkpoint(data: bytes) -> Checkpoint:
+    """Raises ValueError on what is no checkpoint of this version."""
+    inflate = zlib.decompressobj()
+    try:
+        content = inflate.decompress(data, MOST_BYTES)
+        return msgspec.json.decode(content, type=Checkpoint)
+    except (zlib.error, msgspec.DecodeError) as error:
+        raise ValueError(f"not a checkpoint: {error}") from error

@@ -1,0 +1,73 @@
+"""The run at hand while it is looked at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from tocsin.evaluation._checkpoint import Checkpoint
+from tocsin.evaluation._ports import World
+from tocsin.model import RuleStatus
+from tocsin.tensors import Storage
+
+_MOST_REFUSED = 100
+
+
+@dataclass(frozen=True)
+class Hint:
+    """Something may be new in a run. ``keys`` are index files said to have been written, relative
+    to the run; ``tick`` is the present time, where rules should be told it.
+    """
+
+    run: str
+    keys: tuple[str, ...] = ()
+    tick: float | None = None
+
+
+@dataclass
+class Report:
+    """What one look has done, for telemetry and the log."""
+
+    steps: int = 0
+    bytes_read: int = 0
+    lag: float = 0.0
+    refused: int = 0
+    late: int = 0
+    errors: int = 0
+    log: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Desk:
+    """The run at hand: its checkpoint as it grows, and the version to commit on."""
+
+    world: World
+    storage: Storage
+    checkpoint: Checkpoint
+    version: str | None
+    report: Report
+    saved: Checkpoint | None = None
+
+    def commit(self) -> None:
+        """Remember, then publish; that it is published is remembered with the next commit."""
+        if self.checkpoint == self.saved:
+            return
+        self.version = self.world.checkpoints.save(self.checkpoint, self.version)
+        self.saved = self.checkpoint
+        if self.checkpoint.outbox:
+            self.world.publisher.publish(self.checkpoint.run, self.checkpoint.outbox)
+            statuses = [change.status for change in self.checkpoint.outbox]
+            self.report.errors += statuses.count(RuleStatus.ERROR)
+            self.checkpoint = self.checkpoint.published()
+
+    def refuse(self, key: str, reason: str) -> None:
+        """Count a file that cannot be used and say so, once."""
+        refused = self.checkpoint.refused
+        if key in refused or len(refused) >= _MOST_REFUSED:
+            return
+        self.report.refused += 1
+        self.report.log.append(f"{self.checkpoint.run}: refused {key}: {reason}")
+        self.checkpoint = replace(
+            self.checkpoint,
+            refused={**refused, key: reason},
+            refused_files=self.checkpoint.refused_files + 1,
+        )

@@ -1,0 +1,60 @@
+"""Wake up for a run: take its lease, look at it until nothing is new, give the lease back."""
+
+from __future__ import annotations
+
+import math
+
+from tocsin.evaluation._desk import Hint, Report
+from tocsin.evaluation._ports import Conflict, Lease, World
+from tocsin.evaluation._reconcile import Progress, reconcile
+from tocsin.tensors import END_MARKER
+
+_LONGEST_DELAY = 900.0  # of an SQS message; what is due later is patrol's
+
+
+def evaluate(hint: Hint, world: World, *, owner: str, deadline: float) -> Report:
+    """Evaluate what is new in the hint's run, unless another invocation is at it.
+
+    ``deadline`` (seconds since the epoch) is when to stop and leave the rest to a further hint.
+    """
+    report = Report()
+    world.coordination.hint(hint.run)
+    lease = world.coordination.take(hint.run, owner, world.now(), deadline + 1)
+    while lease is not None:
+        lease = _look(hint, lease, world, report, deadline)
+    return report
+
+
+def end_job(job: str, world: World) -> list[str]:
+    """Write the end marker, as SageMaker's platform did for its Debugger, into the job's runs.
+
+    So that the job is over becomes a fact in the bucket, where everybody finds it alike.
+    Returns the runs.
+    """
+    runs = list(world.coordination.runs_of(job))
+    for run in runs:
+        world.storage(run).write(END_MARKER, b"")
+    return runs
+
+
+def _look(hint: Hint, lease: Lease, world: World, report: Report, deadline: float) -> Lease | None:
+    """One look; the lease again if newer hints ask for another."""
+    try:
+        progress = reconcile(hint, world, report, deadline=deadline, attempts=lease.attempts)
+        _arrange(progress, hint, world)
+    except Conflict:
+        # Somebody else holds the run by now and sees what we saw; patrol makes sure of it.
+        progress = Progress(due_at=world.now())
+    except BaseException:
+        world.coordination.abandon(lease)
+        raise
+    return world.coordination.release(lease, progress.due_at, last=progress.out_of_time)
+
+
+def _arrange(progress: Progress, hint: Hint, world: World) -> None:
+    """Send the hint that goes on where this look ended, if any."""
+    if progress.out_of_time:
+        world.hints.send(hint.run, "continue")
+    elif progress.wake_at is not None:
+        delay = math.ceil(max(0.0, progress.wake_at - world.now()))
+        world.hints.send(hint.run, "grace", min(float(delay), _LONGEST_DELAY))

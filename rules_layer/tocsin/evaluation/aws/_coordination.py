@@ -1,0 +1,120 @@
+"""The coordination item of each run, in DynamoDB."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from tocsin.evaluation._ports import Lease
+
+DUE_SHARD = "0"
+_JOB_DAYS = 30 * 24 * 3600
+_REFUSED = "ConditionalCheckFailedException"
+
+
+class DynamoCoordination:
+    """Hints, lease and attempts as attributes of one small item; every change is atomic."""
+
+    def __init__(self, dynamodb: Any, table: str, now: Callable[[], float]) -> None:
+        self._dynamodb = dynamodb
+        self._table = table
+        self._now = now
+
+    def hint(self, run: str) -> None:
+        self._update(_run_key(run), "ADD hints :one", {":one": _n(1)})
+
+    def take(self, run: str, owner: str, now: float, until: float) -> Lease | None:
+        item = self._update(
+            _run_key(run),
+            "SET lease_owner = :owner, lease_until = :until, due_shard = :shard, due_at = :until"
+            " ADD attempts :one",
+            {
+                ":owner": {"S": owner},
+                ":until": _n(until),
+                ":now": _n(now),
+                ":one": _n(1),
+                ":shard": {"S": DUE_SHARD},
+            },
+            condition="attribute_not_exists(lease_owner) OR lease_until < :now",
+        )
+        if item is None:
+            return None
+        return Lease(run, owner, _count(item, "hints"), _count(item, "attempts"))
+
+    def release(self, lease: Lease, due_at: float | None, *, last: bool = False) -> Lease | None:
+        values = {":owner": {"S": lease.owner}, ":hints": _n(lease.hints), ":zero": _n(0)}
+        sets, removes = "SET done = :hints, attempts = :zero", "REMOVE lease_owner, lease_until"
+        if due_at is None:
+            removes += ", due_shard, due_at"
+        else:
+            sets += ", due_shard = :shard, due_at = :due"
+            values |= {":shard": {"S": DUE_SHARD}, ":due": _n(due_at)}
+        condition = "lease_owner = :owner" + ("" if last else " AND hints = :hints")
+        key = _run_key(lease.run)
+        if self._update(key, f"{sets} {removes}", values, condition=condition) is not None:
+            return None
+        answer = self._dynamodb.get_item(TableName=self._table, Key=key, ConsistentRead=True)
+        item = answer.get("Item", {})
+        if item.get("lease_owner", {}).get("S") != lease.owner:
+            return None
+        return Lease(lease.run, lease.owner, _count(item, "hints"), lease.attempts)
+
+    def abandon(self, lease: Lease) -> None:
+        self._update(
+            _run_key(lease.run),
+            "REMOVE lease_owner, lease_until",
+            {":owner": {"S": lease.owner}},
+            condition="lease_owner = :owner",
+        )
+
+    def remember_job(self, job: str, run: str) -> None:
+        self._update(
+            {"pk": {"S": f"job#{job}"}},
+            "ADD runs :run SET expires_at = :expires",
+            {":run": {"SS": [run]}, ":expires": _n(int(self._now()) + _JOB_DAYS)},
+        )
+
+    def runs_of(self, job: str) -> Sequence[str]:
+        answer = self._dynamodb.get_item(
+            TableName=self._table, Key={"pk": {"S": f"job#{job}"}}, ConsistentRead=True
+        )
+        return sorted(answer.get("Item", {}).get("runs", {}).get("SS", ()))
+
+    def _update(
+        self,
+        key: dict[str, Any],
+        expression: str,
+        values: dict[str, Any],
+        condition: str | None = None,
+    ) -> dict[str, Any] | None:
+        """The item after the update; None where the condition does not hold."""
+        extra = {"ConditionExpression": condition} if condition else {}
+        try:
+            answer = self._dynamodb.update_item(
+                TableName=self._table,
+                Key=key,
+                UpdateExpression=expression,
+                ExpressionAttributeValues=values,
+                ReturnValues="ALL_NEW",
+                **extra,
+            )
+        except ClientError as error:
+            if error.response["Error"]["Code"] == _REFUSED:
+                return None
+            raise
+        item: dict[str, Any] = answer["Attributes"]
+        return item
+
+
+def _run_key(run: str) -> dict[str, Any]:
+    return {"pk": {"S": f"run#{run}"}}
+
+
+def _n(number: float) -> dict[str, str]:
+    return {"N": repr(round(number, 3))}
+
+
+def _count(item: dict[str, Any], name: str) -> int:
+    return int(float(item.get(name, {}).get("N", "0")))

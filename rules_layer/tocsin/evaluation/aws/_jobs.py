@@ -1,0 +1,37 @@
+"""SageMaker's training jobs, as far as evaluation asks for them."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from tocsin.evaluation._ports import Job
+
+TERMINAL = ("Completed", "Failed", "Stopped")
+_JOB_NAME = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}")
+_UNKNOWN = ("ValidationException", "ResourceNotFound")
+
+
+class SageMakerJobs:
+    """Describes training jobs; a name that SageMaker does not know is no job of its."""
+
+    def __init__(self, sagemaker: Any) -> None:
+        self._sagemaker = sagemaker
+
+    def describe(self, name: str) -> Job | None:
+        if not _JOB_NAME.fullmatch(name):
+            return None
+        try:
+            answer = self._sagemaker.describe_training_job(TrainingJobName=name)
+        except ClientError as error:
+            if error.response["Error"]["Code"] in _UNKNOWN:
+                return None
+            raise
+        over = answer["TrainingJobStatus"] in TERMINAL
+        ended = answer.get("TrainingEndTime") or answer.get("LastModifiedTime")
+        return Job(
+            tuple(answer.get("DebugRuleConfigurations") or ()),
+            ended.timestamp() if over and ended else None,
+        )

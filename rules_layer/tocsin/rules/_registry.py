@@ -1,0 +1,134 @@
+"""Which rules there are, and how a name with parameters becomes a rule."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import typing
+from collections.abc import Mapping
+from importlib.metadata import entry_points
+from typing import Any, TypeVar
+
+import msgspec
+
+from tocsin.rules._rule import Rule
+
+R = TypeVar("R", bound=type[Rule])
+
+RECOMMENDED, SAGEMAKER = "recommended", "sagemaker"
+PROFILES = (RECOMMENDED, SAGEMAKER)
+
+OPTIONS = ("for_steps", "start_step", "end_step", "every", "grace", "resolve", "mode")
+"""What the engine does for every rule alike; a rule may give them other defaults."""
+
+# Set by the service or by its SDK, meaningless here: which job, and how to start a container.
+_IGNORED = frozenset({"base_trial", "rule_to_invoke", "source_s3_uri", "action_json"})
+
+_rules: dict[str, type[Rule]] = {}
+
+
+class BadRule(ValueError):
+    """A rule's name or parameters are wrong; the message says what and how to mend it."""
+
+
+def register(rule: R) -> R:
+    """Add a rule under its class name. Raises TypeError at once if it is not well formed."""
+    name = rule.__name__
+    if not (dataclasses.is_dataclass(rule) and issubclass(rule, Rule)):
+        raise TypeError(f"rule {name}: must be a dataclass deriving from Rule")
+    if not rule.__dataclass_params__.frozen:  # type: ignore[attr-defined]  # not in typeshed
+        raise TypeError(f"rule {name}: must be a frozen dataclass")
+    if (rule.__doc__ or f"{name}(").startswith(f"{name}("):  # dataclass invents one if missing
+        raise TypeError(f"rule {name}: needs a docstring, its first line is what alerts say")
+    if name in _rules and _rules[name].__qualname__ != rule.__qualname__:
+        raise TypeError(f"rule {name}: another rule is registered under this name")
+    allowed = {field.name for field in dataclasses.fields(rule)} | set(OPTIONS)
+    for unknown in (set(rule.sagemaker) | set(rule.options)) - allowed:
+        raise TypeError(f"rule {name}: {unknown!r} is neither a parameter nor an engine option")
+    for field in dataclasses.fields(rule):
+        if field.default is dataclasses.MISSING:
+            raise TypeError(f"rule {name}: parameter {field.name} needs a default")
+    rule()  # a default that its own checks refuse shows here, not in somebody's night
+    _rules[name] = rule
+    return rule
+
+
+def load_installed() -> None:
+    """Import the rules that other distributions offer in the entry-point group ``tocsin.rules``."""
+    for entry in entry_points(group="tocsin.rules"):
+        entry.load()
+
+
+def rule_names() -> tuple[str, ...]:
+    return tuple(sorted(_rules))
+
+
+def find_rule(name: str) -> type[Rule] | None:
+    """The rule of that name, or None."""
+    return _rules.get(name)
+
+
+def get_rule(name: str) -> type[Rule]:
+    """The rule of that name. Raises BadRule, naming the nearest ones."""
+    rule = _rules.get(name)
+    if rule is None:
+        near = difflib.get_close_matches(name, _rules, n=1)
+        hint = f"did you mean {near[0]}?" if near else "`tocsin rules` lists them"
+        raise BadRule(f"unknown rule {name!r}: {hint}")
+    return rule
+
+
+def defaults(rule: type[Rule], profile: str) -> dict[str, Any]:
+    """The parameters and engine options of a rule in a profile, by name."""
+    if profile not in PROFILES:
+        raise BadRule(f"unknown profile {profile!r}: use {' or '.join(PROFILES)}")
+    values: dict[str, Any] = {field.name: field.default for field in dataclasses.fields(rule)}
+    return {**values, **(rule.sagemaker if profile == SAGEMAKER else rule.options)}
+
+
+def build(
+    name: str, parameters: Mapping[str, Any], profile: str = RECOMMENDED
+) -> tuple[Rule, dict[str, Any]]:
+    """A rule from parameters as typed or as on the wire, where every value is a string.
+
+    Returns the rule and the engine options among its defaults and parameters.
+    Raises BadRule on an unknown rule or parameter, or a value that does not fit.
+    """
+    rule = get_rule(name)
+    types = typing.get_type_hints(rule)
+    fields = {field.name for field in dataclasses.fields(rule)}
+    values = defaults(rule, profile)
+    for key, value in parameters.items():
+        if key in _IGNORED:
+            continue
+        if key not in fields and key not in OPTIONS:
+            near = difflib.get_close_matches(key, [*fields, *OPTIONS], n=1)
+            hint = f"did you mean {near[0]}?" if near else f"`tocsin rules {name}` lists them"
+            raise BadRule(f"{name}: unknown parameter {key!r}: {hint}")
+        values[key] = _convert(name, key, value, types[key]) if key in fields else value
+    try:
+        built = rule(**{key: values[key] for key in fields})
+    except ValueError as error:
+        raise BadRule(f"{name}: {error}") from error
+    return built, {key: value for key, value in values.items() if key not in fields}
+
+
+def _convert(rule: str, key: str, value: Any, to: Any) -> Any:
+    """A parameter in its type: from JSON, or from the string that the wire carries."""
+    wants_list = typing.get_origin(to) is tuple
+    if wants_list and isinstance(value, str):
+        value = [part.strip() for part in value.split(",") if part.strip()]
+    if isinstance(value, str) and value.strip().lower() in ("none", "") and _optional(to):
+        return None
+    try:
+        return msgspec.convert(value, to, strict=False)
+    except msgspec.ValidationError as error:
+        raise BadRule(f"{rule}: parameter {key}: {_lower_first(str(error))}") from error
+
+
+def _optional(to: Any) -> bool:
+    return type(None) in typing.get_args(to)
+
+
+def _lower_first(text: str) -> str:
+    return text[:1].lower() + text[1:]

@@ -1,0 +1,184 @@
+"""LossNotDecreasing."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any, ClassVar
+
+from tocsin.model import Mode, Outcome, Reason, Role, Verdict
+from tocsin.rules._registry import register
+from tocsin.rules._rule import (
+    HEALTHY,
+    UNDECIDED,
+    Read,
+    Reads,
+    Rule,
+    State,
+    Step,
+    Tensor,
+    not_applicable,
+    violation,
+)
+
+Point = Sequence[float]  # [step, loss]
+_MOST_POINTS = 64  # a window denser than this is thinned: the state stays small at any interval
+
+
+@register
+@dataclass(frozen=True)
+class LossNotDecreasing(Rule):
+    """The loss does not go down as it should.
+
+    Every ``num_steps`` steps a loss is set against its newest save at least that many steps
+    back. Fires when it fell by less than ``diff_percent`` %, unless it rose by no more than
+    ``increase_threshold_percent`` % (Amazon's documents name both numbers and not how they
+    combine; this is the reading under which both have a use), or when it is not finite.
+
+    Profile ``recommended`` compares medians of ``smooth`` saves, lets a loss level off once it
+    has fallen by ``settled_percent`` % of its first value, and fires at the second time in a
+    row. Profile ``sagemaker`` keeps Amazon's documented defaults, which fire on every loss that
+    has converged.
+
+    Parameters
+    ----------
+    collection_names, tensor_regex: which tensors are losses, instead of those with role loss.
+    use_losses_collection: false asks for an explicit selection.
+    num_steps: distance of the comparison, in steps, at least 1.
+    diff_percent, increase_threshold_percent: % of the older loss, 0 to 100.
+    mode: TRAIN or EVAL judges one mode, GLOBAL all steps as one series, none each by itself.
+    smooth: how many saves the median is taken of.
+    settled_percent: % of the first loss; none never lets a loss level off.
+
+    Example: a loss of 2.30 that is 2.30 after 100 and after 200 steps.
+    """
+
+    options: ClassVar[Mapping[str, Any]] = {"for_steps": 2}
+    sagemaker: ClassVar[Mapping[str, Any]] = {
+        "num_steps": 10,
+        "diff_percent": 0.1,
+        "increase_threshold_percent": 5.0,
+        "mode": Mode.GLOBAL.name,
+        "smooth": 1,
+        "settled_percent": None,
+    }
+    advice: ClassVar[str] = (
+        "Check the learning rate (too high oscillates or grows, too low stands still), whether "
+        "gradients reach every layer and are applied, and whether inputs and labels fit together."
+    )
+
+    collection_names: tuple[str, ...] = ()
+    tensor_regex: tuple[str, ...] = ()
+    use_losses_collection: bool = True
+    num_steps: int = 100
+    diff_percent: float = 1.0
+    increase_threshold_percent: float = 0.0
+    mode: str | None = None
+    smooth: int = 5
+    settled_percent: float | None = 20.0
+
+    def __post_init__(self) -> None:
+        for name in ("num_steps", "smooth"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}, but must be at least 1")
+        for name in ("diff_percent", "increase_threshold_percent", "settled_percent"):
+            value = getattr(self, name)
+            if value is not None and not 0 <= value < 100:
+                raise ValueError(f"{name} is {value}, but must be from 0 to below 100")
+        if self.mode is not None and self.mode not in Mode.__members__:
+            raise ValueError(
+                f"mode is {self.mode!r}, but must be one of {', '.join(Mode.__members__)}"
+            )
+        if not (self.use_losses_collection or self.collection_names or self.tensor_regex):
+            raise ValueError(
+                "use_losses_collection is false: name collection_names or tensor_regex"
+            )
+
+    def reads(self) -> Reads:
+        read = Read(roles=(Role.LOSS,), fields=("mean", "nan", "posinf", "neginf"))
+        return Reads({"losses": read.explicitly(self.collection_names, self.tensor_regex)})
+
+    def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
+        together = self.mode == Mode.GLOBAL.name
+        if not together and self.mode not in (None, step.mode.name):
+            return state, not_applicable(Reason.NO_TENSOR, f"a step of mode {step.mode.name}")
+        now = step.step if together else step.mode_step
+        series = dict(state)
+        verdicts = []
+        for tensor in step.tensors["losses"]:
+            if (loss := _loss(tensor)) is None:
+                continue
+            mode = Mode.GLOBAL if together else step.mode
+            key = f"{mode.name}/{tensor.worker}/{tensor.name}"
+            series[key], verdict = self._judge(series.get(key), tensor, now, loss)
+            verdicts.append(verdict)
+        if not verdicts:
+            return state, not_applicable(Reason.NO_TENSOR, "no loss whose value is known")
+        return series, min(verdicts, key=_urgency)
+
+    def _judge(
+        self, past: Mapping[str, Any] | None, tensor: Tensor, now: int, loss: float
+    ) -> tuple[Mapping[str, Any] | None, Verdict]:
+        """One loss against its own past: what to remember of it, and the verdict."""
+        if not math.isfinite(loss):
+            detail = f"{tensor.name} is {loss} and cannot decrease any more"
+            return past, violation(Reason.NOT_FINITE, detail, tensor, loss=loss)
+        if past is None:
+            return {"first": loss, "due": now + self.num_steps, "points": [[now, loss]]}, UNDECIDED
+        points = [*past["points"], [now, loss]]
+        if now < past["due"]:
+            return {**past, "points": _thinned(points, self.smooth)}, UNDECIDED
+        old = [point for point in points if point[0] <= now - self.num_steps]
+        kept = points[max(0, len(old) - self.smooth) :]
+        memory = {**past, "due": now + self.num_steps, "points": _thinned(kept, self.smooth)}
+        return memory, self._compare(past["first"], old, points, tensor)
+
+    def _compare(
+        self, first: float, old: Sequence[Point], points: Sequence[Point], tensor: Tensor
+    ) -> Verdict:
+        before = median(loss for _, loss in old[-self.smooth :])
+        after = median(loss for _, loss in points[-self.smooth :])
+        settled = self.settled_percent
+        if settled is not None and _percent_down(first, after) >= settled:
+            return HEALTHY
+        fell = _percent_down(before, after)
+        if fell >= self.diff_percent or -self.increase_threshold_percent <= fell < 0:
+            return HEALTHY
+        span = f"from {before:.4g} to {after:.4g} in {points[-1][0] - old[-1][0]:.0f} steps"
+        evidence = {"before": before, "after": after, "decrease_percent": fell}
+        if fell < 0:
+            detail = f"{tensor.name} rose {span}"
+            return violation(Reason.INCREASING, detail, tensor, **evidence)
+        detail = f"{tensor.name} fell by less than {self.diff_percent:g} %: {span}"
+        return violation(Reason.NOT_DECREASING, detail, tensor, **evidence)
+
+
+def _loss(tensor: Tensor) -> float | None:
+    """The tensor's mean, or what keeps it from having one; None if nothing is known."""
+    summary = tensor.summary
+    if summary.nan:
+        return math.nan
+    if summary.posinf or summary.neginf:
+        return math.inf if summary.posinf else -math.inf
+    return summary.mean
+
+
+def _percent_down(before: float, after: float) -> float:
+    """By how many percent of ``before`` the loss fell; of a loss of 0, a rise is without bound."""
+    if before == 0:
+        return 0.0 if after == 0 else math.copysign(100.0, -after)
+    return 100.0 * (before - after) / abs(before)
+
+
+def _thinned(points: Sequence[Point], newest: int) -> list[Point]:
+    """Every second of the older points left out, once there are too many of them."""
+    if len(points) <= _MOST_POINTS + newest:
+        return list(points)
+    return [*points[:-newest:2], *points[-newest:]]
+
+
+def _urgency(verdict: Verdict) -> int:
+    order = (Outcome.VIOLATION, Outcome.HEALTHY, Outcome.UNDECIDED)
+    return order.index(verdict.outcome)

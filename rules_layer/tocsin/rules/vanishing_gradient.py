@@ -1,0 +1,66 @@
+"""VanishingGradient."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from tocsin.model import Reason, Role, Verdict
+from tocsin.rules._registry import register
+from tocsin.rules._rule import HEALTHY, Read, Reads, Rule, State, Step, not_applicable, violation
+
+
+@register
+@dataclass(frozen=True)
+class VanishingGradient(Rule):
+    """Gradients of a layer have become too small to learn from.
+
+    Fires when the mean of |g| of a gradient tensor is below ``threshold``; of several it
+    reports the smallest. In profile ``recommended`` three saved steps in a row must show it, so
+    that one odd batch does not. Gradients without a finite element are ExplodingTensor's, empty
+    ones nobody's.
+
+    Parameters
+    ----------
+    threshold: least mean of |g|, in units of the gradient, above 0.
+    collection_names, tensor_regex: which tensors to watch instead of those with role gradient.
+
+    Example: ten sigmoid layers, of which the first gets gradients of 3e-9.
+    """
+
+    options: ClassVar[Mapping[str, Any]] = {"for_steps": 3}
+    advice: ClassVar[str] = (
+        "Use ReLU-like activations, residual connections or normalisation layers, and an "
+        "initialisation that suits the activation (He for ReLU, Glorot for tanh)."
+    )
+
+    threshold: float = 1e-7
+    collection_names: tuple[str, ...] = ()
+    tensor_regex: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not 0 < self.threshold < math.inf:
+            raise ValueError(f"threshold is {self.threshold}, but must be a number above 0")
+
+    def reads(self) -> Reads:
+        read = Read(roles=(Role.GRADIENT,), fields=("abs_mean",))
+        return Reads({"gradients": read.explicitly(self.collection_names, self.tensor_regex)})
+
+    def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
+        known = [
+            (tensor.summary.abs_mean, tensor)
+            for tensor in step.tensors["gradients"]
+            if tensor.summary.abs_mean is not None
+        ]
+        if not known:
+            return state, not_applicable(Reason.NO_TENSOR, "no gradient with a finite mean")
+        mean, tensor = min(known, key=lambda pair: pair[0])
+        if mean >= self.threshold:
+            return state, HEALTHY
+        detail = (
+            f"mean |gradient| {mean:.2g} of {tensor.name} is below threshold {self.threshold:g}"
+        )
+        evidence = {"abs_mean": mean, "threshold": self.threshold}
+        return state, violation(Reason.BELOW_THRESHOLD, detail, tensor, **evidence)

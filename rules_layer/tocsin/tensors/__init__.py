@@ -1,0 +1,117 @@
+"""The bytes of a run: event, index and collections files, their layout, reader and writer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tocsin.tensors._arrays import as_array, content_bytes
+from tocsin.tensors._collections import (
+    BadCollections,
+    Collection,
+    Collections,
+    decode_collections,
+    encode_collections,
+    read_collections,
+)
+from tocsin.tensors._completeness import complete_steps
+from tocsin.tensors._dtypes import itemsize
+from tocsin.tensors._event import Record, Unreadable, decode_record, encode_record, frames
+from tocsin.tensors._index import (
+    BadIndex,
+    Entry,
+    IndexFile,
+    RunMeta,
+    decode_index,
+    encode_index,
+    read_index,
+)
+from tocsin.tensors._layout import (
+    END_MARKER,
+    STOP,
+    WATCH,
+    after_step,
+    collections_key,
+    event_key,
+    index_key,
+    job_name,
+    parse_collections_key,
+    parse_index_key,
+    split_key,
+)
+from tocsin.tensors._local import LocalStorage
+from tocsin.tensors._patterns import BadPattern, search
+from tocsin.tensors._reductions import base_name, parse_reduction, reduction_name
+from tocsin.tensors._run import NotARun, Run
+from tocsin.tensors._storage import NotFound, Object, Storage, TooLarge, Truncated, open_storage
+from tocsin.tensors._summary import summarize
+from tocsin.tensors._values import Value, read_values
+from tocsin.tensors._writer import Captured, RunWriter, write_step
+
+if TYPE_CHECKING:
+    from tocsin.tensors._s3 import S3Storage
+
+__all__ = [
+    "END_MARKER",
+    "STOP",
+    "WATCH",
+    "BadCollections",
+    "BadIndex",
+    "BadPattern",
+    "Captured",
+    "Collection",
+    "Collections",
+    "Entry",
+    "IndexFile",
+    "LocalStorage",
+    "NotARun",
+    "NotFound",
+    "Object",
+    "Record",
+    "Run",
+    "RunMeta",
+    "RunWriter",
+    "S3Storage",
+    "Storage",
+    "TooLarge",
+    "Truncated",
+    "Unreadable",
+    "Value",
+    "after_step",
+    "as_array",
+    "base_name",
+    "collections_key",
+    "complete_steps",
+    "content_bytes",
+    "decode_collections",
+    "decode_index",
+    "decode_record",
+    "encode_collections",
+    "encode_index",
+    "encode_record",
+    "event_key",
+    "frames",
+    "index_key",
+    "itemsize",
+    "job_name",
+    "open_storage",
+    "parse_collections_key",
+    "parse_index_key",
+    "parse_reduction",
+    "read_collections",
+    "read_index",
+    "read_values",
+    "reduction_name",
+    "search",
+    "split_key",
+    "summarize",
+    "write_step",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """S3Storage is fetched when asked for: a training process need not load boto3."""
+    if name == "S3Storage":
+        from tocsin.tensors._s3 import S3Storage
+
+        return S3Storage
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,122 @@
+"""A watch file becomes a Watch: YAML or JSON, ours or Amazon's DebugRuleConfigurations."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from tocsin.watch._config import RuleConfig, Watch
+from tocsin.watch._sagemaker import from_debug_rule_configurations
+
+MOST_RULES = 200
+MOST_BYTES = 1 << 20
+
+
+class BadWatch(ValueError):
+    """A watch file is wrong; the message is one line that says where and how to mend it."""
+
+
+def read_watch(path: str | Path) -> Watch:
+    """The watch file at ``path``, YAML or JSON. Raises BadWatch, OSError."""
+    path = Path(path)
+    if path.stat().st_size > MOST_BYTES:
+        raise BadWatch(f"{path}: larger than {MOST_BYTES} bytes")
+    try:
+        return parse_watch(path.read_bytes(), yaml=path.suffix in (".yaml", ".yml"))
+    except BadWatch as error:
+        raise BadWatch(f"{path}: {error}") from error
+
+
+def parse_watch(data: bytes, *, yaml: bool = False) -> Watch:
+    """A watch file's content. Raises BadWatch."""
+    return to_watch(_yaml(data) if yaml else _json(data))
+
+
+def encode_watch(watch: Watch) -> bytes:
+    """A Watch as ``watch.json`` carries it."""
+    return msgspec.json.format(msgspec.json.encode(watch), indent=1)
+
+
+def to_watch(content: Any) -> Watch:
+    """Plain data (what JSON or YAML gives) as a Watch. Raises BadWatch."""
+    if content is None:
+        return Watch()
+    if isinstance(content, Mapping) and "DebugRuleConfigurations" in content:
+        content = content["DebugRuleConfigurations"]
+    if isinstance(content, list):
+        content = from_debug_rule_configurations(content)
+    if not isinstance(content, Mapping):
+        raise BadWatch(f"expected a mapping with `rules`, got {type(content).__name__}")
+    _refuse_unknown(content, Watch, "")
+    rules = content.get("rules")
+    if isinstance(rules, list):
+        content = {**content, "rules": [_rule(rule, at) for at, rule in enumerate(rules)]}
+    try:
+        watch = msgspec.convert(content, Watch, strict=False)
+    except msgspec.ValidationError as error:
+        raise BadWatch(_plain(error)) from error
+    return _checked(watch)
+
+
+def _rule(rule: Any, at: int) -> Any:
+    """A rule given by its name alone is a rule with no parameters."""
+    if isinstance(rule, str):
+        return {"rule": rule}
+    if isinstance(rule, Mapping):
+        _refuse_unknown(rule, RuleConfig, f"rules[{at}]: ")
+    return rule
+
+
+def _checked(watch: Watch) -> Watch:
+    rules = watch.rules or ()
+    if len(rules) > MOST_RULES:
+        raise BadWatch(f"{len(rules)} rules, but at most {MOST_RULES} are watched for one run")
+    names = Counter(rule.configuration_name for rule in rules)
+    for name, times in names.items():
+        if times > 1:
+            raise BadWatch(f"rules: {name!r} stands {times} times: give each its own `name`")
+    return watch
+
+
+def _refuse_unknown(
+    content: Mapping[str, Any], into: type[Watch] | type[RuleConfig], where: str
+) -> None:
+    known = [field.name for field in dataclasses.fields(into)]
+    for key in content:
+        if key not in known:
+            raise BadWatch(f"{where}unknown key {key!r}: known are {', '.join(sorted(known))}")
+
+
+def _json(data: bytes) -> Any:
+    try:
+        return msgspec.json.decode(data)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise BadWatch(f"not JSON: {_plain(error)}") from error
+
+
+def _yaml(data: bytes) -> Any:
+    try:
+        import yaml
+    except ImportError as error:
+        raise BadWatch("YAML needs PyYAML: pip install 'tocsin[cli]', or write JSON") from error
+    try:
+        return json.loads(json.dumps(yaml.safe_load(data)))  # dates and the like become errors
+    except (yaml.YAMLError, TypeError, ValueError, RecursionError) as error:
+        raise BadWatch(f"not YAML: {' '.join(str(error).split())}") from error
+
+
+def _plain(error: BaseException) -> str:
+    """msgspec's message with the place in our words: ``Expected … - at `$.rules[0]```."""
+    text = " ".join(str(error).split()).replace("`$.", "`").replace("`$`", "the top level")
+    return text[:1].lower() + text[1:]
+
+
+def as_tuple(value: str | Sequence[str]) -> tuple[str, ...]:
+    """A single pattern, or several."""
+    return (value,) if isinstance(value, str) else tuple(value)

@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+import io
+import json
+from typing import Any
+
+import pytest
+
+from infra.bucket_events import handler as module
+from infra.bucket_events.handler import handler, switch_on
+
+QUEUE = {"Id": "theirs", "QueueArn": "arn:aws:sqs:::theirs", "Events": ["s3:ObjectCreated:*"]}
+ON = {"EventBridgeConfiguration": {}}
+
+
+class Bucket:
+    """S3's notification calls over one bucket, which only its owner's account may use."""
+
+    def __init__(self, configuration: dict[str, Any]) -> None:
+        self.configuration = configuration
+        self.puts: list[dict[str, Any]] = []
+
+    def get_bucket_notification_configuration(
+        self,
+        *,
+        Bucket: str,  # noqa: N803
+        ExpectedBucketOwner: str,  # noqa: N803
+    ) -> dict[str, Any]:
+        if (Bucket, ExpectedBucketOwner) != ("runs", "111122223333"):
+            raise PermissionError("Access Denied")
+        return {"ResponseMetadata": {"HTTPStatusCode": 200}, **self.configuration}
+
+    def put_bucket_notification_configuration(self, **call: Any) -> None:
+        self.puts.append(call)
+        self.configuration = call["NotificationConfiguration"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "puts"),
+    [
+        ({}, ON, 1),
+        ({"QueueConfigurations": [QUEUE]}, {"QueueConfigurations": [QUEUE], **ON}, 1),
+        (
+            {"TopicConfigurations": [{"Id": "t"}], "LambdaFunctionConfigurations": [{"Id": "f"}]},
+            {
+                "TopicConfigurations": [{"Id": "t"}],
+                "LambdaFunctionConfigurations": [{"Id": "f"}],
+                **ON,
+            },
+            1,
+        ),
+        ({"QueueConfigurations": [QUEUE], **ON}, {"QueueConfigurations": [QUEUE], **ON}, 0),
+    ],
+)
+def test_events_are_added_and_the_rest_is_kept(
+    before: dict[str, Any], after: dict[str, Any], puts: int
+) -> None:
+    bucket = Bucket(before)
+    switch_on(bucket, "runs", "111122223333")
+    assert bucket.configuration == after
+    assert len(bucket.puts) == puts
+    for call in bucket.puts:
+        assert call["ExpectedBucketOwner"] == "111122223333"
+        assert call["SkipDestinationValidation"] is True
+
+
+@pytest.fixture
+def answers(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """What CloudFormation is told."""
+    bodies: list[dict[str, Any]] = []
+
+    def receive(request: Any, timeout: float) -> io.BytesIO:
+        assert request.get_method() == "PUT"
+        assert request.full_url == "https://answer.example/"
+        bodies.append(json.loads(request.data))
+        return io.BytesIO()
+
+    monkeypatch.setattr(module.urllib.request, "urlopen", receive)
+    return bodies
+
+
+def request(kind: str, bucket: str = "runs") -> dict[str, Any]:
+    return {
+        "RequestType": kind,
+        "ResponseURL": "https://answer.example/",
+        "StackId": "s",
+        "RequestId": "r",
+        "LogicalResourceId": "l",
+        "ResourceProperties": {"Bucket": bucket, "Account": "111122223333"},
+    }
+
+
+@pytest.mark.parametrize(
+    ("kind", "bucket", "status", "puts"),
+    [
+        ("Create", "runs", "SUCCESS", 1),
+        ("Update", "runs", "SUCCESS", 1),
+        ("Delete", "runs", "SUCCESS", 0),
+        ("Create", "somebody-elses", "FAILED", 0),
+        ("Delete", "somebody-elses", "SUCCESS", 0),
+    ],
+)
+def test_cloudformation_gets_an_answer_in_any_case(
+    answers: list[dict[str, Any]],
+    monkeypatch: pytest.MonkeyPatch,
+    kind: str,
+    bucket: str,
+    status: str,
+    puts: int,
+) -> None:
+    s3 = Bucket({})
+    monkeypatch.setattr(module.boto3, "client", lambda service: s3)
+    handler(request(kind, bucket), None)
+    (answer,) = answers
+    assert answer["Status"] == status
+    assert answer["PhysicalResourceId"] == f"{bucket}/events"
+    assert (answer["StackId"], answer["RequestId"], answer["LogicalResourceId"]) == ("s", "r", "l")
+    assert ("Access Denied" in answer["Reason"]) == (status == "FAILED")
+    assert len(s3.puts) == puts

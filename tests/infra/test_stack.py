@@ -1,0 +1,417 @@
+"""The template: what is in it, what it allows, what it promises to outsiders."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from aws_cdk import App, RemovalPolicy, Stack, Validations
+from aws_cdk import aws_s3 as s3
+from cdk_nag import AwsSolutionsChecks
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from conftest import Synthesised
+
+CONSUME = {
+    f"sqs:{verb}"
+    for verb in (
+        "ChangeMessageVisibility",
+        "DeleteMessage",
+        "GetQueueAttributes",
+        "GetQueueUrl",
+        "ReceiveMessage",
+    )
+}
+LOG = {"logs:CreateLogStream", "logs:PutLogEvents"}
+
+
+def listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def plain(arn: Any) -> str:
+    """An ARN with logical ids in it, as text."""
+    return json.dumps(arn)
+
+
+@pytest.fixture(params=["own", "existing"])
+def stack(request: pytest.FixtureRequest) -> Synthesised:
+    """Both kinds of stack."""
+    synthesised: Synthesised = request.getfixturevalue(request.param)
+    return synthesised
+
+
+@pytest.mark.parametrize(
+    ("policy", "actions"),
+    [
+        (
+            "EvaluateRole",
+            {"s3:GetObject", "s3:ListBucket", "s3:PutObject", "sqs:SendMessage", "events:PutEvents"}
+            | {"dynamodb:GetItem", "dynamodb:UpdateItem", "dynamodb:Query"}
+            | {"cloudwatch:PutMetricData", "sagemaker:DescribeTrainingJob"}
+            | CONSUME
+            | LOG,
+        ),
+        (
+            "ActRole",
+            {"s3:PutObject", "sns:Publish", "kms:Decrypt", "kms:GenerateDataKey"}
+            | {f"dynamodb:{verb}Item" for verb in ("Get", "Put", "Update", "Delete")}
+            | {f"sagemaker:{verb}" for verb in ("DescribeTrainingJob", "StopTrainingJob")}
+            | {"sagemaker:ListTags", "cloudwatch:PutMetricData", "events:PutEvents"}
+            | CONSUME
+            | LOG,
+        ),
+        ("PatrolRole", {"dynamodb:Query", "sqs:SendMessage"} | LOG),
+        ("TrainingAccess", {"s3:PutObject", "s3:GetObject"}),
+    ],
+)
+def test_a_role_may_do_this_and_no_more(own: Synthesised, policy: str, actions: set[str]) -> None:
+    allowed = own.statements(policy)
+    assert {action for one in allowed for action in listed(one["Action"])} == actions
+
+
+def test_no_policy_allows_any_action_or_any_resource(stack: Synthesised) -> None:
+    policies = {**stack.all("IAM::Policy"), **stack.all("IAM::ManagedPolicy")}
+    assert len(policies) >= 4
+    for policy in policies.values():
+        for statement in policy["PolicyDocument"]["Statement"]:
+            assert not [action for action in listed(statement["Action"]) if "*" in action]
+            if "*" in listed(statement["Resource"]):
+                assert statement["Action"] == "cloudwatch:PutMetricData"
+                only = {"StringEquals": {"cloudwatch:namespace": "Tocsin"}}
+                assert statement["Condition"] == only
+
+
+def test_roles_have_no_policies_of_others(stack: Synthesised) -> None:
+    for role in stack.all("IAM::Role").values():
+        assert "ManagedPolicyArns" not in role
+
+
+@pytest.mark.parametrize(
+    ("policy", "action", "suffixes"),
+    [
+        ("EvaluateRole", "s3:PutObject", ["/jobs/*/training_job_end.ts", "/checkpoints/*"]),
+        ("EvaluateRole", "s3:GetObject", ["/jobs/*", "/checkpoints/*"]),
+        ("ActRole", "s3:PutObject", ["/jobs/*/STOP.json"]),
+        ("TrainingAccess", "s3:PutObject", ["/jobs/${aws:PrincipalTag/tocsin-prefix}/*"]),
+        (
+            "TrainingAccess",
+            "s3:GetObject",
+            [
+                "/jobs/${aws:PrincipalTag/tocsin-prefix}/*/STOP.json",
+                "/jobs/${aws:PrincipalTag/tocsin-prefix}/*/watch.json",
+            ],
+        ),
+    ],
+)
+def test_objects_are_limited_to_their_prefix(
+    existing: Synthesised, policy: str, action: str, suffixes: list[str]
+) -> None:
+    resources = [
+        resource
+        for statement in existing.statements(policy)
+        if action in listed(statement["Action"])
+        for resource in listed(statement["Resource"])
+    ]
+    ends = sorted(
+        resource["Fn::Join"][1][-1].removeprefix(":s3:::our-runs") for resource in resources
+    )
+    assert ends == sorted(suffixes)
+
+
+def test_listing_is_limited_to_the_prefix(existing: Synthesised) -> None:
+    prefixes = [
+        statement["Condition"]["StringLikeIfExists"]["s3:prefix"]
+        for statement in existing.statements("EvaluateRole")
+        if statement["Action"] == "s3:ListBucket"
+    ]
+    assert sorted(prefixes) == ["checkpoints/*", "jobs/*"]
+
+
+def test_the_customers_key_is_used_where_objects_are(existing: Synthesised) -> None:
+    key = "arn:aws:kms:eu-west-1:111122223333:key/0f7c-11"
+    uses = {
+        policy: {
+            action
+            for statement in existing.statements(policy)
+            if key in listed(statement["Resource"])
+            for action in listed(statement["Action"])
+        }
+        for policy in ("EvaluateRole", "ActRole", "PatrolRole", "TrainingAccess")
+    }
+    assert uses == {
+        "EvaluateRole": {"kms:Decrypt", "kms:GenerateDataKey"},
+        "ActRole": {"kms:GenerateDataKey"},
+        "PatrolRole": set(),
+        "TrainingAccess": {"kms:Decrypt", "kms:GenerateDataKey"},
+    }
+
+
+def test_nobody_but_the_functions_reaches_the_state(stack: Synthesised) -> None:
+    assert "StateBucket" not in plain(stack.statements("TrainingAccess"))
+    assert "StateBucket" not in plain(stack.statements("ActRole"))
+    assert "StateBucket" not in plain(stack.statements("PatrolRole"))
+
+
+def test_every_queue_is_closed_and_every_work_queue_has_dead_letters(stack: Synthesised) -> None:
+    queues = stack.all("SQS::Queue")
+    closed = [
+        queue["Ref"]
+        for policy in stack.all("SQS::QueuePolicy").values()
+        if policy["PolicyDocument"]["Statement"][0]["Effect"] == "Deny"
+        for queue in policy["Queues"]
+    ]
+    assert sorted(closed) == sorted(queues)
+    dead = {name for name in queues if "DeadLetters" in name}
+    watched = {
+        alarm["Dimensions"][0]["Value"]["Fn::GetAtt"][0]
+        for alarm in stack.all("CloudWatch::Alarm").values()
+        if alarm["MetricName"] == "ApproximateNumberOfMessagesVisible"
+    }
+    assert watched == dead
+    for name, queue in queues.items():
+        assert queue["SqsManagedSseEnabled"] is True
+        if name not in dead:
+            redrive = queue["RedrivePolicy"]
+            assert redrive["maxReceiveCount"] == 5
+            assert redrive["deadLetterTargetArn"]["Fn::GetAtt"][0] in dead
+
+
+def test_messages_come_one_at_a_time_and_stay_away_long_enough(own: Synthesised) -> None:
+    mappings = own.all("Lambda::EventSourceMapping").values()
+    assert len(mappings) == 2
+    for mapping in mappings:
+        queue = own.all("SQS::Queue")[mapping["EventSourceArn"]["Fn::GetAtt"][0]]
+        function = own.all("Lambda::Function")[mapping["FunctionName"]["Ref"]]
+        assert queue["VisibilityTimeout"] >= 6 * function["Timeout"]
+        assert mapping["BatchSize"] == 1
+        assert mapping["ScalingConfig"]["MaximumConcurrency"] >= 2
+
+
+def test_only_evaluate_may_call_itself(own: Synthesised) -> None:
+    loops = {name: f.get("RecursiveLoop") for name, f in own.all("Lambda::Function").items()}
+    assert own.one("Lambda::Function", "Evaluate")["RecursiveLoop"] == "Allow"
+    assert sorted(map(str, loops.values())) == ["Allow", "None", "None"]
+
+
+@pytest.mark.parametrize(
+    ("name", "variables"),
+    [
+        ("Evaluate", ["TABLE", "STATE_BUCKET", "EVALUATE_QUEUE_URL", "BUS", "JOB_METRICS"]),
+        ("Act", ["TABLE", "BUS", "TOPIC_ARN", "EMAILS", "PHONES", "ALLOWED_RECIPIENTS"]),
+        ("Patrol", ["TABLE", "EVALUATE_QUEUE_URL"]),
+    ],
+)
+def test_functions_are_told_what_they_need(
+    own: Synthesised, name: str, variables: list[str]
+) -> None:
+    function = own.one("Lambda::Function", f"{name}Function")
+    environment = function["Environment"]["Variables"]
+    assert environment.pop("POWERTOOLS_METRICS_NAMESPACE") == "Tocsin"
+    assert environment.pop("POWERTOOLS_SERVICE_NAME") == name.lower()
+    assert environment.pop("POWERTOOLS_LOG_LEVEL") == "INFO"
+    assert sorted(environment) == sorted(f"TOCSIN_{variable}" for variable in variables)
+    assert function["Handler"] == "handler.handler"
+    assert function["Runtime"] == "python3.13"
+    assert len(function["Layers"]) == 1
+
+
+def test_switches_are_written_as_the_functions_read_them(
+    own: Synthesised, existing: Synthesised
+) -> None:
+    def variables(stack: Synthesised, name: str) -> dict[str, Any]:
+        found: dict[str, Any] = stack.one("Lambda::Function", name)["Environment"]["Variables"]
+        return found
+
+    assert variables(own, "ActFunction")["TOCSIN_EMAILS"] == "true"
+    assert variables(own, "ActFunction")["TOCSIN_PHONES"] == "true"
+    assert variables(own, "EvaluateFunction")["TOCSIN_JOB_METRICS"] == "false"
+    assert variables(existing, "ActFunction")["TOCSIN_EMAILS"] == "false"
+    assert variables(existing, "ActFunction")["TOCSIN_PHONES"] == "false"
+    assert variables(existing, "EvaluateFunction")["TOCSIN_JOB_METRICS"] == "true"
+
+
+@pytest.mark.parametrize(("kind", "architecture"), [("own", "arm64"), ("existing", "x86_64")])
+def test_code_and_layer_are_for_the_same_processor(
+    request: pytest.FixtureRequest, kind: str, architecture: str
+) -> None:
+    stack: Synthesised = request.getfixturevalue(kind)
+    for function in stack.all("Lambda::Function").values():
+        assert function["Architectures"] == [architecture]
+    (layer,) = stack.all("Lambda::LayerVersion").values()
+    assert layer["CompatibleArchitectures"] == [architecture]
+
+
+@pytest.mark.parametrize(("kind", "expected"), [("own", None), ("existing", "VanishingGradient")])
+def test_the_watch_file_lies_beside_evaluates_handler(
+    request: pytest.FixtureRequest, kind: str, expected: str | None
+) -> None:
+    stack: Synthesised = request.getfixturevalue(kind)
+    (file,) = stack.folder.glob("asset.*/watch.json")
+    assert (file.parent / "handler.py").is_file()
+    watch = json.loads(file.read_text())
+    assert [rule["rule"] for rule in watch.get("rules", [])] == ([expected] if expected else [])
+
+
+def test_logs_are_kept_as_long_as_asked(own: Synthesised) -> None:
+    assert {log["RetentionInDays"] for log in own.all("Logs::LogGroup").values()} == {30}
+    rule = own.one("S3::Bucket", "State")["LifecycleConfiguration"]["Rules"][0]
+    assert rule["ExpirationInDays"] == 30
+
+
+def test_the_own_bucket_notifies_natively(own: Synthesised) -> None:
+    (name,) = [name for name in own.all("S3::Bucket") if "Capture" in name]
+    resource = own.template["Resources"][name]
+    notifications = resource["Properties"]["NotificationConfiguration"]["QueueConfigurations"]
+    filters = [one["Filter"]["S3Key"]["Rules"] for one in notifications]
+    assert filters == [
+        [{"Name": "suffix", "Value": suffix}] for suffix in (".json", "training_job_end.ts")
+    ]
+    (queue,) = {one["Queue"]["Fn::GetAtt"][0] for one in notifications}
+    # S3 tries the queue out when it gets the property: the policy has to be there by then.
+    (policy,) = [
+        key
+        for key, value in own.all("SQS::QueuePolicy").items()
+        if value["Queues"] == [{"Ref": queue}]
+    ]
+    assert policy in resource["DependsOn"]
+    (statement,) = [
+        one
+        for one in own.all("SQS::QueuePolicy")[policy]["PolicyDocument"]["Statement"]
+        if one["Principal"] == {"Service": "s3.amazonaws.com"}
+    ]
+    assert statement["Condition"] == {
+        "StringEquals": {"aws:SourceAccount": {"Ref": "AWS::AccountId"}}
+    }
+    assert not [kind for kind in own.template["Resources"] if "Custom" in kind]
+
+
+def test_an_existing_bucket_is_watched_and_left_alone(existing: Synthesised) -> None:
+    assert not [name for name in existing.all("S3::Bucket") if "Capture" in name]
+    rule = existing.one("Events::Rule", "ObjectCreated")
+    assert "EventBusName" not in rule
+    assert rule["EventPattern"] == {
+        "source": ["aws.s3"],
+        "detail-type": ["Object Created"],
+        "detail": {
+            "bucket": {"name": ["our-runs"]},
+            "object": {
+                "key": [
+                    {"wildcard": "jobs/*/index/*.json"},
+                    {"wildcard": "jobs/*/training_job_end.ts"},
+                ]
+            },
+        },
+    }
+    (switch,) = existing.all("Custom::BucketEvents").values()
+    assert switch["Bucket"] == "our-runs"
+    allowed = existing.statements("SwitchRole")
+    actions = {action for one in allowed for action in listed(one["Action"])}
+    assert actions == {"s3:GetBucketNotification", "s3:PutBucketNotification"} | LOG
+
+
+@pytest.mark.parametrize(
+    ("rule", "target", "pattern"),
+    [
+        (
+            "TrainingJobEnded",
+            "EvaluateWorkQueue",
+            {
+                "source": ["aws.sagemaker"],
+                "detail-type": ["SageMaker Training Job State Change"],
+                "detail": {"TrainingJobStatus": ["Completed", "Failed", "Stopped"]},
+            },
+        ),
+        (
+            "StatusChanged",
+            "ActionsWorkQueue",
+            {"source": ["tocsin"], "detail-type": ["Tocsin Rule Evaluation Status Change"]},
+        ),
+    ],
+)
+def test_events_reach_their_queue_or_its_dead_letters(
+    own: Synthesised, rule: str, target: str, pattern: dict[str, Any]
+) -> None:
+    found = own.one("Events::Rule", rule)
+    assert found["EventPattern"] == pattern
+    (way,) = found["Targets"]
+    assert way["Arn"]["Fn::GetAtt"][0].startswith(target)
+    assert "DeadLetters" in way["DeadLetterConfig"]["Arn"]["Fn::GetAtt"][0]
+
+
+def test_the_patrol_goes_round_every_minute(own: Synthesised) -> None:
+    assert own.one("Events::Rule", "EveryMinute")["ScheduleExpression"] == "rate(1 minute)"
+
+
+def test_people_get_what_is_meant_for_them(own: Synthesised) -> None:
+    subscriptions = {
+        (one["Protocol"], "Alerts" if "Alerts" in plain(one["TopicArn"]) else "Health"): (
+            one["Endpoint"],
+            one.get("FilterPolicy"),
+        )
+        for one in own.all("SNS::Subscription").values()
+    }
+    assert subscriptions == {
+        ("email", "Alerts"): ("ops@example.com", {"action": ["email", {"exists": False}]}),
+        ("sms", "Alerts"): ("+15551230000", {"action": ["sms"]}),
+        ("email", "Health"): ("ops@example.com", None),
+    }
+
+
+def test_alarms_reach_a_topic_that_lets_every_message_through(own: Synthesised) -> None:
+    alarms = own.all("CloudWatch::Alarm").values()
+    assert len(alarms) == 9
+    (topic,) = {plain(alarm["AlarmActions"]) for alarm in alarms}
+    assert "Health" in topic
+    (key,) = own.all("KMS::Key").values()
+    (grant,) = [one for one in key["KeyPolicy"]["Statement"] if "Service" in one["Principal"]]
+    assert "cloudwatch.amazonaws.com" in grant["Principal"]["Service"]
+    assert {"kms:Decrypt", "kms:GenerateDataKey"} <= set(grant["Action"])
+    for one in own.all("SNS::Topic").values():
+        assert "KmsMasterKeyId" in one
+
+
+def test_the_table_is_as_agreed(own: Synthesised) -> None:
+    (table,) = own.all("DynamoDB::Table").values()
+    assert table["KeySchema"] == [{"AttributeName": "pk", "KeyType": "HASH"}]
+    assert table["TimeToLiveSpecification"] == {"AttributeName": "expires_at", "Enabled": True}
+    assert table["BillingMode"] == "PAY_PER_REQUEST"
+    (index,) = table["GlobalSecondaryIndexes"]
+    assert index["IndexName"] == "due"
+    assert [key["AttributeName"] for key in index["KeySchema"]] == ["due_shard", "due_at"]
+    assert index["Projection"] == {"ProjectionType": "KEYS_ONLY"}
+
+
+def test_buckets_are_private_and_stay(own: Synthesised) -> None:
+    for name, bucket in own.all("S3::Bucket").items():
+        assert all(bucket["PublicAccessBlockConfiguration"].values())
+        assert "BucketEncryption" in bucket
+        assert own.template["Resources"][name]["DeletionPolicy"] == "RetainExceptOnCreate"
+    (table,) = [one for one in own.template["Resources"].values() if "Table" in one["Type"]]
+    assert table["DeletionPolicy"] == "Delete"
+
+
+def test_outputs_are_those_promised(stack: Synthesised) -> None:
+    assert set(stack.template["Outputs"]) == {
+        "ActDeadLetterQueueUrl",
+        "AlertTopicArn",
+        "CaptureBucketName",
+        "DashboardName",
+        "EvaluateDeadLetterQueueUrl",
+        "EvaluateQueueUrl",
+        "EventBusName",
+        "StateBucketName",
+        "StateTableName",
+        "TrainingWriterPolicyArn",
+    }
+
+
+def test_a_finding_of_nag_would_stop_synthesis(tmp_path: Path) -> None:
+    app = App(outdir=str(tmp_path))
+    s3.Bucket(Stack(app, "Careless"), "Bucket", removal_policy=RemovalPolicy.DESTROY)
+    Validations.of(app).add_plugins(AwsSolutionsChecks(app))
+    with pytest.raises(RuntimeError, match="AwsSolutions-S1"):
+        app.synth()

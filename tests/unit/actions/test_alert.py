@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from tocsin.actions import BadAlert, decode
+from tocsin.model import RuleStatus, Severity
+
+KIND = "Tocsin Rule Evaluation Status Change"
+
+
+def envelope(detail: Any, kind: str = KIND, source: str = "tocsin") -> str:
+    return json.dumps({"version": "0", "detail-type": kind, "source": source, "detail": detail})
+
+
+def test_decodes_the_event_of_the_bus(detail: dict[str, Any]) -> None:
+    alert = decode(envelope(detail))
+    assert alert.training_job_name == "j1"
+    assert alert.rule_evaluation_status is RuleStatus.ISSUES_FOUND
+    assert alert.severity is Severity.WARNING
+    assert alert.evidence == {"abs_mean": 3.1e-9, "threshold": 1e-7}
+    assert alert.actions == ["email"]
+    assert (alert.dedup_id, alert.run_id, alert.dry_run) == ("d1", "r1", False)
+
+
+def test_what_may_be_missing_has_defaults(detail: dict[str, Any]) -> None:
+    needed = ("TrainingJobName", "Run", "RuleConfigurationName", "Rule", "DedupId")
+    few = {key: detail[key] for key in (*needed, "RuleEvaluationStatus")}
+    alert = decode(envelope(few))
+    assert (alert.actions, alert.evidence, alert.step, alert.run_id) == ([], {}, None, None)
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        "s3://captures",
+        "s3://captures/j1",
+        "s3://my.bucket-1/a b/Zürich/j1/debug-output",
+        "s3://captures/jobs/j1/",
+    ],
+)
+def test_accepts_runs_as_s3_allows_them(detail: dict[str, Any], run: str) -> None:
+    assert decode(envelope({**detail, "Run": run})).run == run
+
+
+@pytest.mark.parametrize(
+    ("change", "where"),
+    [
+        ({"Run": "/var/run"}, "Run"),
+        ({"Run": "s3://"}, "Run"),
+        ({"Run": "s3://UPPER/j1"}, "Run"),
+        ({"Run": "s3://captures/j1\nBcc: x"}, "Run"),
+        ({"Run": "s3://captures/j1\n"}, "Run"),
+        ({"Run": "s3://captures/" + "x" * 2000}, "Run"),
+        ({"TrainingJobName": ""}, "TrainingJobName"),
+        ({"TrainingJobName": "a/b"}, "TrainingJobName"),
+        ({"TrainingJobName": "a\r\nb"}, "TrainingJobName"),
+        ({"TrainingJobName": None}, "TrainingJobName"),
+        ({"RuleEvaluationStatus": "IssueFound"}, "RuleEvaluationStatus"),
+        ({"DedupId": ""}, "DedupId"),
+        ({"Actions": "stop"}, "Actions"),
+        ({"Actions": [""]}, "Actions"),
+        ({"Actions": ["email"] * 65}, "Actions"),
+        ({"Step": -1}, "Step"),
+        ({"Step": 10**18}, "Step"),
+        ({"Evidence": {"x": [1]}}, "Evidence"),
+        ({"DryRun": "yes"}, "DryRun"),
+        ({"Severity": "page"}, "Severity"),
+    ],
+)
+def test_refuses_what_is_wrong_and_says_where(
+    detail: dict[str, Any], change: dict[str, Any], where: str
+) -> None:
+    with pytest.raises(BadAlert, match=rf"not a status change of Tocsin's: .*\$\.detail\.{where}"):
+        decode(envelope({**detail, **change}))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "",
+        "not json",
+        "[]",
+        "null",
+        b"\xff\xfe",
+        "{}",
+        envelope({}),
+        envelope({}, kind="SageMaker Training Job State Change"),
+        envelope({}, source="aws.sagemaker"),
+    ],
+)
+def test_refuses_other_messages(body: str | bytes) -> None:
+    with pytest.raises(BadAlert):
+        decode(body)

@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from tocsin.model import Role
+from tocsin_hooks._capture import as_array, capture
+
+
+class TorchLike:
+    """What a tensor of PyTorch looks like from here."""
+
+    def __init__(self, value: Any, *, bfloat16: bool = False) -> None:
+        self._value = np.asarray(value)
+        self._bfloat16 = bfloat16
+
+    def detach(self) -> TorchLike:
+        return self
+
+    def cpu(self) -> TorchLike:
+        return self
+
+    def float(self) -> TorchLike:
+        return TorchLike(self._value.astype(np.float32))
+
+    def numpy(self) -> np.ndarray[Any, Any]:
+        if self._bfloat16:
+            raise TypeError("Got unsupported ScalarType BFloat16")
+        return self._value
+
+
+class ArrayLike:
+    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray[Any, Any]:
+        return np.array([1, 2], np.int16)
+
+
+@pytest.mark.parametrize(
+    ("value", "dtype", "shape"),
+    [
+        (3, "int64", (1,)),
+        (0.5, "float64", (1,)),
+        (True, "bool", (1,)),
+        (np.float32(0.5), "float32", (1,)),
+        (np.array(0.5, np.float16), "float16", ()),
+        ([[1.0, 2.0]], "float64", (1, 2)),
+        ((), "float64", (0,)),
+        (np.zeros((2, 0), np.uint8), "uint8", (2, 0)),
+        (np.zeros(3, ">f4"), "float32", (3,)),
+        (np.zeros(3, np.longdouble), "float64", (3,)),
+        (np.zeros(3, np.complex64), "complex64", (3,)),
+        (ArrayLike(), "int16", (2,)),
+        (TorchLike([1.0, 2.0]), "float64", (2,)),
+        (TorchLike([1.0, 2.0], bfloat16=True), "float32", (2,)),
+        ("adam", "<U4", (1,)),
+        (np.array([b"a", b"bc"]), "<U2", (2,)),
+    ],
+)
+def test_values_become_arrays(value: Any, dtype: str, shape: tuple[int, ...]) -> None:
+    array = as_array(value)
+    assert (array.dtype, array.shape) == (np.dtype(dtype), shape)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [object(), None, {"a": 1}, [[1], [1, 2]], np.array(["2026"], "M8[D]"), 2**100],
+)
+def test_what_is_no_array_of_numbers_or_strings_is_refused(value: Any) -> None:
+    with pytest.raises((TypeError, ValueError)):
+        as_array(value)
+
+
+@pytest.mark.parametrize(("name", "kind"), [("", None), ("n" * 5000, None), ("n", "k" * 200)])
+def test_names_that_no_reader_accepts_are_refused(name: str, kind: str | None) -> None:
+    with pytest.raises(ValueError, match="characters"):
+        capture(name, 1.0, ("default",), kind=kind)
+
+
+@pytest.mark.parametrize(
+    ("value", "collections", "raw", "kept"),
+    [
+        (np.ones(4), ("weights",), False, False),
+        (np.ones(4), ("weights",), True, True),
+        (np.ones(1), ("weights",), False, True),
+        (np.array(1.0), ("weights",), False, True),
+        (np.ones(4), ("losses",), False, True),
+        (np.ones(4), ("mine", "metrics"), False, True),
+        (np.ones(0), ("weights",), False, False),
+    ],
+)
+def test_what_is_small_or_wanted_is_kept(
+    value: Any, collections: tuple[str, ...], raw: bool, kept: bool
+) -> None:
+    captured = capture("t", value, collections, raw=raw)
+    assert (captured.value is not None) is kept
+    assert captured.shape == value.shape
+    assert captured.summary is not None
+    assert captured.summary.size == value.size
+
+
+def test_a_captured_value_does_not_follow_the_original() -> None:
+    original = np.zeros((2, 2), order="F")
+    captured = capture("w", original, ("weights",), raw=True)
+    original += 1
+    assert np.asarray(captured.value).tolist() == [[0, 0], [0, 0]]
+
+
+@pytest.mark.parametrize(
+    ("collections", "role", "expected"),
+    [
+        (("losses",), None, Role.LOSS),
+        (("gradients",), None, Role.GRADIENT),
+        (("mine",), None, None),
+        (("mine", "biases"), None, Role.BIAS),
+        (("mine",), Role.WEIGHT, Role.WEIGHT),
+        (("losses",), Role.METRIC, Role.METRIC),
+    ],
+)
+def test_the_role_follows_from_the_collection(
+    collections: tuple[str, ...], role: Role | None, expected: Role | None
+) -> None:
+    assert capture("t", 1.0, collections, role=role).role == expected

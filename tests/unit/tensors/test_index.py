@@ -1,0 +1,246 @@
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tocsin.model import Mode, TensorSummary
+from tocsin.tensors import (
+    BadIndex,
+    Entry,
+    IndexFile,
+    LocalStorage,
+    Object,
+    RunMeta,
+    TooLarge,
+    decode_index,
+    encode_index,
+    index_key,
+    read_index,
+)
+
+EVENT = "events/000000000010/000000000010_worker_0.tfevents"
+
+
+def _document(**changes):
+    meta = {"mode": "TRAIN", "mode_step": 5, "event_file_name": EVENT}
+    meta |= changes.pop("meta", {})
+    document = {
+        "meta": {key: value for key, value in meta.items() if value is not None},
+        "tensor_payload": [{"tensorname": "w", "start_idx": 0, "length": 98}],
+        "shape_payload": [],
+    }
+    document |= changes
+    return json.dumps({k: v for k, v in document.items() if v is not None}).encode()
+
+
+def _decode(data):
+    return decode_index(data, 10, "worker_0")
+
+
+def _payload(**changes):
+    entry = {"tensorname": "w", "start_idx": 0, "length": 98} | changes
+    return _document(tensor_payload=[{k: v for k, v in entry.items() if v is not None}])
+
+
+def _shapes(*entries):
+    return _document(
+        shape_payload=[{"tensorname": n, "originalname": n, "shape": s} for n, s in entries]
+    )
+
+
+def test_what_smdebug_writes():
+    index = _decode(_document())
+    entry = Entry("w", 0, 98)
+    assert index == IndexFile(10, "worker_0", Mode.TRAIN, 5, EVENT, None, (entry,))
+    assert index.entry("w") == entry
+    assert index.entry("v") is None
+
+
+def test_shapes_alone_need_no_event_file():
+    data = _document(meta={"event_file_name": None}, tensor_payload=[], shape_payload=None)
+    assert _decode(data).entries == ()
+    data = _document(
+        meta={"event_file_name": None},
+        tensor_payload=None,
+        shape_payload=[{"tensorname": "s", "originalname": "o", "shape": [3, 4]}],
+    )
+    index = _decode(data)
+    assert index.event_key is None
+    assert index.entries == (Entry("s", shape=(3, 4), original_name="o"),)
+
+
+def test_a_shape_beside_a_record_keeps_the_record():
+    assert _decode(_shapes(("w", [4]), ("s", []))).entries == (
+        Entry("w", 0, 98, shape=(4,)),
+        Entry("s", shape=(), original_name="s"),
+    )
+
+
+def test_the_last_of_a_name_wins():
+    entries = [{"tensorname": "w", "start_idx": i, "length": 10} for i in (0, 10, 20)]
+    assert _decode(_document(tensor_payload=entries)).entries == (Entry("w", 20, 10),)
+    assert _decode(_shapes(("s", [1]), ("s", [2]))).entry("s").shape == (2,)
+
+
+def test_our_extra_keys():
+    summary = {"size": 4, "l2": 2.0, "quantiles": {"0.05": 1}, "min": None}
+    extra = {"dtype": "float32", "shape": [4], "role": "weight", "kind": "dense", "crc32": 7}
+    meta = {"tocsin": 1, "run_id": "r", "prev_step": 4, "resumed_from": 2}
+    tensors = [
+        {"tensorname": "w", "start_idx": 0, "length": 98, "summary": summary, "new": 1, **extra}
+    ]
+    index = _decode(_document(meta=meta, tensor_payload=tensors))
+    assert index.meta == RunMeta("r", 4, 2)
+    expected = Entry(
+        "w", 0, 98, (4,), "float32", "weight", "dense", 7, TensorSummary(size=4, l2=2.0)
+    )
+    assert index.entries == (expected,)
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"", "empty"),
+        (b"{", "truncated"),
+        (_document()[:-1], "truncated"),
+        (_document() + _document(), "malformed"),  # appended to a stale temporary file
+        (b"not json", "malformed"),
+        (b"\xff\xfe", "malformed"),
+        (b"[]", "Expected `object`"),
+        (b"{}", "missing required field `meta`"),
+        (b'{"z":' + b"[" * 200_000, "recursion"),
+        (_document(meta={"mode": "WARMUP"}), "mode 'WARMUP' is unknown"),
+        (_document(meta={"mode": None}), "mode"),
+        (_document(meta={"mode_step": -1}), "mode_step"),
+        (_document(meta={"mode_step": 1.5}), "mode_step"),
+        (_document(meta={"mode_step": "5"}), "mode_step"),
+        (_document(meta={"mode_step": 10**30}), "mode_step"),
+        (_document(meta={"event_file_name": "../../other/x.tfevents"}), "event_file_name"),
+        (_document(meta={"event_file_name": "/etc/passwd"}), "event_file_name"),
+        (_document(meta={"event_file_name": 1}), "event_file_name"),
+        (_document(meta={"event_file_name": None}), "no event_file_name"),
+        (_document(meta={"run_id": "r" * 200, "tocsin": 1}), "run_id"),
+        (_document(tensor_payload=None, shape_payload=None), "neither"),
+        (_document(tensor_payload={}), "tensor_payload"),
+        (_document(tensor_payload=[{}]), "tensorname"),
+        (_document(tensor_payload=[{"tensorname": "w"}] * 250_001), "250000"),
+        (_payload(start_idx=-1), "start_idx"),
+        (_payload(start_idx=None), "start_idx"),
+        (_payload(length=None), "length"),
+        (_payload(length=2**60), "length"),
+        (_payload(length=True), "length"),
+        (_payload(tensorname=""), "tensorname"),
+        (_payload(tensorname="n" * 5000), "tensorname"),
+        (_payload(tensorname=5), "tensorname"),
+        (_payload(shape=[1] * 33), "shape"),
+        (_payload(summary={"mean": "NaN"}), "summary"),
+        (_payload(dtype="f" * 1000), "dtype"),
+        (_shapes(("s", [-1])), "shape"),
+        (_shapes(("s", None)), "has no shape"),
+        (_shapes(("s", "4")), "shape"),
+    ],
+)
+def test_damage_is_refused_with_a_reason(data, reason):
+    with pytest.raises(BadIndex, match=reason) as refused:
+        _decode(data)
+    assert "\n" not in str(refused.value)
+
+
+@given(st.binary(max_size=60))
+def test_any_bytes_are_refused(data):
+    with pytest.raises(BadIndex):
+        _decode(data)
+
+
+_names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=30)
+_numbers = st.none() | st.integers(0, 2**53)
+_shape = st.none() | st.lists(st.integers(0, 2**40), max_size=5).map(tuple)
+_words = st.none() | st.text(st.characters(exclude_categories=["Cs"]), max_size=10)
+_summaries = st.none() | st.builds(
+    TensorSummary,
+    size=_numbers,
+    mean=st.none() | st.floats(allow_nan=False, allow_infinity=False),
+    fingerprint=_words,
+)
+_entries = st.one_of(
+    st.builds(
+        Entry,
+        _names,
+        st.integers(0, 2**53),
+        st.integers(0, 2**53),
+        _shape,
+        _words,
+        _words,
+        _words,
+        _numbers,
+        _summaries,
+    ),
+    st.builds(
+        Entry,
+        _names,
+        st.none(),
+        st.none(),
+        _shape.filter(lambda s: s is not None),
+        _words,
+        _words,
+        _words,
+        st.none(),
+        _summaries,
+        _names,
+    ),
+)
+_metas = st.none() | st.builds(RunMeta, st.text("abc-", max_size=36), _numbers, _numbers)
+
+
+@given(
+    st.lists(_entries, max_size=6, unique_by=lambda entry: entry.name),
+    st.sampled_from(Mode),
+    st.integers(0, 2**53),
+    _metas,
+)
+def test_round_trip(entries, mode, mode_step, meta):
+    entries = sorted(entries, key=lambda entry: entry.start is None)
+    index = IndexFile(10, "worker_0", mode, mode_step, EVENT, meta, tuple(entries))
+    assert _decode(encode_index(index)) == index
+    plain = _decode(encode_index(index, extras=False))
+    assert plain.meta is None
+    assert [(e.name, e.start, e.length, e.summary) for e in plain.entries] == [
+        (e.name, e.start, e.length, None) for e in entries
+    ]
+
+
+def test_what_is_not_finite_becomes_null():
+    summary = TensorSummary(mean=math.nan, max=math.inf, min=1.0)
+    index = IndexFile(0, "w", Mode.TRAIN, 0, None, None, (Entry("t", shape=(), summary=summary),))
+    document = json.loads(encode_index(index), parse_constant=pytest.fail)
+    expected = {"mean": None, "max": None, "min": 1.0}
+    assert document["shape_payload"][0]["summary"] == expected
+
+
+def test_a_tensor_is_in_one_payload_only():
+    entries = (Entry("raw", 0, 98, shape=(4,), dtype="float32"), Entry("shaped", shape=(2,)))
+    document = json.loads(encode_index(IndexFile(0, "w", Mode.TRAIN, 0, EVENT, None, entries)))
+    assert [e["tensorname"] for e in document["tensor_payload"]] == ["raw"]
+    assert [e["tensorname"] for e in document["shape_payload"]] == ["shaped"]
+
+
+def test_read_index(tmp_path):
+    storage = LocalStorage(tmp_path)
+    storage.write(index_key(10, "worker_0"), _document())
+    (found,) = storage.list("index/")
+    assert read_index(storage, found) == _decode(_document())
+    with pytest.raises(BadIndex, match="key"):
+        read_index(storage, Object("index/other.json", 1, 0.0))
+
+
+def test_an_index_has_a_size(tmp_path):
+    storage = LocalStorage(tmp_path)
+    key = index_key(10, "worker_0")
+    storage.write(key, b"")
+    with (tmp_path / key).open("r+b") as sparse:
+        sparse.truncate(64 * 1024 * 1024 + 1)
+    with pytest.raises(TooLarge):
+        read_index(storage, storage.head(key))
