@@ -33,9 +33,8 @@ def up(context: Mapping[str, Any] | None = None, folder: Path = CACHE) -> dict[s
     ``context`` holds CDK options for the deployment; they count only if it was not up before.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    with locked(
-        folder / "starting.lock"
-    ):  # of two commands, one starts it and the other finds it up
+    # Of two commands at the same time one starts it, and the other finds it up.
+    with locked(folder / "starting.lock"):
         if _holder(folder) is None:
             _start(context or {}, folder)
         elif not _becomes(_state(folder).exists, UP_DEADLINE):

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import IO, Any
 
+from botocore.exceptions import ClientError
+
 from local.emulator import ACCOUNT, REGION
 from local.error import LocalError
 from local.synth import Assembly, Asset
@@ -29,11 +31,15 @@ def deploy(assembly: Assembly, client: Clients) -> dict[str, str]:
     for parameter in _bootstrap_parameters(assembly.template):
         client("ssm").put_parameter(Name=parameter, Value=BOOTSTRAP_VERSION, Type="String")
     cloudformation = client("cloudformation")
-    cloudformation.create_stack(
-        StackName=assembly.stack,
-        TemplateBody=json.dumps(assembly.template),
-        Capabilities=["CAPABILITY_IAM", "CAPABILITY_NAMED_IAM", "CAPABILITY_AUTO_EXPAND"],
-    )
+    try:
+        cloudformation.create_stack(
+            StackName=assembly.stack,
+            TemplateBody=json.dumps(assembly.template),
+            Capabilities=["CAPABILITY_IAM", "CAPABILITY_NAMED_IAM", "CAPABILITY_AUTO_EXPAND"],
+        )
+    except ClientError as error:
+        reason = error.response["Error"]["Message"]
+        raise LocalError(f"stack {assembly.stack} is refused: {reason}") from error
     stack = _finished(cloudformation, assembly.stack)
     if stack["StackStatus"] != "CREATE_COMPLETE":
         raise LocalError(f"stack {assembly.stack}: {_reasons(cloudformation, stack)}")

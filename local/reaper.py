@@ -14,6 +14,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -122,7 +123,16 @@ def _tidy_up() -> None:
     for group in groups:
         _kill_group(group)
     for folder in folders:
+        _remove(folder)
+
+
+def _remove(folder: str) -> None:
+    """Again and again for a while: what has just been killed may still be writing."""
+    for _ in range(50):
         shutil.rmtree(folder, ignore_errors=True)
+        if not os.path.lexists(folder):
+            return
+        time.sleep(0.02)
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@ from local.port import loopback_port, url
 from local.reaper import Reaper
 from local.sagemaker import serve
 from local.synth import synthesize
+from local.tune import tune
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ class LocalAws:
 
     def client(self, service: str) -> Any:
         """A boto3 client that talks to it."""
-        return _client(self.environment, service)
+        return make_client(self.environment, service)
 
     def sms(self) -> list[Sms]:
         """The text messages that would have been sent."""
@@ -94,14 +95,15 @@ def local_aws(
         )
         sagemaker_endpoint = url(sagemaker_port)
         stack.enter_context(serve(sagemaker_port, jobs))
-        client = partial(_client, environment)
+        client = partial(make_client, environment)
         outputs = deploy(assembly.result(), client)
+        tune(client("lambda"))
         mailbox = Mailbox(client("sqs"), client("sns"), outputs["AlertTopicArn"])
         yield LocalAws(running, sagemaker_endpoint, environment, outputs, jobs, mailbox)
 
 
 def _publisher(environment: Mapping[str, str]) -> Any:
-    events = _client(environment, "events")
+    events = make_client(environment, "events")
 
     def publish(job: Job) -> None:
         answer = events.put_events(Entries=[state_change(job)])
@@ -111,7 +113,7 @@ def _publisher(environment: Mapping[str, str]) -> Any:
     return publish
 
 
-def _client(environment: Mapping[str, str], service: str) -> Any:
+def make_client(environment: Mapping[str, str], service: str) -> Any:
     """Looks at no profile and no variable of this process: nobody's real AWS is ever reached."""
     nowhere = {
         "profile": (None, None, None, None),

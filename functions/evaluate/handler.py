@@ -9,13 +9,13 @@ from typing import Any
 from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 from tocsin.evaluation import JobEnded, end_job, evaluate, parse_message
-from tocsin.evaluation.aws import connect, read_settings
+from tocsin.evaluation.aws import Settings, connect, read_settings
 from tocsin.observability import logger, metrics
 from tocsin.watch import read_watch
 
 MARGIN_MILLISECONDS = 8_000  # enough to finish a step, commit it and publish
 
-world = connect(read_settings(), read_watch(Path(__file__).with_name("watch.json")))
+world = connect(read_settings(Settings), read_watch(Path(__file__).with_name("watch.json")))
 
 
 @logger.inject_lambda_context

@@ -1,1 +1,35 @@
-"""Tocsin."""
+"""Tocsin watches training jobs from outside.
+
+The names here are fetched when they are asked for: ``import tocsin`` by itself loads neither
+numpy nor boto3 nor the terminal.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tocsin.model import Mode
+    from tocsin.model import Mode as modes  # noqa: N813  # the name that smdebug's users know
+    from tocsin.rules import Rule, register
+
+__all__ = ["Mode", "Rule", "modes", "register"]
+
+_WHERE = {
+    "Mode": ("tocsin.model", "Mode"),
+    "Rule": ("tocsin.rules", "Rule"),
+    "modes": ("tocsin.model", "Mode"),
+    "register": ("tocsin.rules", "register"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _WHERE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module, attribute = _WHERE[name]
+    return getattr(import_module(module), attribute)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -30,7 +30,8 @@ from tocsin.actions import (
 )
 from tocsin.actions._aws import Bus, RunFiles, SageMaker, Topic
 from tocsin.actions._once import memory
-from tocsin.evaluation._patrol import HintQueue, HintsLost
+from tocsin.evaluation import HintsLost
+from tocsin.evaluation.aws import SqsHints
 
 ARN = "arn:aws:sagemaker:us-east-1:111122223333:training-job/j1"
 RUN = "s3://captures/jobs/j1/debug-output"
@@ -550,6 +551,6 @@ def test_a_hint_that_the_queue_refuses_is_no_success(deployment: Deployment) -> 
     }
     with Stubber(client) as stubber:
         stubber.add_response("send_message_batch", answer)
-        queue = HintQueue(client, "https://sqs/evaluate")
+        queue = SqsHints(client, "https://sqs/evaluate").send_ticks
         with pytest.raises(HintsLost, match=r"1 of 2 hints .* s3://captures/b: InternalError"):
             queue(["s3://captures/a", "s3://captures/b"], 1.0)

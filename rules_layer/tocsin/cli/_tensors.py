@@ -9,7 +9,9 @@ from typing import Any
 
 from rich.console import Console
 from rich.table import Table
-from rich.text import Text
+
+from tocsin.cli._output import Advance, Document
+from tocsin.cli._text import plain, span
 from tocsin.model import Mode
 from tocsin.tensors import (
     Collection,
@@ -24,17 +26,20 @@ from tocsin.tensors import (
     search,
 )
 
-Document = dict[str, Any]
-
 
 def tensors_document(
-    run: Run, *, digest: bool, regex: str | None, collection: str | None
+    run: Run,
+    *,
+    digest: bool = False,
+    regex: str | None = None,
+    collection: str | None = None,
+    advance: Advance = lambda done, total: None,
 ) -> Document:
     """The JSON of ``tocsin tensors``: tensors of all complete steps, or those selected.
 
     A tensor saved as reductions only stands once, under its own name. Damage adds ``unreadable``:
     the reason, in the entry of a tensor, and key and reason of each file in the document.
-    Raises ValueError for an unknown collection or a bad pattern.
+    ``advance`` is told of each step. Raises ValueError for an unknown collection, BadPattern.
     """
     selected = _selection(run, regex, collection)
     document: Document = {
@@ -52,7 +57,7 @@ def tensors_document(
         "steps": {mode.name: run.steps(mode) for mode in (Mode.GLOBAL, *list(Mode)[:3])},
         "tensors": [
             row
-            for step in run.steps()
+            for step in _counted(run.steps(), advance)
             for index in run.indexes(step).values()
             for row in _rows(run, index, selected, digest=digest)
         ],
@@ -64,7 +69,7 @@ def tensors_document(
 
 def print_tensors(document: Document, console: Console) -> None:
     """The document as a table: one line per tensor, the steps it was saved at run together."""
-    table = Table(title=Text(document["run"]), title_justify="left")
+    table = Table(title=plain(document["run"]), title_justify="left")
     for heading in ("tensor", "steps", "workers", "dtype", "shape"):
         table.add_column(heading, overflow="fold")
     grouped: dict[str, list[Document]] = {}
@@ -73,23 +78,29 @@ def print_tensors(document: Document, console: Console) -> None:
     for name, rows in sorted(grouped.items()):
         cells = (
             name,
-            _span({row["step"] for row in rows}),
+            span(sorted({row["step"] for row in rows})),
             str(len({row["worker"] for row in rows})),
             _distinct(row["dtype"] for row in rows),
             _distinct(row["shape"] for row in rows),
         )
-        table.add_row(*map(_plain, cells))
+        table.add_row(*map(plain, cells))
     console.print(table)
     state = "finished" if document["finished"] else "running"
     written = f"{len(document['workers'])} of {document['num_workers']} workers"
-    steps = _span(set(document["steps"]["GLOBAL"])) or "none"
-    console.print(_plain(f"{state}, {written}, complete steps: {steps}"))
+    steps = span(document["steps"]["GLOBAL"]) or "none"
+    console.print(plain(f"{state}, {written}, complete steps: {steps}"))
     for row in document["tensors"]:
         if "unreadable" in row:
             place = f"{row['name']} at step {row['step']} of {row['worker']}"
-            console.print(_plain(f"unreadable: {place}: {row['unreadable']}"))
+            console.print(plain(f"unreadable: {place}: {row['unreadable']}"))
     for file in document.get("unreadable", ()):
-        console.print(_plain(f"unreadable: {file['key']}: {file['reason']}"))
+        console.print(plain(f"unreadable: {file['key']}: {file['reason']}"))
+
+
+def _counted(steps: list[int], advance: Advance) -> Iterator[int]:
+    for done, step in enumerate(steps):
+        advance(done, len(steps))
+        yield step
 
 
 def _collections(run: Run) -> Mapping[str, Collection]:
@@ -154,19 +165,6 @@ def _nbytes(entry: Entry) -> int | None:
     return None if size is None or entry.shape is None else math.prod(entry.shape) * size
 
 
-def _span(steps: set[int]) -> str:
-    """``0 … 400 (41)`` for many steps, the numbers themselves for a few."""
-    ordered = sorted(steps)
-    if len(ordered) <= 4:
-        return ", ".join(map(str, ordered))
-    return f"{ordered[0]} … {ordered[-1]} ({len(ordered)})"
-
-
 def _distinct(values: Iterator[Any]) -> str:
     """What there is among the rows, each once; ``-`` where nothing is known."""
     return " | ".join(dict.fromkeys("-" if value is None else str(value) for value in values))
-
-
-def _plain(text: str) -> Text:
-    """Text from a run, which may hold neither markup nor a terminal's control characters."""
-    return Text(text if text.isprintable() else ascii(text))

@@ -23,6 +23,7 @@ from tocsin.evaluation._memory import (
     memory_world,
 )
 from tocsin.evaluation._messages import BadMessage, JobEnded, parse_message
+from tocsin.evaluation._patrol import HintsLost, patrol
 from tocsin.evaluation._ports import (
     CheckpointStore,
     Conflict,
@@ -45,6 +46,7 @@ __all__ = [
     "Coordination",
     "Hint",
     "HintQueue",
+    "HintsLost",
     "Job",
     "JobEnded",
     "Jobs",
@@ -76,6 +78,7 @@ __all__ = [
     "fold",
     "memory_world",
     "parse_message",
+    "patrol",
     "plan",
     "reconcile",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -38,7 +39,7 @@ def _newer_start(checkpoint: Checkpoint, key: str, storage: Storage) -> IndexFil
     """The file, if another start of the job wrote it after all that was evaluated."""
     try:
         found = storage.head(key)
-        if found.modified < checkpoint.last_time:
+        if found.modified < math.floor(checkpoint.last_time):  # HEAD knows whole seconds only
             return None
         file = read_index(storage, found)
     except (NotFound, BadIndex, TooLarge):

@@ -34,13 +34,11 @@ class BadRule(ValueError):
 def register(rule: R) -> R:
     """Add a rule under its class name. Raises TypeError at once if it is not well formed."""
     name = rule.__name__
-    if not (dataclasses.is_dataclass(rule) and issubclass(rule, Rule)):
-        raise TypeError(f"rule {name}: must be a dataclass deriving from Rule")
-    if not rule.__dataclass_params__.frozen:  # type: ignore[attr-defined]  # not in typeshed
-        raise TypeError(f"rule {name}: must be a frozen dataclass")
+    if not issubclass(rule, Rule) or "__dataclass_fields__" not in vars(rule):
+        raise TypeError(f"rule {name}: must derive from Rule and be a dataclass(frozen=True)")
     if (rule.__doc__ or f"{name}(").startswith(f"{name}("):  # dataclass invents one if missing
         raise TypeError(f"rule {name}: needs a docstring, its first line is what alerts say")
-    if name in _rules and _rules[name].__qualname__ != rule.__qualname__:
+    if name in _rules and _origin(_rules[name]) != _origin(rule):
         raise TypeError(f"rule {name}: another rule is registered under this name")
     allowed = {field.name for field in dataclasses.fields(rule)} | set(OPTIONS)
     for unknown in (set(rule.sagemaker) | set(rule.options)) - allowed:
@@ -48,9 +46,19 @@ def register(rule: R) -> R:
     for field in dataclasses.fields(rule):
         if field.default is dataclasses.MISSING:
             raise TypeError(f"rule {name}: parameter {field.name} needs a default")
-    rule()  # a default that its own checks refuse shows here, not in somebody's night
+    try:  # what is wrong with its types or defaults shows here, not in somebody's night
+        typing.get_type_hints(rule)
+        for profile in PROFILES:
+            _instance(rule, defaults(rule, profile))
+    except (NameError, ValueError) as error:
+        raise TypeError(f"rule {name}: {error}") from error
     _rules[name] = rule
     return rule
+
+
+def _origin(rule: type[Rule]) -> tuple[str, str]:
+    """Where a class was written: the same when its module is only loaded once more."""
+    return rule.__module__, rule.__qualname__
 
 
 def load_installed() -> None:
@@ -107,10 +115,15 @@ def build(
             raise BadRule(f"{name}: unknown parameter {key!r}: {hint}")
         values[key] = _convert(name, key, value, types[key]) if key in fields else value
     try:
-        built = rule(**{key: values[key] for key in fields})
+        built = _instance(rule, values)
     except ValueError as error:
         raise BadRule(f"{name}: {error}") from error
     return built, {key: value for key, value in values.items() if key not in fields}
+
+
+def _instance(rule: type[Rule], values: Mapping[str, Any]) -> Rule:
+    """The rule with those of ``values`` that are its parameters."""
+    return rule(**{field.name: values[field.name] for field in dataclasses.fields(rule)})
 
 
 def _convert(rule: str, key: str, value: Any, to: Any) -> Any:

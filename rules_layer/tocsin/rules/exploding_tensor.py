@@ -58,10 +58,7 @@ class ExplodingTensor(Rule):
             nan = tensor.summary.nan or 0
             infinite = (tensor.summary.posinf or 0) + (tensor.summary.neginf or 0)
             if nan or (infinite and not self.only_nan):
-                size = tensor.summary.size or nan + infinite
-                detail = f"{_counted(nan, infinite)} among the {size} values of {tensor.name}"
-                evidence = {"nan": nan, "infinite": infinite, "size": size}
-                return state, violation(Reason.NOT_FINITE, detail, tensor, **evidence)
+                return state, _found(tensor, nan, infinite)
         return state, HEALTHY
 
     def _watches(self, tensor: Tensor) -> bool:
@@ -69,6 +66,12 @@ class ExplodingTensor(Rule):
         return tensor.summary.nan is not None and (named or tensor.role is not Role.TREE)
 
 
-def _counted(nan: int, infinite: int) -> str:
-    parts = [f"{nan} NaN"] * bool(nan) + [f"{infinite} infinite"] * bool(infinite)
-    return " and ".join(parts)
+def _found(tensor: Tensor, nan: int, infinite: int) -> Verdict:
+    counted = [f"{nan} NaN"] * bool(nan) + [f"{infinite} infinite"] * bool(infinite)
+    evidence = {"nan": nan, "infinite": infinite}
+    values = "values"
+    if size := tensor.summary.size:  # not known where only reductions were saved
+        evidence["size"] = size
+        values = f"{size} values"
+    detail = f"{' and '.join(counted)} among the {values} of {tensor.name}"
+    return violation(Reason.NOT_FINITE, detail, tensor, **evidence)

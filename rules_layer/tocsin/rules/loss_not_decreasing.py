@@ -24,7 +24,7 @@ from tocsin.rules._rule import (
 )
 
 Point = Sequence[float]  # [step, loss]
-_MOST_POINTS = 64  # a window denser than this is thinned: the state stays small at any interval
+_BETWEEN = 16  # saves remembered between two comparisons: the state stays small at any interval
 
 
 @register
@@ -112,32 +112,36 @@ class LossNotDecreasing(Rule):
                 continue
             mode = Mode.GLOBAL if together else step.mode
             key = f"{mode.name}/{tensor.worker}/{tensor.name}"
-            series[key], verdict = self._judge(series.get(key), tensor, now, loss)
+            series[key], verdict = self._judge(series.get(key, {}), tensor, now, loss)
             verdicts.append(verdict)
         if not verdicts:
             return state, not_applicable(Reason.NO_TENSOR, "no loss whose value is known")
-        return series, min(verdicts, key=_urgency)
+        verdict = min(verdicts, key=_urgency)
+        if verdict is HEALTHY and any(memory["violated"] for memory in series.values()):
+            verdict = UNDECIDED  # losses come due at different steps: the other is not well yet
+        return series, verdict
 
     def _judge(
-        self, past: Mapping[str, Any] | None, tensor: Tensor, now: int, loss: float
-    ) -> tuple[Mapping[str, Any] | None, Verdict]:
+        self, past: Mapping[str, Any], tensor: Tensor, now: int, loss: float
+    ) -> tuple[Mapping[str, Any], Verdict]:
         """One loss against its own past: what to remember of it, and the verdict."""
         if not math.isfinite(loss):
             detail = f"{tensor.name} is {loss} and cannot decrease any more"
-            return past, violation(Reason.NOT_FINITE, detail, tensor, loss=loss)
-        if past is None:
-            return {"first": loss, "due": now + self.num_steps, "points": [[now, loss]]}, UNDECIDED
-        points = [*past["points"], [now, loss]]
+            verdict = violation(Reason.NOT_FINITE, detail, tensor, loss=loss)
+            return {**past, "violated": True}, verdict
+        due = now + self.num_steps
+        if "points" not in past:
+            begun = {"first": loss, "due": due, "points": [[now, loss]], "violated": False}
+            return begun, UNDECIDED
+        points = _extended(past["points"], [now, loss], self.smooth, self.num_steps / _BETWEEN)
         if now < past["due"]:
-            return {**past, "points": _thinned(points, self.smooth)}, UNDECIDED
-        old = [point for point in points if point[0] <= now - self.num_steps]
-        kept = points[max(0, len(old) - self.smooth) :]
-        memory = {**past, "due": now + self.num_steps, "points": _thinned(kept, self.smooth)}
-        return memory, self._compare(past["first"], old, points, tensor)
+            return {**past, "points": points}, UNDECIDED
+        verdict = self._compare(past["first"], points, tensor)
+        kept = points[-self.smooth :]
+        return {**past, "due": due, "points": kept, "violated": verdict.violation}, verdict
 
-    def _compare(
-        self, first: float, old: Sequence[Point], points: Sequence[Point], tensor: Tensor
-    ) -> Verdict:
+    def _compare(self, first: float, points: Sequence[Point], tensor: Tensor) -> Verdict:
+        old = [point for point in points if point[0] <= points[-1][0] - self.num_steps]
         before = median(loss for _, loss in old[-self.smooth :])
         after = median(loss for _, loss in points[-self.smooth :])
         settled = self.settled_percent
@@ -172,11 +176,14 @@ def _percent_down(before: float, after: float) -> float:
     return 100.0 * (before - after) / abs(before)
 
 
-def _thinned(points: Sequence[Point], newest: int) -> list[Point]:
-    """Every second of the older points left out, once there are too many of them."""
-    if len(points) <= _MOST_POINTS + newest:
-        return list(points)
-    return [*points[:-newest:2], *points[-newest:]]
+def _extended(points: Sequence[Point], new: Point, ends: int, apart: float) -> list[Point]:
+    """``points`` and a new one. Between the ``ends`` oldest and newest only those that are
+    ``apart`` steps from the one before are kept.
+    """
+    leaves = len(points) - ends  # the one that is no more among the newest
+    if leaves >= ends and points[leaves][0] - points[leaves - 1][0] < apart:
+        points = [*points[:leaves], *points[leaves + 1 :]]
+    return [*points, new]
 
 
 def _urgency(verdict: Verdict) -> int:

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+import msgspec
 
 from tocsin.model import Severity
 
 Grace = int | str
 """A number of steps, or a time such as ``30s``."""
 
+Name = Annotated[str, msgspec.Meta(max_length=256)]
+"""As long as Amazon allows it: it comes back in events, metrics and messages."""
+
 
 @dataclass(frozen=True)
 class RuleConfig:
     """One rule of the watch file. ``None`` leaves an option to the rule's and profile's default."""
 
-    rule: str
-    name: str | None = None
+    rule: Name
+    name: Name | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
     for_steps: int | None = None
     start_step: int | None = None
@@ -77,3 +82,8 @@ class Watch:
     notify: Notify = field(default_factory=Notify)
     custom_rules: str | None = None
     dry_run: bool = False
+
+
+def as_tuple(value: str | Sequence[str]) -> tuple[str, ...]:
+    """A single pattern, or several."""
+    return (value,) if isinstance(value, str) else tuple(value)

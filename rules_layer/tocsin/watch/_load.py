@@ -5,13 +5,14 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
+from reprlib import repr as short  # what a file says may be long
 from typing import Any
 
 import msgspec
 
-from tocsin.watch._config import RuleConfig, Watch
+from tocsin.watch._config import Capture, CollectionConfig, Notify, RuleConfig, Watch
 from tocsin.watch._sagemaker import from_debug_rule_configurations
 
 MOST_RULES = 200
@@ -50,13 +51,14 @@ def to_watch(content: Any) -> Watch:
     if isinstance(content, Mapping) and "DebugRuleConfigurations" in content:
         content = content["DebugRuleConfigurations"]
     if isinstance(content, list):
-        content = from_debug_rule_configurations(content)
+        content = _amazons(content)
     if not isinstance(content, Mapping):
         raise BadWatch(f"expected a mapping with `rules`, got {type(content).__name__}")
-    _refuse_unknown(content, Watch, "")
+    _refuse_unknown(content)
     rules = content.get("rules")
-    if isinstance(rules, list):
-        content = {**content, "rules": [_rule(rule, at) for at, rule in enumerate(rules)]}
+    if isinstance(rules, list):  # a rule given by its name alone has no parameters
+        rules = [{"rule": rule} if isinstance(rule, str) else rule for rule in rules]
+        content = {**content, "rules": rules}
     try:
         watch = msgspec.convert(content, Watch, strict=False)
     except msgspec.ValidationError as error:
@@ -64,13 +66,11 @@ def to_watch(content: Any) -> Watch:
     return _checked(watch)
 
 
-def _rule(rule: Any, at: int) -> Any:
-    """A rule given by its name alone is a rule with no parameters."""
-    if isinstance(rule, str):
-        return {"rule": rule}
-    if isinstance(rule, Mapping):
-        _refuse_unknown(rule, RuleConfig, f"rules[{at}]: ")
-    return rule
+def _amazons(configurations: list[Any]) -> dict[str, Any]:
+    for at, item in enumerate(configurations):
+        if not isinstance(item, Mapping) or "RuleConfigurationName" not in item:
+            raise BadWatch(f"[{at}] has no RuleConfigurationName: put other rules under `rules:`")
+    return from_debug_rule_configurations(configurations)
 
 
 def _checked(watch: Watch) -> Watch:
@@ -84,19 +84,30 @@ def _checked(watch: Watch) -> Watch:
     return watch
 
 
-def _refuse_unknown(
-    content: Mapping[str, Any], into: type[Watch] | type[RuleConfig], where: str
-) -> None:
+def _refuse_unknown(content: Mapping[str, Any]) -> None:
+    """A key that nobody knows is a typo; msgspec would pass over it."""
+    _keys("", content, Watch)
+    _keys("notify: ", content.get("notify"), Notify)
+    _keys("capture: ", capture := content.get("capture"), Capture)
+    collections = capture.get("collections") if isinstance(capture, Mapping) else None
+    for name, collection in collections.items() if isinstance(collections, Mapping) else ():
+        _keys(f"capture.collections[{short(name)}]: ", collection, CollectionConfig)
+    rules = content.get("rules")
+    for at, rule in enumerate(rules if isinstance(rules, list) else ()):
+        _keys(f"rules[{at}]: ", rule, RuleConfig)
+
+
+def _keys(where: str, content: Any, into: type[Any]) -> None:
     known = [field.name for field in dataclasses.fields(into)]
-    for key in content:
+    for key in content if isinstance(content, Mapping) else ():
         if key not in known:
-            raise BadWatch(f"{where}unknown key {key!r}: known are {', '.join(sorted(known))}")
+            raise BadWatch(f"{where}unknown key {short(key)}: known are {', '.join(sorted(known))}")
 
 
 def _json(data: bytes) -> Any:
     try:
         return msgspec.json.decode(data)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # not UTF-8 is a ValueError, no DecodeError
         raise BadWatch(f"not JSON: {_plain(error)}") from error
 
 
@@ -106,17 +117,16 @@ def _yaml(data: bytes) -> Any:
     except ImportError as error:
         raise BadWatch("YAML needs PyYAML: pip install 'tocsin[cli]', or write JSON") from error
     try:
-        return json.loads(json.dumps(yaml.safe_load(data)))  # dates and the like become errors
-    except (yaml.YAMLError, TypeError, ValueError, RecursionError) as error:
-        raise BadWatch(f"not YAML: {' '.join(str(error).split())}") from error
+        content = yaml.safe_load(data)
+    except Exception as error:  # `!!bool x` is a KeyError there, and so on
+        raise BadWatch(f"not YAML: {_plain(error)}") from error
+    try:  # dates, .nan and the like, which would not survive being stored as JSON
+        return msgspec.json.decode(json.dumps(content, allow_nan=False))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise BadWatch(f"a value that JSON does not have: {_plain(error)}") from error
 
 
 def _plain(error: BaseException) -> str:
     """msgspec's message with the place in our words: ``Expected … - at `$.rules[0]```."""
     text = " ".join(str(error).split()).replace("`$.", "`").replace("`$`", "the top level")
-    return text[:1].lower() + text[1:]
-
-
-def as_tuple(value: str | Sequence[str]) -> tuple[str, ...]:
-    """A single pattern, or several."""
-    return (value,) if isinstance(value, str) else tuple(value)
+    return text[:1].lower() + text[1:500]

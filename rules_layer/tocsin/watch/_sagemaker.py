@@ -10,7 +10,7 @@ import msgspec
 _ACTIONS = {"stoptraining": "stop", "email": "email", "sms": "sms"}
 
 
-def from_debug_rule_configurations(configurations: Sequence[Any]) -> dict[str, Any]:
+def from_debug_rule_configurations(configurations: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The same rules as a watch file in profile ``sagemaker`` has them.
 
     A configuration without ``rule_to_invoke`` gives a rule without a name, which is refused by
@@ -19,9 +19,7 @@ def from_debug_rule_configurations(configurations: Sequence[Any]) -> dict[str, A
     return {"profile": "sagemaker", "rules": [_rule(item) for item in configurations]}
 
 
-def _rule(configuration: Any) -> dict[str, Any]:
-    if not isinstance(configuration, Mapping):
-        return {"rule": "", "name": str(configuration)[:256]}
+def _rule(configuration: Mapping[str, Any]) -> dict[str, Any]:
     raw = configuration.get("RuleParameters")
     parameters = dict(raw) if isinstance(raw, Mapping) else {}
     rule: dict[str, Any] = {"rule": str(parameters.pop("rule_to_invoke", ""))}
@@ -42,7 +40,7 @@ def actions(action_json: str) -> list[str]:
     for candidate in (text, text.replace('\\"', '"')):
         try:
             parsed = msgspec.json.decode(candidate)
-        except msgspec.DecodeError:
+        except (ValueError, RecursionError):
             continue
         items = parsed if isinstance(parsed, list) else [parsed]
         return [_action(item) for item in items]
@@ -52,7 +50,7 @@ def actions(action_json: str) -> list[str]:
 def _action(item: Any) -> str:
     if not isinstance(item, Mapping):
         return str(item)
-    name = str(item.get("name", "")).lower()
+    name = str(item.get("name", "unnamed")).lower()
     endpoint = item.get("endpoint")
     action = _ACTIONS.get(name, name)
     return f"{action}:{endpoint}" if endpoint and action in ("email", "sms") else action

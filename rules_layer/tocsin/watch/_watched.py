@@ -7,15 +7,17 @@ import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from reprlib import repr as short  # what a file says may be long
 from typing import Any
 
 import msgspec
 
 from tocsin.model import Mode, Severity
-from tocsin.rules import BadRule, Reads, Rule, build, rule_names
+from tocsin.rules import OPTIONS, BadRule, Reads, Rule, build, rule_names
 from tocsin.tensors import BadPattern, search
-from tocsin.watch._config import RuleConfig, Watch
-from tocsin.watch._load import as_tuple
+from tocsin.watch._config import RuleConfig, Watch, as_tuple
+
+_LEAST = {"for_steps": 1, "start_step": 0, "end_step": 1, "every": 1, "resolve": 1}
 
 
 @dataclass(frozen=True)
@@ -76,24 +78,29 @@ def resolve(watch: Watch) -> tuple[tuple[Watched, ...], tuple[Refused, ...]]:
         configs = tuple(RuleConfig(name) for name in rule_names())
     good, bad = [], []
     for config in configs:
-        fingerprint = _fingerprint(watch.profile, config)
         try:
-            good.append(_watched(watch, config, fingerprint))
+            good.append(_watched(watch, config))
         except BadRule as error:
-            bad.append(Refused(config.configuration_name, config.rule, str(error), fingerprint))
+            bad.append(_refused(config, str(error)))
+        except Exception as error:  # noqa: BLE001  # a rule may be anybody's
+            bad.append(_refused(config, f"{config.rule}: {type(error).__name__}: {error}"))
     return tuple(good), tuple(bad)
 
 
-def _watched(watch: Watch, config: RuleConfig, fingerprint: str) -> Watched:
-    own = {
-        key: value
-        for key in ("for_steps", "start_step", "end_step", "every", "grace", "resolve", "mode")
-        if (value := getattr(config, key)) is not None
-    }
-    rule, inherited = build(config.rule, config.parameters, watch.profile)
-    options = _options(config, {**inherited, **own})
-    for read in rule.reads().tensors.values():
-        _patterns(config.rule, "tensor_regex", read.regex)
+def _refused(config: RuleConfig, why: str) -> Refused:
+    reason = " ".join(why.split())[:1024]
+    return Refused(config.configuration_name, config.rule, reason, _fingerprint(reason))
+
+
+def _watched(watch: Watch, config: RuleConfig) -> Watched:
+    rule, values = build(config.rule, config.parameters, watch.profile)
+    own = {key: value for key in OPTIONS if (value := getattr(config, key)) is not None}
+    try:
+        options = _options(config, {**values, **own})
+        for read in rule.reads().tensors.values():
+            _patterns("tensor_regex", read.regex)
+    except BadRule as error:
+        raise BadRule(f"{config.rule}: {error}") from error
     return Watched(
         name=config.configuration_name,
         rule_name=config.rule,
@@ -103,71 +110,59 @@ def _watched(watch: Watch, config: RuleConfig, fingerprint: str) -> Watched:
         severity=config.severity or watch.severity,
         actions=watch.actions if config.actions is None else config.actions,
         dry_run=watch.dry_run,
-        fingerprint=fingerprint,
+        fingerprint=_fingerprint(config.rule, rule, options),
     )
 
 
 def _options(config: RuleConfig, values: Mapping[str, Any]) -> Options:
-    grace = values.get("grace", 0)
-    seconds = _seconds(config.rule, grace)
-    numbers = {
-        key: _whole(config.rule, key, values[key], least)
-        for key, least in (("for_steps", 1), ("start_step", 0), ("every", 1))
-        if key in values
-    }
-    limits = {
-        key: None if values.get(key) in (None, "None") else _whole(config.rule, key, values[key], 1)
-        for key in ("end_step", "resolve")
-    }
-    mode = values.get("mode")
-    if mode is not None and mode not in Mode.__members__:
-        raise BadRule(
-            f"{config.rule}: mode is {mode!r}, but must be TRAIN, EVAL, PREDICT or GLOBAL"
-        )
+    given = {key: value for key, value in values.items() if value not in (None, "None", "")}
+    numbers = {key: _whole(key, given[key], least) for key, least in _LEAST.items() if key in given}
+    steps, seconds = _grace(given.get("grace", 0))
     return Options(
-        for_steps=numbers.get("for_steps", 1),
-        start_step=numbers.get("start_step", 0),
-        every=numbers.get("every", 1),
-        end_step=limits["end_step"],
-        resolve=limits["resolve"],
-        grace_steps=0 if seconds else _whole(config.rule, "grace", grace, 0),
+        **numbers,
+        grace_steps=steps,
         grace_seconds=seconds,
-        mode=Mode[mode] if mode and mode != Mode.GLOBAL.name else None,
-        include=_patterns(config.rule, "include", as_tuple(config.include)),
-        exclude=_patterns(config.rule, "exclude", as_tuple(config.exclude)),
+        mode=_mode(given.get("mode", Mode.GLOBAL.name)),
+        include=_patterns("include", as_tuple(config.include)),
+        exclude=_patterns("exclude", as_tuple(config.exclude)),
     )
 
 
-def _whole(rule: str, key: str, value: Any, least: int) -> int:
+def _whole(key: str, value: Any, least: int, otherwise: str = "") -> int:
     try:
         number: int = msgspec.convert(value, int, strict=False)
     except msgspec.ValidationError:
         number = least - 1
     if number < least:
-        raise BadRule(f"{rule}: {key} is {value!r}, but must be a whole number from {least} on")
+        must = f"must be a whole number from {least} on{otherwise}"
+        raise BadRule(f"{key} is {short(value)}, but {must}")
     return number
 
 
-def _seconds(rule: str, grace: Any) -> float:
-    """The seconds in ``30s``, ``2m``, ``1h``; 0 where grace counts steps."""
-    if not isinstance(grace, str) or grace.isdigit():
-        return 0.0
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)(s|m|h)", grace)
-    if not match:
-        raise BadRule(f"{rule}: grace is {grace!r}, but must be a number of steps or like 30s, 2m")
-    return float(match[1]) * {"s": 1, "m": 60, "h": 3600}[match[2]]
+def _grace(value: Any) -> tuple[int, float]:
+    """Steps and seconds, one of which is 0."""
+    time = re.fullmatch(r"(\d+(?:\.\d+)?)(s|m|h)", value) if isinstance(value, str) else None
+    if time:
+        return 0, float(time[1]) * {"s": 1, "m": 60, "h": 3600}[time[2]]
+    return _whole("grace", value, 0, ", or a time like 30s, 2m"), 0.0
 
 
-def _patterns(rule: str, key: str, patterns: tuple[str, ...]) -> tuple[str, ...]:
+def _mode(value: Any) -> Mode | None:
+    """None for GLOBAL: the steps of all modes."""
+    if not isinstance(value, str) or value not in Mode.__members__:
+        raise BadRule(f"mode is {short(value)}, but must be one of {', '.join(Mode.__members__)}")
+    return None if value == Mode.GLOBAL.name else Mode[value]
+
+
+def _patterns(key: str, patterns: tuple[str, ...]) -> tuple[str, ...]:
     for pattern in patterns:
         try:
             search(pattern, "")
         except BadPattern as error:
-            raise BadRule(f"{rule}: {key}: {error}") from error
+            raise BadRule(f"{key}: {error}") from error
     return patterns
 
 
-def _fingerprint(profile: str, config: RuleConfig) -> str:
-    """Changes when the rule would judge differently: then its state begins anew."""
-    judged = dataclasses.replace(config, severity=None, actions=None, inhibits=())
-    return hashlib.sha256(msgspec.json.encode((profile, judged), order="sorted")).hexdigest()[:16]
+def _fingerprint(*judging: Any) -> str:
+    """Changes when a rule would judge differently: then its state begins anew."""
+    return hashlib.sha256(msgspec.json.encode(judging, order="sorted")).hexdigest()[:16]

@@ -75,6 +75,9 @@ class Job:
     def end(self) -> None:
         TensorsRunWriter(self.storage).close()
 
+    def remove(self, step: int) -> None:
+        (Path(self.storage.url) / index_key(step, "worker_0")).unlink()
+
     def touch(self, key: str, modified: float) -> None:
         os.utime(Path(self.storage.url) / key, (modified, modified))
 

@@ -10,7 +10,7 @@ UNCHAINED = "unchained"
 
 
 def file(
-    step: int, worker: int = 0, prev: int | None | str = None, at: float = NOW, run_id: str = "a"
+    step: int, worker: int = 0, prev: int | str | None = None, at: float = NOW, run_id: str = "a"
 ) -> Seen:
     meta = None if prev == UNCHAINED else RunMeta(run_id, prev)  # type: ignore[arg-type]
     return Seen(IndexFile(step, f"worker_{worker}", Mode.TRAIN, step, None, meta, ()), at)
@@ -29,9 +29,7 @@ def smdebug(step: int, worker: int = 0, at: float = NOW) -> Seen:
             [file(0), file(5, prev=0)], 1, -1, NOW, [(0, 1, 0), (5, 1, 0)], None, id="chain"
         ),
         pytest.param([file(10, prev=5)], 1, 0, NOW, [], NOW + 60, id="gap holds"),
-        pytest.param(
-            [file(10, prev=5)], 1, 5, NOW, [(10, 1, 0)], None, id="predecessor evaluated"
-        ),
+        pytest.param([file(10, prev=5)], 1, 5, NOW, [(10, 1, 0)], None, id="predecessor evaluated"),
         pytest.param(
             [file(10, prev=5, at=NOW - 60)],
             1,
@@ -109,9 +107,7 @@ def test_the_end_of_the_run_closes_everything() -> None:
 
 def test_a_refused_file_settles_its_worker() -> None:
     seen = [file(10, prev=5)]
-    planned = plan(
-        seen, frontier=0, num_workers=1, now=NOW, ended=False, refused=[(5, "worker_0")]
-    )
+    planned = plan(seen, frontier=0, num_workers=1, now=NOW, ended=False, refused=[(5, "worker_0")])
     assert [(item.step, len(item.files), item.missing) for item in planned.ready] == [
         (5, 0, 0),
         (10, 1, 0),

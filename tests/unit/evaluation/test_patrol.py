@@ -2,9 +2,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-import msgspec
 import pytest
-from tocsin.evaluation._patrol import HintsLost, PatrolSettings, patrol
+from tocsin.evaluation import HintsLost, patrol
 
 NOW = 1_767_225_600.5
 
@@ -64,11 +63,3 @@ def test_one_lost_hint_keeps_no_other_back() -> None:
     with pytest.raises(HintsLost, match="not taken: s3://captures/3"):
         patrol(NOW, lambda now: due(25), queue)
     assert queue.runs == due(25)
-
-
-@pytest.mark.parametrize("missing", ["TOCSIN_TABLE", "TOCSIN_EVALUATE_QUEUE_URL"])
-def test_settings_name_what_is_missing(missing: str) -> None:
-    environment = {"TOCSIN_TABLE": "t", "TOCSIN_EVALUATE_QUEUE_URL": "https://sqs/q"}
-    assert PatrolSettings.read(environment) == PatrolSettings("t", "https://sqs/q")
-    with pytest.raises(msgspec.ValidationError, match=missing):
-        PatrolSettings.read({**environment, missing: ""})

@@ -24,8 +24,10 @@ class Fake:
 def fake(context):
     aws = Fake()
     aws.context = context
-    yield aws
-    print("stopped in order", flush=True)
+    try:
+        yield aws
+    finally:
+        print("stopped in order", flush=True)
 
 background.local_aws = fake
 background.run(pathlib.Path(sys.argv[1]), {"retainDays": 7})
@@ -94,6 +96,7 @@ def test_what_does_not_obey_is_killed(
 
 def test_why_it_does_not_come_up_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "root" / "local").mkdir(parents=True)
+    (tmp_path / "root" / "local" / "__init__.py").touch()
     (tmp_path / "root" / "local" / "__main__.py").write_text("import sys; sys.exit('no room')")
     monkeypatch.setattr(background, "ROOT", tmp_path / "root")
     with pytest.raises(LocalError, match="does not come up: no room"):

@@ -89,7 +89,7 @@ def test_the_context_is_that_of_cdk_json_and_ours_over_it(project: Path, reaper:
 
 def test_what_the_app_complains_about_is_told(project: Path, reaper: Reaper) -> None:
     (project / "app.py").write_text("import sys; print('noise'); sys.exit('tocsin: bad option')")
-    with pytest.raises(LocalError, match="app.py does not synthesise: tocsin: bad option"):
+    with pytest.raises(LocalError, match="does not synthesise: tocsin: bad option"):
         synthesize(reaper, reaper.folder("test"))
 
 

@@ -1,17 +1,18 @@
-"""The world of a deployed evaluate function."""
+"""The world of the deployed functions."""
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import Annotated, Any, TypeVar
 
 import boto3
 import msgspec
 from botocore.config import Config
 
+from tocsin.evaluation._patrol import patrol
 from tocsin.evaluation._ports import World
 from tocsin.evaluation.aws._checkpoints import S3Checkpoints
 from tocsin.evaluation.aws._coordination import DynamoCoordination
@@ -21,34 +22,38 @@ from tocsin.evaluation.aws._publisher import AwsPublisher
 from tocsin.tensors import open_storage
 from tocsin.watch import Watch
 
+_Text = Annotated[str, msgspec.Meta(min_length=1)]
+S = TypeVar("S", bound="PatrolSettings | Settings")
+
+
+class PatrolSettings(msgspec.Struct, frozen=True, rename=lambda name: f"TOCSIN_{name.upper()}"):
+    """The patrol function's environment: field ``table`` is ``TOCSIN_TABLE`` …"""
+
+    table: _Text
+    evaluate_queue_url: _Text
+
 
 class Settings(msgspec.Struct, frozen=True, rename=lambda name: f"TOCSIN_{name.upper()}"):
     """The evaluate function's environment."""
 
-    table: str
-    state_bucket: str
-    evaluate_queue_url: str
-    bus: str
+    table: _Text
+    state_bucket: _Text
+    evaluate_queue_url: _Text
+    bus: _Text
     job_metrics: bool = True
 
 
-def read_settings(environment: Mapping[str, str] = os.environ) -> Settings:
+def read_settings(kind: type[S], environment: Mapping[str, str] = os.environ) -> S:
     """Raises ValueError that names the variable which is missing or wrong."""
     try:
-        return msgspec.convert(dict(environment), Settings, strict=False)
+        return msgspec.convert(dict(environment), kind, strict=False)
     except msgspec.ValidationError as error:
         raise ValueError(f"the function's environment is wrong: {error}") from error
 
 
 def connect(settings: Settings, default: Watch) -> World:
     """Real clients, made once at cold start."""
-    config = Config(
-        retries={"mode": "standard", "max_attempts": 4},
-        max_pool_connections=32,
-        connect_timeout=5,
-        read_timeout=20,
-    )
-    client: Any = partial(boto3.client, config=config)
+    client = _clients()
     s3 = client("s3")
     return World(
         storage=lambda run: open_storage(run, client=s3),
@@ -66,3 +71,21 @@ def connect(settings: Settings, default: Watch) -> World:
         default=default,
         now=time.time,
     )
+
+
+def connect_patrol(settings: PatrolSettings) -> Callable[[float], int]:
+    """``patrol`` on real clients: takes the time, returns how many hints were sent."""
+    client = _clients()
+    table = DynamoCoordination(client("dynamodb"), settings.table, time.time)
+    hints = SqsHints(client("sqs"), settings.evaluate_queue_url)
+    return lambda now: patrol(now, table.due_runs, hints.send_ticks)
+
+
+def _clients() -> Any:
+    config = Config(
+        retries={"mode": "standard", "max_attempts": 4},
+        max_pool_connections=32,
+        connect_timeout=5,
+        read_timeout=20,
+    )
+    return partial(boto3.client, config=config)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from botocore.exceptions import ClientError
@@ -10,6 +10,7 @@ from botocore.exceptions import ClientError
 from tocsin.evaluation._ports import Lease
 
 DUE_SHARD = "0"
+_RUN = "run#"
 _JOB_DAYS = 30 * 24 * 3600
 _REFUSED = "ConditionalCheckFailedException"
 
@@ -82,6 +83,19 @@ class DynamoCoordination:
         )
         return sorted(answer.get("Item", {}).get("runs", {}).get("SS", ()))
 
+    def due_runs(self, now: float) -> Iterator[str]:
+        """Runs that patrol should look at, longest due first; only such are in the index."""
+        pages = self._dynamodb.get_paginator("query").paginate(
+            TableName=self._table,
+            IndexName="due",
+            KeyConditionExpression="due_shard = :shard AND due_at <= :now",
+            ExpressionAttributeValues={":shard": {"S": DUE_SHARD}, ":now": _n(now)},
+        )
+        for page in pages:
+            for item in page["Items"]:
+                if (key := item["pk"]["S"]).startswith(_RUN):
+                    yield key.removeprefix(_RUN)
+
     def _update(
         self,
         key: dict[str, Any],
@@ -109,7 +123,7 @@ class DynamoCoordination:
 
 
 def _run_key(run: str) -> dict[str, Any]:
-    return {"pk": {"S": f"run#{run}"}}
+    return {"pk": {"S": f"{_RUN}{run}"}}
 
 
 def _n(number: float) -> dict[str, str]:

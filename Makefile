@@ -1,0 +1,61 @@
+# Everything a developer does. The virtual environments are made on demand and kept.
+
+PYTHON ?= python3
+SCENARIO ?= diverging
+ARGS ?=
+BIN := .venv/bin
+# The CDK needs Node: the pinned package brings it where the machine has none.
+export PATH := $(CURDIR)/$(BIN):$(PATH)
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test test-unit lint format bench synth deploy clean
+
+help:  ## what there is
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | column -t -s '|'
+
+setup: .venv/ready .venv-ministack/ready  ## make both virtual environments
+
+.venv/ready: requirements.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "tocsin needs Python 3.11 or newer: make PYTHON=python3.11 …" >&2; exit 2; }
+	@echo "installing (once, about a minute) …"
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
+	@touch $@
+
+.venv-ministack/ready: .venv/ready local/ministack-requirements.txt
+	@$(BIN)/python -c 'from local.interpreter import interpreter; interpreter()'
+	@touch $@
+
+demo: setup  ## a training goes wrong and is stopped: SCENARIO=diverging|healthy|vanishing|…
+	@$(BIN)/tocsin demo --scenario $(SCENARIO) $(ARGS)
+
+test: setup lint  ## lint, types, import contracts, then all tests
+	$(BIN)/pytest $(ARGS)
+
+test-unit: setup  ## the fast tests only
+	$(BIN)/pytest tests/unit $(ARGS)
+
+lint: setup
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: setup  ## put the code into its form
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+bench: setup  ## every benchmark, each printing its table
+	$(BIN)/python -m benchmarks
+
+synth: setup  ## the CloudFormation template, into cdk.out/; options: ARGS="-c emails=…"
+	npx --yes aws-cdk@2 synth --quiet $(ARGS)
+
+deploy: setup  ## into the AWS account of your credentials; options: ARGS="-c emails=…"
+	npx --yes aws-cdk@2 deploy $(ARGS)
+
+clean:  ## remove what the above has made
+	rm -rf .venv .venv-ministack .cache .hypothesis .mypy_cache .ruff_cache cdk.out
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

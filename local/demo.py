@@ -1,0 +1,185 @@
+"""The demo: a training goes wrong on the embedded AWS, and everybody can see what happens."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from tocsin.evaluation import Checkpoint, check, document
+from tocsin.evaluation.aws import S3Checkpoints
+from tocsin.tensors import open_storage
+
+from local.events import ACTION, JOB, STATUS, Event, Events, listen
+from local.mailbox import Message
+from local.narrator import Narrator
+from local.reaper import Reaper
+from local.scenarios import SCENARIOS as _SCENARIOS
+from local.scenarios import Scenario
+from local.stack import LocalAws, local_aws
+from local.trainings import Training, start, steps_done, written_at
+
+SCENARIOS: Mapping[str, str] = {name: it.description for name, it in _SCENARIOS.items()}
+"""The names that ``run`` knows, and what each shows."""
+
+SUBSCRIBERS = {"emails": "ml-oncall@example.com", "phones": "+15551230000"}
+"""Whom the stack is deployed for; in the embedded AWS nobody gets anything."""
+
+_PATIENCE = 120.0  # seconds; a demo that takes longer has failed and says what it waits for
+
+
+@dataclass
+class _Seen:
+    """What came over the buses while the scenario ran."""
+
+    statuses: list[Event] = field(default_factory=list)
+    actions: list[Event] = field(default_factory=list)
+
+
+def run(scenario: str, console: Any, *, as_json: bool = False) -> dict[str, Any]:
+    """Play a scenario from nothing to nothing; its document, as ``tocsin demo --json`` has it.
+
+    The narration goes to ``console`` (rich), unless ``as_json``. KeyError for an unknown scenario.
+    """
+    story = _SCENARIOS[scenario]
+    narrator = Narrator(console, quiet=as_json)
+    narrator.says("starting the embedded AWS and deploying the stack to it")
+    with local_aws(SUBSCRIBERS) as aws:
+        narrator.stack(aws.describe())
+        return play(aws, scenario, story, narrator)
+
+
+def play(aws: LocalAws, scenario: str, story: Scenario, narrator: Narrator) -> dict[str, Any]:
+    """Play a scenario on an embedded AWS that is up; several can follow each other on one."""
+    name = f"{scenario}-{datetime.now(UTC):%H%M%S%f}"
+    events = listen(aws.client, aws.outputs["EventBusName"], f"demo-{name}")
+    with Reaper() as reaper:
+        narrator.begins(scenario, story, name)
+        training = start(aws, reaper, name, story)
+        seen, checkpoint = _follow(aws, training, name, events, narrator)
+        result = _result(aws, scenario, story, name, training, seen, checkpoint)
+        narrator.ends(result, story)
+        return result
+
+
+def _follow(
+    aws: LocalAws, training: Training, name: str, events: Events, narrator: Narrator
+) -> tuple[_Seen, Checkpoint]:
+    """Show events as they come, until the training is over and all rules have come to an end."""
+    checkpoints = S3Checkpoints(aws.client("s3"), aws.outputs["StateBucketName"])
+    seen = _Seen()
+    deadline = time.monotonic() + _PATIENCE
+    while time.monotonic() < deadline:
+        arrived = [event for event in events.receive() if _concerns(event, name)]
+        for event in arrived:
+            narrator.event(event)
+            kept = {STATUS: seen.statuses, ACTION: seen.actions}.get(event["detail-type"])
+            if kept is not None:
+                kept.append(event["detail"])
+        if arrived or not training.over():
+            continue
+        checkpoint = checkpoints.load(training.run).checkpoint
+        if checkpoint.ended and _acted(seen):
+            return seen, checkpoint
+    raise TimeoutError(f"{name} has not come to its end within {_PATIENCE:g} s: {training.run}")
+
+
+def _concerns(event: Event, name: str) -> bool:
+    known = event["detail-type"] in (STATUS, ACTION, JOB)
+    return known and event["detail"].get("TrainingJobName") == name
+
+
+def _acted(seen: _Seen) -> bool:
+    """Whether every action of every alert has had its outcome."""
+    wanted = {
+        (alert["DedupId"], action.partition(":")[0])
+        for alert in seen.statuses
+        if alert["RuleEvaluationStatus"] == "IssuesFound"
+        for action in alert["Actions"]
+    }
+    return wanted <= {(action["DedupId"], action["Action"]) for action in seen.actions}
+
+
+def _result(
+    aws: LocalAws,
+    scenario: str,
+    story: Scenario,
+    name: str,
+    training: Training,
+    seen: _Seen,
+    checkpoint: Checkpoint,
+) -> dict[str, Any]:
+    stopped_at = training.stopped_at()
+    done = steps_done(training.checkpoint)
+    messages = aws.mailbox.receive()
+    mine = [message for message in messages if message.attributes.get("job") == name]
+    deployed = document(checkpoint)
+    storage = open_storage(training.run, client=aws.client("s3"))
+    return {
+        "scenario": scenario,
+        "job": name,
+        "run": training.run,
+        "planned_steps": story.planned_steps,
+        "stopped": stopped_at is not None,
+        "stopped_at_step": done if stopped_at is not None else None,
+        "steps_done": done,
+        "rules": deployed["rules"],
+        "check_agrees": document(check(storage)[0]) == deployed,
+        "email": _email(mine),
+        "sms": _sms(mine),
+        "metric": _metric(aws, name, seen),
+        "latency_ms": {"index_to_stop": _index_to_stop(seen, training, stopped_at, storage)},
+        "report": None,
+    }
+
+
+def _email(messages: list[Message]) -> dict[str, str] | None:
+    """The first e-mail that a subscriber would have got."""
+    mails = [message for message in messages if message.by_email]
+    return {"subject": mails[0].subject, "body": mails[0].body} if mails else None
+
+
+def _sms(messages: list[Message]) -> str | None:
+    texts = [message.body for message in messages if not message.by_email]
+    return texts[0] if texts else None
+
+
+def _metric(aws: LocalAws, name: str, seen: _Seen) -> dict[str, Any] | None:
+    """The first alert's IssuesFound, read back from CloudWatch."""
+    alerts = [it for it in seen.statuses if it["RuleEvaluationStatus"] == "IssuesFound"]
+    if not alerts:
+        return None
+    dimensions = [
+        {"Name": "Rule", "Value": alerts[0]["RuleConfigurationName"]},
+        {"Name": "TrainingJobName", "Value": name},
+    ]
+    now = datetime.now(UTC)
+    points = aws.client("cloudwatch").get_metric_statistics(
+        Namespace="Tocsin",
+        MetricName="IssuesFound",
+        Dimensions=dimensions,
+        StartTime=now - timedelta(minutes=10),
+        EndTime=now + timedelta(minutes=1),
+        Period=3600,
+        Statistics=["Sum"],
+    )["Datapoints"]
+    return {
+        "Namespace": "Tocsin",
+        "MetricName": "IssuesFound",
+        "Dimensions": {item["Name"]: item["Value"] for item in dimensions},
+        "Sum": sum(point["Sum"] for point in points),
+    }
+
+
+def _index_to_stop(
+    seen: _Seen, training: Training, stopped_at: float | None, storage: Any
+) -> float | None:
+    """Milliseconds from the bad step's index file in the bucket to the call that stops the job."""
+    stops = {action["DedupId"] for action in seen.actions if action["Action"] == "stop"}
+    alert = next((it for it in seen.statuses if it["DedupId"] in stops), None)
+    if alert is None or stopped_at is None:
+        return None
+    written = written_at(storage, alert["Step"], alert["Worker"])
+    return None if written is None else round(1000 * (stopped_at - written), 1)

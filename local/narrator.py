@@ -1,0 +1,106 @@
+"""The demo in words: what happens, as it happens, for somebody at a terminal."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from local.events import ACTION, STATUS, Event
+from local.scenarios import Scenario
+
+_COLOURS = {
+    "IssuesFound": "bold red",
+    "NoIssuesFound": "green",
+    "InProgress": "cyan",
+    "NotApplicable": "dim",
+    "Error": "magenta",
+    "Stopped": "yellow",
+}
+
+
+class Narrator:
+    """Writes to a rich console, each line with the seconds since the beginning."""
+
+    def __init__(self, console: Console, *, quiet: bool) -> None:
+        self._console = Console(quiet=True) if quiet else console
+        self._began = time.monotonic()
+
+    def says(self, what: str) -> None:
+        self._line("…", what)
+
+    def stack(self, description: Mapping[str, Any]) -> None:
+        self._line("✓", f"deployed: bucket {description['bucket']}, bus {description['bus']}")
+
+    def begins(self, scenario: str, story: Scenario, name: str) -> None:
+        planned = f", {story.planned_steps} steps planned" if story.planned_steps else ""
+        self._line("▶", f"[bold]{scenario}[/]: {story.description}")
+        self._line("▶", f"job {name}{planned}")
+
+    def event(self, event: Event) -> None:
+        """One event of the buses."""
+        detail = event["detail"]
+        if event["detail-type"] == STATUS:
+            status = detail["RuleEvaluationStatus"]
+            rule = detail["RuleConfigurationName"]
+            said = f"{rule}: {detail['PreviousStatus']} → [{_COLOURS[status]}]{status}[/]"
+            at = f"at step {detail['Step']}: " if status == "IssuesFound" else ""
+            self._line("●", f"{said} {at}{_plain(detail['StatusDetails'])}")
+        elif event["detail-type"] == ACTION:
+            self._line("➜", f"{detail['Action']} {detail['Outcome']}: {_plain(detail['Detail'])}")
+        else:
+            self._line(
+                "⚙", f"SageMaker: {detail['TrainingJobStatus']}, {detail['SecondaryStatus']}"
+            )
+
+    def ends(self, result: Mapping[str, Any], story: Scenario) -> None:
+        """All that came of it."""
+        self._console.print()
+        self._console.print(_rules(result["rules"]))
+        if mail := result["email"]:
+            title = f"e-mail: {mail['subject']}"
+            self._console.print(Panel(Text(mail["body"].strip()), title=Text(title), expand=False))
+        if result["sms"]:
+            self._console.print(Panel(Text(result["sms"]), title="SMS", expand=False))
+        self._console.print(Padding(_facts(result, story), (1, 0)))
+
+    def _line(self, sign: str, text: str) -> None:
+        self._console.print(f"[dim]{time.monotonic() - self._began:6.1f} s[/] {sign} {text}")
+
+
+def _rules(rules: list[Mapping[str, Any]]) -> Table:
+    table = Table("rule", "status", "details", title="what the rules came to", title_justify="left")
+    for rule in rules:
+        status = rule["RuleEvaluationStatus"]
+        row = (rule["RuleConfigurationName"], Text(status, _COLOURS[status]))
+        table.add_row(*row, Text(rule["StatusDetails"]))
+    return table
+
+
+def _facts(result: Mapping[str, Any], story: Scenario) -> Table:
+    table = Table.grid(padding=(0, 2))
+    if story.planned_steps:
+        done, planned = result["steps_done"], story.planned_steps
+        saved = f", {100 * (planned - done) / planned:.0f} % saved" if result["stopped"] else ""
+        table.add_row("steps", f"{done} of {planned} planned{saved}")
+    if metric := result["metric"]:
+        by = ", ".join(f"{name} {value}" for name, value in metric["Dimensions"].items())
+        table.add_row(
+            "metric", f"{metric['Namespace']}/{metric['MetricName']} {metric['Sum']:g} ({by})"
+        )
+    if (latency := result["latency_ms"]["index_to_stop"]) is not None:
+        table.add_row("bad step's index file → stop", f"{latency:.0f} ms")
+    agrees = "the same verdicts" if result["check_agrees"] else "[red]other verdicts[/]"
+    table.add_row("tocsin check, over the same run", agrees)
+    return table
+
+
+def _plain(text: str) -> str:
+    """Text from a run, which must not be taken for markup."""
+    return text.replace("[", r"\[")

@@ -1,0 +1,77 @@
+"""The stories that the demo tells, each a real run of a real program."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Where = Literal["sagemaker", "process", "replay"]
+
+_STOP = ["stop", "email", "sms", "metric"]
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """Where a training runs, with which arguments of ``examples/digits_numpy.py``, and what
+    watches it. A replay has no training: the files of ``replayed`` are uploaded one by one.
+    """
+
+    description: str
+    where: Where
+    arguments: Sequence[str] = ()
+    planned_steps: int = 500
+    watch: Mapping[str, Any] = field(default_factory=dict)
+    replayed: str = ""
+
+
+def _watch(*stopping: str, **options: Any) -> dict[str, Any]:
+    """All rules, of which the ``stopping`` ones end the job and tell everybody."""
+    rules = ("ExplodingTensor", "VanishingGradient", "LossNotDecreasing")
+    return {
+        "rules": [
+            {"rule": rule, "severity": "critical", "actions": _STOP} if rule in stopping else rule
+            for rule in rules
+        ],
+        "actions": ["email", "metric"],
+        **options,
+    }
+
+
+_PACE = ("--save-interval", "5", "--seconds-per-step", "0.03")
+_DEEP = ("--activation", "sigmoid", "--hidden", "32,32,32,32,32,32,32,32,32,32")
+
+SCENARIOS: Mapping[str, Scenario] = {
+    "diverging": Scenario(
+        "a learning rate that is too high: the loss becomes NaN and the job is stopped",
+        "sagemaker",
+        ("--learning-rate", "5", "--seed", "1", *_PACE),
+        watch=_watch("ExplodingTensor"),
+    ),
+    "healthy": Scenario(
+        "a training that goes well: it runs to its end, and nobody is disturbed",
+        "sagemaker",
+        _PACE,
+        planned_steps=300,
+        watch=_watch("ExplodingTensor", "VanishingGradient"),
+    ),
+    "vanishing": Scenario(
+        "ten sigmoid layers: the first ones get no gradient to learn from",
+        "sagemaker",
+        (*_DEEP, *_PACE),
+        watch=_watch("VanishingGradient"),
+    ),
+    "outside-sagemaker": Scenario(
+        "a plain process, which SageMaker knows nothing of, obeys STOP.json",
+        "process",
+        ("--learning-rate", "5", "--seed", "1", "--poll-interval", "0.5", *_PACE),
+        watch=_watch("ExplodingTensor"),
+    ),
+    "replay": Scenario(
+        "a run of two workers that Amazon's smdebug wrote is uploaded, file by file",
+        "replay",
+        planned_steps=0,
+        watch={"profile": "sagemaker"},
+        replayed="tests/fixtures/smdebug/multi_worker/run",
+    ),
+}

@@ -1,0 +1,163 @@
+"""A scenario's training: started, waited for, and asked how far it came."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from tocsin.tensors import STOP, NotFound, Storage, index_key, open_storage
+
+from local.environment import inherited
+from local.paths import ROOT
+from local.reaper import Reaper
+from local.scenarios import Scenario
+from local.stack import LocalAws
+
+SCRIPT = ROOT / "examples" / "digits_numpy.py"
+
+
+class Training(Protocol):
+    """A training under way: where its tensors go, and the checkpoint it leaves."""
+
+    @property
+    def run(self) -> str: ...
+
+    @property
+    def checkpoint(self) -> Path: ...
+
+    def over(self) -> bool: ...
+
+    def stopped_at(self) -> float | None:
+        """When it was asked to stop (seconds since the epoch), or None."""
+
+
+@dataclass(frozen=True)
+class SageMakerTraining:
+    """A training job of the local SageMaker."""
+
+    aws: LocalAws
+    name: str
+    run: str
+    checkpoint: Path
+
+    def over(self) -> bool:
+        return self.aws.jobs.get(self.name).finished
+
+    def stopped_at(self) -> float | None:
+        return self.aws.jobs.get(self.name).at("Stopping")
+
+
+@dataclass(frozen=True)
+class PlainTraining:
+    """A process that SageMaker does not know."""
+
+    process: subprocess.Popen[bytes]
+    run: str
+    checkpoint: Path
+    storage: Storage
+
+    def over(self) -> bool:
+        return self.process.poll() is not None
+
+    def stopped_at(self) -> float | None:
+        found = [item.modified for item in self.storage.list(STOP)]
+        return found[0] if found else None
+
+
+@dataclass(frozen=True)
+class Replay:
+    """A run that was written long ago."""
+
+    run: str
+    checkpoint: Path
+
+    def over(self) -> bool:
+        return True
+
+    def stopped_at(self) -> float | None:
+        return None
+
+
+def start(aws: LocalAws, reaper: Reaper, name: str, scenario: Scenario) -> Training:
+    """Start the scenario's training under ``name``; a replay is uploaded when this returns."""
+    bucket = aws.outputs["CaptureBucketName"]
+    run = f"s3://{bucket}/jobs/{name}/debug-output"
+    folder = reaper.folder("training")
+    watch = folder / "watch.json"
+    watch.write_text(json.dumps(scenario.watch))
+    checkpoint = folder / "checkpoint.npz"
+    command = [
+        sys.executable,
+        str(SCRIPT),
+        *("--out", run, "--watch", str(watch), "--steps", str(scenario.planned_steps)),
+        *("--checkpoint", str(checkpoint), *scenario.arguments),
+    ]
+    if scenario.where == "sagemaker":
+        aws.client("sagemaker").create_training_job(
+            **training_job(name, command, f"s3://{bucket}/jobs")
+        )
+        return SageMakerTraining(aws, name, run, checkpoint)
+    storage = open_storage(run, client=aws.client("s3"))
+    if scenario.where == "process":
+        environment = inherited() | dict(aws.environment)
+        log = folder / "log"
+        process = reaper.start(command, environment=environment, folder=folder, log=log)
+        return PlainTraining(process, run, checkpoint, storage)
+    storage.write("watch.json", watch.read_bytes())
+    for path in _in_the_order_of_writing(ROOT / scenario.replayed):
+        storage.write(str(path.relative_to(ROOT / scenario.replayed)), path.read_bytes())
+    return Replay(run, checkpoint)
+
+
+def training_job(name: str, command: list[str], output: str) -> dict[str, Any]:
+    """A CreateTrainingJob request that runs ``command``, its tensors going below ``output``."""
+    return {
+        "TrainingJobName": name,
+        "AlgorithmSpecification": {
+            "TrainingImage": "local",
+            "TrainingInputMode": "File",
+            "ContainerEntrypoint": command,
+        },
+        "RoleArn": "arn:aws:iam::000000000000:role/training",
+        "OutputDataConfig": {"S3OutputPath": output},
+        "ResourceConfig": {
+            "InstanceType": "ml.m5.large",
+            "InstanceCount": 1,
+            "VolumeSizeInGB": 1,
+        },
+        "StoppingCondition": {"MaxRuntimeInSeconds": 600},
+        "DebugHookConfig": {"S3OutputPath": output},
+    }
+
+
+def written_at(storage: Storage, step: int, worker: str) -> float | None:
+    """When the step's index file was written; listings know it more exactly than HEAD."""
+    key = index_key(step, worker)
+    try:
+        return next((item.modified for item in storage.list(key) if item.key == key), None)
+    except NotFound:
+        return None
+
+
+def steps_done(checkpoint: Path) -> int | None:
+    """How many steps the training has behind it, as its own checkpoint tells."""
+    if not checkpoint.exists():
+        return None
+    with np.load(checkpoint) as arrays:
+        return int(arrays["step"]) + 1
+
+
+def _in_the_order_of_writing(run: Path) -> list[Path]:
+    """Per step the event file before its index file; collections first, the end marker last."""
+
+    def when(path: Path) -> tuple[int, str, int]:
+        kind = path.relative_to(run).parts[0]
+        order = {"collections": 0, "events": 1, "index": 1}.get(kind, 2)
+        return order, path.stem, int(kind == "index")
+
+    return sorted((path for path in run.rglob("*") if path.is_file()), key=when)

@@ -1,0 +1,86 @@
+"""``tocsin lint``: all that is wrong with a watch file, before a job trains under it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from rich.console import Console
+
+from tocsin.cli._action_grammar import fault
+from tocsin.cli._installed import load_rules
+from tocsin.cli._output import Document
+from tocsin.cli._text import plain
+from tocsin.rules import find_rule, rule_names
+from tocsin.tensors import BadPattern, search
+from tocsin.watch import BadWatch, RuleConfig, Watch, read_watch, resolve
+
+_TIME = re.compile(r"\d+(\.\d+)?[smhd]")
+
+
+def lint_document(file: str) -> Document:
+    """The JSON of ``tocsin lint``. Raises OSError for a file that cannot be read."""
+    load_rules()
+    try:
+        watch = read_watch(file)
+    except BadWatch as error:
+        return {"file": file, "rules": 0, "problems": [str(error).removeprefix(f"{file}: ")]}
+    rules = len(rule_names() if watch.rules is None else watch.rules)
+    return {"file": file, "rules": rules, "problems": list(problems(watch))}
+
+
+def print_lint(document: Document, console: Console) -> None:
+    """A file without problems; problems are not an answer but go to stderr."""
+    if not document["problems"]:
+        console.print(plain(f"{document['file']}: {document['rules']} rules, no problem"))
+
+
+def problems(watch: Watch) -> Iterator[str]:
+    """Each with the place in the file where it stands."""
+    yield from _actions("actions", watch.actions)
+    configs = watch.rules or ()
+    names = {config.configuration_name for config in configs} or set(rule_names())
+    for at, config in enumerate(configs):
+        where = f"rules[{at}]"
+        yield from (f"{where}: {problem}" for problem in _rule(watch, config))
+        yield from _actions(f"{where}.actions", config.actions or ())
+        for name in config.inhibits:
+            if name not in names:
+                yield f"{where}.inhibits: no rule of this file is named {name!r}"
+            elif name == config.configuration_name:
+                yield f"{where}.inhibits: a rule cannot inhibit itself"
+    for name, collection in watch.capture.collections.items():
+        yield from _patterns(
+            f"capture.collections[{name!r}].include_regex", collection.include_regex
+        )
+    for key in ("group_wait", "repeat_interval"):
+        value = getattr(watch.notify, key)
+        if not _TIME.fullmatch(value):
+            yield f"notify.{key}: {value!r} is not a time like 10s, 5m, 4h"
+
+
+def _rule(watch: Watch, config: RuleConfig) -> Iterator[str]:
+    """What keeps a rule from being evaluated; every unknown parameter is named."""
+    if watch.custom_rules and find_rule(config.rule) is None:
+        return  # it may stand in the folder, whose code is not run for this
+    _, refused = resolve(replace(watch, rules=(config,)))
+    if not refused:
+        return
+    yield refused[0].reason
+    unknown = [key for key in config.parameters if f"parameter {key!r}: " in refused[0].reason]
+    if unknown:
+        rest = {key: value for key, value in config.parameters.items() if key not in unknown}
+        yield from _rule(watch, replace(config, parameters=rest))
+
+
+def _actions(where: str, actions: Sequence[str]) -> Iterator[str]:
+    yield from (f"{where}: {wrong}" for action in actions if (wrong := fault(action)))
+
+
+def _patterns(where: str, patterns: str | Sequence[str]) -> Iterator[str]:
+    for pattern in (patterns,) if isinstance(patterns, str) else patterns:
+        try:
+            search(pattern, "")
+        except BadPattern as error:
+            yield f"{where}: {error}"

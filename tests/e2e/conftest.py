@@ -1,0 +1,17 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from local import LocalAws, local_aws
+
+# The template's alerts go to these; what they would have got is in `aws.mailbox` and `aws.sms()`.
+CONTEXT = {"emails": ["ops@example.com"], "phones": ["+15551230000"]}
+
+
+@pytest.fixture(scope="session")
+def aws() -> Iterator[LocalAws]:
+    """The embedded AWS with the stack deployed; a stopped training job has 2 s to end."""
+    with local_aws(CONTEXT, grace=2.0) as running:
+        yield running

@@ -1,0 +1,182 @@
+"""What a bucket and a queue may bring that is wrong: it is said, and harms nothing else."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from tocsin.evaluation import Checkpoint
+from tocsin.evaluation.aws import S3Checkpoints
+from tocsin.model import Mode
+from tocsin.tensors import (
+    Captured,
+    Collection,
+    RunWriter,
+    Storage,
+    event_key,
+    index_key,
+    open_storage,
+)
+
+from local.events import STATUS, Events, listen
+from local.stack import LocalAws
+
+pytestmark = pytest.mark.e2e
+
+
+@pytest.fixture
+def run(aws: LocalAws) -> Storage:
+    """An empty run of its own in the capture bucket."""
+    bucket = aws.outputs["CaptureBucketName"]
+    name = f"bad-{uuid.uuid4().hex[:12]}"
+    return open_storage(f"s3://{bucket}/jobs/{name}", client=aws.client("s3"))
+
+
+@pytest.fixture
+def events(aws: LocalAws) -> Events:
+    return listen(aws.client, aws.outputs["EventBusName"], f"test-{uuid.uuid4().hex[:12]}")
+
+
+@pytest.fixture
+def concluded(aws: LocalAws, events: Events) -> Callable[[Storage], Checkpoint]:
+    """Waits until the deployed stack has come to the run's end."""
+
+    def wait(run: Storage) -> Checkpoint:
+        store = S3Checkpoints(aws.client("s3"), aws.outputs["StateBucketName"])
+        for _ in range(60):
+            events.receive(wait=1)
+            checkpoint = store.load(run.url).checkpoint
+            if checkpoint.ended:
+                return checkpoint
+        raise AssertionError(f"{run.url} has not come to its end")
+
+    return wait
+
+
+def write_run(run: Storage, steps: int, spoil: Callable[[int], None] = lambda step: None) -> None:
+    writer = RunWriter(run, run_id="r")
+    writer.write_collections([Collection("losses", tensor_names=("loss",))])
+    for step in range(steps):
+        writer.write(step, Mode.TRAIN, step, [Captured("loss", [1.0 / (step + 1)])])
+        spoil(step)
+    writer.close()
+
+
+def index_with(**changes: Any) -> bytes:
+    meta = {"mode": "TRAIN", "mode_step": 1, "event_file_name": event_key(1, "worker_0")}
+    payload = [{"tensorname": "loss", "start_idx": 0, "length": 98}]
+    document = {"meta": meta, "tensor_payload": payload, "shape_payload": []}
+    for key, value in changes.items():
+        (meta if key in meta else document)[key] = value
+    return json.dumps(document).encode()
+
+
+@pytest.mark.parametrize(
+    ("content", "refused"),
+    [
+        pytest.param(b"{ not json", 1, id="not JSON"),
+        pytest.param(b"", 1, id="empty"),
+        pytest.param(index_with(event_file_name="../../other/secret"), 1, id="outside its run"),
+        pytest.param(index_with(event_file_name="/etc/passwd"), 1, id="absolute"),
+        pytest.param(
+            index_with(tensor_payload=[{"tensorname": "loss", "start_idx": 10, "length": 2**40}]),
+            0,
+            id="range beyond the object",
+        ),
+    ],
+)
+def test_a_bad_index_file_is_counted_and_the_rest_is_evaluated(
+    run: Storage,
+    concluded: Callable[[Storage], Checkpoint],
+    content: bytes,
+    refused: int,
+) -> None:
+    def spoil(step: int) -> None:
+        if step == 1:
+            run.write(index_key(1, "worker_0"), content)
+
+    write_run(run, 4, spoil)
+    checkpoint = concluded(run)
+    assert checkpoint.refused_files == refused
+    assert checkpoint.steps == 4 - refused
+    statuses = {name: record.status.value for name, record in checkpoint.rules.items()}
+    assert statuses["ExplodingTensor"] == "NoIssuesFound"
+    assert checkpoint.rules["ExplodingTensor"].data_points == 3
+
+
+@pytest.fixture
+def impatient(aws: LocalAws) -> Iterator[Any]:
+    """The evaluate queue, giving messages back at once, so that five tries take no half hour."""
+    sqs, url = aws.client("sqs"), aws.outputs["EvaluateQueueUrl"]
+    name = "VisibilityTimeout"
+    before = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=[name])["Attributes"][name]
+    sqs.set_queue_attributes(QueueUrl=url, Attributes={name: "1"})
+    yield sqs
+    sqs.set_queue_attributes(QueueUrl=url, Attributes={name: before})
+
+
+def test_a_message_that_always_fails_ends_in_the_dead_letter_queue_and_no_run_notices(
+    aws: LocalAws,
+    impatient: Any,
+    run: Storage,
+    concluded: Callable[[Storage], Checkpoint],
+) -> None:
+    poison = json.dumps({"poison": uuid.uuid4().hex})
+    impatient.send_message(QueueUrl=aws.outputs["EvaluateQueueUrl"], MessageBody=poison)
+    write_run(run, 3)
+    assert concluded(run).steps == 3
+    dead = aws.outputs["EvaluateDeadLetterQueueUrl"]
+    for _ in range(6):
+        answer = impatient.receive_message(
+            QueueUrl=dead, WaitTimeSeconds=10, AttributeNames=["All"]
+        )
+        for message in answer.get("Messages", []):
+            if message["Body"] == poison:
+                impatient.delete_message(QueueUrl=dead, ReceiptHandle=message["ReceiptHandle"])
+                return
+    pytest.fail("the message is not in the dead-letter queue")
+
+
+def test_the_same_files_announced_again_change_and_publish_nothing(
+    aws: LocalAws, run: Storage, events: Events, concluded: Callable[[Storage], Checkpoint]
+) -> None:
+    write_run(run, 3)
+    before = concluded(run)
+    sqs, url = aws.client("sqs"), aws.outputs["EvaluateQueueUrl"]
+    bucket, _, prefix = run.url.removeprefix("s3://").partition("/")
+    records = [
+        {"s3": {"bucket": {"name": bucket}, "object": {"key": f"{prefix}/{item.key}"}}}
+        for item in run.list("index/")
+    ]
+    store = S3Checkpoints(aws.client("s3"), aws.outputs["StateBucketName"])
+    version = store.load(run.url).version
+    done = _done_hints(aws, run)
+    for _ in range(3):
+        sqs.send_message(QueueUrl=url, MessageBody=json.dumps({"Records": records}))
+    seen = []
+    for _ in range(30):
+        seen += [
+            event
+            for event in events.receive(wait=1)
+            if event["detail-type"] == STATUS and event["detail"]["Run"] == run.url
+        ]
+        if _done_hints(aws, run) >= done + 3:
+            break
+    assert _done_hints(aws, run) == done + 3
+    assert store.load(run.url).version == version
+    assert store.load(run.url).checkpoint == before
+    finals = [event["detail"]["RuleEvaluationStatus"] for event in seen]
+    assert len(finals) <= len(before.rules), "only those of the run's end may still be under way"
+
+
+def _done_hints(aws: LocalAws, run: Storage) -> int:
+    """How many hints at the run have been worked off."""
+    item = aws.client("dynamodb").get_item(
+        TableName=aws.outputs["StateTableName"],
+        Key={"pk": {"S": f"run#{run.url}"}},
+        ConsistentRead=True,
+    )["Item"]
+    return int(float(item["done"]["N"]))

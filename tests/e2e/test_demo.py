@@ -1,0 +1,77 @@
+"""The command itself, and that Ctrl-C at any time leaves nothing behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.e2e
+
+ROOT = Path(__file__).parents[2]
+COMMAND = [sys.executable, "-m", "tocsin", "demo", "--scenario", "vanishing"]
+
+
+def children_marked(mark: str) -> list[int]:
+    """Living processes that have the mark in their environment."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        try:
+            if mark.encode() in path.read_bytes():
+                found.append(int(path.parent.name))
+        except OSError:  # it ended while we looked, or is not ours
+            continue
+    return found
+
+
+def test_the_document_on_stdout_and_nothing_else() -> None:
+    done = subprocess.run(
+        [*COMMAND, "--json"], cwd=ROOT, capture_output=True, text=True, timeout=180, check=True
+    )
+    document = json.loads(done.stdout)
+    assert {
+        "scenario",
+        "job",
+        "run",
+        "planned_steps",
+        "stopped",
+        "stopped_at_step",
+        "rules",
+        "email",
+        "sms",
+        "metric",
+        "latency_ms",
+        "report",
+    } <= set(document)
+    assert document["stopped"]
+
+
+@pytest.mark.parametrize("after", ["starting", "deployed", "Training"])
+def test_ctrl_c_leaves_no_process_and_no_port(after: str) -> None:
+    mark = f"TOCSIN_TEST_MARK={os.getpid()}-{after}"
+    name, _, value = mark.partition("=")
+    process = subprocess.Popen(
+        COMMAND,
+        cwd=ROOT,
+        env={**os.environ, name: value, "COLUMNS": "200", "PYTHONUNBUFFERED": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert process.stdout
+    assert process.stderr
+    for line in process.stdout:
+        if re.search(after, line):
+            break
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal sends it: to all in the foreground
+    rest = process.stdout.read() + process.stderr.read()
+    assert process.wait(30) != 0, rest
+    assert "Traceback" not in rest
+    assert children_marked(mark) == []

@@ -1,0 +1,77 @@
+"""The demo's scenarios on the deployed stack: real S3, SQS, Lambda, DynamoDB, buses, processes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from local.demo import play
+from local.narrator import Narrator
+from local.scenarios import SCENARIOS
+from local.stack import LocalAws
+
+pytestmark = pytest.mark.e2e
+
+
+def played(aws: LocalAws, scenario: str) -> dict[str, Any]:
+    narrator = Narrator(Console(quiet=True), quiet=True)
+    result = play(aws, scenario, SCENARIOS[scenario], narrator)
+    assert result["check_agrees"], "tocsin check must conclude what the deployed stack concluded"
+    assert result["run"].endswith(f"/jobs/{result['job']}/debug-output")
+    return result
+
+
+def statuses(result: dict[str, Any]) -> dict[str, str]:
+    return {rule["RuleConfigurationName"]: rule["RuleEvaluationStatus"] for rule in result["rules"]}
+
+
+@pytest.mark.parametrize(
+    ("scenario", "stopping", "reason", "evidence"),
+    [
+        ("diverging", "ExplodingTensor", "not_finite", {"nan", "infinite", "size"}),
+        ("vanishing", "VanishingGradient", "below_threshold", {"abs_mean", "threshold"}),
+        ("outside-sagemaker", "ExplodingTensor", "not_finite", {"nan", "infinite", "size"}),
+    ],
+)
+def test_a_training_that_goes_wrong_is_stopped_and_people_are_told(
+    aws: LocalAws, scenario: str, stopping: str, reason: str, evidence: set[str]
+) -> None:
+    result = played(aws, scenario)
+    assert statuses(result)[stopping] == "IssuesFound"
+    (rule,) = (rule for rule in result["rules"] if rule["Rule"] == stopping)
+    assert rule["FirstViolation"]["reason"] == reason
+    assert set(rule["FirstViolation"]["evidence"]) == evidence
+    assert result["stopped"]
+    assert 0 < result["stopped_at_step"] < result["planned_steps"]
+    assert result["latency_ms"]["index_to_stop"] > 0
+    assert result["email"]["subject"].startswith(f"Tocsin critical: {stopping}")
+    assert "Stop requested" in result["email"]["body"]
+    assert result["sms"].startswith(f"Tocsin: {stopping}")
+    assert len(result["sms"]) < 160
+    assert result["metric"]["Sum"] == 1.0
+    assert result["metric"]["Dimensions"] == {"Rule": stopping, "TrainingJobName": result["job"]}
+    if scenario != "outside-sagemaker":
+        job = aws.jobs.get(result["job"])
+        assert (job.status, job.exit_code) == ("Stopped", 0)
+
+
+def test_a_healthy_training_runs_to_its_end_and_disturbs_nobody(aws: LocalAws) -> None:
+    result = played(aws, "healthy")
+    assert set(statuses(result).values()) == {"NoIssuesFound"}
+    assert result["steps_done"] == result["planned_steps"]
+    assert not result["stopped"]
+    assert (result["email"], result["sms"], result["metric"]) == (None, None, None)
+    assert aws.jobs.get(result["job"]).status == "Completed"
+
+
+def test_a_run_that_smdebug_wrote_gets_verdicts(aws: LocalAws) -> None:
+    result = played(aws, "replay")
+    assert statuses(result) == {
+        "ExplodingTensor": "NoIssuesFound",
+        "LossNotDecreasing": "IssuesFound",
+        "VanishingGradient": "NoIssuesFound",
+    }
+    assert result["email"]["subject"].startswith("Tocsin warning: LossNotDecreasing")
+    assert result["sms"] is None

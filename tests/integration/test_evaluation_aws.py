@@ -1,0 +1,334 @@
+"""The adapters of evaluation against moto, and against the in-memory ones they must equal."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import boto3
+import pytest
+from botocore.stub import ANY, Stubber
+from moto import mock_aws
+from tocsin.evaluation import (
+    Checkpoint,
+    Conflict,
+    Coordination,
+    MemoryCheckpoints,
+    MemoryCoordination,
+    StatusChange,
+    Violation,
+)
+from tocsin.evaluation.aws import (
+    AwsPublisher,
+    DynamoCoordination,
+    NotPublished,
+    S3Checkpoints,
+    SageMakerJobs,
+    Settings,
+    SqsHints,
+    detail,
+    read_settings,
+)
+from tocsin.model import Mode, RuleStatus, Severity
+
+RUN = "s3://b/jobs/j1/debug-output"
+REGION = "us-east-1"
+
+
+@pytest.fixture(autouse=True)
+def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
+        monkeypatch.setenv(name, "testing")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", REGION)
+    with mock_aws():
+        yield
+
+
+def s3_checkpoints() -> S3Checkpoints:
+    s3 = boto3.client("s3")
+    s3.create_bucket(Bucket="state")
+    return S3Checkpoints(s3, "state")
+
+
+@pytest.fixture(params=["s3", "memory"])
+def checkpoints(request: pytest.FixtureRequest) -> S3Checkpoints | MemoryCheckpoints:
+    return s3_checkpoints() if request.param == "s3" else MemoryCheckpoints()
+
+
+def test_a_checkpoint_is_committed_on_the_version_that_was_read(
+    checkpoints: S3Checkpoints | MemoryCheckpoints,
+) -> None:
+    first = checkpoints.load(RUN)
+    assert (first.checkpoint, first.version) == (Checkpoint(RUN), None)
+    one = checkpoints.save(replace(first.checkpoint, frontier=1), None)
+    with pytest.raises(Conflict):
+        checkpoints.save(replace(first.checkpoint, frontier=9), None)
+    two = checkpoints.save(replace(first.checkpoint, frontier=2), one)
+    with pytest.raises(Conflict):
+        checkpoints.save(replace(first.checkpoint, frontier=9), one)
+    stored = checkpoints.load(RUN)
+    assert (stored.checkpoint.frontier, stored.version) == (2, two)
+    assert checkpoints.load(RUN + "2").version is None
+
+
+def dynamo_coordination() -> DynamoCoordination:
+    dynamodb = boto3.client("dynamodb")
+    dynamodb.create_table(
+        TableName="table",
+        KeySchema=[{"AttributeName": "pk", "KeyType": "HASH"}],
+        AttributeDefinitions=[{"AttributeName": "pk", "AttributeType": "S"}],
+        BillingMode="PAY_PER_REQUEST",
+    )
+    return DynamoCoordination(dynamodb, "table", lambda: 100.0)
+
+
+@pytest.fixture(params=["dynamodb", "memory"])
+def coordination(request: pytest.FixtureRequest) -> Coordination:
+    return dynamo_coordination() if request.param == "dynamodb" else MemoryCoordination()
+
+
+def test_one_invocation_has_the_lease_and_newer_hints_send_it_round_again(
+    coordination: Coordination,
+) -> None:
+    coordination.hint(RUN)
+    lease = coordination.take(RUN, "a", 100.0, 160.0)
+    assert lease is not None
+    assert (lease.hints, lease.attempts) == (1, 1)
+    coordination.hint(RUN)
+    assert coordination.take(RUN, "b", 101.0, 161.0) is None
+    again = coordination.release(lease, 400.0)
+    assert again is not None
+    assert again.hints == 2
+    assert coordination.release(again, 400.0) is None
+    other = coordination.take(RUN, "b", 102.0, 162.0)
+    assert other is not None
+    assert other.attempts == 1
+
+
+def test_an_expired_lease_is_taken_over_and_its_old_owner_changes_nothing(
+    coordination: Coordination,
+) -> None:
+    coordination.hint(RUN)
+    old = coordination.take(RUN, "a", 100.0, 160.0)
+    assert old is not None
+    assert coordination.take(RUN, "b", 159.0, 220.0) is None
+    new = coordination.take(RUN, "b", 161.0, 220.0)
+    assert new is not None
+    assert new.attempts == 2
+    assert coordination.release(old, None) is None
+    coordination.abandon(old)
+    assert coordination.take(RUN, "c", 162.0, 230.0) is None
+    assert coordination.release(new, None) is None
+
+
+def test_an_abandoned_lease_can_be_taken_at_once_and_counts_as_an_attempt(
+    coordination: Coordination,
+) -> None:
+    coordination.hint(RUN)
+    for attempt in (1, 2, 3):
+        lease = coordination.take(RUN, f"o{attempt}", 100.0, 160.0)
+        assert lease is not None
+        assert lease.attempts == attempt
+        coordination.abandon(lease)
+    lease = coordination.take(RUN, "last", 100.0, 160.0)
+    assert lease is not None
+    coordination.hint(RUN)
+    assert coordination.release(lease, 200.0, last=True) is None
+
+
+def test_runs_of_a_job(coordination: Coordination) -> None:
+    assert list(coordination.runs_of("j1")) == []
+    for run in (RUN, RUN, "s3://b/other/j1"):
+        coordination.remember_job("j1", run)
+    assert list(coordination.runs_of("j1")) == [RUN, "s3://b/other/j1"]
+
+
+@pytest.mark.parametrize(("due_at", "sparse"), [(250.0, False), (None, True)])
+def test_when_a_run_is_due_and_that_an_ended_one_never_is(
+    due_at: float | None, sparse: bool
+) -> None:
+    coordination = dynamo_coordination()
+    dynamodb = boto3.client("dynamodb")
+
+    def item() -> dict[str, Any]:
+        key = {"pk": {"S": f"run#{RUN}"}}
+        got: dict[str, Any] = dynamodb.get_item(TableName="table", Key=key)["Item"]
+        return got
+
+    coordination.hint(RUN)
+    lease = coordination.take(RUN, "a", 100.0, 160.0)
+    assert lease is not None
+    assert float(item()["due_at"]["N"]) == 160.0
+    coordination.release(lease, due_at)
+    assert ("due_at" not in item()) is sparse
+    assert ("due_shard" not in item()) is sparse
+
+
+CHANGE = StatusChange(
+    name="eval-loss",
+    rule="LossNotDecreasing",
+    status=RuleStatus.ISSUES_FOUND,
+    previous=RuleStatus.IN_PROGRESS,
+    details="loss is nan",
+    severity=Severity.CRITICAL,
+    actions=("stop", "email"),
+    dry_run=False,
+    step=120,
+    mode=Mode.TRAIN,
+    mode_step=100,
+    index_modified=1_700_000_000.25,
+    run_id="r",
+    dedup_id="d",
+    statuses=(),
+    violation=Violation(
+        120, Mode.TRAIN, 100, "worker_0", "loss", "not_finite", "loss is nan", {"loss": "NaN"}
+    ),
+)
+
+
+def test_the_event_has_the_promised_fields() -> None:
+    assert detail(RUN, CHANGE, 1_700_000_001.0) == {
+        "TrainingJobName": "j1",
+        "Run": RUN,
+        "RuleConfigurationName": "eval-loss",
+        "Rule": "LossNotDecreasing",
+        "RuleEvaluationStatus": "IssuesFound",
+        "PreviousStatus": "InProgress",
+        "StatusDetails": "loss is nan",
+        "Severity": "critical",
+        "Step": 120,
+        "Mode": "TRAIN",
+        "ModeStep": 100,
+        "Worker": "worker_0",
+        "Tensor": "loss",
+        "Reason": "not_finite",
+        "Evidence": {"loss": "NaN"},
+        "Actions": ["stop", "email"],
+        "DryRun": False,
+        "IndexLastModified": "2023-11-14T22:13:20.250Z",
+        "EvaluatedAt": "2023-11-14T22:13:21.000Z",
+        "DedupId": "d",
+        "RunId": "r",
+        "DebugRuleEvaluationStatuses": [],
+    }
+
+
+def a_bus() -> str:
+    """A bus whose events land in a queue; the queue's URL."""
+    events, sqs = boto3.client("events"), boto3.client("sqs")
+    url = str(sqs.create_queue(QueueName="seen")["QueueUrl"])
+    arn = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]
+    events.create_event_bus(Name="tocsin")
+    events.put_rule(Name="all", EventBusName="tocsin", EventPattern='{"source": ["tocsin"]}')
+    events.put_targets(
+        Rule="all", EventBusName="tocsin", Targets=[{"Id": "q", "Arn": arn["QueueArn"]}]
+    )
+    return url
+
+
+@pytest.mark.parametrize("job_metrics", [True, False])
+def test_changes_become_events_and_metrics(job_metrics: bool) -> None:
+    url = a_bus()
+    cloudwatch = boto3.client("cloudwatch")
+    publisher = AwsPublisher(
+        boto3.client("events"), cloudwatch, "tocsin", lambda: 1_700_000_001.0, job_metrics
+    )
+    changes = [replace(CHANGE, dedup_id=str(number)) for number in range(23)]
+    ended = replace(
+        CHANGE, previous=RuleStatus.IN_PROGRESS, status=RuleStatus.NO_ISSUES_FOUND, dedup_id="end"
+    )
+    publisher.publish(RUN, [*changes, ended])
+    sqs = boto3.client("sqs")
+    seen = []
+    while messages := sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10).get("Messages"):
+        seen += [json.loads(message["Body"])["detail"]["DedupId"] for message in messages]
+        for message in messages:
+            sqs.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
+    assert seen == [*(change.dedup_id for change in changes), "end"]
+    metrics = cloudwatch.list_metrics(Namespace="Tocsin")["Metrics"]
+    rule = {"Name": "Rule", "Value": "eval-loss"}
+    job = {"Name": "TrainingJobName", "Value": "j1"}
+    found = {json.dumps(metric["Dimensions"]) for metric in metrics}
+    assert found == {json.dumps(by) for by in ([rule], [rule, job])[: 1 + job_metrics]}
+
+
+def test_an_event_that_is_not_taken_raises_and_no_metric_is_sent() -> None:
+    events = boto3.client("events")
+    with Stubber(events) as stub:
+        stub.add_response(
+            "put_events",
+            {"FailedEntryCount": 1, "Entries": [{"ErrorCode": "ThrottlingException"}]},
+            {"Entries": ANY},
+        )
+        cloudwatch = boto3.client("cloudwatch")
+        publisher = AwsPublisher(events, cloudwatch, "tocsin", lambda: 0.0, True)
+        with pytest.raises(NotPublished, match="ThrottlingException"):
+            publisher.publish(RUN, [CHANGE])
+    assert cloudwatch.list_metrics(Namespace="Tocsin")["Metrics"] == []
+
+
+def test_a_hint_is_a_message_after_its_delay() -> None:
+    sqs = boto3.client("sqs")
+    with Stubber(sqs) as stub:
+        body = json.dumps({"tocsin": "hint", "run": RUN, "tick": None, "why": "grace"})
+        stub.add_response(
+            "send_message",
+            {},
+            {"QueueUrl": "https://q", "MessageBody": body, "DelaySeconds": 7},
+        )
+        SqsHints(sqs, "https://q").send(RUN, "grace", 7.0)
+        stub.assert_no_pending_responses()
+
+
+@pytest.mark.parametrize(
+    ("status", "over"), [("InProgress", False), ("Stopping", False), ("Stopped", True)]
+)
+def test_a_job_is_described(status: str, over: bool) -> None:
+    sagemaker = boto3.client("sagemaker")
+    rules = [{"RuleConfigurationName": "V", "RuleEvaluatorImage": "i"}]
+    with Stubber(sagemaker) as stub:
+        stub.add_response(
+            "describe_training_job",
+            {
+                "TrainingJobName": "j1",
+                "TrainingJobArn": "arn:aws:sagemaker:us-east-1:111122223333:training-job/j1",
+                "ModelArtifacts": {"S3ModelArtifacts": "s3://b/m"},
+                "TrainingJobStatus": status,
+                "SecondaryStatus": "Training",
+                "StoppingCondition": {},
+                "CreationTime": datetime.fromtimestamp(5, UTC),
+                "TrainingEndTime": datetime.fromtimestamp(9, UTC),
+                "DebugRuleConfigurations": rules,
+            },
+            {"TrainingJobName": "j1"},
+        )
+        job = SageMakerJobs(sagemaker).describe("j1")
+    assert job is not None
+    assert (list(job.rules), job.ended_at) == (rules, 9.0 if over else None)
+
+
+def test_a_name_that_sagemaker_does_not_know_is_no_job() -> None:
+    sagemaker = boto3.client("sagemaker")
+    with Stubber(sagemaker) as stub:
+        stub.add_client_error("describe_training_job", "ValidationException", "not found")
+        assert SageMakerJobs(sagemaker).describe("j1") is None
+        assert SageMakerJobs(sagemaker).describe("not a_job/name") is None
+
+
+def test_a_wrong_environment_is_named() -> None:
+    good = {
+        "TOCSIN_TABLE": "t",
+        "TOCSIN_STATE_BUCKET": "s",
+        "TOCSIN_EVALUATE_QUEUE_URL": "u",
+        "TOCSIN_BUS": "b",
+        "TOCSIN_JOB_METRICS": "false",
+    }
+    assert read_settings(Settings, good).job_metrics is False
+    for name in ("TOCSIN_TABLE", "TOCSIN_BUS"):
+        with pytest.raises(ValueError, match=name):
+            read_settings(Settings, {key: value for key, value in good.items() if key != name})
+    with pytest.raises(ValueError, match=r"TOCSIN_JOB_METRICS|job_metrics"):
+        read_settings(Settings, {**good, "TOCSIN_JOB_METRICS": "perhaps"})

@@ -1,0 +1,361 @@
+"""A whole evaluation over the world in memory: nothing lost, nothing discarded is published."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from tocsin.evaluation import (
+    Checkpoint,
+    Hint,
+    MemoryCheckpoints,
+    MemoryHints,
+    MemoryPublisher,
+    World,
+    evaluate,
+    memory_world,
+)
+from tocsin.watch import Watch
+
+from .conftest import START, Job
+
+STEPS = 4
+NOW = START + 100
+BAD = {"gradient": 1e-12}
+WATCH = {"rules": [{"rule": "VanishingGradient", "for_steps": 1, "resolve": 1}]}
+
+
+class Remembering(MemoryCheckpoints):
+    """Also keeps what every commit wanted published."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.committed: set[str] = set()
+
+    def save(self, checkpoint: Checkpoint, version: str | None) -> str:
+        new = super().save(checkpoint, version)
+        self.committed |= {change.dedup_id for change in checkpoint.outbox}
+        return new
+
+
+class Strict(MemoryPublisher):
+    """Refuses to publish what no commit holds."""
+
+    def __init__(self, checkpoints: Remembering) -> None:
+        super().__init__()
+        self.checkpoints = checkpoints
+
+    def publish(self, run: str, changes: Any) -> None:
+        assert {change.dedup_id for change in changes} <= self.checkpoints.committed
+        super().publish(run, changes)
+
+
+class Tapped:
+    """Passes every call on, with a tap before and after it."""
+
+    def __init__(self, inner: Any, tap: Callable[[str], None]) -> None:
+        self._inner = inner
+        self._tap = tap
+
+    def __getattr__(self, name: str) -> Any:
+        attribute = getattr(self._inner, name)
+        if not callable(attribute):
+            return attribute
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            self._tap(f"before {name}")
+            answer = attribute(*args, **kwargs)
+            if isinstance(answer, Iterator):
+                answer = iter(list(answer))
+            self._tap(f"after {name}")
+            return answer
+
+        return call
+
+
+def tapped(world: World, tap: Callable[[str], None]) -> World:
+    storage = Tapped(world.storage(""), tap)
+    return replace(
+        world,
+        storage=lambda run: storage,
+        checkpoints=Tapped(world.checkpoints, tap),
+        coordination=Tapped(world.coordination, tap),
+        publisher=Tapped(world.publisher, tap),
+        hints=Tapped(world.hints, tap),
+    )
+
+
+def a_world(job: Job, watch: Watch) -> World:
+    checkpoints = Remembering()
+    return replace(
+        memory_world(job.storage, lambda: NOW),
+        checkpoints=checkpoints,
+        publisher=Strict(checkpoints),
+        default=watch,
+    )
+
+
+def wake(job: Job, world: World, owner: str = "a", deadline: float = NOW + 60, **hint: Any) -> None:
+    evaluate(Hint(job.storage.url, **hint), world, owner=owner, deadline=deadline)
+
+
+def state(job: Job, world: World) -> Checkpoint:
+    return world.checkpoints.load(job.storage.url).checkpoint
+
+
+def ids(world: World) -> list[str]:
+    assert isinstance(world.publisher, MemoryPublisher)
+    return [change.dedup_id for change in world.publisher.published]
+
+
+def bad_then_good(job: Job, step: int) -> None:
+    gradient = 1e-12 if step % 2 else 1e-2
+    job.save(step, previous=step - 1 if step else None, gradient=gradient)
+
+
+@pytest.fixture
+def reference(job: Job, watch: Callable[..., Watch]) -> tuple[Watch, Checkpoint, list[str]]:
+    """What one invocation over the whole run concludes. The run is left without its last step."""
+    watching = watch(*WATCH["rules"])
+    for step in range(STEPS):
+        bad_then_good(job, step)
+    world = a_world(job, watching)
+    wake(job, world)
+    job.remove(STEPS - 1)
+    return watching, state(job, world), ids(world)
+
+
+def number_of_taps(job: Job, watching: Watch) -> int:
+    taps: list[str] = []
+    wake(job, tapped(a_world(job, watching), taps.append))
+    return len(taps)
+
+
+def comparable(checkpoint: Checkpoint) -> Checkpoint:
+    return replace(checkpoint, outbox=())
+
+
+@pytest.mark.parametrize("later", [0.0, 1000.0], ids=["lease held", "lease expired"])
+def test_two_invocations_interleaved_at_every_external_call(
+    job: Job, reference: tuple[Watch, Checkpoint, list[str]], later: float
+) -> None:
+    watching, expected, expected_ids = reference
+    for at in range(number_of_taps(job, watching)):
+        world = a_world(job, watching)
+        calls = itertools.count()
+
+        def tap(name: str, at: int = at, world: World = world, calls: Any = calls) -> None:
+            if next(calls) == at:  # another step arrives, and wakes a second invocation
+                bad_then_good(job, STEPS - 1)
+                second = replace(world, now=lambda: NOW + later)
+                wake(job, second, owner="b", deadline=NOW + later + 60)
+
+        wake(job, tapped(world, tap))
+        assert next(calls) > at
+        assert comparable(state(job, world)) == comparable(expected), at
+        assert list(dict.fromkeys(ids(world))) == expected_ids, at
+        job.remove(STEPS - 1)
+
+
+class Crash(BaseException):
+    pass
+
+
+@pytest.mark.parametrize("hard", [False, True], ids=["raises", "dies"])
+def test_a_crash_at_every_external_call_loses_nothing(
+    job: Job, reference: tuple[Watch, Checkpoint, list[str]], hard: bool
+) -> None:
+    watching, expected, expected_ids = reference
+    bad_then_good(job, STEPS - 1)
+    for at in range(number_of_taps(job, watching)):
+        world = a_world(job, watching)
+        calls = itertools.count()
+
+        def tap(name: str, at: int = at, calls: Any = calls) -> None:
+            reached = next(calls)
+            if reached == at or (hard and reached > at):  # a dead process cleans nothing up
+                raise Crash(name)
+
+        with pytest.raises(Crash):
+            wake(job, tapped(world, tap))
+        later = replace(world, now=lambda: NOW + 1000)
+        wake(job, later, "b", NOW + 1060)
+        assert comparable(state(job, world)) == comparable(expected), at
+        assert list(dict.fromkeys(ids(world))) == expected_ids, at
+        wake(job, later, "c", NOW + 1060)  # and nothing is said again once that is recorded
+        assert state(job, world).outbox == ()
+
+
+def test_a_duplicate_hint_finds_nothing_and_writes_nothing(
+    job: Job, watch: Callable[..., Watch]
+) -> None:
+    job.steps(3)
+    world = a_world(job, watch("VanishingGradient"))
+    wake(job, world)
+    before = world.checkpoints.load(job.storage.url)
+    wake(job, world)
+    assert world.checkpoints.load(job.storage.url) == before
+
+
+def test_step_by_step_equals_in_one_go(job: Job, watch: Callable[..., Watch]) -> None:
+    watching = watch("VanishingGradient", "LossNotDecreasing", "ExplodingTensor")
+    stepwise = a_world(job, watching)
+    for step in range(12):
+        job.save(step, previous=step - 1 if step else None, gradient=10.0 ** -(step + 2))
+        wake(job, stepwise)
+    job.end()
+    wake(job, stepwise)
+    whole = a_world(job, watching)
+    wake(job, whole)
+    assert state(job, stepwise) == state(job, whole)
+    assert ids(stepwise) == ids(whole)
+    assert state(job, whole).ended == "marker"
+
+
+def test_what_is_held_sends_a_hint_for_when_it_is_due(
+    job: Job, watch: Callable[..., Watch]
+) -> None:
+    job.save(5, previous=3)
+    world = replace(a_world(job, watch("VanishingGradient")), now=lambda: START + 10)
+    wake(job, world, deadline=START + 70)
+    assert isinstance(world.hints, MemoryHints)
+    assert world.hints.sent == [(job.storage.url, "grace", 55.0)]
+    assert state(job, world).steps == 0
+    later = replace(world, now=lambda: START + 65)
+    wake(job, later, deadline=START + 120)
+    assert (state(job, world).steps, state(job, world).lost_steps) == (1, 1)
+
+
+def test_out_of_time_commits_what_is_done_and_sends_one_more_hint(
+    job: Job, watch: Callable[..., Watch]
+) -> None:
+    job.steps(5)
+    world = a_world(job, watch("VanishingGradient"))
+    for done in (1, 2, 3, 4):
+        wake(job, world, deadline=NOW)
+        assert state(job, world).frontier == done - 1
+        assert isinstance(world.hints, MemoryHints)
+        assert world.hints.sent == [(job.storage.url, "continue", 0.0)] * done
+    wake(job, world)
+    assert state(job, world).steps == 5
+    assert len(world.hints.sent) == 4
+
+
+def test_attempts_that_never_finish_end_with_the_step_given_up(
+    job: Job, watch: Callable[..., Watch], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job.steps(3)
+    world = a_world(job, watch("VanishingGradient"))
+    poison = 1
+
+    def load(ready: Any, *rest: Any) -> Any:
+        if ready.step == poison:
+            raise MemoryError
+        return original(ready, *rest)
+
+    from tocsin.evaluation import _reconcile
+
+    original = _reconcile.load
+    monkeypatch.setattr(_reconcile, "load", load)
+    outcomes = []
+    for _ in range(8):
+        try:
+            wake(job, world)
+            outcomes.append("done")
+        except MemoryError:
+            outcomes.append("crashed")
+        if state(job, world).frontier == 2:
+            break
+    # Two at full speed, then step 0 alone; it finishes, so the count begins again.
+    assert outcomes == ["crashed"] * 2 + ["done"] + ["crashed"] * 4 + ["done"]
+    record = state(job, world).rules["VanishingGradient"]
+    assert record.status.value == "Error"
+    assert record.details.startswith("step 1 was given up")
+    assert not record.disabled
+
+
+def test_a_refused_index_file_is_counted_once_and_harms_no_other_step(
+    job: Job, watch: Callable[..., Watch]
+) -> None:
+    job.steps(3)
+    job.storage.write("index/000000000/000000000001_worker_0.json", b"{ not json")
+    job.touch("index/000000000/000000000001_worker_0.json", START + 1)
+    world = a_world(job, watch("VanishingGradient"))
+    report = evaluate(Hint(job.storage.url), world, owner="a", deadline=NOW + 60)
+    assert (state(job, world).steps, state(job, world).refused_files) == (2, 1)
+    assert len(report.log) == 1
+    assert "index/000000000/000000000001_worker_0.json" in report.log[0]
+    assert evaluate(Hint(job.storage.url), world, owner="a", deadline=NOW + 60).log == []
+
+
+def test_a_file_that_came_too_late_is_counted_at_the_end(
+    job: Job, watch: Callable[..., Watch]
+) -> None:
+    job.save(0, previous=None)
+    job.save(2, previous=1)
+    world = a_world(job, watch("VanishingGradient"))
+    wake(job, world)
+    assert state(job, world).lost_steps == 1
+    job.save(1, previous=0)
+    job.end()
+    wake(job, world)
+    assert (state(job, world).late_files, state(job, world).steps) == (1, 2)
+
+
+def test_newer_steps_reopen_a_run_that_had_ended(job: Job, watch: Callable[..., Watch]) -> None:
+    job.save(0, previous=None)
+    world = a_world(job, watch("VanishingGradient"))
+    silent = replace(world, now=lambda: START + 24 * 3600)
+    wake(job, silent, deadline=START + 25 * 3600)
+    assert state(job, world).ended == "silence"
+    assert state(job, world).rules["VanishingGradient"].status.value == "Stopped"
+    job.save(1, previous=0)
+    wake(job, world, owner="b")
+    assert state(job, world).ended is None
+    assert state(job, world).rules["VanishingGradient"].status.value == "InProgress"
+
+
+def test_a_restart_behind_the_frontier_begins_anew_and_says_so(
+    job: Job, watch: Callable[..., Watch]
+) -> None:
+    job.steps(5, **BAD)
+    world = a_world(job, watch("VanishingGradient"))
+    wake(job, world)
+    assert state(job, world).rules["VanishingGradient"].status.value == "IssuesFound"
+    job.run_id = "run-2"
+    job.save(2, previous=None)
+    job.touch("index/000000000/000000000002_worker_0.json", START + 50)
+    key = job.save(3, previous=2)
+    job.touch(key, START + 51)
+    wake(job, world, keys=(key,))
+    after = state(job, world)
+    assert (after.run_id, after.frontier, after.restarts) == ("run-2", 3, (2,))
+    assert after.rules["VanishingGradient"].status.value == "InProgress"
+    assert after.rules["VanishingGradient"].details.startswith("begun anew at step 2")
+    assert after.rules["VanishingGradient"].data_points == 2
+
+
+def test_a_hint_at_an_old_file_of_the_same_start_changes_nothing(
+    job: Job, watch: Callable[..., Watch]
+) -> None:
+    job.steps(5)
+    world = a_world(job, watch("VanishingGradient"))
+    wake(job, world)
+    before = state(job, world)
+    wake(job, world, keys=("index/000000000/000000000002_worker_0.json",))
+    assert state(job, world) == before
+
+
+def test_a_broken_watch_file_of_the_run_is_refused_and_the_default_watches(
+    job: Job, watch: Callable[..., Watch]
+) -> None:
+    job.steps(1)
+    job.storage.write("watch.json", b'{"rules": [{"rule": "X", "speed": 1}]}')
+    world = a_world(job, watch("VanishingGradient"))
+    report = evaluate(Hint(job.storage.url), world, owner="a", deadline=NOW + 60)
+    assert list(state(job, world).rules) == ["VanishingGradient"]
+    assert "watch.json" in report.log[0]
+    assert "speed" in report.log[0]

@@ -1,0 +1,378 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from tocsin.model import Mode, Outcome, Reason, Role, TensorSummary, Verdict
+from tocsin.rules import BadRule, Read, Step, Tensor, build
+from tocsin.rules.loss_not_decreasing import LossNotDecreasing
+
+NAN, INF = float("nan"), float("inf")
+TRAIN, EVAL, PREDICT, GLOBAL = Mode.TRAIN, Mode.EVAL, Mode.PREDICT, Mode.GLOBAL
+OK, FLAT, RISE, BAD = (
+    Reason.WITHIN_BOUNDS,
+    Reason.NOT_DECREASING,
+    Reason.INCREASING,
+    Reason.NOT_FINITE,
+)
+
+MakeTensor = Callable[..., Tensor]
+MakeStep = Callable[..., Step]
+
+
+def rule(profile: str = "sagemaker", **parameters: Any) -> LossNotDecreasing:
+    built, _ = build("LossNotDecreasing", parameters, profile)
+    assert isinstance(built, LossNotDecreasing)
+    return built
+
+
+def judged(rule: LossNotDecreasing, steps: Iterable[Step]) -> dict[int, Verdict]:
+    """The verdicts of the steps at which the rule came to one."""
+    state: Any = {}
+    verdicts = {}
+    for step in steps:
+        state, verdict = rule.evaluate(state, step)
+        if verdict.outcome in (Outcome.HEALTHY, Outcome.VIOLATION):
+            verdicts[step.step] = verdict
+    return verdicts
+
+
+def every(interval: int, losses: Iterable[Any], start: int = 0) -> dict[int, Any]:
+    return {start + interval * at: loss for at, loss in enumerate(losses)}
+
+
+HISTORIC = (0.3, 0.33, 0.31, 0.30, 0.28)
+
+
+@pytest.mark.parametrize(
+    ("losses", "parameters", "expected"),
+    [
+        pytest.param(every(4, HISTORIC), {}, {12: FLAT}, id="historic"),
+        *(
+            pytest.param(
+                {at: loss for at, loss in every(4, HISTORIC).items() if at >= start},
+                {},
+                {},
+                id=f"historic from {start}",
+            )
+            for start in range(13, 18)
+        ),
+        pytest.param(
+            every(4, (*HISTORIC, 0.2, 0.42)), {"diff_percent": "20"}, {12: FLAT, 24: RISE}, id="20%"
+        ),
+        pytest.param({0: 1.0}, {}, {}, id="one step"),
+        pytest.param({7: 1.0, 16: 1.0}, {}, {}, id="9 steps apart"),
+        pytest.param({7: 1.0, 17: 1.0}, {}, {17: FLAT}, id="10 steps apart"),
+        pytest.param({0: 2.0, 10: 1.0, 20: 0.5}, {}, {10: OK, 20: OK}, id="falls"),
+        pytest.param({0: 100.0, 10: 99.5}, {"diff_percent": "0.5"}, {10: OK}, id="falls by it"),
+        pytest.param({0: 100.0, 10: 99.91}, {}, {10: FLAT}, id="falls by less"),
+        pytest.param({0: 100.0, 10: 100.0}, {"diff_percent": "0"}, {10: OK}, id="flat is enough"),
+        pytest.param({0: 100.0, 10: 105.0}, {}, {10: OK}, id="rises by the tolerance"),
+        pytest.param({0: 100.0, 10: 105.1}, {}, {10: RISE}, id="rises by more"),
+        pytest.param(
+            {0: 100.0, 10: 100.001}, {"increase_threshold_percent": "0"}, {10: RISE}, id="no rise"
+        ),
+        pytest.param({0: 0.0, 10: 0.0}, {}, {10: FLAT}, id="zero"),
+        pytest.param({0: 0.0, 10: 1e-9}, {}, {10: RISE}, id="from zero up"),
+        pytest.param({0: 0.0, 10: -1.0}, {}, {10: OK}, id="from zero down"),
+        pytest.param({0: 1.0, 10: 0.0}, {}, {10: OK}, id="to zero"),
+        pytest.param({0: -1.0, 10: -2.0}, {}, {10: OK}, id="negative, falls"),
+        pytest.param({0: -2.0, 10: -1.0}, {}, {10: RISE}, id="negative, rises"),
+        pytest.param({0: 1e308, 10: -1e308}, {}, {10: OK}, id="beyond float"),
+        pytest.param({0: -1e308, 10: 1e308}, {}, {10: RISE}, id="beyond float, rises"),
+        pytest.param({0: 5e-324, 10: 5e-324}, {}, {10: FLAT}, id="denormal"),
+        pytest.param({0: NAN}, {}, {0: BAD}, id="NaN at first"),
+        pytest.param({0: 1.0, 3: NAN, 10: 0.5}, {}, {3: BAD, 10: OK}, id="NaN in between"),
+        pytest.param({0: NAN, 5: 1.0, 15: 1.0}, {}, {0: BAD, 15: FLAT}, id="NaN, then flat"),
+        pytest.param({0: 1.0, 10: INF}, {}, {10: BAD}, id="infinite"),
+        pytest.param({0: 1.0, 10: -INF}, {}, {10: BAD}, id="falls without end"),
+        pytest.param({0: 1.0, 10: [0.5, INF]}, {}, {10: BAD}, id="one of the batch"),
+        pytest.param({0: [3.0, 1.0], 10: [[1.0], [1.0]]}, {}, {10: OK}, id="mean of the batch"),
+        pytest.param({0: [], 10: [], 20: []}, {}, {}, id="empty"),
+        pytest.param({0: 1.0, 10: [], 20: 1.0}, {}, {20: FLAT}, id="empty in between"),
+        pytest.param({0: TensorSummary(), 10: TensorSummary()}, {}, {}, id="unknown"),
+        pytest.param({0: np.array("a"), 10: np.array("b")}, {}, {}, id="text"),
+        pytest.param({0: np.int64(4), 10: np.array([2], np.uint8)}, {}, {10: OK}, id="integers"),
+        pytest.param({0: np.float16(2), 10: np.float16(2)}, {}, {10: FLAT}, id="half, 0-d"),
+        pytest.param({0: 1.0, 5000: 1.0, 5003: 1.0}, {}, {5000: FLAT}, id="gap"),
+        pytest.param({0: 4.0, 1: 3.0, 2: 2.0, 20: 2.0}, {}, {20: FLAT}, id="gap after newer saves"),
+        pytest.param(
+            {0: 8.0, 7: 8.0, 13: 4.0, 14: 4.0, 26: 4.0, 40: 1.0},
+            {},
+            {13: OK, 26: FLAT, 40: OK},
+            id="irregular",
+        ),
+        pytest.param({10**12: 1.0, 10**12 + 10: 1.0}, {}, {10**12 + 10: FLAT}, id="late"),
+        pytest.param({0: 1.0, 1: 1.0, 2: 0.5}, {"num_steps": "1"}, {1: FLAT, 2: OK}, id="each"),
+    ],
+)
+def test_one_loss_in_profile_sagemaker(
+    make_step: MakeStep, losses: dict[int, Any], parameters: dict[str, str], expected: Any
+) -> None:
+    steps = [make_step("losses", at, {"loss": loss}) for at, loss in losses.items()]
+    verdicts = judged(rule(**parameters), steps)
+    assert {at: verdict.reason for at, verdict in verdicts.items()} == expected
+
+
+@pytest.mark.parametrize(
+    ("losses", "parameters", "expected"),
+    [
+        pytest.param(every(10, [2.3] * 31), {}, {100: FLAT, 200: FLAT, 300: FLAT}, id="never"),
+        pytest.param(every(10, [2.3] * 10), {}, {}, id="too early"),
+        pytest.param(
+            every(10, [2.3, 2.0, *[1.8] * 29]), {}, {100: OK, 200: OK, 300: OK}, id="levels off"
+        ),
+        pytest.param(
+            every(10, [2.3, 2.0, *[1.8] * 29]),
+            {"settled_percent": None},
+            {100: OK, 200: FLAT, 300: FLAT},
+            id="must not level off",
+        ),
+        pytest.param(
+            every(10, [2.3, 2.2, *[2.1] * 29]),
+            {},
+            {100: OK, 200: FLAT, 300: FLAT},
+            id="levels off too high",
+        ),
+        pytest.param(every(10, [1.0, *[3.0] * 10]), {}, {100: RISE}, id="jumps"),
+        pytest.param(
+            every(10, [2.3 - at / 100 + 5 * (at % 7 == 3) for at in range(31)]),
+            {"settled_percent": "none"},
+            {100: OK, 200: OK, 300: OK},
+            id="odd batches",
+        ),
+        pytest.param(every(100, [2.0, 1.0, 0.9, 0.8]), {}, {100: OK, 200: OK, 300: OK}, id="rare"),
+        pytest.param(every(500, [1.0] * 4), {}, {500: FLAT, 1000: FLAT, 1500: FLAT}, id="rarer"),
+    ],
+)
+def test_one_loss_in_profile_recommended(
+    make_step: MakeStep, losses: dict[int, Any], parameters: dict[str, Any], expected: Any
+) -> None:
+    steps = [make_step("losses", at, {"loss": loss}) for at, loss in losses.items()]
+    verdicts = judged(rule("recommended", **parameters), steps)
+    assert {at: verdict.reason for at, verdict in verdicts.items()} == expected
+
+
+def test_the_documented_example(make_step: MakeStep) -> None:
+    """Saved every 3, num_steps 10: step 21 is set against 9, and the next is step 33."""
+    steps = [make_step("losses", at, {"loss": 100.0 + at}) for at in range(9, 60, 3)]
+    verdicts = judged(rule(num_steps=10, increase_threshold_percent=0), steps)
+    assert {at: verdict.evidence["before"] for at, verdict in verdicts.items()} == {
+        21: 109.0,
+        33: 121.0,
+        45: 133.0,
+        57: 145.0,
+    }
+
+
+@pytest.mark.parametrize("num_steps", [100, 1000, 3000])
+@pytest.mark.parametrize("profile", ["recommended", "sagemaker"])
+def test_saved_at_every_step(make_step: MakeStep, num_steps: int, profile: str) -> None:
+    """However long the distance, the comparison is with the loss at that distance."""
+    judge = rule(profile, num_steps=num_steps, settled_percent=None)
+    losses = [max(1000.0 - at, 1000.0 - num_steps * 1.5) for at in range(3 * num_steps + 1)]
+    steps = (make_step("losses", at, {"loss": loss}) for at, loss in enumerate(losses))
+    verdicts = judged(judge, steps)
+    assert {at: verdict.reason for at, verdict in verdicts.items()} == {
+        num_steps: OK,
+        2 * num_steps: OK,
+        3 * num_steps: FLAT,
+    }
+
+
+def test_a_gap_after_many_saves_is_bridged_by_a_save_about_that_far_back(
+    make_step: MakeStep,
+) -> None:
+    judge = rule(num_steps=1000, increase_threshold_percent=0)
+    saved = [*range(1000), 1500]
+    steps = (make_step("losses", at, {"loss": 1000.0 + at}) for at in saved)
+    before = judged(judge, steps)[1500].evidence["before"]
+    assert 1500 - 1000 / 16 <= float(before) <= 1500
+
+
+def test_says_what_was_compared(make_step: MakeStep, make_tensor: MakeTensor) -> None:
+    losses = [make_tensor("a", 1.0, worker="worker_1")], [make_tensor("a", 1.5, worker="worker_1")]
+    steps = [make_step("losses", at * 20, found) for at, found in enumerate(losses)]
+    verdict = judged(rule(), steps)[20]
+    assert (verdict.tensor, verdict.worker) == ("a", "worker_1")
+    assert verdict.detail == "a rose from 1 to 1.5 in 20 steps"
+    assert dict(verdict.evidence) == {"before": 1.0, "after": 1.5, "decrease_percent": -50.0}
+
+    flat = judged(rule(), [make_step("losses", at, {"b": 1.0}) for at in (0, 10)])[10]
+    assert flat.detail == "b fell by less than 0.1 %: from 1 to 1 in 10 steps"
+
+    lost = judged(rule(), [make_step("losses", 0, {"c": [NAN, 1.0]})])[0]
+    assert lost.detail == "c is nan and cannot decrease any more"
+    assert str(lost.evidence["loss"]) == "nan"
+
+
+def test_eval_before_train_and_each_mode_by_itself(make_step: MakeStep) -> None:
+    """Modes count their own steps; one loss falls in TRAIN and rises in EVAL."""
+    counts = {TRAIN: 0, EVAL: 0}
+    steps = []
+    for at in range(44):
+        mode = EVAL if at % 2 == 0 else TRAIN
+        loss = 2.0 + counts[mode] if mode is EVAL else 100.0 / (1 + counts[mode])
+        steps.append(make_step("losses", at, {"loss": loss}, mode=mode, mode_step=counts[mode]))
+        counts[mode] += 1
+    alone = judged(rule(mode=None), steps)
+    assert {at: verdict.reason for at, verdict in alone.items()} == {20: RISE, 40: RISE}
+    train = judged(rule(mode="TRAIN"), steps)
+    assert {at: verdict.reason for at, verdict in train.items()} == {21: OK, 41: OK}
+    assert set(judged(rule(mode="EVAL"), steps)) == {20, 40}
+    together = judged(rule(mode="GLOBAL"), steps)
+    assert list(together) == [10, 20, 30, 40]  # one series, counted in steps of the run
+    assert not judged(rule(mode="PREDICT"), steps)
+
+
+def test_a_step_of_another_mode_is_not_judged(make_step: MakeStep) -> None:
+    step = make_step("losses", 0, {"loss": NAN}, mode=EVAL)
+    state, verdict = rule(mode="TRAIN").evaluate({}, step)
+    assert (state, verdict.outcome) == ({}, Outcome.NOT_APPLICABLE)
+
+
+def test_not_healthy_before_the_last_loss_is(make_step: MakeStep) -> None:
+    """``b`` comes due between the comparisons of ``a``, and must not wipe out what those say."""
+    steps = [make_step("losses", at, {"a": 1.0}) for at in range(0, 31, 10)]
+    steps += [make_step("losses", at, {"b": 1.0 / at}) for at in range(5, 36, 10)]
+    steps += [make_step("losses", 40, {"a": 0.5}), make_step("losses", 45, {"b": 0.01})]
+    verdicts = judged(rule(), sorted(steps, key=lambda step: step.step))
+    assert {at: verdict.reason for at, verdict in verdicts.items()} == {
+        10: FLAT,
+        20: FLAT,
+        30: FLAT,
+        40: OK,
+        45: OK,
+    }
+
+
+def test_a_loss_that_is_lost_stays_so_beside_a_healthy_one(make_step: MakeStep) -> None:
+    steps = [make_step("losses", at, {"a": 1.0 / (1 + at)}) for at in (0, 10, 20)]
+    steps.insert(1, make_step("losses", 5, {"b": NAN}))
+    assert {at: v.reason for at, v in judged(rule(), steps).items()} == {5: BAD}
+
+
+def test_one_bad_loss_of_many_is_the_verdict(make_step: MakeStep, make_tensor: MakeTensor) -> None:
+    def at(step: int, falling: float) -> Step:
+        found = [
+            make_tensor("a", falling),
+            make_tensor("b", 1.0),
+            make_tensor("a", falling, worker="worker_1"),
+            make_tensor("unknown", TensorSummary()),
+        ]
+        return make_step("losses", step, found)
+
+    verdicts = judged(rule(), [at(0, 2.0), at(10, 1.0)])
+    assert verdicts[10].tensor == "b"
+
+
+def test_workers_do_not_mix(make_step: MakeStep, make_tensor: MakeTensor) -> None:
+    first = [make_tensor("a", 1.0), make_tensor("a", 9.0, worker="worker_1")]
+    later = [make_tensor("a", 0.5), make_tensor("a", 9.0, worker="worker_1")]
+    steps = [make_step("losses", 0, first), make_step("losses", 10, later)]
+    assert judged(rule(), steps)[10].worker == "worker_1"
+
+
+@pytest.mark.parametrize("found", [{}, {"loss": []}, {"loss": TensorSummary(size=1)}])
+def test_no_loss_is_not_applicable(make_step: MakeStep, found: dict[str, Any]) -> None:
+    state, verdict = rule().evaluate({}, make_step("losses", 0, found))
+    assert state == {}
+    assert (verdict.outcome, verdict.reason) == (Outcome.NOT_APPLICABLE, Reason.NO_TENSOR)
+
+
+def test_undecided_until_there_is_something_to_compare(make_step: MakeStep) -> None:
+    _, verdict = rule().evaluate({}, make_step("losses", 0, {"loss": 1.0}))
+    assert (verdict.outcome, verdict.reason) == (Outcome.UNDECIDED, Reason.TOO_EARLY)
+
+
+@pytest.mark.parametrize("interval", [1, 10])
+def test_state_of_64_workers_is_within_the_engines_64_kib(
+    make_step: MakeStep, make_tensor: MakeTensor, interval: int
+) -> None:
+    state: Any = {}
+    judge = rule("recommended")
+    for step in range(0, 350, interval):
+        loss = 2.0 / (step + 3)
+        found = [make_tensor("loss", loss, worker=f"worker_{rank}") for rank in range(64)]
+        state, _ = judge.evaluate(state, make_step("losses", step, found))
+        assert len(msgspec.json.encode(state)) < 64 << 10
+
+
+def test_reads_losses_unless_others_are_named() -> None:
+    fields = ("mean", "nan", "posinf", "neginf")
+    assert rule().reads().tensors == {"losses": Read(roles=(Role.LOSS,), fields=fields)}
+    named = rule(collection_names="metrics", tensor_regex="loss,cost")
+    assert named.reads().tensors == {
+        "losses": Read(collections=("metrics",), regex=("loss", "cost"), fields=fields)
+    }
+
+
+@pytest.mark.parametrize(
+    ("profile", "expected"),
+    [
+        ("recommended", (LossNotDecreasing(), {"for_steps": 2})),
+        (
+            "sagemaker",
+            (
+                LossNotDecreasing(
+                    num_steps=10,
+                    diff_percent=0.1,
+                    increase_threshold_percent=5.0,
+                    mode="GLOBAL",
+                    smooth=1,
+                    settled_percent=None,
+                ),
+                {},
+            ),
+        ),
+    ],
+)
+def test_profiles(profile: str, expected: Any) -> None:
+    assert build("LossNotDecreasing", {}, profile) == expected
+
+
+def test_parameters_as_on_the_wire() -> None:
+    built = rule(
+        collection_names="losses, metrics",
+        tensor_regex=".*loss",
+        use_losses_collection="False",
+        num_steps="50",
+        diff_percent="0.5",
+        increase_threshold_percent="2",
+        mode="EVAL",
+        smooth="3",
+        settled_percent="None",
+    )
+    assert built == LossNotDecreasing(
+        ("losses", "metrics"), (".*loss",), False, 50, 0.5, 2.0, "EVAL", 3, None
+    )
+    assert rule(mode="None") == rule(mode=None)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"num_steps": "0"}, "num_steps is 0, but must be at least 1"),
+        ({"num_steps": "-5"}, "num_steps is -5, but must be at least 1"),
+        ({"num_steps": "2.5"}, "parameter num_steps: expected `int`"),
+        ({"num_steps": None}, "parameter num_steps: expected `int`"),
+        ({"smooth": 0}, "smooth is 0, but must be at least 1"),
+        ({"diff_percent": "100"}, "diff_percent is 100.0, but must be from 0 to below 100"),
+        ({"diff_percent": "-0.1"}, "must be from 0 to below 100"),
+        ({"diff_percent": "nan"}, "must be from 0 to below 100"),
+        ({"increase_threshold_percent": "inf"}, "must be from 0 to below 100"),
+        ({"settled_percent": -1}, "settled_percent is -1.0, but must be from 0 to below 100"),
+        ({"mode": "eval"}, "mode is 'eval', but must be one of TRAIN, EVAL, PREDICT, GLOBAL"),
+        ({"mode": 2}, "parameter mode: expected `str | null`"),
+        ({"use_losses_collection": "no"}, "parameter use_losses_collection: expected `bool`"),
+        ({"use_losses_collection": "False"}, "name collection_names or tensor_regex"),
+        ({"nym_steps": "10"}, "unknown parameter 'nym_steps': did you mean num_steps?"),
+    ],
+)
+def test_refused_parameters(parameters: dict[str, Any], message: str) -> None:
+    with pytest.raises(BadRule, match=r"^LossNotDecreasing: ") as caught:
+        build("LossNotDecreasing", parameters)
+    assert message in str(caught.value)

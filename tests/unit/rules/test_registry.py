@@ -1,0 +1,326 @@
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import EntryPoint
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import pytest
+from tocsin.model import Verdict
+from tocsin.rules import (
+    HEALTHY,
+    BadRule,
+    Reads,
+    Rule,
+    State,
+    Step,
+    _registry,
+    build,
+    defaults,
+    find_rule,
+    get_rule,
+    load_installed,
+    register,
+    rule_names,
+)
+from tocsin.rules.exploding_tensor import ExplodingTensor
+
+if TYPE_CHECKING:
+    from decimal import Decimal
+
+
+@pytest.fixture(autouse=True)
+def _registry_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_registry, "_rules", dict(_registry._rules))
+
+
+@dataclass(frozen=True)
+class Base(Rule):
+    def reads(self) -> Reads:
+        return Reads({})
+
+    def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
+        return state, HEALTHY
+
+
+@dataclass(frozen=True)
+class Good(Base):
+    """Something is not as it should be."""
+
+    options: ClassVar[Mapping[str, Any]] = {"for_steps": 2, "every": 5}
+    sagemaker: ClassVar[Mapping[str, Any]] = {"limit": 7, "resolve": 3}
+
+    limit: int = 3
+    ratio: float | None = None
+    names: tuple[str, ...] = ()
+
+
+def test_a_registered_rule_is_found() -> None:
+    assert find_rule("Good") is None
+    assert register(Good) is Good
+    assert find_rule("Good") is Good
+    assert get_rule("Good") is Good
+    assert "Good" in rule_names()
+    assert list(rule_names()) == sorted(rule_names())
+
+
+def test_the_same_module_may_be_loaded_again() -> None:
+    register(Good)
+    again = dataclass(frozen=True)(type("Good", (Good,), {"__doc__": "Once more."}))
+    again.__module__ = Good.__module__
+    assert register(again) is again
+
+
+class NotDecorated(Base):
+    """Has fields, but no decorator to make parameters of them."""
+
+    limit: int = 3
+
+
+class NotDecoratedAndNotARule:
+    """Nothing of what it takes."""
+
+
+@dataclass(frozen=True)
+class NotARule:
+    """A dataclass, but not a rule."""
+
+
+@dataclass(frozen=True)
+class NoDocstring(Base):
+    limit: int = 3
+
+
+@dataclass(frozen=True)
+class NoDefault(Base):
+    """A parameter without a default."""
+
+    limit: int
+
+
+@dataclass(frozen=True)
+class DefaultFactory(Base):
+    """A parameter whose default is made anew each time."""
+
+    names: tuple[str, ...] = field(default_factory=tuple)
+
+
+@dataclass(frozen=True)
+class UnknownInSagemaker(Base):
+    """A profile that sets what there is not."""
+
+    sagemaker: ClassVar[Mapping[str, Any]] = {"limits": 3}
+
+
+@dataclass(frozen=True)
+class UnknownOption(Base):
+    """An option that the engine does not have."""
+
+    options: ClassVar[Mapping[str, Any]] = {"for_step": 3}
+
+
+@dataclass(frozen=True)
+class Positive(Base):
+    """A rule with a check of its own."""
+
+    limit: int = 1
+
+    def __post_init__(self) -> None:
+        if self.limit < 1:
+            raise ValueError(f"limit is {self.limit}, but must be at least 1")
+
+
+@dataclass(frozen=True)
+class RefusedDefault(Positive):
+    """A default that its own check refuses."""
+
+    limit: int = 0
+
+
+@dataclass(frozen=True)
+class RefusedSagemaker(Positive):
+    """The same, of the other profile."""
+
+    sagemaker: ClassVar[Mapping[str, Any]] = {"limit": -1}
+
+
+@dataclass(frozen=True)
+class UnknownType(Base):
+    """A parameter whose type is there for type checkers only."""
+
+    limit: Decimal | None = None
+
+
+@dataclass(frozen=True)
+class Abstract(Rule):
+    """Does not say how it judges."""
+
+    def reads(self) -> Reads:
+        return Reads({})
+
+
+@pytest.mark.parametrize(
+    ("rule", "message"),
+    [
+        (NotDecorated, "rule NotDecorated: must derive from Rule and be a dataclass"),
+        (NotDecoratedAndNotARule, "rule NotDecoratedAndNotARule: must derive from Rule"),
+        (NotARule, "rule NotARule: must derive from Rule"),
+        (NoDocstring, "rule NoDocstring: needs a docstring"),
+        (NoDefault, "rule NoDefault: parameter limit needs a default"),
+        (DefaultFactory, "rule DefaultFactory: parameter names needs a default"),
+        (UnknownInSagemaker, "rule UnknownInSagemaker: 'limits' is neither a parameter nor"),
+        (UnknownOption, "rule UnknownOption: 'for_step' is neither a parameter nor"),
+        (RefusedDefault, "rule RefusedDefault: limit is 0, but must be at least 1"),
+        (RefusedSagemaker, "rule RefusedSagemaker: limit is -1, but must be at least 1"),
+        (UnknownType, "rule UnknownType: name 'Decimal' is not defined"),
+        (Abstract, "abstract"),
+    ],
+)
+def test_not_well_formed(rule: type[Rule], message: str) -> None:
+    with pytest.raises(TypeError) as caught:
+        register(rule)
+    assert message in str(caught.value)
+    assert find_rule(rule.__name__) is None
+
+
+def test_a_rule_that_is_not_frozen_cannot_even_be_written() -> None:
+    with pytest.raises(TypeError, match="frozen"):
+
+        @register
+        @dataclass
+        class Thawed(Base):
+            """Parameters that could change."""
+
+
+def test_another_rule_of_the_same_name() -> None:
+    @dataclass(frozen=True)
+    class ExplodingTensor(Base):
+        """Written by somebody else."""
+
+    other = ExplodingTensor
+    with pytest.raises(TypeError, match="another rule is registered under this name"):
+        register(other)
+    other.__qualname__ = "ExplodingTensor"  # as if at the top of a module
+    with pytest.raises(TypeError, match="another rule is registered under this name"):
+        register(other)
+    assert get_rule("ExplodingTensor").__module__ == "tocsin.rules.exploding_tensor"
+
+
+@pytest.mark.parametrize(
+    ("profile", "expected"),
+    [
+        ("recommended", {"limit": 3, "ratio": None, "names": (), "for_steps": 2, "every": 5}),
+        ("sagemaker", {"limit": 7, "ratio": None, "names": (), "resolve": 3}),
+    ],
+)
+def test_defaults_by_profile(profile: str, expected: dict[str, Any]) -> None:
+    assert defaults(Good, profile) == expected
+
+
+@pytest.mark.parametrize("name", ["", "Recommended", "amazon"])
+def test_unknown_profile(name: str) -> None:
+    with pytest.raises(BadRule, match=r"unknown profile .* use recommended or sagemaker"):
+        defaults(Good, name)
+    with pytest.raises(BadRule, match="unknown profile"):
+        build("ExplodingTensor", {}, name)
+
+
+@pytest.mark.parametrize(
+    ("profile", "parameters", "rule", "options"),
+    [
+        ("recommended", {}, Good(), {"for_steps": 2, "every": 5}),
+        ("sagemaker", {}, Good(7), {"resolve": 3}),
+        ("sagemaker", {"limit": "1", "resolve": "9"}, Good(1), {"resolve": "9"}),
+        (
+            "sagemaker",
+            {"mode": "EVAL", "grace": "30s"},
+            Good(7),
+            {"resolve": 3, "mode": "EVAL", "grace": "30s"},
+        ),
+        ("sagemaker", {"limit": 2.0, "ratio": "0.5"}, Good(2, 0.5), {"resolve": 3}),
+        (
+            "sagemaker",
+            {"ratio": "None", "names": " a ,b,, "},
+            Good(7, None, ("a", "b")),
+            {"resolve": 3},
+        ),
+        ("sagemaker", {"ratio": "", "names": ["a,b"]}, Good(7, None, ("a,b",)), {"resolve": 3}),
+        ("sagemaker", {"ratio": None, "names": ()}, Good(7), {"resolve": 3}),
+        (
+            "sagemaker",
+            {"base_trial": "x", "source_s3_uri": "y", "action_json": "z"},
+            Good(7),
+            {"resolve": 3},
+        ),
+    ],
+)
+def test_build(
+    profile: str, parameters: dict[str, Any], rule: Rule, options: dict[str, Any]
+) -> None:
+    register(Good)
+    assert build("Good", parameters, profile) == (rule, options)
+
+
+UNKNOWN = "Good: unknown parameter {!r}: `tocsin rules Good` lists them"
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters", "message"),
+    [
+        ("", {}, "unknown rule '': `tocsin rules` lists them"),
+        ("VanishingGrad", {}, "unknown rule 'VanishingGrad': did you mean VanishingGradient?"),
+        ("Confusion", {}, "unknown rule 'Confusion': `tocsin rules` lists them"),
+        ("two\nlines", {}, "unknown rule 'two\\nlines': `tocsin rules` lists them"),
+        ("Good", {"limits": 1}, "Good: unknown parameter 'limits': did you mean limit?"),
+        ("Good", {"for_step": 1}, "Good: unknown parameter 'for_step': did you mean for_steps?"),
+        ("Good", {"other_trial_0": "x"}, UNKNOWN.format("other_trial_0")),
+        ("Good", {"options": {}}, UNKNOWN.format("options")),
+        ("Good", {"limit": "three"}, "Good: parameter limit: expected `int`, got `str`"),
+        ("Good", {"limit": ""}, "Good: parameter limit: expected `int`, got `str`"),
+        ("Good", {"names": {"a": 1}}, "Good: parameter names: expected `array`, got `object`"),
+        ("Positive", {"limit": "0"}, "Positive: limit is 0, but must be at least 1"),
+    ],
+)
+def test_build_refuses(name: str, parameters: dict[str, Any], message: str) -> None:
+    register(Good)
+    register(Positive)
+    with pytest.raises(BadRule) as caught:
+        build(name, parameters)
+    assert str(caught.value) == message
+
+
+def test_rules_of_other_distributions(
+    monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.mktemp("site")
+    (folder / "spam_rules.py").write_text(
+        "from dataclasses import dataclass\n"
+        "from tocsin.rules import HEALTHY, Reads, Rule, register\n"
+        "@register\n@dataclass(frozen=True)\nclass Spam(Rule):\n"
+        '    """There is spam."""\n'
+        "    def reads(self): return Reads({})\n"
+        "    def evaluate(self, state, step): return state, HEALTHY\n"
+    )
+    asked = []
+
+    def installed(*, group: str) -> list[EntryPoint]:
+        asked.append(group)
+        return [EntryPoint("spam", "spam_rules", group)]
+
+    monkeypatch.syspath_prepend(folder)
+    monkeypatch.setattr(_registry, "entry_points", installed)
+    importlib.invalidate_caches()
+    try:
+        load_installed()
+        assert asked == ["tocsin.rules"]
+        assert build("Spam", {})[1] == {}
+        load_installed()  # once more does no harm
+    finally:
+        sys.modules.pop("spam_rules", None)
+
+
+def test_the_built_in_rules_are_there() -> None:
+    assert {"ExplodingTensor", "LossNotDecreasing", "VanishingGradient"} <= set(rule_names())
+    assert find_rule("ExplodingTensor") is ExplodingTensor

@@ -1,0 +1,150 @@
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from tocsin.model import Mode, Outcome, Reason, Role, TensorSummary
+from tocsin.rules import BadRule, Read, Step, Tensor, build
+from tocsin.rules.vanishing_gradient import VanishingGradient
+
+NAN, INF = float("nan"), float("inf")
+HEALTHY, VIOLATION, NOT_APPLICABLE = (
+    Outcome.HEALTHY,
+    Outcome.VIOLATION,
+    Outcome.NOT_APPLICABLE,
+)
+
+MakeTensor = Callable[..., Tensor]
+MakeStep = Callable[..., Step]
+
+
+@pytest.mark.parametrize(
+    ("content", "threshold", "expected"),
+    [
+        ([1e-3, -1e-3], 1e-7, HEALTHY),
+        ([1e-9, -1e-9], 1e-7, VIOLATION),
+        ([1.0, -1.0], 0.5, HEALTHY),  # of |g|: the plain mean is 0
+        ([1e-7], 1e-7, HEALTHY),  # below, not at
+        ([math.nextafter(1e-7, 0)], 1e-7, VIOLATION),
+        ([0.0, 0.0], 1e-300, VIOLATION),
+        (1e-9, 1e-7, VIOLATION),
+        (np.array(0.5, np.float16), 1e-7, HEALTHY),
+        ([], 1e-7, NOT_APPLICABLE),
+        (np.zeros((0, 4)), 1e-7, NOT_APPLICABLE),
+        ([NAN, NAN], 1e-7, NOT_APPLICABLE),
+        ([INF], 1e-7, NOT_APPLICABLE),
+        ([NAN, 1e-9, INF], 1e-7, VIOLATION),  # over what is finite
+        ([NAN, 1.0], 1e-7, HEALTHY),
+        (np.array([0, 0], np.int32), 1e-7, VIOLATION),
+        (np.array([0, 3], np.int32), 1e-7, HEALTHY),
+        (np.array([5e-324]), 1e-7, VIOLATION),
+        (np.array(["text"]), 1e-7, NOT_APPLICABLE),
+        (TensorSummary(), 1e-7, NOT_APPLICABLE),
+        (TensorSummary(mean=0.0), 1e-7, NOT_APPLICABLE),
+        (TensorSummary(abs_mean=1e-9), 1e-7, VIOLATION),
+        ([1.0], 20.0, VIOLATION),
+    ],
+)
+def test_one_tensor(make_step: MakeStep, content: Any, threshold: float, expected: Outcome) -> None:
+    rule = VanishingGradient(threshold=threshold)
+    state, verdict = rule.evaluate({}, make_step("gradients", 0, {"gradient/w": content}))
+    assert verdict.outcome is expected
+    assert state == {}
+
+
+def test_judges_each_step_by_itself(make_step: MakeStep) -> None:
+    history = {0: [1e-9], 10: [1.0], 11: [1e-8], 500: [1e-8]}
+    rule = VanishingGradient()
+    fired = [
+        at
+        for at, values in history.items()
+        if rule.evaluate({}, make_step("gradients", at, {"g": values}))[1].violation
+    ]
+    assert fired == [0, 11, 500]
+
+
+def test_reports_the_smallest_and_the_numbers_that_decided(
+    make_step: MakeStep, make_tensor: MakeTensor
+) -> None:
+    found = [
+        make_tensor("gradient/Net_fc1.weight", [3e-9, -3.2e-9]),
+        make_tensor("gradient/Net_fc2.weight", [5e-9]),
+        make_tensor("gradient/Net_fc1.weight", [1.0], worker="worker_1"),
+        make_tensor("gradient/Net_fc3.weight", []),
+    ]
+    _, verdict = VanishingGradient().evaluate({}, make_step("gradients", 120, found))
+    assert (verdict.tensor, verdict.worker) == ("gradient/Net_fc1.weight", "worker_0")
+    assert verdict.reason is Reason.BELOW_THRESHOLD
+    assert verdict.detail == (
+        "mean |gradient| 3.1e-09 of gradient/Net_fc1.weight is below threshold 1e-07"
+    )
+    assert dict(verdict.evidence) == {"abs_mean": pytest.approx(3.1e-9), "threshold": 1e-7}
+
+
+def test_the_worker_whose_gradient_vanishes_is_named(
+    make_step: MakeStep, make_tensor: MakeTensor
+) -> None:
+    found = [make_tensor("g", [1.0]), make_tensor("g", [0.0], worker="worker_1")]
+    assert VanishingGradient().evaluate({}, make_step("gradients", 0, found))[1].worker == (
+        "worker_1"
+    )
+
+
+@pytest.mark.parametrize("found", [{}, {"g": []}, {"g": TensorSummary()}])
+def test_steps_without_gradients_are_not_judged(make_step: MakeStep, found: dict[str, Any]) -> None:
+    step = make_step("gradients", 0, found, mode=Mode.EVAL)
+    _, verdict = VanishingGradient().evaluate({}, step)
+    assert (verdict.outcome, verdict.reason) == (NOT_APPLICABLE, Reason.NO_TENSOR)
+
+
+def test_reads_gradients_unless_others_are_named() -> None:
+    assert VanishingGradient().reads().tensors == {
+        "gradients": Read(roles=(Role.GRADIENT,), fields=("abs_mean",))
+    }
+    assert VanishingGradient(tensor_regex=("^grad",)).reads().tensors == {
+        "gradients": Read(regex=("^grad",), fields=("abs_mean",))
+    }
+
+
+@pytest.mark.parametrize(
+    ("profile", "parameters", "expected"),
+    [
+        ("recommended", {}, (VanishingGradient(), {"for_steps": 3})),
+        ("sagemaker", {}, (VanishingGradient(), {})),
+        ("recommended", {"threshold": "1e-6"}, (VanishingGradient(1e-6), {"for_steps": 3})),
+        ("sagemaker", {"threshold": "20.0"}, (VanishingGradient(20.0), {})),
+        ("sagemaker", {"threshold": 20}, (VanishingGradient(20.0), {})),
+        (
+            "sagemaker",
+            {"start_step": "5", "end_step": "19"},
+            (VanishingGradient(), {"start_step": "5", "end_step": "19"}),
+        ),
+        ("recommended", {"for_steps": "1"}, (VanishingGradient(), {"for_steps": "1"})),
+    ],
+)
+def test_parameters_as_on_the_wire(
+    profile: str, parameters: dict[str, Any], expected: tuple[VanishingGradient, dict[str, Any]]
+) -> None:
+    assert build("VanishingGradient", parameters, profile) == expected
+
+
+@pytest.mark.parametrize(
+    ("threshold", "message"),
+    [
+        ("0", "must be a number above 0"),
+        (-1e-7, "must be a number above 0"),
+        ("nan", "must be a number above 0"),
+        ("inf", "must be a number above 0"),
+        ("small", "parameter threshold: expected `float`"),
+        (None, "parameter threshold: expected `float`"),
+        ([1e-7], "parameter threshold: expected `float`"),
+        (10**400, "parameter threshold: number out of range"),
+    ],
+)
+def test_refused_thresholds(threshold: Any, message: str) -> None:
+    with pytest.raises(BadRule, match=r"^VanishingGradient: ") as caught:
+        build("VanishingGradient", {"threshold": threshold})
+    assert message in str(caught.value)

@@ -1,0 +1,396 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tocsin.model import Severity
+from tocsin.watch import (
+    BadWatch,
+    Capture,
+    CollectionConfig,
+    Notify,
+    RuleConfig,
+    Watch,
+    encode_watch,
+    parse_watch,
+    read_watch,
+    resolve,
+    to_watch,
+)
+
+FULL = """\
+profile: recommended
+severity: info
+actions: [email, metric]
+rules:
+  - VanishingGradient
+  - rule: LossNotDecreasing
+    name: eval-loss-stalled
+    parameters: {num_steps: 50, mode: EVAL}
+    for_steps: 3
+    start_step: 100
+    end_step: 900
+    every: 2
+    grace: 30s
+    resolve: 4
+    mode: EVAL
+    include: loss
+    exclude: [aux, "^tmp"]
+    severity: critical
+    actions: [stop, "email:ml-oncall@example.com", "sms:+15551230000", metric]
+    inhibits: [Overfit]
+capture:
+  save_interval: 10
+  collections: {weights: {include_regex: "fc.*weight", reductions: "mean,l2_norm"}}
+  save_interval_seconds: 30
+notify: {group_wait: 20s, repeat_interval: 1h, send_resolved: false}
+custom_rules: my_rules/
+dry_run: true
+"""
+
+FULL_WATCH = Watch(
+    severity=Severity.INFO,
+    rules=(
+        RuleConfig("VanishingGradient"),
+        RuleConfig(
+            rule="LossNotDecreasing",
+            name="eval-loss-stalled",
+            parameters={"num_steps": 50, "mode": "EVAL"},
+            for_steps=3,
+            start_step=100,
+            end_step=900,
+            every=2,
+            grace="30s",
+            resolve=4,
+            mode="EVAL",
+            include="loss",
+            exclude=("aux", "^tmp"),
+            severity=Severity.CRITICAL,
+            actions=("stop", "email:ml-oncall@example.com", "sms:+15551230000", "metric"),
+            inhibits=("Overfit",),
+        ),
+    ),
+    capture=Capture(
+        10, 30.0, {"weights": CollectionConfig("fc.*weight", reductions="mean,l2_norm")}
+    ),
+    notify=Notify("20s", "1h", send_resolved=False),
+    custom_rules="my_rules/",
+    dry_run=True,
+)
+
+
+def test_yaml() -> None:
+    assert parse_watch(FULL.encode(), yaml=True) == FULL_WATCH
+
+
+@pytest.mark.parametrize("watch", [Watch(), Watch(rules=()), FULL_WATCH])
+def test_stored_as_json_and_read_again(watch: Watch) -> None:
+    stored = encode_watch(watch)
+    assert parse_watch(stored) == watch
+    assert parse_watch(stored, yaml=True) == watch
+
+
+@pytest.mark.parametrize("name", ["watch.yaml", "watch.yml", "watch.json", "watch"])
+def test_read_from_a_file(tmp_path: Path, name: str) -> None:
+    text = FULL if "y" in name else encode_watch(FULL_WATCH).decode()
+    (tmp_path / name).write_text(text)
+    assert read_watch(tmp_path / name) == FULL_WATCH
+    assert read_watch(str(tmp_path / name)) == FULL_WATCH
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("watch.yaml", b"rules: [", "not YAML: "),
+        ("watch.json", b"rules: []", "not JSON: "),
+        ("watch.json", b" " * (1 << 20) + b"{}", "larger than 1048576 bytes"),
+    ],
+)
+def test_a_bad_file_is_named(tmp_path: Path, name: str, content: bytes, message: str) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(BadWatch) as caught:
+        read_watch(tmp_path / name)
+    assert str(caught.value).startswith(f"{tmp_path / name}: {message}")
+
+
+def test_no_file(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        read_watch(tmp_path / "watch.yaml")
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ({}, Watch()),
+        (None, Watch()),
+        ({"rules": None}, Watch()),
+        ({"rules": []}, Watch(rules=())),
+        ({"rules": ["A", "B"]}, Watch(rules=(RuleConfig("A"), RuleConfig("B")))),
+        ({"rules": ["A", {"rule": "A", "name": "again"}]}, ["A", "again"]),
+        ({"rules": [{"rule": "A", "name": None, "mode": None}]}, Watch(rules=(RuleConfig("A"),))),
+        (
+            {"rules": [{"rule": "A", "for_steps": "3"}]},
+            Watch(rules=(RuleConfig("A", for_steps=3),)),
+        ),
+        ({"rules": [{"rule": "A", "grace": 5}]}, Watch(rules=(RuleConfig("A", grace=5),))),
+        ({"rules": [{"rule": "A", "actions": []}]}, Watch(rules=(RuleConfig("A", actions=()),))),
+        ({"dry_run": "true"}, Watch(dry_run=True)),
+        (
+            {"capture": {"collections": {"any name": {}}}},
+            Watch(capture=Capture(collections={"any name": CollectionConfig()})),
+        ),
+    ],
+)
+def test_plain_data(content: Any, expected: Watch | list[str]) -> None:
+    watch = to_watch(content)
+    if isinstance(expected, list):
+        assert [rule.configuration_name for rule in watch.rules or ()] == expected
+    else:
+        assert watch == expected
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("VanishingGradient", "expected a mapping with `rules`, got str"),
+        (3, "expected a mapping with `rules`, got int"),
+        ({"DebugRuleConfigurations": None}, "expected a mapping with `rules`, got NoneType"),
+        (["VanishingGradient"], "[0] has no RuleConfigurationName: put other rules under `rules:`"),
+        ([{"rule": "A"}], "[0] has no RuleConfigurationName: put other rules under `rules:`"),
+        ({"rule": []}, "unknown key 'rule': known are actions, capture, custom_rules, dry_run, "),
+        (
+            {"rules": ["A", {"rule": "B", "threshold": 1}]},
+            "rules[1]: unknown key 'threshold': known",
+        ),
+        (
+            {"notify": {"group_wai": "1s"}},
+            "notify: unknown key 'group_wai': known are group_wait, ",
+        ),
+        ({"capture": {"interval": 1}}, "capture: unknown key 'interval': known are collections, "),
+        (
+            {"capture": {"collections": {"w": {"regex": "x"}}}},
+            "capture.collections['w']: unknown key 'regex'",
+        ),
+        ({"rules": ["A", "B", "A"]}, "rules: 'A' stands 2 times: give each its own `name`"),
+        ({"rules": ["A", {"rule": "B", "name": "A"}]}, "rules: 'A' stands 2 times"),
+        ({"rules": [f"R{at}" for at in range(201)]}, "201 rules, but at most 200 are watched"),
+        ({"rules": "A"}, "expected `array | null`, got `str` - at `rules`"),
+        ({"rules": {"A": {}}}, "expected `array | null`, got `object` - at `rules`"),
+        ({"rules": [None]}, "expected `object`, got `null` - at `rules[0]`"),
+        ({"rules": [{"name": "a"}]}, "object missing required field `rule` - at `rules[0]`"),
+        ({"rules": [{"rule": 3}]}, "expected `str`, got `int` - at `rules[0].rule`"),
+        ({"rules": [{"rule": "A" * 257}]}, "expected `str` of length <= 256 - at `rules[0].rule`"),
+        ({"rules": [{"rule": "A", "name": "a" * 257}]}, "of length <= 256 - at `rules[0].name`"),
+        ({"rules": [{"rule": "A", "parameters": None}]}, "got `null` - at `rules[0].parameters`"),
+        (
+            {"rules": [{"rule": "A", "mode": "eval"}]},
+            "invalid enum value 'eval' - at `rules[0].mode`",
+        ),
+        ({"rules": [{"rule": "A", "every": 1.5}]}, "got `float` - at `rules[0].every`"),
+        ({"rules": [{"rule": "A", "actions": "stop"}]}, "got `str` - at `rules[0].actions`"),
+        ({"profile": "amazon"}, "invalid enum value 'amazon' - at `profile`"),
+        ({"severity": "fatal"}, "invalid enum value 'fatal' - at `severity`"),
+        ({"dry_run": "perhaps"}, "expected `bool`, got `str` - at `dry_run`"),
+        ({"capture": []}, "expected `object`, got `array` - at `capture`"),
+        (
+            {"capture": {"collections": {"w": 1}}},
+            "expected `object`, got `int` - at `capture.collections[...]`",
+        ),
+    ],
+)
+def test_what_is_wrong_and_where(content: Any, message: str) -> None:
+    with pytest.raises(BadWatch) as caught:
+        to_watch(content)
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"\x00",
+        b"\xff\xfe",
+        b"{",
+        b'{"rules": [}',
+        b'{"profile": "\xff"}',
+        b'{"\xff": 1}',
+        b'{"profile": "\\ud800"}',
+        b'{"capture": {"save_interval_seconds": 1e999}}',
+        b'{"rules": [{"rule": "A", "for_steps": 1' + b"0" * 5000 + b"}]}",
+        b'{"' + b"k" * 100_000 + b'": 1}',
+        b'{"profile": "' + b"p" * 100_000 + b'"}',
+        b'{"capture": {"collections": {"' + b"c" * 100_000 + b'": {"x": 1}}}}',
+        b"[" * 100_000,
+        b'{"rules":' * 100_000,
+        b'{"rules": [{"rule": "two\\nlines"}, {"rule": "two\\nlines"}]}',
+        b'{"two\\nlines": 1}',
+    ],
+)
+def test_malformed_json_is_one_short_line(data: bytes) -> None:
+    with pytest.raises(BadWatch) as caught:
+        parse_watch(data)
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 1000
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\xff\xfe\x00",
+        b"rules: [VanishingGradient",
+        b"rules:\n  - a\n - b",
+        b"\t- a",
+        b"--- a\n--- b",
+        b"? {a: b}\n: c",
+        b"&a [*a]",
+        b"rules: !!python/object/apply:os.system [ls]",
+        b"dry_run: !!bool x",
+        b"dry_run: !!timestamp x",
+        b'dry_run: !!int ""',
+        b"custom_rules: 2024-01-01",
+        b"capture: {save_interval_seconds: .inf}",
+        b"rules: [{rule: A, parameters: {threshold: .nan}}]",
+        b'custom_rules: "\\ud800"',
+        b"[" * 2000,
+        b"just text",
+    ],
+)
+def test_malformed_yaml_is_one_short_line(data: bytes) -> None:
+    with pytest.raises(BadWatch) as caught:
+        parse_watch(data, yaml=True)
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 1000
+
+
+def test_yaml_reads_1e_minus_7_as_a_word_and_we_as_a_number() -> None:
+    watch = parse_watch(
+        b"rules: [{rule: VanishingGradient, parameters: {threshold: 1e-6}}]", yaml=True
+    )
+    ((watched,), ()) = resolve(watch)
+    assert watched.parameters == {"threshold": 1e-6}
+
+
+AMAZONS = [
+    {
+        "RuleConfigurationName": "vanishing",
+        "RuleEvaluatorImage": "1234.dkr.ecr.eu-west-1.amazonaws.com/rules:latest",
+        "RuleParameters": {"rule_to_invoke": "VanishingGradient", "threshold": "1e-6"},
+    },
+    {
+        "RuleConfigurationName": "LossNotDecreasing",
+        "RuleParameters": {
+            "rule_to_invoke": "LossNotDecreasing",
+            "num_steps": "50",
+            "start_step": "5",
+            "action_json": '[{\\"name\\": \\"stoptraining\\", \\"training_job_prefix\\": \\"j\\"}, '
+            '{\\"endpoint\\": \\"Ann.Lee+ml@Example.co.uk\\", \\"name\\": \\"email\\"}]',
+        },
+    },
+]
+
+
+@pytest.mark.parametrize("content", [AMAZONS, {"DebugRuleConfigurations": AMAZONS}])
+def test_amazons_configuration(content: Any) -> None:
+    watch = parse_watch(json.dumps(content).encode())
+    assert watch == to_watch(content)
+    assert watch == Watch(
+        profile="sagemaker",
+        rules=(
+            RuleConfig("VanishingGradient", "vanishing", {"threshold": "1e-6"}),
+            RuleConfig(
+                "LossNotDecreasing",
+                "LossNotDecreasing",
+                {"num_steps": "50", "start_step": "5"},
+                actions=("stop", "email:Ann.Lee+ml@Example.co.uk"),
+            ),
+        ),
+    )
+    good, bad = resolve(watch)
+    assert (len(good), bad) == (2, ())
+    assert good[1].options.start_step == 5
+
+
+def test_a_whole_request_to_create_a_training_job() -> None:
+    request = {"TrainingJobName": "j", "DebugRuleConfigurations": AMAZONS[:1]}
+    assert to_watch(request).profile == "sagemaker"
+
+
+def keys(*often: str) -> st.SearchStrategy[str]:
+    return st.sampled_from(often) | st.text(max_size=5)
+
+
+scalars = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.text(max_size=10),
+    st.sampled_from(["30s", "EVAL", "VanishingGradient", "critical", "(", "sagemaker", "stop"]),
+)
+anything = st.recursive(
+    scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner)
+)
+parameters = st.dictionaries(
+    keys("threshold", "num_steps", "mode", "grace", "every", "tensor_regex", "action_json"),
+    anything | st.just("[" * 5000),
+    max_size=3,
+)
+fields = list(RuleConfig.__dataclass_fields__)
+rules = st.one_of(
+    anything,
+    st.sampled_from(["VanishingGradient", "ExplodingTensor", "LossNotDecreasing"]),
+    st.fixed_dictionaries(
+        {"rule": st.sampled_from(["LossNotDecreasing", "VanishingGradient"])},
+        optional={name: scalars for name in fields if name not in ("rule", "parameters")}
+        | {"parameters": parameters},
+    ),
+)
+watches = st.dictionaries(
+    keys(*Watch.__dataclass_fields__),
+    anything | st.lists(rules, max_size=3),
+    max_size=3,
+)
+amazons = st.lists(
+    st.fixed_dictionaries(
+        {"RuleConfigurationName": scalars},
+        optional={
+            "RuleParameters": anything
+            | st.builds(
+                lambda rule, more: {"rule_to_invoke": rule, **more},
+                st.sampled_from(["VanishingGradient", "LossNotDecreasing"]),
+                parameters,
+            )
+        },
+    ),
+    max_size=3,
+)
+
+
+@settings(max_examples=300)
+@given(anything | watches | amazons | amazons.map(lambda each: {"DebugRuleConfigurations": each}))
+def test_any_json_is_a_watch_or_a_bad_one(content: Any) -> None:
+    """And any watch can be resolved, and stored and read again."""
+    for yaml in (False, True):
+        try:
+            watch = parse_watch(json.dumps(content).encode(), yaml=yaml)
+        except BadWatch as error:
+            assert len(str(error).splitlines()) == 1  # noqa: PT017
+            continue
+        good, bad = resolve(watch)
+        assert [*good, *bad] or watch.rules == ()
+        assert all(len(refused.reason.splitlines()) == 1 for refused in bad)
+        assert parse_watch(encode_watch(watch)) == watch
+
+
+@given(st.binary(max_size=50))
+def test_any_bytes_are_a_watch_or_a_bad_one(data: bytes) -> None:
+    for yaml in (False, True):
+        try:
+            watch = parse_watch(data, yaml=yaml)
+        except BadWatch:
+            continue
+        assert isinstance(watch, Watch)
