@@ -69,7 +69,8 @@ class StopFile:
     def _look(self) -> bool:
         try:
             data = self._storage.read(STOP, limit=_LIMIT)
-        except NotFound:
+        except (NotFound, PermissionError):
+            # S3 says "access denied" of a missing file to a role that may not list the bucket.
             return False
         request = msgspec.json.decode(data, type=StopRequest)
         if not request.addresses(self._run_id, self._started):

@@ -14,5 +14,6 @@ def checked(storage: Storage, watch: Watch | None, steps: int) -> tuple[Document
     """The JSON of ``tocsin check``, and what the evaluation has to say of files."""
     done = count(1)
     with progress("evaluating") as advance:
+        advance(0, steps)
         checkpoint, report = check(storage, watch, on_step=lambda step: advance(next(done), steps))
     return document(checkpoint), report.log

@@ -21,12 +21,15 @@ def reason(error: Exception) -> str:
 def _reason(error: Exception) -> str:
     if hasattr(error, "format_message"):  # the command line itself is wrong
         context = getattr(error, "ctx", None)
-        hint = f" Try '{context.command_path} --help'." if context else ""
-        return f"{error.format_message()}{hint}"
+        hint = f" (try '{context.command_path} --help')" if context else ""
+        said = error.format_message().replace("Value error, ", "")
+        return f"{said.rstrip('.')}{hint}"
     if isinstance(error, ModuleNotFoundError) and error.name in ("boto3", "botocore"):
         return "this needs boto3: pip install 'tocsin[aws]'"
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename or 'files'}: {error.strerror.lower()}"
+    if type(error).__module__.startswith("botocore."):
+        return f"AWS: {error}"
     if isinstance(error, _expected()):
         return str(error)
     frame = extract_tb(error.__traceback__)[-1]
@@ -35,13 +38,9 @@ def _reason(error: Exception) -> str:
 
 
 def _expected() -> tuple[type[Exception], ...]:
-    """Errors that say for themselves what is wrong; only those of modules that are loaded."""
+    """Errors that say for themselves what is wrong. Nothing is imported for those of others."""
     found: list[type[Exception]] = [Problem, ValueError, OSError, ImportError]
-    for module, names in (
-        ("tocsin.tensors", ("NotFound",)),
-        ("botocore.exceptions", ("BotoCoreError", "ClientError")),
-        ("local.error", ("LocalError",)),
-    ):
+    for module, name in (("tocsin.tensors", "NotFound"), ("local.error", "LocalError")):
         if loaded := sys.modules.get(module):
-            found += [getattr(loaded, name) for name in names]
+            found.append(getattr(loaded, name))
     return tuple(found)

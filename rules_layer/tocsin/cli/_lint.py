@@ -25,7 +25,7 @@ def lint_document(file: str) -> Document:
     try:
         watch = read_watch(file)
     except BadWatch as error:
-        return {"file": file, "rules": 0, "problems": [str(error).removeprefix(f"{file}: ")]}
+        return {"file": file, "rules": None, "problems": [str(error).removeprefix(f"{file}: ")]}
     rules = len(rule_names() if watch.rules is None else watch.rules)
     return {"file": file, "rules": rules, "problems": list(problems(watch))}
 
@@ -33,7 +33,8 @@ def lint_document(file: str) -> Document:
 def print_lint(document: Document, console: Console) -> None:
     """A file without problems; problems are not an answer but go to stderr."""
     if not document["problems"]:
-        console.print(plain(f"{document['file']}: {document['rules']} rules, no problem"))
+        rules = "1 rule" if document["rules"] == 1 else f"{document['rules']} rules"
+        console.print(plain(f"{document['file']}: {rules}, no problem"), soft_wrap=True)
 
 
 def problems(watch: Watch) -> Iterator[str]:

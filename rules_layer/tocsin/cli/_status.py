@@ -87,18 +87,22 @@ def runs_document(bucket: str) -> Document:
     runs = []
     with ThreadPoolExecutor(_CONNECTIONS) as pool, progress("reading") as advance:
         rows = pool.map(lambda item: _row(s3, bucket, item), found)
-        for item in found:
-            try:
-                runs.append(next(rows))
-            except ValueError as error:
-                note(f"{item['Key']}: {error}")
-            advance(len(runs), len(found))
+        for done, (item, row) in enumerate(zip(found, rows, strict=True), start=1):
+            if isinstance(row, ValueError):
+                note(f"{item['Key']}: {row}")
+            else:
+                runs.append(row)
+            advance(done, len(found))
     return {"runs": runs}
 
 
-def _row(s3: Any, bucket: str, item: Mapping[str, Any]) -> Document:
+def _row(s3: Any, bucket: str, item: Mapping[str, Any]) -> Document | ValueError:
     answer = s3.get_object(Bucket=bucket, Key=item["Key"])
-    known = document(checkpoint := decode_checkpoint(answer["Body"].read()))
+    try:
+        checkpoint = decode_checkpoint(answer["Body"].read())
+    except ValueError as error:
+        return error
+    known = document(checkpoint)
     status = worst(record.status for record in checkpoint.rules.values())
     return {
         "job": known["job"],

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from tocsin.evaluation._references import References
 from tocsin.model import Evidence, Mode, RuleStatus, Severity
 from tocsin.watch import Watch
 
@@ -96,7 +97,8 @@ class Checkpoint:
 
     ``frontier`` is the last step evaluated or given up, -1 at first; ``run_ids`` each worker's
     present start of the job; ``refused`` the files behind the frontier that cannot be used, with
-    the reason; ``note`` what new rule records begin with.
+    the reason; ``references`` the earlier saves that rules look back at; ``note`` what new rule
+    records begin with.
     """
 
     run: str
@@ -121,6 +123,7 @@ class Checkpoint:
     ended: Ending | None = None
     job_watch: Watch | None = None
     rules: Mapping[str, RuleRecord] = field(default_factory=dict)
+    references: References = field(default_factory=dict)
     outbox: tuple[StatusChange, ...] = ()
 
     @property

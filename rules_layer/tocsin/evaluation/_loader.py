@@ -3,80 +3,94 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Any
 
 import msgspec
-import numpy as np
-from numpy.typing import NDArray
 
+from tocsin.evaluation._fetch import Fetched, Got, Want, fetch
 from tocsin.evaluation._frontier import Ready
 from tocsin.evaluation._reductions import FIELDS, reduced
+from tocsin.evaluation._references import (
+    UPDATE_FIELDS,
+    Reference,
+    References,
+    depth,
+    reference_key,
+    remembered,
+)
 from tocsin.evaluation._selection import Chosen, Selection
 from tocsin.model import TensorSummary
-from tocsin.rules import Read, Step, Tensor
-from tocsin.tensors import (
-    Entry,
-    IndexFile,
-    Storage,
-    Unreadable,
-    parse_reduction,
-    read_values,
-    summarize,
-)
-
-STEP_BYTES = 256 << 20  # of tensor values that one step may make the evaluation read
-_THREADS = 16
-
-Values = Mapping[str, NDArray[Any] | Unreadable]
+from tocsin.rules import Step, Tensor
+from tocsin.tensors import Entry, IndexFile, Storage, parse_reduction, summarize
 
 
 @dataclass(frozen=True)
 class Loaded:
-    """A step as each rule sees it, by configuration name; what could not be read, and why."""
+    """A step as each rule sees it, by configuration name; what could not be read, and why; and
+    the references that the next step needs.
+    """
 
     steps: Mapping[str, Step]
     bytes_read: int
     unreadable: tuple[str, ...]
+    references: References
 
 
 @dataclass(frozen=True)
 class _Wanted:
-    """The tensors that rules want of one worker's file, and whose values must be fetched."""
+    """A tensor that rules want: where it lies, or its stored reductions, and its earlier saves."""
 
     file: IndexFile
-    entries: tuple[tuple[Entry, Chosen], ...]
-    reductions: Mapping[str, Mapping[str, Entry]]  # tensor → summary field → where it lies
-    fetch: tuple[Entry, ...]
+    entry: Entry
+    chosen: Chosen
+    reductions: Mapping[str, Entry]  # by summary field
+    past: tuple[Reference, ...]
 
     @property
-    def size(self) -> int:
-        return sum(entry.length or 0 for entry in self.fetch)
+    def fields(self) -> set[str]:
+        return {field for _, _, read in self.chosen for field in read.fields}
+
+    @property
+    def depth(self) -> int:
+        return max(depth(read) for _, _, read in self.chosen)
+
+    @property
+    def whole(self) -> bool:
+        """Whether the value itself is wanted, or needed to tell an update that nobody captured."""
+        summary = self.entry.summary or TensorSummary()
+        lacking = any(getattr(summary, name) is None for name in self.fields & UPDATE_FIELDS)
+        return lacking or any(read.values for _, _, read in self.chosen)
+
+    def records(self) -> Iterator[Want]:
+        """The records to fetch for it."""
+        summary, entry = self.entry.summary, self.entry
+        if entry.start is None:
+            for part in self.reductions.values():
+                yield Want(self.file, part, keep=True)
+        elif self.whole or summary is None or _lacks(summary, self.fields):
+            yield Want(self.file, entry, keep=self.whole)
+        for reference in self.past:
+            if reference.start is not None and (self.whole or reference.summary is None):
+                file, earlier = reference.file(entry.name, self.file.worker)
+                yield Want(file, earlier, keep=self.whole)
 
 
-def load(ready: Ready, selection: Selection, storage: Storage) -> Loaded:
+def load(ready: Ready, selection: Selection, storage: Storage, references: References) -> Loaded:
     """Fetch and reduce what the rules read of a step that has at least one file."""
-    unreadable: list[str] = []
-    wanted: list[_Wanted] = []
-    for item in (_wanted(seen.file, selection) for seen in ready.files):
-        if sum(other.size for other in [*wanted, item]) > STEP_BYTES:
-            unreadable.append(f"{item.file.worker}: more than {STEP_BYTES} bytes to read")
-            item = replace(item, fetch=())
-        wanted.append(item)
+    wanted = [item for seen in ready.files for item in _wanted(seen.file, selection, references)]
+    fetched = fetch(storage, [record for item in wanted for record in item.records()])
     reads: dict[str, dict[str, list[Tensor]]] = {
         rule.name: {name: [] for name in rule.reads.tensors} for rule in selection.watched
     }
-    for item, values in zip(wanted, _fetch(storage, wanted), strict=True):
-        unreadable += [
-            f"{item.file.worker}, {name}: {value}"
-            for name, value in values.items()
-            if isinstance(value, Unreadable)
-        ]
-        for tensor, chosen in _tensors(item, values, selection):
-            for rule, name, read in chosen:
-                seen = tensor if read.values else replace(tensor, value=None)
-                reads[rule.name][name].append(seen)
+    later = dict(references)
+    for item in wanted:
+        tensor = _tensor(item, fetched, selection)
+        for rule, name, read in item.chosen:
+            seen = tensor if read.values else replace(tensor, value=None)
+            reads[rule.name][name].append(replace(seen, previous=seen.previous[: read.back]))
+        if item.depth:
+            key = reference_key(item.file.mode, item.file.worker, item.entry.name)
+            later[key] = remembered(references, item.file, item.entry, item.depth)
     first = ready.files[0].file
     step = Step(ready.step, first.mode, first.mode_step, max(seen.modified for seen in ready.files))
     return Loaded(
@@ -84,12 +98,16 @@ def load(ready: Ready, selection: Selection, storage: Storage) -> Loaded:
             rule: replace(step, tensors={name: tuple(found) for name, found in by_read.items()})
             for rule, by_read in reads.items()
         },
-        sum(item.size for item in wanted),
-        tuple(f"step {ready.step}, {what}" for what in unreadable),
+        fetched.size,
+        tuple(
+            f"step {step}, {worker}, {name}: {why}"
+            for (worker, name, step), why in fetched.refused.items()
+        ),
+        later,
     )
 
 
-def _wanted(file: IndexFile, selection: Selection) -> _Wanted:
+def _wanted(file: IndexFile, selection: Selection, references: References) -> Iterator[_Wanted]:
     entries: dict[str, Entry] = {}
     reductions: dict[str, dict[str, Entry]] = {}
     for entry in file.entries:
@@ -99,73 +117,63 @@ def _wanted(file: IndexFile, selection: Selection) -> _Wanted:
             reductions.setdefault(reduction[1], {})[reduction[0]] = entry
     for name in reductions:
         entries.setdefault(name, Entry(name=name))
-    chosen = [(entry, selection.reads(entry)) for entry in entries.values()]
-    fetch: list[Entry] = []
-    for entry, by in chosen:
-        if entry.start is not None:
-            fetch += [entry] * any(_needs_value(read, entry) for _, _, read in by)
-        elif by:
-            fetch += reductions.get(entry.name, {}).values()
-    return _Wanted(file, tuple(pair for pair in chosen if pair[1]), reductions, tuple(fetch))
+    for entry in entries.values():
+        if chosen := selection.reads(entry):
+            past = references.get(reference_key(file.mode, file.worker, entry.name), ())
+            yield _Wanted(file, entry, chosen, reductions.get(entry.name, {}), past)
 
 
-def _needs_value(read: Read, entry: Entry) -> bool:
-    if read.values or entry.summary is None:
-        return True
-    return any(getattr(entry.summary, name) is None for name in read.fields)
+def _lacks(summary: TensorSummary, fields: set[str]) -> bool:
+    return any(getattr(summary, name) is None for name in fields - UPDATE_FIELDS)
 
 
-def _fetch(storage: Storage, wanted: list[_Wanted]) -> Iterator[Values]:
-    """The values of each file's wanted tensors, the files at once."""
+def _tensor(item: _Wanted, fetched: Fetched, selection: Selection) -> Tensor:
+    entry, worker = item.entry, item.file.worker
+    got = fetched.got.get((worker, entry.name, item.file.step))
+    past = [_earlier(item, reference, fetched) for reference in item.past]
+    summary = entry.summary or TensorSummary()
+    if got is not None:
+        summary = _completed(summary, _with_update(got, past))
+    elif item.reductions:
+        summary = _completed(summary, _from_reductions(item, fetched))
+    return Tensor(
+        name=entry.name,
+        worker=worker,
+        summary=summary,
+        shape=got.shape if got else entry.shape,
+        dtype=got.dtype if got else entry.dtype,
+        role=selection.role(entry),
+        kind=entry.kind,
+        value=got.value if got else None,
+        previous=tuple(past),
+    )
 
-    def values(item: _Wanted) -> Values:
-        names = [entry.name for entry in item.fetch]
-        return read_values(storage, item.file, names) if names else {}
 
-    if sum(bool(item.fetch) for item in wanted) < 2:
-        yield from map(values, wanted)
-        return
-    with ThreadPoolExecutor(_THREADS) as pool:
-        yield from pool.map(values, wanted)
+def _earlier(item: _Wanted, reference: Reference, fetched: Fetched) -> Tensor:
+    name, worker = item.entry.name, item.file.worker
+    got = fetched.got.get((worker, name, reference.step))
+    summary = reference.summary or (got.summary if got else TensorSummary())
+    return Tensor(name, worker, summary, value=got.value if got else None)
 
 
-def _tensors(
-    item: _Wanted, values: Values, selection: Selection
-) -> Iterator[tuple[Tensor, Chosen]]:
-    for entry, chosen in item.entries:
-        value = values.get(entry.name)
-        summary = entry.summary or TensorSummary()
-        if isinstance(value, np.ndarray):
-            summary = _completed(summary, summarize(value))
-        elif entry.name in item.reductions:
-            parts = item.reductions[entry.name].items()
-            known = {field: _number(values.get(part.name)) for field, part in parts}
-            summary = _completed(
-                summary, reduced({k: v for k, v in known.items() if v is not None})
-            )
-        yield (
-            Tensor(
-                name=entry.name,
-                worker=item.file.worker,
-                summary=summary,
-                shape=value.shape if isinstance(value, np.ndarray) else entry.shape,
-                dtype=str(value.dtype) if isinstance(value, np.ndarray) else entry.dtype,
-                role=selection.role(entry),
-                kind=entry.kind,
-                value=value if isinstance(value, np.ndarray) else None,
-            ),
-            chosen,
-        )
+def _with_update(got: Got, past: list[Tensor]) -> TensorSummary:
+    """The value's summary, with its update against the save before, where both are at hand."""
+    before = past[0].value if past else None
+    if got.value is None or before is None or before.shape != got.shape:
+        return got.summary
+    return summarize(got.value, before)
+
+
+def _from_reductions(item: _Wanted, fetched: Fetched) -> TensorSummary:
+    known = {}
+    for field, part in item.reductions.items():
+        got = fetched.got.get((item.file.worker, part.name, item.file.step))
+        if got and got.value is not None and got.value.size == 1 and got.value.dtype.kind in "fiub":
+            known[field] = float(got.value.reshape(-1)[0])
+    return reduced(known)
 
 
 def _completed(captured: TensorSummary, computed: TensorSummary) -> TensorSummary:
     """What was captured with the tensor, and for what wasn't, what its value gives."""
     known = {k: v for k, v in msgspec.structs.asdict(captured).items() if v is not None}
     return msgspec.structs.replace(computed, **known)
-
-
-def _number(value: NDArray[Any] | Unreadable | None) -> float | None:
-    """A stored reduction's one number."""
-    if not isinstance(value, np.ndarray) or value.size != 1 or value.dtype.kind not in "fiub":
-        return None
-    return float(value.reshape(-1)[0])

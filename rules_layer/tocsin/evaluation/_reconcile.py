@@ -176,8 +176,10 @@ def _evaluate(
         reason = f"step {ready.step} was given up: {SKIP_ATTEMPTS} attempts at it did not finish"
         desk.checkpoint = skip(desk.checkpoint, rules.watched, bare, reason)
         return
-    loaded = load(ready, selection, desk.storage)
-    desk.checkpoint = fold(desk.checkpoint, rules.watched, loaded.steps)
+    loaded = load(ready, selection, desk.storage, before.references)
+    desk.checkpoint = replace(
+        fold(desk.checkpoint, rules.watched, loaded.steps), references=loaded.references
+    )
     desk.report.steps += 1
     desk.report.bytes_read += loaded.bytes_read
     desk.report.lag = max(desk.report.lag, desk.world.now() - time)

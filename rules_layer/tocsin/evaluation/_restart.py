@@ -66,6 +66,7 @@ def _taken_back(checkpoint: Checkpoint, step: int) -> Checkpoint:
         checkpoint,
         frontier=step - 1,
         rules={},
+        references={},
         ended=None,
         refused={},
         note=f"begun anew at step {step}: the job was started again",

@@ -35,7 +35,8 @@ class LossNotDecreasing(Rule):
     Every ``num_steps`` steps a loss is set against its newest save at least that many steps
     back. Fires when it fell by less than ``diff_percent`` %, unless it rose by no more than
     ``increase_threshold_percent`` % (Amazon's documents name both numbers and not how they
-    combine; this is the reading under which both have a use), or when it is not finite.
+    combine; this is the reading under which both have a use), or when it is not finite. Of
+    several losses none may have been in violation when it was last judged.
 
     Profile ``recommended`` compares medians of ``smooth`` saves, lets a loss level off once it
     has fallen by ``settled_percent`` % of its first value, and fires at the second time in a

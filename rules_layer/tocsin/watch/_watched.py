@@ -94,10 +94,11 @@ def _refused(config: RuleConfig, why: str) -> Refused:
 
 def _watched(watch: Watch, config: RuleConfig) -> Watched:
     rule, values = build(config.rule, config.parameters, watch.profile)
+    reads = rule.reads()
     own = {key: value for key in OPTIONS if (value := getattr(config, key)) is not None}
     try:
         options = _options(config, {**values, **own})
-        for read in rule.reads().tensors.values():
+        for read in reads.tensors.values():
             _patterns("tensor_regex", read.regex)
     except BadRule as error:
         raise BadRule(f"{config.rule}: {error}") from error
@@ -105,7 +106,7 @@ def _watched(watch: Watch, config: RuleConfig) -> Watched:
         name=config.configuration_name,
         rule_name=config.rule,
         rule=rule,
-        reads=rule.reads(),
+        reads=reads,
         options=options,
         severity=config.severity or watch.severity,
         actions=watch.actions if config.actions is None else config.actions,

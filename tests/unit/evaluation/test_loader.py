@@ -1,26 +1,39 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from tocsin.evaluation import Ready, Seen, check, document
+from tocsin.evaluation import (
+    Checkpoint,
+    Ready,
+    Seen,
+    _fetch,
+    check,
+    configure,
+    decode_checkpoint,
+    document,
+    encode_checkpoint,
+    fold,
+)
 from tocsin.evaluation import _loader as loader
 from tocsin.evaluation._selection import Selection
-from tocsin.model import Mode, Role, TensorSummary
-from tocsin.rules import Tensor
+from tocsin.model import Mode, Role, Severity, TensorSummary, Verdict
+from tocsin.rules import HEALTHY, Read, Reads, Rule, State, Step, Tensor
 from tocsin.tensors import (
     Captured,
     Collection,
     Collections,
     LocalStorage,
     Object,
+    index_key,
     read_index,
     reduction_name,
     write_step,
 )
-from tocsin.watch import Watch, resolve
+from tocsin.watch import Options, Watch, Watched, resolve
 
 Rules = Callable[..., Watch]
 EVIL = r"^(a|aa)+$"  # tries exponentially many ways before it gives up
@@ -43,11 +56,8 @@ def load(
     ready = Ready(3, (Seen(read_index(storage, found), 7.0),), 0)
     watched, refused = resolve(watch)
     assert not refused
-    loaded = loader.load(ready, Selection(watched, collections), storage)
-    return {
-        rule: dict(step.tensors)
-        for rule, step in loaded.steps.items()
-    }, loaded.unreadable
+    loaded = loader.load(ready, Selection(watched, collections), storage, {})
+    return {rule: dict(step.tensors) for rule, step in loaded.steps.items()}, loaded.unreadable
 
 
 def test_summaries_are_used_as_captured_and_values_are_not_read(
@@ -125,12 +135,14 @@ def test_an_unreadable_tensor_is_named_and_the_others_are_seen(
 def test_more_bytes_than_a_step_may_have_are_not_read(
     tmp_path: Path, watch: Rules, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loader, "STEP_BYTES", 100)
-    seen, unreadable = load(
-        tmp_path, [Captured("loss", np.zeros(1000))], watch("LossNotDecreasing")
-    )
-    assert seen["LossNotDecreasing"]["losses"][0].summary.mean is None
-    assert "more than 100 bytes" in unreadable[0]
+    monkeypatch.setattr(_fetch, "STEP_BYTES", 10_000)
+    tensors = [Captured(f"loss_{number}", np.zeros(1000)) for number in range(3)]
+    seen, unreadable = load(tmp_path, tensors, watch("LossNotDecreasing"))
+    means = [tensor.summary.mean for tensor in seen["LossNotDecreasing"]["losses"]]
+    assert means == [0.0, None, None]
+    assert [line.partition(": ")[2] for line in unreadable] == [
+        "the step has more than 10000 bytes to read"
+    ] * 2
 
 
 @pytest.mark.parametrize(
@@ -182,3 +194,91 @@ def test_trees_hold_nan_by_design(tmp_path: Path) -> None:
         if rule["Rule"] == "ExplodingTensor"
     )
     assert rule["RuleEvaluationStatus"] == "NoIssuesFound"
+
+
+@dataclass(frozen=True)
+class Looking(Rule):
+    """Looks at tensors and keeps what it saw, for tests of what is shown to it."""
+
+    back: int = 0
+    values: bool = False
+    update: bool = False
+
+    def reads(self) -> Reads:
+        fields = ("update_l1", "update_l2") if self.update else ("mean",)
+        return Reads({"all": Read(fields=fields, values=self.values, back=self.back)})
+
+    def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
+        seen = [
+            {
+                "now": None if tensor.value is None else tensor.value.tolist(),
+                "mean": tensor.summary.mean,
+                "update": [tensor.summary.update_l1, tensor.summary.update_l2],
+                "past": [None if t.value is None else t.value.tolist() for t in tensor.previous],
+                "past_means": [t.summary.mean for t in tensor.previous],
+            }
+            for tensor in step.tensors["all"]
+        ]
+        return {"seen": [*state.get("seen", []), *seen]}, HEALTHY
+
+
+def looked_at(
+    tmp_path: Path, rule: Looking, saves: list[Captured], modes: str = "ttt"
+) -> list[dict[str, object]]:
+    """What the rule saw, step by step, with the checkpoint stored between the steps."""
+    storage = LocalStorage(tmp_path)
+    reads = rule.reads()
+    watched = Watched(
+        "L", "L", rule, reads, Options(), Severity.INFO, (), dry_run=False, fingerprint=""
+    )
+    checkpoint = configure(Checkpoint(storage.url), [watched], ())
+    selection = Selection((watched,), None)
+    for number, save in enumerate(saves):
+        mode = Mode.TRAIN if modes[number] == "t" else Mode.EVAL
+        write_step(storage, step=number, mode=mode, mode_step=number, tensors=[save])
+        found = storage.head(index_key(number, "worker_0"))
+        ready = Ready(number, (Seen(read_index(storage, found), 7.0),), 0)
+        loaded = loader.load(ready, selection, storage, checkpoint.references)
+        checkpoint = replace(
+            fold(checkpoint, [watched], loaded.steps), references=loaded.references
+        )
+        checkpoint = decode_checkpoint(encode_checkpoint(checkpoint))
+    return list(checkpoint.rules["L"].state["seen"])
+
+
+def test_a_rule_looks_back_at_earlier_saves_of_the_same_mode(tmp_path: Path) -> None:
+    saves = [Captured("w", np.float32([number, 1])) for number in range(5)]
+    seen = looked_at(tmp_path, Looking(back=2, values=True), saves, "ttett")
+    assert [item["past"] for item in seen] == [
+        [],
+        [[0, 1]],
+        [],
+        [[1, 1], [0, 1]],
+        [[3, 1], [1, 1]],
+    ]
+
+
+def test_looking_back_without_values_shows_summaries(tmp_path: Path) -> None:
+    raw = [Captured("w", np.float32([number])) for number in range(3)]
+    seen = looked_at(tmp_path, Looking(back=1), raw)
+    assert [item["past_means"] for item in seen] == [[], [0.0], [1.0]]
+    assert all(item["now"] is None and item["past"] in ([], [None]) for item in seen)
+    summarized = [
+        Captured("w", shape=(1,), summary=TensorSummary(mean=float(number))) for number in range(3)
+    ]
+    seen = looked_at(tmp_path / "s", Looking(back=1, values=True), summarized)
+    assert [item["past_means"] for item in seen] == [[], [0.0], [1.0]]
+
+
+def test_an_update_that_was_not_captured_is_told_from_the_values(tmp_path: Path) -> None:
+    saves = [Captured("w", np.float32([0, number * 3, number * 4])) for number in range(3)]
+    seen = looked_at(tmp_path, Looking(update=True), saves)
+    assert [item["update"] for item in seen] == [[None, None], [7.0, 5.0], [7.0, 5.0]]
+    captured = Captured("w", [1.0], summary=TensorSummary(update_l1=2.0, update_l2=1.5))
+    assert looked_at(tmp_path / "s", Looking(update=True), [captured])[0]["update"] == [2.0, 1.5]
+
+
+def test_a_tensor_that_changed_its_shape_has_no_update(tmp_path: Path) -> None:
+    saves = [Captured("w", np.zeros(3)), Captured("w", np.zeros(4))]
+    seen = looked_at(tmp_path, Looking(update=True), saves)
+    assert seen[1]["update"] == [None, None]

@@ -144,6 +144,12 @@ def test_one_loss_in_profile_sagemaker(
             {100: OK, 200: OK, 300: OK},
             id="odd batches",
         ),
+        pytest.param(
+            every(10, [9.0 if at == 10 else 1.0 for at in range(21)]),
+            {},
+            {100: FLAT, 200: FLAT},
+            id="odd batch at the comparison",
+        ),
         pytest.param(every(100, [2.0, 1.0, 0.9, 0.8]), {}, {100: OK, 200: OK, 300: OK}, id="rare"),
         pytest.param(every(500, [1.0] * 4), {}, {500: FLAT, 1000: FLAT, 1500: FLAT}, id="rarer"),
     ],

@@ -23,7 +23,7 @@ EVERY_RULE = [
 SHORT = build("LossNotDecreasing", {"num_steps": 3, "smooth": 2, "settled_percent": None})[0]
 
 floats = st.floats(width=32) | st.sampled_from([1.0, 0.5, 0.0, 1e-9])
-values = st.lists(floats, max_size=3).map(np.array) | floats.map(np.float32)
+values = (st.lists(floats, max_size=3) | floats).map(np.asarray)
 
 
 @st.composite

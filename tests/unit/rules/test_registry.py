@@ -68,7 +68,8 @@ def test_a_registered_rule_is_found() -> None:
 
 def test_the_same_module_may_be_loaded_again() -> None:
     register(Good)
-    again = dataclass(frozen=True)(type("Good", (Good,), {"__doc__": "Once more."}))
+    again: type[Rule] = type("Good", (Good,), {"__doc__": "Once more."})
+    again = dataclass(frozen=True)(again)
     again.__module__ = Good.__module__
     assert register(again) is again
 
@@ -190,7 +191,7 @@ def test_a_rule_that_is_not_frozen_cannot_even_be_written() -> None:
 
         @register
         @dataclass
-        class Thawed(Base):
+        class Thawed(Base):  # type: ignore[misc]
             """Parameters that could change."""
 
 

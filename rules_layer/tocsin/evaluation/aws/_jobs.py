@@ -12,10 +12,13 @@ from tocsin.evaluation._ports import Job
 TERMINAL = ("Completed", "Failed", "Stopped")
 _JOB_NAME = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}")
 _UNKNOWN = ("ValidationException", "ResourceNotFound")
+_DENIED = ("AccessDenied", "AccessDeniedException")
 
 
 class SageMakerJobs:
-    """Describes training jobs; a name that SageMaker does not know is no job of its."""
+    """Describes training jobs. A name that SageMaker does not know is no job of its; nor is one
+    that may not be described, because a run is watched all the same.
+    """
 
     def __init__(self, sagemaker: Any) -> None:
         self._sagemaker = sagemaker
@@ -26,7 +29,7 @@ class SageMakerJobs:
         try:
             answer = self._sagemaker.describe_training_job(TrainingJobName=name)
         except ClientError as error:
-            if error.response["Error"]["Code"] in _UNKNOWN:
+            if error.response["Error"]["Code"] in (*_UNKNOWN, *_DENIED):
                 return None
             raise
         over = answer["TrainingJobStatus"] in TERMINAL

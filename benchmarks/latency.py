@@ -1,0 +1,71 @@
+"""From a bad step's index file in the bucket to the call that stops the job, functions warm.
+
+    python -m benchmarks.latency [--jobs 30]
+
+Each job is a real process of the local SageMaker that waits to be told to stop. Beside it a run
+is written whose third step holds a NaN. Measured from the bucket's own time of that index file to
+the arrival of StopTrainingJob, one job after the other, on the embedded AWS. What it costs on AWS
+itself is the sum of S3's notification, two queues and a bus: see docs/performance.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import platform
+import statistics
+import sys
+
+import numpy as np
+from local.events import listen
+from local.stack import LocalAws, local_aws
+from local.trainings import training_job, written_at
+from tocsin.model import Mode, TensorSummary
+from tocsin.tensors import Captured, Collection, RunWriter, open_storage
+
+WAITS = "import signal; signal.sigwait({signal.SIGTERM})"
+WATCH = b'{"rules": [{"rule": "ExplodingTensor", "actions": ["stop"]}]}'
+TENSORS = 200
+GOOD = TensorSummary(size=9, nan=0, posinf=0, neginf=0, zeros=0, mean=0.1, abs_mean=0.1)
+
+
+def stop_one(aws: LocalAws, name: str) -> float:
+    """Milliseconds from the bad step's index file to the stop of one job."""
+    output = f"s3://{aws.outputs['CaptureBucketName']}/jobs"
+    aws.client("sagemaker").create_training_job(
+        **training_job(name, [sys.executable, "-c", WAITS], output)
+    )
+    storage = open_storage(f"{output}/{name}/debug-output", client=aws.client("s3"))
+    storage.write("watch.json", WATCH)
+    writer = RunWriter(storage, run_id=name)
+    writer.write_collections([Collection("losses", tensor_names=("loss",))])
+    events = listen(aws.client, aws.outputs["EventBusName"], f"bench-{name}")
+    for step in range(3):
+        captured = [
+            Captured(f"w{number}", shape=(9,), dtype="float32", summary=GOOD)
+            for number in range(TENSORS)
+        ]
+        loss = Captured("loss", np.float32([np.nan if step == 2 else 1.0]))
+        writer.write(step, Mode.TRAIN, step, [loss, *captured])
+    while not aws.jobs.get(name).finished:
+        events.receive(wait=1)
+    stopped, written = aws.jobs.get(name).at("Stopping"), written_at(storage, 2, "worker_0")
+    assert stopped is not None
+    assert written is not None
+    return 1000 * (stopped - written)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--jobs", type=int, default=30)
+    jobs = parser.parse_args().jobs
+    with local_aws(grace=5.0) as aws:
+        times = [stop_one(aws, f"latency-{number}") for number in range(jobs + 2)][2:]
+    times.sort()
+    print(f"index file → StopTrainingJob, {jobs} jobs of {TENSORS} summaries a step, warm")
+    print(f"{platform.machine()}, Python {platform.python_version()}, embedded AWS")
+    print(f"p50 {statistics.median(times):.0f} ms   p95 {times[int(0.95 * jobs)]:.0f} ms   ", end="")
+    print(f"least {times[0]:.0f} ms   most {times[-1]:.0f} ms")
+
+
+if __name__ == "__main__":
+    main()

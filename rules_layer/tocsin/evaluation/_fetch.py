@@ -1,0 +1,127 @@
+"""Values out of event files: reduced as they come, kept only where somebody wants them whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from numpy.typing import NDArray
+
+from tocsin.model import TensorSummary
+from tocsin.tensors import Entry, IndexFile, Storage, Unreadable, read_values, summarize
+
+STEP_BYTES = 8 << 30  # of values that one step may make the evaluation read
+KEPT_BYTES = 256 << 20  # of them in memory whole
+BATCH_BYTES = 32 << 20  # read and reduced together; a single tensor may be KEPT_BYTES large
+_THREADS = 4
+
+Key = tuple[str, str, int]
+"""Worker, tensor, step."""
+
+
+@dataclass(frozen=True)
+class Want:
+    """A tensor's record in a file's event file, to be kept whole or only reduced."""
+
+    file: IndexFile
+    entry: Entry
+    keep: bool
+
+    @property
+    def key(self) -> Key:
+        return self.file.worker, self.entry.name, self.file.step
+
+    @property
+    def size(self) -> int:
+        return self.entry.length or 0
+
+
+@dataclass(frozen=True)
+class Got:
+    """What a record held; ``value`` only if it was to be kept."""
+
+    summary: TensorSummary
+    shape: tuple[int, ...]
+    dtype: str
+    value: NDArray[Any] | None
+
+
+@dataclass(frozen=True)
+class Fetched:
+    """By key what was got, or why not; and how many bytes were read for it."""
+
+    got: Mapping[Key, Got]
+    refused: Mapping[Key, str]
+    size: int
+
+
+def fetch(storage: Storage, wants: Sequence[Want]) -> Fetched:
+    """Read each wanted record once, in batches of bounded size, several at a time."""
+    unique = {want.key: want for want in sorted(wants, key=lambda want: want.keep)}
+    allowed, refused = _within_limits(list(unique.values()))
+    batches = list(_batches(allowed))
+    got: dict[Key, Got] = {}
+    for answers in _mapped(storage, batches):
+        for key, answer in answers.items():
+            if isinstance(answer, Got):
+                got[key] = answer
+            else:
+                refused[key] = str(answer)
+    return Fetched(got, refused, sum(want.size for want in allowed))
+
+
+def _within_limits(wants: Sequence[Want]) -> tuple[list[Want], dict[Key, str]]:
+    """Those that fit, in order; the others refused before anything is read of them."""
+    allowed, refused, read, kept = [], {}, 0, 0
+    for want in wants:
+        kept_then = kept + want.size * want.keep
+        if max(want.size, kept_then) > KEPT_BYTES:
+            refused[want.key] = f"more than {KEPT_BYTES} bytes would be in memory at once"
+        elif read + want.size > STEP_BYTES:
+            refused[want.key] = f"the step has more than {STEP_BYTES} bytes to read"
+        else:
+            allowed.append(want)
+            read, kept = read + want.size, kept_then
+    return allowed, refused
+
+
+def _batches(wants: Sequence[Want]) -> Iterator[list[Want]]:
+    """Neighbours of one event file, up to ``BATCH_BYTES`` together."""
+    batch: list[Want] = []
+    for want in sorted(wants, key=_place):
+        together = batch and batch[0].file is want.file
+        if not together or sum(item.size for item in batch) + want.size > BATCH_BYTES:
+            if batch:
+                yield batch
+            batch = []
+        batch.append(want)
+    if batch:
+        yield batch
+
+
+def _place(want: Want) -> tuple[str, int, int, int]:
+    return want.file.worker, want.file.step, id(want.file), want.entry.start or 0
+
+
+def _mapped(
+    storage: Storage, batches: Sequence[Sequence[Want]]
+) -> Iterator[Mapping[Key, Got | Unreadable]]:
+    def read(batch: Sequence[Want]) -> dict[Key, Got | Unreadable]:
+        keep = {want.entry.name: want for want in batch}
+        values = read_values(storage, batch[0].file, keep)
+        return {keep[name].key: _reduced(value, keep[name]) for name, value in values.items()}
+
+    if len(batches) < 2:
+        yield from map(read, batches)
+        return
+    with ThreadPoolExecutor(_THREADS) as pool:
+        yield from pool.map(read, batches)
+
+
+def _reduced(value: NDArray[Any] | Unreadable, want: Want) -> Got | Unreadable:
+    if isinstance(value, Unreadable):
+        return value
+    kept = value if want.keep else None
+    return Got(summarize(value), value.shape, str(value.dtype), kept)

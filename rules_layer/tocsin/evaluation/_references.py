@@ -1,0 +1,51 @@
+"""Where the earlier saves lie that rules look back at."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tocsin.model import Mode, TensorSummary
+from tocsin.rules import Read
+from tocsin.tensors import Entry, IndexFile
+
+UPDATE_FIELDS = frozenset({"update_l1", "update_l2"})
+
+
+@dataclass(frozen=True)
+class Reference:
+    """An earlier save of a tensor: its summary if it was captured, its record if there is one."""
+
+    step: int
+    event_key: str | None = None
+    start: int | None = None
+    length: int | None = None
+    summary: TensorSummary | None = None
+
+    def file(self, name: str, worker: str) -> tuple[IndexFile, Entry]:
+        """As much of the index file as is needed to read the record."""
+        entry = Entry(name=name, start=self.start, length=self.length)
+        index = IndexFile(self.step, worker, Mode.GLOBAL, self.step, self.event_key, None, (entry,))
+        return index, entry
+
+
+References = Mapping[str, tuple[Reference, ...]]
+
+
+def reference_key(mode: Mode, worker: str, name: str) -> str:
+    return f"{mode.name}/{worker}/{name}"
+
+
+def depth(read: Read) -> int:
+    """How many earlier saves a read needs: those it asks for, or one to tell an update from."""
+    return max(read.back, int(not UPDATE_FIELDS.isdisjoint(read.fields)))
+
+
+def remembered(
+    references: References, file: IndexFile, entry: Entry, most: int
+) -> tuple[Reference, ...]:
+    """The references of a tensor with this save in front, ``most`` in all."""
+    key = reference_key(file.mode, file.worker, entry.name)
+    event_key = file.event_key if entry.start is not None else None
+    this = Reference(file.step, event_key, entry.start, entry.length, entry.summary)
+    return (this, *references.get(key, ()))[:most]

@@ -1,0 +1,144 @@
+"""The command line in this process, and runs to point it at."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import boto3
+import numpy as np
+import pytest
+from moto import mock_aws
+from tocsin.cli import app
+from tocsin.model import Mode
+from tocsin.tensors import END_MARKER, Captured, Collection, LocalStorage, RunWriter
+from typer.testing import CliRunner
+
+_FIXTURES = Path(__file__).parents[2] / "fixtures" / "smdebug"
+SAMPLES = sorted(path.parent.name for path in _FIXTURES.glob("*/expected.json"))
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a command came to."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        """Stdout as the one document that it must be; NaN and the like are not JSON."""
+        return json.loads(self.out, parse_constant=lambda name: pytest.fail(f"{name} in JSON"))
+
+    @property
+    def complaint(self) -> str:
+        """The one line on stderr of a command that was refused."""
+        assert (self.code, self.out) == (2, "")
+        (line,) = self.err.splitlines()
+        assert line.startswith("tocsin: ")
+        assert "Traceback" not in line
+        assert "│" not in line
+        return line.removeprefix("tocsin: ")
+
+
+Command = Callable[..., Said]
+
+
+@pytest.fixture
+def tocsin(monkeypatch: pytest.MonkeyPatch) -> Command:
+    """``tocsin(*arguments)``."""
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
+    monkeypatch.setenv("COLUMNS", "100")
+
+    def command(*arguments: str | Path) -> Said:
+        result = CliRunner().invoke(app, [str(item) for item in arguments], prog_name="tocsin")
+        return Said(result.exit_code, result.stdout, result.stderr)
+
+    return command
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A run that smdebug wrote, and what its own reader says of it."""
+
+    name: str
+    path: Path
+    trial: dict[str, Any]
+
+
+@pytest.fixture(params=SAMPLES)
+def sample(request: pytest.FixtureRequest, tmp_path: Path) -> Sample:
+    """Each of smdebug's runs in turn, written an hour ago: no step is still waited for."""
+    folder = _FIXTURES / request.param
+    expected = json.loads((folder / "expected.json").read_text())
+    source = next(p for p in (folder / "run", folder / "tensors") if p.is_dir())
+    path = shutil.copytree(source, tmp_path / request.param)
+    then = path.stat().st_ctime - 3600
+    for file in path.rglob("*"):
+        os.utime(file, (then, then))
+    return Sample(request.param, path, expected["trial"])
+
+
+@pytest.fixture
+def ill(tmp_path: Path) -> Path:
+    """A finished run in which gradients vanish at step 20 and the loss is NaN at step 50."""
+    return write_ill(tmp_path / "jobs" / "j1" / "debug-output")
+
+
+def write_ill(path: Path) -> Path:
+    storage = LocalStorage(path)
+    writer = RunWriter(storage, run_id="r1")
+    writer.write_collections(
+        [
+            Collection("losses", include_regex=("^loss$",)),
+            Collection("gradients", include_regex=("^gradient",)),
+        ]
+    )
+    for step in range(0, 60, 10):
+        writer.write(
+            step,
+            Mode.TRAIN,
+            step // 10,
+            [
+                Captured("loss", np.float32(np.nan if step == 50 else 2.0)),
+                Captured("gradient/w", np.full(4, 1e-9 if step >= 20 else 1e-2)),
+            ],
+        )
+    storage.write(END_MARKER, b"")
+    return path
+
+
+@pytest.fixture
+def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """An S3 client of an AWS that is in this process only."""
+    for name in list(os.environ):
+        if name.startswith(("AWS_", "TOCSIN_")):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    with mock_aws():
+        client = boto3.client("s3")
+        client.create_bucket(Bucket="capture")
+        client.create_bucket(Bucket="state")
+        yield client
+
+
+@pytest.fixture
+def upload(aws: Any) -> Callable[[Path, str], str]:
+    """Puts a folder at a prefix of bucket ``capture``; the run's URL."""
+
+    def put(folder: Path, prefix: str) -> str:
+        for file in sorted(folder.rglob("*")):
+            if file.is_file():
+                key = f"{prefix}/{file.relative_to(folder).as_posix()}"
+                aws.put_object(Bucket="capture", Key=key, Body=file.read_bytes())
+        return f"s3://capture/{prefix}"
+
+    return put

@@ -1,0 +1,202 @@
+"""``tocsin check``."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+from tocsin.evaluation import Report, check
+from tocsin.tensors import index_key
+
+RULE = [
+    "RuleConfigurationName",
+    "Rule",
+    "RuleEvaluationStatus",
+    "StatusDetails",
+    "FirstViolation",
+    "Violations",
+    "DataPoints",
+    "Parameters",
+]
+STATUSES = ["InProgress", "NoIssuesFound", "IssuesFound", "NotApplicable", "Error", "Stopped"]
+
+
+def test_smdebugs_runs(tocsin, sample):
+    said = tocsin("check", sample.path, "--json")
+    document = said.json
+    assert list(document) == ["run", "job", "finished", "steps", "workers", "rules"]
+    assert document["run"] == str(sample.path)
+    assert document["job"] == sample.name
+    assert document["finished"] is sample.trial["loaded_all_steps"]
+    steps = sample.trial["steps_global"]
+    assert document["steps"] == {"evaluated": len(steps), "first": steps[0], "last": steps[-1]}
+    assert document["workers"] == sample.trial["workers"]
+    for rule in document["rules"]:
+        assert list(rule) == RULE
+        assert rule["RuleEvaluationStatus"] in STATUSES
+        assert rule["RuleConfigurationName"] == rule["Rule"]
+        assert 0 <= rule["Violations"] <= rule["DataPoints"]
+        assert (rule["FirstViolation"] is not None) == (rule["Violations"] > 0)
+    statuses = {rule["RuleEvaluationStatus"] for rule in document["rules"]}
+    assert said.code == (1 if "IssuesFound" in statuses else 0)
+    people = tocsin("check", sample.path)
+    assert people.code == said.code
+    assert people.out.splitlines()[0].split() == ["run", str(sample.path)]
+    for rule in document["rules"]:
+        assert f"{rule['Violations']} of {rule['DataPoints']}" in people.out
+
+
+def test_the_document_of_a_run_that_goes_wrong(tocsin, ill):
+    said = tocsin("check", ill, "--json")
+    assert (said.code, said.err) == (1, "")
+    found = {rule["Rule"]: rule for rule in said.json["rules"]}
+    assert said.json["job"] == "j1"
+    assert found["VanishingGradient"] == {
+        "RuleConfigurationName": "VanishingGradient",
+        "Rule": "VanishingGradient",
+        "RuleEvaluationStatus": "IssuesFound",
+        "StatusDetails": "mean |gradient| 1e-09 of gradient/w is below threshold 1e-07",
+        "FirstViolation": {
+            "step": 20,
+            "mode": "TRAIN",
+            "mode_step": 2,
+            "worker": "worker_0",
+            "tensor": "gradient/w",
+            "reason": "below_threshold",
+            "evidence": {"abs_mean": pytest.approx(1e-9), "threshold": 1e-7},
+        },
+        "Violations": 4,
+        "DataPoints": 6,
+        "Parameters": {"threshold": 1e-7},
+    }
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_for_people(tocsin, ill, monkeypatch, width):
+    monkeypatch.setenv("COLUMNS", str(width))
+    said = tocsin("check", ill)
+    lines = said.out.splitlines()
+    assert max(map(len, lines)) <= width
+    assert "state    finished" in lines
+    assert "steps    6 (0 … 50)" in lines
+    row = next(line for line in lines if line.startswith("IssuesFound    VanishingGradient"))
+    assert row.split() == ["IssuesFound", "VanishingGradient", "step", "20", "4", "of", "6"]
+    assert "is below threshold 1e-07" in " ".join(said.out.split())
+    assert "TRAIN 2" in said.out
+    _, advice = said.out.split("What to do\n")
+    assert advice.startswith("ExplodingTensor")
+    assert "residual connections" in " ".join(advice.split())
+
+
+def test_no_advice_where_nothing_is_wrong(tocsin, ill):
+    said = tocsin("check", ill, "--rule", "VanishingGradient:threshold=1e-12")
+    assert said.code == 0
+    assert "NoIssuesFound" in said.out
+    assert "What to do" not in said.out
+
+
+def test_numbers_that_json_does_not_have(tocsin, ill):
+    said = tocsin("check", ill, "--rule", "LossNotDecreasing:num_steps=10", "--json")
+    (rule,) = said.json["rules"]
+    assert rule["FirstViolation"]["evidence"]["decrease_percent"] == 0.0
+    said = tocsin("check", ill, "--rule", "LossNotDecreasing:num_steps=100,for_steps=1", "--json")
+    (rule,) = said.json["rules"]
+    assert rule["FirstViolation"]["evidence"] == {"loss": "NaN"}
+
+
+def test_a_step_without_tensors_for_it(tocsin, ill):
+    said = tocsin("check", ill, "--rule", "VanishingGradient:tensor_regex=^none$")
+    assert said.code == 0
+    assert "NotApplicable" in said.out
+    assert "never captured: name matching '^none$'" in said.out
+
+
+def test_the_runs_own_configuration(tocsin, ill):
+    own = {"rules": [{"rule": "ExplodingTensor", "name": "mine"}, {"rule": "Nobody"}]}
+    (ill / "watch.json").write_text(json.dumps(own))
+    said = tocsin("check", ill, "--json")
+    assert said.code == 1
+    statuses = {r["RuleConfigurationName"]: r["RuleEvaluationStatus"] for r in said.json["rules"]}
+    assert statuses == {"mine": "IssuesFound", "Nobody": "Error"}
+
+
+def test_a_rule_in_error_is_not_passed_over(tocsin, ill):
+    (ill / "watch.json").write_text('{"rules": ["Nobody", "Nobody2"]}')
+    said = tocsin("check", ill)
+    assert said.code == 2
+    assert said.out.count("Error ") == 2
+    (line,) = said.err.splitlines()
+    assert line.startswith("tocsin: Nobody is in Error: unknown rule 'Nobody'")
+    assert line.endswith("(and 1 more)")
+
+
+@pytest.mark.parametrize("profile", [(), ("--profile", "sagemaker")])
+def test_a_configuration_that_is_none(tocsin, ill, profile):
+    (ill / "watch.json").write_text("[")
+    said = tocsin("check", ill, "--json", *profile)
+    assert said.code == 1
+    assert [line.partition("refused watch.json: ")[1:] for line in said.err.splitlines()] == [
+        ("refused watch.json: ", "not JSON: input data was truncated")
+    ]
+    assert len(said.json["rules"]) > 1
+
+
+@pytest.mark.parametrize(("damaged", "told"), [(1, 1), (20, 20), (25, 21)])
+def test_files_that_are_refused(tocsin, ill, damaged, told):
+    for step in range(100, 100 + damaged):
+        (ill / index_key(step, "worker_0")).write_text("{\n}")
+    said = tocsin("check", ill, "--json")
+    lines = said.err.splitlines()
+    assert len(lines) == told
+    assert lines[0].startswith(f"tocsin: {ill}: refused {index_key(100, 'worker_0')}: ")
+    assert (lines[-1] == "tocsin: … and 5 more") == (damaged == 25)
+    assert said.json["finished"] is True
+
+
+def test_names_cannot_write_on_the_terminal(tocsin, ill, monkeypatch):
+    def hostile(*arguments, **options):
+        checkpoint, _ = check(*arguments, **options)
+        rules = {
+            f"\x1b[2J{name}": replace(record, details="[bold]\x9b31m\nnext line")
+            for name, record in checkpoint.rules.items()
+        }
+        report = Report(log=["run: refused \x1b[2J: why\nnot"])
+        return replace(checkpoint, rules=rules, workers=("w\x07",)), report
+
+    monkeypatch.setattr("tocsin.cli._check.check", hostile)
+    for said in (tocsin("check", ill), tocsin("check", ill, "--json")):
+        assert not {"\x1b", "\x9b", "\x07"} & set(said.out + said.err)
+        assert said.err == "tocsin: run: refused \\x1b[2J: why not\n"
+    assert "[bold]" in tocsin("check", ill).out
+
+
+def test_a_run_in_s3(tocsin, ill, upload):
+    url = upload(ill, "jobs/j1/debug-output")
+    local = tocsin("check", ill, "--json").json
+    for given in (url, f"{url}/"):
+        said = tocsin("check", given, "--json")
+        assert (said.code, said.json) == (1, {**local, "run": url})
+
+
+@pytest.mark.parametrize(
+    ("url", "complaint"),
+    [
+        ("s3://capture/none", "s3://capture/none is not a run: it has neither index/ nor"),
+        ("s3://capture/jobs/j1", "; did you mean s3://capture/jobs/j1/debug-output?"),
+        ("s3://nobody-s-bucket/x", "s3://nobody-s-bucket/x is not a run: there is no such bucket"),
+        ("s3://No_Bucket!/x", "AWS: "),
+    ],
+)
+@pytest.mark.parametrize("command", ["check", "tensors"])
+def test_places_in_s3_without_a_run(tocsin, ill, upload, command, url, complaint):
+    upload(ill, "jobs/j1/debug-output")
+    assert complaint in tocsin(command, url).complaint
+
+
+def test_without_credentials(tocsin, aws, monkeypatch):
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("HOME", "/nonexistent")
+    assert tocsin("check", "s3://capture/x").complaint == "AWS: Unable to locate credentials"

@@ -1,0 +1,84 @@
+"""The command as it is started: a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(sys.executable).with_name("tocsin")
+
+
+def _run(*command, **environment):
+    return subprocess.run(
+        list(map(str, command)),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+        env={**os.environ, "COLUMNS": "80", **environment},
+    )
+
+
+@pytest.mark.parametrize("start", [[SCRIPT], [sys.executable, "-m", "tocsin"]])
+def test_both_ways_to_start(start, ill):
+    done = _run(*start, "check", ill, "--json")
+    assert (done.returncode, done.stderr) == (1, "")
+    assert json.loads(done.stdout)["job"] == "j1"
+    done = _run(*start, "check")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "tocsin: Missing argument 'RUN' (try 'tocsin check --help')\n"
+
+
+@pytest.mark.parametrize("missing", ["typer", "rich"])
+def test_without_the_extra(missing):
+    code = f"import sys; sys.modules[{missing!r}] = None; from tocsin.__main__ import main; main()"
+    done = _run(sys.executable, "-c", code)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "tocsin: the command line needs: pip install 'tocsin[cli]'\n"
+
+
+def test_without_boto3():
+    code = "import sys; sys.modules['boto3'] = None; from tocsin.__main__ import main; main()"
+    for arguments in (("check", "s3://bucket/x"), ("status", "--state-bucket", "b")):
+        done = _run(sys.executable, "-c", code, *arguments)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr == "tocsin: this needs boto3: pip install 'tocsin[aws]'\n"
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["check", "--help"], ["--version"]])
+def test_help_loads_little(arguments):
+    code = (
+        "import sys; from tocsin.cli import app\n"
+        f"try: app({arguments!r})\n"
+        "except SystemExit: pass\n"
+        "heavy = {'numpy', 'boto3', 'botocore', 'yaml', 'local', 'tocsin.evaluation'}\n"
+        "sys.exit(', '.join(heavy & set(sys.modules)))"
+    )
+    done = _run(sys.executable, "-c", code)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_reader_that_leaves_changes_no_verdict(ill):
+    read, write = os.pipe()
+    os.close(read)
+    with os.fdopen(write, "wb") as closed:
+        done = subprocess.run(
+            [SCRIPT, "check", str(ill), "--json"],
+            stdout=closed,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+    assert (done.returncode, done.stderr) == (1, "")
+
+
+def test_a_terminal_that_knows_ascii_only(ill):
+    done = _run(SCRIPT, "check", ill, PYTHONIOENCODING="ascii")
+    assert (done.returncode, done.stderr) == (1, "")
+    assert "VanishingGradient" in done.stdout

@@ -1,0 +1,47 @@
+"""``import tocsin``."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+import tocsin
+from tocsin.model import Mode
+from tocsin.rules import Rule, register
+
+
+def test_the_names():
+    assert tocsin.__all__ == sorted(tocsin.__all__)
+    assert {name: getattr(tocsin, name) for name in tocsin.__all__} == {
+        "Mode": Mode,
+        "Rule": Rule,
+        "modes": Mode,
+        "register": register,
+    }
+    assert set(tocsin.__all__) <= set(dir(tocsin))
+
+
+def test_a_name_that_there_is_not():
+    with pytest.raises(AttributeError, match="module 'tocsin' has no attribute 'nothing'"):
+        tocsin.nothing  # noqa: B018
+    with pytest.raises(ImportError):
+        from tocsin import nothing  # noqa: F401
+
+
+@pytest.mark.parametrize(
+    ("statement", "without"),
+    [
+        ("import tocsin", "numpy msgspec boto3 typer rich"),
+        ("from tocsin import modes", "numpy boto3 typer rich"),
+        ("from tocsin import Rule, register", "boto3 typer rich"),
+    ],
+)
+def test_what_is_not_asked_for_is_not_loaded(statement, without):
+    code = (
+        f"import sys; {statement}; sys.exit(' '.join(set({without!r}.split()) & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert (done.returncode, done.stderr) == (0, "")
