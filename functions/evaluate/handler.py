@@ -11,10 +11,12 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from tocsin.evaluation import JobEnded, end_job, evaluate, parse_message
 from tocsin.evaluation.aws import Settings, connect, read_settings
 from tocsin.observability import logger, metrics
+from tocsin.rules import load_installed
 from tocsin.watch import read_watch
 
 MARGIN_MILLISECONDS = 8_000  # enough to finish a step, commit it and publish
 
+load_installed()
 world = connect(read_settings(Settings), read_watch(Path(__file__).with_name("watch.json")))
 
 

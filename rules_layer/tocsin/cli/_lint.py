@@ -8,13 +8,12 @@ from dataclasses import replace
 
 from rich.console import Console
 
-from tocsin.cli._action_grammar import fault
 from tocsin.cli._installed import load_rules
 from tocsin.cli._output import Document
 from tocsin.cli._text import plain
 from tocsin.rules import find_rule, rule_names
 from tocsin.tensors import BadPattern, search
-from tocsin.watch import BadWatch, RuleConfig, Watch, read_watch, resolve
+from tocsin.watch import BadWatch, RuleConfig, Watch, action_fault, read_watch, resolve
 
 _TIME = re.compile(r"\d+(\.\d+)?[smhd]")
 
@@ -76,7 +75,7 @@ def _rule(watch: Watch, config: RuleConfig) -> Iterator[str]:
 
 
 def _actions(where: str, actions: Sequence[str]) -> Iterator[str]:
-    yield from (f"{where}: {wrong}" for action in actions if (wrong := fault(action)))
+    yield from (f"{where}: {wrong}" for action in actions if (wrong := action_fault(action)))
 
 
 def _patterns(where: str, patterns: str | Sequence[str]) -> Iterator[str]:

@@ -51,7 +51,8 @@ class LossNotDecreasing(Rule):
     diff_percent, increase_threshold_percent: % of the older loss, 0 to 100.
     mode: TRAIN or EVAL judges one mode, GLOBAL all steps as one series, none each by itself.
     smooth: how many saves the median is taken of.
-    settled_percent: % of the first loss; none never lets a loss level off.
+    settled_percent: % of the first loss. Having fallen by so much, a loss may level off, but not
+        rise from its best by as much again; none never lets it.
 
     Example: a loss of 2.30 that is 2.30 after 100 and after 200 steps.
     """
@@ -132,22 +133,29 @@ class LossNotDecreasing(Rule):
             return {**past, "violated": True}, verdict
         due = now + self.num_steps
         if "points" not in past:
-            begun = {"first": loss, "due": due, "points": [[now, loss]], "violated": False}
-            return begun, UNDECIDED
+            begun = {"first": loss, "best": loss, "due": due, "points": [[now, loss]]}
+            return {**begun, "violated": False}, UNDECIDED
         points = _extended(past["points"], [now, loss], self.smooth, self.num_steps / _BETWEEN)
         if now < past["due"]:
             return {**past, "points": points}, UNDECIDED
-        verdict = self._compare(past["first"], points, tensor)
+        after = _typical(points, self.smooth)
+        best = min(after, past["best"])
+        verdict = self._compare(past["first"], best, after, points, tensor)
         kept = points[-self.smooth :]
-        return {**past, "due": due, "points": kept, "violated": verdict.violation}, verdict
+        memory = {"due": due, "best": best, "points": kept, "violated": verdict.violation}
+        return {**past, **memory}, verdict
 
-    def _compare(self, first: float, points: Sequence[Point], tensor: Tensor) -> Verdict:
+    def _compare(
+        self, first: float, best: float, after: float, points: Sequence[Point], tensor: Tensor
+    ) -> Verdict:
+        if self.settled_percent is not None and _percent_down(first, best) >= self.settled_percent:
+            if after - best < abs(first) * self.settled_percent / 100:
+                return HEALTHY
+            detail = f"{tensor.name} rose from its best of {best:.4g} to {after:.4g}"
+            evidence = {"first": first, "best": best, "after": after}
+            return violation(Reason.INCREASING, detail, tensor, **evidence)
         old = [point for point in points if point[0] <= points[-1][0] - self.num_steps]
-        before = median(loss for _, loss in old[-self.smooth :])
-        after = median(loss for _, loss in points[-self.smooth :])
-        settled = self.settled_percent
-        if settled is not None and _percent_down(first, after) >= settled:
-            return HEALTHY
+        before = _typical(old, self.smooth)
         fell = _percent_down(before, after)
         if fell >= self.diff_percent or -self.increase_threshold_percent <= fell < 0:
             return HEALTHY
@@ -168,6 +176,11 @@ def _loss(tensor: Tensor) -> float | None:
     if summary.posinf or summary.neginf:
         return math.inf if summary.posinf else -math.inf
     return summary.mean
+
+
+def _typical(points: Sequence[Point], smooth: int) -> float:
+    """The median of the newest losses."""
+    return median(loss for _, loss in points[-smooth:])
 
 
 def _percent_down(before: float, after: float) -> float:

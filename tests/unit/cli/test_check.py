@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import replace
 
 import pytest
@@ -97,9 +98,6 @@ def test_no_advice_where_nothing_is_wrong(tocsin, ill):
 
 
 def test_numbers_that_json_does_not_have(tocsin, ill):
-    said = tocsin("check", ill, "--rule", "LossNotDecreasing:num_steps=10", "--json")
-    (rule,) = said.json["rules"]
-    assert rule["FirstViolation"]["evidence"]["decrease_percent"] == 0.0
     said = tocsin("check", ill, "--rule", "LossNotDecreasing:num_steps=100,for_steps=1", "--json")
     (rule,) = said.json["rules"]
     assert rule["FirstViolation"]["evidence"] == {"loss": "NaN"}
@@ -194,9 +192,11 @@ def test_places_in_s3_without_a_run(tocsin, ill, upload, command, url, complaint
     assert complaint in tocsin(command, url).complaint
 
 
-def test_without_credentials(tocsin, aws, monkeypatch):
-    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
-    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
+def test_without_credentials(tocsin, monkeypatch):
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-    monkeypatch.setenv("HOME", "/nonexistent")
+    monkeypatch.setenv("AWS_CONFIG_FILE", os.devnull)
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", os.devnull)
     assert tocsin("check", "s3://capture/x").complaint == "AWS: Unable to locate credentials"

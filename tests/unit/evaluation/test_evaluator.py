@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -18,6 +18,8 @@ from tocsin.evaluation import (
     evaluate,
     memory_world,
 )
+from tocsin.model import Reason, TensorSummary, Verdict
+from tocsin.rules import HEALTHY, Read, Reads, Rule, State, Step, Tensor, violation
 from tocsin.watch import Watch
 
 from .conftest import START, Job
@@ -359,3 +361,37 @@ def test_a_broken_watch_file_of_the_run_is_refused_and_the_default_watches(
     assert list(state(job, world).rules) == ["VanishingGradient"]
     assert "watch.json" in report.log[0]
     assert "speed" in report.log[0]
+
+
+@dataclass(frozen=True)
+class Stalled(Rule):
+    """Fires when a tick finds the last step more than a minute old."""
+
+    def reads(self) -> Reads:
+        return Reads({"any": Read()}, ticks=True)
+
+    def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
+        if not step.tick:
+            return {"last": step.time}, HEALTHY
+        idle = step.time - state["last"]
+        if idle <= 60:
+            return state, HEALTHY
+        tensor = Tensor("any", "worker_0", TensorSummary())
+        return state, violation(Reason.ABOVE_THRESHOLD, f"idle for {idle:.0f} s", tensor)
+
+
+def test_time_comes_to_rules_as_ticks_and_only_to_those_that_read_them(
+    job: Job, watch: Callable[..., Watch], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tocsin.rules import _registry
+
+    monkeypatch.setattr(_registry, "_rules", {**_registry._rules, "Stalled": Stalled})
+    job.steps(2)
+    world = a_world(job, watch("Stalled", "VanishingGradient"))
+    wake(job, world)
+    wake(job, world, tick=START + 30)
+    assert ids(world) == []
+    wake(job, world, tick=START + 1 + 75)
+    record = state(job, world).rules["Stalled"]
+    assert (record.status.value, record.details) == ("IssuesFound", "idle for 75 s")
+    assert state(job, world).rules["VanishingGradient"].data_points == 2

@@ -137,6 +137,18 @@ def test_one_loss_in_profile_sagemaker(
             {100: OK, 200: FLAT, 300: FLAT},
             id="levels off too high",
         ),
+        pytest.param(
+            every(10, [2.3, *[0.3] * 10, *[1.5] * 20]),
+            {},
+            {100: OK, 200: RISE, 300: RISE},
+            id="settled and comes back",
+        ),
+        pytest.param(
+            every(10, [2.3, *[0.01] * 10, *[0.02] * 20]),
+            {},
+            {100: OK, 200: OK, 300: OK},
+            id="settled and doubles from next to nothing",
+        ),
         pytest.param(every(10, [1.0, *[3.0] * 10]), {}, {100: RISE}, id="jumps"),
         pytest.param(
             every(10, [2.3 - at / 100 + 5 * (at % 7 == 3) for at in range(31)]),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tocsin.cli._action_grammar import fault
+from tocsin.watch import action_fault
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ from tocsin.cli._action_grammar import fault
     ],
 )
 def test_well_formed(action):
-    assert fault(action) is None
+    assert action_fault(action) is None
 
 
 @pytest.mark.parametrize(
@@ -54,4 +54,4 @@ def test_well_formed(action):
     ],
 )
 def test_malformed(action, wrong):
-    assert wrong in fault(action)
+    assert wrong in action_fault(action)

@@ -19,7 +19,7 @@ _ARGUMENTS = {
 ACTIONS = ("stop", *_ARGUMENTS)
 
 
-def fault(action: str) -> str | None:
+def action_fault(action: str) -> str | None:
     """What is wrong with an action as it is written; None if nothing is."""
     name, colon, argument = action.partition(":")
     if name not in ACTIONS:
