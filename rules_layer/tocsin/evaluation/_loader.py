@@ -20,7 +20,7 @@ from tocsin.evaluation._references import (
 )
 from tocsin.evaluation._selection import Chosen, Selection
 from tocsin.model import TensorSummary
-from tocsin.rules import Step, Tensor
+from tocsin.rules import Read, Step, Tensor
 from tocsin.tensors import Entry, IndexFile, Storage, parse_reduction, summarize
 
 
@@ -86,8 +86,7 @@ def load(ready: Ready, selection: Selection, storage: Storage, references: Refer
     for item in wanted:
         tensor = _tensor(item, fetched, selection)
         for rule, name, read in item.chosen:
-            seen = tensor if read.values else replace(tensor, value=None)
-            reads[rule.name][name].append(replace(seen, previous=seen.previous[: read.back]))
+            reads[rule.name][name].append(_shown(tensor, read))
         if item.depth:
             key = reference_key(item.file.mode, item.file.worker, item.entry.name)
             later[key] = remembered(references, item.file, item.entry, item.depth)
@@ -121,6 +120,16 @@ def _wanted(file: IndexFile, selection: Selection, references: References) -> It
         if chosen := selection.reads(entry):
             past = references.get(reference_key(file.mode, file.worker, entry.name), ())
             yield _Wanted(file, entry, chosen, reductions.get(entry.name, {}), past)
+
+
+def _shown(tensor: Tensor, read: Read) -> Tensor:
+    """As much of the tensor as the read asks for; mostly that is all there is."""
+    if len(tensor.previous) > read.back:
+        tensor = replace(tensor, previous=tensor.previous[: read.back])
+    if read.values or (tensor.value is None and not tensor.previous):
+        return tensor
+    past = tuple(replace(earlier, value=None) for earlier in tensor.previous)
+    return replace(tensor, value=None, previous=past)
 
 
 def _lacks(summary: TensorSummary, fields: set[str]) -> bool:
