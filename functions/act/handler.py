@@ -10,7 +10,9 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from msgspec import to_builtins
 from tocsin.actions import ActionsFailed, Settings, act, connect, decode, remembering
 from tocsin.observability import logger, metrics
+from tocsin.rules import load_installed
 
+load_installed()
 ports, memory = connect(Settings.read(os.environ))
 
 

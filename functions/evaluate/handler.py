@@ -14,8 +14,6 @@ from tocsin.observability import logger, metrics
 from tocsin.rules import load_installed
 from tocsin.watch import read_watch
 
-MARGIN_MILLISECONDS = 8_000  # enough to finish a step, commit it and publish
-
 load_installed()
 world = connect(read_settings(Settings), read_watch(Path(__file__).with_name("watch.json")))
 
@@ -29,10 +27,8 @@ def handler(event: dict[str, Any], context: LambdaContext) -> None:
             if isinstance(message, JobEnded):
                 logger.info("job is over", extra={"runs": end_job(message.job, world)})
                 continue
-            left = context.get_remaining_time_in_millis() - MARGIN_MILLISECONDS
-            report = evaluate(
-                message, world, owner=context.aws_request_id, deadline=time.time() + left / 1000
-            )
+            ends = time.time() + context.get_remaining_time_in_millis() / 1000
+            report = evaluate(message, world, owner=context.aws_request_id, ends=ends)
             for line in report.log:
                 logger.warning(line)
             metrics.add_metric("StepsEvaluated", MetricUnit.Count, report.steps)

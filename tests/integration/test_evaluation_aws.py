@@ -139,6 +139,23 @@ def test_an_abandoned_lease_can_be_taken_at_once_and_counts_as_an_attempt(
     assert coordination.release(lease, 200.0, last=True) is None
 
 
+def test_the_files_that_hints_name_reach_whoever_looks_next(coordination: Coordination) -> None:
+    coordination.hint(RUN, ("a", "b"))
+    coordination.hint(RUN, ("b",))
+    lease = coordination.take(RUN, "o", 100.0, 160.0)
+    assert lease is not None
+    assert lease.keys == ("a", "b")
+    coordination.hint(RUN, ("c",))
+    coordination.hint(RUN)
+    again = coordination.release(lease, None)
+    assert again is not None
+    assert (again.keys, again.hints) == (("c",), 4)
+    assert coordination.release(again, None) is None
+    fresh = coordination.take(RUN, "p", 200.0, 260.0)
+    assert fresh is not None
+    assert fresh.keys == ()
+
+
 def test_runs_of_a_job(coordination: Coordination) -> None:
     assert list(coordination.runs_of("j1")) == []
     for run in (RUN, RUN, "s3://b/other/j1"):

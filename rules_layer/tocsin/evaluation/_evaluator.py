@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from tocsin.evaluation._desk import Hint, Report
 from tocsin.evaluation._ports import Conflict, Lease, World
 from tocsin.evaluation._reconcile import Progress, reconcile
 from tocsin.tensors import END_MARKER
 
+MARGIN = 8.0  # seconds: enough to finish a step, commit it and publish
 _LONGEST_DELAY = 900.0  # of an SQS message; what is due later is patrol's
 
 
-def evaluate(hint: Hint, world: World, *, owner: str, deadline: float) -> Report:
+def evaluate(hint: Hint, world: World, *, owner: str, ends: float) -> Report:
     """Evaluate what is new in the hint's run, unless another invocation is at it.
 
-    ``deadline`` (seconds since the epoch) is when to stop and leave the rest to a further hint.
+    ``ends`` (seconds since the epoch) is when this invocation is cut off. In good time before
+    that it stops and leaves the rest to a further hint.
     """
     report = Report()
-    world.coordination.hint(hint.run)
-    lease = world.coordination.take(hint.run, owner, world.now(), deadline + 1)
+    world.coordination.hint(hint.run, hint.keys)
+    lease = world.coordination.take(hint.run, owner, world.now(), ends + 1)
     while lease is not None:
-        lease = _look(hint, lease, world, report, deadline)
+        lease = _look(replace(hint, keys=lease.keys), lease, world, report, ends - MARGIN)
     return report
 
 

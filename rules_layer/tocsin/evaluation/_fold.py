@@ -104,8 +104,10 @@ def _final(record: RuleRecord, ending: Ending) -> RuleStatus:
 
 
 def _details(record: RuleRecord, rule: Watched) -> str:
-    if record.applicable:
+    if record.applicable and (record.data_points or record.details):
         return record.details
+    if record.applicable:
+        return "too few steps to judge by"
     looked_for = ", ".join(read.describe() for read in rule.reads.tensors.values())
     return f"never captured: {looked_for}"
 

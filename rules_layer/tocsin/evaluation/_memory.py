@@ -44,6 +44,7 @@ class _Item:
     until: float = 0.0
     attempts: int = 0
     due_at: float | None = None
+    keys: tuple[str, ...] = ()
 
 
 @dataclass
@@ -53,25 +54,27 @@ class MemoryCoordination:
     items: dict[str, _Item] = field(default_factory=dict)
     jobs: dict[str, set[str]] = field(default_factory=dict)
 
-    def hint(self, run: str) -> None:
+    def hint(self, run: str, keys: Sequence[str] = ()) -> None:
         item = self._item(run)
-        self.items[run] = replace(item, hints=item.hints + 1)
+        named = tuple(sorted({*item.keys, *keys}))
+        self.items[run] = replace(item, hints=item.hints + 1, keys=named)
 
     def take(self, run: str, owner: str, now: float, until: float) -> Lease | None:
         item = self._item(run)
         if item.owner is not None and item.until >= now:
             return None
-        item = replace(item, owner=owner, until=until, attempts=item.attempts + 1, due_at=until)
-        self.items[run] = item
-        return Lease(run, owner, item.hints, item.attempts)
+        taken = replace(item, owner=owner, until=until, attempts=item.attempts + 1, due_at=until)
+        self.items[run] = replace(taken, keys=())
+        return Lease(run, owner, taken.hints, taken.attempts, taken.keys)
 
     def release(self, lease: Lease, due_at: float | None, *, last: bool = False) -> Lease | None:
         item = self._item(lease.run)
         if item.owner != lease.owner:
             return None
         if item.hints != lease.hints and not last:
-            return replace(lease, hints=item.hints)
-        self.items[lease.run] = _Item(item.hints, lease.hints, due_at=due_at)
+            self.items[lease.run] = replace(item, keys=())
+            return replace(lease, hints=item.hints, keys=item.keys)
+        self.items[lease.run] = _Item(item.hints, lease.hints, due_at=due_at, keys=item.keys)
         return None
 
     def abandon(self, lease: Lease) -> None:

@@ -26,13 +26,15 @@ class Stored:
 @dataclass(frozen=True)
 class Lease:
     """A run is this invocation's for a while. ``hints`` is how many there were when it was taken
-    or last read, ``attempts`` how many takers in a row, this one included, have not finished.
+    or last read, ``attempts`` how many takers in a row, this one included, have not finished;
+    ``keys`` are the files that hints since the last look have named.
     """
 
     run: str
     owner: str
     hints: int
     attempts: int
+    keys: tuple[str, ...] = ()
 
 
 class CheckpointStore(Protocol):
@@ -43,8 +45,8 @@ class CheckpointStore(Protocol):
 
 
 class Coordination(Protocol):
-    def hint(self, run: str) -> None:
-        """Count that something may be new."""
+    def hint(self, run: str, keys: Sequence[str] = ()) -> None:
+        """Count that something may be new; ``keys`` are for whoever looks next."""
 
     def take(self, run: str, owner: str, now: float, until: float) -> Lease | None:
         """The lease and one more attempt, unless somebody else's is running until after now."""

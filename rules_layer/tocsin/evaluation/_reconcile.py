@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
+from tocsin.evaluation._checkpoint import Checkpoint
 from tocsin.evaluation._configuration import Configuration, configuration
 from tocsin.evaluation._desk import Desk, Hint, Report
 from tocsin.evaluation._fold import configure, finish, fold, reopen, skip
-from tocsin.evaluation._frontier import Ready, plan
+from tocsin.evaluation._frontier import HOLD_SECONDS, Ready, plan
 from tocsin.evaluation._listing import new_files
-from tocsin.evaluation._loader import load
+from tocsin.evaluation._loader import Loaded, load
 from tocsin.evaluation._ports import Job, World
 from tocsin.evaluation._restart import restarted
 from tocsin.evaluation._selection import Selection
@@ -44,6 +46,23 @@ class Progress:
     out_of_time: bool = False
 
 
+@dataclass(frozen=True)
+class _Limits:
+    """How far one look may go, and whom it tells of each step."""
+
+    deadline: float
+    attempts: int
+    on_step: Callable[[int], None]
+
+    @property
+    def steps(self) -> int | None:
+        return 1 if self.attempts > CAREFUL_ATTEMPTS else None
+
+    @property
+    def skips_first(self) -> bool:
+        return self.attempts > SKIP_ATTEMPTS
+
+
 def reconcile(
     hint: Hint,
     world: World,
@@ -73,8 +92,7 @@ def reconcile(
         rules.refused,
     )
     selection = Selection(rules.watched, collections)
-    most = 1 if attempts > CAREFUL_ATTEMPTS else None
-    skipped = attempts > SKIP_ATTEMPTS
+    limits = _Limits(deadline, attempts, on_step)
     batch = BATCH_FILES
     while True:
         seen, more = new_files(desk, batch)
@@ -86,21 +104,13 @@ def reconcile(
             ended=ended,
             refused=[at for key in desk.checkpoint.refused if (at := parse_index_key(key))],
         )
-        done = 0
-        for item in planned.ready:
-            _evaluate(desk, item, selection, rules, skipped=skipped)
-            on_step(item.step)
-            skipped = False
-            done += 1
-            if desk.checkpoint.outbox:  # an alert does not wait for the steps behind it
-                desk.commit()
-            if done == most or world.now() >= deadline:
-                break
+        done, held_until = _work_off(desk, planned.ready, selection, rules, limits, ended)
         desk.commit()
+        wake_at = planned.wake_at if held_until is None else held_until
         left = more or done < len(planned.ready)
-        if left and (done == most or world.now() >= deadline):
+        if left and held_until is None and (done == limits.steps or world.now() >= deadline):
             return Progress(world.now() + RECHECK_SECONDS, out_of_time=True)
-        if not more:
+        if not more or held_until is not None:
             break
         batch = BATCH_FILES if planned.ready else 2 * batch
     if job and job.ended_at and not ended and job.ended_at >= desk.checkpoint.last_time:
@@ -109,7 +119,7 @@ def reconcile(
     desk.commit()
     desk.commit()  # that the last changes are published
     due_at = None if desk.checkpoint.ended else world.now() + RECHECK_SECONDS
-    return Progress(due_at, planned.wake_at)
+    return Progress(due_at, wake_at)
 
 
 def _opened(hint: Hint, world: World, report: Report) -> Desk:
@@ -131,10 +141,46 @@ def _first_look(desk: Desk) -> Job | None:
     return desk.world.jobs.describe(name)
 
 
-def _evaluate(
-    desk: Desk, ready: Ready, selection: Selection, rules: Configuration, *, skipped: bool
-) -> None:
-    """Fold one step in; a lost one is only counted, a poisonous one is given up."""
+def _work_off(
+    desk: Desk,
+    steps: Sequence[Ready],
+    selection: Selection,
+    rules: Configuration,
+    limits: _Limits,
+    ended: bool,
+) -> tuple[int, float | None]:
+    """Fold steps in until all are, or time is up, or one waits for its event file: how many were,
+    and until when that one waits.
+    """
+    done = 0
+    for ready in steps:
+        loaded = None
+        if ready.files and not (limits.skips_first and done == 0):
+            loaded = load(ready, selection, desk.storage, desk.checkpoint.references)
+            due = 0.0 if ended else _event_files_due(desk, ready, loaded)
+            if desk.world.now() < due:
+                return done, due
+        _evaluate(desk, ready, loaded, rules)
+        limits.on_step(ready.step)
+        done += 1
+        if desk.checkpoint.outbox:  # an alert does not wait for the steps behind it
+            desk.commit()
+        if done == limits.steps or desk.world.now() >= limits.deadline:
+            break
+    return done, None
+
+
+def _event_files_due(desk: Desk, ready: Ready, loaded: Loaded) -> float:
+    """Until when to wait for event files that are not there yet; 0 if all are."""
+    if not loaded.unreadable:
+        return 0.0
+    keys = {seen.file.event_key: seen.modified for seen in ready.files}
+    missing = [at for key, at in keys.items() if key and not _exists(desk.storage, key)]
+    return max(missing) + HOLD_SECONDS if missing else 0.0
+
+
+def _evaluate(desk: Desk, ready: Ready, loaded: Loaded | None, rules: Configuration) -> None:
+    """Fold one step in; a lost one is only counted, one that was not loaded is given up."""
     before = desk.checkpoint
     after = replace(
         before,
@@ -149,18 +195,11 @@ def _evaluate(
         return
     first = ready.files[0].file
     time = max(seen.modified for seen in ready.files)
-    starts = {
-        seen.file.worker: seen.file.meta.run_id
-        for seen in ready.files
-        if seen.file.meta is not None
-    }
-    changed = any(before.run_ids.get(worker, start) != start for worker, start in starts.items())
     if before.ended:
         after = reopen(after)
     desk.checkpoint = replace(
         after,
-        run_ids={**before.run_ids, **starts},
-        restarts=(*before.restarts, ready.step)[-_MOST_RESTARTS:] if changed else before.restarts,
+        **_starts(before, ready),
         steps=before.steps + 1,
         first_step=ready.step if before.first_step is None else before.first_step,
         first_time=time if before.first_time is None else before.first_time,
@@ -171,12 +210,11 @@ def _evaluate(
         files=before.files + len(ready.files),
         workers=tuple(sorted({*before.workers, *(seen.file.worker for seen in ready.files)})),
     )
-    if skipped:
+    if loaded is None:
         bare = Step(ready.step, first.mode, first.mode_step, time)
         reason = f"step {ready.step} was given up: {SKIP_ATTEMPTS} attempts at it did not finish"
         desk.checkpoint = skip(desk.checkpoint, rules.watched, bare, reason)
         return
-    loaded = load(ready, selection, desk.storage, before.references)
     desk.checkpoint = replace(
         fold(desk.checkpoint, rules.watched, loaded.steps), references=loaded.references
     )
@@ -184,6 +222,14 @@ def _evaluate(
     desk.report.bytes_read += loaded.bytes_read
     desk.report.lag = max(desk.report.lag, desk.world.now() - time)
     desk.report.log += [f"{before.run}: unreadable: {what}" for what in loaded.unreadable]
+
+
+def _starts(before: Checkpoint, ready: Ready) -> dict[str, Any]:
+    """Each worker's start of the job as of this step, and the steps at which one changed."""
+    starts = {s.file.worker: s.file.meta.run_id for s in ready.files if s.file.meta is not None}
+    changed = any(before.run_ids.get(worker, start) != start for worker, start in starts.items())
+    restarts = (*before.restarts, ready.step)[-_MOST_RESTARTS:] if changed else before.restarts
+    return {"run_ids": {**before.run_ids, **starts}, "restarts": restarts}
 
 
 def _collections(desk: Desk) -> Collections | None:

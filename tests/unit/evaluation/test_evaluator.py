@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -100,8 +101,8 @@ def a_world(job: Job, watch: Watch) -> World:
     )
 
 
-def wake(job: Job, world: World, owner: str = "a", deadline: float = NOW + 60, **hint: Any) -> None:
-    evaluate(Hint(job.storage.url, **hint), world, owner=owner, deadline=deadline)
+def wake(job: Job, world: World, owner: str = "a", ends: float = NOW + 60, **hint: Any) -> None:
+    evaluate(Hint(job.storage.url, **hint), world, owner=owner, ends=ends)
 
 
 def state(job: Job, world: World) -> Checkpoint:
@@ -153,7 +154,7 @@ def test_two_invocations_interleaved_at_every_external_call(
             if next(calls) == at:  # another step arrives, and wakes a second invocation
                 bad_then_good(job, STEPS - 1)
                 second = replace(world, now=lambda: NOW + later)
-                wake(job, second, owner="b", deadline=NOW + later + 60)
+                wake(job, second, owner="b", ends=NOW + later + 60)
 
         wake(job, tapped(world, tap))
         assert next(calls) > at
@@ -222,12 +223,12 @@ def test_what_is_held_sends_a_hint_for_when_it_is_due(
 ) -> None:
     job.save(5, previous=3)
     world = replace(a_world(job, watch("VanishingGradient")), now=lambda: START + 10)
-    wake(job, world, deadline=START + 70)
+    wake(job, world, ends=START + 70)
     assert isinstance(world.hints, MemoryHints)
     assert world.hints.sent == [(job.storage.url, "grace", 55.0)]
     assert state(job, world).steps == 0
     later = replace(world, now=lambda: START + 65)
-    wake(job, later, deadline=START + 120)
+    wake(job, later, ends=START + 120)
     assert (state(job, world).steps, state(job, world).lost_steps) == (1, 1)
 
 
@@ -237,7 +238,7 @@ def test_out_of_time_commits_what_is_done_and_sends_one_more_hint(
     job.steps(5)
     world = a_world(job, watch("VanishingGradient"))
     for done in (1, 2, 3, 4):
-        wake(job, world, deadline=NOW)
+        wake(job, world, ends=NOW)
         assert state(job, world).frontier == done - 1
         assert isinstance(world.hints, MemoryHints)
         assert world.hints.sent == [(job.storage.url, "continue", 0.0)] * done
@@ -286,11 +287,11 @@ def test_a_refused_index_file_is_counted_once_and_harms_no_other_step(
     job.storage.write("index/000000000/000000000001_worker_0.json", b"{ not json")
     job.touch("index/000000000/000000000001_worker_0.json", START + 1)
     world = a_world(job, watch("VanishingGradient"))
-    report = evaluate(Hint(job.storage.url), world, owner="a", deadline=NOW + 60)
+    report = evaluate(Hint(job.storage.url), world, owner="a", ends=NOW + 60)
     assert (state(job, world).steps, state(job, world).refused_files) == (2, 1)
     assert len(report.log) == 1
     assert "index/000000000/000000000001_worker_0.json" in report.log[0]
-    assert evaluate(Hint(job.storage.url), world, owner="a", deadline=NOW + 60).log == []
+    assert evaluate(Hint(job.storage.url), world, owner="a", ends=NOW + 60).log == []
 
 
 def test_a_file_that_came_too_late_is_counted_at_the_end(
@@ -311,7 +312,7 @@ def test_newer_steps_reopen_a_run_that_had_ended(job: Job, watch: Callable[..., 
     job.save(0, previous=None)
     world = a_world(job, watch("VanishingGradient"))
     silent = replace(world, now=lambda: START + 24 * 3600)
-    wake(job, silent, deadline=START + 25 * 3600)
+    wake(job, silent, ends=START + 25 * 3600)
     assert state(job, world).ended == "silence"
     assert state(job, world).rules["VanishingGradient"].status.value == "Stopped"
     job.save(1, previous=0)
@@ -357,7 +358,7 @@ def test_a_broken_watch_file_of_the_run_is_refused_and_the_default_watches(
     job.steps(1)
     job.storage.write("watch.json", b'{"rules": [{"rule": "X", "speed": 1}]}')
     world = a_world(job, watch("VanishingGradient"))
-    report = evaluate(Hint(job.storage.url), world, owner="a", deadline=NOW + 60)
+    report = evaluate(Hint(job.storage.url), world, owner="a", ends=NOW + 60)
     assert list(state(job, world).rules) == ["VanishingGradient"]
     assert "watch.json" in report.log[0]
     assert "speed" in report.log[0]
@@ -395,3 +396,45 @@ def test_time_comes_to_rules_as_ticks_and_only_to_those_that_read_them(
     record = state(job, world).rules["Stalled"]
     assert (record.status.value, record.details) == ("IssuesFound", "idle for 75 s")
     assert state(job, world).rules["VanishingGradient"].data_points == 2
+
+
+def test_a_missing_event_file_holds_its_step_for_a_minute_and_no_longer(
+    job: Job, watch: Callable[..., Watch]
+) -> None:
+    keys = [job.save(step, previous=step - 1 if step else None) for step in range(3)]
+    events = "events/000000000001/000000000001_worker_0.tfevents"
+    record = job.storage.read(events)
+    (Path(job.storage.url) / events).unlink()
+    world = replace(a_world(job, watch("ExplodingTensor")), now=lambda: START + 10)
+    wake(job, world, ends=START + 70)
+    assert state(job, world).frontier == 0
+    assert isinstance(world.hints, MemoryHints)
+    assert world.hints.sent == [(job.storage.url, "grace", 51.0)]
+    job.storage.write(events, record)
+    wake(job, world, ends=START + 70)
+    assert state(job, world).frontier == 2
+    (Path(job.storage.url) / events).unlink()
+    late = replace(a_world(job, watch("ExplodingTensor")), now=lambda: START + 61)
+    wake(job, late, ends=START + 120, keys=tuple(keys))
+    assert state(job, late).frontier == 2
+
+
+def test_a_restart_that_only_a_busy_moment_told_of_is_seen_all_the_same(
+    job: Job, watch: Callable[..., Watch]
+) -> None:
+    job.steps(5)
+    world = a_world(job, watch("VanishingGradient"))
+    wake(job, world)
+    job.save(5, previous=4)
+
+    def tap(name: str) -> None:
+        if name != "before load" or state(job, world).run_id == "run-2" or job.run_id == "run-2":
+            return
+        job.run_id = "run-2"
+        key = job.save(3, previous=None)
+        job.touch(key, START + 50)
+        wake(job, world, owner="b", keys=(key,))  # gets no lease
+
+    wake(job, tapped(world, tap))
+    assert state(job, world).run_id == "run-2"
+    assert state(job, world).frontier == 3

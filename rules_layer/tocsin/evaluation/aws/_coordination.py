@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from botocore.exceptions import ClientError
@@ -23,14 +24,16 @@ class DynamoCoordination:
         self._table = table
         self._now = now
 
-    def hint(self, run: str) -> None:
-        self._update(_run_key(run), "ADD hints :one", {":one": _n(1)})
+    def hint(self, run: str, keys: Sequence[str] = ()) -> None:
+        named = {":keys": {"SS": sorted(set(keys))}} if keys else {}
+        add = "ADD hints :one" + (", file_keys :keys" if keys else "")
+        self._update(_run_key(run), add, {":one": _n(1), **named})
 
     def take(self, run: str, owner: str, now: float, until: float) -> Lease | None:
         item = self._update(
             _run_key(run),
             "SET lease_owner = :owner, lease_until = :until, due_shard = :shard, due_at = :until"
-            " ADD attempts :one",
+            " ADD attempts :one REMOVE file_keys",
             {
                 ":owner": {"S": owner},
                 ":until": _n(until),
@@ -39,10 +42,12 @@ class DynamoCoordination:
                 ":shard": {"S": DUE_SHARD},
             },
             condition="attribute_not_exists(lease_owner) OR lease_until < :now",
+            returned="ALL_OLD",
         )
         if item is None:
             return None
-        return Lease(run, owner, _count(item, "hints"), _count(item, "attempts"))
+        attempts = _count(item, "attempts") + 1
+        return Lease(run, owner, _count(item, "hints"), attempts, _keys(item))
 
     def release(self, lease: Lease, due_at: float | None, *, last: bool = False) -> Lease | None:
         values = {":owner": {"S": lease.owner}, ":hints": _n(lease.hints), ":zero": _n(0)}
@@ -56,11 +61,13 @@ class DynamoCoordination:
         key = _run_key(lease.run)
         if self._update(key, f"{sets} {removes}", values, condition=condition) is not None:
             return None
-        answer = self._dynamodb.get_item(TableName=self._table, Key=key, ConsistentRead=True)
-        item = answer.get("Item", {})
-        if item.get("lease_owner", {}).get("S") != lease.owner:
+        mine = {":owner": {"S": lease.owner}}
+        item = self._update(
+            key, "REMOVE file_keys", mine, condition="lease_owner = :owner", returned="ALL_OLD"
+        )
+        if item is None:
             return None
-        return Lease(lease.run, lease.owner, _count(item, "hints"), lease.attempts)
+        return replace(lease, hints=_count(item, "hints"), keys=_keys(item))
 
     def abandon(self, lease: Lease) -> None:
         self._update(
@@ -102,8 +109,9 @@ class DynamoCoordination:
         expression: str,
         values: dict[str, Any],
         condition: str | None = None,
+        returned: str = "ALL_NEW",
     ) -> dict[str, Any] | None:
-        """The item after the update; None where the condition does not hold."""
+        """The item after the update, or before it; None where the condition does not hold."""
         extra = {"ConditionExpression": condition} if condition else {}
         try:
             answer = self._dynamodb.update_item(
@@ -111,14 +119,14 @@ class DynamoCoordination:
                 Key=key,
                 UpdateExpression=expression,
                 ExpressionAttributeValues=values,
-                ReturnValues="ALL_NEW",
+                ReturnValues=returned,
                 **extra,
             )
         except ClientError as error:
             if error.response["Error"]["Code"] == _REFUSED:
                 return None
             raise
-        item: dict[str, Any] = answer["Attributes"]
+        item: dict[str, Any] = answer.get("Attributes", {})
         return item
 
 
@@ -128,6 +136,10 @@ def _run_key(run: str) -> dict[str, Any]:
 
 def _n(number: float) -> dict[str, str]:
     return {"N": repr(round(number, 3))}
+
+
+def _keys(item: dict[str, Any]) -> tuple[str, ...]:
+    return tuple(sorted(item.get("file_keys", {}).get("SS", ())))
 
 
 def _count(item: dict[str, Any], name: str) -> int:
