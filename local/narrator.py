@@ -55,9 +55,9 @@ class Narrator:
         elif event["detail-type"] == ACTION:
             self._line("➜", f"{detail['Action']} {detail['Outcome']}: {_plain(detail['Detail'])}")
         else:
-            self._line(
-                "⚙", f"SageMaker: {detail['TrainingJobStatus']}, {detail['SecondaryStatus']}"
-            )
+            status, secondary = detail["TrainingJobStatus"], detail["SecondaryStatus"]
+            also = f", {secondary}" if secondary != status else ""
+            self._line("⚙", f"SageMaker: {status}{also}")
 
     def ends(self, result: Mapping[str, Any], story: Scenario) -> None:
         """All that came of it."""
