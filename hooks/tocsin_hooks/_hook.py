@@ -20,7 +20,8 @@ from tocsin.watch import Watch
 from tocsin_hooks._capture import capture
 from tocsin_hooks._coverage import unmatched
 from tocsin_hooks._position import Position, Resumed
-from tocsin_hooks._settings import Due, Interval, Schedule, Settings, settings
+from tocsin_hooks._settings import Due, Interval, Schedule, Settings
+from tocsin_hooks._settings import settings as read_settings
 from tocsin_hooks._stop import Sigterm, StopFile
 from tocsin_hooks._uploader import CapturedStep, Uploader
 
@@ -47,7 +48,7 @@ class Hook:
     It never raises into the training and never makes it wait for storage: what cannot be
     captured is left out, steps that storage is too slow for are dropped, and a hook that cannot
     work switches itself off. Each is logged once (logger ``tocsin``) and counted in ``stats``.
-    With ``USE_TOCSIN=0`` in the environment a hook does nothing. In a forked child it does
+    With ``TOCSIN=0`` in the environment a hook does nothing. In a forked child it does
     nothing either: the parent's loop is the one that is watched.
 
     The end. ``close`` writes what is waiting and the end marker, which says that the training is
@@ -108,11 +109,11 @@ class Hook:
         self._stop_file: StopFile | None = None
         self._uploader: Uploader | None = None
         self._settings: Settings
-        if os.environ.get("USE_TOCSIN") == "0":
+        if os.environ.get("TOCSIN") == "0":
             return
         try:
             self._position = Position(resumed_from)
-            self._settings = settings(watch, save_interval)
+            self._settings = _settings(watch, save_interval)
             self._schedule = Schedule(self._settings)
             _check_worker(worker, num_workers)
             run_id = run_id or uuid.uuid4().hex
@@ -316,6 +317,16 @@ class _Step:
 
     def __exit__(self, *raised: object) -> None:
         self._hook._end()
+
+
+def _settings(watch: Watch | str | Path | None, interval: Interval | None) -> Settings:
+    """What to capture; a watch file that cannot be used costs its wishes, not the capture."""
+    default = read_settings(None, interval)
+    try:
+        return read_settings(watch, interval)
+    except (ValueError, OSError) as error:
+        _log.error("capturing without the watch file: %s", error)
+        return default
 
 
 def _check_worker(worker: str, num_workers: int) -> None:

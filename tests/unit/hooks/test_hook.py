@@ -18,7 +18,7 @@ from tocsin_hooks import Hook, _uploader, modes
 @pytest.fixture(autouse=True)
 def outside_sagemaker(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TRAINING_JOB_NAME", raising=False)
-    monkeypatch.delenv("USE_TOCSIN", raising=False)
+    monkeypatch.delenv("TOCSIN", raising=False)
 
 
 def train(hook: Hook, steps: int, mode: Mode = modes.TRAIN) -> None:
@@ -154,7 +154,6 @@ def test_misuse_does_not_reach_the_training(tmp_path: Path, index_files: Any) ->
         {"worker": "a/b"},
         {"worker": ""},
         {"num_workers": 0},
-        {"watch": "/no/such/watch.yaml"},
         {"out": "ftp://host/run"},
         {"out": "s3://"},
         {"resumed_from": "yesterday"},
@@ -170,10 +169,28 @@ def test_a_hook_that_cannot_work_says_so_and_lets_the_training_run(
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.parametrize("content", [None, "{", '{"capture": {"speed": 1}}'])
+def test_a_watch_file_that_cannot_be_used_is_said_and_costs_no_capture(
+    tmp_path: Path,
+    content: str | None,
+    caplog: pytest.LogCaptureFixture,
+    index_files: Any,
+) -> None:
+    watch = tmp_path / "watch.json"
+    if content is not None:
+        watch.write_text(content)
+    with Hook(tmp_path / "run", watch=watch, save_interval=1) as hook:
+        train(hook, 3)
+    assert [record.levelname for record in caplog.records] == ["ERROR"]
+    assert "watch.json" in caplog.text
+    assert len(index_files(tmp_path / "run")) == 3
+    assert not (tmp_path / "run" / "watch.json").exists()
+
+
 def test_it_can_be_switched_off_from_outside(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("USE_TOCSIN", "0")
+    monkeypatch.setenv("TOCSIN", "0")
     with Hook(tmp_path / "run") as hook:
         train(hook, 3)
     assert hook.position["TRAIN"] == 3

@@ -31,9 +31,7 @@ ENDLESS = 10**12
 
 
 def start(run: Path, script: str, **environment: str) -> subprocess.Popen[str]:
-    inherited = {
-        k: v for k, v in os.environ.items() if k not in ("TRAINING_JOB_NAME", "USE_TOCSIN")
-    }
+    inherited = {k: v for k, v in os.environ.items() if k not in ("TRAINING_JOB_NAME", "TOCSIN")}
     return subprocess.Popen(
         [sys.executable, "-c", LOOP + script, str(run)],
         env={**inherited, **environment},
