@@ -35,6 +35,8 @@ def handler(event: dict[str, Any], context: LambdaContext) -> None:
             metrics.add_metric("BytesRead", MetricUnit.Bytes, report.bytes_read)
             metrics.add_metric("RefusedFiles", MetricUnit.Count, report.refused)
             metrics.add_metric("LateIndexFiles", MetricUnit.Count, report.late)
+            metrics.add_metric("MissingWorkers", MetricUnit.Count, report.missing_workers)
+            metrics.add_metric("LostSteps", MetricUnit.Count, report.lost_steps)
             metrics.add_metric("RuleErrors", MetricUnit.Count, report.errors)
             if report.steps:
                 metrics.add_metric("EvaluationLag", MetricUnit.Milliseconds, 1000 * report.lag)

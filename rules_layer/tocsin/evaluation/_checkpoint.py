@@ -95,15 +95,17 @@ class RuleSummary:
 class Checkpoint:
     """All that is known of a run: how far it is evaluated, each rule's record, what to publish.
 
-    ``frontier`` is the last step evaluated or given up, -1 at first; ``run_ids`` each worker's
-    present start of the job; ``refused`` the files behind the frontier that cannot be used, with
-    the reason; ``references`` the earlier saves that rules look back at; ``note`` what new rule
-    records begin with.
+    ``frontier`` is the last step evaluated or given up, -1 at first. ``run_ids`` are each
+    worker's present start of the job, ``superseded`` the earlier ones. ``refused`` are the files
+    behind the frontier that cannot be used, with the reason; ``references`` the earlier saves
+    that rules look back at; ``wake_at`` is for when a hint is on its way; ``note`` is what new
+    rule records begin with.
     """
 
     run: str
     frontier: int = -1
     run_ids: Mapping[str, str] = field(default_factory=dict)
+    superseded: tuple[str, ...] = ()
     steps: int = 0
     first_step: int | None = None
     first_time: float | None = None
@@ -116,6 +118,8 @@ class Checkpoint:
     missing_workers: int = 0
     lost_steps: int = 0
     late_files: int = 0
+    unreadable: int = 0
+    wake_at: float | None = None
     refused: Mapping[str, str] = field(default_factory=dict)
     refused_files: int = 0
     restarts: tuple[int, ...] = ()

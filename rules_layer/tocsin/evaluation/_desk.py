@@ -32,6 +32,8 @@ class Report:
     lag: float = 0.0
     refused: int = 0
     late: int = 0
+    missing_workers: int = 0
+    lost_steps: int = 0
     errors: int = 0
     log: list[str] = field(default_factory=list)
 
@@ -58,6 +60,11 @@ class Desk:
             statuses = [change.status for change in self.checkpoint.outbox]
             self.report.errors += statuses.count(RuleStatus.ERROR)
             self.checkpoint = self.checkpoint.published()
+
+    @property
+    def is_news(self) -> bool:
+        """Whether there is something to remember that is not remembered yet."""
+        return self.checkpoint != self.saved
 
     def refuse(self, key: str, reason: str) -> None:
         """Count a file that cannot be used and say so, once."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+from tocsin.evaluation._advance import CAREFUL_ATTEMPTS
 from tocsin.evaluation._desk import Hint, Report
 from tocsin.evaluation._ports import Conflict, Lease, World
 from tocsin.evaluation._reconcile import Progress, reconcile
@@ -41,23 +42,33 @@ def end_job(job: str, world: World) -> list[str]:
 
 
 def _look(hint: Hint, lease: Lease, world: World, report: Report, deadline: float) -> Lease | None:
-    """One look; the lease again if newer hints ask for another."""
+    """One look; the lease again if newer hints ask for another and there is time for it."""
     try:
         progress = reconcile(hint, world, report, deadline=deadline, attempts=lease.attempts)
-        _arrange(progress, hint, world)
     except Conflict:
         # Somebody else holds the run by now and sees what we saw; patrol makes sure of it.
         progress = Progress(due_at=world.now())
     except BaseException:
         world.coordination.abandon(lease)
         raise
-    return world.coordination.release(lease, progress.due_at, last=progress.out_of_time)
-
-
-def _arrange(progress: Progress, hint: Hint, world: World) -> None:
-    """Send the hint that goes on where this look ended, if any."""
     if progress.out_of_time:
-        world.hints.send(hint.run, "continue")
-    elif progress.wake_at is not None:
+        _leave(lease, world)
+        return None
+    again = world.coordination.release(lease, progress.due_at)
+    if progress.wake_at is not None:
         delay = math.ceil(max(0.0, progress.wake_at - world.now()))
         world.hints.send(hint.run, "grace", min(float(delay), _LONGEST_DELAY))
+    if again is not None and world.now() >= deadline:
+        _leave(again, world)
+        return None
+    return again
+
+
+def _leave(lease: Lease, world: World) -> None:
+    """Leave the rest to a further hint, which finds the lease free; patrol knows of it as well.
+
+    A run that is looked at with care stays so until it has caught up.
+    """
+    attempts = min(lease.attempts, CAREFUL_ATTEMPTS) if lease.attempts > CAREFUL_ATTEMPTS else 0
+    world.coordination.release(lease, world.now(), last=True, attempts=attempts)
+    world.hints.send(lease.run, "continue")

@@ -113,11 +113,14 @@ def _mapped(
         values = read_values(storage, batch[0].file, keep)
         return {keep[name].key: _reduced(value, keep[name]) for name, value in values.items()}
 
-    if len(batches) < 2:
+    # A large tensor is alone in its batch, and in memory.
+    small = [batch for batch in batches if sum(want.size for want in batch) <= BATCH_BYTES]
+    if len(small) < 2:
         yield from map(read, batches)
         return
     with ThreadPoolExecutor(_THREADS) as pool:
-        yield from pool.map(read, batches)
+        yield from pool.map(read, small)
+    yield from map(read, (batch for batch in batches if batch not in small))
 
 
 def _reduced(value: NDArray[Any] | Unreadable, want: Want) -> Got | Unreadable:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import msgspec
 
@@ -16,34 +16,56 @@ from tocsin.evaluation._checkpoint import (
     StatusChange,
     Violation,
 )
-from tocsin.model import Outcome, RuleStatus, Verdict, json_number
+from tocsin.model import Outcome, RuleStatus, Severity, Verdict, json_number
 from tocsin.rules import Step
 from tocsin.watch import Options, Refused, Watched
 
-STATE_BYTES = 64 << 10  # of one rule, encoded; past it the rule is in Error and the others go on
+STATE_BYTES = 256 << 10  # of one rule, encoded; past it the rule is in Error and the others go on
 
 
 def configure(
     checkpoint: Checkpoint, watched: Iterable[Watched], refused: Iterable[Refused]
 ) -> Checkpoint:
-    """The checkpoint with a record for each configured rule: kept if unchanged, else anew."""
+    """The checkpoint with a record for each configured rule: kept if unchanged, else anew.
+
+    A rule that is refused, or had a status and lost it to a new beginning, is told of.
+    """
+    before, now = checkpoint.rules, _last(checkpoint)
     records: dict[str, RuleRecord] = {}
+    told: list[tuple[str, _Told, RuleStatus]] = []
     for rule in watched:
-        kept = checkpoint.rules.get(rule.name)
-        if kept is None or kept.fingerprint != rule.fingerprint:
-            kept = RuleRecord(
-                rule.rule_name, rule.fingerprint, rule.parameters, details=checkpoint.note
-            )
-        records[rule.name] = kept
+        kept = before.get(rule.name)
+        if kept is not None and kept.fingerprint == rule.fingerprint:
+            records[rule.name] = kept
+            continue
+        records[rule.name] = RuleRecord(
+            rule.rule_name, rule.fingerprint, rule.parameters, details=checkpoint.note
+        )
+        if kept is not None and kept.status is not RuleStatus.IN_PROGRESS:
+            told.append((rule.name, _Told(rule.severity, rule.actions, rule.dry_run), kept.status))
     for bad in refused:
-        records[bad.name] = RuleRecord(
+        record = RuleRecord(
             bad.rule_name,
             bad.fingerprint,
             status=RuleStatus.ERROR,
             details=bad.reason,
             disabled=True,
         )
-    return replace(checkpoint, rules=records)
+        records[bad.name] = record
+        if before.get(bad.name) != record:
+            told.append((bad.name, _Told(), RuleStatus.IN_PROGRESS))
+    checkpoint = replace(checkpoint, rules=records)
+    changes = [_change(checkpoint, name, of, previous, now) for name, of, previous in told]
+    return replace(checkpoint, outbox=(*checkpoint.outbox, *changes))
+
+
+@dataclass(frozen=True)
+class _Told:
+    """How a status change is to be told, by the rule's configuration if it has a good one."""
+
+    severity: Severity = Severity.WARNING
+    actions: tuple[str, ...] = ()
+    dry_run: bool = False
 
 
 def fold(
@@ -71,18 +93,19 @@ def skip(checkpoint: Checkpoint, watched: Iterable[Watched], step: Step, reason:
 
 def finish(checkpoint: Checkpoint, watched: Iterable[Watched], ending: Ending) -> Checkpoint:
     """The run's end: what each rule that has found nothing comes to."""
-    last = Step(
-        checkpoint.last_step or 0,
-        checkpoint.last_mode,
-        checkpoint.last_mode_step,
-        checkpoint.last_time,
-    )
+    last = _last(checkpoint)
     for rule in watched:
         record = checkpoint.rules[rule.name]
         if record.status is RuleStatus.IN_PROGRESS:
             after = replace(record, status=_final(record, ending), details=_details(record, rule))
             checkpoint = _with_record(checkpoint, rule, after, last)
     return replace(checkpoint, ended=ending)
+
+
+def _last(checkpoint: Checkpoint) -> Step:
+    """The last step that was evaluated, without its tensors."""
+    number, mode_step = checkpoint.last_step or 0, checkpoint.last_mode_step
+    return Step(number, checkpoint.last_mode, mode_step, checkpoint.last_time)
 
 
 def reopen(checkpoint: Checkpoint) -> Checkpoint:
@@ -228,23 +251,25 @@ def _with_record(
     checkpoint = replace(checkpoint, rules={**checkpoint.rules, rule.name: after})
     if not changed:
         return checkpoint
-    change = _change(checkpoint, rule, before.status, after, step)
+    told = _Told(rule.severity, rule.actions, rule.dry_run)
+    change = _change(checkpoint, rule.name, told, before.status, step)
     return replace(checkpoint, outbox=(*checkpoint.outbox, change))
 
 
 def _change(
-    checkpoint: Checkpoint, rule: Watched, previous: RuleStatus, after: RuleRecord, step: Step
+    checkpoint: Checkpoint, name: str, told: _Told, previous: RuleStatus, step: Step
 ) -> StatusChange:
-    identity = (checkpoint.run, checkpoint.run_id, rule.name, after.status, step.step)
+    after = checkpoint.rules[name]
+    identity = (checkpoint.run, checkpoint.run_id, name, after.status, step.step)
     return StatusChange(
-        name=rule.name,
-        rule=rule.rule_name,
+        name=name,
+        rule=after.rule,
         status=after.status,
         previous=previous,
         details=after.details,
-        severity=rule.severity,
-        actions=rule.actions,
-        dry_run=rule.dry_run,
+        severity=told.severity,
+        actions=told.actions,
+        dry_run=told.dry_run,
         step=step.step,
         mode=step.mode,
         mode_step=step.mode_step,
@@ -253,7 +278,7 @@ def _change(
         dedup_id=hashlib.sha256(msgspec.json.encode(identity)).hexdigest()[:32],
         violation=after.last_violation if after.status is RuleStatus.ISSUES_FOUND else None,
         statuses=tuple(
-            RuleSummary(name, record.status, record.details, record.changed_at)
-            for name, record in checkpoint.rules.items()
+            RuleSummary(other, record.status, record.details, record.changed_at)
+            for other, record in checkpoint.rules.items()
         ),
     )

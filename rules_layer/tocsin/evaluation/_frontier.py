@@ -45,13 +45,16 @@ def plan(
     now: float,
     ended: bool,
     refused: Collection[tuple[int, str]] = (),
+    superseded: Collection[str] = (),
 ) -> Plan:
     """The steps beyond ``frontier`` that are complete, given up, or closed by the run's end.
 
     A worker is settled at a step if it has the step, or a later one whose ``prev_step`` lies
     before it; files that were ``refused`` settle their worker too. ``num_workers`` None means
-    that no collections file has told it yet.
+    that no collections file has told it yet. Files of ``superseded`` starts of the job (run ids)
+    are what a restart has left behind.
     """
+    seen = [item for item in seen if _run_id(item) not in superseded]
     workers = num_workers or 1
     ready: list[Ready] = []
     for facts in _facts(_of_newest_start(seen), frontier, frozenset(refused), workers):

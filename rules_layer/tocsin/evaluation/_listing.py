@@ -17,23 +17,34 @@ from tocsin.tensors import (
     read_index,
 )
 
+BATCH_BYTES = 8 << 20  # of index files; decoded they are several times as large
+STEP_INDEX_BYTES = 64 << 20  # of one step, all workers together
 _THREADS = 16
 
 
-def new_files(desk: Desk, batch: int) -> tuple[list[Seen], bool]:
-    """Index files behind the frontier, whole steps of them, and whether there are still more."""
+def new_files(desk: Desk, most: int) -> tuple[list[Seen], bool]:
+    """Index files behind the frontier, whole steps of them, and whether there are still more.
+
+    About ``most`` of them, fewer if they are large; of a single step no more than may be in
+    memory at once, the others are refused.
+    """
     found: list[Object] = []
-    more = False
-    last = None
+    more, last, size, of_step = False, None, 0, 0
     for item in desk.storage.list("index/", after=after_step(desk.checkpoint.frontier)):
         place = parse_index_key(item.key)
         if place is None or place[0] <= desk.checkpoint.frontier:
             continue
-        if len(found) >= batch and place[0] != last:
-            more = True
-            break
+        if place[0] != last:
+            if len(found) >= most or size > BATCH_BYTES:
+                more = True
+                break
+            last, of_step = place[0], 0
+        of_step += item.size
+        if of_step > STEP_INDEX_BYTES:
+            desk.refuse(item.key, f"the step's index files have over {STEP_INDEX_BYTES} bytes")
+            continue
+        size += item.size
         found.append(item)
-        last = place[0]
     fresh = [item for item in found if item.key not in desk.checkpoint.refused]
     return list(_read_all(desk, fresh)), more
 
@@ -41,10 +52,10 @@ def new_files(desk: Desk, batch: int) -> tuple[list[Seen], bool]:
 def _read_all(desk: Desk, objects: list[Object]) -> Iterator[Seen]:
     """Their contents, fetched at once; those that cannot be used are refused."""
 
-    def read(item: Object) -> Seen | BadIndex | TooLarge | NotFound:
+    def read(item: Object) -> Seen | Exception:
         try:
             return Seen(read_index(desk.storage, item), item.modified)
-        except (BadIndex, TooLarge, NotFound) as error:
+        except (BadIndex, TooLarge, NotFound, PermissionError) as error:
             return error
 
     if len(objects) < 2:

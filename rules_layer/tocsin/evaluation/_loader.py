@@ -11,6 +11,7 @@ from tocsin.evaluation._fetch import Fetched, Got, Want, fetch
 from tocsin.evaluation._frontier import Ready
 from tocsin.evaluation._reductions import FIELDS, reduced
 from tocsin.evaluation._references import (
+    MOST_REFERENCES,
     UPDATE_FIELDS,
     Reference,
     References,
@@ -87,8 +88,8 @@ def load(ready: Ready, selection: Selection, storage: Storage, references: Refer
         tensor = _tensor(item, fetched, selection)
         for rule, name, read in item.chosen:
             reads[rule.name][name].append(_shown(tensor, read))
-        if item.depth:
-            key = reference_key(item.file.mode, item.file.worker, item.entry.name)
+        key = reference_key(item.file.mode, item.file.worker, item.entry.name)
+        if item.depth and (key in later or len(later) < MOST_REFERENCES):
             later[key] = remembered(references, item.file, item.entry, item.depth)
     first = ready.files[0].file
     step = Step(ready.step, first.mode, first.mode_step, max(seen.modified for seen in ready.files))

@@ -67,14 +67,18 @@ class MemoryCoordination:
         self.items[run] = replace(taken, keys=())
         return Lease(run, owner, taken.hints, taken.attempts, taken.keys)
 
-    def release(self, lease: Lease, due_at: float | None, *, last: bool = False) -> Lease | None:
+    def release(
+        self, lease: Lease, due_at: float | None, *, last: bool = False, attempts: int = 0
+    ) -> Lease | None:
         item = self._item(lease.run)
         if item.owner != lease.owner:
             return None
         if item.hints != lease.hints and not last:
             self.items[lease.run] = replace(item, keys=())
             return replace(lease, hints=item.hints, keys=item.keys)
-        self.items[lease.run] = _Item(item.hints, lease.hints, due_at=due_at, keys=item.keys)
+        self.items[lease.run] = _Item(
+            item.hints, lease.hints, attempts=attempts, due_at=due_at, keys=item.keys
+        )
         return None
 
     def abandon(self, lease: Lease) -> None:

@@ -51,12 +51,15 @@ class Coordination(Protocol):
     def take(self, run: str, owner: str, now: float, until: float) -> Lease | None:
         """The lease and one more attempt, unless somebody else's is running until after now."""
 
-    def release(self, lease: Lease, due_at: float | None, *, last: bool = False) -> Lease | None:
+    def release(
+        self, lease: Lease, due_at: float | None, *, last: bool = False, attempts: int = 0
+    ) -> Lease | None:
         """Give the lease back, finished, if no hint came since ``lease.hints``.
 
         None: it is given back, or was lost to somebody else. A lease: there are newer hints, go
         round again. ``last`` gives it back in any case, because a further hint is on its way.
-        ``due_at`` is when patrol should look at the run, None for never.
+        ``due_at`` is when patrol should look at the run, None for never; ``attempts`` what the
+        next taker counts on from.
         """
 
     def abandon(self, lease: Lease) -> None:

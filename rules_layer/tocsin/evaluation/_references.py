@@ -9,6 +9,7 @@ from tocsin.model import Mode, TensorSummary
 from tocsin.rules import Read
 from tocsin.tensors import Entry, IndexFile
 
+MOST_REFERENCES = 20_000  # of a run: the checkpoint is read and written at every step
 UPDATE_FIELDS = frozenset({"update_l1", "update_l2"})
 
 

@@ -18,6 +18,8 @@ from tocsin.tensors import (
     read_index,
 )
 
+_MOST_STARTS = 100  # remembered as over; a job that is started more often is in other trouble
+
 
 def restarted(checkpoint: Checkpoint, keys: Iterable[str], storage: Storage) -> Checkpoint:
     """The checkpoint taken back to before the restart, if one of ``keys`` tells of one.
@@ -44,8 +46,9 @@ def _newer_start(checkpoint: Checkpoint, key: str, storage: Storage) -> IndexFil
         file = read_index(storage, found)
     except (NotFound, BadIndex, TooLarge):
         return None
-    known = checkpoint.run_ids.get(file.worker)
-    return file if file.meta and known not in (None, file.meta.run_id) else None
+    if file.meta is None or file.meta.run_id in checkpoint.superseded:
+        return None
+    return file if checkpoint.run_ids.get(file.worker) not in (None, file.meta.run_id) else None
 
 
 def _first_of_start(file: IndexFile, storage: Storage) -> int:
@@ -62,12 +65,19 @@ def _first_of_start(file: IndexFile, storage: Storage) -> int:
 
 
 def _taken_back(checkpoint: Checkpoint, step: int) -> Checkpoint:
+    """Rules keep their records until ``configure`` gives them new ones and tells of it."""
     return replace(
         checkpoint,
         frontier=step - 1,
-        rules={},
+        superseded=superseding(checkpoint, checkpoint.run_ids.values()),
+        rules={name: replace(old, fingerprint="") for name, old in checkpoint.rules.items()},
         references={},
         ended=None,
         refused={},
         note=f"begun anew at step {step}: the job was started again",
     )
+
+
+def superseding(checkpoint: Checkpoint, starts: Iterable[str]) -> tuple[str, ...]:
+    """The starts that are over, with these."""
+    return tuple(dict.fromkeys([*checkpoint.superseded, *starts]))[-_MOST_STARTS:]

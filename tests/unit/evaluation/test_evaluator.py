@@ -13,9 +13,12 @@ from tocsin.evaluation import (
     Checkpoint,
     Hint,
     MemoryCheckpoints,
+    MemoryCoordination,
     MemoryHints,
     MemoryPublisher,
     World,
+    check,
+    document,
     evaluate,
     memory_world,
 )
@@ -259,10 +262,10 @@ def test_attempts_that_never_finish_end_with_the_step_given_up(
             raise MemoryError
         return original(ready, *rest)
 
-    from tocsin.evaluation import _reconcile
+    from tocsin.evaluation import _advance
 
-    original = _reconcile.load
-    monkeypatch.setattr(_reconcile, "load", load)
+    original = _advance.load
+    monkeypatch.setattr(_advance, "load", load)
     outcomes = []
     for _ in range(8):
         try:
@@ -272,8 +275,9 @@ def test_attempts_that_never_finish_end_with_the_step_given_up(
             outcomes.append("crashed")
         if state(job, world).frontier == 2:
             break
-    # Two at full speed, then step 0 alone; it finishes, so the count begins again.
-    assert outcomes == ["crashed"] * 2 + ["done"] + ["crashed"] * 4 + ["done"]
+    # At full speed; with a commit after each step; twice the bad step alone; then it is given up,
+    # and the one behind it is taken with care, too.
+    assert outcomes == ["crashed"] * 4 + ["done", "done"]
     record = state(job, world).rules["VanishingGradient"]
     assert record.status.value == "Error"
     assert record.details.startswith("step 1 was given up")
@@ -438,3 +442,157 @@ def test_a_restart_that_only_a_busy_moment_told_of_is_seen_all_the_same(
     wake(job, tapped(world, tap))
     assert state(job, world).run_id == "run-2"
     assert state(job, world).frontier == 3
+
+
+def test_what_a_restart_left_behind_is_never_taken_for_new(
+    job: Job, watch: Callable[..., Watch]
+) -> None:
+    for step in range(20):
+        job.save(step, previous=step - 1 if step else None, gradient=1e-12 if step == 15 else 1.0)
+    watching = watch({"rule": "VanishingGradient", "for_steps": 1})
+    world = a_world(job, watching)
+    wake(job, world)
+    job.run_id = "run-2"
+    for step in range(5, 9):
+        key = job.save(step, previous=step - 1 if step > 5 else None)
+        job.touch(key, START + 50 + step)
+        wake(job, world, keys=(key,))
+        wake(job, world, tick=NOW)  # patrol, with nothing new, must not see run-1's steps 9 to 19
+        assert (state(job, world).frontier, state(job, world).run_id) == (step, "run-2")
+    after = state(job, world)
+    assert after.rules["VanishingGradient"].status.value == "InProgress"
+    assert after.restarts == (5,)
+    assert [item["RuleEvaluationStatus"] for item in document(after)["rules"]] == [
+        item["RuleEvaluationStatus"]
+        for item in document(check(job.storage, watching, now=lambda: NOW)[0])["rules"]
+    ]
+
+
+def test_a_fired_rule_that_begins_anew_is_told_of(job: Job, watch: Callable[..., Watch]) -> None:
+    job.steps(5, **BAD)
+    world = a_world(job, watch("VanishingGradient"))
+    wake(job, world)
+    job.run_id = "run-2"
+    key = job.save(2, previous=None)
+    job.touch(key, START + 50)
+    wake(job, world, keys=(key,))
+    assert isinstance(world.publisher, MemoryPublisher)
+    last = world.publisher.published[-1]
+    assert (last.previous.value, last.status.value) == ("IssuesFound", "InProgress")
+    assert last.details.startswith("begun anew at step 2")
+
+
+def test_the_end_marker_of_an_earlier_start_ends_nothing(
+    job: Job, watch: Callable[..., Watch]
+) -> None:
+    job.steps(2)
+    job.end()
+    job.touch("training_job_end.ts", START + 2)
+    world = a_world(job, watch("VanishingGradient"))
+    wake(job, world)
+    assert state(job, world).ended == "marker"
+    published = len(ids(world))
+    for step in (2, 3):
+        key = job.save(step, previous=step - 1)
+        job.touch(key, START + 90 + step)
+        wake(job, world)
+        assert state(job, world).ended is None
+    assert len(ids(world)) == published
+
+
+def test_a_straggler_shortly_after_the_end_marker_is_still_of_the_run(
+    job: Job, watch: Callable[..., Watch]
+) -> None:
+    job.save(0, previous=None)
+    job.end()
+    job.touch("training_job_end.ts", START)
+    job.touch(job.save(1, previous=0), START + 30)
+    world = a_world(job, watch("VanishingGradient"))
+    wake(job, world)
+    assert (state(job, world).ended, state(job, world).steps) == ("marker", 2)
+
+
+def test_hints_without_end_do_not_hold_an_invocation_beyond_its_time(
+    job: Job, watch: Callable[..., Watch]
+) -> None:
+    world = a_world(job, watch("VanishingGradient"))
+    clock = itertools.count(NOW)
+    steps = itertools.count()
+
+    def tap(name: str) -> None:
+        if name == "before load":  # every look finds one more step, and one more hint
+            step = next(steps)
+            job.save(step, previous=step - 1 if step else None)
+            world.coordination.hint(job.storage.url)
+
+    ticking = replace(tapped(world, tap), now=lambda: float(next(clock)))
+    evaluate(Hint(job.storage.url), ticking, owner="a", ends=NOW + 60)
+    assert next(clock) < NOW + 60
+    assert isinstance(world.hints, MemoryHints)
+    assert world.hints.sent[-1] == (job.storage.url, "continue", 0.0)
+    assert world.coordination.take(job.storage.url, "b", NOW + 1, NOW + 60) is not None
+
+
+def test_an_index_file_that_may_not_be_read_is_refused(
+    job: Job, watch: Callable[..., Watch]
+) -> None:
+    job.steps(3)
+    world = a_world(job, watch("VanishingGradient"))
+
+    def tap(name: str) -> None:
+        pass
+
+    storage = tapped(world, tap).storage("")
+    denied = "index/000000000/000000000001_worker_0.json"
+
+    class Denying(Tapped):
+        def read(self, key: str, limit: int | None = None) -> bytes:
+            if key == denied:
+                raise PermissionError(f"no access to {key}")
+            return job.storage.read(key, limit)
+
+    denying: Any = Denying(storage, tap)
+    wake(job, replace(world, storage=lambda run: denying))
+    assert (state(job, world).frontier, state(job, world).refused_files) == (2, 1)
+    assert state(job, world).lost_steps == 0
+
+
+def test_a_folder_without_a_step_is_not_looked_at_again(
+    job: Job, watch: Callable[..., Watch]
+) -> None:
+    job.storage.write("watch.json", b"{}")
+    job.end()
+    world = a_world(job, watch("VanishingGradient"))
+    wake(job, world)
+    assert isinstance(world.coordination, MemoryCoordination)
+    assert world.coordination.items[job.storage.url].due_at is None
+
+
+def test_one_grace_hint_is_on_its_way_at_a_time(job: Job, watch: Callable[..., Watch]) -> None:
+    world = replace(a_world(job, watch("VanishingGradient")), now=lambda: START + 3)
+    for step in range(3):
+        job.save(step, previous=None, chained=False)
+        wake(job, world, ends=START + 60)
+    assert isinstance(world.hints, MemoryHints)
+    assert world.hints.sent == [(job.storage.url, "grace", 2.0)]
+
+
+def test_a_rule_that_is_refused_is_told_of_once(job: Job, watch: Callable[..., Watch]) -> None:
+    world = a_world(job, watch("VanishingGradient", "NoSuchRule"))
+    for step in range(2):
+        job.save(step, previous=step - 1 if step else None)
+        report = evaluate(Hint(job.storage.url), world, owner="a", ends=NOW + 60)
+        assert report.errors == (1 if step == 0 else 0)
+    assert isinstance(world.publisher, MemoryPublisher)
+    (change,) = world.publisher.published
+    assert (change.name, change.status.value) == ("NoSuchRule", "Error")
+    assert "unknown rule" in change.details
+
+
+def test_tensors_that_cannot_be_read_are_counted(job: Job, watch: Callable[..., Watch]) -> None:
+    job.steps(2)
+    job.storage.write("events/000000000001/000000000001_worker_0.tfevents", b"short")
+    world = a_world(job, watch("ExplodingTensor"))
+    report = evaluate(Hint(job.storage.url), world, owner="a", ends=NOW + 60)
+    assert (report.refused, state(job, world).unreadable, state(job, world).steps) == (1, 1, 2)
+    assert "000000000001_worker_0.tfevents" in report.log[0]

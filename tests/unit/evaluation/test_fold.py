@@ -51,7 +51,7 @@ class Script(Rule):
         if said == "x":
             raise RuntimeError("boom")
         if said == "b":
-            return {"big": "y" * 100_000}, HEALTHY
+            return {"big": "y" * 300_000}, HEALTHY
         verdict = {
             "v": violation(Reason.ABOVE_THRESHOLD, f"bad {step.step}", TENSOR, n=step.step),
             "h": HEALTHY,

@@ -9,9 +9,10 @@ from tocsin.evaluation.aws._connect import (
     read_settings,
 )
 from tocsin.evaluation.aws._coordination import DUE_SHARD, DynamoCoordination
+from tocsin.evaluation.aws._detail import detail
 from tocsin.evaluation.aws._hints import SqsHints
 from tocsin.evaluation.aws._jobs import SageMakerJobs
-from tocsin.evaluation.aws._publisher import AwsPublisher, NotPublished, detail
+from tocsin.evaluation.aws._publisher import AwsPublisher, NotPublished
 
 __all__ = [
     "DUE_SHARD",

@@ -13,6 +13,9 @@ from tocsin.evaluation._ports import Lease
 DUE_SHARD = "0"
 _RUN = "run#"
 _JOB_DAYS = 30 * 24 * 3600
+_RUN_DAYS = 90 * 24 * 3600
+_MOST_KEYS = 200  # of files named since the last look; a restart shows in many
+_MOST_RUNS = 100  # of one job: anybody who may write to the bucket can name a folder after it
 _REFUSED = "ConditionalCheckFailedException"
 
 
@@ -25,9 +28,16 @@ class DynamoCoordination:
         self._now = now
 
     def hint(self, run: str, keys: Sequence[str] = ()) -> None:
-        named = {":keys": {"SS": sorted(set(keys))}} if keys else {}
-        add = "ADD hints :one" + (", file_keys :keys" if keys else "")
-        self._update(_run_key(run), add, {":one": _n(1), **named})
+        if keys:
+            added = self._update(
+                _run_key(run),
+                "ADD hints :one, file_keys :keys",
+                {":one": _n(1), ":keys": {"SS": sorted(set(keys))}, ":most": _n(_MOST_KEYS)},
+                condition="attribute_not_exists(file_keys) OR size(file_keys) < :most",
+            )
+            if added is not None:
+                return
+        self._update(_run_key(run), "ADD hints :one", {":one": _n(1)})
 
     def take(self, run: str, owner: str, now: float, until: float) -> Lease | None:
         item = self._update(
@@ -49,9 +59,17 @@ class DynamoCoordination:
         attempts = _count(item, "attempts") + 1
         return Lease(run, owner, _count(item, "hints"), attempts, _keys(item))
 
-    def release(self, lease: Lease, due_at: float | None, *, last: bool = False) -> Lease | None:
-        values = {":owner": {"S": lease.owner}, ":hints": _n(lease.hints), ":zero": _n(0)}
-        sets, removes = "SET done = :hints, attempts = :zero", "REMOVE lease_owner, lease_until"
+    def release(
+        self, lease: Lease, due_at: float | None, *, last: bool = False, attempts: int = 0
+    ) -> Lease | None:
+        values = {
+            ":owner": {"S": lease.owner},
+            ":hints": _n(lease.hints),
+            ":attempts": _n(attempts),
+            ":expires": _n(int(self._now()) + _RUN_DAYS),
+        }
+        sets = "SET done = :hints, attempts = :attempts, expires_at = :expires"
+        removes = "REMOVE lease_owner, lease_until"
         if due_at is None:
             removes += ", due_shard, due_at"
         else:
@@ -81,7 +99,12 @@ class DynamoCoordination:
         self._update(
             {"pk": {"S": f"job#{job}"}},
             "ADD runs :run SET expires_at = :expires",
-            {":run": {"SS": [run]}, ":expires": _n(int(self._now()) + _JOB_DAYS)},
+            {
+                ":run": {"SS": [run]},
+                ":expires": _n(int(self._now()) + _JOB_DAYS),
+                ":most": _n(_MOST_RUNS),
+            },
+            condition="attribute_not_exists(runs) OR size(runs) < :most",
         )
 
     def runs_of(self, job: str) -> Sequence[str]:

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator, Sequence
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from tocsin.evaluation._checkpoint import RuleSummary, StatusChange
-from tocsin.model import RuleStatus
+from botocore.exceptions import ClientError
+
+from tocsin.evaluation._checkpoint import StatusChange
+from tocsin.evaluation.aws._detail import detail, encode_detail
+from tocsin.model import METRIC_NAMESPACE, RuleStatus
 from tocsin.tensors import job_name
+from tocsin.words import label
 
 SOURCE = "tocsin"
 DETAIL_TYPE = "Tocsin Rule Evaluation Status Change"
-NAMESPACE = "Tocsin"
+
+# EventBridge takes 10 entries and 256 KB in a request; a target gets the detail in an envelope.
+_MOST_ENTRIES = 10
+_MOST_BYTES = 240_000
+_MOST_DETAIL = 200_000
+_MOST_DATA = 500
+
 _METRIC = {
     (RuleStatus.IN_PROGRESS, RuleStatus.ISSUES_FOUND): 1.0,
     (RuleStatus.ERROR, RuleStatus.ISSUES_FOUND): 1.0,
@@ -38,79 +46,58 @@ class AwsPublisher:
         self._job_metrics = job_metrics
 
     def publish(self, run: str, changes: Sequence[StatusChange]) -> None:
-        entries = [
-            {
-                "Source": SOURCE,
-                "DetailType": DETAIL_TYPE,
-                "EventBusName": self._bus,
-                "Detail": json.dumps(detail(run, change, self._now())),
-            }
-            for change in changes
-        ]
-        for some in _batches(entries, 10):
-            answer = self._events.put_events(Entries=some)
+        for entries in _requests(self._entry(run, change) for change in changes):
+            answer = self._events.put_events(Entries=entries)
             if answer["FailedEntryCount"]:
                 codes = {entry.get("ErrorCode") for entry in answer["Entries"]} - {None}
                 raise NotPublished(f"{answer['FailedEntryCount']} events not taken: {codes}")
         data = [datum for change in changes for datum in self._metrics(run, change)]
-        for some in _batches(data, 500):
-            self._cloudwatch.put_metric_data(Namespace=NAMESPACE, MetricData=some)
+        for start in range(0, len(data), _MOST_DATA):
+            self._put_metrics(data[start : start + _MOST_DATA])
+
+    def _entry(self, run: str, change: StatusChange) -> dict[str, str]:
+        return {
+            "Source": SOURCE,
+            "DetailType": DETAIL_TYPE,
+            "EventBusName": self._bus,
+            "Detail": encode_detail(detail(run, change, self._now()), _MOST_DETAIL),
+        }
 
     def _metrics(self, run: str, change: StatusChange) -> list[dict[str, Any]]:
         value = _METRIC.get((change.previous, change.status))
         if value is None:
             return []
-        rule = {"Name": "Rule", "Value": change.name[:1024]}
-        job = {"Name": "TrainingJobName", "Value": job_name(run)[:1024]}
+        rule = {"Name": "Rule", "Value": label(change.name)}
+        job = {"Name": "TrainingJobName", "Value": label(job_name(run))}
         dimensions = [[rule], [rule, job]] if self._job_metrics else [[rule]]
         return [
             {"MetricName": "IssuesFound", "Dimensions": by, "Value": value, "Unit": "Count"}
             for by in dimensions
         ]
 
-
-def _batches(items: list[dict[str, Any]], most: int) -> Iterator[list[dict[str, Any]]]:
-    for start in range(0, len(items), most):
-        yield items[start : start + most]
-
-
-def detail(run: str, change: StatusChange, now: float) -> dict[str, Any]:
-    """The event's detail, as the interface promises it."""
-    violation = change.violation
-    return {
-        "TrainingJobName": job_name(run),
-        "Run": run,
-        "RuleConfigurationName": change.name,
-        "Rule": change.rule,
-        "RuleEvaluationStatus": change.status.value,
-        "PreviousStatus": change.previous.value,
-        "StatusDetails": change.details,
-        "Severity": change.severity.value,
-        "Step": change.step,
-        "Mode": change.mode.name,
-        "ModeStep": change.mode_step,
-        "Worker": violation.worker if violation else None,
-        "Tensor": violation.tensor if violation else None,
-        "Reason": violation.reason if violation else None,
-        "Evidence": dict(violation.evidence) if violation else {},
-        "Actions": list(change.actions),
-        "DryRun": change.dry_run,
-        "IndexLastModified": _iso(change.index_modified),
-        "EvaluatedAt": _iso(now),
-        "DedupId": change.dedup_id,
-        "RunId": change.run_id,
-        "DebugRuleEvaluationStatuses": [_status(summary) for summary in change.statuses],
-    }
+    def _put_metrics(self, data: list[dict[str, Any]]) -> None:
+        """CloudWatch refuses a request for one bad datum. The others are sent without it; it
+        would be as bad the next time, and hold up all that comes after it in the outbox.
+        """
+        try:
+            self._cloudwatch.put_metric_data(Namespace=METRIC_NAMESPACE, MetricData=data)
+        except ClientError as error:
+            if not error.response["Error"]["Code"].startswith(("InvalidParameter", "Validation")):
+                raise
+            for datum in data if len(data) > 1 else ():
+                self._put_metrics([datum])
 
 
-def _status(summary: RuleSummary) -> dict[str, Any]:
-    return {
-        "RuleConfigurationName": summary.name,
-        "RuleEvaluationStatus": summary.status.value,
-        "StatusDetails": summary.details,
-        "LastModifiedTime": None if summary.changed_at is None else _iso(summary.changed_at),
-    }
-
-
-def _iso(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")[:-6] + "Z"
+def _requests(entries: Iterable[dict[str, str]]) -> Iterator[list[dict[str, str]]]:
+    """The entries in their order, as many at a time as a request may carry."""
+    request: list[dict[str, str]] = []
+    room = _MOST_BYTES
+    for entry in entries:
+        size = sum(len(entry[part].encode()) for part in ("Source", "DetailType", "Detail"))
+        if request and (len(request) == _MOST_ENTRIES or size > room):
+            yield request
+            request, room = [], _MOST_BYTES
+        request.append(entry)
+        room -= size
+    if request:
+        yield request
