@@ -9,7 +9,7 @@ CDK := npx --yes aws-cdk@2.1148.1
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-unit lint format bench synth bootstrap deploy destroy clean
+.PHONY: help setup demo test test-unit test-frameworks fuzz lint format bench synth bootstrap deploy destroy clean
 
 help:  ## what there is
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | column -t -s '|'
@@ -41,6 +41,12 @@ test: setup lint  ## lint, types, import contracts, then all tests
 test-unit: setup  ## the fast tests only
 	$(BIN)/pytest tests/unit $(ARGS)
 
+test-frameworks: setup  ## the real smdebug and TensorBoard, each in an environment of its own
+	$(BIN)/pytest tests/frameworks $(ARGS)
+
+fuzz: setup  ## feed the readers with anything for a minute
+	$(BIN)/python tests/fuzz/fuzz_tensors.py $(ARGS)
+
 lint: setup
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
@@ -67,5 +73,5 @@ destroy: setup  ## remove the stack; what is kept says docs/deploy.md
 	$(CDK) destroy $(ARGS)
 
 clean:  ## remove what the above has made
-	rm -rf .venv .venv-ministack .cache .hypothesis .mypy_cache .ruff_cache cdk.out
+	rm -rf .venv .venv-* .cache .hypothesis .mypy_cache .ruff_cache cdk.out
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -19,7 +19,7 @@ from infra.state import State
 from infra.topics import Topics
 
 TIMEOUT = Duration.seconds(30)
-CONCURRENCY = 10
+CONCURRENCY = 3  # beside evaluate's, see there
 
 
 class Actions(Construct):

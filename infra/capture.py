@@ -40,7 +40,7 @@ class Capture:
         """Lets a function write one file into every run, and nothing else."""
         function.allow(
             ["s3:PutObject"],
-            [self.objects(f"*/{name}")],
+            [self.objects(f"*/{name}"), self.objects(name)],  # a run may be the prefix itself
             wildcard="The file has the same name in every run, and runs come and go.",
         )
         self._grant_key(function, ["kms:GenerateDataKey"])

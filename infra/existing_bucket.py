@@ -8,7 +8,7 @@ from aws_cdk import aws_events_targets as targets
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
-from infra.constants import END_MARKER, ROOT
+from infra.constants import END_MARKER, ROOT, WATCH_FILE
 from infra.function import PythonFunction
 from infra.options import Options
 from infra.queues import WorkQueue
@@ -28,11 +28,11 @@ class ExistingBucket(Construct):
     ) -> None:
         super().__init__(scope, id_)
         self.bucket = s3.Bucket.from_bucket_name(self, "Bucket", name)
-        prefix = options.capture_prefix
+        prefix = options.capture_prefix  # which may be a run itself: no slash before the names
         events.Rule(
             self,
             "ObjectCreated",
-            description="New index files and end markers of runs",
+            description="New files of runs that say what there is to evaluate, or that it is over",
             event_pattern=events.EventPattern(
                 source=["aws.s3"],
                 detail_type=["Object Created"],
@@ -40,8 +40,10 @@ class ExistingBucket(Construct):
                     "bucket": {"name": [name]},
                     "object": {
                         "key": [
-                            {"wildcard": f"{prefix}*/index/*.json"},
-                            {"wildcard": f"{prefix}*/{END_MARKER}"},
+                            {"wildcard": f"{prefix}*index/*.json"},
+                            {"wildcard": f"{prefix}*collections/*.json"},
+                            {"wildcard": f"{prefix}*{WATCH_FILE}"},
+                            {"wildcard": f"{prefix}*{END_MARKER}"},
                         ]
                     },
                 },

@@ -29,7 +29,11 @@ class TrainingAccess(Construct):
         super().__init__(scope, id_)
         own = f"${{aws:PrincipalTag/{PREFIX_TAG}}}"
         written = [capture.objects(f"{own}/*")]
-        read = [capture.objects(f"{own}/*/{name}") for name in (WATCH_FILE, STOP_REQUEST)]
+        read = [
+            capture.objects(f"{own}/{run}{name}")
+            for run in ("*/", "")  # the prefix may be a run itself
+            for name in (WATCH_FILE, STOP_REQUEST)
+        ]
         statements = [_allow(["s3:PutObject"], written), _allow(["s3:GetObject"], read)]
         if capture.key_arn:
             through_s3 = {"StringEquals": {"kms:ViaService": f"s3.{Aws.REGION}.{Aws.URL_SUFFIX}"}}

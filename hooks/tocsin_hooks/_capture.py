@@ -7,29 +7,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from tocsin.model import Role
+from tocsin.model import COLLECTION_ROLES, Role
 from tocsin.tensors import Captured, summarize
 
-_ROLES = {
-    "losses": Role.LOSS,
-    "metrics": Role.METRIC,
-    "weights": Role.WEIGHT,
-    "biases": Role.BIAS,
-    "gradients": Role.GRADIENT,
-    "inputs": Role.INPUT,
-    "labels": Role.LABEL,
-    "predictions": Role.PREDICTION,
-    "trees": Role.TREE,
-    "feature_importance": Role.FEATURE_IMPORTANCE,
-    "learning_rates": Role.LEARNING_RATE,
-    "activation_inputs": Role.ACTIVATION_INPUT,
-    "activation_outputs": Role.ACTIVATION_OUTPUT,
-    "relu_input": Role.ACTIVATION_INPUT,
-    "relu_output": Role.ACTIVATION_OUTPUT,
-}
-_SCALAR = frozenset({"losses", "metrics"})
-
-
+_SCALAR = frozenset({"losses", "metrics", "sm_metrics"})
 _MAX_NAME = 4096
 _MAX_KIND = 128
 
@@ -57,7 +38,8 @@ def capture(
         value=np.array(array, order="C") if keep else None,
         shape=array.shape,
         dtype=str(array.dtype),
-        role=role or next((_ROLES[c] for c in collections if c in _ROLES), None),
+        role=role
+        or next((COLLECTION_ROLES[c] for c in collections if c in COLLECTION_ROLES), None),
         kind=kind,
         summary=summarize(array),
         wall_time=time.time(),

@@ -13,10 +13,51 @@ if TYPE_CHECKING:
     from tocsin.model import Mode
     from tocsin.model import Mode as modes  # noqa: N813  # the name that smdebug's users know
     from tocsin.rules import Rule, register
+    from tocsin.trial import (
+        InvalidWorker,
+        MissingCollectionFiles,
+        NoMoreData,
+        NotARun,
+        ShapeUnavailableForStep,
+        StepNotYetAvailable,
+        StepState,
+        StepUnavailable,
+        Tensor,
+        TensorUnavailable,
+        TensorUnavailableForStep,
+        Trial,
+        TrialError,
+        Unreadable,
+        create_trial,
+        no_refresh,
+        refresh,
+    )
 
-__all__ = ["Mode", "Rule", "modes", "register"]
+__all__ = [
+    "InvalidWorker",
+    "MissingCollectionFiles",
+    "Mode",
+    "NoMoreData",
+    "NotARun",
+    "Rule",
+    "ShapeUnavailableForStep",
+    "StepNotYetAvailable",
+    "StepState",
+    "StepUnavailable",
+    "Tensor",
+    "TensorUnavailable",
+    "TensorUnavailableForStep",
+    "Trial",
+    "TrialError",
+    "Unreadable",
+    "create_trial",
+    "modes",
+    "no_refresh",
+    "refresh",
+    "register",
+]
 
-_WHERE = {
+_ELSEWHERE = {
     "Mode": ("tocsin.model", "Mode"),
     "Rule": ("tocsin.rules", "Rule"),
     "modes": ("tocsin.model", "Mode"),
@@ -25,9 +66,9 @@ _WHERE = {
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _WHERE:
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module, attribute = _WHERE[name]
+    module, attribute = _ELSEWHERE.get(name, ("tocsin.trial", name))
     return getattr(import_module(module), attribute)
 
 

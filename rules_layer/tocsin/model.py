@@ -37,6 +37,30 @@ class Role(StrEnum):
     LEARNING_RATE = "learning_rate"
 
 
+COLLECTION_ROLES = {
+    "losses": Role.LOSS,
+    "metrics": Role.METRIC,
+    "sm_metrics": Role.METRIC,
+    "weights": Role.WEIGHT,
+    "biases": Role.BIAS,
+    "gradients": Role.GRADIENT,
+    "activation_inputs": Role.ACTIVATION_INPUT,
+    "activation_outputs": Role.ACTIVATION_OUTPUT,
+    "relu_input": Role.ACTIVATION_INPUT,
+    "relu_output": Role.ACTIVATION_OUTPUT,
+    "inputs": Role.INPUT,
+    "labels": Role.LABEL,
+    "predictions": Role.PREDICTION,
+    "outputs": Role.PREDICTION,
+    "trees": Role.TREE,
+    "feature_importance": Role.FEATURE_IMPORTANCE,
+    "learning_rates": Role.LEARNING_RATE,
+}
+"""What the collections of that name hold, smdebug's and ours. Of a tensor in several the first
+counts: XGBoost's losses are metrics, too, and the output of a ReLU may be the model's.
+"""
+
+
 class TensorSummary(msgspec.Struct, frozen=True, omit_defaults=True):
     """A tensor reduced to a few numbers, over its finite elements.
 
@@ -65,6 +89,13 @@ class Severity(StrEnum):
     INFO = "info"
     WARNING = "warning"
     CRITICAL = "critical"
+
+
+TERMINAL_JOB_STATUSES = ("Completed", "Failed", "Stopped")
+"""The statuses in which a SageMaker training job is over."""
+
+METRIC_NAMESPACE = "Tocsin"
+"""Where all metrics lie in CloudWatch."""
 
 
 class RuleStatus(StrEnum):

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from aws_cdk import App, RemovalPolicy, Stack, Validations
 from aws_cdk import aws_s3 as s3
 from cdk_nag import AwsSolutionsChecks
+from tocsin import model
+from tocsin.tensors import END_MARKER, WATCH, collections_key, index_key
+
+from infra import constants, evaluation
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -50,7 +55,7 @@ def stack(request: pytest.FixtureRequest) -> Synthesised:
         (
             "EvaluateRole",
             {"s3:GetObject", "s3:ListBucket", "s3:PutObject", "sqs:SendMessage", "events:PutEvents"}
-            | {"dynamodb:GetItem", "dynamodb:UpdateItem", "dynamodb:Query"}
+            | {"dynamodb:GetItem", "dynamodb:UpdateItem"}
             | {"cloudwatch:PutMetricData", "sagemaker:DescribeTrainingJob"}
             | CONSUME
             | LOG,
@@ -93,9 +98,13 @@ def test_roles_have_no_policies_of_others(stack: Synthesised) -> None:
 @pytest.mark.parametrize(
     ("policy", "action", "suffixes"),
     [
-        ("EvaluateRole", "s3:PutObject", ["/jobs/*/training_job_end.ts", "/checkpoints/*"]),
+        (
+            "EvaluateRole",
+            "s3:PutObject",
+            ["/jobs/*/training_job_end.ts", "/jobs/training_job_end.ts", "/checkpoints/*"],
+        ),
         ("EvaluateRole", "s3:GetObject", ["/jobs/*", "/checkpoints/*"]),
-        ("ActRole", "s3:PutObject", ["/jobs/*/STOP.json"]),
+        ("ActRole", "s3:PutObject", ["/jobs/*/STOP.json", "/jobs/STOP.json"]),
         ("TrainingAccess", "s3:PutObject", ["/jobs/${aws:PrincipalTag/tocsin-prefix}/*"]),
         (
             "TrainingAccess",
@@ -103,6 +112,8 @@ def test_roles_have_no_policies_of_others(stack: Synthesised) -> None:
             [
                 "/jobs/${aws:PrincipalTag/tocsin-prefix}/*/STOP.json",
                 "/jobs/${aws:PrincipalTag/tocsin-prefix}/*/watch.json",
+                "/jobs/${aws:PrincipalTag/tocsin-prefix}/STOP.json",
+                "/jobs/${aws:PrincipalTag/tocsin-prefix}/watch.json",
             ],
         ),
     ],
@@ -189,6 +200,8 @@ def test_messages_come_one_at_a_time_and_stay_away_long_enough(own: Synthesised)
         assert queue["VisibilityTimeout"] >= 6 * function["Timeout"]
         assert mapping["BatchSize"] == 1
         assert mapping["ScalingConfig"]["MaximumConcurrency"] >= 2
+    # A new account's functions may run 10 at a time, patrol among them.
+    assert sum(one["ScalingConfig"]["MaximumConcurrency"] for one in mappings) < 10
 
 
 def test_only_evaluate_may_call_itself(own: Synthesised) -> None:
@@ -300,8 +313,10 @@ def test_an_existing_bucket_is_watched_and_left_alone(existing: Synthesised) -> 
             "bucket": {"name": ["our-runs"]},
             "object": {
                 "key": [
-                    {"wildcard": "jobs/*/index/*.json"},
-                    {"wildcard": "jobs/*/training_job_end.ts"},
+                    {"wildcard": "jobs/*index/*.json"},
+                    {"wildcard": "jobs/*collections/*.json"},
+                    {"wildcard": "jobs/*watch.json"},
+                    {"wildcard": "jobs/*training_job_end.ts"},
                 ]
             },
         },
@@ -311,6 +326,25 @@ def test_an_existing_bucket_is_watched_and_left_alone(existing: Synthesised) -> 
     allowed = existing.statements("SwitchRole")
     actions = {action for one in allowed for action in listed(one["Action"])}
     assert actions == {"s3:GetBucketNotification", "s3:PutBucketNotification"} | LOG
+
+
+@pytest.mark.parametrize("run", ["", "j1/", "team/j1/debug-output/"])
+@pytest.mark.parametrize(
+    "key", [index_key(7, "worker_0"), collections_key("worker_0"), WATCH, END_MARKER]
+)
+def test_an_existing_bucket_tells_of_every_file_that_counts(
+    existing: Synthesised, run: str, key: str
+) -> None:
+    detail = existing.one("Events::Rule", "ObjectCreated")["EventPattern"]["detail"]
+    patterns = [pattern["wildcard"] for pattern in detail["object"]["key"]]
+    assert [pattern for pattern in patterns if fnmatchcase(f"jobs/{run}{key}", pattern)]
+    assert not [pattern for pattern in patterns if fnmatchcase(f"other/{run}{key}", pattern)]
+    assert not [pattern for pattern in patterns if fnmatchcase(f"jobs/{run}STOP.json", pattern)]
+
+
+def test_names_are_those_of_the_code_that_runs() -> None:
+    assert constants.METRIC_NAMESPACE == model.METRIC_NAMESPACE
+    assert tuple(evaluation.TERMINAL) == model.TERMINAL_JOB_STATUSES
 
 
 @pytest.mark.parametrize(

@@ -7,13 +7,17 @@ import sys
 
 import pytest
 import tocsin
+import tocsin.trial
 from tocsin.model import Mode
 from tocsin.rules import Rule, register
 
 
 def test_the_names():
     assert tocsin.__all__ == sorted(tocsin.__all__)
+    reading = {name for name in tocsin.__all__ if hasattr(tocsin.trial, name)}
+    assert {"create_trial", "no_refresh", "NoMoreData", "StepUnavailable"} <= reading
     assert {name: getattr(tocsin, name) for name in tocsin.__all__} == {
+        **{name: getattr(tocsin.trial, name) for name in reading},
         "Mode": Mode,
         "Rule": Rule,
         "modes": Mode,
@@ -35,6 +39,7 @@ def test_a_name_that_there_is_not():
         ("import tocsin", "numpy msgspec boto3 typer rich"),
         ("from tocsin import modes", "numpy boto3 typer rich"),
         ("from tocsin import Rule, register", "boto3 typer rich"),
+        ("from tocsin import create_trial", "boto3 typer rich pandas altair"),
     ],
 )
 def test_what_is_not_asked_for_is_not_loaded(statement, without):

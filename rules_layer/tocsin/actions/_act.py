@@ -11,10 +11,13 @@ from tocsin.actions._ports import Ports
 from tocsin.actions._request import Action, Outcome, Request, Result
 from tocsin.actions._sms import sms
 from tocsin.actions._stop import stop
-from tocsin.actions._words import clean
 from tocsin.model import RuleStatus
+from tocsin.words import clean
 
 ACTIONS: Mapping[str, Action] = {"stop": stop, "email": email, "sms": sms, "metric": metric}
+
+_MOST = 64
+_REST = "(the rest)"
 
 Once = Callable[[str, Callable[[], Result]], Result]
 """Does what is asked and remembers the result by the key; a second call gets the result only.
@@ -41,6 +44,7 @@ def act(alert: Alert, ports: Ports, once: Once) -> Mapping[str, Result]:
     """Takes every action of a rule that fired; other statuses ask for nothing.
 
     Each action is taken and then recorded on the bus, both once however often the alert comes.
+    One that nobody can take is refused, and keeps none of the others back.
 
     Raises:
         ActionsFailed: after all were tried, if any must be tried again.
@@ -62,7 +66,8 @@ def act(alert: Alert, ports: Ports, once: Once) -> Mapping[str, Result]:
 def _actions(alert: Alert) -> list[str]:
     if alert.rule_evaluation_status is not RuleStatus.ISSUES_FOUND:
         return []
-    return sorted(dict.fromkeys(alert.actions), key=lambda action: action != "stop")
+    actions = sorted(dict.fromkeys(alert.actions), key=lambda action: action != "stop")
+    return actions if len(actions) <= _MOST else [*actions[:_MOST], _REST]
 
 
 def _take(request: Request, ports: Ports, once: Once) -> Result:
@@ -103,6 +108,8 @@ def _tried(do: Callable[[], Result]) -> Result:
 
 
 def _perform(request: Request, ports: Ports) -> Result:
+    if request.action == _REST:
+        return Result(Outcome.REFUSED, f"more than {_MOST} actions: the rest is left out")
     action = ACTIONS.get(request.name)
     if action is None:
         known = ", ".join(ACTIONS)

@@ -20,13 +20,14 @@ _Run = Annotated[
 ]
 _Name = Annotated[str, msgspec.Meta(min_length=1, max_length=1024)]
 _Step = Annotated[int, msgspec.Meta(ge=0, lt=10**18)]
-_Actions = Annotated[
-    list[Annotated[str, msgspec.Meta(min_length=1, max_length=512)]], msgspec.Meta(max_length=64)
-]
 
 
 class Alert(msgspec.Struct, frozen=True, rename="pascal"):
-    """The detail of a ``Tocsin Rule Evaluation Status Change``. Non-finite evidence is text."""
+    """The detail of a ``Tocsin Rule Evaluation Status Change``. Non-finite evidence is text.
+
+    ``actions`` are any texts: what is wrong with one is told when it is taken, so that it costs
+    no other.
+    """
 
     training_job_name: _Job
     run: _Run
@@ -43,7 +44,7 @@ class Alert(msgspec.Struct, frozen=True, rename="pascal"):
     tensor: str | None = None
     reason: str | None = None
     evidence: Evidence = {}
-    actions: _Actions = []
+    actions: list[str] = []
     dry_run: bool = False
     evaluated_at: str | None = None
     run_id: str | None = None

@@ -16,6 +16,7 @@ from botocore.exceptions import ClientError
 from tocsin.actions._once import memory
 from tocsin.actions._ports import Job, Message, NotRunning, Ports
 from tocsin.actions._settings import Settings
+from tocsin.model import METRIC_NAMESPACE
 
 # "Standard" retries throttling and passing faults, with back-off; what is left SQS retries.
 _CONFIG = Config(
@@ -125,7 +126,7 @@ class MetricSink:
     def put(self, name: str, value: float, dimensions: Mapping[str, str]) -> None:
         labels = [{"Name": key, "Value": label} for key, label in dimensions.items()]
         self.client.put_metric_data(
-            Namespace="Tocsin",
+            Namespace=METRIC_NAMESPACE,
             MetricData=[{"MetricName": name, "Value": value, "Dimensions": labels}],
         )
 

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from tocsin.actions._alert import Evidence
 from tocsin.actions._ports import Ports
 from tocsin.actions._request import Outcome, Request, Result
-from tocsin.actions._words import ascii_only, cut
+from tocsin.model import METRIC_NAMESPACE
+from tocsin.words import ascii_only, cut, label
 
 _NAME = re.compile(r"[!-9;-~][ -~]{0,254}")
 _NOT_FINITE = frozenset({"NaN", "Infinity", "-Infinity"})
@@ -19,7 +20,8 @@ _SMALLEST = 2.0**-360
 def metric(request: Request, ports: Ports) -> Result:
     """Puts the first number of the evidence into ``TrainingScalar``, or the metric named.
 
-    CloudWatch takes no NaN and no infinity: those are counted under the name + ``NonFinite``.
+    The first is the one that tells most: rules promise that. CloudWatch takes no NaN and no
+    infinity: those are counted under the name + ``NonFinite``.
     """
     alert = request.alert
     found = next(_numbers(alert.evidence), None)
@@ -39,8 +41,11 @@ def metric(request: Request, ports: Ports) -> Result:
         "Rule": alert.rule_configuration_name,
         "TrainingJobName": alert.training_job_name,
     }
-    ports.put_metric(name, value, {key: _label(label) for key, label in labels.items()})
-    return Result(Outcome.DONE, f"published {key} as {name} = {value:.6g} in namespace Tocsin")
+    ports.put_metric(name, value, {key: label(text) for key, text in labels.items()})
+    return Result(
+        Outcome.DONE,
+        f"published {key} as {name} = {value:.6g} in namespace {METRIC_NAMESPACE}",
+    )
 
 
 def _numbers(evidence: Evidence) -> Iterator[tuple[str, float | None]]:
@@ -56,8 +61,3 @@ def _publishable(value: float) -> float:
     if abs(value) < _SMALLEST:
         return 0.0
     return float(max(-_LARGEST, min(_LARGEST, value)))
-
-
-def _label(text: str) -> str:
-    """``text`` as a dimension's value may be: ASCII, not empty, no colon first."""
-    return cut(ascii_only(text).lstrip(":") or "?", 1024)

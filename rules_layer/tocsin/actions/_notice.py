@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tocsin.actions._ports import Ports
 from tocsin.actions._request import Outcome, Request, Result
-from tocsin.actions._words import clean
+from tocsin.words import clean
 
 
 def attributes(request: Request) -> dict[str, str]:
@@ -32,6 +32,6 @@ def no_recipient(name: str) -> Result:
     """Recipients belong to the deployment: a run must not send at the account's cost."""
     return Result(
         Outcome.REFUSED,
-        f"a recipient of its own is not possible for one rule yet: write just {name!r}, which "
-        "reaches everybody who is subscribed to the deployment's topic",
+        f"a rule has no recipients of its own: write just {name!r}, which reaches everybody who is "
+        "subscribed to the deployment's topic",
     )

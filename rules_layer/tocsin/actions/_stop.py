@@ -10,12 +10,13 @@ import msgspec
 from tocsin.actions._alert import Alert
 from tocsin.actions._ports import Job, NotRunning, Ports
 from tocsin.actions._request import Outcome, Request, Result
+from tocsin.model import TERMINAL_JOB_STATUSES
 
 STOP = "STOP.json"
 RUN_TAG = "tocsin:run"
 
 _JOB_NAME = re.compile(r"[A-Za-z0-9](-*[A-Za-z0-9]){0,62}")
-_ENDED = frozenset({"Completed", "Failed", "Stopped", "Stopping", "Deleting"})
+_ENDED = frozenset({*TERMINAL_JOB_STATUSES, "Stopping", "Deleting"})
 
 
 def stop(request: Request, ports: Ports) -> Result:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from tocsin.actions._alert import Alert
 from tocsin.actions._request import Outcome, Result
-from tocsin.actions._words import ascii_only, clean, cut, number
+from tocsin.words import ascii_only, clean, cut, number
 
 _SUBJECT = 99
 _SMS = 159

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from importlib import import_module
 from importlib.metadata import version
-from typing import Annotated, Any
+from pathlib import Path
+from typing import Annotated
 
 import typer
-from rich.console import Console
 
-from tocsin.cli._errors import Problem
+from tocsin.cli._checkout import demo, local
 from tocsin.cli._group import WRONG, Root
-from tocsin.cli._output import Document, answer, note, notes, progress, waiting
+from tocsin.cli._options import Json
+from tocsin.cli._output import Document, answer, note, notes, progress
 
 app = typer.Typer(
     cls=Root,
@@ -23,15 +23,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
-local = typer.Typer(
-    cls=Root,
-    name="local",
-    help="The embedded AWS, on this machine.",
-    epilog="Example: tocsin local up",
-    rich_markup_mode=None,
-)
-app.add_typer(local)
-
 FOUND = 1
 
 
@@ -43,7 +34,6 @@ class Profile(StrEnum):
 RunArgument = Annotated[
     str, typer.Argument(metavar="RUN", help="A local folder or s3://bucket/prefix.")
 ]
-Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
 
 
 @app.callback(invoke_without_command=True)
@@ -122,22 +112,35 @@ def tensors(
     collection: Annotated[
         str | None, typer.Option(metavar="C", help="Only tensors of this collection.")
     ] = None,
+    export_tensorboard: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Write all for TensorBoard, too.")
+    ] = None,
     as_json: Json = False,
 ) -> int:
     """List what was captured: the tensors of complete steps.
 
+    With --export-tensorboard scalars and histograms are written where TensorBoard finds them.
+
     \b
     Examples:
       tocsin tensors runs/j1
+      tocsin tensors runs/j1 --export-tensorboard boards/j1
       tocsin tensors s3://bucket/jobs/j1/debug-output --regex '^gradient' --json
     """
     from tocsin.cli._place import open_run
     from tocsin.cli._tensors import print_tensors, tensors_document
+    from tocsin.tensors import export_tensorboard as write_tensorboard
 
     found = open_run(run)
     with progress("reading") as advance:
         document = tensors_document(
             found, digest=digest, regex=regex, collection=collection, advance=advance
+        )
+    if export_tensorboard is not None:
+        with progress("exporting") as advance:
+            files = write_tensorboard(found, export_tensorboard, advance)
+        note(
+            f"{len(files)} event files written: see them with tensorboard --logdir {export_tensorboard}"
         )
     answer(document, print_tensors, as_json=as_json)
     return 0
@@ -208,8 +211,7 @@ def status(
     """Ask the deployed stack: all runs, or the rules of one.
 
     The state bucket is that of --state-bucket, of the stack --stack, of the environment's
-    TOCSIN_STATE_BUCKET, or of the stack named Tocsin; the first that is given. Alerts will be
-    told with a later version.
+    TOCSIN_STATE_BUCKET, or of the stack named Tocsin; the first that is given.
 
     Exit code: 0 nothing found (or a list of runs), 1 issues found, 2 the command or its input is
     wrong, or a rule ended in Error.
@@ -231,65 +233,8 @@ def status(
     return _exit_code(document)
 
 
-@app.command()
-def demo(
-    scenario: Annotated[
-        str | None, typer.Option(metavar="NAME", help="What goes wrong in the training job.")
-    ] = None,
-    as_json: Json = False,
-) -> int:
-    """Run a training job that goes wrong, and see it stopped.
-
-    Runs from a checkout of the project, on the embedded AWS.
-
-    \b
-    Example:
-      tocsin demo
-    """
-    module = _checkout("local.demo", "demo")
-    name = scenario or next(iter(module.SCENARIOS))
-    if name not in module.SCENARIOS:
-        raise Problem(f"unknown scenario {name!r}: there are {', '.join(module.SCENARIOS)}")
-    document = module.run(name, Console(stderr=as_json), as_json=as_json)
-    if as_json:
-        answer(document, _silent, as_json=True)
-    return 0
-
-
-@local.command()
-def up(as_json: Json = False) -> int:
-    """Start the embedded AWS with the stack deployed.
-
-    It runs in the background until `tocsin local down`; where it is up already, that is all.
-
-    \b
-    Example:
-      tocsin local up
-    """
-    from tocsin.cli._local import print_up
-
-    background = _checkout("local.background", "local")
-    with waiting("starting the embedded AWS …"):
-        document = background.up()
-    answer(document, print_up, as_json=as_json)
-    return 0
-
-
-@local.command()
-def down(as_json: Json = False) -> int:
-    """Stop the embedded AWS; what it held is gone.
-
-    \b
-    Example:
-      tocsin local down
-    """
-    from tocsin.cli._local import print_down
-
-    background = _checkout("local.background", "local")
-    with waiting("stopping the embedded AWS …"):
-        document = {"stopped": background.down()}
-    answer(document, print_down, as_json=as_json)
-    return 0
+app.command()(demo)
+app.add_typer(local)
 
 
 def _exit_code(document: Document) -> int:
@@ -302,17 +247,3 @@ def _exit_code(document: Document) -> int:
     more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
     note(f"{wrong[0]['RuleConfigurationName']} is in Error: {wrong[0]['StatusDetails']}{more}")
     return WRONG
-
-
-def _checkout(module: str, command: str) -> Any:
-    """A module of the checkout, which no installation has."""
-    try:
-        return import_module(module)
-    except ModuleNotFoundError as missing:
-        if missing.name not in ("local", module):
-            raise
-        raise Problem(f"tocsin {command} runs from a checkout of the project") from missing
-
-
-def _silent(document: Document, console: Console) -> None:
-    """For what has said everything while it ran."""

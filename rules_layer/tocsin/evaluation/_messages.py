@@ -11,9 +11,8 @@ from urllib.parse import unquote_plus
 import msgspec
 
 from tocsin.evaluation._desk import Hint
+from tocsin.model import TERMINAL_JOB_STATUSES
 from tocsin.tensors import parse_index_key, split_key
-
-TERMINAL = ("Completed", "Failed", "Stopped")
 
 
 class BadMessage(ValueError):
@@ -87,5 +86,5 @@ def _hints(objects: list[tuple[str, str]]) -> list[Hint | JobEnded]:
 
 
 def _job(detail: Mapping[str, Any]) -> list[Hint | JobEnded]:
-    over = detail["TrainingJobStatus"] in TERMINAL
+    over = detail["TrainingJobStatus"] in TERMINAL_JOB_STATUSES
     return [JobEnded(str(detail["TrainingJobName"]))] if over else []

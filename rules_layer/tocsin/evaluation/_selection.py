@@ -5,24 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from tocsin.model import Role
+from tocsin.model import COLLECTION_ROLES, Role
 from tocsin.rules import Read
 from tocsin.tensors import BadPattern, Collections, Entry, search
 from tocsin.watch import Options, Watched
-
-COLLECTION_ROLES = {
-    "losses": Role.LOSS,
-    "metrics": Role.METRIC,
-    "weights": Role.WEIGHT,
-    "biases": Role.BIAS,
-    "gradients": Role.GRADIENT,
-    "inputs": Role.INPUT,
-    "labels": Role.LABEL,
-    "predictions": Role.PREDICTION,
-    "outputs": Role.PREDICTION,
-    "trees": Role.TREE,
-    "feature_importance": Role.FEATURE_IMPORTANCE,
-}
 
 Chosen = tuple[tuple[Watched, str, Read], ...]
 

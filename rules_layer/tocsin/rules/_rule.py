@@ -126,5 +126,8 @@ def not_applicable(reason: Reason, detail: str) -> Verdict:
 def violation(
     reason: Reason, detail: str, tensor: Tensor, **evidence: float | int | str
 ) -> Verdict:
-    """The step breaks the rule; ``evidence`` are the numbers that decided."""
+    """The step breaks the rule; ``evidence`` are the numbers that decided.
+
+    The first is the one that tells most: the action ``metric`` publishes it, an SMS names it.
+    """
     return Verdict(Outcome.VIOLATION, reason, detail, tensor.name, tensor.worker, evidence)

@@ -69,6 +69,8 @@ class ExplodingTensor(Rule):
 def _found(tensor: Tensor, nan: int, infinite: int) -> Verdict:
     counted = [f"{nan} NaN"] * bool(nan) + [f"{infinite} infinite"] * bool(infinite)
     evidence = {"nan": nan, "infinite": infinite}
+    if not nan:
+        evidence = {"infinite": infinite, "nan": 0}
     values = "values"
     if size := tensor.summary.size:  # not known where only reductions were saved
         evidence["size"] = size

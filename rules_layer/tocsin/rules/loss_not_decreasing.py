@@ -152,7 +152,7 @@ class LossNotDecreasing(Rule):
             if after - best < abs(first) * self.settled_percent / 100:
                 return HEALTHY
             detail = f"{tensor.name} rose from its best of {best:.4g} to {after:.4g}"
-            evidence = {"first": first, "best": best, "after": after}
+            evidence = {"after": after, "best": best, "first": first}
             return violation(Reason.INCREASING, detail, tensor, **evidence)
         old = [point for point in points if point[0] <= points[-1][0] - self.num_steps]
         before = _typical(old, self.smooth)
@@ -160,7 +160,7 @@ class LossNotDecreasing(Rule):
         if fell >= self.diff_percent or -self.increase_threshold_percent <= fell < 0:
             return HEALTHY
         span = f"from {before:.4g} to {after:.4g} in {points[-1][0] - old[-1][0]:.0f} steps"
-        evidence = {"before": before, "after": after, "decrease_percent": fell}
+        evidence = {"after": after, "before": before, "decrease_percent": fell}
         if fell < 0:
             detail = f"{tensor.name} rose {span}"
             return violation(Reason.INCREASING, detail, tensor, **evidence)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tocsin.tensors._arrays import as_array, content_bytes
+from tocsin.tensors._bfloat16 import from_bfloat16
 from tocsin.tensors._collections import (
     BadCollections,
     Collection,
@@ -15,7 +16,8 @@ from tocsin.tensors._collections import (
 )
 from tocsin.tensors._completeness import complete_steps
 from tocsin.tensors._dtypes import itemsize
-from tocsin.tensors._event import Record, Unreadable, decode_record, encode_record, frames
+from tocsin.tensors._encoding import encode_record
+from tocsin.tensors._event import Record, Unreadable, decode_record, frames
 from tocsin.tensors._index import (
     BadIndex,
     Entry,
@@ -23,6 +25,7 @@ from tocsin.tensors._index import (
     RunMeta,
     decode_index,
     encode_index,
+    index_objects,
     read_index,
 )
 from tocsin.tensors._layout import (
@@ -44,6 +47,7 @@ from tocsin.tensors._reductions import base_name, parse_reduction, reduction_nam
 from tocsin.tensors._run import NotARun, Run
 from tocsin.tensors._storage import NotFound, Object, Storage, TooLarge, Truncated, open_storage
 from tocsin.tensors._summary import summarize
+from tocsin.tensors._tensorboard import export_tensorboard
 from tocsin.tensors._values import Value, read_values
 from tocsin.tensors._writer import Captured, RunWriter, write_step
 
@@ -89,8 +93,11 @@ __all__ = [
     "encode_index",
     "encode_record",
     "event_key",
+    "export_tensorboard",
     "frames",
+    "from_bfloat16",
     "index_key",
+    "index_objects",
     "itemsize",
     "job_name",
     "open_storage",

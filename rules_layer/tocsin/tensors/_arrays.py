@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tocsin.tensors._bfloat16 import is_bfloat16
 from tocsin.tensors._dtypes import is_text
 
-_MAX_PADDED = 64 * 1024 * 1024
+_LITTLE = "|<=" if sys.byteorder == "little" else "|<"
+_SMALL = 256  # bytes that are copied sooner than looked at
+_SMALL_TEXT = 1 << 14  # characters that may be padded to whatever they are
+_PADDING = 8  # times the characters there are, and no more, for larger ones
 
 
 def as_array(value: ArrayLike) -> NDArray[Any]:
     """``value`` as it is stored: a Python or numpy scalar becomes an array of one element."""
+    if type(value) is np.ndarray:
+        return value
     array = np.asarray(value)
     return array.reshape(1) if np.isscalar(value) else array
 
@@ -27,8 +34,10 @@ def content_bytes(value: NDArray[Any]) -> memoryview:
     """
     if is_text(value.dtype):
         return memoryview(json.dumps(texts(value), ensure_ascii=False).encode())
-    if not value.size:
-        return memoryview(b"")
+    if is_bfloat16(value.dtype):
+        value = value.view(np.uint16)
+    if value.nbytes <= _SMALL and value.dtype.byteorder in _LITTLE:
+        return memoryview(value.tobytes())
     little = value.astype(value.dtype.newbyteorder("<"), copy=False)
     return np.ascontiguousarray(little).reshape(-1).view(np.uint8).data
 
@@ -45,8 +54,9 @@ def texts(value: NDArray[Any]) -> list[str]:
 def text_array(strings: Sequence[str]) -> NDArray[Any]:
     """Strings as numpy's fixed-width type; as objects where that would distort or bloat them."""
     longest = max(map(len, strings), default=0)
-    padded = longest * len(strings) * 4
-    if padded > _MAX_PADDED or any(string.endswith("\0") for string in strings):
+    padded = longest * len(strings)
+    bloated = padded > max(_SMALL_TEXT, _PADDING * sum(map(len, strings)))
+    if bloated or any(string.endswith("\0") for string in strings):
         array = np.empty(len(strings), dtype=object)
         array[:] = strings
         return array

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
+
+from tocsin.tensors._bfloat16 import BFLOAT16
 
 STRING_CODES = (0, 7)  # smdebug leaves the type of strings unset
 
@@ -30,7 +33,7 @@ _CONTENT = {
 }
 _DTYPES: dict[int, np.dtype[Any]] = {code: np.dtype(text) for code, text in _CONTENT.items()}
 _CODES = {dtype: code for code, dtype in reversed(_DTYPES.items())}
-_SIZES = {dtype.name: dtype.itemsize for dtype in _CODES}
+_SIZES = {BFLOAT16: 2} | {dtype.name: dtype.itemsize for dtype in _CODES}
 
 
 def dtype_of(code: int) -> np.dtype[Any]:
@@ -41,6 +44,7 @@ def dtype_of(code: int) -> np.dtype[Any]:
         raise ValueError(f"dtype code {code} cannot be read") from None
 
 
+@lru_cache
 def code_of(dtype: np.dtype[Any]) -> int:
     """The code that an event file uses for a dtype of any byte order. Raises ValueError."""
     try:

@@ -18,15 +18,15 @@ from numpy.typing import NDArray
 
 from tocsin.model import Mode
 from tocsin.tensors import _protobuf as pb
-from tocsin.tensors._arrays import content_bytes, text_array, texts
+from tocsin.tensors._arrays import text_array
 from tocsin.tensors._crc32c import crc32c, mask
-from tocsin.tensors._dtypes import STRING_CODES, code_of, dtype_of, is_text
+from tocsin.tensors._dtypes import STRING_CODES, dtype_of
 
 FRAME = 16
-_HEAD = struct.Struct("<QI")
-_FOOT = struct.Struct("<I")
-_TIME = struct.Struct("<d")
-_CONSTANT = mask(crc32c(b"0x12345678"))
+HEAD = struct.Struct("<QI")
+FOOT = struct.Struct("<I")
+TIME = struct.Struct("<d")
+CONSTANT = mask(crc32c(b"0x12345678"))
 MAX_DIMENSIONS = 32  # what every numpy can hold
 MAX_NAME = 4096
 _MAX_STRINGS = 1 << 20
@@ -73,39 +73,25 @@ def frames(data: bytes | memoryview) -> Iterator[memoryview]:
     while view:
         if len(view) < FRAME:
             raise Unreadable(f"event file breaks off: {len(view)} bytes are no record")
-        length, _ = _HEAD.unpack_from(view)
+        length, _ = HEAD.unpack_from(view)
         if length > len(view) - FRAME:
             raise Unreadable(f"event file breaks off in a record of {length} bytes")
         yield view[: FRAME + length]
         view = view[FRAME + length :]
 
 
-def encode_record(record: Record, *, checksum: bool = False) -> bytes:
-    """The bytes of one record, with smdebug's constant or (``checksum``) a true CRC at its end.
-
-    Raises ValueError for a value of a type that the format cannot carry.
-    """
-    body, content, tail = _parts(record)
-    length = len(body) + len(content) + len(tail)
-    head = struct.pack("<Q", length)
-    footer = _CONSTANT
-    if checksum:
-        footer = mask(crc32c(tail, crc32c(content, crc32c(body))))
-    return b"".join((head, _FOOT.pack(mask(crc32c(head))), body, content, tail, _FOOT.pack(footer)))
-
-
 def _payload(view: memoryview, *, check: bool) -> memoryview:
     if len(view) < FRAME:
         raise Unreadable(f"{len(view)} bytes are too few for a record")
-    length, length_crc = _HEAD.unpack_from(view)
+    length, length_crc = HEAD.unpack_from(view)
     if check and mask(crc32c(view[:8])) != length_crc:
         raise Unreadable("checksum of the record's length is wrong")
     if length != len(view) - FRAME:
         raise Unreadable(f"record says {length} bytes where {len(view) - FRAME} are")
-    payload = view[_HEAD.size : -_FOOT.size]
+    payload = view[HEAD.size : -FOOT.size]
     if check:
-        (footer,) = _FOOT.unpack_from(view, len(view) - _FOOT.size)
-        if footer != _CONSTANT and footer != mask(crc32c(payload)):
+        (footer,) = FOOT.unpack_from(view, len(view) - FOOT.size)
+        if footer != CONSTANT and footer != mask(crc32c(payload)):
             raise Unreadable("checksum of the record is wrong")
     return payload
 
@@ -114,7 +100,7 @@ def _event(payload: memoryview) -> Record:
     wall_time, step, summary = 0.0, 0, _EMPTY
     for field, value in pb.fields(payload):
         if field == 1:
-            (wall_time,) = _TIME.unpack(pb.as_bytes(value))
+            (wall_time,) = TIME.unpack(pb.as_bytes(value))
         elif field == 2:
             step = _natural(pb.as_int(value))
         elif field == 5:
@@ -155,7 +141,7 @@ def _tensor(data: memoryview) -> NDArray[Any]:
         if field == 1:
             code = pb.as_int(value)
         elif field == 2:
-            shape = _shape(pb.as_bytes(value))
+            shape = shape_of(pb.as_bytes(value))
         elif field == 4:
             content = pb.as_bytes(value)
         elif field == 8:
@@ -173,7 +159,8 @@ def _tensor(data: memoryview) -> NDArray[Any]:
     return (np.frombuffer(content, dtype) if size else np.empty(0, dtype)).reshape(shape)
 
 
-def _shape(data: memoryview) -> tuple[int, ...]:
+def shape_of(data: memoryview) -> tuple[int, ...]:
+    """The sizes in a TensorShapeProto. Raises ValueError."""
     sizes: list[int] = []
     for field, value in pb.fields(data):
         if field == 2:
@@ -188,35 +175,3 @@ def _natural(number: int) -> int:
     if not 0 <= number < _INT64:
         raise Unreadable("a number is negative or has more than 63 bits")
     return number
-
-
-def _parts(record: Record) -> tuple[bytes, memoryview, bytes]:
-    """The payload before, in and behind the content, which alone can be large."""
-    value = record.value
-    if not 0 < len(record.name) <= MAX_NAME or value.ndim > MAX_DIMENSIONS:
-        raise ValueError(f"tensor {record.name[:80]!r} has too long a name or too many dimensions")
-    shape = pb.message(2, b"".join(_dimension(record.name, size) for size in value.shape))
-    if is_text(value.dtype):
-        content, strings = _EMPTY, b"".join(pb.message(8, text.encode()) for text in texts(value))
-        tensor_head = shape + strings
-    else:
-        content = content_bytes(value)
-        tensor_head = pb.integer(1, code_of(value.dtype)) + shape
-        tensor_head += pb.prefix(4, len(content)) if content else b""
-    metadata = pb.message(9, _label("mode_step", record.mode_step) + _label("mode", record.mode))
-    tag = pb.message(1, record.name.encode())
-    tensor = pb.prefix(8, len(tensor_head) + len(content)) + tensor_head
-    value_length = len(tag) + len(tensor) + len(content) + len(metadata)
-    summary = pb.prefix(1, value_length) + tag + tensor
-    summary_length = len(summary) + len(content) + len(metadata)
-    time = b"\x09" + _TIME.pack(record.wall_time) if record.wall_time else b""
-    event = time + pb.integer(2, record.step) + pb.prefix(5, summary_length) + summary
-    return event, content, metadata
-
-
-def _dimension(name: str, size: int) -> bytes:
-    return pb.message(2, pb.integer(1, size) + pb.message(2, f"{name}_{size}".encode()))
-
-
-def _label(key: str, value: int) -> bytes:
-    return pb.message(1, pb.message(1, key.encode()) + pb.message(2, str(int(value)).encode()))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Annotated, Any
 
 import msgspec
@@ -13,7 +13,13 @@ from msgspec import Meta
 
 from tocsin.model import Mode, TensorSummary
 from tocsin.tensors._event import MAX_DIMENSIONS, MAX_NAME
-from tocsin.tensors._layout import parse_index_key, resolve_event
+from tocsin.tensors._layout import (
+    INDEX,
+    LONG_STEP,
+    after_step,
+    parse_index_key,
+    resolve_event,
+)
 from tocsin.tensors._storage import Object, Storage
 
 _LIMIT = 64 * 1024 * 1024
@@ -147,6 +153,25 @@ def read_index(storage: Storage, found: Object) -> IndexFile:
     return decode_index(storage.read(found.key, limit=_LIMIT), *place)
 
 
+def index_objects(storage: Storage, after: int = -1) -> Iterator[Object]:
+    """The index files of the steps behind ``after``, in the order of steps.
+
+    Lazy as the listing is, but for steps of more than 12 digits: they come last, and are listed
+    too early.
+    """
+    late: list[tuple[int, str, Object]] = []
+    for found in storage.list(INDEX, after_step(after)):
+        place = parse_index_key(found.key)
+        if place is None or place[0] <= after:
+            continue
+        if place[0] < LONG_STEP:
+            yield found
+        else:
+            late.append((place[0], found.key, found))
+    for _, _, found in sorted(late, key=lambda item: item[:2]):
+        yield found
+
+
 def encode_index(index: IndexFile, *, extras: bool = True) -> bytes:
     """The bytes of an index file; without ``extras`` exactly those that smdebug writes.
 
@@ -171,33 +196,48 @@ def encode_payloads(
             "prev_step": index.meta.prev_step,
             "resumed_from": index.meta.resumed_from,
         }
-    document = {
-        "meta": meta,
-        "tensor_payload": [
-            {"tensorname": e.name, "start_idx": e.start, "length": e.length}
-            | (_extras(e, "dtype", "shape", "role", "kind", "crc32") if extras else {})
-            for e in recorded
-        ],
-        "shape_payload": [
-            {"tensorname": e.name, "originalname": e.original_name or e.name, "shape": e.shape}
-            | (_extras(e, "dtype", "role", "kind") if extras else {})
-            for e in shaped
-        ],
-    }
-    return json.dumps(document).encode()
+    payloads = (
+        f'"tensor_payload": [{", ".join(_recorded(entry, extras) for entry in recorded)}]',
+        f'"shape_payload": [{", ".join(_shaped(entry, extras) for entry in shaped)}]',
+    )
+    return f'{{"meta": {json.dumps(meta)}, {", ".join(payloads)}}}'.encode()
 
 
-def _extras(entry: Entry, *names: str) -> dict[str, Any]:
-    extras = {name: getattr(entry, name) for name in names if getattr(entry, name) is not None}
-    if entry.summary is not None:
-        numbers = msgspec.to_builtins(entry.summary)
-        extras["summary"] = {name: _or_null(number) for name, number in numbers.items()}
-    return extras
+def _recorded(entry: Entry, extras: bool) -> str:
+    place = f'"start_idx": {entry.start}, "length": {entry.length}'
+    more = _extras(entry, entry.shape, entry.crc32) if extras else ""
+    return f'{{"tensorname": {_quoted(entry.name)}, {place}{more}}}'
 
 
-def _or_null(number: Any) -> Any:
-    """JSON has no NaN and no infinity."""
-    return None if isinstance(number, float) and not math.isfinite(number) else number
+def _shaped(entry: Entry, extras: bool) -> str:
+    original = _quoted(entry.original_name or entry.name)
+    more = f"{json.dumps(entry.shape)}{_extras(entry) if extras else ''}"
+    return f'{{"tensorname": {_quoted(entry.name)}, "originalname": {original}, "shape": {more}}}'
+
+
+class _Extras(msgspec.Struct, omit_defaults=True):
+    """What our keys say of an entry; numbers that JSON does not have become null."""
+
+    dtype: str | None = None
+    shape: tuple[int, ...] | None = None
+    role: str | None = None
+    kind: str | None = None
+    crc32: int | None = None
+    summary: TensorSummary | None = None
+
+
+def _of_numpy(number: Any) -> Any:
+    return number.item()
+
+
+_encoder = msgspec.json.Encoder(enc_hook=_of_numpy)
+_quoted = lru_cache(maxsize=1 << 14)(json.dumps)
+
+
+def _extras(entry: Entry, shape: tuple[int, ...] | None = None, crc32: int | None = None) -> str:
+    extras = _Extras(entry.dtype, shape, entry.role, entry.kind, crc32, entry.summary)
+    members = _encoder.encode(extras)[1:-1].decode()
+    return f", {members}" if members else ""
 
 
 def _merge(recorded: Sequence[Entry], shaped: Sequence[Entry]) -> tuple[Entry, ...]:

@@ -10,6 +10,7 @@ STOP = "STOP.json"
 INDEX = "index/"
 COLLECTIONS = "collections/"
 
+LONG_STEP = 10**12  # the first that is longer than the 12 digits to which steps are padded
 _DIGITS = 18  # fits 64 bits, so a file name cannot make an absurd number
 _WORKER = r"[^/\0]{1,255}"
 _INDEX_KEY = re.compile(rf"index/(\d{{9,{_DIGITS}}})/(\d{{12,{_DIGITS}}})_({_WORKER})\.json")
@@ -23,17 +24,17 @@ _RUN_KEY = re.compile(
 
 def index_key(step: int, worker: str) -> str:
     """Where a worker's index file of a step lies. Raises ValueError for what has no place."""
-    return f"index/{_bucket(step):09d}/{step:012d}_{_encode(worker)}.json"
+    return f"index/{_bucket(step):09d}/{step:012d}_{worker_part(worker)}.json"
 
 
 def event_key(step: int, worker: str) -> str:
     """Where a worker's event file of a step lies. Raises ValueError for what has no place."""
-    return f"events/{step:012d}/{step:012d}_{_encode(worker)}.tfevents"
+    return f"events/{step:012d}/{step:012d}_{worker_part(worker)}.tfevents"
 
 
 def collections_key(worker: str) -> str:
     """Where a worker's collections file lies."""
-    return f"collections/000000000/{_encode(worker)}_collections.json"
+    return f"collections/000000000/{worker_part(worker)}_collections.json"
 
 
 def parse_index_key(key: str) -> tuple[int, str] | None:
@@ -53,12 +54,17 @@ def parse_collections_key(key: str) -> str | None:
 
 
 def after_step(step: int) -> str:
-    """A key behind every index file of ``step`` and before those of the next one.
+    """A key behind every index file of ``step``, and before those of the steps that follow.
 
-    It holds while steps have at most 12 digits: longer ones sort before shorter ones.
+    Names of more than 12 digits sort before shorter ones that begin with a higher digit. So from
+    step 10¹¹ on, where there may be longer ones to follow, the key lies further ahead, behind all
+    steps below 10¹¹: what is listed behind it has to be compared by number, as ``index_objects``
+    does.
     """
     if step < 0:
         return INDEX
+    if step >= LONG_STEP // 10:
+        return f"{INDEX}0~"
     return f"index/{_bucket(step):09d}/{step:012d}`"  # "`" comes right behind "_"
 
 
@@ -95,7 +101,7 @@ def _bucket(step: int) -> int:
     return step // 1000
 
 
-def _encode(worker: str) -> str:
+def worker_part(worker: str) -> str:
     """A worker as part of a file name: TensorFlow's are device paths."""
     name = worker.replace("/", "_").replace(":", "-")
     if not re.fullmatch(_WORKER, name):

@@ -1,11 +1,14 @@
 """A run in a folder."""
 
+# Files are read and written at every step, and pathlib would take longer than the kernel.
+# ruff: noqa: PTH103, PTH105, PTH114, PTH116, PTH118, PTH120
+
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from io import FileIO
 from pathlib import Path
-from typing import BinaryIO
 
 from tocsin.tensors._storage import (
     TEMPORARY,
@@ -18,16 +21,18 @@ from tocsin.tensors._storage import (
     scatter,
 )
 
+_NO_NAMES = frozenset({"", ".", ".."})
+
 
 class LocalStorage:
     """The files below one folder; links that lead out of it are refused."""
 
     def __init__(self, path: Path | str) -> None:
-        self._root = Path(path).expanduser().resolve()
+        self._root = str(Path(path).expanduser().resolve())
 
     @property
     def url(self) -> str:
-        return str(self._root)
+        return self._root
 
     def list(self, prefix: str, after: str = "") -> Iterator[Object]:
         folder, slash, _ = prefix.rpartition("/")
@@ -35,7 +40,7 @@ class LocalStorage:
 
     def head(self, key: str) -> Object:
         try:
-            found = self._path(key).stat()
+            found = os.stat(self._path(key))
         except (FileNotFoundError, NotADirectoryError):
             raise NotFound(self.url, key) from None
         return Object(key, found.st_size, found.st_mtime)
@@ -45,7 +50,7 @@ class LocalStorage:
             size = os.fstat(file.fileno()).st_size
             if limit is not None and size > limit:
                 raise TooLarge(self.url, key, size, limit)
-            return file.read(size)
+            return _read(file, size)
 
     def read_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> Parts:
         spans = coalesce(ranges)
@@ -56,44 +61,74 @@ class LocalStorage:
                 if span.start + span.length > size:
                     raise Truncated(self.url, key, span.start + span.length)
                 file.seek(span.start)
-                data.append(file.read(span.length))
+                data.append(_read(file, span.length))
         return scatter(ranges, spans, data)
 
     def write(self, key: str, data: bytes) -> None:
         path = self._path(key)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_name(path.name + TEMPORARY)
-        temporary.write_bytes(data)  # from empty: what a crash left there is not appended to
-        temporary.replace(path)
+        temporary = path + TEMPORARY
+        try:
+            _write(temporary, data)
+        except FileNotFoundError:
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            _write(temporary, data)
+        os.replace(temporary, path)
 
-    def _path(self, key: str) -> Path:
-        path = (self._root / key).resolve()
-        if not path.is_relative_to(self._root) or path == self._root:
+    def _path(self, key: str) -> str:
+        """Where a key lies. Raises ValueError for one that leads out of the run."""
+        path, plain = self._root, True
+        for part in key.split("/"):
+            path = f"{path}/{part}"
+            plain = plain and part not in _NO_NAMES and not os.path.islink(path)
+        if plain:
+            return path
+        path = os.path.realpath(os.path.join(self._root, key))
+        if not path.startswith(os.path.join(self._root, "")):
             raise ValueError(f"key {key!r} leads out of the run {self.url}")
         return path
 
-    def _open(self, key: str) -> BinaryIO:
+    def _open(self, key: str) -> FileIO:
         try:
-            return self._path(key).open("rb")
+            return FileIO(self._path(key))
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
             raise NotFound(self.url, key) from None
 
     def _walk(self, folder: str, prefix: str, after: str) -> Iterator[Object]:
+        names = []
         try:
-            with os.scandir(self._root / folder) as found:
-                entries = {e.name + "/" * e.is_dir(follow_symlinks=False): e for e in found}
+            with os.scandir(os.path.join(self._root, folder)) as found:
+                for entry in found:
+                    name = entry.name
+                    if entry.is_dir(follow_symlinks=False):
+                        name += "/"  # a folder sorts with its slash, as its keys do
+                    key = folder + name
+                    if key.startswith(prefix) and (key > after or after.startswith(key)):
+                        names.append(name)
         except (FileNotFoundError, NotADirectoryError):
             return
-        for name in sorted(entries):  # a folder sorts with its slash, as its keys do
+        for name in sorted(names):
             key = folder + name
-            if not key.startswith(prefix):
-                continue
             if name.endswith("/"):
-                if key > after or after.startswith(key):
-                    yield from self._walk(key, prefix, after)
+                yield from self._walk(key, prefix, after)
             elif key > after and not name.endswith(TEMPORARY):
                 try:
-                    status = entries[name].stat()
+                    status = os.stat(f"{self._root}/{key}")
                 except FileNotFoundError:
                     continue  # renamed or removed while we were listing
                 yield Object(key, status.st_size, status.st_mtime)
+
+
+def _read(file: FileIO, size: int) -> bytes:
+    """So many bytes, in one call unless there are gigabytes of them."""
+    data = file.read(size)
+    while len(data) < size and (more := file.read(size - len(data))):
+        data += more
+    return data
+
+
+def _write(path: str, data: bytes) -> None:
+    """From empty: what a crash has left there is not appended to."""
+    with FileIO(path, "w") as file:
+        left = memoryview(data)
+        while left:
+            left = left[file.write(left) :]

@@ -1,14 +1,19 @@
-"""Sums over a flat array of numbers, in one pass, in blocks that stay in the processor's cache."""
+"""Sums over the finite elements of an array, in blocks that stay in the processor's cache.
+
+A block is widened to doubles once, then read from the cache by a handful of numpy's loops. No
+temporary is as large as the tensor.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from tocsin.tensors._bfloat16 import from_bfloat16, is_bfloat16
 
 _BLOCK = 1 << 15  # elements; their doubles fill a quarter of a MiB
 _PIECE = 1 << 13  # elements; BLAS would share longer vectors out to threads
@@ -18,135 +23,154 @@ _SQUARES = (1e-140, 1e140)  # largest magnitudes whose squares neither vanish no
 _Floats = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class Moments:
-    """Counts of all elements; the rest is over the finite ones, and infinite where too large.
+class Moments(NamedTuple):
+    """Counts over all elements, the rest over the ``finite`` ones.
 
-    ``minimum``, ``maximum``, ``mean`` and ``variance`` are NaN where nothing is finite.
+    ``spread`` is the sum of squares around the mean. The four sums are of elements divided by two
+    to the power of ``exponent``, so that none overflows; what is made of them still may.
     """
 
-    size: int
-    finite: int
     nan: int = 0
     posinf: int = 0
     neginf: int = 0
+    finite: int = 0
     zeros: int = 0
     minimum: float = math.nan
     maximum: float = math.nan
-    mean: float = math.nan
-    variance: float = math.nan
-    l1: float = 0.0
-    l2: float = 0.0
+    total: float = 0.0
+    magnitude: float = 0.0
+    squares: float = 0.0
+    spread: float = 0.0
+    exponent: int = 0
+
+    @property
+    def mean(self) -> float:
+        return self._mean(self.total)
+
+    @property
+    def abs_mean(self) -> float:
+        return self._mean(self.magnitude)
+
+    @property
+    def variance(self) -> float:
+        """Of the population; exactly zero where all elements are the same."""
+        return 0.0 if self.minimum == self.maximum else self._mean(self.spread, 2)
+
+    @property
+    def l1(self) -> float:
+        return self._scaled(self.magnitude)
+
+    @property
+    def l2(self) -> float:
+        return self._scaled(math.sqrt(self.squares))
+
+    def _mean(self, total: float, power: int = 1) -> float:
+        return self._scaled(total / self.finite, power) if self.finite else math.nan
+
+    def _scaled(self, number: float, power: int = 1) -> float:
+        try:
+            return math.ldexp(number, power * self.exponent)
+        except OverflowError:
+            return math.copysign(math.inf, number)
 
 
-class _Block(NamedTuple):
-    """What one block adds; ``spread`` is the sum of squares around its own mean."""
+def moments(flat: NDArray[Any], previous: NDArray[Any] | None = None) -> Moments:
+    """The moments of a flat array of numbers of any type, complex ones by their magnitude.
 
-    size: int
-    finite: int
-    nan: int
-    posinf: int
-    neginf: int
-    zeros: int
-    minimum: float
-    maximum: float
-    total: float
-    magnitude: float
-    squares: float
-    spread: float
+    With ``previous``, as long and flat, those of ``abs(flat - previous)``.
+    """
+    with np.errstate(all="ignore"):
+        found = [_block(*wide) for wide in _widened(flat, previous, 0)]
+        largest = max((max(-b.minimum, b.maximum) for b in found if b.finite), default=0.0)
+        if largest == 0 or _SQUARES[0] < largest < _SQUARES[1]:
+            return found[0] if len(found) == 1 else _join(found, found, 0)
+        exponent = math.frexp(largest)[1]  # powers of two divide without rounding
+        scaled = [_block(*wide) for wide in _widened(flat, previous, exponent)]
+        return _join(found, scaled, exponent)
 
 
-def moments(flat: NDArray[Any]) -> Moments:
-    """The moments of numbers of any type, complex ones by their magnitude."""
-    found = list(_blocks(flat))
-    largest = max((max(-b.minimum, b.maximum) for b in found if b.finite), default=0.0)
-    if largest == 0.0 or _SQUARES[0] < largest < _SQUARES[1]:
-        return _join(flat.size, found, 0)
-    _, exponent = math.frexp(largest)  # powers of two scale without rounding
-    return _join(flat.size, list(_blocks(flat, exponent)), exponent)
-
-
-def magnitudes_of_difference(flat: NDArray[Any], previous: NDArray[Any]) -> Moments:
-    """The moments of ``|flat - previous|``, element by element."""
-    ...
-
-
-def _join(size: int, blocks: list[_Block], exponent: int) -> Moments:
-    finite = sum(b.finite for b in blocks)
-    counts = {
-        name: sum(getattr(b, name) for b in blocks) for name in ("nan", "posinf", "neginf", "zeros")
-    }
-    if not finite:
-        return Moments(size, 0, **counts)
-    filled = [b for b in blocks if b.finite]
-    minimum, maximum = min(b.minimum for b in filled), max(b.maximum for b in filled)
-    mean = math.fsum(b.total for b in filled) / finite
-    spread = math.fsum(b.spread + b.finite * (b.total / b.finite - mean) ** 2 for b in filled)
-    return Moments(
-        size,
-        finite,
-        **counts,
-        minimum=_scaled(minimum, exponent),
-        maximum=_scaled(maximum, exponent),
-        mean=_scaled(mean, exponent),
-        variance=0.0 if minimum == maximum else _scaled(spread / finite, 2 * exponent),
-        l1=_scaled(math.fsum(b.magnitude for b in filled), exponent),
-        l2=_scaled(math.sqrt(math.fsum(b.squares for b in filled)), exponent),
-    )
-
-
-def _scaled(number: float, exponent: int) -> float:
-    try:
-        return math.ldexp(number, exponent)
-    except OverflowError:
-        return math.copysign(math.inf, number)
-
-
-def _blocks(flat: NDArray[Any], exponent: int = 0) -> Iterator[_Block]:
-    """Each block of ``flat``, divided by two to the power of ``exponent``."""
-    buffer, spare = np.empty((2, min(len(flat), _BLOCK)))
+def _widened(
+    flat: NDArray[Any], previous: NDArray[Any] | None, exponent: int
+) -> Iterator[tuple[_Floats, NDArray[Any]]]:
+    """Each block as doubles, and in the form that is the quickest to compare."""
+    buffer = np.empty(min(len(flat), _BLOCK))
     for start in range(0, len(flat), _BLOCK):
         part = flat[start : start + _BLOCK]
         wide = buffer[: len(part)]
-        if part.dtype.kind == "c":
-            np.abs(part.astype(np.complex128, copy=False), out=wide)
+        if previous is not None:
+            np.abs(_exact(part) - _exact(previous[start : start + _BLOCK]), out=wide)
+        elif part.dtype.kind == "c":
+            np.abs(_exact(part), out=wide)
+        elif is_bfloat16(part.dtype):
+            np.copyto(wide, from_bfloat16(part))
         else:
             np.copyto(wide, part, casting="unsafe")
         if exponent:
             np.ldexp(wide, -exponent, out=wide)
-        yield _block(wide, spare)
+        narrow = part.dtype.char == "f" and previous is None
+        yield wide, part if narrow else wide
 
 
-def _block(block: _Floats, spare: _Floats) -> _Block:
-    """The sums of one block, which is overwritten."""
-    size = len(block)
+def _exact(part: NDArray[Any]) -> NDArray[Any]:
+    if is_bfloat16(part.dtype):
+        part = from_bfloat16(part)
+    return part.astype(np.complex128 if part.dtype.kind == "c" else np.float64, copy=False)
+
+
+def _block(wide: _Floats, same: NDArray[Any]) -> Moments:
+    """The moments of a block, which is overwritten."""
     nan = posinf = neginf = 0
-    minimum, maximum = float(np.minimum.reduce(block)), float(np.maximum.reduce(block))
-    if not math.isfinite(maximum - minimum):  # or finite, but far apart
-        nan = int(np.count_nonzero(np.isnan(block)))
-        posinf = int(np.count_nonzero(block == math.inf))
-        neginf = int(np.count_nonzero(block == -math.inf))
-        block = block[np.isfinite(block)]
-        if not len(block):
-            return _Block(size, 0, nan, posinf, neginf, 0, *[math.nan] * 2, *[0.0] * 4)
-        minimum, maximum = float(np.minimum.reduce(block)), float(np.maximum.reduce(block))
-    finite = len(block)
-    zeros = 0 if minimum > 0.0 or maximum < 0.0 else int(np.count_nonzero(block == 0.0))
-    total = float(np.add.reduce(block))
-    squares = _squares(block)
-    mean = total / finite
-    spread = squares - mean * total
+    minimum, maximum = float(np.minimum.reduce(same)), float(np.maximum.reduce(same))
+    if not math.isfinite(minimum) or not math.isfinite(maximum):
+        nan = int(np.count_nonzero(np.isnan(wide)))
+        posinf = int(np.count_nonzero(wide == math.inf))
+        neginf = int(np.count_nonzero(wide == -math.inf))
+        wide = same = wide[np.isfinite(wide)]
+        if not len(wide):
+            return Moments(nan, posinf, neginf)
+        minimum, maximum = float(np.minimum.reduce(wide)), float(np.maximum.reduce(wide))
+    finite = len(wide)
+    signs = minimum < 0.0 < maximum
+    zeros = int(np.count_nonzero(same == 0.0)) if minimum <= 0.0 <= maximum else 0
+    total = float(np.add.reduce(wide))
+    squares = _squares(wide)
+    spread = squares - total * (total / finite)
     if spread < _CANCELS * squares:
-        spread = _squares(np.subtract(block, mean, out=spare[:finite]))
-    if minimum >= 0.0 or maximum <= 0.0:
-        magnitude = abs(total)
-    else:
-        magnitude = float(np.add.reduce(np.abs(block, out=block)))
-    return _Block(
-        size, finite, nan, posinf, neginf, zeros, minimum, maximum, total, magnitude, squares, spread
+        spread = _squares(wide - total / finite)
+    magnitude = float(np.add.reduce(np.abs(wide, out=wide))) if signs else abs(total)
+    return Moments(
+        nan, posinf, neginf, finite, zeros, minimum, maximum, total, magnitude, squares, spread
     )
 
 
-def _squares(block: _Floats) -> float:
-    pieces = (block[start : start + _PIECE] for start in range(0, len(block), _PIECE))
+def _squares(wide: _Floats) -> float:
+    if len(wide) <= _PIECE:
+        return float(np.dot(wide, wide))
+    pieces = (wide[start : start + _PIECE] for start in range(0, len(wide), _PIECE))
     return float(sum(np.dot(piece, piece) for piece in pieces))
+
+
+def _join(found: list[Moments], scaled: list[Moments], exponent: int) -> Moments:
+    """One from all blocks: counts and bounds of ``found``, sums of the same blocks ``scaled``."""
+    counts = Moments(
+        nan=sum(block.nan for block in found),
+        posinf=sum(block.posinf for block in found),
+        neginf=sum(block.neginf for block in found),
+        finite=sum(block.finite for block in found),
+        zeros=sum(block.zeros for block in found),
+        exponent=exponent,
+    )
+    found = [block for block in found if block.finite]
+    scaled = [block for block in scaled if block.finite]
+    if not found:
+        return counts
+    total = math.fsum(block.total for block in scaled)
+    mean = total / counts.finite
+    return counts._replace(
+        minimum=min(block.minimum for block in found),
+        maximum=max(block.maximum for block in found),
+        total=total,
+        magnitude=math.fsum(block.magnitude for block in scaled),
+        squares=math.fsum(block.squares for block in scaled),
+        spread=math.fsum(b.spread + b.finite * (b.mean - mean) ** 2 for b in scaled),
+    )

@@ -43,14 +43,14 @@ def fields(data: memoryview) -> Iterator[tuple[int, Value]]:
     """Field numbers and values of a message; fixed-width values come as their bytes."""
     position = 0
     while position < len(data):
-        tag, position = _varint(data, position)
+        tag, position = varint_at(data, position)
         kind = tag & 7
         if kind == _VARINT:
-            number, position = _varint(data, position)
+            number, position = varint_at(data, position)
             yield tag >> 3, number
             continue
         if kind == _BYTES:
-            length, position = _varint(data, position)
+            length, position = varint_at(data, position)
         elif kind in _FIXED:
             length = _FIXED[kind]
         else:
@@ -77,7 +77,8 @@ def as_text(value: Value) -> str:
     return str(as_bytes(value), "utf-8")
 
 
-def _varint(data: memoryview, position: int) -> tuple[int, int]:
+def varint_at(data: bytes | memoryview, position: int) -> tuple[int, int]:
+    """The varint at a position, and the position behind it."""
     value = shift = 0
     while shift < 64 and position < len(data):
         byte = data[position]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from typing import Any
@@ -13,8 +13,9 @@ from tocsin.model import Mode
 from tocsin.tensors._collections import BadCollections, Collections, read_collections
 from tocsin.tensors._completeness import complete_steps
 from tocsin.tensors._event import Unreadable
-from tocsin.tensors._index import IndexFile, read_index
-from tocsin.tensors._layout import COLLECTIONS, END_MARKER, INDEX, job_name, parse_index_key
+from tocsin.tensors._index import IndexFile, index_objects, read_index
+from tocsin.tensors._layout import COLLECTIONS, END_MARKER, job_name, parse_index_key
+from tocsin.tensors._local import LocalStorage
 from tocsin.tensors._storage import NotFound, Object, Storage
 from tocsin.tensors._values import Value, read_values
 
@@ -37,7 +38,7 @@ class Run:
         self.storage = storage
         try:  # the marker first: once it is there, the list behind it is all there will be
             self.finished = any(True for _ in storage.list(END_MARKER))
-            self._objects = [found for found in storage.list(INDEX) if parse_index_key(found.key)]
+            self._objects = list(index_objects(storage))
             is_run = bool(self._objects) or any(True for _ in storage.list(COLLECTIONS))
         except NotFound:  # the bucket
             is_run = False
@@ -117,14 +118,17 @@ class Run:
     @cached_property
     def _files(self) -> dict[int, dict[str, IndexFile | None]]:
         files: dict[int, dict[str, IndexFile | None]] = {}
-        with ThreadPoolExecutor(_READERS) as pool:
-            for found, index in zip(
-                self._objects, pool.map(self._read_index, self._objects), strict=True
-            ):
-                place = parse_index_key(found.key)
-                if place is not None:
-                    files.setdefault(place[0], {})[place[1]] = index
+        for found, index in zip(self._objects, self._read_indexes(), strict=True):
+            place = parse_index_key(found.key)
+            if place is not None:
+                files.setdefault(place[0], {})[place[1]] = index
         return files
+
+    def _read_indexes(self) -> Iterable[IndexFile | None]:
+        if isinstance(self.storage, LocalStorage):  # threads would only stand in each other's way
+            return map(self._read_index, self._objects)
+        with ThreadPoolExecutor(_READERS) as pool:
+            return list(pool.map(self._read_index, self._objects))
 
     @cached_property
     def _complete(self) -> list[int]:

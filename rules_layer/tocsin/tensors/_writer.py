@@ -5,27 +5,33 @@ from __future__ import annotations
 import time
 import zlib
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
 
-from numpy.typing import ArrayLike
+import msgspec
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from tocsin.model import Mode, TensorSummary
 from tocsin.tensors._arrays import as_array, content_bytes
+from tocsin.tensors._bfloat16 import BFLOAT16, is_bfloat16
 from tocsin.tensors._collections import Collection, encode_collections
 from tocsin.tensors._dtypes import is_text
-from tocsin.tensors._event import Record, encode_record
+from tocsin.tensors._encoding import Piece, labels, moment, pieces, step_field
 from tocsin.tensors._index import Entry, IndexFile, RunMeta, decode_index, encode_payloads
 from tocsin.tensors._layout import END_MARKER, collections_key, event_key, index_key
 from tocsin.tensors._storage import Storage
 
 
-@dataclass(frozen=True, eq=False)
-class Captured:
+class Captured(msgspec.Struct, frozen=True, eq=False):
     """One tensor to write: its value, or (``value`` None) its shape and summary only.
 
     ``wall_time`` is the moment of capture in seconds since the epoch, by default that of
-    writing. ``list_shape`` lists the shape of a raw value in ``shape_payload`` too, as smdebug's
-    option save_shape does; smdebug's own reader then loses the value, so leave it alone.
+    writing. bfloat16 is given as an array of the package ml_dtypes, or as its bits: a ``value`` of
+    uint16 with the ``dtype`` "bfloat16". ``list_shape`` lists the shape of a raw value in
+    ``shape_payload`` too, as smdebug's option save_shape does; smdebug's own reader then loses the
+    value, so leave it alone.
     """
 
     name: str
@@ -60,7 +66,8 @@ def write_step(
     format cannot carry, before anything is written.
     """
     now = time.time()
-    frames: list[bytes] = []
+    own, behind = step_field(step), labels(mode, mode_step)
+    data: list[Piece] = []
     recorded: list[Entry] = []
     shaped: list[Entry] = []
     position = 0
@@ -68,23 +75,25 @@ def write_step(
         if tensor.value is None:
             shaped.append(_entry(tensor, tensor.shape))
             continue
-        value = as_array(tensor.value)
-        moment = now if tensor.wall_time is None else tensor.wall_time
-        record = Record(tensor.name, step, moment, mode, mode_step, value)
-        frames.append(encode_record(record, checksum=checksum))
+        value, dtype = _stored(as_array(tensor.value), tensor.dtype)
+        content = b"" if is_text(value.dtype) else content_bytes(value)
+        before = moment(now if tensor.wall_time is None else tensor.wall_time, own)
+        record = pieces(tensor.name, value, content, before, behind, checksum=checksum)
+        data += record
+        length = sum(map(len, record))
         entry = Entry(
             tensor.name,
             position,
-            len(frames[-1]),
-            shape=value.shape,
-            dtype=str(value.dtype.newbyteorder("=")),
-            role=tensor.role,
-            kind=tensor.kind,
-            crc32=zlib.crc32(content_bytes(value)) if extras and not is_text(value.dtype) else None,
-            summary=tensor.summary,
+            length,
+            value.shape,
+            dtype,
+            tensor.role,
+            tensor.kind,
+            zlib.crc32(content) if extras and not is_text(value.dtype) else None,
+            tensor.summary,
         )
         recorded.append(entry)
-        position += len(frames[-1])
+        position += length
         if tensor.list_shape:
             shaped.append(_entry(tensor, value.shape))
     if not recorded and not shaped:
@@ -94,7 +103,7 @@ def write_step(
     document = encode_payloads(index, recorded, shaped, extras=extras)
     written = decode_index(document, step, worker)  # what readers will see, or why they cannot
     if key is not None:
-        storage.write(key, b"".join(frames))
+        storage.write(key, b"".join(data))
     storage.write(index_key(step, worker), document)
     return written
 
@@ -153,6 +162,19 @@ class RunWriter:
         """End the run for everybody; only one worker should, after all others are done."""
         if marker:
             self._storage.write(END_MARKER, b"")
+
+
+def _stored(value: NDArray[Any], dtype: str | None) -> tuple[NDArray[Any], str]:
+    """The array that goes into the event file, and the type that the index names."""
+    if is_bfloat16(value.dtype):
+        return value.view(np.uint16), BFLOAT16
+    own = _name(value.dtype)
+    return value, BFLOAT16 if (own, dtype) == ("uint16", BFLOAT16) else own
+
+
+@lru_cache
+def _name(dtype: np.dtype[Any]) -> str:
+    return str(dtype.newbyteorder("="))
 
 
 def _entry(tensor: Captured, shape: tuple[int, ...] | None) -> Entry:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from tocsin.model import Mode
 from tocsin.tensors import IndexFile, complete_steps
 from tocsin.trial._state import StepState
 from tocsin.trial._table import Layout, StepFile, Tables
 
-_NONE: Mapping[str, StepFile] = {}
+_GLOBAL = Mode.GLOBAL  # found quicker than in its class
 
 
 class Catalog:
@@ -24,53 +24,61 @@ class Catalog:
     def __init__(self, window: int) -> None:
         self.finished = False
         self.last_complete = -1
+        self.workers: set[str] = set()
         self._window = window
         self._tables = Tables()
-        self._files: dict[int, dict[str, StepFile]] = {}
-        self._seen: dict[int, set[str]] = {}  # also by files that cannot be read
+        self._files: dict[int, tuple[StepFile, ...]] = {}
+        self._unreadable: dict[int, set[str]] = {}
         self._fresh: set[int] = set()
         self._settled: frozenset[int] = frozenset()
-        self._own: dict[int, tuple[Mode, int]] = {}
         self._global: dict[Mode, dict[int, int]] = {}
-        self._layouts: dict[Mode, dict[Layout, None]] = {mode: {} for mode in Mode}
+        self._layouts: dict[Mode, set[Layout]] = {mode: set() for mode in Mode}
+        self._names: dict[Mode, set[str]] = {mode: set() for mode in Mode}
         self._sorted: dict[Mode, list[int]] = {}
 
     def add(self, step: int, worker: str, index: IndexFile | None) -> None:
         """Take in an index file, None for one that cannot be read; then ``settle``."""
-        self._seen.setdefault(step, set()).add(worker)
+        self.workers.add(worker)
         self._fresh.add(step)
+        known = self._files.get(step, ())
+        others = [file for file in known if file.worker != worker]
         if index is None:
+            if len(others) == len(known):
+                self._unreadable.setdefault(step, set()).add(worker)
             return
+        self._unreadable.get(step, set()).discard(worker)
         file = self._tables.step_file(index)
-        files = self._files.setdefault(step, {})
-        files[worker] = file
-        if len(files) > 1 and worker != max(files):  # workers stay in the order of their names
-            self._files[step] = dict(sorted(files.items()))
-        self._layouts[index.mode][file.layout] = None
-        if step not in self._own:  # the first worker's word counts
-            self._own[step] = (index.mode, index.mode_step)
-            self._global.setdefault(index.mode, {}).setdefault(index.mode_step, step)
+        if file.layout not in self._layouts[file.mode]:
+            self._layouts[file.mode].add(file.layout)
+            self._names[file.mode].update(file.layout.members)
+        if not known:  # the first worker's word on the mode counts
+            self._global.setdefault(file.mode, {}).setdefault(file.mode_step, step)
             self._sorted.clear()
+        self._files[step] = tuple(sorted([*others, file], key=lambda file: file.worker))
 
     def settle(self, num_workers: int | None, *, finished: bool) -> None:
         """Find out what is complete; ``num_workers`` is None while that is not known."""
         self.finished = finished
         steps = self.steps()
         if finished:
-            self.last_complete = max(self.last_complete, *steps[-1:], -1)
+            self.last_complete = max(self.last_complete, steps[-1] if steps else -1)
         elif num_workers is not None:
-            closed = (step for step in self._fresh if len(self._seen[step]) >= num_workers)
-            self.last_complete = max(self.last_complete, *closed, -1)
+            closed = (step for step in self._fresh if self._count(step) >= num_workers)
+            self.last_complete = max(self.last_complete, max(closed, default=-1))
             waiting = steps[bisect_right(steps, self.last_complete) :]
             if len(waiting) > self._window:
-                self.last_complete = waiting[-(self._window // 2) - 1]
-                waiting = waiting[-(self._window // 2) :]
-            self._settled = frozenset(
-                complete_steps(
-                    {step: self._indexes(step) for step in waiting}, num_workers, finished=False
-                )
-            )
-        self._fresh.clear()
+                given_up = len(waiting) - self._window // 2
+                self.last_complete = waiting[given_up - 1]
+                waiting = waiting[given_up:]
+            seen = {step: self._seen(step) for step in waiting}
+            self._settled = frozenset(complete_steps(seen, num_workers, finished=False))
+            self._fresh.clear()
+
+    @property
+    def even(self) -> bool:
+        """Whether no worker is missing at the last step."""
+        steps = self.steps()
+        return not steps or steps[-1] <= self.last_complete
 
     def complete(self, step: int) -> bool:
         """Whether nothing more is expected for a known global step."""
@@ -79,9 +87,19 @@ class Catalog:
     def steps(self, mode: Mode = Mode.GLOBAL) -> list[int]:
         """All known steps in order: global ones, or the mode's own numbers. Not to be changed."""
         if mode not in self._sorted:
-            known: Iterable[int] = self._own
-            self._sorted[mode] = sorted(known if mode is Mode.GLOBAL else self._global.get(mode, ()))
+            own: Iterable[int] = self._files if mode is Mode.GLOBAL else self._global.get(mode, ())
+            self._sorted[mode] = sorted(own)
         return self._sorted[mode]
+
+    def complete_steps(self, mode: Mode = Mode.GLOBAL) -> list[int]:
+        """Those known steps, in order, for which nothing more is expected."""
+        steps = self.steps(mode)
+        if self.finished:
+            return steps.copy()
+        if mode is Mode.GLOBAL:
+            closed = bisect_right(steps, self.last_complete)
+            return steps[:closed] + [step for step in steps[closed:] if step in self._settled]
+        return [step for step in steps if self.complete(self._global[mode][step])]
 
     def modes(self) -> list[Mode]:
         return [mode for mode in Mode if mode is not Mode.GLOBAL and mode in self._global]
@@ -91,23 +109,21 @@ class Catalog:
         return step if mode is Mode.GLOBAL else self._global.get(mode, {}).get(step)
 
     def mode_step(self, step: int) -> tuple[Mode, int] | None:
-        return self._own.get(step)
+        """The mode of a global step, and its number there."""
+        files = self._files.get(step)
+        return (files[0].mode, files[0].mode_step) if files else None
 
-    def files(self, step: int, mode: Mode = Mode.GLOBAL) -> Mapping[str, StepFile]:
-        """Worker -> what it saved at a step, in the order of workers; empty for unknown steps."""
-        number = step if mode is Mode.GLOBAL else self._global.get(mode, {}).get(step, -1)
-        return self._files.get(number, _NONE)
-
-    def workers(self) -> set[str]:
-        return {worker for workers in self._seen.values() for worker in workers}
+    def files(self, step: int, mode: Mode = Mode.GLOBAL) -> tuple[StepFile, ...]:
+        """What was saved at a step, in the order of workers; empty for an unknown step."""
+        number = step if mode is _GLOBAL else self._global.get(mode, {}).get(step, -1)
+        return self._files.get(number, ())
 
     def names(self, mode: Mode = Mode.GLOBAL) -> set[str]:
         """The tensors saved at any step, or at any step of a mode."""
-        modes = Mode if mode is Mode.GLOBAL else (mode,)
-        return {name for m in modes for layout in self._layouts[m] for name in layout.members}
+        return set().union(*self._names.values()) if mode is Mode.GLOBAL else self._names[mode]
 
     def has(self, name: str) -> bool:
-        return any(name in layout.members for found in self._layouts.values() for layout in found)
+        return any(name in names for names in self._names.values())
 
     def state(self, step: int, mode: Mode) -> StepState:
         """What is known of a step of a mode, saved or not."""
@@ -120,6 +136,10 @@ class Catalog:
             return StepState.NOT_YET_AVAILABLE
         return StepState.AVAILABLE if steps[position] == step else StepState.UNAVAILABLE
 
-    def _indexes(self, step: int) -> Mapping[str, IndexFile | None]:
-        files = self._files.get(step, _NONE)
-        return {w: files[w].index if w in files else None for w in self._seen[step]}
+    def _count(self, step: int) -> int:
+        return len(self._files.get(step, ())) + len(self._unreadable.get(step, ()))
+
+    def _seen(self, step: int) -> dict[str, IndexFile | None]:
+        """Worker -> what its index file says of the run, for all that have written one."""
+        seen: dict[str, IndexFile | None] = dict.fromkeys(self._unreadable.get(step, ()))
+        return seen | {file.worker: file.head() for file in self._files.get(step, ())}

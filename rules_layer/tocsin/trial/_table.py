@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
+from sys import intern
+from typing import TypeGuard
 
-from tocsin.model import TensorSummary
-from tocsin.tensors import Entry, IndexFile, parse_reduction
+from tocsin.model import Mode, TensorSummary
+from tocsin.tensors import Entry, IndexFile, RunMeta, parse_reduction
 
 SMALL = 64 * 1024  # a longer record is read by itself
 _BLOCK = 256 * 1024
@@ -38,10 +40,19 @@ class Layout:
         names: tuple[str, ...],
         shapes: tuple[tuple[int, ...] | None, ...],
         originals: tuple[str | None, ...],
+        dtypes: tuple[str | None, ...],
+        recorded: tuple[bool, ...],
     ) -> None:
         self.names = names
+        self.recorded = recorded
         self.shapes = shapes
         self.originals = originals
+        self.dtypes = dtypes
+
+    @cached_property
+    def records(self) -> Mapping[str, int]:
+        """Name -> position of each entry that has a record, and not a shape or summary alone."""
+        return {name: p for p, name in enumerate(self.names) if self.recorded[p]}
 
     @cached_property
     def members(self) -> Mapping[str, Member]:
@@ -69,10 +80,6 @@ class Places:
         self.starts = starts
         self.lengths = lengths
 
-    def has(self, position: int | None) -> bool:
-        """Whether there is a record, and not a shape or summary alone."""
-        return position is not None and self.starts[position] != _NOWHERE
-
     @cached_property
     def blocks(self) -> Sequence[Block]:
         """For each entry the bytes to read for it: small neighbours share theirs."""
@@ -97,18 +104,43 @@ class Places:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StepFile:
-    """One index file: ``index`` is without its entries, which are in the columns."""
+    """One index file, its entries in columns."""
 
-    index: IndexFile
+    step: int
+    worker: str
+    mode: Mode
+    mode_step: int
+    event_key: str | None
+    meta: RunMeta | None
     layout: Layout
     places: Places
     crcs: Sequence[int | None] | None
     summaries: Sequence[TensorSummary | None] | None
 
+    def head(self) -> IndexFile:
+        """The index file without its entries."""
+        return IndexFile(
+            self.step, self.worker, self.mode, self.mode_step, self.event_key, self.meta, ()
+        )
+
+    def has_record(self, position: int | None) -> TypeGuard[int]:
+        """Whether an entry has a record, and not a shape or a summary alone."""
+        return position is not None and self.layout.recorded[position]
+
+    def shape(self, position: int | None) -> tuple[int, ...] | None:
+        return None if position is None else self.layout.shapes[position]
+
+    def original_name(self, position: int | None) -> str | None:
+        return None if position is None else self.layout.originals[position]
+
     def summary(self, position: int | None) -> TensorSummary | None:
         if position is None or self.summaries is None:
             return None
         return self.summaries[position]
+
+
+Place = tuple[StepFile, int]
+"""A step file, and the position of an entry in it that has a record."""
 
 
 class Tables:
@@ -123,21 +155,28 @@ class Tables:
         crcs = [e.crc32 for e in entries]
         summaries = [e.summary for e in entries]
         return StepFile(
-            replace(index, entries=()),
+            index.step,
+            intern(index.worker),
+            index.mode,
+            index.mode_step,
+            index.event_key,
+            index.meta,
             self._layout(entries),
             self._place(entries),
-            crcs if any(crc is not None for crc in crcs) else None,
-            summaries if any(summary is not None for summary in summaries) else None,
+            crcs if crcs.count(None) < len(crcs) else None,
+            summaries if summaries.count(None) < len(summaries) else None,
         )
 
     def _layout(self, entries: Sequence[Entry]) -> Layout:
         names = tuple([e.name for e in entries])
         shapes = tuple([e.shape for e in entries])
         originals = tuple([e.original_name for e in entries])
-        key = (names, shapes, originals)
+        dtypes = tuple([e.dtype for e in entries])
+        recorded = tuple([e.start is not None for e in entries])
+        key = (names, shapes, originals, dtypes, recorded)
         layout = self._layouts.get(key)
         if layout is None:
-            layout = self._layouts[key] = Layout(names, shapes, originals)
+            layout = self._layouts[key] = Layout(names, shapes, originals, dtypes, recorded)
         return layout
 
     def _place(self, entries: Sequence[Entry]) -> Places:

@@ -16,6 +16,12 @@ Grace = int | str
 Name = Annotated[str, msgspec.Meta(max_length=256)]
 """As long as Amazon allows it: it comes back in events, metrics and messages."""
 
+Actions = Annotated[
+    tuple[Annotated[str, msgspec.Meta(min_length=1, max_length=512)], ...],
+    msgspec.Meta(max_length=20),
+]
+"""As they are written. One that nobody can take is refused when it is taken, by itself."""
+
 
 @dataclass(frozen=True)
 class RuleConfig:
@@ -34,7 +40,7 @@ class RuleConfig:
     include: str | tuple[str, ...] = ()
     exclude: str | tuple[str, ...] = ()
     severity: Severity | None = None
-    actions: tuple[str, ...] | None = None
+    actions: Actions | None = None
     inhibits: tuple[str, ...] = ()
 
     @property
@@ -76,7 +82,7 @@ class Watch:
 
     profile: Literal["recommended", "sagemaker"] = "recommended"
     severity: Severity = Severity.WARNING
-    actions: tuple[str, ...] = ("email", "metric")
+    actions: Actions = ("email", "metric")
     rules: tuple[RuleConfig, ...] | None = None
     capture: Capture = field(default_factory=Capture)
     notify: Notify = field(default_factory=Notify)

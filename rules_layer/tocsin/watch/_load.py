@@ -129,4 +129,6 @@ def _yaml(data: bytes) -> Any:
 def _plain(error: BaseException) -> str:
     """msgspec's message with the place in our words: ``Expected … - at `$.rules[0]```."""
     text = " ".join(str(error).split()).replace("`$.", "`").replace("`$`", "the top level")
-    return text[:1].lower() + text[1:500]
+    if text[1:2].islower():  # not JSON, YAML
+        text = text[0].lower() + text[1:]
+    return text[:500]

@@ -43,7 +43,7 @@ def actions(action_json: str) -> list[str]:
         except (ValueError, RecursionError):
             continue
         items = parsed if isinstance(parsed, list) else [parsed]
-        return [_action(item) for item in items]
+        return [_action(item)[:512] or "unnamed" for item in items]
     return [f"unreadable action_json: {text[:80]}"]
 
 

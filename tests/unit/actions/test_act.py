@@ -134,7 +134,7 @@ def test_a_busy_copy_is_left_to_finish(make_alert: Any, world: Any) -> None:
     assert (world.did, world.events) == ([], [])
 
 
-@pytest.mark.parametrize("action", ["page", "Stop", "webhook:ops", ":", "x" * 500, "a\nb"])
+@pytest.mark.parametrize("action", ["page", "Stop", "webhook:ops", ":", "", "x" * 5000, "a\nb"])
 def test_an_unknown_action_is_refused(
     make_alert: Any, world: Any, memory: Any, action: str
 ) -> None:
@@ -143,6 +143,36 @@ def test_an_unknown_action_is_refused(
     assert result.detail.endswith("there are stop, email, sms, metric")
     assert len(world.events[0]["Action"]) <= 80
     assert world.events[0]["Action"].isprintable()
+
+
+@pytest.mark.parametrize(
+    "odd", ["", "email:" + "x" * 5000, "metric:" + "x" * 5000, "stop:" + "x" * 5000, "sms:"]
+)
+def test_an_odd_action_costs_no_other(
+    make_alert: Any, make_world: Any, memory: Any, odd: str
+) -> None:
+    world = make_world(JOB)
+    results = act(make_alert(Actions=[odd, "stop", "email"]), world.ports, memory)
+    assert results.pop(odd).outcome is Outcome.REFUSED
+    assert {name: result.outcome for name, result in results.items()} == {
+        "stop": Outcome.DONE,
+        "email": Outcome.DONE,
+    }
+    assert [name for name, _ in world.did] == ["stop", "publish"]
+    assert [outcome for _, outcome in told(world)].count("refused") == 1
+
+
+def test_of_too_many_actions_the_rest_is_refused_as_one(
+    make_alert: Any, make_world: Any, memory: Any
+) -> None:
+    world = make_world(JOB)
+    alert = make_alert(Actions=[*(f"metric:m{number}" for number in range(1000)), "stop"])
+    results = act(alert, world.ports, memory)
+    assert world.did[0] == ("stop", "j1")
+    assert len(world.did) == 64
+    assert len(world.events) == 65
+    assert told(world)[-1] == ("(the rest)", "refused")
+    assert results["(the rest)"].detail == "more than 64 actions: the rest is left out"
 
 
 @pytest.mark.parametrize(

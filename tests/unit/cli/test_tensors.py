@@ -61,3 +61,19 @@ def test_a_run_in_s3(tocsin, ill, upload):
     url = upload(ill, "jobs/j1/debug-output")
     local = tocsin("tensors", ill, "--json", "--digest").json
     assert tocsin("tensors", url, "--json", "--digest").json == {**local, "run": url}
+
+
+def test_an_export_for_tensorboard(tocsin, sample, tmp_path):
+    said = tocsin("tensors", sample("torch_mlp"), "--export-tensorboard", tmp_path / "b", "--json")
+    assert said.code == 0
+    assert said.json["tensors"]
+    files = sorted(path.parent.name for path in (tmp_path / "b").rglob("*.tfevents*"))
+    assert files == ["EVAL", "TRAIN"]
+    assert said.err.startswith("2 event files: see tensorboard --logdir ")
+
+
+def test_an_export_that_cannot_be_written(tocsin, sample, tmp_path):
+    (tmp_path / "file").write_text("")
+    said = tocsin("tensors", sample("shapes"), "--export-tensorboard", tmp_path / "file")
+    assert said.code == 2
+    assert len(said.err.splitlines()) == 1

@@ -85,6 +85,7 @@ def test_names_that_no_reader_accepts_are_refused(name: str, kind: str | None) -
         (np.array(1.0), ("weights",), False, True),
         (np.ones(4), ("losses",), False, True),
         (np.ones(4), ("mine", "metrics"), False, True),
+        (np.ones(4), ("sm_metrics",), False, True),
         (np.ones(0), ("weights",), False, False),
     ],
 )
@@ -112,6 +113,9 @@ def test_a_captured_value_does_not_follow_the_original() -> None:
         (("gradients",), None, Role.GRADIENT),
         (("mine",), None, None),
         (("mine", "biases"), None, Role.BIAS),
+        (("outputs",), None, Role.PREDICTION),
+        (("sm_metrics",), None, Role.METRIC),
+        (("relu_output", "outputs"), None, Role.ACTIVATION_OUTPUT),
         (("mine",), Role.WEIGHT, Role.WEIGHT),
         (("losses",), Role.METRIC, Role.METRIC),
     ],

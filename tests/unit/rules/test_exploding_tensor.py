@@ -83,7 +83,7 @@ def test_every_mode_is_watched(make_step: MakeStep, mode: Mode) -> None:
         (
             [INF, -INF, 1.0],
             "2 infinite among the 3 values of w",
-            {"nan": 0, "infinite": 2, "size": 3},
+            {"infinite": 2, "nan": 0, "size": 3},
         ),
         (
             [NAN, INF],
@@ -103,7 +103,7 @@ def test_says_what_was_found(
     _, verdict = ExplodingTensor().evaluate({}, make_step("tensors", 0, {"w": content}))
     assert verdict.reason is Reason.NOT_FINITE
     assert verdict.detail == detail
-    assert dict(verdict.evidence) == evidence
+    assert list(verdict.evidence.items()) == list(evidence.items())  # what was found comes first
 
 
 def test_names_the_first_bad_tensor_and_its_worker(

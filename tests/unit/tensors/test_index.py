@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import math
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,8 +19,11 @@ from tocsin.tensors import (
     decode_index,
     encode_index,
     index_key,
+    index_objects,
+    parse_index_key,
     read_index,
 )
+from tocsin.tensors._index import encode_payloads
 
 EVENT = "events/000000000010/000000000010_worker_0.tfevents"
 
@@ -220,6 +224,13 @@ def test_what_is_not_finite_becomes_null():
     assert document["shape_payload"][0]["summary"] == expected
 
 
+def test_numbers_of_numpy_are_numbers():
+    summary = TensorSummary(mean=np.float32(0.5), size=np.int64(3), max=np.float64(math.nan))
+    index = IndexFile(0, "w", Mode.TRAIN, 0, None, None, (Entry("t", shape=(), summary=summary),))
+    document = json.loads(encode_index(index))
+    assert document["shape_payload"][0]["summary"] == {"size": 3, "max": None, "mean": 0.5}
+
+
 def test_a_tensor_is_in_one_payload_only():
     entries = (Entry("raw", 0, 98, shape=(4,), dtype="float32"), Entry("shaped", shape=(2,)))
     document = json.loads(encode_index(IndexFile(0, "w", Mode.TRAIN, 0, EVENT, None, entries)))
@@ -244,3 +255,65 @@ def test_an_index_has_a_size(tmp_path):
         sparse.truncate(64 * 1024 * 1024 + 1)
     with pytest.raises(TooLarge):
         read_index(storage, storage.head(key))
+
+
+STEPS = [0, 999, 1000, 10**11 - 1, 10**11, 5 * 10**11, 10**12 - 1, 10**12, 2 * 10**13, 10**17]
+
+
+@pytest.mark.parametrize("after", [-1, 0, 1, 10**11 - 1, 10**11, 10**12 - 1, 10**13, 10**18 - 1])
+def test_index_files_are_listed_in_the_order_of_steps(tmp_path, after):
+    """Whatever the order of their names is."""
+    storage = LocalStorage(tmp_path)
+    for step in STEPS:
+        for worker in ("worker_0", "worker_1"):
+            storage.write(index_key(step, worker), b"")
+    storage.write("index/000000000/notes.txt", b"")
+    found = [parse_index_key(found.key) for found in index_objects(storage, after)]
+    expected = [(step, f"worker_{n}") for step in STEPS if step > after for n in (0, 1)]
+    assert found == expected
+
+
+def test_the_listing_of_index_files_is_lazy(tmp_path, monkeypatch):
+    storage = LocalStorage(tmp_path)
+    for step in (0, 1000, 2000):
+        storage.write(index_key(step, "worker_0"), b"")
+    listed = []
+    walk = LocalStorage._walk
+    monkeypatch.setattr(
+        LocalStorage,
+        "_walk",
+        lambda s, folder, *rest: listed.append(folder) or walk(s, folder, *rest),
+    )
+    next(index_objects(storage, 0))
+    assert listed == ["index/", "index/000000000/", "index/000000001/"]
+
+
+_texts = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=30)
+
+
+@given(
+    st.lists(st.tuples(_texts, st.integers(0, 2**53), st.integers(0, 2**53)), max_size=4),
+    st.lists(st.tuples(_texts, st.none() | _texts, st.lists(st.integers(0, 9))), max_size=4),
+    st.booleans(),
+)
+def test_plain_files_are_as_pythons_json_has_them(recorded, shaped, extras):
+    """smdebug writes with json.dumps; without values of ours, so do we."""
+    index = IndexFile(1, "w", Mode.EVAL, 2, EVENT, None, ())
+    document = {
+        "meta": {"mode": "EVAL", "mode_step": 2, "event_file_name": EVENT},
+        "tensor_payload": [
+            {"tensorname": name, "start_idx": start, "length": length}
+            for name, start, length in recorded
+        ],
+        "shape_payload": [
+            {"tensorname": name, "originalname": original or name, "shape": shape}
+            for name, original, shape in shaped
+        ],
+    }
+    data = encode_payloads(
+        index,
+        [Entry(name, start, length) for name, start, length in recorded],
+        [Entry(n, shape=tuple(shape), original_name=original) for n, original, shape in shaped],
+        extras=extras,
+    )
+    assert data == json.dumps(document).encode()

@@ -81,10 +81,18 @@ def test_collections_key_and_back():
     assert parse_collections_key("collections/000000000/_collections.json") is None
 
 
-@pytest.mark.parametrize("step", [0, 9, 10, 99, 999, 1000, 999_999_999_998])
+@pytest.mark.parametrize("step", [0, 9, 10, 99, 999, 1000, 99_999_999_998])
 @pytest.mark.parametrize("worker", ["worker_0", "~", "é", DEVICE])
 def test_after_step_lies_between_two_steps(step, worker):
     assert index_key(step, worker) < after_step(step) < index_key(step + 1, worker)
+
+
+@pytest.mark.parametrize("step", [0, 99_999_999_999, 10**11, 999_999_999_999, 10**12, 10**17])
+@pytest.mark.parametrize("later", [10**11, 10**12, 10**13 - 1, 10**18 - 1])
+def test_no_later_step_lies_before_after_step(step, later):
+    if later > step:
+        assert after_step(step) < index_key(later, "w")
+    assert after_step(step) > index_key(min(step, 10**11 - 1), "w")
 
 
 def test_after_no_step_is_the_beginning():

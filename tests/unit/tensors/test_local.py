@@ -132,6 +132,29 @@ def test_links_stay_inside_the_run(storage, tmp_path):
         storage.read("link")
 
 
+@pytest.mark.parametrize("key", ["link/secret", "b/link/secret", "b/link/new", "b/link/new/er"])
+def test_folders_that_are_links_stay_inside_the_run(storage, tmp_path, key):
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "secret").write_bytes(b"secret")
+    (tmp_path / "run" / "link").symlink_to(outside)
+    (tmp_path / "run" / "b" / "link").symlink_to(outside)
+    for use in (storage.read, storage.head, lambda key: storage.write(key, b"")):
+        with pytest.raises(ValueError, match="out of the run"):
+            use(key)
+    assert [path.name for path in outside.iterdir()] == ["secret"]
+
+
+def test_links_inside_the_run_are_followed(storage, tmp_path):
+    (tmp_path / "run" / "link").symlink_to(tmp_path / "run" / "b")
+    assert storage.read("link/c/f") == b"b/c/f"
+
+
+def test_a_run_that_is_a_link(storage, tmp_path):
+    (tmp_path / "alias").symlink_to(tmp_path / "run")
+    assert LocalStorage(tmp_path / "alias").read("a") == b"a"
+
+
 def test_url(tmp_path):
     assert open_storage(str(tmp_path) + "/run/").url == str(tmp_path / "run")
     assert open_storage(tmp_path).url == str(tmp_path)

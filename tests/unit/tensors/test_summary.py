@@ -41,7 +41,7 @@ def _numbers(summary):
         ),
         (
             np.array([1.7e308, 1.7e308]),
-            [2, 0, 0, 0, 0, 1.7e308, 1.7e308, None, None, None, None, None],
+            [2, 0, 0, 0, 0, 1.7e308, 1.7e308, 1.7e308, 1.7e308, 0, None, None],
         ),
         (
             np.array([3e-200, 4e-200]),

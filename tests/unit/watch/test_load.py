@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -117,6 +118,19 @@ def test_a_bad_file_is_named(tmp_path: Path, name: str, content: bytes, message:
     assert str(caught.value).startswith(f"{tmp_path / name}: {message}")
 
 
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"{", "not JSON: input data was truncated"),
+        (b"rules", "not JSON: JSON is malformed: invalid character (byte 0)"),
+        (b"3", "expected a mapping with `rules`, got int"),
+    ],
+)
+def test_messages_keep_the_case_of_names(data: bytes, message: str) -> None:
+    with pytest.raises(BadWatch, match=f"^{re.escape(message)}$"):
+        parse_watch(data)
+
+
 def test_no_file(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         read_watch(tmp_path / "watch.yaml")
@@ -192,6 +206,18 @@ def test_plain_data(content: Any, expected: Watch | list[str]) -> None:
         ),
         ({"rules": [{"rule": "A", "every": 1.5}]}, "got `float` - at `rules[0].every`"),
         ({"rules": [{"rule": "A", "actions": "stop"}]}, "got `str` - at `rules[0].actions`"),
+        (
+            {"rules": [{"rule": "A", "actions": ["stop", ""]}]},
+            "expected `str` of length >= 1 - at `rules[0].actions[1]`",
+        ),
+        (
+            {"actions": ["metric:" + "m" * 506]},
+            "expected `str` of length <= 512 - at `actions[0]`",
+        ),
+        (
+            {"rules": [{"rule": "A", "actions": ["email"] * 21}]},
+            "expected `array` of length <= 20 - at `rules[0].actions`",
+        ),
         ({"profile": "amazon"}, "invalid enum value 'amazon' - at `profile`"),
         ({"severity": "fatal"}, "invalid enum value 'fatal' - at `severity`"),
         ({"dry_run": "perhaps"}, "expected `bool`, got `str` - at `dry_run`"),

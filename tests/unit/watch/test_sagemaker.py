@@ -38,6 +38,8 @@ PLAIN = (
         ('{"name": "slack", "endpoint": "#ml"}', ["slack"]),
         ('["email"]', ["email"]),
         ("[{}, null, 3]", ["unnamed", "None", "3"]),
+        ('["", "stop"]', ["unnamed", "stop"]),
+        ('["' + "x" * 1000 + '"]', ["x" * 512]),
         ("[]", []),
         ("email", ["unreadable action_json: email"]),
         ("", ["unreadable action_json: "]),

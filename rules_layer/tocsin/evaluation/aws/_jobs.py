@@ -8,8 +8,8 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from tocsin.evaluation._ports import Job
+from tocsin.model import TERMINAL_JOB_STATUSES
 
-TERMINAL = ("Completed", "Failed", "Stopped")
 _JOB_NAME = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}")
 _UNKNOWN = ("ValidationException", "ResourceNotFound")
 _DENIED = ("AccessDenied", "AccessDeniedException")
@@ -32,7 +32,7 @@ class SageMakerJobs:
             if error.response["Error"]["Code"] in (*_UNKNOWN, *_DENIED):
                 return None
             raise
-        over = answer["TrainingJobStatus"] in TERMINAL
+        over = answer["TrainingJobStatus"] in TERMINAL_JOB_STATUSES
         ended = answer.get("TrainingEndTime") or answer.get("LastModifiedTime")
         return Job(
             tuple(answer.get("DebugRuleConfigurations") or ()),

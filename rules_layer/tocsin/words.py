@@ -1,4 +1,7 @@
-"""Text from outside, made safe to show: no control characters, no surprises in length."""
+"""Text from outside, made safe to show: no control characters, no surprises in length.
+
+Imports nothing of ours.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,11 @@ def ascii_only(text: str) -> str:
     plain = unicodedata.normalize("NFKD", clean(text, len(text)))
     letters = "".join(char for char in plain if not unicodedata.combining(char))
     return letters.encode("ascii", "replace").decode("ascii")
+
+
+def label(text: str) -> str:
+    """``text`` as CloudWatch takes a dimension's value: ASCII, not blank, no colon first."""
+    return cut(ascii_only(text).lstrip(" :") or "?", 1024)
 
 
 def cut(text: str, limit: int) -> str:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tocsin.actions._words import ascii_only, clean, cut, number
+from tocsin.words import ascii_only, clean, cut, label, number
 
 
 @pytest.mark.parametrize(
@@ -43,6 +43,37 @@ def test_ascii_is_printable(text: str) -> None:
 )
 def test_cut(text: str, limit: int, expected: str) -> None:
     assert cut(text, limit) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("eval-loss", "eval-loss"),
+        ("Zürich", "Zurich"),
+        ("実験", "??"),
+        (":loss", "loss"),
+        (": :loss", "loss"),
+        ("\uff1aloss", "loss"),  # a wide colon, which becomes a plain one
+        ("a\x00b", "a b"),
+        ("", "?"),
+        ("::", "?"),
+        ("\n", "?"),
+        ("\xa8", "?"),  # comes apart into a space and an accent
+        ("x" * 2000, "x" * 1022 + ".."),
+    ],
+)
+def test_label(text: str, expected: str) -> None:
+    assert label(text) == expected
+
+
+@given(st.text())
+def test_any_text_makes_a_label_that_cloudwatch_takes(text: str) -> None:
+    made = label(text)
+    assert 1 <= len(made) <= 1024
+    assert made.isascii()
+    assert made.isprintable()
+    assert made.strip()
+    assert not made.startswith(":")
 
 
 @pytest.mark.parametrize(

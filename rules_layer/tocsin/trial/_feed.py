@@ -1,0 +1,108 @@
+"""Keeps a trial's catalog up to date with the run."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tocsin.tensors import (
+    END_MARKER,
+    BadCollections,
+    Collections,
+    IndexFile,
+    NotFound,
+    Storage,
+    read_collections,
+)
+from tocsin.trial._catalog import Catalog
+from tocsin.trial._source import Source
+
+COLLECTIONS = "collections/"
+_LATE = 1.0  # s: so long after one worker has ended the run others may still be writing
+
+
+@dataclass(frozen=True)
+class Clock:
+    """The time as a trial sees it, so that a test need not wait."""
+
+    monotonic: Callable[[], float] = time.monotonic
+    wall: Callable[[], float] = time.time
+    sleep: Callable[[float], None] = time.sleep
+
+
+class Feed:
+    """Reads what is new, at most every ``interval`` seconds, until the run has ended."""
+
+    def __init__(
+        self, storage: Storage, source: Source, catalog: Catalog, interval: float, clock: Clock
+    ) -> None:
+        self.collections: Collections | None = None
+        self.damaged: dict[str, str] = {}
+        self._storage = storage
+        self._source = source
+        self._catalog = catalog
+        self._interval = interval
+        self._clock = clock
+        self._due: float | None = None
+        self._names_then = -1
+
+    @property
+    def num_workers(self) -> int | None:
+        """As a collections file says it; without any, those that have written, once it ended."""
+        if self.collections is not None:
+            return self.collections.num_workers
+        return max(1, len(self._catalog.workers)) if self._catalog.finished else None
+
+    @property
+    def missing(self) -> bool:
+        """Whether a worker has not written its collections file."""
+        found = self.collections
+        return found is None or len(found.workers) < found.num_workers
+
+    def refresh(self, *, force: bool = False) -> None:
+        """Read what is new: nothing for a run that has ended, nor so soon again, unless forced."""
+        now = self._clock.monotonic()
+        if not force and (self._catalog.finished or (self._due is not None and now < self._due)):
+            return
+        first = self._due is None
+        ended = self._ended()  # before the list, which then is the last one
+        self._take_indexes(everything=ended is not None and not first)
+        self._take_collections(last=ended is not None)
+        self._catalog.settle(self.num_workers, finished=False)
+        if ended is not None:
+            age = self._clock.wall() - ended
+            if age < _LATE and not self._catalog.even:
+                self._clock.sleep(min(_LATE, _LATE - age))
+                self._take_indexes(everything=True)
+            self._catalog.settle(self.num_workers, finished=True)
+        self._due = self._clock.monotonic() + self._interval
+
+    def _ended(self) -> float | None:
+        """When the run ended, in seconds since the epoch; None while it goes on."""
+        try:
+            return self._storage.head(END_MARKER).modified
+        except NotFound:
+            return None
+
+    def _take_indexes(self, *, everything: bool) -> None:
+        news = self._source.news(everything=everything)
+        for found, index in zip(news, self._source.indexes(news), strict=True):
+            self.damaged.pop(found.key, None)
+            if isinstance(index, IndexFile):
+                self._catalog.add(found.step, found.worker, index)
+            else:
+                self.damaged[found.key] = str(index)
+                self._catalog.add(found.step, found.worker, None)
+
+    def _take_collections(self, *, last: bool) -> None:
+        """Files are written once more when tensors come that were not there the first time."""
+        names = len(self._catalog.names())
+        if not (last or self.missing or names > self._names_then):
+            return
+        self._names_then = names
+        self.damaged.pop(COLLECTIONS, None)
+        try:
+            self.collections = read_collections(self._storage) or self.collections
+        except BadCollections as error:
+            self.damaged[COLLECTIONS] = str(error)

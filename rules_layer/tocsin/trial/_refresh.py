@@ -1,0 +1,39 @@
+"""When a trial looks for news: by default before it answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from tocsin.trial._trial import Trial
+
+    Trials: TypeAlias = Trial | Sequence[Trial]
+
+
+@contextmanager
+def no_refresh(trials: Trials) -> Iterator[Trials]:
+    """Inside, the trials answer from what they knew on entry, and read no index files."""
+    with _set(trials, on=False):
+        yield trials
+
+
+@contextmanager
+def refresh(trials: Trials) -> Iterator[Trials]:
+    """Inside, the trials look for news before they answer, even within ``no_refresh``."""
+    with _set(trials, on=True):
+        yield trials
+
+
+@contextmanager
+def _set(trials: Trials, *, on: bool) -> Iterator[None]:
+    each = list(trials) if isinstance(trials, Sequence) else [trials]
+    before = [trial.dynamic_refresh for trial in each]
+    try:
+        for trial in each:
+            trial.dynamic_refresh = on
+        yield
+    finally:
+        for trial, was in zip(each, before, strict=True):
+            trial.dynamic_refresh = was

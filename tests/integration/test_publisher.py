@@ -1,0 +1,167 @@
+"""What the publisher sends when names are odd, details are large and AWS says no."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+from tocsin.evaluation import StatusChange, Violation
+from tocsin.evaluation._checkpoint import RuleSummary
+from tocsin.evaluation.aws import AwsPublisher
+from tocsin.model import Mode, RuleStatus, Severity
+
+RUN = "s3://b/jobs/j1/debug-output"
+CHANGE = StatusChange(
+    name="eval-loss",
+    rule="LossNotDecreasing",
+    status=RuleStatus.ISSUES_FOUND,
+    previous=RuleStatus.IN_PROGRESS,
+    details="loss is nan",
+    severity=Severity.CRITICAL,
+    actions=("stop", "email"),
+    dry_run=False,
+    step=120,
+    mode=Mode.TRAIN,
+    mode_step=100,
+    index_modified=1_700_000_000.0,
+    run_id="r",
+    dedup_id="d",
+    statuses=(),
+    violation=Violation(
+        120, Mode.TRAIN, 100, "worker_0", "loss", "not_finite", "loss is nan", {"loss": "NaN"}
+    ),
+)
+
+
+def size(entry: dict[str, str]) -> int:
+    return sum(len(entry[part].encode()) for part in ("Source", "DetailType", "Detail"))
+
+
+def acceptable(datum: dict[str, Any]) -> bool:
+    """What CloudWatch's reference asks of a dimension's value, and one name to refuse."""
+    values = [dimension["Value"] for dimension in datum["Dimensions"]]
+    return "refused" not in values and all(
+        value.isascii() and value.isprintable() and value.strip() and value[0] != ":"
+        for value in values
+        if len(value) <= 1024
+    )
+
+
+@dataclass
+class Aws:
+    """EventBridge and CloudWatch with their limits; an error to answer metrics with, perhaps."""
+
+    error: str | None = None
+    requests: list[list[dict[str, str]]] = field(default_factory=list)
+    data: list[dict[str, Any]] = field(default_factory=list)
+
+    def put_events(self, *, Entries: list[dict[str, str]]) -> dict[str, Any]:  # noqa: N803
+        assert 1 <= len(Entries) <= 10
+        assert sum(size(entry) for entry in Entries) < 256 * 1024
+        self.requests.append(Entries)
+        return {"FailedEntryCount": 0, "Entries": [{"EventId": "e"} for _ in Entries]}
+
+    def put_metric_data(self, *, Namespace: str, MetricData: list[dict[str, Any]]) -> None:  # noqa: N803
+        assert Namespace == "Tocsin"
+        code = self.error
+        if code is None and not all(map(acceptable, MetricData)):
+            code = "InvalidParameterValue"
+        if code:
+            raise ClientError({"Error": {"Code": code, "Message": "no"}}, "PutMetricData")
+        self.data += MetricData
+
+    @property
+    def details(self) -> list[dict[str, Any]]:
+        return [json.loads(entry["Detail"]) for entries in self.requests for entry in entries]
+
+
+def publish(aws: Aws, changes: Sequence[StatusChange], run: str = RUN) -> None:
+    AwsPublisher(aws, aws, "tocsin", lambda: 1_700_000_001.0, True).publish(run, changes)
+
+
+@pytest.mark.parametrize(
+    "name", ["Verlüst", "実験", ":loss", "", "a\x00b", " ", "\xa8", "x" * 3000]
+)
+def test_any_name_becomes_a_metric(name: str) -> None:
+    aws = Aws()
+    publish(aws, [replace(CHANGE, name=name)], f"s3://b/{name or ':'}/debug-output")
+    assert [len(datum["Dimensions"]) for datum in aws.data] == [1, 2]
+    assert aws.details[0]["RuleConfigurationName"] == name
+
+
+@pytest.mark.parametrize("code", ["InvalidParameterValue", "ValidationError"])
+def test_metrics_that_are_refused_hold_nothing_up(code: str) -> None:
+    aws = Aws(error=code)
+    publish(aws, [CHANGE, CHANGE])
+    assert (len(aws.details), aws.data) == (2, [])
+
+
+def test_one_metric_that_is_refused_costs_no_other() -> None:
+    aws = Aws()
+    publish(aws, [replace(CHANGE, name=name) for name in ("a", "refused", "b")])
+    assert [datum["Dimensions"][0]["Value"] for datum in aws.data] == ["a", "a", "b", "b"]
+
+
+@pytest.mark.parametrize("code", ["Throttling", "InternalServiceFault", "AccessDenied"])
+def test_what_may_pass_raises_after_the_events(code: str) -> None:
+    aws = Aws(error=code)
+    with pytest.raises(ClientError, match=code):
+        publish(aws, [CHANGE])
+    assert len(aws.details) == 1
+
+
+def summaries(count: int, details: str, name: str = "rule") -> tuple[RuleSummary, ...]:
+    return tuple(
+        RuleSummary(f"{name}{number}", RuleStatus.IN_PROGRESS, details, 1_700_000_000.0)
+        for number in range(count)
+    )
+
+
+def test_requests_are_filled_by_bytes_and_by_number() -> None:
+    aws = Aws()
+    large = replace(CHANGE, statuses=summaries(70, "x" * 1000))  # 80 KB
+    changes = [large] * 5 + [CHANGE] * 15
+    publish(aws, [replace(change, dedup_id=str(at)) for at, change in enumerate(changes)])
+    assert [len(entries) for entries in aws.requests] == [2, 2, 10, 6]
+    assert [detail["DedupId"] for detail in aws.details] == [str(at) for at in range(20)]
+    assert len(aws.details[0]["DebugRuleEvaluationStatuses"]) == 70
+
+
+@pytest.mark.parametrize(
+    ("change", "statuses", "details", "evidence"),
+    [
+        ({"statuses": summaries(200, "fine")}, 200, "fine", {"loss": "NaN"}),
+        ({"statuses": summaries(200, "x" * 1024)}, 200, "", {"loss": "NaN"}),
+        ({"statuses": summaries(200, "ü" * 1024, "実" * 250)}, 200, "", {"loss": "NaN"}),
+        ({"statuses": summaries(200, "\x00" * 1024, "\x00" * 250)}, 100, "", {"loss": "NaN"}),
+        ({"violation": replace(CHANGE.violation, evidence={"x" * 300_000: 1})}, 0, "", {}),
+        ({"violation": replace(CHANGE.violation, tensor="x" * 300_000)}, 0, "", {}),
+        (
+            {"actions": ("\x00" * 512,) * 20, "details": "\x00" * 1024, "name": "\x00" * 256},
+            0,
+            "",
+            {"loss": "NaN"},
+        ),
+    ],
+)
+def test_what_says_least_gives_way(
+    change: dict[str, Any], statuses: int, details: str, evidence: dict[str, Any]
+) -> None:
+    aws = Aws()
+    publish(aws, [replace(CHANGE, **change)])
+    (found,) = aws.details
+    others = found["DebugRuleEvaluationStatuses"]
+    assert (len(others), found["Evidence"]) == (statuses, evidence)
+    assert {status["StatusDetails"] for status in others} <= {details}
+    assert found["Actions"] == list(change.get("actions", CHANGE.actions))
+    assert found["StatusDetails"] == change.get("details", CHANGE.details)
+
+
+def test_letters_are_sent_as_they_are() -> None:
+    aws = Aws()
+    publish(aws, [replace(CHANGE, details="実験")])
+    assert "実験" in aws.requests[0][0]["Detail"]

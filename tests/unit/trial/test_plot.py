@@ -1,0 +1,69 @@
+"""A run as a chart."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+from tocsin.model import Mode, TensorSummary
+from tocsin.tensors import Captured, RunMeta
+from tocsin.trial._plot import plot
+
+
+def test_without_altair(run, monkeypatch):
+    monkeypatch.setitem(sys.modules, "altair", None)
+    trial = run.collections().step(0).trial()
+    with pytest.raises(ModuleNotFoundError, match=r"^trial\.plot needs Altair: pip install"):
+        trial.plot()
+
+
+def _points(chart):
+    return chart.to_dict()["data"]["values"]
+
+
+def test_lines(run):
+    pytest.importorskip("altair")
+    run.collections(2)
+    for step in range(3):
+        run.step(
+            10 * step,
+            "worker_0",
+            "worker_1",
+            mode_step=step,
+            tensors={"loss": 1.0 / step if step else np.inf},
+        )
+    trial = run.trial()
+    chart = trial.plot("loss").to_dict()
+    assert chart["encoding"]["x"]["field"] == "step"
+    assert chart["encoding"]["y"]["field"] == "value"
+    assert chart["encoding"]["strokeDash"]["field"] == "worker"
+    one = trial.plot("loss", mode=Mode.TRAIN, worker="worker_0")
+    assert "strokeDash" not in one.to_dict()["encoding"]
+    assert [(p["mode_step"], p["value"]) for p in _points(one)] == [(0, None), (1, 1.0), (2, 0.5)]
+
+
+def test_summaries(run):
+    pytest.importorskip("altair")
+    captured = [Captured("w", shape=(6,), summary=TensorSummary(size=6, mean=2.0))]
+    trial = run.collections().step(0, captured=captured, meta=RunMeta("r")).trial()
+    assert trial.plot().to_dict()["encoding"]["y"]["field"] == "mean"
+    assert trial.plot(y="size").to_dict()["encoding"]["y"]["field"] == "size"
+    with pytest.raises(ValueError, match=r"no tensor has 'l2', there are \['size', 'mean'\]"):
+        trial.plot(y="l2")
+    with pytest.raises(ValueError, match="no tensor has 'value', there are no numbers"):
+        trial.plot("nothing")
+
+
+@pytest.mark.parametrize(("steps", "lines"), [(5000, 1), (20_000, 1), (400, 100), (3, 6000)])
+def test_long_lines_are_thinned(steps, lines):
+    pytest.importorskip("altair")
+    names = ("step", "mode", "mode_step", "worker", "tensor", "value")
+    rows = [
+        dict(zip(names, (step, "TRAIN", step, "worker_0", f"t{line}", 1.0), strict=True))
+        for step in range(steps)
+        for line in range(lines)
+    ]
+    points = _points(plot(rows, "step"))
+    assert 2400 <= len(points) <= max(5000, 2 * lines)
+    assert {point["step"] for point in points} >= {0, steps - 1}
