@@ -16,11 +16,12 @@ import statistics
 import sys
 
 import numpy as np
+from tocsin.model import Mode, TensorSummary
+from tocsin.tensors import Captured, Collection, RunWriter, open_storage
+
 from local.events import listen
 from local.stack import LocalAws, local_aws
 from local.trainings import training_job, written_at
-from tocsin.model import Mode, TensorSummary
-from tocsin.tensors import Captured, Collection, RunWriter, open_storage
 
 WAITS = "import signal; signal.sigwait({signal.SIGTERM})"
 WATCH = b'{"rules": [{"rule": "ExplodingTensor", "actions": ["stop"]}]}'
@@ -63,7 +64,9 @@ def main() -> None:
     times.sort()
     print(f"index file → StopTrainingJob, {jobs} jobs of {TENSORS} summaries a step, warm")
     print(f"{platform.machine()}, Python {platform.python_version()}, embedded AWS")
-    print(f"p50 {statistics.median(times):.0f} ms   p95 {times[int(0.95 * jobs)]:.0f} ms   ", end="")
+    print(
+        f"p50 {statistics.median(times):.0f} ms   p95 {times[int(0.95 * jobs)]:.0f} ms   ", end=""
+    )
     print(f"least {times[0]:.0f} ms   most {times[-1]:.0f} ms")
 
 

@@ -139,9 +139,7 @@ def tensors(
     if export_tensorboard is not None:
         with progress("exporting") as advance:
             files = write_tensorboard(found, export_tensorboard, advance)
-        note(
-            f"{len(files)} event files written: see them with tensorboard --logdir {export_tensorboard}"
-        )
+        note(f"{len(files)} event files: see tensorboard --logdir {export_tensorboard}")
     answer(document, print_tensors, as_json=as_json)
     return 0
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 
 import numpy as np
 import pytest
@@ -64,16 +65,18 @@ def test_a_run_in_s3(tocsin, ill, upload):
 
 
 def test_an_export_for_tensorboard(tocsin, sample, tmp_path):
-    said = tocsin("tensors", sample("torch_mlp"), "--export-tensorboard", tmp_path / "b", "--json")
+    boards = tmp_path / "boards"
+    said = tocsin("tensors", sample.path, "--export-tensorboard", boards, "--json")
     assert said.code == 0
-    assert said.json["tensors"]
-    files = sorted(path.parent.name for path in (tmp_path / "b").rglob("*.tfevents*"))
-    assert files == ["EVAL", "TRAIN"]
-    assert said.err.startswith("2 event files: see tensorboard --logdir ")
+    assert list(said.json) == KEYS
+    metas = [json.loads(path.read_text())["meta"] for path in sample.path.glob("index/*/*.json")]
+    assert {path.name for path in boards.iterdir()} == {meta["mode"] for meta in metas}
+    files = [path for path in boards.rglob("*") if path.is_file()]
+    assert f"{len(files)} event files: see tensorboard --logdir" in said.err
 
 
 def test_an_export_that_cannot_be_written(tocsin, sample, tmp_path):
     (tmp_path / "file").write_text("")
-    said = tocsin("tensors", sample("shapes"), "--export-tensorboard", tmp_path / "file")
-    assert said.code == 2
+    said = tocsin("tensors", sample.path, "--export-tensorboard", tmp_path / "file")
+    assert (said.code, said.out) == (2, "")
     assert len(said.err.splitlines()) == 1
