@@ -21,7 +21,7 @@ def smdebug_python() -> Path:
     folder = ROOT / ".cache" / f"smdebug-{'this' if base == sys.executable else '3.10'}"
     python, stamp = folder / "bin" / "python", folder / "installed"
     folder.parent.mkdir(exist_ok=True)
-    with locked(folder.with_suffix(".lock")):
+    with locked(folder.with_name(f"{folder.name}.lock")):
         if not (stamp.is_file() and stamp.read_bytes() == REQUIREMENTS.read_bytes()):
             subprocess.run([base, "-m", "venv", "--clear", folder], check=True)
             install = ("-m", "pip", "install", "--quiet", "--disable-pip-version-check")

@@ -42,4 +42,4 @@ def _run(*command: str | Path) -> None:
     if done.returncode != 0:
         why = (done.stderr or done.stdout).strip().splitlines() or ["no reason given"]
         step = " ".join(map(str, command))
-        raise LocalError(f"cannot install the emulator: {why[-1]} (in: {step})")
+        raise LocalError(f"cannot make a virtual environment: {why[-1]} (in: {step})")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from tocsin.model import COLLECTION_ROLES, Role
-from tocsin.tensors import Captured, summarize
+from tocsin.tensors import BFLOAT16, Captured, summarize, to_bfloat16
 
 _SCALAR = frozenset({"losses", "metrics", "sm_metrics"})
 _MAX_NAME = 4096
@@ -32,12 +32,13 @@ def capture(
     if not 0 < len(name) <= _MAX_NAME or len(kind or "") > _MAX_KIND:
         raise ValueError("name must have 1 to 4096 characters, kind at most 128")
     array = as_array(value)
+    bits = str(getattr(value, "dtype", "")).rpartition(".")[2] == BFLOAT16
     keep = raw or array.size == 1 or not _SCALAR.isdisjoint(collections)
     return Captured(
         name,
-        value=np.array(array, order="C") if keep else None,
+        value=(to_bfloat16(array) if bits else np.array(array, order="C")) if keep else None,
         shape=array.shape,
-        dtype=str(array.dtype),
+        dtype=BFLOAT16 if bits else str(array.dtype),
         role=role
         or next((COLLECTION_ROLES[c] for c in collections if c in COLLECTION_ROLES), None),
         kind=kind,
@@ -50,8 +51,8 @@ def as_array(value: object) -> NDArray[Any]:
     """``value`` as an array, without a copy where it is one already.
 
     Takes numbers, strings and lists of them, whatever has ``__array__``, and tensors of PyTorch
-    on any device. Numbers become shape (1,). Types that the run format lacks (bfloat16 and other
-    short floats, long double) are widened or narrowed to one that it has.
+    on any device. Numbers become shape (1,). Types that numpy or the run format lack (bfloat16 and
+    other short floats, long double) are widened or narrowed to one that they have.
     """
     if isinstance(value, np.ndarray):
         array = value

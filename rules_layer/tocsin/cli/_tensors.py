@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
@@ -14,6 +15,7 @@ from tocsin.cli._output import Advance, Document
 from tocsin.cli._text import plain, span
 from tocsin.model import Mode
 from tocsin.tensors import (
+    BFLOAT16,
     Collection,
     Entry,
     IndexFile,
@@ -24,6 +26,7 @@ from tocsin.tensors import (
     content_bytes,
     itemsize,
     search,
+    to_bfloat16,
 )
 
 
@@ -151,12 +154,18 @@ def _facts(entry: Entry | None, value: Value | None, *, digest: bool) -> Documen
     if isinstance(value, Unreadable):
         return facts | {"unreadable": str(value)}
     if value is not None:
+        if entry and entry.dtype == BFLOAT16:  # what is stored is its bits
+            facts["nbytes"] = 2 * value.size
+            value = to_bfloat16(value)
+            return facts | _digest(value) if digest else facts
         facts = {"dtype": str(value.dtype), "shape": list(value.shape), "nbytes": value.nbytes}
-        if digest:
-            facts["sha256"] = hashlib.sha256(content_bytes(value)).hexdigest()
-        return facts
+        return facts | _digest(value) if digest else facts
     nbytes = _nbytes(entry) if entry and entry.start is not None else None
     return facts if nbytes is None else facts | {"nbytes": nbytes}
+
+
+def _digest(value: NDArray[Any]) -> Document:
+    return {"sha256": hashlib.sha256(content_bytes(value)).hexdigest()}
 
 
 def _nbytes(entry: Entry) -> int | None:

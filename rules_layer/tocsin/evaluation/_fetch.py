@@ -23,11 +23,15 @@ Key = tuple[str, str, int]
 
 @dataclass(frozen=True)
 class Want:
-    """A tensor's record in a file's event file, to be kept whole or only reduced."""
+    """A tensor's record in a file's event file, to be kept whole or only reduced.
+
+    Its ``fingerprint`` costs as much as half of the rest of its summary.
+    """
 
     file: IndexFile
     entry: Entry
     keep: bool
+    fingerprint: bool = False
 
     @property
     def key(self) -> Key:
@@ -127,4 +131,5 @@ def _reduced(value: NDArray[Any] | Unreadable, want: Want) -> Got | Unreadable:
     if isinstance(value, Unreadable):
         return value
     kept = value if want.keep else None
-    return Got(summarize(value), value.shape, str(value.dtype), kept)
+    summary = summarize(value, fingerprint=want.fingerprint)
+    return Got(summary, value.shape, str(value.dtype), kept)

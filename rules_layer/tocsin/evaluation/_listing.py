@@ -12,7 +12,7 @@ from tocsin.tensors import (
     NotFound,
     Object,
     TooLarge,
-    after_step,
+    index_objects,
     parse_index_key,
     read_index,
 )
@@ -30,15 +30,14 @@ def new_files(desk: Desk, most: int) -> tuple[list[Seen], bool]:
     """
     found: list[Object] = []
     more, last, size, of_step = False, None, 0, 0
-    for item in desk.storage.list("index/", after=after_step(desk.checkpoint.frontier)):
+    for item in index_objects(desk.storage, after=desk.checkpoint.frontier):
         place = parse_index_key(item.key)
-        if place is None or place[0] <= desk.checkpoint.frontier:
-            continue
-        if place[0] != last:
+        step = place[0] if place else -1
+        if step != last:
             if len(found) >= most or size > BATCH_BYTES:
                 more = True
                 break
-            last, of_step = place[0], 0
+            last, of_step = step, 0
         of_step += item.size
         if of_step > STEP_INDEX_BYTES:
             desk.refuse(item.key, f"the step's index files have over {STEP_INDEX_BYTES} bytes")

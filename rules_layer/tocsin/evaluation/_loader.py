@@ -69,11 +69,11 @@ class _Wanted:
             for part in self.reductions.values():
                 yield Want(self.file, part, keep=True)
         elif self.whole or summary is None or _lacks(summary, self.fields):
-            yield Want(self.file, entry, keep=self.whole)
+            yield Want(self.file, entry, self.whole, "fingerprint" in self.fields)
         for reference in self.past:
             if reference.start is not None and (self.whole or reference.summary is None):
                 file, earlier = reference.file(entry.name, self.file.worker)
-                yield Want(file, earlier, keep=self.whole)
+                yield Want(file, earlier, self.whole, "fingerprint" in self.fields)
 
 
 def load(ready: Ready, selection: Selection, storage: Storage, references: References) -> Loaded:
@@ -171,7 +171,7 @@ def _with_update(got: Got, past: list[Tensor]) -> TensorSummary:
     before = past[0].value if past else None
     if got.value is None or before is None or before.shape != got.shape:
         return got.summary
-    return summarize(got.value, before)
+    return summarize(got.value, before, fingerprint=got.summary.fingerprint is not None)
 
 
 def _from_reductions(item: _Wanted, fetched: Fetched) -> TensorSummary:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tocsin.tensors._arrays import as_array, content_bytes
-from tocsin.tensors._bfloat16 import from_bfloat16
+from tocsin.tensors._bfloat16 import BFLOAT16, from_bfloat16, to_bfloat16
 from tocsin.tensors._collections import (
     BadCollections,
     Collection,
@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from tocsin.tensors._s3 import S3Storage
 
 __all__ = [
+    "BFLOAT16",
     "END_MARKER",
     "STOP",
     "WATCH",
@@ -111,6 +112,7 @@ __all__ = [
     "search",
     "split_key",
     "summarize",
+    "to_bfloat16",
     "write_step",
 ]
 

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from tocsin.model import Role
+from tocsin.model import Mode, Role
+from tocsin.tensors import LocalStorage, read_values, write_step
 from tocsin_hooks._capture import as_array, capture
 
 
@@ -14,6 +16,7 @@ class TorchLike:
     def __init__(self, value: Any, *, bfloat16: bool = False) -> None:
         self._value = np.asarray(value)
         self._bfloat16 = bfloat16
+        self.dtype = "torch.bfloat16" if bfloat16 else f"torch.{self._value.dtype}"
 
     def detach(self) -> TorchLike:
         return self
@@ -59,6 +62,22 @@ class ArrayLike:
 def test_values_become_arrays(value: Any, dtype: str, shape: tuple[int, ...]) -> None:
     array = as_array(value)
     assert (array.dtype, array.shape) == (np.dtype(dtype), shape)
+
+
+@pytest.mark.parametrize("value", [[1.5, -2.0, 3.140625], 2.5, [], [float("nan"), 1.0]])
+def test_bfloat16_is_kept_as_its_bits_and_read_as_numbers(value: Any, tmp_path: Path) -> None:
+    captured = capture("w", TorchLike(value, bfloat16=True), ("weights",), raw=True)
+    numbers = np.asarray(value, np.float32)
+    assert isinstance(captured.value, np.ndarray)
+    assert (captured.value.dtype, captured.dtype) == (np.uint16, "bfloat16")
+    storage = LocalStorage(tmp_path)
+    index = write_step(storage, step=0, mode=Mode.TRAIN, mode_step=0, tensors=[captured])
+    assert index is not None
+    assert index.entries[0].dtype == "bfloat16"
+    read = read_values(storage, index)["w"]
+    assert isinstance(read, np.ndarray)
+    assert (read.dtype, read.shape) == (np.float32, numbers.shape)
+    np.testing.assert_array_equal(read, numbers)
 
 
 @pytest.mark.parametrize(

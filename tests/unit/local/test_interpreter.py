@@ -62,7 +62,7 @@ def test_a_failed_installation_says_why_and_is_tried_again(
     (tmp_path / "venv" / "bin").mkdir(parents=True)
     (tmp_path / "venv" / "bin" / "python").symlink_to(Path(sys.base_prefix) / "bin" / "python3")
     for _ in range(2):
-        with pytest.raises(LocalError, match="cannot install the emulator: no such wheel"):
+        with pytest.raises(LocalError, match="cannot make a virtual environment: no such wheel"):
             interpreter(tmp_path / "venv")
     assert not (tmp_path / "venv" / "installed").exists()
 
