@@ -1,9 +1,9 @@
 """From a bad step's index file in the bucket to the call that stops the job, functions warm.
 
-    python -m benchmarks.latency [--jobs 30]
+    python -m benchmarks.latency [--jobs 30] [--interval 0.25]
 
 Each job is a real process of the local SageMaker that waits to be told to stop. Beside it a run
-is written whose third step holds a NaN. Measured from the bucket's own time of that index file to
+is written whose third step holds a NaN, a save every quarter of a second. Measured from the bucket's own time of that index file to
 the arrival of StopTrainingJob, one job after the other, on the embedded AWS. What it costs on AWS
 itself is the sum of S3's notification, two queues and a bus: see docs/performance.md.
 """
@@ -14,6 +14,7 @@ import argparse
 import platform
 import statistics
 import sys
+import time
 
 import numpy as np
 from tocsin.model import Mode, TensorSummary
@@ -29,7 +30,7 @@ TENSORS = 200
 GOOD = TensorSummary(size=9, nan=0, posinf=0, neginf=0, zeros=0, mean=0.1, abs_mean=0.1)
 
 
-def stop_one(aws: LocalAws, name: str) -> float:
+def stop_one(aws: LocalAws, name: str, interval: float) -> float:
     """Milliseconds from the bad step's index file to the stop of one job."""
     output = f"s3://{aws.outputs['CaptureBucketName']}/jobs"
     aws.client("sagemaker").create_training_job(
@@ -41,6 +42,7 @@ def stop_one(aws: LocalAws, name: str) -> float:
     writer.write_collections([Collection("losses", tensor_names=("loss",))])
     events = listen(aws.client, aws.outputs["EventBusName"], f"bench-{name}")
     for step in range(3):
+        time.sleep(interval)  # the pace of a training
         captured = [
             Captured(f"w{number}", shape=(9,), dtype="float32", summary=GOOD)
             for number in range(TENSORS)
@@ -58,9 +60,11 @@ def stop_one(aws: LocalAws, name: str) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--jobs", type=int, default=30)
-    jobs = parser.parse_args().jobs
+    parser.add_argument("--interval", type=float, default=0.25, help="seconds between saves")
+    arguments = parser.parse_args()
+    jobs, interval = arguments.jobs, arguments.interval
     with local_aws(grace=5.0) as aws:
-        times = [stop_one(aws, f"latency-{number}") for number in range(jobs + 2)][2:]
+        times = [stop_one(aws, f"latency-{number}", interval) for number in range(jobs + 2)][2:]
     times.sort()
     print(f"index file → StopTrainingJob, {jobs} jobs of {TENSORS} summaries a step, warm")
     print(f"{platform.machine()}, Python {platform.python_version()}, embedded AWS")
