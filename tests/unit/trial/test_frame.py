@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+import pandas
 import pytest
 from tocsin.model import Mode, TensorSummary
 from tocsin.tensors import Captured, RunMeta
@@ -17,7 +18,6 @@ def test_without_pandas(run, monkeypatch):
 
 
 def test_dataframe(run):
-    pandas = pytest.importorskip("pandas")
     summary = [Captured("w", shape=(2, 3), summary=TensorSummary(size=6, mean=2.0))]
     run.collections().step(10, mode_step=1).step(20, captured=summary, meta=RunMeta("r"))
     run.step(30, mode=Mode.EVAL, mode_step=0)

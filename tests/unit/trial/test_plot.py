@@ -23,7 +23,6 @@ def _points(chart):
 
 
 def test_lines(run):
-    pytest.importorskip("altair")
     run.collections(2)
     for step in range(3):
         run.step(
@@ -44,7 +43,6 @@ def test_lines(run):
 
 
 def test_summaries(run):
-    pytest.importorskip("altair")
     captured = [Captured("w", shape=(6,), summary=TensorSummary(size=6, mean=2.0))]
     trial = run.collections().step(0, captured=captured, meta=RunMeta("r")).trial()
     assert trial.plot().to_dict()["encoding"]["y"]["field"] == "mean"
@@ -57,7 +55,6 @@ def test_summaries(run):
 
 @pytest.mark.parametrize(("steps", "lines"), [(5000, 1), (20_000, 1), (400, 100), (3, 6000)])
 def test_long_lines_are_thinned(steps, lines):
-    pytest.importorskip("altair")
     names = ("step", "mode", "mode_step", "worker", "tensor", "value")
     rows = [
         dict(zip(names, (step, "TRAIN", step, "worker_0", f"t{line}", 1.0), strict=True))
