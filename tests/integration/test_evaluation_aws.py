@@ -18,8 +18,6 @@ from tocsin.evaluation import (
     Coordination,
     MemoryCheckpoints,
     MemoryCoordination,
-    StatusChange,
-    Violation,
 )
 from tocsin.evaluation.aws import (
     AwsPublisher,
@@ -32,9 +30,10 @@ from tocsin.evaluation.aws import (
     detail,
     read_settings,
 )
-from tocsin.model import Mode, RuleStatus, Severity
+from tocsin.model import RuleStatus
 
-RUN = "s3://b/jobs/j1/debug-output"
+from .conftest import CHANGE, RUN
+
 REGION = "us-east-1"
 
 
@@ -182,28 +181,6 @@ def test_when_a_run_is_due_and_that_an_ended_one_never_is(
     coordination.release(lease, due_at)
     assert ("due_at" not in item()) is sparse
     assert ("due_shard" not in item()) is sparse
-
-
-CHANGE = StatusChange(
-    name="eval-loss",
-    rule="LossNotDecreasing",
-    status=RuleStatus.ISSUES_FOUND,
-    previous=RuleStatus.IN_PROGRESS,
-    details="loss is nan",
-    severity=Severity.CRITICAL,
-    actions=("stop", "email"),
-    dry_run=False,
-    step=120,
-    mode=Mode.TRAIN,
-    mode_step=100,
-    index_modified=1_700_000_000.25,
-    run_id="r",
-    dedup_id="d",
-    statuses=(),
-    violation=Violation(
-        120, Mode.TRAIN, 100, "worker_0", "loss", "not_finite", "loss is nan", {"loss": "NaN"}
-    ),
-)
 
 
 def test_the_event_has_the_promised_fields() -> None:

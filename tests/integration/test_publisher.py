@@ -9,32 +9,12 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
-from tocsin.evaluation import StatusChange, Violation
+from tocsin.evaluation import StatusChange
 from tocsin.evaluation._checkpoint import RuleSummary
 from tocsin.evaluation.aws import AwsPublisher
-from tocsin.model import Mode, RuleStatus, Severity
+from tocsin.model import RuleStatus
 
-RUN = "s3://b/jobs/j1/debug-output"
-CHANGE = StatusChange(
-    name="eval-loss",
-    rule="LossNotDecreasing",
-    status=RuleStatus.ISSUES_FOUND,
-    previous=RuleStatus.IN_PROGRESS,
-    details="loss is nan",
-    severity=Severity.CRITICAL,
-    actions=("stop", "email"),
-    dry_run=False,
-    step=120,
-    mode=Mode.TRAIN,
-    mode_step=100,
-    index_modified=1_700_000_000.0,
-    run_id="r",
-    dedup_id="d",
-    statuses=(),
-    violation=Violation(
-        120, Mode.TRAIN, 100, "worker_0", "loss", "not_finite", "loss is nan", {"loss": "NaN"}
-    ),
-)
+from .conftest import CHANGE, RUN
 
 
 def size(entry: dict[str, str]) -> int:

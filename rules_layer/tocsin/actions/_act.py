@@ -103,7 +103,7 @@ def _tried(do: Callable[[], Result]) -> Result:
         return do()
     except Busy:
         raise
-    except Exception as error:  # noqa: BLE001
+    except Exception as error:  # noqa: BLE001  # whatever it is, it is this action's alone
         return Result(Outcome.FAILED, clean(f"{type(error).__name__}: {error}", 500))
 
 

@@ -30,7 +30,7 @@ class Root(TyperGroup):
             code = super().main(*args, **kwargs)
         except (typer.Abort, KeyboardInterrupt):
             sys.exit(INTERRUPTED)
-        except Exception as error:  # noqa: BLE001
+        except Exception as error:  # noqa: BLE001  # one line, never a traceback
             note(reason(error))
             sys.exit(WRONG)
         sys.exit(code if isinstance(code, int) else 0)

@@ -173,14 +173,6 @@ def _collections(desk: Desk) -> Collections | None:
         return None
 
 
-def _exists(storage: Storage, key: str) -> bool:
-    try:
-        storage.head(key)
-    except NotFound:
-        return False
-    return True
-
-
 def _close(desk: Desk, rules: Configuration, hint: Hint, ended: bool) -> None:
     """What follows when all there is has been evaluated: ticks, and the run's end."""
     checkpoint = desk.checkpoint

@@ -1,0 +1,28 @@
+"""A status change to publish."""
+
+from __future__ import annotations
+
+from tocsin.evaluation import StatusChange, Violation
+from tocsin.model import Mode, RuleStatus, Severity
+
+RUN = "s3://b/jobs/j1/debug-output"
+CHANGE = StatusChange(
+    name="eval-loss",
+    rule="LossNotDecreasing",
+    status=RuleStatus.ISSUES_FOUND,
+    previous=RuleStatus.IN_PROGRESS,
+    details="loss is nan",
+    severity=Severity.CRITICAL,
+    actions=("stop", "email"),
+    dry_run=False,
+    step=120,
+    mode=Mode.TRAIN,
+    mode_step=100,
+    index_modified=1_700_000_000.25,
+    run_id="r",
+    dedup_id="d",
+    statuses=(),
+    violation=Violation(
+        120, Mode.TRAIN, 100, "worker_0", "loss", "not_finite", "loss is nan", {"loss": "NaN"}
+    ),
+)
