@@ -9,7 +9,7 @@ CDK := npx --yes aws-cdk@2.1148.1
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-unit test-frameworks fuzz lint format bench synth bootstrap deploy destroy clean
+.PHONY: help setup demo test test-unit test-frameworks fuzz lint format docs bench synth bootstrap deploy destroy clean
 
 help:  ## what there is
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | column -t -s '|'
@@ -56,6 +56,9 @@ lint: setup
 format: setup  ## put the code into its form
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
+
+docs: setup  ## the pages of the rules, into docs/rules
+	$(BIN)/python -m docs.generate
 
 bench: setup  ## every benchmark, each printing its table
 	$(BIN)/python -m benchmarks

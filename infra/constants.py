@@ -12,6 +12,7 @@ EVENT_SOURCE = "tocsin"
 STATUS_CHANGE = "Tocsin Rule Evaluation Status Change"
 METRIC_NAMESPACE = "Tocsin"
 PYTHON = "3.13"
+CUSTOM_RULES = "tocsin_custom_rules"
 
 # Keys in the capture bucket and in the state bucket.
 END_MARKER = "training_job_end.ts"

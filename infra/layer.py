@@ -1,4 +1,4 @@
-"""The layer that all functions share: tocsin and the packages it needs."""
+"""The layer that all functions share: tocsin, the packages it needs, and custom rules."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
 from infra.bundle import lambda_target, local_target, staged_layer
-from infra.constants import ROOT
+from infra.constants import CUSTOM_RULES, ROOT
 from infra.function import architecture
 from infra.options import Options
+from infra.watch_file import custom_rules
 
 _SOURCE = ROOT / "rules_layer"
 
@@ -28,8 +29,9 @@ class Layer(Construct):
             return
         python = options.local_python
         target = local_target(python) if python else lambda_target(options.architecture)
-        # Whatever else belongs into the layer, such as a folder of custom rules, is one more entry.
         folders = {"tocsin": _SOURCE / "tocsin"}
+        if (rules := custom_rules(options.watch_file)) is not None:
+            folders[CUSTOM_RULES] = rules
         with staged_layer(target, folders) as (folder, digest):
             self.version = self._of(lambda_.Code.from_asset(str(folder), asset_hash=digest))
 

@@ -5,46 +5,68 @@ from __future__ import annotations
 import time
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
-from tocsin.model import COLLECTION_ROLES, Role
-from tocsin.tensors import BFLOAT16, Captured, summarize, to_bfloat16
+from tocsin.model import Detail, TensorSummary
+from tocsin.tensors import BFLOAT16, Captured, detailed, summarize, to_bfloat16
+
+from tocsin_hooks._memory import Memory
+from tocsin_hooks._wishes import Saved, Wish
 
 _SCALAR = frozenset({"losses", "metrics", "sm_metrics"})
+_NONE = Wish()
+_MOST_WANTED = 1 << 20  # bytes of a tensor that is kept whole because a rule wants its values
 _MAX_NAME = 4096
 _MAX_KIND = 128
 
 
 def capture(
-    name: str,
+    saved: Saved,
     value: object,
-    collections: tuple[str, ...],
     *,
-    role: Role | None = None,
-    kind: str | None = None,
-    raw: bool = False,
+    raw: bool | None = False,
+    wish: Wish = _NONE,
+    memory: Memory | None = None,
 ) -> Captured:
     """Reduce ``value`` to its summary, and copy it if it is small or wanted ``raw``.
 
+    The summary has what rules ``wish`` for; an update against the value in ``memory``, which
+    then remembers this one. With ``raw`` None it is for the rules to want the values.
     Nothing of the caller's memory is referred to afterwards. Raises TypeError or ValueError for
     what is no array of numbers or strings.
     """
-    if not 0 < len(name) <= _MAX_NAME or len(kind or "") > _MAX_KIND:
+    name = saved.name
+    if not 0 < len(name) <= _MAX_NAME or len(saved.kind or "") > _MAX_KIND:
         raise ValueError("name must have 1 to 4096 characters, kind at most 128")
     array = as_array(value)
     bits = str(getattr(value, "dtype", "")).rpartition(".")[2] == BFLOAT16
-    keep = raw or array.size == 1 or not _SCALAR.isdisjoint(collections)
+    wanted = wish.values and array.nbytes <= _MOST_WANTED if raw is None else raw
+    keep = wanted or array.size == 1 or not _SCALAR.isdisjoint(saved.collections)
+    previous = memory.exchanged(name, array) if wish.update and memory is not None else None
     return Captured(
         name,
         value=(to_bfloat16(array) if bits else np.array(array, order="C")) if keep else None,
         shape=array.shape,
         dtype=BFLOAT16 if bits else str(array.dtype),
-        role=role
-        or next((COLLECTION_ROLES[c] for c in collections if c in COLLECTION_ROLES), None),
-        kind=kind,
-        summary=summarize(array),
+        role=saved.place[0],
+        kind=saved.place[1],
+        summary=_summary(array, previous, wish.details),
         wall_time=time.time(),
     )
+
+
+def _summary(
+    array: NDArray[Any], previous: NDArray[Any] | None, details: tuple[Detail, ...]
+) -> TensorSummary:
+    """Of details that cannot stand side by side in one summary the first has its place."""
+    summary = summarize(array, previous)
+    for detail in details:
+        found = msgspec.structs.asdict(detailed(array, detail))
+        known = {key: value for key, value in found.items() if value is not None}
+        if all(getattr(summary, key) is None for key in known):
+            summary = msgspec.structs.replace(summary, **known)
+    return summary
 
 
 def as_array(value: object) -> NDArray[Any]:

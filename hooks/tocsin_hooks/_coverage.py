@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from tocsin.rules import Read
-from tocsin.tensors import search
+from tocsin.model import Role
 from tocsin.watch import Watch, resolve
 
 from tocsin_hooks._uploader import CapturedStep
+from tocsin_hooks._wishes import Saved, selects
 
 
 def unmatched(watch: Watch | None, step: CapturedStep) -> list[str]:
@@ -16,16 +16,16 @@ def unmatched(watch: Watch | None, step: CapturedStep) -> list[str]:
     """
     if watch is None or watch.rules is None:
         return []
+    saved = [_saved(name, step) for name in step.tensors]
     return [
-        f"{watched.name}: it looks for {read.describe()}"
-        for watched in resolve(watch)[0]
-        for read in watched.reads.tensors.values()
-        if not _found(read, step)
+        f"{rule.name}: it looks for {', '.join(read.describe() for read in reads)}"
+        for rule in resolve(watch)[0]
+        if (reads := rule.reads.tensors.values())
+        and not any(selects(read, tensor) for read in reads for tensor in saved)
     ]
 
 
-def _found(read: Read, step: CapturedStep) -> bool:
-    if read.collections or read.regex:
-        named = any(step.members.get(name) for name in read.collections)
-        return named or any(search(p, name) for p in read.regex for name in step.tensors)
-    return not read.roles or any(tensor.role in read.roles for tensor in step.tensors.values())
+def _saved(name: str, step: CapturedStep) -> Saved:
+    tensor = step.tensors[name]
+    collections = tuple(key for key, names in step.members.items() if name in names)
+    return Saved(name, collections, Role(tensor.role) if tensor.role else None, tensor.kind)

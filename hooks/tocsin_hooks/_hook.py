@@ -19,11 +19,13 @@ from tocsin.watch import Watch
 
 from tocsin_hooks._capture import capture
 from tocsin_hooks._coverage import unmatched
+from tocsin_hooks._memory import Memory
 from tocsin_hooks._position import Position, Resumed
 from tocsin_hooks._settings import Due, Interval, Schedule, Settings
 from tocsin_hooks._settings import settings as read_settings
 from tocsin_hooks._stop import Sigterm, StopFile
 from tocsin_hooks._uploader import CapturedStep, Uploader
+from tocsin_hooks._wishes import Saved, Wishes
 
 _log = logging.getLogger("tocsin")
 _AT_EXIT_SECONDS = 30.0
@@ -109,12 +111,14 @@ class Hook:
         self._stop_file: StopFile | None = None
         self._uploader: Uploader | None = None
         self._settings: Settings
+        self._memory = Memory()
         if os.environ.get("TOCSIN") == "0":
             return
         try:
             self._position = Position(resumed_from)
             self._settings = _settings(watch, save_interval)
             self._schedule = Schedule(self._settings)
+            self._wishes = Wishes(self._settings.watch)
             _check_worker(worker, num_workers)
             run_id = run_id or uuid.uuid4().hex
             storage = open_storage(out) if isinstance(out, str | Path) else out
@@ -149,7 +153,8 @@ class Hook:
         """Save a tensor of the step in hand, as it is now; a second one of a name replaces it.
 
         Losses, metrics and single numbers are kept as they are, others reduced to a summary
-        unless ``raw`` or the watch file asks for their values. Takes numpy arrays, PyTorch
+        unless ``raw``, the watch file or a rule asks for their values (a rule gets those of at
+        most 1 MiB; ``raw=False`` keeps them from it). Takes numpy arrays, PyTorch
         tensors, whatever has ``__array__``, numbers, strings and lists of them.
 
         ``collection`` is by default the one whose patterns in the watch file match the name, and
@@ -163,8 +168,14 @@ class Hook:
             collections = self._settings.collections_of(name, collection)
             if self._due is None or not self._due.wants(collections):
                 return
-            keep = self._settings.raw(collections) if raw is None else raw
-            step.tensors[name] = capture(name, value, collections, role=role, kind=kind, raw=keep)
+            saved = Saved(name, collections, role, kind)
+            step.tensors[name] = capture(
+                saved,
+                value,
+                raw=self._settings.raw(collections) or None if raw is None else raw,
+                wish=self._wishes.of(saved),
+                memory=self._memory,
+            )
             step.members.setdefault(collections[0], set()).add(name)
         except Exception as error:  # noqa: BLE001 - a training must not end by this
             self._trouble(f"tensor {name!r:.200} is not captured", error)

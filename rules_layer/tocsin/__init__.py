@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tocsin.model import Mode
     from tocsin.model import Mode as modes  # noqa: N813  # the name that smdebug's users know
-    from tocsin.rules import Rule, register
+    from tocsin.rules import register
     from tocsin.trial import (
         InvalidWorker,
         MissingCollectionFiles,
         NoMoreData,
         NotARun,
+        Rule,
+        RuleEvaluationConditionMet,
         ShapeUnavailableForStep,
         StepNotYetAvailable,
         StepState,
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
         TrialError,
         Unreadable,
         create_trial,
+        invoke_rule,
         no_refresh,
         refresh,
     )
@@ -40,6 +43,7 @@ __all__ = [
     "NoMoreData",
     "NotARun",
     "Rule",
+    "RuleEvaluationConditionMet",
     "ShapeUnavailableForStep",
     "StepNotYetAvailable",
     "StepState",
@@ -51,6 +55,7 @@ __all__ = [
     "TrialError",
     "Unreadable",
     "create_trial",
+    "invoke_rule",
     "modes",
     "no_refresh",
     "refresh",
@@ -59,7 +64,6 @@ __all__ = [
 
 _ELSEWHERE = {
     "Mode": ("tocsin.model", "Mode"),
-    "Rule": ("tocsin.rules", "Rule"),
     "modes": ("tocsin.model", "Mode"),
     "register": ("tocsin.rules", "register"),
 }

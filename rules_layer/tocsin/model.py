@@ -61,11 +61,31 @@ counts: XGBoost's losses are metrics, too, and the output of a ReLU may be the m
 """
 
 
+class Bounds(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How many elements lie outside an open interval: ``below`` at or under ``low``, ``above`` at
+    or over ``high``. A bound of None is none.
+    """
+
+    low: float | None = None
+    high: float | None = None
+    below: int = 0
+    above: int = 0
+
+
+class Channels(msgspec.Struct, frozen=True):
+    """Mean and population variance of each channel along ``axis``; None: nothing is finite."""
+
+    axis: int
+    mean: tuple[float | None, ...]
+    variance: tuple[float | None, ...]
+
+
 class TensorSummary(msgspec.Struct, frozen=True, omit_defaults=True):
     """A tensor reduced to a few numbers, over its finite elements.
 
     ``None`` means unknown: not captured, or not a finite number. ``variance`` is the population
-    variance; ``l1`` and ``l2`` are vector norms of the flattened tensor.
+    variance; ``l1`` and ``l2`` are vector norms of the flattened tensor. The fields from
+    ``quantiles`` on are there where somebody asked for that ``Detail``.
     """
 
     size: int | None = None
@@ -83,6 +103,31 @@ class TensorSummary(msgspec.Struct, frozen=True, omit_defaults=True):
     update_l1: float | None = None
     update_l2: float | None = None
     fingerprint: str | None = None
+    quantiles: Mapping[str, float] | None = None
+    bounds: Bounds | None = None
+    units: int | None = None
+    inactive_units: int | None = None
+    unit_active: str | None = None
+    channels: Channels | None = None
+
+
+@dataclass(frozen=True)
+class Detail:
+    """What a summary is to hold beyond the plain numbers.
+
+    quantiles: of the finite elements, each from 0 to 1; the key is ``str`` of it.
+    active: an open interval (None: no bound). Gives ``bounds``; ``units`` along ``unit_axis``,
+        those of them that have no element inside (``inactive_units``), and of each unit how many
+        elements are inside (``unit_active``: base64 of little-endian uint32).
+    unit_axis: the axis of units or channels; None: the second of images (four dimensions or
+        more), else the last.
+    channel_axis: gives ``channels``.
+    """
+
+    quantiles: tuple[float, ...] = ()
+    active: tuple[float | None, float | None] | None = None
+    unit_axis: int | None = None
+    channel_axis: int | None = None
 
 
 class Severity(StrEnum):
@@ -128,6 +173,15 @@ class Reason(StrEnum):
     NOT_FINITE = "not_finite"
     NOT_DECREASING = "not_decreasing"
     INCREASING = "increasing"
+    CHANGED_TOO_LITTLE = "changed_too_little"
+    CHANGED_TOO_MUCH = "changed_too_much"
+    OUT_OF_RANGE = "out_of_range"
+    DIFFERENT = "different"
+    LATE = "late"
+    IMBALANCED = "imbalanced"
+    OSCILLATING = "oscillating"
+    CONSTANT = "constant"
+    CUSTOM_RULE = "custom_rule"
 
 
 Evidence = Mapping[str, float | int | str]

@@ -7,7 +7,11 @@ import pytest
 from local import LocalAws, local_aws
 
 # The template's alerts go to these; what they would have got is in `aws.mailbox` and `aws.sms()`.
-CONTEXT = {"emails": ["ops@example.com"], "phones": ["+15551230000"]}
+CONTEXT = {
+    "emails": ["ops@example.com"],
+    "phones": ["+15551230000"],
+    "watchFile": "tests/e2e/watch.json",  # all defaults, and a folder of custom rules
+}
 
 
 @pytest.fixture(scope="session")

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tocsin.rules import _registry
 
 from infra.options import OptionError
-from infra.watch_file import default_watch
+from infra.watch_file import custom_rules, default_watch
 
 
 def test_without_a_file_all_defaults_apply() -> None:
@@ -41,7 +43,62 @@ def test_what_is_wrong_is_found_at_deployment(
         default_watch(file)
 
 
-def test_rules_of_a_custom_folder_are_not_known_yet(tmp_path: Path) -> None:
+RULE = """
+from smdebug.rules.rule import Rule
+
+class MyOwnRule(Rule):
+    def __init__(self, base_trial, limit=3):
+        super().__init__(base_trial)
+
+    def invoke_at_step(self, step):
+        return False
+"""
+
+
+@pytest.fixture
+def custom(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Path]:
+    """A watch file beside a folder with a rule."""
+    monkeypatch.setattr(_registry, "_rules", dict(_registry._rules))
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "rule.py").write_text(RULE)
+
+    def write(text: str) -> Path:
+        file = tmp_path / "watch.yaml"
+        file.write_text(text)
+        return file
+
+    return write
+
+
+def test_rules_of_a_custom_folder_are_known(custom: Callable[[str], Path]) -> None:
+    file = custom("custom_rules: mine/\nrules: [{rule: MyOwnRule, parameters: {limit: 5}}]\n")
+    watch = json.loads(default_watch(file))
+    assert watch["rules"][0]["parameters"] == {"limit": 5}
+    assert watch["custom_rules"] is None  # nobody is to look for the folder in Lambda
+    assert custom_rules(file) == file.parent / "mine"
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("{custom_rules: theirs, rules: []}", "custom_rules: .*/theirs is no folder"),
+        ("{custom_rules: mine/rule.py, rules: []}", "custom_rules: .*/rule.py is no folder"),
+        ("{custom_rules: mine, rules: [{rule: MyOwnRule, parameters: {limt: 5}}]}", "'limt'"),
+        ("{custom_rules: mine, rules: [OtherRule]}", "unknown rule 'OtherRule'"),
+        ("{custom_rules: bad, rules: []}", "custom_rules: .*bad.py: ZeroDivisionError"),
+    ],
+)
+def test_what_is_wrong_with_custom_rules_is_found_at_deployment(
+    custom: Callable[[str], Path], tmp_path: Path, text: str, why: str
+) -> None:
+    (tmp_path / "bad").mkdir()
+    (tmp_path / "bad" / "bad.py").write_text("1/0")
+    with pytest.raises(OptionError, match=rf"^option watchFile: .*watch.yaml: .*{why}"):
+        default_watch(custom(text))
+
+
+@pytest.mark.parametrize("text", [None, "rules: []"])
+def test_there_need_be_no_custom_rules(tmp_path: Path, text: str | None) -> None:
     file = tmp_path / "watch.yaml"
-    file.write_text("custom_rules: mine/\nrules: [MyOwnRule]\n")
-    assert "MyOwnRule" in default_watch(file)
+    file.write_text(text or "")
+    assert custom_rules(None if text is None else file) is None

@@ -9,7 +9,7 @@ import pytest
 import tocsin
 import tocsin.trial
 from tocsin.model import Mode
-from tocsin.rules import Rule, register
+from tocsin.rules import register
 
 
 def test_the_names():
@@ -19,7 +19,6 @@ def test_the_names():
     assert {name: getattr(tocsin, name) for name in tocsin.__all__} == {
         **{name: getattr(tocsin.trial, name) for name in reading},
         "Mode": Mode,
-        "Rule": Rule,
         "modes": Mode,
         "register": register,
     }

@@ -11,7 +11,7 @@ import typer
 
 from tocsin.cli._checkout import demo, local
 from tocsin.cli._group import WRONG, Root
-from tocsin.cli._options import Json
+from tocsin.cli._options import Json, RuleFiles
 from tocsin.cli._output import Document, answer, note, notes, progress
 
 app = typer.Typer(
@@ -61,6 +61,7 @@ def check(
             help="A rule with its parameters and engine options; may be given many times.",
         ),
     ] = None,
+    rule_files: RuleFiles = None,
     profile: Annotated[
         Profile | None, typer.Option(help="Whose defaults; goes before the watch file's.")
     ] = None,
@@ -69,7 +70,8 @@ def check(
     """Evaluate rules over a whole run, with the engine of AWS.
 
     Without --watch and --rule the run's own watch.json counts, and without one every rule
-    watches. Rules of --rule join those of --watch, and replace one of the same name.
+    watches. Rules of --rule join those of --watch, and replace one of the same name. Those of
+    the watch file's custom_rules are known, and those of --rules.
 
     In --rule, a part without "=" adds to the list before it, as does a key said again; "\\,"
     is a comma within a value. Beside parameters and engine options there are name, include
@@ -84,6 +86,7 @@ def check(
       tocsin check s3://bucket/jobs/j1/debug-output --watch watch.yaml --json
       tocsin check runs/j1 --rule ExplodingTensor:tensor_regex=^loss,^gradient
       tocsin check runs/j1 --rule VanishingGradient:threshold=1e-6,for_steps=1
+      tocsin check runs/j1 --rules my_rules/ --rule MyRule:limit=3
       tocsin check runs/j1 --rule 'LossNotDecreasing:tensor_regex=^loss_\\d{1\\,2}$'
     """
     from tocsin.cli._check import checked
@@ -93,7 +96,9 @@ def check(
 
     storage = storage_of(run)
     steps = steps_at(storage)
-    given = given_watch(watch, rule or (), profile.value if profile else None, storage)
+    given = given_watch(
+        watch, rule or (), profile.value if profile else None, storage, rule_files or ()
+    )
     document, said = checked(storage, given, steps)
     notes(said)
     answer(document, print_verdicts, as_json=as_json)
@@ -147,6 +152,7 @@ def tensors(
 @app.command()
 def rules(
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="One rule.")] = None,
+    rule_files: RuleFiles = None,
     as_json: Json = False,
 ) -> int:
     """List the rules, or explain one of them.
@@ -162,20 +168,22 @@ def rules(
     from tocsin.cli._rules_text import print_rule, print_rules
 
     if name is None:
-        answer(rules_document(), print_rules, as_json=as_json)
+        answer(rules_document(rule_files or ()), print_rules, as_json=as_json)
     else:
-        answer(rule_document(name), print_rule, as_json=as_json)
+        answer(rule_document(name, rule_files or ()), print_rule, as_json=as_json)
     return 0
 
 
 @app.command()
 def lint(
     file: Annotated[str, typer.Argument(metavar="FILE", help="A watch file: YAML or JSON.")],
+    rule_files: RuleFiles = None,
     as_json: Json = False,
 ) -> int:
     """Check a watch file before a job trains under it.
 
-    Finds unknown rules and parameters, wrong actions and recipients.
+    Finds unknown rules and parameters, wrong actions and recipients. The files of its
+    custom_rules, and of --rules, are run, for the rules in them.
 
     Exit code: 0 nothing is wrong, 2 something is; each problem is a line on stderr.
 
@@ -185,7 +193,7 @@ def lint(
     """
     from tocsin.cli._lint import lint_document, print_lint
 
-    document = lint_document(file)
+    document = lint_document(file, rule_files or ())
     for problem in document["problems"]:
         note(f"{file}: {problem}")
     answer(document, print_lint, as_json=as_json)

@@ -8,25 +8,28 @@ from dataclasses import replace
 
 from rich.console import Console
 
-from tocsin.cli._installed import load_rules
+from tocsin.cli._installed import load_custom_rules, load_rules
 from tocsin.cli._output import Document
 from tocsin.cli._text import plain
-from tocsin.rules import find_rule, rule_names
+from tocsin.rules import BadRule, rule_names
 from tocsin.tensors import BadPattern, search
 from tocsin.watch import BadWatch, RuleConfig, Watch, action_fault, read_watch, resolve
 
 _TIME = re.compile(r"\d+(\.\d+)?[smhd]")
 
 
-def lint_document(file: str) -> Document:
-    """The JSON of ``tocsin lint``. Raises OSError for a file that cannot be read."""
-    load_rules()
+def lint_document(file: str, rule_files: Sequence[str] = ()) -> Document:
+    """The JSON of ``tocsin lint``. Raises OSError for a file that cannot be read, BadRule if one
+    of ``rule_files`` fails.
+    """
+    load_rules(rule_files)
     try:
         watch = read_watch(file)
     except BadWatch as error:
         return {"file": file, "rules": None, "problems": [str(error).removeprefix(f"{file}: ")]}
+    found = list(_custom(watch, file))
     rules = len(rule_names() if watch.rules is None else watch.rules)
-    return {"file": file, "rules": rules, "problems": list(problems(watch))}
+    return {"file": file, "rules": rules, "problems": [*found, *problems(watch)]}
 
 
 def print_lint(document: Document, console: Console) -> None:
@@ -34,6 +37,14 @@ def print_lint(document: Document, console: Console) -> None:
     if not document["problems"]:
         rules = "1 rule" if document["rules"] == 1 else f"{document['rules']} rules"
         console.print(plain(f"{document['file']}: {rules}, no problem"), soft_wrap=True)
+
+
+def _custom(watch: Watch, file: str) -> Iterator[str]:
+    """Makes the rules known that the file brings along, or says what is wrong with theirs."""
+    try:
+        load_custom_rules(watch, file)
+    except BadRule as error:
+        yield str(error)
 
 
 def problems(watch: Watch) -> Iterator[str]:
@@ -62,8 +73,6 @@ def problems(watch: Watch) -> Iterator[str]:
 
 def _rule(watch: Watch, config: RuleConfig) -> Iterator[str]:
     """What keeps a rule from being evaluated; every unknown parameter is named."""
-    if watch.custom_rules and find_rule(config.rule) is None:
-        return  # it may stand in the folder, whose code is not run for this
     _, refused = resolve(replace(watch, rules=(config,)))
     if not refused:
         return

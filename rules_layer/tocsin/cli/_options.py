@@ -1,4 +1,4 @@
-"""The option that all commands have."""
+"""Options that several commands have."""
 
 from __future__ import annotations
 
@@ -7,3 +7,12 @@ from typing import Annotated
 import typer
 
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
+
+RuleFiles = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--rules",
+        metavar="PATH",
+        help="A file of rules, or a folder of such files; may be given many times.",
+    ),
+]

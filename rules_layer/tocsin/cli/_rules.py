@@ -2,129 +2,21 @@
 
 from __future__ import annotations
 
-import dataclasses
-import inspect
-import re
-import types
-import typing
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Sequence
+from pathlib import Path
 
 from tocsin.cli._installed import load_rules
 from tocsin.cli._output import Document
-from tocsin.rules import PROFILES, Reads, Rule, build, defaults, get_rule, rule_names
-
-OPTIONS: Mapping[str, tuple[Any, str]] = {
-    "for_steps": (1, "evaluations in a row that must violate"),
-    "start_step": (0, "the first step that is evaluated"),
-    "end_step": (None, "the first step that is evaluated no more"),
-    "every": (1, "steps from one evaluation to the next, at least"),
-    "grace": (0, "first steps, or time like 30s, in which violations don't count"),
-    "resolve": (None, "healthy evaluations in a row that take the finding back"),
-    "mode": (None, "TRAIN, EVAL or PREDICT: evaluates steps of that mode only"),
-}
-"""What the engine does for every rule alike: default and meaning."""
-
-_PARAMETERS = re.compile(r"^Parameters\n-+\n(.*?)(?:\n\n|\Z)", re.MULTILINE | re.DOTALL)
-_PARAMETER = re.compile(r"(\w+(?:, \w+)*) ?: ?(.*)")
+from tocsin.rules import describe, get_rule, rule_names, summary
 
 
-def rules_document() -> Document:
-    """The JSON of ``tocsin rules``."""
-    load_rules()
-    return {"rules": [{"name": name, "summary": _summary(get_rule(name))} for name in rule_names()]}
+def rules_document(files: Sequence[str | Path] = ()) -> Document:
+    """The JSON of ``tocsin rules``, with the rules of ``files``."""
+    load_rules(files)
+    return {"rules": [{"name": name, "summary": summary(get_rule(name))} for name in rule_names()]}
 
 
-def rule_document(name: str) -> Document:
+def rule_document(name: str, files: Sequence[str | Path] = ()) -> Document:
     """The JSON of ``tocsin rules NAME``. Raises BadRule for a name that nobody knows."""
-    load_rules()
-    rule = get_rule(name)
-    text = inspect.cleandoc(rule.__doc__ or "")
-    meanings = _meanings(text)
-    known = {profile: defaults(rule, profile) for profile in PROFILES}
-    types_ = typing.get_type_hints(rule)
-    own = [field.name for field in dataclasses.fields(rule)]
-    built, _ = build(name, {})
-    return {
-        "name": name,
-        "summary": _summary(rule),
-        "description": _PARAMETERS.sub("", text).strip(),
-        "parameters": [
-            {
-                "name": key,
-                "type": _type(types_[key]),
-                "defaults": {profile: known[profile][key] for profile in PROFILES},
-                "meaning": meanings.get(key, ""),
-            }
-            for key in own
-        ],
-        "options": [
-            {
-                "name": key,
-                "defaults": {
-                    profile: default if key in own else known[profile].get(key, default)
-                    for profile in PROFILES
-                },
-                "meaning": meaning,
-            }
-            for key, (default, meaning) in OPTIONS.items()
-        ],
-        "reads": _reads(built.reads()),
-        "advice": rule.advice,
-    }
-
-
-def _summary(rule: type[Rule]) -> str:
-    return inspect.cleandoc(rule.__doc__ or "").partition("\n")[0]
-
-
-def _meanings(text: str) -> Mapping[str, str]:
-    """What the docstring's section on parameters says of each; one line may speak of several."""
-    found = _PARAMETERS.search(text)
-    meanings: dict[str, str] = {}
-    names: list[str] = []
-    for line in found[1].splitlines() if found else ():
-        if not line.startswith(" ") and (item := _PARAMETER.fullmatch(line)):
-            names = item[1].split(", ")
-            meanings |= dict.fromkeys(names, item[2])
-        else:
-            meanings |= {name: f"{meanings[name]} {line.strip()}".strip() for name in names}
-    return meanings
-
-
-def _type(hint: Any) -> str:
-    """A parameter's type in words: ``number``, ``list of text``, ``integer or none``."""
-    words = {int: "integer", float: "number", bool: "true or false", str: "text"}
-    if hint in words:
-        return words[hint]
-    if hint is types.NoneType:
-        return "none"
-    arguments = [item for item in typing.get_args(hint) if item is not Ellipsis]
-    if typing.get_origin(hint) is tuple:
-        return f"list of {_type(arguments[0])}"
-    if typing.get_origin(hint) is typing.Literal:
-        return " or ".join(map(str, arguments))
-    if typing.get_origin(hint) in (typing.Union, types.UnionType):
-        return " or ".join(map(_type, arguments))
-    return getattr(hint, "__name__", str(hint))
-
-
-def _reads(reads: Reads) -> Document:
-    """What a rule reads with the defaults of profile recommended."""
-    return {
-        "tensors": [
-            {
-                "name": name,
-                "selects": read.describe(),
-                "roles": [role.value for role in read.roles],
-                "kinds": list(read.kinds),
-                "collections": list(read.collections),
-                "regex": list(read.regex),
-                "fields": list(read.fields),
-                "values": read.values,
-                "back": read.back,
-            }
-            for name, read in reads.tensors.items()
-        ],
-        "time": reads.ticks,
-    }
+    load_rules(files)
+    return describe(name)

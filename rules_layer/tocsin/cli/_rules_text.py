@@ -38,9 +38,12 @@ def print_rule(document: Document, console: Console) -> None:
             console.print(_settings(title, rows))
             console.print()
     console.print(_reads(document["reads"]))
-    if document["advice"]:
-        console.print(Text("\nWhat to do", "bold"))
-        console.print(_prose(document["advice"]))
+    for title, text in (("Why it happens", "causes"), ("What to do", "advice")):
+        if document[text]:
+            console.print(Text(f"\n{title}", "bold"))
+            console.print(_prose(document[text]))
+    if not document["profiles"]:
+        console.print(Text("\nIt watches only where a watch file or --rule names it.", "dim"))
 
 
 def _prose(text: str) -> Text:
@@ -73,10 +76,12 @@ def _value(value: Any) -> str:
 def _reads(reads: Document) -> Text:
     lines = [Text("Reads", "bold")]
     for read in reads["tensors"]:
-        what = "values" if read["values"] else ", ".join(read["fields"])
-        kinds = f" of kind {', '.join(read['kinds'])}" if read["kinds"] else ""
+        what = ["values"] * read["values"] + read["fields"] * (not read["values"]) + read["detail"]
         back = f", and {read['back']} earlier saves" if read["back"] else ""
-        lines.append(plain(f"{read['selects']}{kinds}: {what}{back}"))
+        lines.append(plain(f"{read['selects']}: {', '.join(what) or 'that it was saved'}{back}"))
+    lines += [plain(f"the same of run {run}") for run in reads["runs"]]
     if reads["time"]:
         lines.append(Text("the passing of time"))
+    if reads["whole_run"]:
+        lines.append(Text("the run up to the step, as it likes"))
     return Text("\n").join(lines)

@@ -9,9 +9,9 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from tocsin.cli._errors import Problem
-from tocsin.cli._installed import load_rules
+from tocsin.cli._installed import load_custom_rules, load_rules
 from tocsin.cli._output import note
-from tocsin.rules import get_rule, rule_names
+from tocsin.rules import BadRule, get_rule, rule_names
 from tocsin.tensors import WATCH, NotFound, Storage, TooLarge
 from tocsin.watch import BadWatch, RuleConfig, Watch, parse_watch, read_watch, resolve, to_watch
 
@@ -25,18 +25,21 @@ def given_watch(
     rules: Sequence[str],
     profile: Literal["recommended", "sagemaker"] | None,
     storage: Storage,
+    rule_files: Sequence[str] = (),
 ) -> Watch | None:
     """The configuration that the command line asks for; None leaves it to the run.
 
     Rules of ``--rule`` join those of the file, and take the place of one of the same name;
-    without a file they are all there is. Raises Problem, BadWatch, BadRule and OSError.
+    without a file they are all there is. Rules in files are made known: ``rule_files``, and the
+    file's ``custom_rules``. Raises Problem, BadWatch, BadRule and OSError.
     """
-    load_rules()
+    load_rules(rule_files)
     if file is None and not rules and profile is None:
         return None
     watch = read_watch(file) if file else Watch(rules=()) if rules else _own(storage)
     watch = replace(watch, profile=profile or watch.profile)
     if file:
+        _load(watch, file)
         _refuse(watch, file)
     if rules:
         added = to_watch({"rules": [rule_option(text) for text in rules]}).rules or ()
@@ -86,12 +89,22 @@ def _joined(watch: Watch, added: Sequence[RuleConfig]) -> tuple[RuleConfig, ...]
 def _own(storage: Storage) -> Watch:
     """The run's own configuration; one that cannot be used is passed over, as in Lambda."""
     try:
-        return parse_watch(storage.read(WATCH, limit=_WATCH_BYTES))
+        watch = parse_watch(storage.read(WATCH, limit=_WATCH_BYTES))
     except NotFound:
         return Watch()
     except (BadWatch, TooLarge) as error:
         note(f"{storage.url}: refused {WATCH}: {error}")
         return Watch()
+    if watch.custom_rules is not None:
+        note(f"{storage.url}: refused custom_rules of {WATCH}: name them by --rules")
+    return watch
+
+
+def _load(watch: Watch, file: str) -> None:
+    try:
+        load_custom_rules(watch, file)
+    except BadRule as error:
+        raise Problem(f"{file}: {error}") from error
 
 
 def _refuse(watch: Watch, where: str) -> None:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from tocsin.evaluation._checkpoint import Checkpoint
 from tocsin.evaluation._configuration import Configuration
 from tocsin.evaluation._desk import Desk
+from tocsin.evaluation._fetch import Got, Key
 from tocsin.evaluation._fold import fold, reopen, skip
 from tocsin.evaluation._frontier import HOLD_SECONDS, Ready
 from tocsin.evaluation._loader import Loaded, load
 from tocsin.evaluation._restart import superseding
 from tocsin.evaluation._selection import Selection
+from tocsin.evaluation._trials import with_trial
 from tocsin.rules import Step
 from tocsin.tensors import NotFound, Storage, parse_index_key
 
@@ -51,14 +53,29 @@ def work_off(
     and until when that one waits.
     """
     done = 0
+    values: Mapping[Key, Got] = {}
     for ready in steps:
-        loaded = None
+        loaded = trial = None
         if ready.files and not (limits.skips_first and done == 0):
-            loaded = load(ready, selection, desk.storage, desk.checkpoint.references)
+            loaded = load(
+                ready,
+                selection,
+                desk.storage,
+                desk.checkpoint.references,
+                desk.world.storage,
+                values,
+            )
+            values = loaded.values
             due = 0.0 if ended else _event_files_due(desk, ready, loaded)
             if desk.world.now() < due:
                 return done, due
+            trial = desk.world.trials.until(
+                ready, selection, desk.storage, desk.checkpoint, desk.world.storage
+            )
+            loaded = replace(loaded, steps=with_trial(loaded.steps, trial, selection))
         _evaluate(desk, ready, loaded, rules)
+        if trial is not None:
+            trial.raise_trouble()
         limits.on_step(ready.step)
         done += 1
         # An alert does not wait for the steps behind it, nor progress for a step that may crash.

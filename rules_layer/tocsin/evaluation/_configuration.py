@@ -36,6 +36,7 @@ def configuration(
     if given is not None:
         return Configuration(*resolve(given), (), checkpoint.job_watch)
     problems = []
+    own = False
     job_watch = checkpoint.job_watch
     if job is not None and job.rules:
         try:
@@ -44,9 +45,22 @@ def configuration(
             problems.append(("DebugRuleConfigurations", str(error)))
     try:
         watch = parse_watch(storage.read(WATCH, limit=_WATCH_BYTES))
+        own = True
+        if watch.custom_rules is not None:
+            why = "only the watch file of a deployment brings rules, which this one may name"
+            problems.append((f"custom_rules of {WATCH}", why))
     except NotFound:
         watch = job_watch or world.default
     except (BadWatch, TooLarge) as error:
         problems.append((WATCH, str(error)))
         watch = job_watch or world.default
-    return Configuration(*resolve(watch), tuple(problems), job_watch)
+    watched, refused = resolve(watch)
+    if own:  # whoever can write into a run must not read other runs by it
+        refused += tuple(_refused(rule) for rule in watched if rule.reads.runs)
+        watched = tuple(rule for rule in watched if not rule.reads.runs)
+    return Configuration(watched, refused, tuple(problems), job_watch)
+
+
+def _refused(rule: Watched) -> Refused:
+    reason = f"{rule.rule_name}: other runs can be named by the deployment only, not by {WATCH}"
+    return Refused(rule.name, rule.rule_name, reason, rule.fingerprint)

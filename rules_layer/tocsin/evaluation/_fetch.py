@@ -9,12 +9,21 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from tocsin.model import TensorSummary
-from tocsin.tensors import Entry, IndexFile, Storage, Unreadable, read_values, summarize
+from tocsin.model import Detail, TensorSummary
+from tocsin.tensors import (
+    Entry,
+    IndexFile,
+    LocalStorage,
+    Storage,
+    Unreadable,
+    detailed,
+    read_values,
+    summarize,
+)
 
 STEP_BYTES = 8 << 30  # of values that one step may make the evaluation read
 KEPT_BYTES = 256 << 20  # of them in memory whole
-BATCH_BYTES = 32 << 20  # read and reduced together; a single tensor may be KEPT_BYTES large
+BATCH_BYTES = 8 << 20  # read, then reduced while in the cache; one tensor may be KEPT_BYTES
 _THREADS = 4
 
 Key = tuple[str, str, int]
@@ -25,13 +34,14 @@ Key = tuple[str, str, int]
 class Want:
     """A tensor's record in a file's event file, to be kept whole or only reduced.
 
-    Its ``fingerprint`` costs as much as half of the rest of its summary.
+    ``fields`` are those of its summary that rules want, ``details`` what they want beyond.
     """
 
     file: IndexFile
     entry: Entry
     keep: bool
-    fingerprint: bool = False
+    fields: frozenset[str] = frozenset()
+    details: tuple[Detail, ...] = ()
 
     @property
     def key(self) -> Key:
@@ -50,6 +60,7 @@ class Got:
     shape: tuple[int, ...]
     dtype: str
     value: NDArray[Any] | None
+    details: Mapping[Detail, TensorSummary]
 
 
 @dataclass(frozen=True)
@@ -61,12 +72,16 @@ class Fetched:
     size: int
 
 
-def fetch(storage: Storage, wants: Sequence[Want]) -> Fetched:
-    """Read each wanted record once, in batches of bounded size, several at a time."""
+def fetch(storage: Storage, wants: Sequence[Want], known: Mapping[Key, Got]) -> Fetched:
+    """Read each wanted record once, in batches of bounded size, several at a time.
+
+    ``known`` is what an earlier fetch has got, and need not be read again.
+    """
     unique = {want.key: want for want in sorted(wants, key=lambda want: want.keep)}
-    allowed, refused = _within_limits(list(unique.values()))
+    got = {key: known[key] for key in unique if key in known}
+    held = sum(had.value.nbytes for had in got.values() if had.value is not None)
+    allowed, refused = _within_limits([w for key, w in unique.items() if key not in got], held)
     batches = list(_batches(allowed))
-    got: dict[Key, Got] = {}
     for answers in _mapped(storage, batches):
         for key, answer in answers.items():
             if isinstance(answer, Got):
@@ -76,9 +91,11 @@ def fetch(storage: Storage, wants: Sequence[Want]) -> Fetched:
     return Fetched(got, refused, sum(want.size for want in allowed))
 
 
-def _within_limits(wants: Sequence[Want]) -> tuple[list[Want], dict[Key, str]]:
-    """Those that fit, in order; the others refused before anything is read of them."""
-    allowed, refused, read, kept = [], {}, 0, 0
+def _within_limits(wants: Sequence[Want], held: int) -> tuple[list[Want], dict[Key, str]]:
+    """Those that fit, in order, beside the bytes that are ``held``; the others are refused before
+    anything is read of them.
+    """
+    allowed, refused, read, kept = [], {}, 0, held
     for want in wants:
         kept_then = kept + want.size * want.keep
         if max(want.size, kept_then) > KEPT_BYTES:
@@ -117,6 +134,9 @@ def _mapped(
         values = read_values(storage, batch[0].file, keep)
         return {keep[name].key: _reduced(value, keep[name]) for name, value in values.items()}
 
+    if isinstance(storage, LocalStorage):  # threads would only stand in each other's way
+        yield from map(read, batches)
+        return
     # A large tensor is alone in its batch, and in memory.
     small = [batch for batch in batches if sum(want.size for want in batch) <= BATCH_BYTES]
     if len(small) < 2:
@@ -131,5 +151,7 @@ def _reduced(value: NDArray[Any] | Unreadable, want: Want) -> Got | Unreadable:
     if isinstance(value, Unreadable):
         return value
     kept = value if want.keep else None
-    summary = summarize(value, fingerprint=want.fingerprint)
-    return Got(summary, value.shape, str(value.dtype), kept)
+    fingerprint = "fingerprint" in want.fields
+    summary = summarize(value, fingerprint=fingerprint, fields=want.fields)
+    details = {detail: detailed(value, detail) for detail in want.details}
+    return Got(summary, value.shape, str(value.dtype), kept, details)

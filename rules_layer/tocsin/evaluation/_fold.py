@@ -131,8 +131,13 @@ def _details(record: RuleRecord, rule: Watched) -> str:
         return record.details
     if record.applicable:
         return "too few steps to judge by"
-    looked_for = ", ".join(read.describe() for read in rule.reads.tensors.values())
-    return f"never captured: {looked_for}"
+    reads = [read.describe() for read in rule.reads.tensors.values()]
+    looked_for = ", ".join(reads) or "what it asks the run for"
+    return (
+        f"{record.details}; it reads {looked_for}"
+        if record.details
+        else f"never captured: {looked_for}"
+    )
 
 
 def _evaluated(checkpoint: Checkpoint, rule: Watched, step: Step) -> RuleRecord:
@@ -181,7 +186,8 @@ def _judged(
 ) -> RuleRecord:
     """The record with the verdict counted, and the status that follows from it."""
     if verdict.outcome is Outcome.NOT_APPLICABLE:
-        return record
+        there = any(step.tensors.values()) and not record.applicable
+        return replace(record, details=verdict.detail[:1024]) if there else record
     record = replace(record, applicable=True)
     if verdict.outcome is Outcome.UNDECIDED:
         return record

@@ -2,100 +2,125 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import msgspec
 
-from tocsin.evaluation._fetch import Fetched, Got, Want, fetch
+from tocsin.evaluation._fetch import Fetched, Got, Key, fetch
 from tocsin.evaluation._frontier import Ready
-from tocsin.evaluation._reductions import FIELDS, reduced
+from tocsin.evaluation._others import beside, files_of
+from tocsin.evaluation._reductions import reduced
 from tocsin.evaluation._references import (
     MOST_REFERENCES,
-    UPDATE_FIELDS,
     Reference,
     References,
-    depth,
     reference_key,
     remembered,
 )
-from tocsin.evaluation._selection import Chosen, Selection
-from tocsin.model import TensorSummary
+from tocsin.evaluation._selection import Selection
+from tocsin.evaluation._wanted import Wanted, wanted
+from tocsin.model import Detail, TensorSummary
 from tocsin.rules import Read, Step, Tensor
-from tocsin.tensors import Entry, IndexFile, Storage, parse_reduction, summarize
+from tocsin.tensors import IndexFile, Storage, answers, update_norms
+
+ByRead = Mapping[str, tuple[Tensor, ...]]
+_DETAILS = ("quantiles", "bounds", "units", "inactive_units", "unit_active", "channels")
 
 
 @dataclass(frozen=True)
 class Loaded:
     """A step as each rule sees it, by configuration name; what could not be read, and why; and
-    the references that the next step needs.
+    what the next step needs: references to these tensors, and of them the values at hand.
     """
 
     steps: Mapping[str, Step]
     bytes_read: int
     unreadable: tuple[str, ...]
     references: References
+    values: Mapping[Key, Got]
+
+
+def load(
+    ready: Ready,
+    selection: Selection,
+    storage: Storage,
+    references: References,
+    open_run: Callable[[str], Storage],
+    values: Mapping[Key, Got],
+) -> Loaded:
+    """Fetch and reduce what the rules read of a step that has at least one file.
+
+    ``open_run`` gives the files of the other runs that rules compare with, by their URLs;
+    ``values`` are those of the step before, if it was loaded just now.
+    """
+    files = [seen.file for seen in ready.files]
+    own = _read(files, selection, storage, references, values)
+    step = Step(
+        ready.step,
+        files[0].mode,
+        files[0].mode_step,
+        max(seen.modified for seen in ready.files),
+        times={seen.file.worker: seen.modified for seen in ready.files},
+    )
+    others = {
+        run: _read_other(run, files, selection, beside(storage.url, run), open_run)
+        for run in selection.runs
+    }
+    return Loaded(
+        {
+            rule.name: replace(
+                step,
+                tensors=own.tensors[rule.name],
+                others={
+                    run: found.tensors[rule.name]
+                    for run in rule.reads.runs
+                    if rule.name in (found := others[run]).tensors
+                },
+            )
+            for rule in selection.watched
+        },
+        sum(found.size for found in (own, *others.values())),
+        tuple(why for found in (own, *others.values()) for why in found.unreadable),
+        own.references,
+        own.values,
+    )
 
 
 @dataclass(frozen=True)
-class _Wanted:
-    """A tensor that rules want: where it lies, or its stored reductions, and its earlier saves."""
+class _Found:
+    """What was read of one run's step: by rule and read, with the references to it."""
 
-    file: IndexFile
-    entry: Entry
-    chosen: Chosen
-    reductions: Mapping[str, Entry]  # by summary field
-    past: tuple[Reference, ...]
-
-    @property
-    def fields(self) -> set[str]:
-        return {field for _, _, read in self.chosen for field in read.fields}
-
-    @property
-    def depth(self) -> int:
-        return max(depth(read) for _, _, read in self.chosen)
-
-    @property
-    def whole(self) -> bool:
-        """Whether the value itself is wanted, or needed to tell an update that nobody captured."""
-        summary = self.entry.summary or TensorSummary()
-        lacking = any(getattr(summary, name) is None for name in self.fields & UPDATE_FIELDS)
-        return lacking or any(read.values for _, _, read in self.chosen)
-
-    def records(self) -> Iterator[Want]:
-        """The records to fetch for it."""
-        summary, entry = self.entry.summary, self.entry
-        if entry.start is None:
-            for part in self.reductions.values():
-                yield Want(self.file, part, keep=True)
-        elif self.whole or summary is None or _lacks(summary, self.fields):
-            yield Want(self.file, entry, self.whole, "fingerprint" in self.fields)
-        for reference in self.past:
-            if reference.start is not None and (self.whole or reference.summary is None):
-                file, earlier = reference.file(entry.name, self.file.worker)
-                yield Want(file, earlier, self.whole, "fingerprint" in self.fields)
+    tensors: Mapping[str, ByRead]
+    size: int
+    unreadable: tuple[str, ...]
+    references: References = field(default_factory=dict)
+    values: Mapping[Key, Got] = field(default_factory=dict)
 
 
-def load(ready: Ready, selection: Selection, storage: Storage, references: References) -> Loaded:
-    """Fetch and reduce what the rules read of a step that has at least one file."""
-    wanted = [item for seen in ready.files for item in _wanted(seen.file, selection, references)]
-    fetched = fetch(storage, [record for item in wanted for record in item.records()])
+def _read(
+    files: Sequence[IndexFile],
+    selection: Selection,
+    storage: Storage,
+    references: References,
+    values: Mapping[Key, Got],
+) -> _Found:
+    items = [item for file in files for item in wanted(file, selection, references)]
+    fetched = fetch(storage, [record for item in items for record in item.records()], values)
     reads: dict[str, dict[str, list[Tensor]]] = {
         rule.name: {name: [] for name in rule.reads.tensors} for rule in selection.watched
     }
     later = dict(references)
-    for item in wanted:
-        tensor = _tensor(item, fetched, selection)
+    for item in items:
+        tensor, details = _tensor(item, fetched, selection)
         for rule, name, read in item.chosen:
-            reads[rule.name][name].append(_shown(tensor, read))
+            reads[rule.name][name].append(_shown(tensor, read, details))
         key = reference_key(item.file.mode, item.file.worker, item.entry.name)
         if item.depth and (key in later or len(later) < MOST_REFERENCES):
             later[key] = remembered(references, item.file, item.entry, item.depth)
-    first = ready.files[0].file
-    step = Step(ready.step, first.mode, first.mode_step, max(seen.modified for seen in ready.files))
-    return Loaded(
+    return _Found(
         {
-            rule: replace(step, tensors={name: tuple(found) for name, found in by_read.items()})
+            rule: {name: tuple(found) for name, found in by_read.items()}
             for rule, by_read in reads.items()
         },
         fetched.size,
@@ -104,27 +129,35 @@ def load(ready: Ready, selection: Selection, storage: Storage, references: Refer
             for (worker, name, step), why in fetched.refused.items()
         ),
         later,
+        {key: got for key, got in fetched.got.items() if got.value is not None},
     )
 
 
-def _wanted(file: IndexFile, selection: Selection, references: References) -> Iterator[_Wanted]:
-    entries: dict[str, Entry] = {}
-    reductions: dict[str, dict[str, Entry]] = {}
-    for entry in file.entries:
-        if (reduction := parse_reduction(entry.name)) is None:
-            entries[entry.name] = entry
-        elif reduction[0] in FIELDS and entry.start is not None:
-            reductions.setdefault(reduction[1], {})[reduction[0]] = entry
-    for name in reductions:
-        entries.setdefault(name, Entry(name=name))
-    for entry in entries.values():
-        if chosen := selection.reads(entry):
-            past = references.get(reference_key(file.mode, file.worker, entry.name), ())
-            yield _Wanted(file, entry, chosen, reductions.get(entry.name, {}), past)
+def _read_other(
+    run: str,
+    files: Sequence[IndexFile],
+    selection: Selection,
+    url: str,
+    open_run: Callable[[str], Storage],
+) -> _Found:
+    """The same step and workers of another run, for the rules that asked for it."""
+    rules = tuple(rule for rule in selection.watched if run in rule.reads.runs)
+    try:
+        storage = open_run(url)
+        there = files_of(storage, files)
+    except (PermissionError, ValueError) as error:
+        return _Found({}, 0, (f"the other run {run}: {error}",))
+    if not there:
+        return _Found({}, 0, ())
+    return _read(there, Selection(rules, selection.collections), storage, {}, {})
 
 
-def _shown(tensor: Tensor, read: Read) -> Tensor:
+def _shown(tensor: Tensor, read: Read, details: Mapping[Detail, TensorSummary]) -> Tensor:
     """As much of the tensor as the read asks for; mostly that is all there is."""
+    if read.detail is not None and not answers(tensor.summary, read.detail):
+        known = details.get(read.detail, TensorSummary())
+        found = {field: getattr(known, field) for field in _DETAILS}
+        tensor = replace(tensor, summary=msgspec.structs.replace(tensor.summary, **found))
     if len(tensor.previous) > read.back:
         tensor = replace(tensor, previous=tensor.previous[: read.back])
     if read.values or (tensor.value is None and not tensor.previous):
@@ -133,11 +166,10 @@ def _shown(tensor: Tensor, read: Read) -> Tensor:
     return replace(tensor, value=None, previous=past)
 
 
-def _lacks(summary: TensorSummary, fields: set[str]) -> bool:
-    return any(getattr(summary, name) is None for name in fields - UPDATE_FIELDS)
-
-
-def _tensor(item: _Wanted, fetched: Fetched, selection: Selection) -> Tensor:
+def _tensor(
+    item: Wanted, fetched: Fetched, selection: Selection
+) -> tuple[Tensor, Mapping[Detail, TensorSummary]]:
+    """The tensor with all that is known of it, and the details that were computed."""
     entry, worker = item.entry, item.file.worker
     got = fetched.got.get((worker, entry.name, item.file.step))
     past = [_earlier(item, reference, fetched) for reference in item.past]
@@ -146,20 +178,21 @@ def _tensor(item: _Wanted, fetched: Fetched, selection: Selection) -> Tensor:
         summary = _completed(summary, _with_update(got, past))
     elif item.reductions:
         summary = _completed(summary, _from_reductions(item, fetched))
-    return Tensor(
+    tensor = Tensor(
         name=entry.name,
         worker=worker,
         summary=summary,
         shape=got.shape if got else entry.shape,
         dtype=got.dtype if got else entry.dtype,
         role=selection.role(entry),
-        kind=entry.kind,
+        kind=selection.kind(entry),
         value=got.value if got else None,
         previous=tuple(past),
     )
+    return tensor, got.details if got else {}
 
 
-def _earlier(item: _Wanted, reference: Reference, fetched: Fetched) -> Tensor:
+def _earlier(item: Wanted, reference: Reference, fetched: Fetched) -> Tensor:
     name, worker = item.entry.name, item.file.worker
     got = fetched.got.get((worker, name, reference.step))
     summary = reference.summary or (got.summary if got else TensorSummary())
@@ -169,17 +202,18 @@ def _earlier(item: _Wanted, reference: Reference, fetched: Fetched) -> Tensor:
 def _with_update(got: Got, past: list[Tensor]) -> TensorSummary:
     """The value's summary, with its update against the save before, where both are at hand."""
     before = past[0].value if past else None
-    if got.value is None or before is None or before.shape != got.shape:
+    if got.value is None or before is None:
         return got.summary
-    return summarize(got.value, before, fingerprint=got.summary.fingerprint is not None)
+    l1, l2 = update_norms(got.value, before)
+    return msgspec.structs.replace(got.summary, update_l1=l1, update_l2=l2)
 
 
-def _from_reductions(item: _Wanted, fetched: Fetched) -> TensorSummary:
+def _from_reductions(item: Wanted, fetched: Fetched) -> TensorSummary:
     known = {}
-    for field, part in item.reductions.items():
+    for what, part in item.reductions.items():
         got = fetched.got.get((item.file.worker, part.name, item.file.step))
         if got and got.value is not None and got.value.size == 1 and got.value.dtype.kind in "fiub":
-            known[field] = float(got.value.reshape(-1)[0])
+            known[what] = float(got.value.reshape(-1)[0])
     return reduced(known)
 
 

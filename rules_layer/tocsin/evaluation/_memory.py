@@ -12,7 +12,7 @@ from tocsin.evaluation._checkpoint import (
     encode_checkpoint,
 )
 from tocsin.evaluation._ports import Conflict, Job, Lease, Stored, World
-from tocsin.tensors import Storage
+from tocsin.tensors import Storage, open_storage
 from tocsin.watch import Watch
 
 
@@ -127,9 +127,9 @@ class MemoryJobs:
 
 
 def memory_world(storage: Storage, now: Callable[[], float]) -> World:
-    """A world in which one run's files are real and all else is in memory."""
+    """A world in which runs' files are real, one's in ``storage``, and all else is in memory."""
     return World(
-        storage=lambda run: storage,
+        storage=lambda run: storage if run == storage.url else open_storage(run),
         checkpoints=MemoryCheckpoints(),
         coordination=MemoryCoordination(),
         publisher=MemoryPublisher(),

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from tocsin.evaluation._checkpoint import Checkpoint, StatusChange
+from tocsin.evaluation._trials import Trials
 from tocsin.tensors import Storage
 from tocsin.watch import Watch
 
@@ -96,8 +97,8 @@ class Jobs(Protocol):
 
 @dataclass(frozen=True)
 class World:
-    """All of the above, a run's files, the deployed configuration, and the clock (seconds since
-    the epoch).
+    """All of the above, a run's files, the deployed configuration, the clock (seconds since the
+    epoch), and what is remembered of runs that rules read as a whole.
     """
 
     storage: Callable[[str], Storage]
@@ -108,3 +109,4 @@ class World:
     jobs: Jobs
     default: Watch
     now: Callable[[], float]
+    trials: Trials = field(default_factory=Trials)

@@ -2,36 +2,52 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from tocsin.model import COLLECTION_ROLES, Role
 from tocsin.rules import Read
-from tocsin.tensors import BadPattern, Collections, Entry, search
+from tocsin.tensors import BadPattern, Collections, Entry, named, search
 from tocsin.watch import Options, Watched
 
 Chosen = tuple[tuple[Watched, str, Read], ...]
+Known = tuple[Role | None, str | None]  # role and kind
+
+# Collections of one activation's inputs or outputs, named as SageMaker's rules name theirs.
+_ACTIVATION = re.compile(r"(?P<kind>relu|tanh|sigmoid|softmax|gelu)_(?P<end>input|output)s?")
 
 
 @dataclass(frozen=True)
 class Selection:
-    """Answers once per tensor name: its role, and the reads that want it.
+    """Answers once per tensor name: its role and kind, and the reads that want it.
 
-    What a hook wrote into the index (role, kind) goes before what the collections say.
+    What a hook wrote into the index goes before what the collections say, and that before what
+    the name tells.
     """
 
     watched: tuple[Watched, ...]
     collections: Collections | None
     _chosen: dict[tuple[str, str | None, str | None], Chosen] = field(default_factory=dict)
-    _roles: dict[str, Role | None] = field(default_factory=dict)
+    _known: dict[str, Known] = field(default_factory=dict)
     bad_patterns: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def runs(self) -> tuple[str, ...]:
+        """The other runs that rules compare with."""
+        return tuple(sorted({run for rule in self.watched for run in rule.reads.runs}))
 
     def role(self, entry: Entry) -> Role | None:
         if entry.role is not None and entry.role in Role.__members__.values():
             return Role(entry.role)
-        if entry.name not in self._roles:
-            self._roles[entry.name] = self._collection_role(entry.name)
-        return self._roles[entry.name]
+        return self._of(entry.name)[0]
+
+    def kind(self, entry: Entry) -> str | None:
+        """What activation it is, and the like; of no use where the index has another role."""
+        if entry.kind is not None:
+            return entry.kind
+        role, kind = self._of(entry.name)
+        return kind if self.role(entry) is role else None
 
     def reads(self, entry: Entry) -> Chosen:
         """The (rule, name of the read, read) that select this tensor."""
@@ -50,7 +66,7 @@ class Selection:
         if read.collections or read.regex:
             named = any(self._in_collection(name, entry.name) for name in read.collections)
             return named or self._matches(read.regex, entry.name)
-        if read.kinds and entry.kind not in read.kinds:
+        if read.kinds and self.kind(entry) not in read.kinds:
             return False
         return not read.roles or self.role(entry) in read.roles
 
@@ -62,11 +78,36 @@ class Selection:
             name in known.tensor_names or self._matches(known.include_regex, name)
         )
 
-    def _collection_role(self, name: str) -> Role | None:
-        for collection, role in COLLECTION_ROLES.items():
-            if self._in_collection(collection, name):
-                return role
-        return None
+    def _of(self, name: str) -> Known:
+        if name not in self._known:
+            self._known[name] = self._resolved(name)
+        return self._known[name]
+
+    def _resolved(self, name: str) -> Known:
+        """What the collections say, and where they are silent the name."""
+        by_name = named(name)
+        role, kind = self._by_collection(name)
+        if by_name is None:
+            return role, kind
+        if role is Role.LOSS and by_name[0] is Role.METRIC:  # smdebug's losses: all but auc, map
+            return by_name
+        if role is None:
+            return by_name
+        return role, kind or (by_name[1] if by_name[0] is role else None)
+
+    def _by_collection(self, name: str) -> Known:
+        roles = (
+            role for known, role in COLLECTION_ROLES.items() if self._in_collection(known, name)
+        )
+        role = next(roles, None)
+        for collection in self.collections.collections if self.collections else ():
+            found = _ACTIVATION.fullmatch(collection)
+            if found is None or not self._in_collection(collection, name):
+                continue
+            of = Role.ACTIVATION_INPUT if found["end"] == "input" else Role.ACTIVATION_OUTPUT
+            if role in (None, of):
+                return of, found["kind"]
+        return role, None
 
     def _passes(self, options: Options, name: str) -> bool:
         wanted = not options.include or self._matches(options.include, name)

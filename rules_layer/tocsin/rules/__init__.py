@@ -1,20 +1,23 @@
 """One file per rule, pure functions of state and step; registry and profiles."""
 
-from tocsin.rules import exploding_tensor, loss_not_decreasing, vanishing_gradient
+from tocsin.rules import _catalogue  # noqa: F401  # registers them
+from tocsin.rules._describe import OPTION_MEANINGS, describe, summary
+from tocsin.rules._files import load_files, load_installed
 from tocsin.rules._registry import (
     OPTIONS,
-    PROFILES,
     BadRule,
     build,
     defaults,
     find_rule,
     get_rule,
-    load_installed,
     register,
     rule_names,
 )
 from tocsin.rules._rule import (
     HEALTHY,
+    PROFILES,
+    RECOMMENDED,
+    SAGEMAKER,
     UNDECIDED,
     Read,
     Reads,
@@ -23,13 +26,17 @@ from tocsin.rules._rule import (
     Step,
     Tensor,
     not_applicable,
+    tensor_key,
     violation,
 )
 
 __all__ = [
     "HEALTHY",
     "OPTIONS",
+    "OPTION_MEANINGS",
     "PROFILES",
+    "RECOMMENDED",
+    "SAGEMAKER",
     "UNDECIDED",
     "BadRule",
     "Read",
@@ -40,14 +47,15 @@ __all__ = [
     "Tensor",
     "build",
     "defaults",
-    "exploding_tensor",
+    "describe",
     "find_rule",
     "get_rule",
+    "load_files",
     "load_installed",
-    "loss_not_decreasing",
     "not_applicable",
     "register",
     "rule_names",
-    "vanishing_gradient",
+    "summary",
+    "tensor_key",
     "violation",
 ]

@@ -11,12 +11,9 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from tocsin.rules._rule import Rule
+from tocsin.rules._rule import PROFILES, RECOMMENDED, SAGEMAKER, Rule
 
 R = TypeVar("R", bound=type[Rule])
-
-RECOMMENDED, SAGEMAKER = "recommended", "sagemaker"
-PROFILES = (RECOMMENDED, SAGEMAKER)
 
 OPTIONS = ("for_steps", "start_step", "end_step", "every", "grace", "resolve", "mode")
 """What the engine does for every rule alike; a rule may give them other defaults."""
@@ -32,8 +29,13 @@ class BadRule(ValueError):
 
 
 def register(rule: R) -> R:
-    """Add a rule under its class name. Raises TypeError at once if it is not well formed."""
-    name = rule.__name__
+    """Add a rule under its class name, as what the engine runs for it: itself, for a native one.
+
+    Raises TypeError at once if it is not well formed.
+    """
+    given, name = rule, rule.__name__
+    if hasattr(rule, "native"):
+        rule = rule.native()
     if not issubclass(rule, Rule) or "__dataclass_fields__" not in vars(rule):
         raise TypeError(f"rule {name}: must derive from Rule and be a dataclass(frozen=True)")
     if (rule.__doc__ or f"{name}(").startswith(f"{name}("):  # dataclass invents one if missing
@@ -53,7 +55,7 @@ def register(rule: R) -> R:
     except (NameError, ValueError) as error:
         raise TypeError(f"rule {name}: {error}") from error
     _rules[name] = rule
-    return rule
+    return given
 
 
 def _origin(rule: type[Rule]) -> tuple[str, str]:
@@ -61,14 +63,17 @@ def _origin(rule: type[Rule]) -> tuple[str, str]:
     return rule.__module__, rule.__qualname__
 
 
-def load_installed() -> None:
+def load_entry_points() -> None:
     """Import the rules that other distributions offer in the entry-point group ``tocsin.rules``."""
     for entry in entry_points(group="tocsin.rules"):
         entry.load()
 
 
-def rule_names() -> tuple[str, ...]:
-    return tuple(sorted(_rules))
+def rule_names(profile: str | None = None) -> tuple[str, ...]:
+    """Every rule, or those that watch in a profile without being asked for."""
+    return tuple(
+        name for name, rule in sorted(_rules.items()) if profile is None or profile in rule.profiles
+    )
 
 
 def find_rule(name: str) -> type[Rule] | None:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from numpy.typing import NDArray
 
-from tocsin.model import Mode, Outcome, Reason, Role, TensorSummary, Verdict
+from tocsin.model import Detail, Mode, Outcome, Reason, Role, TensorSummary, Verdict
+
+RECOMMENDED, SAGEMAKER = "recommended", "sagemaker"
+PROFILES = (RECOMMENDED, SAGEMAKER)
 
 State = Mapping[str, Any]
 """What a rule remembers from step to step: JSON, small, owned by the rule, ``{}`` at first."""
@@ -39,8 +44,11 @@ class Step:
     """One complete step, reduced to what the rule reads.
 
     ``tensors`` maps the name of each read to what it selected, in the order of workers and
-    names. ``time`` is the moment of the newest index file (seconds since the epoch). A ``tick``
-    is the passing of time without a step: no tensors, ``time`` is now.
+    names. ``time`` is the moment of the newest index file (seconds since the epoch), ``times``
+    that of each worker. A ``tick`` is the passing of time without a step: no tensors, ``time``
+    is now. ``others`` has, by the run's name in ``Reads.runs``, what the same reads selected at
+    this step of that run; a run that has no such step is missing. ``trial`` is the run up to this
+    step, for a rule that reads it as a whole.
     """
 
     step: int
@@ -49,6 +57,9 @@ class Step:
     time: float
     tensors: Mapping[str, tuple[Tensor, ...]] = field(default_factory=dict)
     tick: bool = False
+    times: Mapping[str, float] = field(default_factory=dict)
+    others: Mapping[str, Mapping[str, tuple[Tensor, ...]]] = field(default_factory=dict)
+    trial: Any = None
 
 
 @dataclass(frozen=True)
@@ -57,8 +68,9 @@ class Read:
 
     ``collections`` and ``regex`` (``re.search`` on the name) replace the roles, and are a union.
     Nothing given selects every tensor. ``kinds`` narrows roles (``relu``, ``tanh`` …).
-    ``fields`` are the summary fields used; ``values`` asks for whole tensors; ``back`` for that
-    many earlier saves of each tensor in the same mode.
+    ``fields`` are the summary fields used, ``detail`` what the summary holds beyond its plain
+    numbers; ``values`` asks for whole tensors; ``back`` for that many earlier saves of each
+    tensor in the same mode.
     """
 
     roles: tuple[Role, ...] = ()
@@ -68,28 +80,37 @@ class Read:
     fields: tuple[str, ...] = ()
     values: bool = False
     back: int = 0
+    detail: Detail | None = None
 
     def describe(self) -> str:
         """What is looked for, in words for a status."""
         named = [f"collection {name}" for name in self.collections]
         named += [f"name matching {pattern!r}" for pattern in self.regex]
         if not named:
-            named = [f"role {role}" for role in self.roles]
-        return " or ".join(named) or "any tensor"
+            kinds = f" of kind {' or '.join(self.kinds)}" if self.kinds else ""
+            named = [
+                f"{what}{kinds}" for what in [f"role {r}" for r in self.roles] or ["any tensor"]
+            ]
+        return " or ".join(named)
 
     def explicitly(self, collections: tuple[str, ...], regex: tuple[str, ...]) -> Read:
         """This read, with what a user named in place of the roles, if anything."""
         if not collections and not regex:
             return self
-        return Read((), (), collections, regex, self.fields, self.values, self.back)
+        return replace(self, roles=(), kinds=(), collections=collections, regex=regex)
 
 
 @dataclass(frozen=True)
 class Reads:
-    """All that a rule reads of a step: named reads, and whether it wants to know the time."""
+    """All that a rule reads of a step: named reads, whether it wants to know the time, the same
+    reads of other ``runs`` (a URL, or the name of a job beside this one), and whether it wants
+    the whole run, as a ``trial``.
+    """
 
     tensors: Mapping[str, Read]
     ticks: bool = False
+    runs: tuple[str, ...] = ()
+    trial: bool = False
 
 
 @dataclass(frozen=True)
@@ -100,11 +121,14 @@ class Rule(ABC):
     put what differs in profile ``sagemaker`` (parameters or engine options such as
     ``for_steps``) into ``sagemaker``, and engine options of ``recommended`` into ``options``;
     say what to read in ``reads``; judge one step in ``evaluate``. The first line of the
-    docstring is the sentence that people see in the alert.
+    docstring is the sentence that people see in the alert; ``causes`` says why it happens and
+    ``advice`` what to try. ``profiles`` are those in which it watches without being asked for.
     """
 
     options: ClassVar[Mapping[str, Any]] = {}
     sagemaker: ClassVar[Mapping[str, Any]] = {}
+    profiles: ClassVar[tuple[str, ...]] = (RECOMMENDED,)
+    causes: ClassVar[str] = ""
     advice: ClassVar[str] = ""
 
     @abstractmethod
@@ -112,6 +136,12 @@ class Rule(ABC):
 
     @abstractmethod
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]: ...
+
+
+def tensor_key(tensor: Tensor) -> str:
+    """A short name for a worker's tensor in a rule's state: 48 bits in 8 characters."""
+    name = f"{tensor.worker}/{tensor.name}".encode()
+    return base64.urlsafe_b64encode(hashlib.blake2b(name, digest_size=6).digest()).decode()
 
 
 HEALTHY = Verdict(Outcome.HEALTHY, Reason.WITHIN_BOUNDS)

@@ -9,6 +9,8 @@ from tocsin.model import Reason, Role, Verdict
 from tocsin.rules._registry import register
 from tocsin.rules._rule import (
     HEALTHY,
+    RECOMMENDED,
+    SAGEMAKER,
     Read,
     Reads,
     Rule,
@@ -37,6 +39,12 @@ class ExplodingTensor(Rule):
     Example: a loss that is NaN at step 40 fires at step 40.
     """
 
+    profiles: ClassVar[tuple[str, ...]] = (RECOMMENDED, SAGEMAKER)
+    causes: ClassVar[str] = (
+        "A learning rate that is too high lets weights and activations grow until they overflow; "
+        "log(0), division by zero and half precision without loss scaling do it at once. From one "
+        "NaN all others follow within a step or two."
+    )
     advice: ClassVar[str] = (
         "Lower the learning rate, clip gradients, look for a division by zero or a logarithm of "
         "zero, and check the inputs of this step for NaN."

@@ -3,28 +3,41 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from statistics import median
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from tocsin.model import Mode, Outcome, Reason, Role, Verdict
+from tocsin.model import Mode, Reason, Role, Verdict
 from tocsin.rules._registry import register
 from tocsin.rules._rule import (
     HEALTHY,
+    RECOMMENDED,
+    SAGEMAKER,
     UNDECIDED,
     Read,
     Reads,
     Rule,
     State,
     Step,
-    Tensor,
     not_applicable,
     violation,
 )
+from tocsin.rules._series import SCALAR_FIELDS, Direction, Point, points
+from tocsin.rules._window import (
+    Memory,
+    beginning,
+    followed,
+    in_motion,
+    percent_down,
+    rounded,
+    spread,
+    thinned,
+    typical,
+    worst,
+)
 
-Point = Sequence[float]  # [step, loss]
 _BETWEEN = 16  # saves remembered between two comparisons: the state stays small at any interval
+_FIRST = 5
 
 
 @register
@@ -32,31 +45,34 @@ _BETWEEN = 16  # saves remembered between two comparisons: the state stays small
 class LossNotDecreasing(Rule):
     """The loss does not go down as it should.
 
-    Every ``num_steps`` steps a loss is set against its newest save at least that many steps
-    back. Fires when it fell by less than ``diff_percent`` %, unless it rose by no more than
-    ``increase_threshold_percent`` % (Amazon's documents name both numbers and not how they
-    combine; this is the reading under which both have a use), or when it is not finite. Of
-    several losses none may have been in violation when it was last judged.
+    Every ``num_steps`` steps a loss is compared. Fires when it fell by less than
+    ``diff_percent`` %, unless it rose by no more than ``increase_threshold_percent`` % (Amazon's
+    documents name both numbers and not how they combine; this is the reading under which both
+    have a use), or when it is not finite.
 
-    Profile ``recommended`` compares medians of ``smooth`` saves, lets a loss level off once it
-    has fallen by ``settled_percent`` % of its first value, and fires at the second time in a
-    row. Profile ``sagemaker`` keeps Amazon's documented defaults, which fire on every loss that
-    has converged.
+    Profile ``sagemaker`` compares with the newest save at least ``num_steps`` back and keeps
+    Amazon's documented defaults, which fire on every loss that has converged. Profile
+    ``recommended`` compares with the beginning (the larger of the first save and the median of
+    the first five), so that a loss may level off. It fires at the second time in a row, not
+    before ``2 * smooth`` saves, and not where a loss of the run once was ``settled_percent`` %
+    lower than at its beginning (or, of several trained together, higher: a GAN's take turns), or
+    its noise is more than that.
 
     Parameters
     ----------
     collection_names, tensor_regex: which tensors are losses, instead of those with role loss.
     use_losses_collection: false asks for an explicit selection.
-    num_steps: distance of the comparison, in steps, at least 1.
+    num_steps: distance of the comparisons, in steps, at least 1.
     diff_percent, increase_threshold_percent: % of the older loss, 0 to 100.
     mode: TRAIN or EVAL judges one mode, GLOBAL all steps as one series, none each by itself.
-    smooth: how many saves the median is taken of.
-    settled_percent: % of the first loss. Having fallen by so much, a loss may level off, but not
-        rise from its best by as much again; none never lets it.
+    smooth: how many saves the median is taken of, 1 to 20.
+    settled_percent: % of the loss at its beginning; none compares with the save ``num_steps`` back.
+    direction: falls or rises says what is good; none goes by the name (accuracy rises).
 
     Example: a loss of 2.30 that is 2.30 after 100 and after 200 steps.
     """
 
+    profiles: ClassVar[tuple[str, ...]] = (RECOMMENDED, SAGEMAKER)
     options: ClassVar[Mapping[str, Any]] = {"for_steps": 2}
     sagemaker: ClassVar[Mapping[str, Any]] = {
         "num_steps": 10,
@@ -66,6 +82,10 @@ class LossNotDecreasing(Rule):
         "smooth": 1,
         "settled_percent": None,
     }
+    causes: ClassVar[str] = (
+        "The learning rate is too low or too high, gradients do not reach the layers or are not "
+        "applied, or labels do not belong to their inputs."
+    )
     advice: ClassVar[str] = (
         "Check the learning rate (too high oscillates or grows, too low stands still), whether "
         "gradients reach every layer and are applied, and whether inputs and labels fit together."
@@ -75,16 +95,18 @@ class LossNotDecreasing(Rule):
     tensor_regex: tuple[str, ...] = ()
     use_losses_collection: bool = True
     num_steps: int = 100
-    diff_percent: float = 1.0
+    diff_percent: float = 2.0
     increase_threshold_percent: float = 0.0
     mode: str | None = None
-    smooth: int = 5
-    settled_percent: float | None = 20.0
+    smooth: int = 8
+    settled_percent: float | None = 10.0
+    direction: Direction | None = None
 
     def __post_init__(self) -> None:
-        for name in ("num_steps", "smooth"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}, but must be at least 1")
+        if self.num_steps < 1:
+            raise ValueError(f"num_steps is {self.num_steps}, but must be at least 1")
+        if not 1 <= self.smooth <= 20:
+            raise ValueError(f"smooth is {self.smooth}, but must be from 1 to 20")
         for name in ("diff_percent", "increase_threshold_percent", "settled_percent"):
             value = getattr(self, name)
             if value is not None and not 0 <= value < 100:
@@ -99,107 +121,96 @@ class LossNotDecreasing(Rule):
             )
 
     def reads(self) -> Reads:
-        read = Read(roles=(Role.LOSS,), fields=("mean", "nan", "posinf", "neginf"))
+        read = Read(roles=(Role.LOSS,), fields=SCALAR_FIELDS)
         return Reads({"losses": read.explicitly(self.collection_names, self.tensor_regex)})
 
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
-        together = self.mode == Mode.GLOBAL.name
-        if not together and self.mode not in (None, step.mode.name):
+        if self.mode == Mode.GLOBAL.name:  # one series of all modes
+            step = replace(step, mode=Mode.GLOBAL, mode_step=step.step)
+        elif self.mode not in (None, step.mode.name):
             return state, not_applicable(Reason.NO_TENSOR, f"a step of mode {step.mode.name}")
-        now = step.step if together else step.mode_step
+        here = list(followed(state, points(step, step.tensors["losses"], self.direction)))
+        if not here:
+            return state, not_applicable(Reason.NO_TENSOR, "no loss whose value is known")
         series = dict(state)
         verdicts = []
-        for tensor in step.tensors["losses"]:
-            if (loss := _loss(tensor)) is None:
-                continue
-            mode = Mode.GLOBAL if together else step.mode
-            key = f"{mode.name}/{tensor.worker}/{tensor.name}"
-            series[key], verdict = self._judge(series.get(key, {}), tensor, now, loss)
+        for point in here:
+            series[point.key], verdict = self._judge(series, point, step.mode_step)
             verdicts.append(verdict)
-        if not verdicts:
-            return state, not_applicable(Reason.NO_TENSOR, "no loss whose value is known")
-        verdict = min(verdicts, key=_urgency)
-        if verdict is HEALTHY and any(memory["violated"] for memory in series.values()):
+        verdict = worst(verdicts)
+        if verdict is HEALTHY and any(memory["bad"] for memory in series.values()):
             verdict = UNDECIDED  # losses come due at different steps: the other is not well yet
         return series, verdict
 
-    def _judge(
-        self, past: Mapping[str, Any], tensor: Tensor, now: int, loss: float
-    ) -> tuple[Mapping[str, Any], Verdict]:
-        """One loss against its own past: what to remember of it, and the verdict."""
-        if not math.isfinite(loss):
-            detail = f"{tensor.name} is {loss} and cannot decrease any more"
-            verdict = violation(Reason.NOT_FINITE, detail, tensor, loss=loss)
-            return {**past, "violated": True}, verdict
-        due = now + self.num_steps
-        if "points" not in past:
-            begun = {"first": loss, "best": loss, "due": due, "points": [[now, loss]]}
-            return {**begun, "violated": False}, UNDECIDED
-        points = _extended(past["points"], [now, loss], self.smooth, self.num_steps / _BETWEEN)
-        if now < past["due"]:
-            return {**past, "points": points}, UNDECIDED
-        after = _typical(points, self.smooth)
-        best = min(after, past["best"])
-        verdict = self._compare(past["first"], best, after, points, tensor)
-        kept = points[-self.smooth :]
-        memory = {"due": due, "best": best, "points": kept, "violated": verdict.violation}
-        return {**past, **memory}, verdict
+    def _judge(self, state: State, point: Point, now: int) -> tuple[Memory, Verdict]:
+        """One loss: what to remember of it, and the verdict."""
+        past: Memory = state.get(point.key, {})
+        cost = rounded(point.cost)
+        if cost is None:
+            detail = f"{point.tensor.name} is {point.value} and cannot decrease any more"
+            verdict = violation(Reason.NOT_FINITE, detail, point.tensor, loss=point.value)
+            return {**past, "bad": True}, verdict
+        begun = past.get("first", [])
+        apart = self.num_steps / _BETWEEN if self.settled_percent is None else math.inf
+        memory = {
+            "due": now + self.num_steps,
+            "bad": False,
+            **past,
+            "first": [*begun, cost] if len(begun) < _FIRST else begun,
+            "count": past.get("count", 0) + 1,
+            "saves": thinned(past.get("saves", []), [now, cost], self.smooth, apart),
+        }
+        if now < memory["due"]:
+            return memory, UNDECIDED
+        if self.settled_percent is None:
+            verdict = self._since_last(memory, point)
+        else:
+            memory |= self._moved(memory, self.settled_percent)
+            verdict = self._since_start({**state, point.key: memory}, point, self.settled_percent)
+        due = {"due": now + self.num_steps, "saves": memory["saves"][-self.smooth :]}
+        return {**memory, **due, "bad": verdict.violation}, verdict
 
-    def _compare(
-        self, first: float, best: float, after: float, points: Sequence[Point], tensor: Tensor
-    ) -> Verdict:
-        if self.settled_percent is not None and _percent_down(first, best) >= self.settled_percent:
-            if after - best < abs(first) * self.settled_percent / 100:
-                return HEALTHY
-            detail = f"{tensor.name} rose from its best of {best:.4g} to {after:.4g}"
-            evidence = {"after": after, "best": best, "first": first}
-            return violation(Reason.INCREASING, detail, tensor, **evidence)
-        old = [point for point in points if point[0] <= points[-1][0] - self.num_steps]
-        before = _typical(old, self.smooth)
-        fell = _percent_down(before, after)
+    def _since_last(self, memory: Memory, point: Point) -> Verdict:
+        saves = memory["saves"]
+        old = [save for save in saves if save[0] <= saves[-1][0] - self.num_steps]
+        span = f"in {saves[-1][0] - old[-1][0]} steps"
+        return self._compared(point, typical(old, self.smooth), typical(saves, self.smooth), span)
+
+    def _since_start(self, state: State, point: Point, settled: float) -> Verdict:
+        memory = state[point.key]
+        if in_motion(state):
+            return HEALTHY
+        if memory["count"] < 2 * self.smooth:
+            return UNDECIDED
+        before = beginning(memory)
+        if spread([cost for _, cost in memory["saves"]]) > abs(before) * settled / 100:
+            return HEALTHY  # nobody can tell
+        return self._compared(
+            point, before, typical(memory["saves"], self.smooth), "since it began"
+        )
+
+    def _moved(self, memory: Memory, percent: float) -> dict[str, bool]:
+        """Whether the loss ever ``fell`` or ``rose`` by so many percent of its beginning."""
+        fell = percent_down(beginning(memory), typical(memory["saves"], self.smooth))
+        return {
+            "fell": memory.get("fell", False) or fell >= percent,
+            "rose": memory.get("rose", False) or fell <= -percent,
+        }
+
+    def _compared(self, point: Point, before: float, after: float, span: str) -> Verdict:
+        fell = percent_down(before, after)
         if fell >= self.diff_percent or -self.increase_threshold_percent <= fell < 0:
             return HEALTHY
-        span = f"from {before:.4g} to {after:.4g} in {points[-1][0] - old[-1][0]:.0f} steps"
-        evidence = {"after": after, "before": before, "decrease_percent": fell}
+        if point.rises:
+            before, after = -before, -after
+        what = f"from {before:.4g} to {after:.4g} {span}"
+        good, bad = ("rose", "fell") if point.rises else ("fell", "rose")
         if fell < 0:
-            detail = f"{tensor.name} rose {span}"
-            return violation(Reason.INCREASING, detail, tensor, **evidence)
-        detail = f"{tensor.name} fell by less than {self.diff_percent:g} %: {span}"
-        return violation(Reason.NOT_DECREASING, detail, tensor, **evidence)
-
-
-def _loss(tensor: Tensor) -> float | None:
-    """The tensor's mean, or what keeps it from having one; None if nothing is known."""
-    summary = tensor.summary
-    if summary.nan:
-        return math.nan
-    if summary.posinf or summary.neginf:
-        return math.inf if summary.posinf else -math.inf
-    return summary.mean
-
-
-def _typical(points: Sequence[Point], smooth: int) -> float:
-    """The median of the newest losses."""
-    return median(loss for _, loss in points[-smooth:])
-
-
-def _percent_down(before: float, after: float) -> float:
-    """By how many percent of ``before`` the loss fell; of a loss of 0, a rise is without bound."""
-    if before == 0:
-        return 0.0 if after == 0 else math.copysign(100.0, -after)
-    return 100.0 * (before - after) / abs(before)
-
-
-def _extended(points: Sequence[Point], new: Point, ends: int, apart: float) -> list[Point]:
-    """``points`` and a new one. Between the ``ends`` oldest and newest only those that are
-    ``apart`` steps from the one before are kept.
-    """
-    leaves = len(points) - ends  # the one that is no more among the newest
-    if leaves >= ends and points[leaves][0] - points[leaves - 1][0] < apart:
-        points = [*points[:leaves], *points[leaves + 1 :]]
-    return [*points, new]
-
-
-def _urgency(verdict: Verdict) -> int:
-    order = (Outcome.VIOLATION, Outcome.HEALTHY, Outcome.UNDECIDED)
-    return order.index(verdict.outcome)
+            reason, what = Reason.INCREASING, f"{bad} {what}"
+        else:
+            reason, what = (
+                Reason.NOT_DECREASING,
+                f"{good} by less than {self.diff_percent:g} %: {what}",
+            )
+        evidence = {"after": after, "before": before, "decrease_percent": fell}
+        return violation(reason, f"{point.tensor.name} {what}", point.tensor, **evidence)

@@ -9,7 +9,18 @@ from typing import Any, ClassVar
 
 from tocsin.model import Reason, Role, Verdict
 from tocsin.rules._registry import register
-from tocsin.rules._rule import HEALTHY, Read, Reads, Rule, State, Step, not_applicable, violation
+from tocsin.rules._rule import (
+    HEALTHY,
+    RECOMMENDED,
+    SAGEMAKER,
+    Read,
+    Reads,
+    Rule,
+    State,
+    Step,
+    not_applicable,
+    violation,
+)
 
 
 @register
@@ -31,6 +42,12 @@ class VanishingGradient(Rule):
     """
 
     options: ClassVar[Mapping[str, Any]] = {"for_steps": 3}
+    profiles: ClassVar[tuple[str, ...]] = (RECOMMENDED, SAGEMAKER)
+    causes: ClassVar[str] = (
+        "Each layer multiplies the gradient by its weights and the slope of its activation: many "
+        "layers with slopes or weights below one leave nothing for the first ones. Units that are "
+        "saturated or dead have no slope at all."
+    )
     advice: ClassVar[str] = (
         "Use ReLU-like activations, residual connections or normalisation layers, and an "
         "initialisation that suits the activation (He for ReLU, Glorot for tanh)."

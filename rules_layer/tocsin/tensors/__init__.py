@@ -15,6 +15,7 @@ from tocsin.tensors._collections import (
     read_collections,
 )
 from tocsin.tensors._completeness import complete_steps
+from tocsin.tensors._detail import answers, detailed
 from tocsin.tensors._dtypes import itemsize
 from tocsin.tensors._encoding import encode_record
 from tocsin.tensors._event import Record, Unreadable, decode_record, frames
@@ -42,11 +43,12 @@ from tocsin.tensors._layout import (
     split_key,
 )
 from tocsin.tensors._local import LocalStorage
+from tocsin.tensors._naming import named
 from tocsin.tensors._patterns import BadPattern, search
 from tocsin.tensors._reductions import base_name, parse_reduction, reduction_name
 from tocsin.tensors._run import NotARun, Run
 from tocsin.tensors._storage import NotFound, Object, Storage, TooLarge, Truncated, open_storage
-from tocsin.tensors._summary import summarize
+from tocsin.tensors._summary import summarize, update_norms
 from tocsin.tensors._tensorboard import export_tensorboard
 from tocsin.tensors._values import Value, read_values
 from tocsin.tensors._writer import Captured, RunWriter, write_step
@@ -82,6 +84,7 @@ __all__ = [
     "Unreadable",
     "Value",
     "after_step",
+    "answers",
     "as_array",
     "base_name",
     "collections_key",
@@ -90,6 +93,7 @@ __all__ = [
     "decode_collections",
     "decode_index",
     "decode_record",
+    "detailed",
     "encode_collections",
     "encode_index",
     "encode_record",
@@ -101,6 +105,7 @@ __all__ = [
     "index_objects",
     "itemsize",
     "job_name",
+    "named",
     "open_storage",
     "parse_collections_key",
     "parse_index_key",
@@ -113,6 +118,7 @@ __all__ = [
     "split_key",
     "summarize",
     "to_bfloat16",
+    "update_norms",
     "write_step",
 ]
 

@@ -74,12 +74,29 @@ class Moments(NamedTuple):
             return math.copysign(math.inf, number)
 
 
-def moments(flat: NDArray[Any], previous: NDArray[Any] | None = None) -> Moments:
+class Parts(NamedTuple):
+    """Which moments are asked for: others may be NaN. ``squares`` and counts are always there."""
+
+    bounds: bool = True
+    zeros: bool = True
+    total: bool = True
+    magnitude: bool = True
+
+
+EVERY = Parts()
+
+
+def moments(
+    flat: NDArray[Any], previous: NDArray[Any] | None = None, parts: Parts = EVERY
+) -> Moments:
     """The moments of a flat array of numbers of any type, complex ones by their magnitude.
 
     With ``previous``, as long and flat, those of ``abs(flat - previous)``.
     """
     with np.errstate(all="ignore"):
+        if parts != EVERY and _squares_fit(flat.dtype):
+            found = [_some(*wide, parts) for wide in _widened(flat, previous, 0)]
+            return found[0] if len(found) == 1 else _join(found, found, 0)
         found = [_block(*wide) for wide in _widened(flat, previous, 0)]
         largest = max((max(-b.minimum, b.maximum) for b in found if b.finite), default=0.0)
         if largest == 0 or _SQUARES[0] < largest < _SQUARES[1]:
@@ -115,6 +132,32 @@ def _exact(part: NDArray[Any]) -> NDArray[Any]:
     if is_bfloat16(part.dtype):
         part = from_bfloat16(part)
     return part.astype(np.complex128 if part.dtype.kind == "c" else np.float64, copy=False)
+
+
+def _squares_fit(dtype: np.dtype[Any]) -> bool:
+    """Whether doubles hold the squares of all numbers of a type, and of their differences."""
+    return dtype.kind in "biu" or dtype.char in "fe" or is_bfloat16(dtype)
+
+
+def _some(wide: _Floats, same: NDArray[Any], parts: Parts) -> Moments:
+    """Those moments of a block that are asked for; it is overwritten."""
+    squares = _squares(wide)
+    if not math.isfinite(squares):
+        return _block(wide, same)
+    minimum = maximum = total = magnitude = spread = math.nan
+    zeros = 0
+    if parts.bounds:
+        minimum, maximum = float(np.minimum.reduce(same)), float(np.maximum.reduce(same))
+    if parts.zeros:
+        zeros = int(np.count_nonzero(same == 0.0))
+    if parts.total:
+        total = float(np.add.reduce(wide))
+        spread = squares - total * (total / len(wide))
+        if spread < _CANCELS * squares:
+            spread = _squares(wide - total / len(wide))
+    if parts.magnitude:
+        magnitude = float(np.add.reduce(np.abs(wide, out=wide)))
+    return Moments(0, 0, 0, len(wide), zeros, minimum, maximum, total, magnitude, squares, spread)
 
 
 def _block(wide: _Floats, same: NDArray[Any]) -> Moments:

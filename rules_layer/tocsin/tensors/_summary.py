@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from typing import Any
 
 from numpy.typing import NDArray
@@ -11,34 +12,41 @@ from tocsin.model import TensorSummary
 from tocsin.tensors._arrays import content_bytes
 from tocsin.tensors._dtypes import is_text
 from tocsin.tensors._fingerprint import fingerprint as fingerprint_of
-from tocsin.tensors._moments import moments
+from tocsin.tensors._moments import EVERY, Parts, moments
 
 _Update = tuple[float | None, float | None]
+_NORMS = Parts(bounds=False, zeros=False, total=False)
 
 
 def summarize(
-    value: NDArray[Any], previous: NDArray[Any] | None = None, *, fingerprint: bool = True
+    value: NDArray[Any],
+    previous: NDArray[Any] | None = None,
+    *,
+    fingerprint: bool = True,
+    fields: Collection[str] | None = None,
 ) -> TensorSummary:
     """Every field of a summary, accumulated in float64 over the finite elements.
 
     Complex numbers count by their magnitude; of strings only the size is known. ``previous`` is
     the value at the tensor's last save: the update is left out when its shape differs. A result
     that is not finite is None; so are ``min``, ``max`` and the means where nothing is finite.
-    Whoever has no use for the ``fingerprint`` saves a third of the time without it.
+    Whoever has no use for the ``fingerprint`` saves a third of the time without it, and as much
+    again who names the ``fields`` that are enough.
     """
     if is_text(value.dtype):
         return TensorSummary(size=value.size)
     digest = fingerprint_of(content_bytes(value)) if fingerprint else None
     if value.size == 1 and previous is None and value.dtype.kind in "biuf":
         return _of_one(float(value.item()), digest)
-    update_l1, update_l2 = _update(value, previous)
-    found = moments(value.reshape(-1))
+    update_l1, update_l2 = update_norms(value, previous) if previous is not None else (None, None)
+    parts = EVERY if fields is None else _parts(fields)
+    found = moments(value.reshape(-1), None, parts)
     return TensorSummary(
         size=value.size,
         nan=found.nan,
         posinf=found.posinf,
         neginf=found.neginf,
-        zeros=found.zeros,
+        zeros=found.zeros if parts.zeros else None,
         min=_finite(found.minimum),
         max=_finite(found.maximum),
         mean=_finite(found.mean),
@@ -49,6 +57,25 @@ def summarize(
         update_l1=update_l1,
         update_l2=update_l2,
         fingerprint=digest,
+    )
+
+
+def update_norms(value: NDArray[Any], previous: NDArray[Any]) -> _Update:
+    """The l1 and l2 norms of what changed; None where that has no meaning or is not finite."""
+    if previous.shape != value.shape or is_text(previous.dtype) or is_text(value.dtype):
+        return None, None
+    change = moments(value.reshape(-1), previous.reshape(-1), _NORMS)
+    return _finite(change.l1), _finite(change.l2)
+
+
+def _parts(fields: Collection[str]) -> Parts:
+    """What has to be computed for some fields. A variance is exactly 0 by its bounds."""
+    asked = frozenset(fields)
+    return Parts(
+        bounds=not asked.isdisjoint({"min", "max", "variance"}),
+        zeros="zeros" in asked,
+        total=not asked.isdisjoint({"mean", "variance"}),
+        magnitude=not asked.isdisjoint({"l1", "abs_mean"}),
     )
 
 
@@ -71,14 +98,6 @@ def _of_one(number: float, fingerprint: str | None) -> TensorSummary:
         l2=magnitude or 0.0,
         fingerprint=fingerprint,
     )
-
-
-def _update(value: NDArray[Any], previous: NDArray[Any] | None) -> _Update:
-    """The norms of what changed; unknown where that has no meaning."""
-    if previous is None or previous.shape != value.shape or is_text(previous.dtype):
-        return None, None
-    change = moments(value.reshape(-1), previous.reshape(-1))
-    return _finite(change.l1), _finite(change.l2)
 
 
 def _finite(number: float) -> float | None:

@@ -10,6 +10,7 @@ from tocsin.trial._exceptions import (
     InvalidWorker,
     MissingCollectionFiles,
     NoMoreData,
+    RuleEvaluationConditionMet,
     ShapeUnavailableForStep,
     StepNotYetAvailable,
     StepUnavailable,
@@ -18,7 +19,12 @@ from tocsin.trial._exceptions import (
     TrialError,
 )
 from tocsin.trial._feed import Clock
+from tocsin.trial._invoke import invoke_rule
+from tocsin.trial._past import PastTrial, glance
 from tocsin.trial._refresh import no_refresh, refresh
+from tocsin.trial._required import RequiredTensors
+from tocsin.trial._rule import Rule
+from tocsin.trial._smdebug_names import smdebug_names
 from tocsin.trial._state import StepState
 from tocsin.trial._tensor import Tensor
 from tocsin.trial._trial import Trial
@@ -33,6 +39,10 @@ __all__ = [
     "Mode",
     "NoMoreData",
     "NotARun",
+    "PastTrial",
+    "RequiredTensors",
+    "Rule",
+    "RuleEvaluationConditionMet",
     "ShapeUnavailableForStep",
     "StepNotYetAvailable",
     "StepState",
@@ -44,7 +54,10 @@ __all__ = [
     "TrialError",
     "Unreadable",
     "create_trial",
+    "glance",
+    "invoke_rule",
     "modes",
     "no_refresh",
     "refresh",
+    "smdebug_names",
 ]

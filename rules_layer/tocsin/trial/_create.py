@@ -23,7 +23,7 @@ from tocsin.trial._source import Source, Steps
 from tocsin.trial._trial import Trial
 from tocsin.trial._values import Values
 
-_WINDOW = 1000
+WINDOW = 1000
 _POLL = 1.0  # s
 _REMOTE_INTERVAL = 1.0  # s
 _HOST = "debug-output"  # where SageMaker's own jobs have their run, below the job's folder
@@ -38,7 +38,7 @@ def create_trial(
     timeout: float = 0.0,
     partial: bool = False,
     refresh_interval: float | None = None,
-    incomplete_step_wait_window: int = _WINDOW,
+    incomplete_step_wait_window: int = WINDOW,
     client: Any = None,
     clock: Clock | None = None,
 ) -> Trial:
@@ -61,7 +61,7 @@ def create_trial(
     if profiler:
         raise ValueError("profiler data is not read: a trial reads the tensors of a run")
     storage = open_storage(path.strip() if isinstance(path, str) else path, client)
-    source = _source(storage, _steps(range_steps))
+    source = source_of(storage, _steps(range_steps))
     if refresh_interval is None:
         refresh_interval = _REMOTE_INTERVAL if source.remote else 0.0
     clock = clock or Clock()
@@ -71,7 +71,7 @@ def create_trial(
     return Trial(storage.url, name or job_name(storage.url), catalog, feed, Values(source), clock)
 
 
-def _source(storage: Storage, steps: Steps) -> Source:
+def source_of(storage: Storage, steps: Steps) -> Source:
     if isinstance(storage, LocalStorage):
         return Folder(storage, steps)
     return Remote(storage, steps)

@@ -101,3 +101,15 @@ class MissingCollectionFiles(TrialError):
             f"The job of run {url} has ended with {found}{of} collections files. "
             "To read what is there: create_trial(…, partial=True)"
         )
+
+
+class RuleEvaluationConditionMet(TrialError):
+    """The condition of a rule is met at a step; with ``end_of_rule`` it wants no more steps."""
+
+    def __init__(self, rule_name: str, step: int, end_of_rule: bool = False) -> None:
+        super().__init__(
+            f"Evaluation of the rule {rule_name} at step {step} resulted in the condition being met"
+        )
+        self.rule_name = rule_name
+        self.step = step
+        self.end_of_rule = end_of_rule

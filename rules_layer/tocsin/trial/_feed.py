@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 from tocsin.tensors import (
     END_MARKER,
@@ -29,6 +30,21 @@ class Clock:
     monotonic: Callable[[], float] = time.monotonic
     wall: Callable[[], float] = time.time
     sleep: Callable[[float], None] = time.sleep
+
+
+class News(Protocol):
+    """What a trial asks of what keeps its catalog up to date."""
+
+    @property
+    def collections(self) -> Collections | None: ...
+
+    @property
+    def damaged(self) -> Mapping[str, str]: ...
+
+    @property
+    def num_workers(self) -> int | None: ...
+
+    def refresh(self, *, force: bool = False) -> None: ...
 
 
 class Feed:

@@ -83,6 +83,12 @@ class Tensor:
         """The value at a step, an array of your own. Raises Unreadable for a damaged record."""
         return self._read(*self._place(step_num, mode, worker), step_num, mode)
 
+    def check_value(
+        self, step_num: int, mode: Mode = Mode.GLOBAL, worker: str | None = None
+    ) -> None:
+        """Raise what ``value`` raises where a step has no value, and read nothing."""
+        self._place(step_num, mode, worker)
+
     def values(
         self, mode: Mode = Mode.GLOBAL, worker: str | None = None
     ) -> dict[int, NDArray[Any]]:

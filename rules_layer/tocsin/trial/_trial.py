@@ -17,7 +17,7 @@ from tocsin.trial._exceptions import (
     StepUnavailable,
     TensorUnavailable,
 )
-from tocsin.trial._feed import Clock, Feed
+from tocsin.trial._feed import Clock, News
 from tocsin.trial._frame import dataframe
 from tocsin.trial._plot import plot
 from tocsin.trial._refresh import refresh
@@ -38,7 +38,7 @@ class Trial:
     """
 
     def __init__(
-        self, path: str, name: str, catalog: Catalog, feed: Feed, reader: Values, clock: Clock
+        self, path: str, name: str, catalog: Catalog, feed: News, reader: Values, clock: Clock
     ) -> None:
         self.path = path
         self.name = name

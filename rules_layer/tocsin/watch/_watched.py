@@ -75,7 +75,7 @@ def resolve(watch: Watch) -> tuple[tuple[Watched, ...], tuple[Refused, ...]]:
     """The rules of a watch file, built; what is wrong with one harms no other."""
     configs = watch.rules
     if configs is None:
-        configs = tuple(RuleConfig(name) for name in rule_names())
+        configs = tuple(RuleConfig(name) for name in rule_names(watch.profile))
     good, bad = [], []
     for config in configs:
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from tocsin.rules import _registry
 
 WRONG = """
 actions: [email, "stop:now"]
@@ -81,7 +82,6 @@ def test_files_that_are_no_configuration(tocsin, tmp_path, content, problem):
         ("", "3 rules, no problem"),
         ("rules: [VanishingGradient]", "1 rule, no problem"),
         ("rules: [{rule: VanishingGradient, inhibits: [ExplodingTensor]}, ExplodingTensor]", "2"),
-        ("{custom_rules: my_rules, rules: [Mine, {rule: Mine, name: b}]}", "2 rules"),
     ],
 )
 def test_nothing_wrong(tocsin, tmp_path, content, said, monkeypatch):
@@ -93,10 +93,61 @@ def test_nothing_wrong(tocsin, tmp_path, content, said, monkeypatch):
     assert tocsin("lint", path, "--json").json["problems"] == []
 
 
-def test_custom_rules_excuse_no_other_rule(tocsin, tmp_path):
-    content = "{custom_rules: x, rules: [Mine, {rule: ExplodingTensor, parameters: {a: 1}}]}"
-    complaint = tocsin("lint", _file(tmp_path, content)).complaint
-    assert "rules[1]: ExplodingTensor: unknown parameter 'a'" in complaint
+RULE = """
+from smdebug.rules import Rule
+
+class Mine(Rule):
+    def __init__(self, base_trial, limit=1):
+        super().__init__(base_trial)
+
+    def invoke_at_step(self, step):
+        return False
+"""
+
+
+@pytest.fixture
+def rules(tmp_path, monkeypatch):
+    """A folder of rules beside the watch file."""
+    monkeypatch.setattr(_registry, "_rules", dict(_registry._rules))
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "rule.py").write_text(RULE)
+    return tmp_path / "mine"
+
+
+CUSTOM = "{custom_rules: mine, rules: [Mine, {rule: Mine, name: b, parameters: {limit: 2}}]}"
+
+
+def test_custom_rules_are_known(tocsin, tmp_path, rules):
+    answer = tocsin("lint", _file(tmp_path, CUSTOM))
+    assert (answer.code, answer.err) == (0, "")
+    assert "2 rules, no problem" in answer.out
+
+
+@pytest.mark.parametrize("path", ["", "rule.py"])
+def test_rules_can_be_given(tocsin, tmp_path, rules, path):
+    file = _file(tmp_path, CUSTOM.replace("custom_rules: mine, ", ""))
+    assert "unknown rule 'Mine'" in tocsin("lint", file).err
+    assert tocsin("lint", file, "--rules", rules / path).code == 0
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (CUSTOM.replace("limit", "limt"), "rules[1]: Mine: unknown parameter 'limt'"),
+        (CUSTOM.replace("[Mine", "[ExplodingTenso"), "rules[0]: unknown rule 'ExplodingTenso'"),
+        ("{custom_rules: other, rules: []}", "custom_rules: "),
+    ],
+)
+def test_custom_rules_excuse_nothing(tocsin, tmp_path, rules, content, problem):
+    assert problem in tocsin("lint", _file(tmp_path, content)).complaint
+
+
+def test_a_custom_rule_that_fails_is_a_problem_of_the_file(tocsin, tmp_path, rules):
+    (rules / "bad.py").write_text("1/0")
+    file = _file(tmp_path, "{custom_rules: mine, rules: []}")
+    complaint = tocsin("lint", file).complaint
+    assert complaint.startswith(f"{file}: custom_rules: {rules / 'bad.py'}: ZeroDivisionError: ")
+    assert tocsin("lint", file, "--rules", rules).complaint.startswith(f"{rules / 'bad.py'}: Zero")
 
 
 def test_amazons_form(tocsin, tmp_path):

@@ -6,12 +6,14 @@ from dataclasses import dataclass, fields
 from typing import Literal
 
 import pytest
-from tocsin.cli._rules import OPTIONS, rule_document
+from tocsin.cli._rules import rule_document
+from tocsin.rules import OPTION_MEANINGS as OPTIONS
 from tocsin.rules import OPTIONS as ENGINE
 from tocsin.rules import PROFILES, Rule, _registry, register, rule_names
 from tocsin.watch import Options
 
-KEYS = ["name", "summary", "description", "parameters", "options", "reads", "advice"]
+KEYS = ["name", "summary", "description", "parameters", "options", "reads"]
+KEYS += ["profiles", "causes", "advice"]
 
 
 def test_all_of_them(tocsin):

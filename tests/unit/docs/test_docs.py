@@ -20,10 +20,12 @@ from tocsin.cli import app
 from tocsin.watch import parse_watch, resolve
 from typer.core import TyperGroup
 
+from docs.generate import PAGES, pages
+
 ROOT = Path(__file__).parents[3]
 DOCUMENTS = [
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")),
-    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "docs").glob("**/*.md")),
     ROOT / "examples" / "README.md",
 ]
 _FENCE = re.compile(r"^( *)```(.*?)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
@@ -182,3 +184,12 @@ def test_every_option_of_a_deployment_is_told() -> None:
     readme = (ROOT / "README.md").read_text()
     told = set(re.findall(r"^\| `(\w+)` \|", readme, re.MULTILINE))
     assert {key for key in _PARSERS if ":" not in key} <= told
+
+
+def test_the_pages_of_the_rules_are_as_generated() -> None:
+    written = {path: path.read_text() for path in PAGES.glob("*.md")}
+    expected = pages()
+    stale = {
+        path.name for path in expected.keys() | written if expected.get(path) != written.get(path)
+    }
+    assert not stale, f"run `make docs`: {sorted(stale)}"

@@ -83,10 +83,9 @@ class Tapped:
 
 
 def tapped(world: World, tap: Callable[[str], None]) -> World:
-    storage = Tapped(world.storage(""), tap)
     return replace(
         world,
-        storage=lambda run: storage,
+        storage=lambda run: Tapped(world.storage(run), tap),
         checkpoints=Tapped(world.checkpoints, tap),
         coordination=Tapped(world.coordination, tap),
         publisher=Tapped(world.publisher, tap),
@@ -542,7 +541,7 @@ def test_an_index_file_that_may_not_be_read_is_refused(
     def tap(name: str) -> None:
         pass
 
-    storage = tapped(world, tap).storage("")
+    storage = tapped(world, tap).storage(job.storage.url)
     denied = "index/000000000/000000000001_worker_0.json"
 
     class Denying(Tapped):

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import pytest
@@ -176,10 +176,17 @@ def test_what_a_rule_comes_to(script: str, ending: Any, expected: str) -> None:
     assert checkpoint.ended == ending
 
 
-def test_not_applicable_says_what_was_looked_for() -> None:
+@pytest.mark.parametrize(
+    ("tensors", "details"),
+    [
+        ({"all": ()}, "never captured: any tensor"),
+        ({"all": (TENSOR,)}, "nothing; it reads any tensor"),
+    ],
+)
+def test_not_applicable_says_what_was_looked_for(tensors: Any, details: str) -> None:
     rules = [watched("n")]
-    checkpoint = finish(run(rules, [step(0)]), rules, "marker")
-    assert checkpoint.rules["Script"].details == "never captured: any tensor"
+    checkpoint = finish(run(rules, [replace(step(0), tensors=tensors)]), rules, "marker")
+    assert checkpoint.rules["Script"].details == details
 
 
 def test_a_tick_is_judged_whatever_the_options_are() -> None:

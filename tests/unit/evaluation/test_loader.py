@@ -56,7 +56,7 @@ def load(
     ready = Ready(3, (Seen(read_index(storage, found), 7.0),), 0)
     watched, refused = resolve(watch)
     assert not refused
-    loaded = loader.load(ready, Selection(watched, collections), storage, {})
+    loaded = loader.load(ready, Selection(watched, collections), storage, {}, LocalStorage, {})
     return {rule: dict(step.tensors) for rule, step in loaded.steps.items()}, loaded.unreadable
 
 
@@ -238,7 +238,7 @@ def looked_at(
         write_step(storage, step=number, mode=mode, mode_step=number, tensors=[save])
         found = storage.head(index_key(number, "worker_0"))
         ready = Ready(number, (Seen(read_index(storage, found), 7.0),), 0)
-        loaded = loader.load(ready, selection, storage, checkpoint.references)
+        loaded = loader.load(ready, selection, storage, checkpoint.references, LocalStorage, {})
         checkpoint = replace(
             fold(checkpoint, [watched], loaded.steps), references=loaded.references
         )

@@ -8,6 +8,7 @@ import pytest
 from tocsin.model import Mode, Role
 from tocsin.tensors import LocalStorage, read_values, write_step
 from tocsin_hooks._capture import as_array, capture
+from tocsin_hooks._wishes import Saved
 
 
 class TorchLike:
@@ -66,7 +67,7 @@ def test_values_become_arrays(value: Any, dtype: str, shape: tuple[int, ...]) ->
 
 @pytest.mark.parametrize("value", [[1.5, -2.0, 3.140625], 2.5, [], [float("nan"), 1.0]])
 def test_bfloat16_is_kept_as_its_bits_and_read_as_numbers(value: Any, tmp_path: Path) -> None:
-    captured = capture("w", TorchLike(value, bfloat16=True), ("weights",), raw=True)
+    captured = capture(Saved("w", ("weights",)), TorchLike(value, bfloat16=True), raw=True)
     numbers = np.asarray(value, np.float32)
     assert isinstance(captured.value, np.ndarray)
     assert (captured.value.dtype, captured.dtype) == (np.uint16, "bfloat16")
@@ -92,7 +93,7 @@ def test_what_is_no_array_of_numbers_or_strings_is_refused(value: Any) -> None:
 @pytest.mark.parametrize(("name", "kind"), [("", None), ("n" * 5000, None), ("n", "k" * 200)])
 def test_names_that_no_reader_accepts_are_refused(name: str, kind: str | None) -> None:
     with pytest.raises(ValueError, match="characters"):
-        capture(name, 1.0, ("default",), kind=kind)
+        capture(Saved(name, ("default",), kind=kind), 1.0)
 
 
 @pytest.mark.parametrize(
@@ -111,7 +112,7 @@ def test_names_that_no_reader_accepts_are_refused(name: str, kind: str | None) -
 def test_what_is_small_or_wanted_is_kept(
     value: Any, collections: tuple[str, ...], raw: bool, kept: bool
 ) -> None:
-    captured = capture("t", value, collections, raw=raw)
+    captured = capture(Saved("t", collections), value, raw=raw)
     assert (captured.value is not None) is kept
     assert captured.shape == value.shape
     assert captured.summary is not None
@@ -120,7 +121,7 @@ def test_what_is_small_or_wanted_is_kept(
 
 def test_a_captured_value_does_not_follow_the_original() -> None:
     original = np.zeros((2, 2), order="F")
-    captured = capture("w", original, ("weights",), raw=True)
+    captured = capture(Saved("w", ("weights",)), original, raw=True)
     original += 1
     assert np.asarray(captured.value).tolist() == [[0, 0], [0, 0]]
 
@@ -142,4 +143,4 @@ def test_a_captured_value_does_not_follow_the_original() -> None:
 def test_the_role_follows_from_the_collection(
     collections: tuple[str, ...], role: Role | None, expected: Role | None
 ) -> None:
-    assert capture("t", 1.0, collections, role=role).role == expected
+    assert capture(Saved("t", collections, role), 1.0).role == expected

@@ -6,12 +6,13 @@ from tocsin.watch import RuleConfig, Watch
 from tocsin_hooks._capture import capture
 from tocsin_hooks._coverage import unmatched
 from tocsin_hooks._uploader import CapturedStep
+from tocsin_hooks._wishes import Saved
 
 
 def step(*tensors: tuple[str, str]) -> CapturedStep:
     captured = CapturedStep(0, Mode.TRAIN, 0)
     for name, collection in tensors:
-        captured.tensors[name] = capture(name, 1.0, (collection,))
+        captured.tensors[name] = capture(Saved(name, (collection,)), 1.0)
         captured.members.setdefault(collection, set()).add(name)
     return captured
 

@@ -12,13 +12,14 @@ from tocsin_hooks import _uploader
 from tocsin_hooks._capture import capture
 from tocsin_hooks._settings import settings
 from tocsin_hooks._uploader import CapturedStep, Uploader
+from tocsin_hooks._wishes import Saved
 
 WATCH = Watch(capture=Capture(collections={"fc": CollectionConfig(include_regex="^fc")}))
 
 
 def captured(number: int, name: str = "loss", collection: str = "losses") -> CapturedStep:
     step = CapturedStep(number, Mode.TRAIN, number)
-    step.tensors[name] = capture(name, 1.0, (collection,))
+    step.tensors[name] = capture(Saved(name, (collection,)), 1.0)
     step.members[collection] = {name}
     return step
 

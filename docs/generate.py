@@ -1,0 +1,170 @@
+"""Writes the pages of the rules, ``docs/rules/``: ``make docs`` runs it.
+
+What a page says comes from the rule's class, and its example from ``examples/rules``.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from pathlib import Path
+from typing import Any
+
+from tocsin.rules import PROFILES, describe, get_rule, rule_names
+
+ROOT = Path(__file__).parents[1]
+PAGES = ROOT / "docs" / "rules"
+EXAMPLES = ROOT / "examples" / "rules"
+
+_HEAD = """\
+# The rules
+
+Every rule of the catalogue; a page each. `tocsin rules NAME` says the same in the terminal.
+This page and those of the rules are generated (`make docs`).
+
+*Reads*: what a rule needs of a tensor. **summary**: the few numbers that the hook writes into the
+index, nothing else is fetched. **detail**: more numbers (counts for each unit, quantiles, moments
+for each channel), taken from the index where they were captured, else computed from the value.
+**values**: whole tensors. **update**: how far a tensor moved since its last save, from the index
+where it was captured, else from the values of both saves.
+
+*By default*: the profiles in which the rule watches without being named.
+
+| rule | says | reads | by default |
+|---|---|---|---|
+"""
+
+_EXAMPLE = """\
+[`examples/rules/{file}`](../../examples/rules/{file}), run in the tests: `tocsin check` finds the
+issue in the run that `fires` writes, and none in that of `stays_quiet`."""
+
+
+def pages() -> dict[Path, str]:
+    """Every page by its path."""
+    documents = [describe(name) for name in rule_names()]
+    index = _HEAD + "\n".join(map(_row, documents)) + "\n"
+    found = {PAGES / f"{document['name']}.md": _page(document) for document in documents}
+    return {PAGES / "README.md": index, **found}
+
+
+def example_of(name: str) -> Path:
+    """Where a rule's example lies."""
+    module = inspect.getmodule(get_rule(name))
+    assert module is not None
+    return EXAMPLES / f"{module.__name__.rpartition('.')[2]}.py"
+
+
+def _row(document: dict[str, Any]) -> str:
+    name, says = document["name"], _cell(document["summary"])
+    kinds = " + ".join(_needs(document["reads"]))
+    return f"| [{name}]({name}.md) | {says} | {kinds} | {', '.join(document['profiles']) or '-'} |"
+
+
+def _needs(reads: dict[str, Any]) -> list[str]:
+    """What is needed of tensors, from the cheapest on."""
+    tensors = reads["tensors"]
+    fields = {field for read in tensors for field in read["fields"]}
+    updates = {"update_l1", "update_l2"}
+    needs = {
+        "summary": bool(fields - updates),
+        "update": bool(fields & updates),
+        "detail": any(read["detail"] for read in tensors),
+        "values": any(read["values"] for read in tensors),
+        "time": reads["time"],
+        "other runs": bool(reads["runs"]),
+    }
+    return [need for need, asked in needs.items() if asked] or ["that a step was saved"]
+
+
+def _page(document: dict[str, Any]) -> str:
+    name = document["name"]
+    parts = [
+        f"# {name}",
+        _prose(document["description"]),
+        "## Why it happens",
+        document["causes"],
+        "## What to try",
+        document["advice"],
+        "## Parameters",
+        _settings(document["parameters"]) or "None of its own.",
+        "Options of every rule that are not the usual ones here:\n\n" + options
+        if (options := _settings(_unusual(document["options"])))
+        else "",
+        "## What it reads",
+        _reads(document["reads"]),
+        _watching(document["profiles"]),
+        "## Example",
+        _EXAMPLE.format(file=example_of(name).name),
+        f"```python\n{example_of(name).read_text().rstrip()}\n```",
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _prose(text: str) -> str:
+    return text.replace("``", "`")
+
+
+def _unusual(options: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    usual: dict[str, Any] = {"for_steps": 1, "start_step": 0, "every": 1, "grace": 0}
+    return [
+        option
+        for option in options
+        if any(value != usual.get(option["name"]) for value in option["defaults"].values())
+    ]
+
+
+def _settings(rows: list[dict[str, Any]]) -> str:
+    if not rows:
+        return ""
+    head = ["name", *PROFILES, "meaning"]
+    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+    for row in rows:
+        values = [_value(row["defaults"][profile]) for profile in PROFILES]
+        kind = f" ({row['type']})" if "type" in row else ""
+        cells = [f"`{row['name']}`", *values, _cell(_prose(row["meaning"])) + kind]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _value(value: Any) -> str:
+    if value is None or value == () or value == [] or value == "":
+        return "-"
+    if isinstance(value, list | tuple):
+        return _cell(", ".join(f"`{item}`" for item in value))
+    return f"`{_cell(str(value).lower() if isinstance(value, bool) else str(value))}`"
+
+
+def _cell(text: str) -> str:
+    return re.sub(r"\s+", " ", text).replace("|", "\\|")
+
+
+def _reads(reads: dict[str, Any]) -> str:
+    lines = []
+    for read in reads["tensors"]:
+        fields = [f"`{field}`" for field in read["fields"]]
+        what = [*fields, *read["detail"], *(["the values"] if read["values"] else [])]
+        back = f"; {read['back']} earlier saves" if read["back"] else ""
+        lines.append(f"- {read['selects']}: {', '.join(what) or 'that it was saved'}{back}")
+    if reads["time"]:
+        lines.append("- the passing of time")
+    return "\n".join(lines)
+
+
+def _watching(profiles: list[str]) -> str:
+    if not profiles:
+        return "It watches only where a watch file names it."
+    return f"It watches by default in profile {' and '.join(f'`{name}`' for name in profiles)}."
+
+
+def main() -> None:
+    PAGES.mkdir(exist_ok=True)
+    written = pages()
+    for stale in set(PAGES.glob("*.md")) - set(written):
+        stale.unlink()
+    for path, text in written.items():
+        path.write_text(text)
+    print(f"{len(written)} pages in {PAGES.relative_to(ROOT)}")
+
+
+if __name__ == "__main__":
+    main()

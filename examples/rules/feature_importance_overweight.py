@@ -1,0 +1,29 @@
+"""FeatureImportanceOverweight: a column that tells the label, and twenty that share the work."""
+
+import numpy as np
+from tocsin_hooks import Hook
+
+
+def fires(run: str) -> None:
+    """Nearly all splits ask for the date of cancellation, which only cancelled contracts have."""
+    boost(run, columns=5, favourite=0.9)
+
+
+def stays_quiet(run: str) -> None:
+    """That column is left out: the splits spread over the others."""
+    boost(run, columns=20, favourite=0.0)
+
+
+def boost(run: str, columns: int, favourite: float) -> None:
+    """Splits by feature, counted over all trees so far, as XGBoost's importance "weight"."""
+    rng = np.random.default_rng(0)
+    chances = np.full(columns, (1 - favourite) / columns)
+    chances[0] += favourite
+    splits = np.zeros(20)
+    hook = Hook(run, save_interval=1)
+    for _ in range(50):
+        splits[:columns] += rng.multinomial(7, chances)
+        with hook.step():
+            importance = splits / splits.sum()
+            hook.save("feature_importance/weight", importance, "feature_importance", raw=True)
+    hook.close()

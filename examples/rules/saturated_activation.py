@@ -1,0 +1,24 @@
+"""SaturatedActivation: inputs of a tanh that nobody scaled, and the same ones standardised."""
+
+import numpy as np
+from tocsin_hooks import Hook
+
+
+def fires(run: str) -> None:
+    """Features around 300 push every unit to -1 or 1, whatever the sample."""
+    forward(run, mean=300.0)
+
+
+def stays_quiet(run: str) -> None:
+    forward(run, mean=0.0)
+
+
+def forward(run: str, mean: float) -> None:
+    rng = np.random.default_rng(0)
+    weights = rng.normal(size=(16, 32)) / 4
+    hook = Hook(run, save_interval=1)
+    for _ in range(10):
+        features = rng.normal(mean, 1.0, size=(32, 16))
+        with hook.step():
+            hook.save("tanh0_input", features @ weights, "activation_inputs", kind="tanh", raw=True)
+    hook.close()

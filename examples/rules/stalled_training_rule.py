@@ -1,0 +1,29 @@
+"""StalledTrainingRule: a training that hung for two hours, and one that is only slow."""
+
+import os
+import time
+from pathlib import Path
+
+from tocsin_hooks import Hook
+
+
+def fires(run: str) -> None:
+    """A step every 10 seconds; then, at step 8, nothing for two hours."""
+    written(run, [10 * step + 7200 * (step >= 8) for step in range(12)])
+
+
+def stays_quiet(run: str) -> None:
+    """A step every hour."""
+    written(run, [3600 * step for step in range(12)])
+
+
+def written(run: str, seconds: list[int]) -> None:
+    """A run whose index files say that its steps were written at these times."""
+    hook = Hook(run, save_interval=1)
+    for _ in seconds:
+        with hook.step():
+            hook.save("loss", 1.0, "losses")
+    hook.close()
+    start = time.time() - seconds[-1]
+    for path, at in zip(sorted(Path(run, "index").rglob("*.json")), seconds, strict=True):
+        os.utime(path, (start + at, start + at))

@@ -1,0 +1,80 @@
+"""A rule of one's own: when an iterative pruning has gone far enough."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tocsin import Rule, register
+from tocsin.model import Reason, Role, Verdict
+from tocsin.rules import (
+    HEALTHY,
+    UNDECIDED,
+    Read,
+    Reads,
+    State,
+    Step,
+    Tensor,
+    not_applicable,
+    violation,
+)
+
+
+@register
+@dataclass(frozen=True)
+class PruningDone(Rule):
+    """Pruning has gone far enough: accuracy has dropped, or the model is small enough.
+
+    With action ``stop`` the last model before that is the one to keep.
+
+    Parameters
+    ----------
+    min_accuracy: fires when accuracy is below it, once it was reached.
+    max_weights: fires when no more weights than this are not zero; 0: no bound.
+    accuracy_regex: what the tensor of the accuracy is called.
+    """
+
+    min_accuracy: float = 0.9
+    max_weights: int = 0
+    accuracy_regex: tuple[str, ...] = ("accuracy",)
+
+    def reads(self) -> Reads:
+        accuracy = Read(regex=self.accuracy_regex, fields=("mean",))
+        return Reads(
+            {
+                "accuracy": accuracy,
+                "weights": Read(roles=(Role.WEIGHT,), fields=("size", "zeros")),
+            }
+        )
+
+    def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
+        accuracies, weights = step.tensors["accuracy"], step.tensors["weights"]
+        if not accuracies and not weights:
+            return state, not_applicable(Reason.NO_TENSOR, "neither accuracy nor weights")
+        verdict = self._size(weights)
+        for tensor in accuracies:
+            accuracy = tensor.summary.mean
+            if accuracy is None:
+                continue
+            if accuracy >= self.min_accuracy:
+                state = {"reached": True}
+            elif state.get("reached"):
+                detail = f"accuracy {accuracy:.3f} is below {self.min_accuracy:g}"
+                found = violation(Reason.BELOW_THRESHOLD, detail, tensor, accuracy=accuracy)
+                return state, found
+            verdict = HEALTHY if verdict is UNDECIDED else verdict
+        return state, verdict
+
+    def _size(self, weights: tuple[Tensor, ...]) -> Verdict:
+        """What the number of weights that are not zero says; workers have the same ones."""
+        own = [tensor for tensor in weights if tensor.worker == weights[0].worker]
+        known = [
+            tensor.summary.size - tensor.summary.zeros
+            for tensor in own
+            if tensor.summary.size is not None and tensor.summary.zeros is not None
+        ]
+        if not known or len(known) < len(own) or not self.max_weights:
+            return UNDECIDED
+        if sum(known) > self.max_weights:
+            return HEALTHY
+        detail = f"{sum(known)} weights are not zero, {self.max_weights} is small enough"
+        return violation(Reason.BELOW_THRESHOLD, detail, own[0], weights=sum(known))

@@ -1,0 +1,84 @@
+"""The runs that rules read as a whole, kept from one look to the next."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache
+
+from tocsin.evaluation._checkpoint import Checkpoint
+from tocsin.evaluation._frontier import Ready
+from tocsin.evaluation._others import beside
+from tocsin.evaluation._selection import Selection
+from tocsin.rules import Step
+from tocsin.tensors import IndexFile, Storage
+from tocsin.trial import PastTrial, Trial, glance
+
+_MOST_RUNS = 3  # in memory, with what was read of them
+
+
+@dataclass
+class Trials:
+    """A trial for each run that was looked at lately, which knows it as far as its frontier."""
+
+    _of: OrderedDict[str, PastTrial] = field(default_factory=OrderedDict)
+
+    def until(
+        self,
+        ready: Ready,
+        selection: Selection,
+        storage: Storage,
+        before: Checkpoint,
+        open_run: Callable[[str], Storage],
+    ) -> PastTrial | None:
+        """The run up to a step that has files; None if no rule asks for it.
+
+        What was evaluated up to ``before`` is read only where this process has not seen it.
+        """
+        if not any(rule.reads.trial for rule in selection.watched):
+            return None
+        trial = self._of.pop(storage.url, None)
+        if trial is None or trial.last_step > before.frontier:  # it was begun anew
+            trial = PastTrial(storage, _opener(storage.url, open_run))
+        if trial.last_step < before.frontier:
+            trial.catch_up(before.frontier, _stale(before))
+        trial.show(ready.step, (seen.file for seen in ready.files), selection.collections)
+        self._of[storage.url] = trial
+        if len(self._of) > _MOST_RUNS:
+            self._of.popitem(last=False)
+        return trial
+
+
+def _opener(url: str, open_run: Callable[[str], Storage]) -> Callable[[str], Trial]:
+    """Opens each other run once, by the name that a rule's configuration gives it."""
+    return cache(lambda run: glance(open_run(beside(url, run))))
+
+
+def with_trial(
+    steps: Mapping[str, Step], trial: PastTrial | None, selection: Selection
+) -> Mapping[str, Step]:
+    """The steps, with the run for those rules that read it as a whole."""
+    if trial is None:
+        return steps
+    asking = {rule.name for rule in selection.watched if rule.reads.trial}
+    return {
+        name: replace(step, trial=trial) if name in asking else step for name, step in steps.items()
+    }
+
+
+def _stale(before: Checkpoint) -> Callable[[IndexFile], bool]:
+    """Whether an earlier start of the job left a file where the present one has been already;
+    to be asked in the order of steps.
+    """
+    present: set[str] = set()
+
+    def stale(file: IndexFile) -> bool:
+        run_id = file.meta.run_id if file.meta else None
+        if run_id in before.superseded:
+            return file.worker in present
+        if run_id is not None:
+            present.add(file.worker)
+        return False
+
+    return stale

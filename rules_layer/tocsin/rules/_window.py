@@ -1,0 +1,144 @@
+"""What a rule remembers of a series: short windows of rounded numbers, and what they say."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from statistics import median
+from typing import Any
+
+from tocsin.model import Mode, Outcome, Verdict
+from tocsin.rules._rule import HEALTHY, UNDECIDED, State
+from tocsin.rules._series import MOST_SERIES, Point
+
+TRAINING = (Mode.TRAIN, Mode.GLOBAL)
+"""Modes whose losses are trained on: frameworks without modes count every step as GLOBAL."""
+
+Window = Sequence[float | None]
+"""The newest numbers of a series, oldest first. None: it was not finite."""
+
+Memory = Mapping[str, Any]
+"""What a rule knows of one series; ``first`` and ``last`` are windows of its costs."""
+
+
+def followed(state: State, points: Iterable[Point]) -> Iterator[Point]:
+    """The points of series that are in the state, and of new ones while there is room."""
+    room = 2 * MOST_SERIES - len(state)
+    for point in points:
+        if point.key not in state:
+            room -= 1
+            if room < 0:
+                continue
+        yield point
+
+
+def rounded(number: float) -> float | None:
+    """To six digits, as a state keeps it; None if it is not finite."""
+    return float(f"{number:.6g}") if math.isfinite(number) else None
+
+
+def extended(memory: Memory, cost: float, first: int, last: int) -> dict[str, Any]:
+    """The memory with one more cost: the ``first`` oldest and the ``last`` newest are kept."""
+    number = rounded(cost)
+    begun: Window = memory.get("first", ())
+    return {
+        **memory,
+        "first": [*begun, number] if len(begun) < first else begun,
+        "last": [*memory.get("last", ()), number][-last:],
+    }
+
+
+def level(window: Window) -> float:
+    """The median; what is not finite counts as infinitely large. Of nothing: NaN."""
+    numbers = [math.inf if number is None else number for number in window]
+    return median(numbers) if numbers else math.nan
+
+
+def spread(window: Window) -> float:
+    """The median distance from the median, over what is finite: 0 without noise."""
+    numbers = [number for number in window if number is not None]
+    middle = median(numbers or [0.0])
+    return median([abs(number - middle) for number in numbers] or [0.0])
+
+
+def reach(window: Window) -> float:
+    """Half the distance from the smallest to the largest, over what is finite."""
+    numbers = [number for number in window if number is not None]
+    return max(numbers) / 2 - min(numbers) / 2 if numbers else 0.0
+
+
+def start(memory: Memory) -> float:
+    """The first cost that is finite, else NaN."""
+    return next((number for number in memory["first"] if number is not None), math.nan)
+
+
+def another_fell(state: State, key: str, percent: float = 10.0) -> bool:
+    """Whether another series is below its start by ``percent`` % of it: then they pull against
+    each other, as in a GAN or with weighted terms, and one of them may rise.
+    """
+    return any(
+        level(memory["last"]) <= start(memory) - abs(start(memory)) * percent / 100
+        for other, memory in state.items()
+        if other != key
+    )
+
+
+def worst(verdicts: Iterable[Verdict]) -> Verdict:
+    """Of the verdicts on several series the violation whose first number is largest, else
+    HEALTHY if it can be said of any.
+    """
+    said = list(verdicts)
+    violations = [verdict for verdict in said if verdict.violation]
+    if violations:
+        return max(violations, key=_gravity)
+    return HEALTHY if any(verdict.outcome is Outcome.HEALTHY for verdict in said) else UNDECIDED
+
+
+def _gravity(verdict: Verdict) -> float:
+    number = next(iter(verdict.evidence.values()), 0.0)
+    return float(number) if not isinstance(number, str) and math.isfinite(number) else math.inf
+
+
+def quantile(numbers: Sequence[float], q: float) -> float:
+    """The number that a share ``q`` of them, and at least one, does not exceed."""
+    return sorted(numbers)[max(0, math.ceil(q * len(numbers)) - 1)]
+
+
+def beginning(memory: Memory) -> float:
+    """The first cost or the median of the first few, whichever is larger."""
+    return max(start(memory), level(memory["first"]))
+
+
+def in_motion(state: State) -> bool:
+    """Whether some series ``fell``, or of several that are trained one ``rose``: losses that pull
+    against each other (a GAN's) take turns.
+    """
+    trained = [memory for key, memory in state.items() if not key.startswith(Mode.EVAL.name)]
+    rose = len(trained) > 1 and any(memory.get("rose") for memory in trained)
+    return rose or any(memory.get("fell") for memory in state.values())
+
+
+Save = Sequence[float]
+"""A step and its cost."""
+
+
+def typical(saves: Sequence[Save], smooth: int) -> float:
+    """The median cost of the newest."""
+    return median(cost for _, cost in saves[-smooth:])
+
+
+def thinned(saves: Sequence[Save], new: Save, ends: int, apart: float) -> list[Save]:
+    """``saves`` and a new one. Between the ``ends`` oldest and newest only those that are
+    ``apart`` steps from the one before are kept.
+    """
+    leaves = len(saves) - ends  # the one that is no more among the newest
+    if leaves >= ends and saves[leaves][0] - saves[leaves - 1][0] < apart:
+        saves = [*saves[:leaves], *saves[leaves + 1 :]]
+    return [*saves, new]
+
+
+def percent_down(before: float, after: float) -> float:
+    """By how many percent of ``before`` a cost fell; from 0 a rise is without bound."""
+    if before == 0:
+        return 0.0 if after == 0 else math.copysign(100.0, -after)
+    return 100.0 * (before - after) / abs(before)

@@ -1,0 +1,98 @@
+"""AllZero."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from tocsin.model import Reason, Role, Verdict
+from tocsin.rules._registry import register
+from tocsin.rules._rule import (
+    HEALTHY,
+    RECOMMENDED,
+    Read,
+    Reads,
+    Rule,
+    State,
+    Step,
+    Tensor,
+    not_applicable,
+    violation,
+)
+
+
+@register
+@dataclass(frozen=True)
+class AllZero(Rule):
+    """A tensor consists of zeros.
+
+    Fires when at least ``threshold`` % of the elements of a selected tensor are exactly zero; of
+    several it reports the one with the largest share.
+
+    With no selection it watches the weights of two dimensions or more, and in profile
+    ``recommended`` twenty saves in a row must show it. Gradients (of layers that are frozen or not
+    used, of words that a batch does not have) and biases (at the start) are zero in the best
+    of runs; a layer may begin at zero, but should not stay there. Profile ``sagemaker`` takes
+    Amazon's word that the user must select.
+
+    Parameters
+    ----------
+    collection_names, tensor_regex: which tensors to watch; the union, if both are given.
+    threshold: % of the elements, above 0 and at most 100.
+    weights: watch the weights if nothing is selected.
+
+    Example: every weight of a layer is 0 from the start and stays so.
+    """
+
+    options: ClassVar[Mapping[str, Any]] = {"for_steps": 20}
+    sagemaker: ClassVar[Mapping[str, Any]] = {"weights": False}
+    profiles: ClassVar[tuple[str, ...]] = (RECOMMENDED,)
+    causes: ClassVar[str] = (
+        "Weights that all begin at zero get no gradient to leave it by; weight decay or pruning "
+        "that is far too strong drives them there; a mask or a placeholder was never filled."
+    )
+    advice: ClassVar[str] = (
+        "Initialise weights at random (He for ReLU, Glorot for tanh), lower weight decay, and "
+        "check that the tensor is part of what is trained."
+    )
+
+    collection_names: tuple[str, ...] = ()
+    tensor_regex: tuple[str, ...] = ()
+    threshold: float = 100.0
+    weights: bool = True
+
+    def __post_init__(self) -> None:
+        if not 0 < self.threshold <= 100:
+            raise ValueError(f"threshold is {self.threshold}, but must be above 0, at most 100")
+
+    def reads(self) -> Reads:
+        if not (self._selected or self.weights):
+            return Reads({})
+        read = Read(roles=(Role.WEIGHT,), fields=("size", "zeros"))
+        return Reads({"tensors": read.explicitly(self.collection_names, self.tensor_regex)})
+
+    def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
+        if "tensors" not in step.tensors:
+            return state, not_applicable(Reason.NO_TENSOR, "name collection_names or tensor_regex")
+        known = [
+            (100 * tensor.summary.zeros / tensor.summary.size, tensor)
+            for tensor in step.tensors["tensors"]
+            if tensor.summary.size and tensor.summary.zeros is not None and self._watches(tensor)
+        ]
+        if not known:
+            return state, not_applicable(Reason.NO_TENSOR, "no tensor whose zeros are counted")
+        percent, tensor = max(known, key=lambda pair: pair[0])
+        if percent < self.threshold:
+            return state, HEALTHY
+        size = tensor.summary.size or 0
+        detail = f"{percent:.4g} % of the {size} elements of {tensor.name} are zero"
+        evidence = {"percent": percent, "threshold": self.threshold, "size": size}
+        return state, violation(Reason.CONSTANT, detail, tensor, **evidence)
+
+    @property
+    def _selected(self) -> bool:
+        return bool(self.collection_names or self.tensor_regex)
+
+    def _watches(self, tensor: Tensor) -> bool:
+        return self._selected or (tensor.shape is not None and len(tensor.shape) > 1)

@@ -1,0 +1,162 @@
+"""Confusion."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tocsin.model import Reason, Role, Verdict
+from tocsin.rules._classes import Classes, labelled, of_workers, predicted
+from tocsin.rules._registry import register
+from tocsin.rules._rule import (
+    HEALTHY,
+    SAGEMAKER,
+    Read,
+    Reads,
+    Rule,
+    State,
+    Step,
+    Tensor,
+    not_applicable,
+    violation,
+)
+
+_MOST_CLASSES = 1000
+
+
+@register
+@dataclass(frozen=True)
+class Confusion(Rule):
+    """A classifier takes one class for another.
+
+    Builds the confusion matrix of a step, over all workers: how many samples of label j were
+    predicted as i. Fires when of those predicted as some class less than ``min_diag`` are
+    right, or more than ``max_off_diag`` belong to one other class. Amazon's documents divide the
+    first by the sum of the whole diagonal, under which ten classes without an error would fire;
+    here both shares are of the predictions of that class. Classes that were not predicted at
+    this step have no shares. A training at its start is confused, so no profile but
+    ``sagemaker`` watches for it unless it is asked for.
+
+    Parameters
+    ----------
+    category_no: how many classes there are, at least 2: samples of others are left out. None: as
+        many as occur, up to 1000.
+    labels, predictions: name of a tensor or a collection, instead of tensors with that role.
+    labels_collection, predictions_collection: one more collection to look in.
+    min_diag: least share of a class's predictions that are right, 0 to 1.
+    max_off_diag: largest share of a class's predictions that are of one other class, 0 to 1.
+
+    Example: of eight samples predicted as cats two are dogs.
+    """
+
+    profiles: ClassVar[tuple[str, ...]] = (SAGEMAKER,)
+    options: ClassVar[Mapping[str, Any]] = {"for_steps": 3}
+    sagemaker: ClassVar[Mapping[str, Any]] = {
+        "labels": "labels",
+        "predictions": "predictions",
+        "labels_collection": "labels",
+        "predictions_collection": "predictions",
+    }
+    causes: ClassVar[str] = (
+        "The classes look alike to the model: too little training or capacity, wrong labels, or "
+        "too few samples of the class that loses."
+    )
+    advice: ClassVar[str] = (
+        "Look at samples of the two classes and at their labels, add features or data that tell "
+        "them apart, and train longer if the loss still falls."
+    )
+
+    category_no: int | None = None
+    labels: str | None = None
+    predictions: str | None = None
+    labels_collection: str | None = None
+    predictions_collection: str | None = None
+    min_diag: float = 0.9
+    max_off_diag: float = 0.1
+
+    def __post_init__(self) -> None:
+        if self.category_no is not None and self.category_no < 2:
+            raise ValueError(f"category_no is {self.category_no}, but must be at least 2")
+        for name in ("min_diag", "max_off_diag"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ValueError(f"{name} is {getattr(self, name)}, but must be from 0 to 1")
+
+    def reads(self) -> Reads:
+        return Reads(
+            {
+                "labels": _read(Role.LABEL, self.labels, self.labels_collection),
+                "predictions": _read(
+                    Role.PREDICTION, self.predictions, self.predictions_collection
+                ),
+            }
+        )
+
+    def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
+        read = step.tensors
+        found = [
+            (tensor, *classes)
+            for tensor, labels, predictions in of_workers(read["labels"], read["predictions"])
+            if (classes := _classes(labels, predictions)) is not None
+        ]
+        if not found:
+            return state, not_applicable(Reason.NO_TENSOR, "no labels with predicted classes")
+        truth = np.concatenate([labels for _, labels, _ in found])
+        guesses = np.concatenate([guesses for _, _, guesses in found])
+        if self.category_no is not None:
+            known = (truth >= 0) & (truth < self.category_no)
+            known &= (guesses >= 0) & (guesses < self.category_no)
+            truth, guesses = truth[known], guesses[known]
+        names, places = np.unique(np.concatenate([truth, guesses]), return_inverse=True)
+        if not 0 < len(names) <= _MOST_CLASSES:
+            return state, not_applicable(Reason.NO_TENSOR, f"{len(names)} classes")
+        matrix = np.zeros((len(names), len(names)))
+        np.add.at(matrix, (places[: len(truth)], places[len(truth) :]), 1)
+        return state, self._judge(matrix, names.tolist(), found[0][0])
+
+    def _judge(self, matrix: NDArray[Any], names: list[int], tensor: Tensor) -> Verdict:
+        totals = matrix.sum(axis=0)
+        shares = matrix / np.where(totals, totals, np.nan)
+        right = np.where(totals, shares.diagonal(), 1.0)
+        wrong = np.nan_to_num(shares - np.diag(shares.diagonal()))
+        least = int(right.argmin())
+        if right[least] < self.min_diag:
+            detail = (
+                f"{right[least]:.3g} of what is predicted as class {names[least]} is right by "
+                f"{tensor.name}, less than {self.min_diag:g}"
+            )
+            evidence = {"right": float(right[least]), "predicted": names[least]}
+            return violation(Reason.BELOW_THRESHOLD, detail, tensor, **evidence)
+        label, guess = np.unravel_index(wrong.argmax(), wrong.shape)
+        if wrong[label, guess] > self.max_off_diag:
+            detail = (
+                f"{wrong[label, guess]:.3g} of what is predicted as class {names[guess]} is class "
+                f"{names[label]} by {tensor.name}, more than {self.max_off_diag:g}"
+            )
+            evidence = {
+                "confused": float(wrong[label, guess]),
+                "predicted": names[guess],
+                "label": names[label],
+            }
+            return violation(Reason.ABOVE_THRESHOLD, detail, tensor, **evidence)
+        return HEALTHY
+
+
+def _read(role: Role, name: str | None, collection: str | None) -> Read:
+    collections = tuple(dict.fromkeys(one for one in (name, collection) if one))
+    regex = (f"^{re.escape(name)}$",) if name else ()
+    return Read(roles=(role,), values=True).explicitly(collections, regex)
+
+
+def _classes(
+    labels: NDArray[Any], predictions: NDArray[Any] | None
+) -> tuple[Classes, Classes] | None:
+    truth = labelled(labels)
+    if truth is None or predictions is None:
+        return None
+    guesses = predicted(predictions, binary=bool(np.isin(truth, (0, 1)).all()))
+    return None if guesses is None else (truth, guesses)

@@ -1,0 +1,160 @@
+"""ConstantOutput."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from tocsin.model import Detail, Reason, Role, Verdict
+from tocsin.rules._registry import register
+from tocsin.rules._rule import (
+    HEALTHY,
+    RECOMMENDED,
+    UNDECIDED,
+    Read,
+    Reads,
+    Rule,
+    State,
+    Step,
+    Tensor,
+    not_applicable,
+    violation,
+)
+
+
+@register
+@dataclass(frozen=True)
+class ConstantOutput(Rule):
+    """The model gives the same output for every sample.
+
+    Looks at predictions with one number or one row for each of at least ``samples`` samples,
+    while the labels differ. Fires when the standard deviation over the samples (of rows: the
+    root mean square of that of their columns) is at most ``threshold`` of the predictions' root
+    mean square and, if labels and predictions are numbers of the same shape, of the labels'
+    standard deviation: a target that hardly varies may be predicted by what hardly varies.
+    Profile ``recommended`` demands it at five saves in a row, not among the first 20 steps,
+    because a last layer that starts at zero has said nothing yet. Not judged are a
+    discriminator's batch of one label, and classes in place of scores: at the start many a
+    classifier takes the same class for all.
+
+    Parameters
+    ----------
+    threshold: largest spread of the predictions, a share of their size, 0 to 1.
+    samples: how many samples a batch needs at least, 2 or more.
+
+    Example: all units of the last hidden layer are dead, and only the bias is left.
+    """
+
+    profiles: ClassVar[tuple[str, ...]] = (RECOMMENDED,)
+    options: ClassVar[Mapping[str, Any]] = {"for_steps": 5, "grace": 20}
+    causes: ClassVar[str] = (
+        "Nothing of the input reaches the output: dead or saturated units, weights that decayed "
+        "to zero or were driven off by a learning rate too high, or inputs that are all alike."
+    )
+    advice: ClassVar[str] = (
+        "Look at activations and gradients layer by layer to find where the samples become "
+        "alike, lower the learning rate, and check that the inputs are scaled and differ."
+    )
+
+    threshold: float = 1e-3
+    samples: int = 8
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.threshold < 1:
+            raise ValueError(f"threshold is {self.threshold}, but must be from 0 to below 1")
+        if self.samples < 2:
+            raise ValueError(f"samples is {self.samples}, but must be at least 2")
+
+    def reads(self) -> Reads:
+        fields = ("mean", "variance", "min", "max")
+        by_column = Detail(channel_axis=1)
+        return Reads(
+            {
+                name: Read(roles=(role,), fields=fields, detail=by_column)
+                for name, role in (("predictions", Role.PREDICTION), ("labels", Role.LABEL))
+            }
+        )
+
+    def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
+        pairs = []
+        for tensor in step.tensors["predictions"]:
+            fitting = (labels for labels in step.tensors["labels"] if self._fit(tensor, labels))
+            if (labels := next(fitting, None)) is not None:
+                pairs.append((tensor, labels))
+        if not pairs:
+            missing = f"predictions and labels of at least {self.samples} samples"
+            return state, not_applicable(Reason.NO_TENSOR, f"no {missing}")
+        shares = [(_share(tensor, labels), tensor) for tensor, labels in pairs]
+        judged = [(share, tensor) for share, tensor in shares if share is not None]
+        if not judged:
+            return state, UNDECIDED
+        share, tensor = min(judged, key=lambda pair: pair[0])
+        if share > self.threshold:
+            return state, HEALTHY
+        detail = (
+            f"over the samples {tensor.name} varies by {share:.3g} of its size, while the labels "
+            f"differ; more than {self.threshold:g} is needed"
+        )
+        return state, violation(
+            Reason.CONSTANT, detail, tensor, spread=share, threshold=self.threshold
+        )
+
+    def _fit(self, predictions: Tensor, labels: Tensor) -> bool:
+        """Whether both have a number or a row for each of the same samples, and enough of them."""
+        ours, theirs = predictions.shape, labels.shape
+        if not ours or not theirs or len(ours) > 2 or len(theirs) > 2:
+            return False
+        same = predictions.worker == labels.worker and ours[0] == theirs[0] >= self.samples
+        return same and None not in (_moments(predictions), _moments(labels))
+
+
+def _share(predictions: Tensor, labels: Tensor) -> float | None:
+    """The predictions' spread as a share of what it ought to be; None: nothing to judge by."""
+    ours, theirs = _moments(predictions), _moments(labels)
+    if ours is None or theirs is None or not theirs[0] > 0:
+        return None
+    spread, size = ours
+    if spread == 0 and _columns(predictions) == 1 and _are_classes(predictions, labels):
+        return None
+    share = spread / size if size > 0 else 0.0
+    if _columns(predictions) == _columns(labels):
+        share = max(share, spread / theirs[0])
+    return share
+
+
+def _moments(tensor: Tensor) -> tuple[float, float] | None:
+    """Standard deviation over the samples, and root mean square; of rows over all columns."""
+    summary = tensor.summary
+    if _columns(tensor) == 1:
+        means, variances = [summary.mean], [summary.variance]
+    elif summary.channels is not None:
+        means, variances = list(summary.channels.mean), list(summary.channels.variance)
+    else:
+        return None
+    known = [
+        (mean, variance)
+        for mean, variance in zip(means, variances, strict=False)
+        if mean is not None and variance is not None
+    ]
+    if not known or len(known) < len(means):  # what is not finite is ExplodingTensor's
+        return None
+    spread = sum(variance for _, variance in known)
+    square = sum(mean * mean for mean, _ in known) + spread
+    if not math.isfinite(square):
+        return None
+    return math.sqrt(spread / len(known)), math.sqrt(square / len(known))
+
+
+def _columns(tensor: Tensor) -> int:
+    shape = tensor.shape or ()
+    return shape[1] if len(shape) == 2 else 1
+
+
+def _are_classes(predictions: Tensor, labels: Tensor) -> bool:
+    """Whether both look like the numbers of classes."""
+    ends = [
+        end for tensor in (predictions, labels) for end in (tensor.summary.min, tensor.summary.max)
+    ]
+    return all(end is not None and end == math.trunc(end) for end in ends)

@@ -1,0 +1,167 @@
+"""DeadRelu."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tocsin.model import Reason, Role, Verdict
+from tocsin.rules._registry import register
+from tocsin.rules._rule import (
+    HEALTHY,
+    RECOMMENDED,
+    SAGEMAKER,
+    UNDECIDED,
+    Reads,
+    Rule,
+    State,
+    Step,
+    not_applicable,
+    tensor_key,
+    violation,
+)
+from tocsin.rules._units import (
+    Layer,
+    activations,
+    active_counts,
+    check_thresholds,
+    inactive,
+    layer,
+    values_per_unit,
+    worst,
+)
+
+_FOLLOWED = 160  # units of a layer: keeps the state small, and the share a good estimate
+
+
+@register
+@dataclass(frozen=True)
+class DeadRelu(Rule):
+    """ReLU units of a layer have died: they give zero for every input and cannot learn any more.
+
+    A unit is inactive in a save if less than ``threshold_inactivity`` % of its outputs, or none,
+    are above zero; the units of images are their channels. Fires when more than
+    ``threshold_layer`` % of a layer's units were inactive in each of the last ``saves`` saves.
+
+    Amazon's documents leave open what activity is and whether it is judged at each step. Profile
+    ``sagemaker`` takes the share of outputs above zero in one step. Profile ``recommended`` goes
+    by Amazon's paper (Rauschmayr et al., MLSys 2021), where a unit is dead if its outputs over
+    many batches sum to zero: a unit that fires for a few samples is alive. Of layers with more
+    than 160 units an even selection of 160 is followed from save to save, of those with more than
+    65,536 none.
+
+    Parameters
+    ----------
+    tensor_regex: which tensors to watch, instead of the outputs of activations of kind relu.
+    threshold_inactivity: % of a unit's outputs, 0 to 100; 0 asks for no output above zero.
+    threshold_layer: % of a layer's units, 0 to below 100.
+    saves: how many saves in a row must show the same units inactive, at least 1.
+    samples: least outputs per unit in those saves, so that small batches count for less.
+    min_units: layers with fewer units must be dead altogether.
+
+    Example: 60 of the 64 units of a layer give zero for all 640 samples of 10 saves.
+    """
+
+    profiles: ClassVar[tuple[str, ...]] = (RECOMMENDED, SAGEMAKER)
+    sagemaker: ClassVar[Mapping[str, Any]] = {
+        "threshold_inactivity": 1.0,
+        "threshold_layer": 50.0,
+        "saves": 1,
+        "samples": 1,
+        "min_units": 1,
+    }
+    causes: ClassVar[str] = (
+        "One large update, from a learning rate that is too high or an outlier, pushes the biases "
+        "so far down that no input lifts a unit above zero; its gradient is zero from then on. "
+        "Inputs that are not centred and negative initial biases do the same from the start."
+    )
+    advice: ClassVar[str] = (
+        "Lower the learning rate or warm it up, clip gradients, start with He initialisation and "
+        "biases of zero, normalise inputs, or use LeakyReLU or GELU."
+    )
+
+    tensor_regex: tuple[str, ...] = ()
+    threshold_inactivity: float = 0.0
+    threshold_layer: float = 75.0
+    saves: int = 10
+    samples: int = 200
+    min_units: int = 8
+
+    def __post_init__(self) -> None:
+        check_thresholds(self.threshold_inactivity, self.threshold_layer, self.min_units)
+        for name in ("saves", "samples"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}, but must be at least 1")
+
+    def reads(self) -> Reads:
+        read = activations(Role.ACTIVATION_OUTPUT, "relu", (0.0, None))
+        return Reads({"outputs": read.explicitly((), self.tensor_regex)})
+
+    def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
+        memory, known = dict(state), 0
+        dead = []
+        for tensor in step.tensors["outputs"]:
+            found = layer(tensor, self.threshold_inactivity, self.threshold_layer)
+            if found is None:
+                continue
+            known += 1
+            silent = self._too_many(found)
+            if not silent and not memory:  # nearly always: spares the key
+                continue
+            key = tensor_key(tensor)
+            before = memory.pop(key, None)
+            if not silent:
+                continue
+            if self.saves == 1 and values_per_unit(tensor.summary) >= self.samples:
+                dead.append(found)
+            elif (counts := active_counts(tensor.summary)) is not None:
+                memory[key], found = self._together(found, counts, before)
+                if memory[key][:2] == [self.saves, self.samples]:
+                    dead.append(found)
+        if not known:
+            return state, not_applicable(Reason.NO_TENSOR, "no output of a ReLU with its units")
+        if (found := worst(dead)) is None:
+            return memory, UNDECIDED if memory else HEALTHY
+        return memory, self._violation(found)
+
+    def _too_many(self, found: Layer) -> bool:
+        if found.units < self.min_units:
+            return found.inactive == found.units
+        return found.percent > self.threshold_layer
+
+    def _together(
+        self, found: Layer, counts: NDArray[np.uint32], before: list[Any] | None
+    ) -> tuple[list[Any], Layer]:
+        """What to remember: saves, values per unit, and in hexadecimal who was inactive in all of
+        them; and the layer with those.
+        """
+        saves, values = 1, values_per_unit(found.tensor.summary)
+        if len(counts) > _FOLLOWED:
+            counts = counts[np.arange(_FOLLOWED) * len(counts) // _FOLLOWED]
+        flags = np.packbits(inactive(counts, self.threshold_inactivity, values))
+        bits = int.from_bytes(flags.tobytes(), "big")
+        if before is not None:
+            both = bits & int(before[2], 16)
+            together = Layer(found.tensor, len(counts), both.bit_count())
+            if self._too_many(together):
+                found, bits = together, both
+                saves, values = saves + before[0], values + before[1]
+        return [min(saves, self.saves), min(values, self.samples), f"{bits:x}"], found
+
+    def _violation(self, found: Layer) -> Verdict:
+        detail = (
+            f"{found.percent:.3g} % of the units of {found.tensor.name} were inactive in each of "
+            f"{self.saves} saves, more than {self.threshold_layer:g} %"
+        )
+        return violation(
+            Reason.ABOVE_THRESHOLD,
+            detail,
+            found.tensor,
+            dead_percent=found.percent,
+            units=found.units,
+            threshold_layer=self.threshold_layer,
+        )

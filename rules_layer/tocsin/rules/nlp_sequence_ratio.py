@@ -1,0 +1,110 @@
+"""NLPSequenceRatio."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from tocsin.model import Reason, Role, Verdict
+from tocsin.rules._registry import register
+from tocsin.rules._rule import (
+    HEALTHY,
+    SAGEMAKER,
+    Read,
+    Reads,
+    Rule,
+    State,
+    Step,
+    Tensor,
+    not_applicable,
+    violation,
+)
+
+_NO_TOKENS = re.compile(r"(?i)mask|type|segment|position|label")
+
+
+@register
+@dataclass(frozen=True)
+class NLPSequenceRatio(Rule):
+    """Input sequences consist too much of one token, such as padding.
+
+    Fires when the share of a token of ``token_values`` among all tokens of a saved batch is above
+    the threshold at the same place of ``token_thresholds_percent``. Amazon's documents do not say
+    whether batches are taken together: each is judged by itself, since a batch is what the model
+    computes at a time; ``for_steps`` asks for several in a row. Shares of 50 % and more are usual
+    where sequences are short and differ in length, so profile ``recommended`` asks for the rule
+    by name.
+
+    Parameters
+    ----------
+    tensor_regex: which tensors are sequences, instead of inputs of integers with one or two
+        dimensions that are not named like a mask or like types, segments or positions.
+    token_values: tokens to count, as numbers.
+    token_thresholds_percent: for each of them the largest share, in %, 0 to 100.
+
+    Example: batches padded to 512 tokens, of which 480 are the padding 0.
+    """
+
+    profiles: ClassVar[tuple[str, ...]] = (SAGEMAKER,)
+    causes: ClassVar[str] = (
+        "Every batch is padded to the longest sequence there is, long and short sequences share "
+        "batches, or a vocabulary that does not fit turns words into the unknown token."
+    )
+    advice: ClassVar[str] = (
+        "Put sequences of similar length into a batch, pad to the longest of a batch, cut or pack "
+        "sequences, and check that tokenizer and vocabulary belong together."
+    )
+
+    tensor_regex: tuple[str, ...] = ()
+    token_values: tuple[float, ...] = (0.0,)
+    token_thresholds_percent: tuple[float, ...] = (50.0,)
+
+    def __post_init__(self) -> None:
+        tokens, percents = len(self.token_values), len(self.token_thresholds_percent)
+        if not tokens or tokens != percents:
+            raise ValueError(
+                f"token_values has {tokens} and token_thresholds_percent {percents} numbers, but "
+                "must have as many, and at least 1"
+            )
+        for value in self.token_values:
+            if not math.isfinite(value):
+                raise ValueError(f"token_values has {value}, but must be numbers")
+        for percent in self.token_thresholds_percent:
+            if not 0 <= percent <= 100:
+                raise ValueError(
+                    f"token_thresholds_percent has {percent}, but must be from 0 to 100"
+                )
+
+    def reads(self) -> Reads:
+        read = Read((Role.INPUT,), values=True)
+        return Reads({"sequences": read.explicitly((), self.tensor_regex)})
+
+    def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
+        known = [
+            (100 * float(np.count_nonzero(value == token)) / value.size, token, most, tensor)
+            for tensor in step.tensors["sequences"]
+            if (value := tensor.value) is not None and value.size and self._watches(tensor)
+            for token, most in zip(self.token_values, self.token_thresholds_percent, strict=True)
+        ]
+        if not known:
+            return state, not_applicable(Reason.NO_TENSOR, "no token sequence with its values")
+        percent, token, most, tensor = max(known, key=lambda found: found[0] - found[2])
+        if percent <= most:
+            return state, HEALTHY
+        detail = (
+            f"{percent:.3g} % of the tokens of {tensor.name} are {token:g}, more than {most:g} %"
+        )
+        evidence = {"percent": percent, "token": token, "threshold_percent": most}
+        return state, violation(Reason.ABOVE_THRESHOLD, detail, tensor, **evidence)
+
+    def _watches(self, tensor: Tensor) -> bool:
+        value = tensor.value
+        if value is None or value.dtype.kind not in "iuf":
+            return False
+        integers = value.dtype.kind in "iu" and value.dtype.itemsize > 1
+        tokens = integers and value.ndim <= 2 and not _NO_TOKENS.search(tensor.name)
+        return bool(self.tensor_regex) or tokens

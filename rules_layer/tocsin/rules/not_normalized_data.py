@@ -1,0 +1,131 @@
+"""NotNormalizedData."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from tocsin.model import Detail, Reason, Role, Verdict
+from tocsin.rules._registry import register
+from tocsin.rules._rule import (
+    HEALTHY,
+    Read,
+    Reads,
+    Rule,
+    State,
+    Step,
+    Tensor,
+    not_applicable,
+    violation,
+)
+
+_NO_FEATURES = re.compile(r"(?i)mask|(?<![a-z])(ids?|index|indices|len|lengths?|steps?)(?![a-z])")
+_DUST = 1e-6  # of the largest scale: what is left of a constant feature that was centred
+
+
+@register
+@dataclass(frozen=True)
+class NotNormalizedData(Rule):
+    """The inputs of the model are not normalised: their scale is far from one.
+
+    Looks at the scale of each feature, or channel of images: the root of its mean square in the
+    step, so that an offset counts as much as a spread. Fires in three saved steps in a row if
+
+    * the largest scale is above ``max_scale``: raw measurements, images from 0 to 255;
+    * or no value is further from 0 than ``min_value``: data divided twice;
+    * or scales, but for the largest and smallest tenth of them, differ by more than ``max_ratio``.
+
+    The bounds are wide: standardised data, values from 0 to 1 or to 16, one-hot vectors and
+    images without their mean are all fine. Integers (token ids, bytes), inputs with one dimension
+    and those named like a mask, an index or a length are left out.
+
+    Parameters
+    ----------
+    max_scale: largest scale of a feature, in units of the input, above 0.
+    min_value: least magnitude of the largest value, in units of the input, 0 or more.
+    max_ratio: largest ratio of the scales of two features, above 1.
+    tensor_regex: which tensors to watch, instead of those with role input.
+
+    Example: thirteen measurements of wines, of which one is around 0.4 and another around 750.
+    """
+
+    options: ClassVar[Mapping[str, Any]] = {"for_steps": 3}
+    causes: ClassVar[str] = (
+        "The step that scales the data is missing, comes twice, or uses numbers of another data "
+        "set. Large features then rule the gradient, small ones are never learned, and saturated "
+        "or dead units follow."
+    )
+    advice: ClassVar[str] = (
+        "Standardise each feature with mean and deviation of the training set, or scale images to "
+        "0 to 1, once; the same for evaluation. A normalisation layer at the model's start will "
+        "do as well: then leave this rule out."
+    )
+
+    max_scale: float = 100.0
+    min_value: float = 0.01
+    max_ratio: float = 1e4
+    tensor_regex: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name, least in (("max_scale", 0), ("max_ratio", 1)):
+            if not getattr(self, name) > least:
+                raise ValueError(f"{name} is {getattr(self, name)}, but must be above {least}")
+        if not 0 <= self.min_value < self.max_scale:
+            raise ValueError(f"min_value is {self.min_value}, but must be from 0 to max_scale")
+
+    def reads(self) -> Reads:
+        read = Read((Role.INPUT,), fields=("min", "max"), detail=Detail(channel_axis=1))
+        return Reads({"inputs": read.explicitly((), self.tensor_regex)})
+
+    def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
+        known = [
+            (tensor, scales)
+            for tensor in step.tensors["inputs"]
+            if self._watches(tensor) and (scales := _scales(tensor))
+        ]
+        if not known:
+            return state, not_applicable(
+                Reason.NO_TENSOR, "no inputs with features of real numbers"
+            )
+        found = [verdict for each in known if (verdict := self._judged(*each))]
+        return state, found[0] if found else HEALTHY
+
+    def _watches(self, tensor: Tensor) -> bool:
+        if (tensor.dtype or "").startswith(("int", "uint", "bool")):
+            return False
+        return bool(self.tensor_regex) or not _NO_FEATURES.search(tensor.name)
+
+    def _judged(self, tensor: Tensor, scales: list[float]) -> Verdict | None:
+        name, largest = tensor.name, max(scales)
+        if largest > self.max_scale:
+            detail = f"a feature of {name} has a scale of {largest:.3g}, above {self.max_scale:g}"
+            evidence = {"scale": largest, "max_scale": self.max_scale}
+            return violation(Reason.OUT_OF_RANGE, detail, tensor, **evidence)
+        if tensor.summary.min is not None and tensor.summary.max is not None:
+            value = max(-tensor.summary.min, tensor.summary.max)
+            if 0 < value < self.min_value:
+                detail = f"no value of {name} is further from 0 than {value:.3g}"
+                evidence = {"largest_value": value, "min_value": self.min_value}
+                return violation(Reason.BELOW_THRESHOLD, detail, tensor, **evidence)
+        spread = sorted(scale for scale in scales if scale > _DUST * largest)
+        tenth = len(spread) // 10
+        if spread and (ratio := spread[-1 - tenth] / spread[tenth]) > self.max_ratio:
+            detail = f"scales of the features of {name} differ by a factor of {ratio:.3g}"
+            evidence = {"ratio": ratio, "max_ratio": self.max_ratio}
+            return violation(Reason.IMBALANCED, detail, tensor, **evidence)
+        return None
+
+
+def _scales(tensor: Tensor) -> list[float]:
+    """The root of the mean square of each feature that has finite values."""
+    channels = tensor.summary.channels
+    if channels is None:
+        return []
+    return [
+        math.sqrt(mean * mean + variance)
+        for mean, variance in zip(channels.mean, channels.variance, strict=False)
+        if mean is not None and variance is not None and variance >= 0
+    ]

@@ -1,0 +1,148 @@
+"""Overtraining."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from tocsin.model import Reason, Verdict
+from tocsin.rules._registry import register
+from tocsin.rules._rule import (
+    HEALTHY,
+    RECOMMENDED,
+    SAGEMAKER,
+    UNDECIDED,
+    Reads,
+    Rule,
+    State,
+    Step,
+    Tensor,
+    not_applicable,
+    violation,
+)
+from tocsin.rules._series import Direction
+from tocsin.rules._train_eval import ENOUGH, Evaluation, as_saved, follow, losses_among, losses_of
+
+Mark = tuple[float, int]  # the best so far, and for how long in a row there was trouble since
+
+
+@register
+@dataclass(frozen=True)
+class Overtraining(Rule):
+    """The training goes on although the model has been better before.
+
+    Fires when a validation loss had clearly improved (by a fifth of its best), and has then been
+    clearly above its best for ``patience_validation`` evaluations in a row: beyond its noise, and
+    by ``least_rise`` of what it had improved. It takes medians of three evaluations and waits for
+    the fifth. A loss that levels off is converged, not overtrained; one whose training loss rises
+    with it by half as much diverges, or has a new learning rate, and is not this rule's either.
+    (The meaning of Rauschmayr et al., "Amazon SageMaker Debugger", MLSys 2021, table 1.)
+
+    Profile ``sagemaker`` is Amazon's documented rule: fires when there was no new best, by
+    ``delta``, for ``patience_train`` saves of a training loss or ``patience_validation``
+    evaluations of a validation loss. Its documents do not say whether both must stall; either
+    does here, as the purpose is to stop in time and many runs save only one of them. It fires on
+    every run that has converged.
+
+    An evaluation is the EVAL steps that lie between two of training, or one step of XGBoost. A
+    loss is of validation by its name (``validation-``, ``val_`` …), else by the mode of its step.
+
+    Parameters
+    ----------
+    patience_train: saves of a training loss without a new best, at least 1; none allows any.
+    patience_validation: evaluations in a row, at least 1.
+    delta: what a best must improve by to be a new one, and a rise exceed, in units of the loss.
+    least_rise: rise of a validation loss from its best, as a fraction of its fall from the first
+        evaluation to that best; to have doubled is enough. None asks for no rise, but a new best.
+    tensor_regex: which tensors to follow, instead of losses and of metrics named like one.
+    direction: falls or rises, for metrics named by ``tensor_regex``; none goes by their names.
+
+    Example: a validation loss of 2.0, 1.0, 0.6, and then 1.1 or more for five evaluations.
+    """
+
+    profiles: ClassVar[tuple[str, ...]] = (RECOMMENDED, SAGEMAKER)
+    sagemaker: ClassVar[Mapping[str, Any]] = {
+        "patience_train": 5,
+        "patience_validation": 10,
+        "delta": 0.01,
+        "least_rise": None,
+    }
+    causes: ClassVar[str] = (
+        "The training is longer than the data supports, or the learning rate stays too high."
+    )
+    advice: ClassVar[str] = (
+        "Go back to the checkpoint of the best evaluation, stop there the next time (early "
+        "stopping), or let the learning rate decay sooner."
+    )
+
+    patience_train: int | None = None
+    patience_validation: int = 5
+    delta: float = 0.0
+    least_rise: float | None = 0.2
+    tensor_regex: tuple[str, ...] = ()
+    direction: Direction | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("patience_train", "patience_validation"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ValueError(f"{name} is {value}, but must be at least 1")
+        for name in ("delta", "least_rise"):
+            value = getattr(self, name)
+            if value is not None and not 0 <= value < math.inf:
+                raise ValueError(f"{name} is {value}, but must be a number of at least 0")
+
+    def reads(self) -> Reads:
+        return Reads({"losses": losses_of(self.tensor_regex)})
+
+    def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
+        losses = losses_among(step.tensors["losses"], self.tensor_regex)
+        followed, over, trained = follow(state.get("losses", {}), step, losses, self.direction)
+        marks: dict[str, Mark] = dict(state.get("marks", {}))
+        found = []
+        for now in over:
+            marks[now.name] = best, stalled = self._evaluated(marks.get(now.name), now)
+            if stalled >= self.patience_validation:
+                found.append(self._found(now.tensor, now.cost, best, stalled))
+        patience = self.patience_train or 0
+        for point in trained if patience else ():
+            marks[point.key] = best, stalled = self._since_best(marks.get(point.key), point.cost)
+            if stalled >= patience:
+                found.append(self._found(point.tensor, point.cost, best, stalled))
+        state = {"losses": followed, "marks": marks}
+        if found:
+            return state, max(found, key=lambda verdict: verdict.evidence["stalled"])
+        if not marks and not followed["eval"]:
+            return state, not_applicable(Reason.NO_TENSOR, "no validation loss so far")
+        early = self.least_rise is not None and any(now.count < ENOUGH for now in over)
+        waits = any(stalled for _, stalled in marks.values())
+        judged = over or (trained and patience)
+        return state, HEALTHY if judged and not early and not waits else UNDECIDED
+
+    def _evaluated(self, mark: Mark | None, now: Evaluation) -> Mark:
+        if self.least_rise is None:
+            return self._since_best(mark, now.cost)
+        return now.best, mark[1] + 1 if mark and self._worse(now, self.least_rise) else 0
+
+    def _since_best(self, mark: Mark | None, cost: float) -> Mark:
+        if mark is None or cost < mark[0] - self.delta:
+            return cost, 0
+        return mark[0], mark[1] + 1
+
+    def _worse(self, now: Evaluation, least_rise: float) -> bool:
+        if now.count < ENOUGH or not now.improved or not now.rose(least_rise):
+            return False
+        rise = now.level - now.best
+        return rise > self.delta and now.train_rise < rise / 2
+
+    def _found(self, tensor: Tensor, cost: float, best: float, stalled: int) -> Verdict:
+        now, best = (as_saved(each, tensor.name, self.direction) for each in (cost, best))
+        evidence = {"now": now, "best": best, "stalled": stalled}
+        detail = f"{tensor.name} is {now:.3g}; its best was {best:.3g}, "
+        if self.least_rise is None:
+            detail += f"with no new one by {self.delta:g} in {stalled} saves since"
+            return violation(Reason.NOT_DECREASING, detail, tensor, **evidence)
+        detail += f"and it was clearly worse in the last {stalled} evaluations"
+        return violation(Reason.INCREASING, detail, tensor, **evidence)

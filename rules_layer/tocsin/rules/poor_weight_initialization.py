@@ -1,0 +1,222 @@
+"""PoorWeightInitialization."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+from tocsin.model import Detail, Reason, Role, Verdict
+from tocsin.rules._initial_weights import alike, too_large
+from tocsin.rules._registry import register
+from tocsin.rules._rule import (
+    HEALTHY,
+    RECOMMENDED,
+    SAGEMAKER,
+    UNDECIDED,
+    Read,
+    Reads,
+    Rule,
+    State,
+    Step,
+    Tensor,
+    not_applicable,
+    violation,
+)
+from tocsin.rules._series import SCALAR_FIELDS, points
+from tocsin.rules._updates import TRAINING
+
+_LOW, _HIGH = 0.05, 0.95
+
+
+@register
+@dataclass(frozen=True)
+class PoorWeightInitialization(Rule):
+    """The initial weights are too large, too small or all alike, and the network cannot learn.
+
+    Looks at the first ``steps`` saves for three signs. (a) The largest variance of a layer's
+    activation inputs is more than ``threshold`` times the smallest (outputs where no inputs are
+    captured); it should be similar from layer to layer (Glorot & Bengio 2010). (b) Gradients
+    lie within ``distribution_range``, from the 5th to the 95th percentile (the standard deviation,
+    where that is not known). (c) No loss has reached a new low for ``patience`` saves. Amazon's
+    documents speak of a ratio of minimum to maximum, which cannot be above 1, and of the variance
+    of weights as well as of inputs; inputs are what the default regex selects.
+
+    Amazon's documents do not say how the signs combine. With ``any_of``, as in profile
+    ``sagemaker``, each fires alone, (b) by the layer with the smallest range. Profile
+    ``recommended`` goes by standard deviations, for which no values need to be read, and wants (c)
+    together with (a), or with (b) for more than half of the gradients, from the first save on.
+    There it also fires at the first save with weights when more than half of those of two
+    dimensions or more, and at least two, are one number each, so that all units of a layer stay
+    alike; or when in half of them variance x connections (of an input or an output, whichever are
+    fewer; about 1 by Glorot, at most 2 by He) is above ``gain``.
+
+    Parameters
+    ----------
+    activation_inputs_regex: which tensors are activation inputs, instead of those of that role.
+        Amazon's default matches the names of MXNet only.
+    threshold: largest ratio of variances, at least 1.
+    distribution_range: smallest range of gradients, in their units, 0 or more.
+    patience: saves without a new low of the loss, at least 1.
+    steps: first saves that are looked at, at least 1.
+    gain: largest variance of weights times connections, above 0.
+    any_of: each sign fires alone, and weights themselves are not looked at.
+
+    Example: all weights begin at 0.
+    """
+
+    sagemaker: ClassVar[Mapping[str, Any]] = {
+        "activation_inputs_regex": (".*relu_input",),
+        "threshold": 10.0,
+        "distribution_range": 0.001,
+        "any_of": True,
+    }
+    profiles: ClassVar[tuple[str, ...]] = (RECOMMENDED, SAGEMAKER)
+    causes: ClassVar[str] = (
+        "Weights begin at zero or another constant, so all units of a layer compute the same and "
+        "stay the same; or their spread does not fit the number of connections and the "
+        "activation, and signals grow or fade from layer to layer."
+    )
+    advice: ClassVar[str] = (
+        "Draw weights at random with a variance of 2/inputs for ReLU (He) or "
+        "2/(inputs + outputs) for tanh and sigmoid (Glorot); or use normalisation layers."
+    )
+
+    activation_inputs_regex: tuple[str, ...] = ()
+    threshold: float = 1000.0
+    distribution_range: float = 1e-8
+    patience: int = 5
+    steps: int = 10
+    gain: float = 300.0
+    any_of: bool = False
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.threshold < math.inf:
+            raise ValueError(f"threshold is {self.threshold}, but must be a number from 1 on")
+        if not 0 <= self.distribution_range < math.inf:
+            raise ValueError(
+                f"distribution_range is {self.distribution_range}, but must be a number from 0 on"
+            )
+        for name in ("patience", "steps"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}, but must be at least 1")
+        if not 0 < self.gain < math.inf:
+            raise ValueError(f"gain is {self.gain}, but must be a number above 0")
+
+    def reads(self) -> Reads:
+        inputs = Read(roles=(Role.ACTIVATION_INPUT,), fields=("variance",))
+        return Reads(
+            {
+                "inputs": inputs.explicitly((), self.activation_inputs_regex),
+                "outputs": Read(roles=(Role.ACTIVATION_OUTPUT,), fields=("variance",)),
+                "gradients": Read(
+                    roles=(Role.GRADIENT,),
+                    fields=("size", "variance"),
+                    detail=Detail(quantiles=(_LOW, _HIGH)) if self.any_of else None,
+                ),
+                "losses": Read(roles=(Role.LOSS,), fields=SCALAR_FIELDS),
+                "weights": Read(roles=(Role.WEIGHT,), fields=("size", "mean", "variance")),
+            }
+        )
+
+    def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
+        if step.mode not in TRAINING or not any(step.tensors.values()):
+            return state, not_applicable(Reason.NO_TENSOR, "nothing to tell initial weights by")
+        saves = state.get("saves", 0) + 1
+        if saves > self.steps:
+            return state, UNDECIDED
+        lows = _lows(state.get("lows", {}), step)
+        weights, begun = step.tensors["weights"], state.get("begun", False)
+        signs = {"variances": self._variances(step), "ranges": self._ranges(step)}
+        # What was well at first is not the doing of the initial weights.
+        well = {name for name, sign in signs.items() if sign is HEALTHY}
+        fine = sorted(well.union(state.get("fine", ())))
+        stuck = self._stuck(step, lows)
+        if self.any_of:
+            found = [*signs.values(), stuck]
+        else:
+            lasting = [sign for name, sign in signs.items() if name not in fine]
+            found = [] if begun else [alike(weights), too_large(weights, self.gain)]
+            found += [_both(sign, stuck) for sign in lasting if sign and stuck]
+        state = {"saves": saves, "lows": lows, "begun": begun or bool(weights), "fine": fine}
+        return state, next((sign for sign in found if sign and sign.violation), HEALTHY)
+
+    def _variances(self, step: Step) -> Verdict | None:
+        """Sign (a), or HEALTHY; None if there are no two layers to compare."""
+        inputs, outputs = (
+            self._told((tensor.summary.variance, tensor) for tensor in step.tensors[read])
+            for read in ("inputs", "outputs")
+        )
+        known = inputs or outputs
+        if len(known) < 2:
+            return None
+        (smallest, narrow), (largest, wide) = known[0], known[-1]
+        if largest <= self.threshold * smallest:
+            return HEALTHY
+        ratio = largest / smallest if smallest else math.inf
+        detail = (
+            f"variance {largest:.3g} of {wide.name} is {ratio:.3g} times the {smallest:.3g} of "
+            f"{narrow.name}"
+        )
+        evidence = {"ratio": ratio, "threshold": self.threshold}
+        return violation(Reason.IMBALANCED, detail, wide, **evidence)
+
+    def _ranges(self, step: Step) -> Verdict | None:
+        """Sign (b), or HEALTHY; None if there is no gradient to tell."""
+        known = self._told((_range(tensor), tensor) for tensor in step.tensors["gradients"])
+        if not known:
+            return None
+        width, tensor = known[0 if self.any_of else len(known) // 2]
+        if width >= self.distribution_range:
+            return HEALTHY
+        whose = "" if self.any_of else "more than half of the gradients, such as "
+        limit = self.distribution_range
+        detail = f"{whose}{tensor.name}: a range of {width:.3g} is below {limit:g}"
+        evidence = {"range": width, "distribution_range": limit}
+        return violation(Reason.BELOW_THRESHOLD, detail, tensor, **evidence)
+
+    def _told(self, found: Iterable[tuple[float | None, Tensor]]) -> list[tuple[float, Tensor]]:
+        """What is known, from the smallest on. A layer that begins at zero has outputs that do not
+        vary and lets no gradient pass at first, so nothing follows from zeros: they are for
+        ``any_of`` alone.
+        """
+        told = [(size, tensor) for size, tensor in found if size or (size == 0 and self.any_of)]
+        return sorted(told, key=lambda pair: pair[0])
+
+    def _stuck(self, step: Step, lows: Mapping[str, tuple[float | None, int]]) -> Verdict | None:
+        """Whether no loss has had a new low of late; only where a loss is there to name."""
+        age = min((age for _, age in lows.values()), default=0)
+        if age < self.patience or not step.tensors["losses"]:
+            return None
+        tensor = step.tensors["losses"][0]
+        detail = f"{tensor.name} has reached no new low in {age} saves"
+        return violation(Reason.NOT_DECREASING, detail, tensor, saves=age, patience=self.patience)
+
+
+def _both(sign: Verdict, stuck: Verdict) -> Verdict:
+    return replace(sign, detail=f"{sign.detail}; {stuck.detail}")
+
+
+def _lows(
+    before: Mapping[str, tuple[float | None, int]], step: Step
+) -> dict[str, tuple[float | None, int]]:
+    """Each loss's lowest value so far, and how many saves ago that was."""
+    lows = dict(before)
+    for point in points(step, step.tensors["losses"], "falls"):
+        low, age = lows.get(point.key, (None, -1))
+        new = math.isfinite(point.cost) and (low is None or point.cost < low)
+        lows[point.key] = (point.cost, 0) if new else (low, age + 1)
+    return lows
+
+
+def _range(gradient: Tensor) -> float | None:
+    """From the 5th to the 95th percentile, or about; a single number has no range."""
+    summary = gradient.summary
+    if summary.size == 1:
+        return None
+    known = summary.quantiles or {}
+    low, high = known.get(str(_LOW)), known.get(str(_HIGH))
+    if low is not None and high is not None:
+        return high - low
+    return None if summary.variance is None else math.sqrt(summary.variance)

@@ -1,0 +1,87 @@
+"""TensorVariance."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+from tocsin.model import Reason, Verdict
+from tocsin.rules._registry import register
+from tocsin.rules._rule import HEALTHY, Read, Reads, Rule, State, Step, not_applicable, violation
+
+
+@register
+@dataclass(frozen=True)
+class TensorVariance(Rule):
+    """The values of a tensor vary too much or too little.
+
+    Fires when the population variance of a selected tensor, over its finite elements, is above
+    ``max_threshold`` or below ``min_threshold``; a bound that is none is not checked, and
+    with neither nothing can fire. Of several tensors it reports the one farthest beyond its
+    bound. A single number has variance 0.
+
+    What is a good variance only the user knows, so it watches what is named and nothing else.
+
+    Parameters
+    ----------
+    collection_names, tensor_regex: which tensors to watch; the union, if both are given.
+    max_threshold: largest variance, in squared units of the tensor; none: no bound.
+    min_threshold: smallest variance, in squared units of the tensor; none: no bound.
+
+    Example: activations whose variance is 40, where max_threshold is 10.
+    """
+
+    profiles: ClassVar[tuple[str, ...]] = ()
+    causes: ClassVar[str] = (
+        "An initialisation or a layer without normalisation that makes each layer's values larger "
+        "or smaller than those before; weights that grow without decay; outputs that have "
+        "collapsed to one value."
+    )
+    advice: ClassVar[str] = (
+        "Look at the layers before this one, at its initialisation and normalisation, and at "
+        "weight decay."
+    )
+
+    collection_names: tuple[str, ...] = ()
+    tensor_regex: tuple[str, ...] = ()
+    max_threshold: float | None = None
+    min_threshold: float | None = None
+
+    def __post_init__(self) -> None:
+        low, high = self.min_threshold, self.max_threshold
+        for name, bound in (("max_threshold", high), ("min_threshold", low)):
+            if bound is not None and not 0 <= bound < math.inf:
+                raise ValueError(f"{name} is {bound}, but must be a number from 0 on, or none")
+        if low is not None and high is not None and low > high:
+            raise ValueError(f"min_threshold is {low}, but must be at most max_threshold, {high}")
+
+    def reads(self) -> Reads:
+        if not (self.collection_names or self.tensor_regex):
+            return Reads({})
+        read = Read(fields=("variance",))
+        return Reads({"tensors": read.explicitly(self.collection_names, self.tensor_regex)})
+
+    def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
+        if "tensors" not in step.tensors:
+            return state, not_applicable(Reason.NO_TENSOR, "name collection_names or tensor_regex")
+        if self.max_threshold is None and self.min_threshold is None:
+            return state, not_applicable(Reason.NO_TENSOR, "set max_threshold or min_threshold")
+        known = [
+            (variance, tensor)
+            for tensor in step.tensors["tensors"]
+            if (variance := tensor.summary.variance) is not None
+        ]
+        if not known:
+            return state, not_applicable(Reason.NO_TENSOR, "no tensor with a finite variance")
+        largest = max(known, key=lambda pair: pair[0])
+        smallest = min(known, key=lambda pair: pair[0])
+        for beyond, (variance, tensor), reason, bound in (
+            ("above", largest, Reason.ABOVE_THRESHOLD, self.max_threshold),
+            ("below", smallest, Reason.BELOW_THRESHOLD, self.min_threshold),
+        ):
+            if bound is not None and (variance > bound if beyond == "above" else variance < bound):
+                detail = f"variance {variance:.3g} of {tensor.name} is {beyond} {bound:g}"
+                evidence = {"variance": variance, "threshold": bound}
+                return state, violation(reason, detail, tensor, **evidence)
+        return state, HEALTHY

@@ -1,0 +1,111 @@
+"""TreeDepth."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter
+from typing import Any, ClassVar
+
+from tocsin.model import Reason, Role, Verdict
+from tocsin.rules._registry import register
+from tocsin.rules._rule import (
+    HEALTHY,
+    RECOMMENDED,
+    SAGEMAKER,
+    Read,
+    Reads,
+    Rule,
+    State,
+    Step,
+    Tensor,
+    not_applicable,
+    violation,
+)
+
+_MOST_NODES = 100_000  # of which branches are followed
+
+
+@register
+@dataclass(frozen=True)
+class TreeDepth(Rule):
+    """A tree of a boosted model has grown too deep.
+
+    Fires when the deepest leaf of a tree lies more than ``depth`` levels below its root. Where
+    the branches are saved (``trees/ID``, ``trees/Yes``, ``trees/No``) they are followed.
+    Otherwise the depth is ``floor(log2(id + 1))`` of the largest node number: Amazon's log2(id)
+    made exact for children numbered 2i+1 and 2i+2, and too small where XGBoost numbers the nodes
+    of an uneven tree without gaps.
+
+    Parameters
+    ----------
+    depth: levels below the root that are still fine, at least 0.
+
+    Example: a tree of 14 levels, grown with max_depth 0 (no limit).
+    """
+
+    profiles: ClassVar[tuple[str, ...]] = (RECOMMENDED, SAGEMAKER)
+    sagemaker: ClassVar[Mapping[str, Any]] = {"depth": 4.0}
+    causes: ClassVar[str] = (
+        "max_depth is large or unlimited. Each level halves the samples that a split is based on, "
+        "so deep trees learn the noise."
+    )
+    advice: ClassVar[str] = (
+        "Lower max_depth (6 is XGBoost's default) or max_leaves, or raise min_child_weight or "
+        "gamma, and compare the loss on validation data."
+    )
+
+    depth: float = 10.0
+
+    def __post_init__(self) -> None:
+        if not self.depth >= 0:
+            raise ValueError(f"depth is {self.depth}, but must be at least 0")
+
+    def reads(self) -> Reads:
+        kinds = ("node", "id", "yes", "no")
+        return Reads({"trees": Read(roles=(Role.TREE,), kinds=kinds, fields=("max",), values=True)})
+
+    def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
+        by_worker = groupby(
+            sorted(step.tensors["trees"], key=attrgetter("worker")), attrgetter("worker")
+        )
+        found = [deepest for _, group in by_worker if (deepest := _deepest(list(group)))]
+        if not found:
+            return state, not_applicable(Reason.NO_TENSOR, "no nodes of a tree")
+        depth, tensor = max(found, key=lambda pair: pair[0])
+        if depth <= self.depth:
+            return state, HEALTHY
+        detail = f"a tree is {depth} levels deep by {tensor.name}, more than {self.depth:g}"
+        evidence = {"depth": depth, "threshold": self.depth}
+        return state, violation(Reason.ABOVE_THRESHOLD, detail, tensor, **evidence)
+
+
+def _deepest(tensors: list[Tensor]) -> tuple[int, Tensor] | None:
+    """The depth of a worker's deepest tree, and the tensor that tells it."""
+    columns = {tensor.name.rpartition("/")[2].lower(): tensor for tensor in tensors}
+    texts = [_texts(columns.get(name)) for name in ("id", "yes", "no")]
+    if texts[0] and len(texts[0]) == len(texts[1]) == len(texts[2]):
+        return _followed(*texts), columns["id"]
+    node = columns.get("node")
+    if node is None or node.summary.max is None:
+        return None
+    return (max(int(node.summary.max), 0) + 1).bit_length() - 1, node
+
+
+def _texts(tensor: Tensor | None) -> list[str]:
+    value = None if tensor is None else tensor.value
+    small = value is not None and value.dtype.kind == "U" and value.size <= _MOST_NODES
+    return value.reshape(-1).tolist() if value is not None and small else []
+
+
+def _followed(ids: list[str], yes: list[str], no: list[str]) -> int:
+    """The longest way down from a root, in branches. A loop, which no tree has, ends it."""
+    branches = dict(zip(ids, zip(yes, no, strict=True), strict=True))
+    below = {child for pair in branches.values() for child in pair}
+    level = [node for node in branches if node not in below]
+    left, depth = set(branches).difference(level), 0
+    while level := [child for node in level for child in branches[node] if child in left]:
+        left.difference_update(level)
+        depth += 1
+    return depth

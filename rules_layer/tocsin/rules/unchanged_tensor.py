@@ -1,0 +1,111 @@
+"""UnchangedTensor."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tocsin.model import Reason, Verdict
+from tocsin.rules._registry import register
+from tocsin.rules._rule import (
+    HEALTHY,
+    UNDECIDED,
+    Read,
+    Reads,
+    Rule,
+    State,
+    Step,
+    Tensor,
+    not_applicable,
+    violation,
+)
+
+
+@register
+@dataclass(frozen=True)
+class UnchangedTensor(Rule):
+    """A tensor no longer changes from save to save.
+
+    Fires when a selected tensor is as good as equal to each of its values in the last
+    ``num_steps`` saves, itself among them: |now - then| <= ``atol`` + ``rtol`` |then| for every
+    element, as ``numpy.allclose`` has it. Saves are counted, not steps, and each mode by itself.
+    So of equal values at 0, 1 and 2 it fires first at 2, and a single value never. A tensor
+    that changes its shape has changed; empty ones are not judged.
+
+    It watches what is named, and nothing else: frozen layers, constants and losses that have
+    converged do not change, and are well.
+
+    Parameters
+    ----------
+    collection_names, tensor_regex: which tensors to watch; the union, if both are given.
+    num_steps: saves that must be equal, at least 2.
+    rtol: relative tolerance, of the earlier value, 0 or more.
+    atol: absolute tolerance, in units of the tensor, 0 or more.
+    equal_nan: NaN counts as equal to NaN.
+
+    Example: the loss is 0.69315 in three saves in a row.
+    """
+
+    profiles: ClassVar[tuple[str, ...]] = ()
+    causes: ClassVar[str] = (
+        "The optimiser does not step, the tensor is not connected with what is trained, or the "
+        "same batch is fed again and again."
+    )
+    advice: ClassVar[str] = (
+        "Check that the optimiser has these parameters and steps, that the learning rate is not "
+        "zero, and that the input pipeline delivers new batches."
+    )
+
+    collection_names: tuple[str, ...] = ()
+    tensor_regex: tuple[str, ...] = ()
+    num_steps: int = 3
+    rtol: float = 1e-5
+    atol: float = 1e-8
+    equal_nan: bool = False
+
+    def __post_init__(self) -> None:
+        if self.num_steps < 2:
+            raise ValueError(f"num_steps is {self.num_steps}, but must be at least 2")
+        for name in ("rtol", "atol"):
+            if not 0 <= getattr(self, name) < math.inf:
+                raise ValueError(f"{name} is {getattr(self, name)}, but must be a number from 0 on")
+
+    def reads(self) -> Reads:
+        if not (self.collection_names or self.tensor_regex):
+            return Reads({})
+        read = Read(values=True, back=self.num_steps - 1)
+        return Reads({"tensors": read.explicitly(self.collection_names, self.tensor_regex)})
+
+    def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
+        if "tensors" not in step.tensors:
+            return state, not_applicable(Reason.NO_TENSOR, "name collection_names or tensor_regex")
+        known = [tensor for tensor in step.tensors["tensors"] if _has_value(tensor)]
+        if not known:
+            return state, not_applicable(Reason.NO_TENSOR, "no tensor whose values are known")
+        long = [tensor for tensor in known if len(tensor.previous) >= self.num_steps - 1]
+        for tensor in long:
+            if self._unchanged(tensor):
+                detail = f"{tensor.name} is the same in {self.num_steps} saves"
+                evidence = {"saves": self.num_steps}
+                return state, violation(Reason.CONSTANT, detail, tensor, **evidence)
+        return state, HEALTHY if long else UNDECIDED
+
+    def _unchanged(self, tensor: Tensor) -> bool:
+        earlier = tensor.previous[: self.num_steps - 1]
+        return all(self._close(tensor.value, then.value) for then in earlier)
+
+    def _close(self, now: NDArray[Any] | None, then: NDArray[Any] | None) -> bool:
+        if now is None or then is None or now.shape != then.shape:
+            return False
+        if now.dtype.kind not in "biufc" or then.dtype.kind not in "biufc":
+            return now.dtype.kind == then.dtype.kind and bool((now == then).all())
+        with np.errstate(all="ignore"):
+            return np.allclose(now, then, self.rtol, self.atol, self.equal_nan)
+
+
+def _has_value(tensor: Tensor) -> bool:
+    return tensor.value is not None and tensor.value.size > 0

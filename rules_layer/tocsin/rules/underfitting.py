@@ -1,0 +1,133 @@
+"""Underfitting."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+from tocsin.model import Mode, Reason, Role, Verdict
+from tocsin.rules._registry import register
+from tocsin.rules._rule import (
+    HEALTHY,
+    UNDECIDED,
+    Read,
+    Reads,
+    Rule,
+    State,
+    Step,
+    not_applicable,
+    violation,
+)
+from tocsin.rules._series import SCALAR_FIELDS, Direction, Point, points
+from tocsin.rules._window import (
+    TRAINING,
+    Memory,
+    beginning,
+    extended,
+    followed,
+    in_motion,
+    level,
+    rounded,
+    spread,
+    worst,
+)
+
+_FIRST = 5
+
+
+@register
+@dataclass(frozen=True)
+class Underfitting(Rule):
+    """Neither training nor validation loss has come down: the model learns next to nothing.
+
+    Judges at training steps, once a training loss has been saved for ``patience`` steps and
+    ``2 * smooth`` times. Fires when no loss of the run, in TRAIN or EVAL, ever came
+    ``min_decrease_percent`` % below its beginning. A loss is the median of ``smooth`` saves, its
+    beginning the larger of its first save and the median of the first five; so one that fell and
+    levelled off is not meant, however long it stands still. Quiet where noise (the median
+    absolute deviation) is more than twice that percentage, and where several losses are trained
+    and one has risen as much, because they may pull against each other (a GAN's).
+
+    Parameters
+    ----------
+    patience: steps of training before judging, at least 1.
+    min_decrease_percent: % of the first loss, above 0 and below 100.
+    smooth: saves that the median is taken of, 4 to 32.
+    collection_names, tensor_regex: which tensors are losses, instead of those with role loss.
+    direction: falls or rises says what is good; none goes by the name (accuracy rises).
+
+    Example: a loss of 2.30 that is 2.25 after 500 steps, with a validation loss of 2.28.
+    """
+
+    causes: ClassVar[str] = (
+        "The model is too small or too strongly regularised, inputs do not hold what is to be "
+        "predicted (shuffled labels, lost columns), or the learning rate is far too low."
+    )
+    advice: ClassVar[str] = (
+        "See whether the model can learn ten samples by heart; if it cannot, check labels, "
+        "gradients and learning rate, and if it can, use a larger model or better inputs."
+    )
+
+    patience: int = 500
+    min_decrease_percent: float = 5.0
+    smooth: int = 8
+    collection_names: tuple[str, ...] = ()
+    tensor_regex: tuple[str, ...] = ()
+    direction: Direction | None = None
+
+    def __post_init__(self) -> None:
+        if self.patience < 1:
+            raise ValueError(f"patience is {self.patience}, but must be at least 1")
+        if not 4 <= self.smooth <= 32:
+            raise ValueError(f"smooth is {self.smooth}, but must be from 4 to 32")
+        if not 0 < self.min_decrease_percent < 100:
+            given = self.min_decrease_percent
+            raise ValueError(f"min_decrease_percent is {given}, but must be above 0 and below 100")
+
+    def reads(self) -> Reads:
+        read = Read(roles=(Role.LOSS,), fields=SCALAR_FIELDS)
+        return Reads({"losses": read.explicitly(self.collection_names, self.tensor_regex)})
+
+    def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
+        if step.mode is Mode.PREDICT:
+            return state, not_applicable(Reason.NO_TENSOR, "a step of mode PREDICT")
+        here = list(followed(state, points(step, step.tensors["losses"], self.direction)))
+        if not here:
+            return state, not_applicable(Reason.NO_TENSOR, "no loss whose value is known")
+        series = dict(state)
+        for point in here:
+            memory = state.get(point.key) or {"begun": step.mode_step}
+            series[point.key] = self._remembered(memory, point.cost)
+        if step.mode not in TRAINING:
+            return series, UNDECIDED
+        return series, worst(self._judge(series, point, step.mode_step) for point in here)
+
+    def _remembered(self, memory: Memory, cost: float) -> Memory:
+        if memory.get("fell"):
+            return memory  # that is all there is to know
+        after = extended(memory, cost, _FIRST, self.smooth)
+        after["saves"] = memory.get("saves", 0) + 1
+        if len(after["last"]) == self.smooth:
+            now, begun = level(after["last"]), beginning(after)
+            moved = abs(begun) * self.min_decrease_percent / 100
+            if now <= begun - moved:
+                return {"fell": True}
+            after["best"] = rounded(min(now, memory.get("best") or math.inf))
+            after["rose"] = memory.get("rose", False) or now >= begun + moved
+        return after
+
+    def _judge(self, series: State, point: Point, now: int) -> Verdict:
+        if in_motion(series):
+            return HEALTHY
+        memory = series[point.key]
+        best, begun = memory.get("best"), beginning(memory)
+        late = now - memory["begun"] >= self.patience and memory["saves"] >= 2 * self.smooth
+        if not late or best is None or not math.isfinite(begun):
+            return UNDECIDED
+        if spread(memory["last"]) > abs(begun) * self.min_decrease_percent / 50:
+            return HEALTHY
+        name, percent = point.tensor.name, f"{self.min_decrease_percent:g} %"
+        detail = f"{name} never fell by {percent} of {begun:.3g}: its best median is {best:.3g}"
+        evidence = {"best": best, "first": begun, "steps": now - memory["begun"]}
+        return violation(Reason.NOT_DECREASING, detail, point.tensor, **evidence)

@@ -1,0 +1,84 @@
+"""UnusedFeatures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from tocsin.model import Reason, Verdict
+from tocsin.rules._importances import IMPORTANCES, SHAP, importances
+from tocsin.rules._registry import register
+from tocsin.rules._rule import (
+    HEALTHY,
+    RECOMMENDED,
+    UNDECIDED,
+    Reads,
+    Rule,
+    State,
+    Step,
+    not_applicable,
+    violation,
+)
+
+
+@register
+@dataclass(frozen=True)
+class UnusedFeatures(Rule):
+    """A boosted model ignores nearly all of its features.
+
+    Fires when at least the share ``threshold`` of the features has not been split by in any tree
+    (importance by ``weight`` is zero or missing), after at least ``rounds`` boosting rounds and
+    one for each feature: before that there may have been too few splits for all. The number of
+    features has to be known: SHAP values are saved, or the importances of all features in one
+    vector or with zeros. The low side of feature importance in Rauschmayr et al. 2021, Table 1.
+
+    Parameters
+    ----------
+    threshold: share of unused features, above 0 up to 1.
+    rounds: boosting rounds before a model is judged, at least 0.
+
+    Example: after 200 rounds one of thirty features is used.
+    """
+
+    profiles: ClassVar[tuple[str, ...]] = (RECOMMENDED,)
+    options: ClassVar[Mapping[str, Any]] = {"for_steps": 3}
+    causes: ClassVar[str] = (
+        "The other columns are constant, empty or copies of the used ones, one feature gives the "
+        "label away, or regularisation (gamma, min_child_weight) forbids further splits."
+    )
+    advice: ClassVar[str] = (
+        "Check that the columns were read and joined properly, that the used features are known "
+        "at the time of prediction, and leave out those that carry nothing."
+    )
+
+    threshold: float = 0.95
+    rounds: int = 50
+
+    def __post_init__(self) -> None:
+        if not 0 < self.threshold <= 1:
+            raise ValueError(f"threshold is {self.threshold}, but must be above 0 and up to 1")
+        if self.rounds < 0:
+            raise ValueError(f"rounds is {self.rounds}, but must be at least 0")
+
+    def reads(self) -> Reads:
+        return Reads({"importances": IMPORTANCES, "shap": SHAP})
+
+    def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
+        found = importances(step.tensors["importances"], step.tensors["shap"])
+        found = [one for one in found if one.known]
+        if not found:
+            return state, not_applicable(Reason.NO_TENSOR, "no importances of all features")
+        judged = [one for one in found if step.mode_step >= max(self.rounds, one.features)]
+        if not judged:
+            return state, UNDECIDED
+        worst = max(judged, key=lambda one: one.unused / one.features)
+        unused = worst.unused
+        if unused < self.threshold * worst.features:
+            return state, HEALTHY
+        detail = (
+            f"{unused} of {worst.features} features are not used after {step.mode_step} rounds; "
+            f"the most important is {worst.tensor.name}"
+        )
+        evidence = {"unused_share": unused / worst.features, "features": worst.features}
+        return state, violation(Reason.ABOVE_THRESHOLD, detail, worst.tensor, **evidence)

@@ -1,0 +1,154 @@
+"""WeightUpdateRatio."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from tocsin.model import Reason, Role, Verdict
+from tocsin.rules._registry import register
+from tocsin.rules._rule import (
+    HEALTHY,
+    RECOMMENDED,
+    SAGEMAKER,
+    UNDECIDED,
+    Read,
+    Reads,
+    Rule,
+    State,
+    Step,
+    Tensor,
+    not_applicable,
+    tensor_key,
+    violation,
+)
+from tocsin.rules._updates import TRAINING
+
+_Ratio = tuple[float, Tensor]
+
+
+@register
+@dataclass(frozen=True)
+class WeightUpdateRatio(Rule):
+    """Updates are too large or too small for the weights that they change.
+
+    The ratio is mean |w - w before| / (mean |w| + ``epsilon``), between a save and the one before
+    it. Amazon's documents name the rule and the epsilon but no formula; this is what they imply.
+    Fires when the ratio of a weight is above ``large_threshold`` or below ``small_threshold``.
+    Steps of modes EVAL and PREDICT, in which weights don't change, are left out.
+
+    ``lenient``, as in profile ``recommended``, knows healthy runs: a small ratio is taken per step
+    between the saves, and counts only for a weight that does move (one that never does is
+    FrozenParameters') and whose ratio was not a good one in any of ``patience`` saves or more
+    (at the end of a schedule or of learning updates become as small as can be). In that profile
+    it takes five saves in a row. Profile ``sagemaker`` keeps Amazon's documented defaults, which
+    fire on every frozen weight.
+
+    Parameters
+    ----------
+    num_steps: the save before must not be more than so many steps back, else it is not compared
+        (Amazon: "a step >= s - num_steps", to be set to the save interval); none: however far.
+    large_threshold: largest ratio, above 0.
+    small_threshold: smallest ratio, 0 or more.
+    epsilon: added to mean |w|, in units of the weights, above 0.
+    lenient: judge small ratios as said above.
+    patience: saves before a small ratio counts, if ``lenient``, at least 1.
+    collection_names, tensor_regex: which tensors to watch instead of those with role weight.
+
+    Example: a weight that turns into its opposite at every step: its ratio is 2.
+    """
+
+    options: ClassVar[Mapping[str, Any]] = {"for_steps": 5}
+    sagemaker: ClassVar[Mapping[str, Any]] = {"large_threshold": 10.0, "lenient": False}
+    profiles: ClassVar[tuple[str, ...]] = (RECOMMENDED, SAGEMAKER)
+    causes: ClassVar[str] = (
+        "The learning rate does not fit this layer: too high, and it is thrown from one place to "
+        "the next; too low, or next to no gradient, and it stays where it began."
+    )
+    advice: ClassVar[str] = (
+        "A step usually moves weights by about a thousandth of their size: change the learning "
+        "rate, or that of this layer, towards it; warm up, clip gradients, check initialisation."
+    )
+
+    num_steps: int | None = None
+    large_threshold: float = 0.9
+    small_threshold: float = 1e-8
+    epsilon: float = 1e-9
+    lenient: bool = True
+    patience: int = 20
+    collection_names: tuple[str, ...] = ()
+    tensor_regex: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.num_steps is not None and self.num_steps < 1:
+            raise ValueError(f"num_steps is {self.num_steps}, but must be at least 1, or none")
+        for name in ("large_threshold", "epsilon"):
+            if not 0 < getattr(self, name) < math.inf:
+                raise ValueError(f"{name} is {getattr(self, name)}, but must be a number above 0")
+        if self.patience < 1:
+            raise ValueError(f"patience is {self.patience}, but must be at least 1")
+        if not 0 <= self.small_threshold < self.large_threshold:
+            raise ValueError(
+                f"small_threshold is {self.small_threshold}, but must be from 0 to below "
+                f"large_threshold, {self.large_threshold}"
+            )
+
+    def reads(self) -> Reads:
+        read = Read(roles=(Role.WEIGHT,), fields=("size", "l1", "update_l1"))
+        return Reads({"weights": read.explicitly(self.collection_names, self.tensor_regex)})
+
+    def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
+        if step.mode not in TRAINING:
+            return state, not_applicable(Reason.NO_TENSOR, f"a step of mode {step.mode.name}")
+        if not step.tensors["weights"]:
+            return state, not_applicable(Reason.NO_TENSOR, "no weight")
+        since = state.get("at")
+        steps = max(1, step.mode_step - since) if since is not None else None
+        state = {**state, "at": step.mode_step}
+        if steps is None or (self.num_steps is not None and steps > self.num_steps):
+            return state, UNDECIDED
+        known = [
+            (ratio, tensor)
+            for tensor in step.tensors["weights"]
+            if (ratio := self._ratio(tensor)) is not None
+        ]
+        if not known:
+            return state, UNDECIDED
+        ratio, tensor = max(known, key=lambda pair: pair[0])
+        if ratio > self.large_threshold:
+            return state, self._found("above", ratio, self.large_threshold, tensor)
+        if self.lenient:
+            state, known = self._never_good(state, known, steps)
+        ratio, tensor = min(known, key=lambda pair: pair[0], default=(math.inf, tensor))
+        if ratio < self.small_threshold:
+            return state, self._found("below", ratio, self.small_threshold, tensor)
+        return state, HEALTHY
+
+    def _ratio(self, tensor: Tensor) -> float | None:
+        summary = tensor.summary
+        if summary.update_l1 is None or summary.l1 is None or not summary.size:
+            return None
+        return summary.update_l1 / (summary.l1 + self.epsilon * summary.size)
+
+    def _never_good(
+        self, state: State, known: list[_Ratio], steps: int
+    ) -> tuple[State, list[_Ratio]]:
+        """The ratios per step of weights that move, and of which none was a good one so far."""
+        good, saves = set(state.get("good", ())), state.get("saves", 0) + 1
+        small = []
+        for ratio, tensor in known:
+            if (key := tensor_key(tensor)) in good:
+                continue
+            if ratio / steps >= self.small_threshold:
+                good.add(key)
+            elif ratio and saves >= self.patience:
+                small.append((ratio / steps, tensor))
+        return {**state, "good": sorted(good), "saves": saves}, small
+
+    def _found(self, side: str, ratio: float, bound: float, tensor: Tensor) -> Verdict:
+        reason = Reason.CHANGED_TOO_MUCH if side == "above" else Reason.CHANGED_TOO_LITTLE
+        per_step = " per step" if side == "below" and self.lenient else ""
+        detail = f"update/weight ratio {ratio:.3g}{per_step} of {tensor.name} is {side} {bound:g}"
+        return violation(reason, detail, tensor, ratio=ratio, threshold=bound)

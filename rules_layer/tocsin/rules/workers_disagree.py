@@ -1,0 +1,174 @@
+"""WorkersDisagree."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+from tocsin.model import Reason, Role, Verdict
+from tocsin.rules._difference import DIFFERENCE_FIELDS, excess
+from tocsin.rules._registry import register
+from tocsin.rules._rule import (
+    HEALTHY,
+    Read,
+    Reads,
+    Rule,
+    State,
+    Step,
+    Tensor,
+    not_applicable,
+    tensor_key,
+    violation,
+)
+
+_ALIKE = 0.2  # changes that differ by no more than this fraction of the larger
+_ROUNDING = 1e-6  # a change of the mean, as a fraction of the typical element, that may be nothing
+_ENOUGH, _MOSTLY = 10, 0.7  # changes that have been compared, and how many of them were alike
+
+
+@register
+@dataclass(frozen=True)
+class WorkersDisagree(Rule):
+    """Workers that should hold the same weights do not.
+
+    Fires, in three saved steps in a row, when a weight differs between workers although it was
+    the same in all of them before. Equal fingerprints are the same; else sizes, means, extremes
+    and norms must be within ``rtol``, as different hardware rounds differently. It also fires
+    when weights that were never the same move alike: their means change by the same amounts, to a
+    fifth, in most of at least ten cases. Then the workers share gradients, and began differently.
+
+    Shards of a model (FSDP, tensor or expert parallel) and ensembles differ from their first
+    common step on, if not in shape, and move differently: they are quiet. That all elements of a
+    weight are one number (a norm's ones, a bias of zeros) counts for nothing, shards have that in
+    common too. Where workers drift apart by design and are averaged now and then (local SGD), or
+    read their weights from a server at different times, leave the rule out.
+
+    Parameters
+    ----------
+    rtol: largest difference that is rounding, as a fraction of the weight's own scale, above 0.
+    collection_names, tensor_regex: which tensors to compare instead of weights and biases.
+
+    Example: two workers of which one misses the all-reduce from step 100 on.
+    """
+
+    options: ClassVar[Mapping[str, Any]] = {"for_steps": 3}
+    causes: ClassVar[str] = (
+        "Gradients are not averaged between the workers: a layer outside of the data-parallel "
+        "wrapper, an optimizer step that one worker skips, or weights changed in one worker only."
+    )
+    advice: ClassVar[str] = (
+        "Check that every parameter is inside the data-parallel wrapper, that no worker skips "
+        "optimizer steps (loss scaling, an uneven number of batches), and that checkpoints are "
+        "loaded by all workers."
+    )
+
+    rtol: float = 1e-4
+    collection_names: tuple[str, ...] = ()
+    tensor_regex: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not 0 < self.rtol < 1:
+            raise ValueError(f"rtol is {self.rtol}, but must be between 0 and 1")
+
+    def reads(self) -> Reads:
+        read = Read(roles=(Role.WEIGHT, Role.BIAS), fields=DIFFERENCE_FIELDS, back=2)
+        return Reads({"weights": read.explicitly(self.collection_names, self.tensor_regex)})
+
+    def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
+        agreed: Mapping[str, int] = state.get("agreed", {})
+        moved, alike = state.get("moved", 0), state.get("alike", 0)
+        newly: dict[str, int] = {}
+        pairs, strangers = [], []
+        for tensors in _copies(step.tensors["weights"]):
+            pair = self._farthest(tensors)
+            key = tensor_key(Tensor(pair.usual.name, "", pair.usual.summary))
+            if key in agreed:
+                pairs.append(pair)
+            elif pair.times > 1:
+                strangers.append(pair)
+                together = _moved_alike(pair)
+                moved += together is not None
+                alike += together is True
+            elif _says_something(pair.usual):
+                pairs.append(pair)
+                newly[key] = 1
+        agreed = {**agreed, **newly} if newly else agreed
+        state = {"agreed": agreed, "moved": moved, "alike": alike}
+        if moved >= _ENOUGH and alike >= _MOSTLY * moved:
+            pairs += strangers
+        if not pairs:
+            why = "no weight that two workers have, and had alike or changed alike"
+            return state, not_applicable(Reason.NO_TENSOR, why)
+        worst = max(pairs, key=lambda pair: pair.times)
+        return state, HEALTHY if worst.times <= 1 else self._found(worst)
+
+    def _farthest(self, tensors: Sequence[Tensor]) -> _Pair:
+        """The copy that is the farthest from the usual one, which is that of median norm."""
+        usual = sorted(tensors, key=lambda tensor: tensor.summary.l2 or 0.0)[len(tensors) // 2]
+        apart = [excess(tensor.summary, usual.summary, self.rtol) for tensor in tensors]
+        times = max(apart)
+        return _Pair(times, tensors[apart.index(times)], usual)
+
+    def _found(self, pair: _Pair) -> Verdict:
+        odd, usual = pair.odd, pair.usual
+        apart = pair.times * self.rtol
+        detail = (
+            f"{odd.name} differs by {apart:.3g} of its scale between {odd.worker} and "
+            f"{usual.worker}: norms {_shown(odd)} and {_shown(usual)}"
+        )
+        evidence = {"difference": apart, "rtol": self.rtol}
+        return violation(Reason.DIFFERENT, detail, odd, **evidence, other_worker=usual.worker)
+
+
+class _Pair(NamedTuple):
+    """The copy that differs most from a usual one, by so many times the tolerance."""
+
+    times: float
+    odd: Tensor
+    usual: Tensor
+
+
+def _copies(tensors: Iterable[Tensor]) -> Iterator[tuple[Tensor, ...]]:
+    """The copies of each weight, if there are several and all of one shape."""
+    named: dict[str, dict[str, Tensor]] = {}
+    for tensor in tensors:
+        named.setdefault(tensor.name, {})[tensor.worker] = tensor
+    for copies in named.values():
+        if len(copies) > 1 and len({_shape(tensor) for tensor in copies.values()}) == 1:
+            yield tuple(copies.values())
+
+
+def _shape(tensor: Tensor) -> tuple[int | None, ...]:
+    return (tensor.summary.size,) if tensor.shape is None else tensor.shape
+
+
+def _moved_alike(pair: _Pair) -> bool | None:
+    """Whether the means of both copies turn alike; None: it is not known that they turned at all.
+
+    The turn, by which a change differs from the one before, is the gradients' work. The change
+    itself is also that of weight decay, which pulls different weights differently.
+    """
+    one, other = _turn(pair.odd), _turn(pair.usual)
+    if one is None or other is None:
+        return None
+    largest = max(abs(one), abs(other))
+    if largest <= _ROUNDING * (pair.usual.summary.abs_mean or 0.0):
+        return None
+    return abs(one - other) <= _ALIKE * largest
+
+
+def _turn(tensor: Tensor) -> float | None:
+    means = [each.summary.mean for each in (tensor, *tensor.previous)]
+    known = [mean for mean in means if mean is not None]
+    return known[0] - 2 * known[1] + known[2] if len(known) == 3 else None
+
+
+def _says_something(tensor: Tensor) -> bool:
+    """Whether its elements differ, so that another one like it is no coincidence."""
+    low, high = tensor.summary.min, tensor.summary.max
+    return low is not None and high is not None and low < high
+
+
+def _shown(tensor: Tensor) -> str:
+    return "unknown" if tensor.summary.l2 is None else f"{tensor.summary.l2:.6g}"

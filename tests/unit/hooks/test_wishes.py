@@ -1,0 +1,100 @@
+"""What a hook captures because rules want it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tocsin.model import Bounds, Detail, Role
+from tocsin.rules import Read
+from tocsin.tensors import Run, open_storage
+from tocsin.watch import to_watch
+from tocsin_hooks import Hook
+from tocsin_hooks._memory import Memory
+from tocsin_hooks._wishes import Saved, Wish, Wishes, selects
+
+
+@pytest.mark.parametrize(
+    ("read", "saved", "wanted"),
+    [
+        (Read(), Saved("x", ("default",)), True),
+        (Read(roles=(Role.LOSS,)), Saved("x", ("losses",)), True),
+        (Read(roles=(Role.LOSS,)), Saved("x", ("default",), Role.LOSS), True),
+        (Read(roles=(Role.LOSS,)), Saved("x", ("weights",)), False),
+        (Read(roles=(Role.GRADIENT,)), Saved("gradient/fc.weight", ("default",)), True),
+        (
+            Read(roles=(Role.ACTIVATION_OUTPUT,), kinds=("relu",)),
+            Saved("a", ("relu_output",)),
+            False,
+        ),
+        (
+            Read(roles=(Role.ACTIVATION_OUTPUT,), kinds=("relu",)),
+            Saved("a", ("activation_outputs",), kind="relu"),
+            True,
+        ),
+        (Read(collections=("mine",)), Saved("x", ("mine", "losses")), True),
+        (Read(collections=("all",)), Saved("x", ("default",)), True),
+        (Read(regex=("^x$",)), Saved("x", ("default",)), True),
+        (Read(regex=("^x$",)), Saved("xy", ("default",)), False),
+        (Read(regex=("(",)), Saved("x", ("default",)), False),
+    ],
+)
+def test_a_read_selects_as_evaluation_does(read: Read, saved: Saved, wanted: bool) -> None:
+    assert selects(read, saved) is wanted
+
+
+def test_what_is_excluded_is_not_wished_for() -> None:
+    rule = {"rule": "DeadRelu", "parameters": {"tensor_regex": "relu"}, "exclude": "relu0"}
+    wishes = Wishes(to_watch({"rules": [rule]}))
+    assert wishes.of(Saved("relu0", ("default",))) == Wish()
+    assert wishes.of(Saved("relu1", ("default",))).details == (Detail(active=(0.0, None)),)
+
+
+def test_nothing_is_fetched_for_a_rule_whose_details_the_hook_captured(tmp_path: Path) -> None:
+    hook = Hook(tmp_path, to_watch({"rules": ["DeadRelu"]}), save_interval=1)
+    with hook.step():
+        hook.save("relu", np.float32([[0, 1], [0, 2]]), "activation_outputs", kind="relu")
+    hook.close()
+    (entry,) = Run(open_storage(tmp_path)).indexes(0)["worker_0"].entries
+    assert entry.start is None
+    assert entry.summary is not None
+    assert entry.summary.bounds == Bounds(0.0, None, below=2)
+    assert (entry.summary.units, entry.summary.inactive_units) == (2, 1)
+
+
+def test_updates_against_the_save_before(tmp_path: Path) -> None:
+    hook = Hook(tmp_path, to_watch({"rules": ["WeightUpdateRatio"]}), save_interval=1)
+    weights = np.zeros(4, np.float32)
+    for _ in range(3):
+        with hook.step():
+            hook.save("fc.weight", weights, "weights")
+        weights += 2.0
+    hook.close()
+    run = Run(open_storage(tmp_path))
+    summaries = [run.indexes(step)["worker_0"].entries[0].summary for step in range(3)]
+    assert [summary and summary.update_l1 for summary in summaries] == [None, 8.0, 8.0]
+
+
+def test_values_that_a_rule_wants_are_kept_if_they_are_small(tmp_path: Path) -> None:
+    hook = Hook(tmp_path, to_watch({"rules": ["ClassImbalance"]}), save_interval=1)
+    with hook.step():
+        hook.save("few", np.arange(8), "labels")
+        hook.save("many", np.zeros(1 << 20), "labels")
+        hook.save("kept_from_it", np.arange(8), "labels", raw=False)
+        hook.save("unwanted", np.arange(8), "weights")
+    hook.close()
+    entries = Run(open_storage(tmp_path)).indexes(0)["worker_0"].entries
+    assert [entry.name for entry in entries if entry.start is not None] == ["few"]
+
+
+def test_memory_is_bounded_and_gives_back_what_it_held() -> None:
+    memory = Memory(most=100)
+    one, large = np.zeros(10), np.zeros(20)
+    assert memory.exchanged("a", one) is None
+    assert memory.exchanged("b", one) is None  # no room
+    assert memory.exchanged("b", one) is None
+    assert np.array_equal(memory.exchanged("a", large), one)  # and what comes has no room either
+    assert memory.exchanged("a", one) is None
+    one += 1
+    assert np.array_equal(memory.exchanged("a", one), np.zeros(10))

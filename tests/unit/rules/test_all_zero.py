@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from tocsin.model import Mode, Outcome, Reason, Role, TensorSummary
+from tocsin.rules import RECOMMENDED, SAGEMAKER, BadRule, Read, Step, Tensor, build, rule_names
+from tocsin.rules.all_zero import AllZero
+
+NAN = float("nan")
+HEALTHY, VIOLATION, NOT_APPLICABLE = (
+    Outcome.HEALTHY,
+    Outcome.VIOLATION,
+    Outcome.NOT_APPLICABLE,
+)
+
+MakeTensor = Callable[..., Tensor]
+MakeStep = Callable[..., Step]
+
+
+@pytest.mark.parametrize(
+    ("content", "threshold", "expected"),
+    [
+        ([0.0, 0.0], "100", VIOLATION),
+        ([0.0, 1e-300], "100", HEALTHY),
+        ([0.0, 1.0], "50", VIOLATION),  # at the threshold
+        ([0.0, 1.0], "50.1", HEALTHY),
+        ([-0.0, 0.0], "100", VIOLATION),
+        (0.0, "100", VIOLATION),
+        (np.zeros((2, 3), np.int8), "100", VIOLATION),
+        (np.array([False]), "100", VIOLATION),
+        ([NAN, 0.0], "100", HEALTHY),
+        ([NAN], "100", HEALTHY),
+        ([], "100", NOT_APPLICABLE),
+        (np.array(["text"]), "100", NOT_APPLICABLE),
+        (TensorSummary(), "100", NOT_APPLICABLE),
+        (TensorSummary(size=3), "100", NOT_APPLICABLE),
+        (TensorSummary(zeros=3), "100", NOT_APPLICABLE),
+        (TensorSummary(size=3, zeros=3), "100", VIOLATION),
+    ],
+)
+def test_one_tensor(make_step: MakeStep, content: Any, threshold: str, expected: Outcome) -> None:
+    rule, _ = build("AllZero", {"tensor_regex": "a", "threshold": threshold}, SAGEMAKER)
+    state, verdict = rule.evaluate({}, make_step("tensors", 0, {"a": content}))
+    assert (state, verdict.outcome) == ({}, expected)
+
+
+def test_reports_the_largest_share(make_step: MakeStep, make_tensor: MakeTensor) -> None:
+    found = [
+        make_tensor("a", [0.0, 0.0, 1.0]),
+        make_tensor("b", [0.0, 0.0, 0.0, 1.0]),
+        make_tensor("c", [1.0]),
+    ]
+    rule = AllZero(tensor_regex=(".",), threshold=50.0)
+    _, verdict = rule.evaluate({}, make_step("tensors", 0, found))
+    assert (verdict.tensor, verdict.reason) == ("b", Reason.CONSTANT)
+    assert verdict.detail == "75 % of the 4 elements of b are zero"
+    assert dict(verdict.evidence) == {"percent": 75.0, "threshold": 50.0, "size": 4}
+
+
+@pytest.mark.parametrize(
+    ("shape", "expected"),
+    [((3,), NOT_APPLICABLE), ((), NOT_APPLICABLE), ((2, 3), VIOLATION), ((2, 1, 3, 3), VIOLATION)],
+)
+def test_unasked_it_watches_weights_between_layers(
+    make_step: MakeStep, make_tensor: MakeTensor, shape: tuple[int, ...], expected: Outcome
+) -> None:
+    step = make_step("tensors", 0, [make_tensor("w", np.zeros(shape), role=Role.WEIGHT)])
+    assert AllZero().evaluate({}, step)[1].outcome is expected
+
+
+def test_what_is_read() -> None:
+    fields = ("size", "zeros")
+    assert AllZero().reads().tensors == {"tensors": Read(roles=(Role.WEIGHT,), fields=fields)}
+    assert AllZero(collection_names=("biases",)).reads().tensors == {
+        "tensors": Read(collections=("biases",), fields=fields)
+    }
+
+
+def test_amazons_rule_needs_a_selection() -> None:
+    rule, options = build("AllZero", {}, SAGEMAKER)
+    assert (rule, options) == (AllZero(weights=False), {})
+    assert rule.reads().tensors == {}
+    _, verdict = rule.evaluate({}, Step(0, Mode.TRAIN, 0, 0.0))
+    assert (verdict.outcome, verdict.detail) == (
+        NOT_APPLICABLE,
+        "name collection_names or tensor_regex",
+    )
+
+
+def test_parameters_as_on_the_wire() -> None:
+    given = {"tensor_regex": ".*", "threshold": "100"}
+    assert build("AllZero", given) == (AllZero((), (".*",)), {"for_steps": 20})
+    assert build("AllZero", given, SAGEMAKER) == (AllZero((), (".*",), weights=False), {})
+    assert "AllZero" in rule_names(RECOMMENDED)
+    assert "AllZero" not in rule_names(SAGEMAKER)
+
+
+@pytest.mark.parametrize("threshold", ["0", "-1", "100.1", "nan"])
+def test_refused_thresholds(threshold: str) -> None:
+    with pytest.raises(BadRule, match="but must be above 0, at most 100"):
+        build("AllZero", {"threshold": threshold})

@@ -1,0 +1,246 @@
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from tocsin.model import Mode, Outcome, Reason, Role, TensorSummary, Verdict
+from tocsin.rules import BadRule, Read, Rule, State, Step, Tensor, build
+from tocsin.rules.class_imbalance import ClassImbalance
+
+HEALTHY, VIOLATION, UNDECIDED, NOT_APPLICABLE = (
+    Outcome.HEALTHY,
+    Outcome.VIOLATION,
+    Outcome.UNDECIDED,
+    Outcome.NOT_APPLICABLE,
+)
+RNG = np.random.default_rng(0)
+
+
+def rule(profile: str = "recommended", **parameters: Any) -> Rule:
+    return build("ClassImbalance", parameters, profile)[0]
+
+
+def tensors(read: str, *values: Any, worker: str = "worker_0") -> tuple[Tensor, ...]:
+    arrays = [np.asarray(value) for value in values]
+    return tuple(Tensor(read, worker, TensorSummary(), a.shape, value=a) for a in arrays)
+
+
+def step(number: int, labels: Any = None, predictions: Any = None, mode: Mode = Mode.TRAIN) -> Step:
+    found = {
+        "labels": () if labels is None else tensors("labels", labels),
+        "predictions": () if predictions is None else tensors("predictions", predictions),
+    }
+    return Step(number, mode, number, 0.0, found)
+
+
+def judged(rule: Rule, steps: Iterable[Step]) -> list[Verdict]:
+    state: State = {}
+    verdicts = []
+    for each in steps:
+        state, verdict = rule.evaluate(state, each)
+        state = msgspec.json.decode(msgspec.json.encode(state))
+        verdicts.append(verdict)
+    return verdicts
+
+
+def last(rule: Rule, steps: Iterable[Step]) -> Verdict:
+    return judged(rule, steps)[-1]
+
+
+def split(*counts: int) -> np.ndarray[Any, Any]:
+    return RNG.permutation(np.repeat(np.arange(len(counts)), counts))
+
+
+def test_the_split_of_amazons_own_test() -> None:
+    """990 to 10, in batches of 100: at the first step with enough labels."""
+    labels = split(990, 10)
+    steps = [step(at, labels[100 * at : 100 * at + 100]) for at in range(10)]
+    assert [v.outcome for v in judged(rule("sagemaker"), steps)][:5] == [UNDECIDED] * 4 + [
+        VIOLATION
+    ]
+    verdict = last(rule("recommended"), steps)
+    assert (verdict.outcome, verdict.reason) == (VIOLATION, Reason.IMBALANCED)
+    assert dict(verdict.evidence) == {"ratio": 99.0, "most": 990, "least": 10}
+    assert verdict.detail == (
+        "990 labels of labels are of class 0, but 10 of class 1: more than 10 times as many"
+    )
+
+
+@pytest.mark.parametrize(
+    ("labels", "sagemaker", "recommended"),
+    [
+        (split(500, 500), HEALTHY, HEALTHY),
+        (split(1000, 100), HEALTHY, HEALTHY),  # 10 times as many are not more than 10 times
+        (split(1000, 99), VIOLATION, HEALTHY),  # chance may do that
+        (split(2000, 100), VIOLATION, VIOLATION),
+        (split(1000, 2), VIOLATION, VIOLATION),
+        (split(1000), HEALTHY, HEALTHY),  # one class has nothing to be compared with
+        (RNG.integers(100, size=500), None, HEALTHY),  # a hundred classes, drawn alike
+        (split(900, 100).astype(float), HEALTHY, HEALTHY),
+        (split(990, 10).astype(np.float32), VIOLATION, VIOLATION),
+        (split(990, 10).astype(bool), VIOLATION, VIOLATION),
+        (split(990, 10).astype(np.uint8)[:, None], VIOLATION, VIOLATION),
+        (split(990, 10) - 1, VIOLATION, VIOLATION),
+        (np.eye(2)[split(990, 10)], VIOLATION, VIOLATION),  # one-hot
+        (np.ones((600, 4)), NOT_APPLICABLE, NOT_APPLICABLE),  # many labels to a sample
+        (RNG.normal(size=1000), NOT_APPLICABLE, NOT_APPLICABLE),
+        (RNG.integers(101, 1000, size=1000), NOT_APPLICABLE, NOT_APPLICABLE),
+        (np.zeros((4, 64, 64), np.int64), NOT_APPLICABLE, NOT_APPLICABLE),  # a mask
+        (np.full(600, np.nan), NOT_APPLICABLE, NOT_APPLICABLE),
+        (np.full(600, np.inf), NOT_APPLICABLE, NOT_APPLICABLE),
+        (np.array(["cat"] * 600), NOT_APPLICABLE, NOT_APPLICABLE),
+        (np.array([]), NOT_APPLICABLE, NOT_APPLICABLE),
+        (np.array(3), UNDECIDED, UNDECIDED),
+        (np.array([2**63 - 1] * 990 + [-(2**63)] * 10), VIOLATION, VIOLATION),
+    ],
+)
+def test_labels_of_one_step(
+    labels: np.ndarray[Any, Any], sagemaker: Outcome | None, recommended: Outcome
+) -> None:
+    if sagemaker is not None:
+        assert last(rule("sagemaker"), [step(0, labels)]).outcome is sagemaker
+    assert last(rule("recommended"), [step(0, labels)]).outcome is recommended
+
+
+@pytest.mark.parametrize(
+    ("predictions", "expected"),
+    [
+        (None, VIOLATION),
+        (RNG.random(1000), VIOLATION),  # probabilities of class 1
+        (RNG.normal(size=(1000, 1)), VIOLATION),  # scores
+        (RNG.normal(size=(1000, 2)), VIOLATION),
+        (np.full(1000, np.nan), NOT_APPLICABLE),
+        (RNG.normal(size=7), VIOLATION),  # of other samples
+        (RNG.normal(size=(1000, 3, 2)), VIOLATION),  # not what the labels are about
+    ],
+)
+def test_predictions_beside_imbalanced_labels(predictions: Any, expected: Outcome) -> None:
+    assert last(rule(), [step(0, split(990, 10), predictions)]).outcome is expected
+
+
+def test_whole_numbers_that_a_regression_predicts_are_no_classes() -> None:
+    labels = split(10, 900, 500, 10).astype(float)
+    steps = [step(at, labels, labels + RNG.normal(size=len(labels))) for at in range(3)]
+    assert {v.outcome for v in judged(rule(), steps)} == {NOT_APPLICABLE}
+
+
+@pytest.mark.parametrize("mode", [Mode.EVAL, Mode.PREDICT])
+def test_validation_data_is_left_out(mode: Mode) -> None:
+    steps = [step(0, split(300, 300)), step(1, split(5000), mode=mode), step(2, split(9, 9))]
+    outcomes = [v.outcome for v in judged(rule("sagemaker"), steps)]
+    assert outcomes == [HEALTHY, NOT_APPLICABLE, HEALTHY]
+
+
+def test_workers_are_counted_together() -> None:
+    found = {
+        "labels": tensors("labels", split(300, 4)) + tensors("l", split(4, 300), worker="worker_1"),
+        "predictions": (),
+    }
+    assert last(rule(), [Step(0, Mode.TRAIN, 0, 0.0, found)]).outcome is HEALTHY
+
+
+@pytest.mark.parametrize(
+    ("predictions", "profile", "parameters", "expected"),
+    [
+        (lambda y: y, "sagemaker", {}, HEALTHY),
+        (lambda y: 1 - y, "sagemaker", {}, VIOLATION),
+        (lambda y: 1 - y, "recommended", {}, HEALTHY),  # not judged
+        (lambda y: 1 - y, "recommended", {"threshold_misprediction": "0.7"}, VIOLATION),
+        (lambda y: y * 0, "sagemaker", {}, VIOLATION),  # class 1 always
+        (lambda y: y * 0, "sagemaker", {"threshold_misprediction": 1}, HEALTHY),
+        (lambda y: 0.1 + 0.8 * y, "sagemaker", {}, HEALTHY),
+        (lambda y: 0.9 - 0.8 * y, "sagemaker", {}, VIOLATION),
+        (lambda y: 20.0 * y - 9.5, "sagemaker", {}, HEALTHY),  # scores
+        (lambda y: np.eye(2)[y] * 0.6, "sagemaker", {}, HEALTHY),
+        (lambda y: np.eye(2)[1 - y] * 0.6, "sagemaker", {"argmax": "True"}, VIOLATION),
+        (lambda y: np.eye(2)[1 - y] * 0.6, "sagemaker", {"argmax": "False"}, VIOLATION),
+        (lambda y: y[:7], "sagemaker", {}, HEALTHY),  # of other samples
+    ],
+)
+def test_mispredictions(
+    predictions: Any, profile: str, parameters: dict[str, Any], expected: Outcome
+) -> None:
+    labels = split(300, 300)
+    verdict = last(rule(profile, **parameters), [step(0, labels, predictions(labels))])
+    assert verdict.outcome is expected
+    if expected is VIOLATION:
+        assert verdict.reason is Reason.ABOVE_THRESHOLD
+        assert verdict.evidence["mispredicted"] == 1.0
+
+
+def test_few_samples_of_a_class_prove_no_misprediction() -> None:
+    labels = split(300, 3)
+    tolerant = rule(threshold_misprediction=0.7, threshold_imbalance=1e9)
+    assert last(tolerant, [step(0, labels, labels * 0)]).outcome is HEALTHY
+    steps = [step(at, labels, labels * 0) for at in range(20)]
+    assert last(tolerant, steps).outcome is VIOLATION
+
+
+def test_old_labels_fade() -> None:
+    begin = [step(at, split(990, 10)) for at in range(5)]
+    later = [step(at, split(500, 500)) for at in range(5, 40)]
+    outcomes = [v.outcome for v in judged(rule(), [*begin, *later])]
+    assert outcomes[0] is VIOLATION
+    assert outcomes[-1] is HEALTHY
+
+
+def test_too_many_classes_stay_too_many_and_the_state_small() -> None:
+    state: State = {}
+    for at in range(100):
+        labels = (np.arange(64) + 64 * at) * 10**13
+        state, verdict = rule().evaluate(state, step(at, labels))
+        assert len(msgspec.json.encode(state)) < 8192
+    assert verdict.outcome is NOT_APPLICABLE
+    assert rule().evaluate(state, step(101, [0] * 64))[1].outcome is NOT_APPLICABLE
+
+
+@pytest.mark.parametrize(
+    ("classes", "batch", "saves"),
+    [(2, 8, 400), (10, 32, 100), (100, 32, 300), (50, 4, 500), (3, 256, 50)],
+)
+def test_fair_draws_stay_quiet(classes: int, batch: int, saves: int) -> None:
+    steps = [step(at, RNG.integers(classes, size=batch)) for at in range(saves)]
+    assert not any(v.violation for v in judged(rule(), steps))
+
+
+def test_reads() -> None:
+    assert ClassImbalance().reads().tensors == {
+        "labels": Read(roles=(Role.LABEL,), values=True),
+        "predictions": Read(roles=(Role.PREDICTION,), values=True),
+    }
+    assert rule("sagemaker").reads().tensors == {
+        "labels": Read(regex=(".*labels",), values=True),
+        "predictions": Read(regex=(".*predictions",), values=True),
+    }
+
+
+def test_parameters_as_on_the_wire() -> None:
+    wire = {
+        "threshold_imbalance": "10",
+        "threshold_misprediction": "0.7",
+        "samples": "500",
+        "argmax": "False",
+        "labels_regex": ".*labels",
+        "predictions_regex": ".*predictions",
+    }
+    assert build("ClassImbalance", wire, "sagemaker") == build("ClassImbalance", {}, "sagemaker")
+    assert build("ClassImbalance", {})[1] == {"for_steps": 3}
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"threshold_imbalance": "0.5"}, "threshold_imbalance is 0.5, but must be at least 1"),
+        ({"threshold_imbalance": "nan"}, "must be at least 1"),
+        ({"threshold_misprediction": 1.5}, "but must be from 0 to 1"),
+        ({"samples": 0}, "samples is 0, but must be at least 1"),
+        ({"sigmas": -1}, "sigmas is -1.0, but must be at least 0"),
+        ({"sigmas": "inf"}, "must be at least 0"),
+    ],
+)
+def test_refused(parameters: dict[str, Any], message: str) -> None:
+    with pytest.raises(BadRule, match=message):
+        build("ClassImbalance", parameters)

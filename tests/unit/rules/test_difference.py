@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tocsin.model import TensorSummary
+from tocsin.rules._difference import excess
+from tocsin.tensors import summarize
+
+NAN, INF = float("nan"), float("inf")
+
+
+def of(values: Any) -> TensorSummary:
+    return summarize(np.asarray(values))
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "expected"),
+    [
+        pytest.param([1.0, 2.0], [1.0, 2.0], 0.0, id="the same"),
+        pytest.param([NAN, INF], [NAN, INF], 0.0, id="the same, not finite"),
+        pytest.param([], [], 0.0, id="empty"),
+        pytest.param([1.0, 2.0], [2.0, 1.0], 0.0, id="another order"),
+        pytest.param([1.0, 2.0], [1.0, 2.02], 1.0, id="the largest, by the tolerance"),
+        pytest.param([-2.0, 1.0], [-2.04, 1.0], 2.0, id="the least"),
+        pytest.param([1.0, -1.0], [1.1, -0.9], 10.0, id="means that cancel"),
+        pytest.param([3.0], [3.0, 3.0], INF, id="size"),
+        pytest.param([1.0, 1.0], [1.0, NAN], INF, id="NaN in one"),
+        pytest.param([1.0, INF], [1.0, -INF], INF, id="infinities"),
+        pytest.param([0.0], [-0.0], 0.0, id="zeros"),
+        pytest.param([0], [1], 100.0, id="integers, from zero"),
+        pytest.param([1e308], [-1e308], INF, id="beyond float"),
+        pytest.param(["a"], ["b"], 0.0, id="text: only sizes are known"),
+    ],
+)
+def test_in_hundredths_of_the_scale(one: Any, other: Any, expected: float) -> None:
+    assert excess(of(one), of(other), rtol=0.01) == pytest.approx(expected, rel=0.03)
+    assert excess(of(other), of(one), rtol=0.01) == pytest.approx(expected, rel=0.03)
+
+
+def test_unknown_fields_count_for_nothing() -> None:
+    assert excess(TensorSummary(), of([1.0]), 0.01) == 0.0
+    assert excess(TensorSummary(l2=1.0), TensorSummary(l2=1.1), 0.01) == pytest.approx(100 / 11)
+    assert excess(TensorSummary(mean=2.0), TensorSummary(mean=2.2), 0.01) == pytest.approx(100 / 11)
+
+
+@pytest.mark.parametrize(
+    ("rtol", "atol", "expected"), [(0, 0, INF), (0.0, 0.1, 0.0), (0.1, 0, 0.0)]
+)
+def test_without_tolerance_the_fingerprint_decides(
+    rtol: float, atol: float, expected: float
+) -> None:
+    assert excess(of([1.0, 2.0]), of([2.0, 1.0]), rtol, atol) == expected
+    assert excess(of([1.0, 2.0]), of([1.0, 2.0]), rtol, atol) == 0.0
+
+
+finite = st.floats(-1e6, 1e6)
+
+
+@given(st.lists(st.tuples(finite, st.floats(-1, 1)), min_size=1, max_size=8), finite)
+def test_what_is_close_everywhere_is_never_apart(pairs: list[Any], shift: float) -> None:
+    """Each element within the tolerance of its own: no number of the summary may be beyond it."""
+    rtol, atol = 1e-3, 1e-6
+    other = np.array([value + shift for value, _ in pairs])
+    part = np.array([part for _, part in pairs])
+    one = other + part * (atol + rtol * np.abs(other)) * 0.999
+    assert excess(of(one), of(other), rtol, atol) <= 1.0
+    assert not math.isnan(excess(of(one), of(other), 0.0))

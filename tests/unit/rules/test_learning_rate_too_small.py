@@ -1,0 +1,177 @@
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+import pytest
+from tocsin.model import Mode, Outcome, Reason, TensorSummary, Verdict
+from tocsin.rules import RECOMMENDED, BadRule, Step, Tensor, build, rule_names
+from tocsin.rules.learning_rate_too_small import LearningRateTooSmall
+
+NAN, INF = float("nan"), float("inf")
+
+
+def save(
+    at: int,
+    move: float | None,
+    *,
+    gradient: float | None = 1.0,
+    loss: float | None = 2.0,
+    size: float = 10.0,
+    mode: Mode = Mode.TRAIN,
+) -> Step:
+    """A step at which one weight of norm ``size`` has moved by ``move`` since the save before."""
+    before = (Tensor("w", "worker_0", TensorSummary(l2=size)),)
+    weight = Tensor("w", "worker_0", TensorSummary(l2=size, update_l2=move), previous=before)
+    losses = TensorSummary(nan=int(loss is not None and math.isnan(loss)), mean=loss)
+    found = {
+        "weights": (weight,),
+        "gradients": (Tensor("gradient/w", "worker_0", TensorSummary(l2=gradient)),),
+        "losses": (Tensor("loss", "worker_0", losses),),
+    }
+    return Step(at, mode, at, 1000.0 + at, found)
+
+
+def judged(steps: Iterable[Step], **parameters: Any) -> list[Verdict]:
+    rule, _ = build("LearningRateTooSmall", parameters)
+    state: Any = {}
+    verdicts = []
+    for step in steps:
+        state, verdict = rule.evaluate(state, step)
+        state = msgspec.json.decode(msgspec.json.encode(state))
+        verdicts.append(verdict)
+    return verdicts
+
+
+def first_violation(verdicts: Iterable[Verdict]) -> int | None:
+    return next((at for at, verdict in enumerate(verdicts) if verdict.violation), None)
+
+
+@pytest.mark.parametrize("interval", [1, 10, 100])
+@pytest.mark.parametrize(("move", "expected"), [(1e-5, 20), (1.9e-4, 20), (2e-4, None), (1, None)])
+def test_steps_that_can_take_nothing_away(interval: int, move: float, expected: int | None) -> None:
+    """A step moves by ``move``, of a loss of 2.0: the limit is at 1e-4 x 2.0."""
+    steps = [save(at * interval, move * interval) for at in range(40)]
+    assert first_violation(judged(steps)) == expected
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        pytest.param([save(at, 1e-6 * at) for at in range(200)], id="long warm-up"),
+        pytest.param(
+            [save(at, 1e-2 if at < 10 else 1e-6) for at in range(200)], id="decays after a while"
+        ),
+        pytest.param(
+            [save(at, 1e-4 * math.cos(at / 16) ** 2) for at in range(26)], id="end of a schedule"
+        ),
+        pytest.param(
+            [save(at, 1e-5, loss=2.0 * 0.99**at) for at in range(40)], id="the loss falls"
+        ),
+        pytest.param([save(at, 1e-5, gradient=1e-3) for at in range(40)], id="vanishing gradient"),
+        pytest.param([save(at, 0.0) for at in range(40)], id="frozen"),
+        pytest.param(
+            [save(at, 0.0 if at % 8 else 1e-2) for at in range(200)], id="accumulated gradients"
+        ),
+        pytest.param([save(at, 1e-5, loss=0.0) for at in range(40)], id="no loss left"),
+        pytest.param([save(at, 1e-5, loss=NAN) for at in range(40)], id="loss is NaN"),
+        pytest.param([save(at, None) for at in range(40)], id="updates not known"),
+        pytest.param([save(at, 1e-5, gradient=None) for at in range(40)], id="gradients are NaN"),
+        pytest.param([save(at, 1e-5, size=0.0) for at in range(40)], id="weights of 0"),
+        pytest.param([save(7, 1e-5)], id="one step"),
+        pytest.param([save(at, 1e-5) for at in range(20)], id="too few"),
+    ],
+)
+def test_is_quiet(steps: list[Step]) -> None:
+    verdicts = judged(steps)
+    assert first_violation(verdicts) is None
+    assert verdicts[0].outcome is Outcome.UNDECIDED
+
+
+def test_a_warm_up_that_is_over_and_was_all_too_short_is_told() -> None:
+    steps = [save(at, 1e-5 * min(1.0, at / 12)) for at in range(60)]
+    assert first_violation(judged(steps)) is not None
+
+
+def test_a_run_that_once_moved_well_stays_healthy() -> None:
+    verdicts = judged([save(at, 1e-2 if at < 10 else 1e-6) for at in range(100)])
+    assert {verdict.outcome for verdict in verdicts[40:]} == {Outcome.HEALTHY}
+
+
+def test_negative_losses_have_a_size_too() -> None:
+    assert first_violation(judged([save(at, 1e-5, loss=-2.0) for at in range(40)])) == 20
+
+
+def test_gaps_and_duplicates_do_not_matter() -> None:
+    places = [0, 1, 1, 5, 3, *range(10, 60)]
+    assert first_violation(judged([save(at, 1e-5) for at in places])) == 20
+
+
+def test_only_training_counts() -> None:
+    """EVAL comes first and between; it says nothing, and takes no part in the distances."""
+    steps = []
+    for at in range(30):
+        steps += [save(at, 0.0, mode=Mode.EVAL), save(at, 1e-5)]
+    verdicts = judged(steps)
+    assert {verdict.outcome for verdict in verdicts[::2]} == {Outcome.NOT_APPLICABLE}
+    assert first_violation(verdicts[1::2]) == 20
+
+
+@pytest.mark.parametrize("read", ["weights", "gradients", "losses"])
+def test_says_what_is_missing(read: str) -> None:
+    step = save(0, 1e-5)
+    found = {**step.tensors, read: ()}
+    rule = LearningRateTooSmall()
+    state, verdict = rule.evaluate({}, Step(0, Mode.TRAIN, 0, 0.0, found))
+    assert (state, verdict.outcome, verdict.reason) == (
+        {},
+        Outcome.NOT_APPLICABLE,
+        Reason.NO_TENSOR,
+    )
+    assert read in verdict.detail
+
+
+def test_says_what_was_compared() -> None:
+    verdict = judged([save(10 * at, 1e-4) for at in range(21)])[-1]
+    assert (verdict.reason, verdict.tensor, verdict.worker) == (
+        Reason.CHANGED_TOO_LITTLE,
+        "w",
+        "worker_0",
+    )
+    assert verdict.detail == (
+        "in 20 saves the loss went from 2 to 2, and a step can take away no more than 5e-06 of "
+        "it; in 10 steps w moved by 1e-05 of its size"
+    )
+    assert dict(verdict.evidence) == {
+        "gain": pytest.approx(5e-6),
+        "threshold": 1e-4,
+        "relative_update": pytest.approx(1e-5),
+    }
+
+
+def test_parameters_as_on_the_wire() -> None:
+    given = {"threshold": "1e-3", "sensitivity": "0", "fallen_percent": "5", "saves": "10"}
+    for profile in ("recommended", "sagemaker"):
+        assert build("LearningRateTooSmall", given, profile) == (
+            LearningRateTooSmall(1e-3, 0.0, 5.0, 10),
+            {},
+        )
+    assert "LearningRateTooSmall" in rule_names(RECOMMENDED)
+    assert "LearningRateTooSmall" not in rule_names("sagemaker")
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"threshold": "0"}, "threshold is 0.0, but must be a number above 0"),
+        ({"threshold": "nan"}, "threshold is nan, but must be a number above 0"),
+        ({"sensitivity": "-1"}, "sensitivity is -1.0, but must be a number from 0 on"),
+        ({"fallen_percent": "0"}, "fallen_percent is 0.0, but must be above 0, at most 100"),
+        ({"saves": "9"}, "saves is 9, but must be at least 10"),
+    ],
+)
+def test_refused_parameters(parameters: dict[str, Any], message: str) -> None:
+    with pytest.raises(BadRule, match=message):
+        build("LearningRateTooSmall", parameters)
