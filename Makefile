@@ -9,7 +9,7 @@ CDK := npx --yes aws-cdk@2.1148.1
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-unit test-frameworks fuzz lint format docs bench synth bootstrap deploy destroy clean
+.PHONY: help setup demo test test-unit test-frameworks fuzz lint format docs bench bench-detection synth bootstrap deploy destroy clean
 
 help:  ## what there is
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | column -t -s '|'
@@ -62,6 +62,9 @@ docs: setup  ## the pages of the rules, into docs/rules
 
 bench: setup  ## every benchmark, each printing its table
 	$(BIN)/python -m benchmarks
+
+bench-detection: setup  ## how well rules tell faulty trainings from healthy ones (10 minutes)
+	@$(BIN)/python -m benchmarks.detection $(ARGS)
 
 synth: setup  ## the CloudFormation template, into cdk.out/; options: ARGS="-c emails=…"
 	$(CDK) synth --quiet $(ARGS)

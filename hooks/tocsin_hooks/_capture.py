@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -11,10 +12,11 @@ from numpy.typing import NDArray
 from tocsin.model import Detail, TensorSummary
 from tocsin.tensors import BFLOAT16, Captured, detailed, summarize, to_bfloat16
 
-from tocsin_hooks._memory import Memory
 from tocsin_hooks._wishes import Saved, Wish
 
 _SCALAR = frozenset({"losses", "metrics", "sm_metrics"})
+Exchange = Callable[[NDArray[Any]], NDArray[Any] | None]
+
 _NONE = Wish()
 _MOST_WANTED = 1 << 20  # bytes of a tensor that is kept whole because a rule wants its values
 _MAX_NAME = 4096
@@ -27,12 +29,12 @@ def capture(
     *,
     raw: bool | None = False,
     wish: Wish = _NONE,
-    memory: Memory | None = None,
+    exchange: Exchange | None = None,
 ) -> Captured:
     """Reduce ``value`` to its summary, and copy it if it is small or wanted ``raw``.
 
-    The summary has what rules ``wish`` for; an update against the value in ``memory``, which
-    then remembers this one. With ``raw`` None it is for the rules to want the values.
+    The summary has what rules ``wish`` for; an update is against the value of the last save, for
+    which ``exchange`` takes this one. With ``raw`` None it is for the rules to want the values.
     Nothing of the caller's memory is referred to afterwards. Raises TypeError or ValueError for
     what is no array of numbers or strings.
     """
@@ -43,7 +45,7 @@ def capture(
     bits = str(getattr(value, "dtype", "")).rpartition(".")[2] == BFLOAT16
     wanted = wish.values and array.nbytes <= _MOST_WANTED if raw is None else raw
     keep = wanted or array.size == 1 or not _SCALAR.isdisjoint(saved.collections)
-    previous = memory.exchanged(name, array) if wish.update and memory is not None else None
+    previous = exchange(array) if wish.update and exchange is not None else None
     return Captured(
         name,
         value=(to_bfloat16(array) if bits else np.array(array, order="C")) if keep else None,

@@ -9,6 +9,7 @@ import threading
 import time
 import uuid
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -174,7 +175,7 @@ class Hook:
                 value,
                 raw=self._settings.raw(collections) or None if raw is None else raw,
                 wish=self._wishes.of(saved),
-                memory=self._memory,
+                exchange=partial(self._memory.exchanged, f"{step.mode.name}/{name}"),
             )
             step.members.setdefault(collections[0], set()).add(name)
         except Exception as error:  # noqa: BLE001 - a training must not end by this

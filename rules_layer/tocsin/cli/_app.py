@@ -69,9 +69,9 @@ def check(
 ) -> int:
     """Evaluate rules over a whole run, with the engine of AWS.
 
-    Without --watch and --rule the run's own watch.json counts, and without one every rule
-    watches. Rules of --rule join those of --watch, and replace one of the same name. Those of
-    the watch file's custom_rules are known, and those of --rules.
+    Without --watch and --rule the run's own watch.json counts, and without one the rules of
+    profile recommended watch. Rules of --rule join those of --watch, and replace one of the same
+    name. Those of the watch file's custom_rules are known, and those of --rules.
 
     In --rule, a part without "=" adds to the list before it, as does a key said again; "\\,"
     is a comma within a value. Beside parameters and engine options there are name, include

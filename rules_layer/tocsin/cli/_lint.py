@@ -28,7 +28,7 @@ def lint_document(file: str, rule_files: Sequence[str] = ()) -> Document:
     except BadWatch as error:
         return {"file": file, "rules": None, "problems": [str(error).removeprefix(f"{file}: ")]}
     found = list(_custom(watch, file))
-    rules = len(rule_names() if watch.rules is None else watch.rules)
+    rules = len(rule_names(watch.profile) if watch.rules is None else watch.rules)
     return {"file": file, "rules": rules, "problems": [*found, *problems(watch)]}
 
 
@@ -51,7 +51,7 @@ def problems(watch: Watch) -> Iterator[str]:
     """Each with the place in the file where it stands."""
     yield from _actions("actions", watch.actions)
     configs = watch.rules or ()
-    names = {config.configuration_name for config in configs} or set(rule_names())
+    names = {config.configuration_name for config in configs} or set(rule_names(watch.profile))
     for at, config in enumerate(configs):
         where = f"rules[{at}]"
         yield from (f"{where}: {problem}" for problem in _rule(watch, config))

@@ -81,7 +81,7 @@ def _pairs(option: str, text: str) -> Mapping[str, list[str]]:
 def _joined(watch: Watch, added: Sequence[RuleConfig]) -> tuple[RuleConfig, ...]:
     rules = watch.rules
     if rules is None:
-        rules = tuple(RuleConfig(name) for name in rule_names())
+        rules = tuple(RuleConfig(name) for name in rule_names(watch.profile))
     names = {rule.configuration_name for rule in added}
     return (*(rule for rule in rules if rule.configuration_name not in names), *added)
 

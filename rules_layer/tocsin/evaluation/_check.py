@@ -24,8 +24,8 @@ def check(
 ) -> tuple[Checkpoint, Report]:
     """Evaluate a run from its first step on, keeping nothing.
 
-    ``watch`` goes before the run's own ``watch.json``; without either, every registered rule
-    watches. Steps that may still be incomplete are left out, as in Lambda.
+    ``watch`` goes before the run's own ``watch.json``; without either, the rules of
+    profile recommended watch. Steps that may still be incomplete are left out, as in Lambda.
     """
     world = memory_world(storage, now)
     report = Report()

@@ -133,6 +133,8 @@ def _details(record: RuleRecord, rule: Watched) -> str:
         return "too few steps to judge by"
     reads = [read.describe() for read in rule.reads.tensors.values()]
     looked_for = ", ".join(reads) or "what it asks the run for"
+    if rule.reads.peers:
+        looked_for += " of several workers"
     return (
         f"{record.details}; it reads {looked_for}"
         if record.details
@@ -186,9 +188,10 @@ def _judged(
 ) -> RuleRecord:
     """The record with the verdict counted, and the status that follows from it."""
     if verdict.outcome is Outcome.NOT_APPLICABLE:
-        there = any(step.tensors.values()) and not record.applicable
+        there = (not step.tensors or any(step.tensors.values())) and not record.applicable
         return replace(record, details=verdict.detail[:1024]) if there else record
-    record = replace(record, applicable=True)
+    if not record.applicable:
+        record = replace(record, applicable=True, details=checkpoint.note)
     if verdict.outcome is Outcome.UNDECIDED:
         return record
     record = replace(record, data_points=record.data_points + 1)

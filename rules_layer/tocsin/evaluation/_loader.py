@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -112,12 +113,17 @@ def _read(
     }
     later = dict(references)
     for item in items:
-        tensor, details = _tensor(item, fetched, selection)
-        for rule, name, read in item.chosen:
-            reads[rule.name][name].append(_shown(tensor, read, details))
-        key = reference_key(item.file.mode, item.file.worker, item.entry.name)
-        if item.depth and (key in later or len(later) < MOST_REFERENCES):
-            later[key] = remembered(references, item.file, item.entry, item.depth)
+        tensor, details = _tensor(item, fetched)
+        shown: dict[tuple[int, bool, Detail | None], Tensor] = {}
+        for rule, name, read in item.chosen.reads:
+            asked = (read.back, read.values, read.detail)
+            if asked not in shown:
+                shown[asked] = _shown(tensor, read, details)
+            reads[rule.name][name].append(shown[asked])
+        if depth := item.chosen.depth:
+            key = reference_key(item.file.mode, item.file.worker, item.entry.name)
+            if key in later or len(later) < MOST_REFERENCES:
+                later[key] = remembered(references, item.file, item.entry, tensor.summary, depth)
     return _Found(
         {
             rule: {name: tuple(found) for name, found in by_read.items()}
@@ -154,21 +160,26 @@ def _read_other(
 
 def _shown(tensor: Tensor, read: Read, details: Mapping[Detail, TensorSummary]) -> Tensor:
     """As much of the tensor as the read asks for; mostly that is all there is."""
-    if read.detail is not None and not answers(tensor.summary, read.detail):
+    summary, value, previous = tensor.summary, tensor.value, tensor.previous[: read.back]
+    if read.detail is not None and not answers(summary, read.detail):
         known = details.get(read.detail, TensorSummary())
         found = {field: getattr(known, field) for field in _DETAILS}
-        tensor = replace(tensor, summary=msgspec.structs.replace(tensor.summary, **found))
-    if len(tensor.previous) > read.back:
-        tensor = replace(tensor, previous=tensor.previous[: read.back])
-    if read.values or (tensor.value is None and not tensor.previous):
+        summary = msgspec.structs.replace(summary, **found)
+    if not read.values:
+        value = None
+        if any(earlier.value is not None for earlier in previous):
+            previous = tuple(replace(earlier, value=None) for earlier in previous)
+    unchanged = summary is tensor.summary and value is tensor.value
+    if (
+        unchanged
+        and all(map(operator.is_, previous, tensor.previous))
+        and (len(previous) == len(tensor.previous))
+    ):
         return tensor
-    past = tuple(replace(earlier, value=None) for earlier in tensor.previous)
-    return replace(tensor, value=None, previous=past)
+    return replace(tensor, summary=summary, value=value, previous=previous)
 
 
-def _tensor(
-    item: Wanted, fetched: Fetched, selection: Selection
-) -> tuple[Tensor, Mapping[Detail, TensorSummary]]:
+def _tensor(item: Wanted, fetched: Fetched) -> tuple[Tensor, Mapping[Detail, TensorSummary]]:
     """The tensor with all that is known of it, and the details that were computed."""
     entry, worker = item.entry, item.file.worker
     got = fetched.got.get((worker, entry.name, item.file.step))
@@ -184,8 +195,8 @@ def _tensor(
         summary=summary,
         shape=got.shape if got else entry.shape,
         dtype=got.dtype if got else entry.dtype,
-        role=selection.role(entry),
-        kind=selection.kind(entry),
+        role=item.chosen.role,
+        kind=item.chosen.kind,
         value=got.value if got else None,
         previous=tuple(past),
     )

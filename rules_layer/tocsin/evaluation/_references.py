@@ -43,10 +43,10 @@ def depth(read: Read) -> int:
 
 
 def remembered(
-    references: References, file: IndexFile, entry: Entry, most: int
+    references: References, file: IndexFile, entry: Entry, summary: TensorSummary, most: int
 ) -> tuple[Reference, ...]:
-    """The references of a tensor with this save in front, ``most`` in all."""
+    """The references of a tensor with this save and its summary in front, ``most`` in all."""
     key = reference_key(file.mode, file.worker, entry.name)
     event_key = file.event_key if entry.start is not None else None
-    this = Reference(file.step, event_key, entry.start, entry.length, entry.summary)
+    this = Reference(file.step, event_key, entry.start, entry.length, summary)
     return (this, *references.get(key, ()))[:most]

@@ -6,16 +6,31 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from tocsin.model import COLLECTION_ROLES, Role
+from tocsin.evaluation._references import depth
+from tocsin.model import COLLECTION_ROLES, Detail, Role
 from tocsin.rules import Read
 from tocsin.tensors import BadPattern, Collections, Entry, named, search
 from tocsin.watch import Options, Watched
 
-Chosen = tuple[tuple[Watched, str, Read], ...]
 Known = tuple[Role | None, str | None]  # role and kind
 
 # Collections of one activation's inputs or outputs, named as SageMaker's rules name theirs.
 _ACTIVATION = re.compile(r"(?P<kind>relu|tanh|sigmoid|softmax|gelu)_(?P<end>input|output)s?")
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The reads that select a tensor (rule, name of the read, read), and what they need of it
+    altogether: ``depth`` is how many earlier saves. With its role and kind.
+    """
+
+    reads: tuple[tuple[Watched, str, Read], ...]
+    fields: frozenset[str]
+    details: tuple[Detail, ...]
+    values: bool
+    depth: int
+    role: Role | None
+    kind: str | None
 
 
 @dataclass(frozen=True)
@@ -28,7 +43,7 @@ class Selection:
 
     watched: tuple[Watched, ...]
     collections: Collections | None
-    _chosen: dict[tuple[str, str | None, str | None], Chosen] = field(default_factory=dict)
+    _chosen: dict[tuple[str, str | None, str | None], Chosen | None] = field(default_factory=dict)
     _known: dict[str, Known] = field(default_factory=dict)
     bad_patterns: dict[str, str] = field(default_factory=dict)
 
@@ -36,6 +51,10 @@ class Selection:
     def runs(self) -> tuple[str, ...]:
         """The other runs that rules compare with."""
         return tuple(sorted({run for rule in self.watched for run in rule.reads.runs}))
+
+    @property
+    def _alone(self) -> bool:
+        return self.collections is not None and self.collections.num_workers == 1
 
     def role(self, entry: Entry) -> Role | None:
         if entry.role is not None and entry.role in Role.__members__.values():
@@ -49,18 +68,33 @@ class Selection:
         role, kind = self._of(entry.name)
         return kind if self.role(entry) is role else None
 
-    def reads(self, entry: Entry) -> Chosen:
-        """The (rule, name of the read, read) that select this tensor."""
+    def chosen(self, entry: Entry) -> Chosen | None:
+        """The reads that select this tensor; None if there is none."""
         key = (entry.name, entry.role, entry.kind)
         if key not in self._chosen:
-            self._chosen[key] = tuple(
-                (rule, name, read)
-                for rule in self.watched
-                if self._passes(rule.options, entry.name)
-                for name, read in rule.reads.tensors.items()
-                if self._selects(read, entry)
-            )
+            self._chosen[key] = self._choose(entry)
         return self._chosen[key]
+
+    def _choose(self, entry: Entry) -> Chosen | None:
+        found = tuple(
+            (rule, name, read)
+            for rule in self.watched
+            if self._passes(rule.options, entry.name) and not (rule.reads.peers and self._alone)
+            for name, read in rule.reads.tensors.items()
+            if self._selects(read, entry)
+        )
+        if not found:
+            return None
+        reads = [read for _, _, read in found]
+        return Chosen(
+            found,
+            frozenset(field for read in reads for field in read.fields),
+            tuple({read.detail: None for read in reads if read.detail is not None}),
+            any(read.values for read in reads),
+            max(map(depth, reads)),
+            self.role(entry),
+            self.kind(entry),
+        )
 
     def _selects(self, read: Read, entry: Entry) -> bool:
         if read.collections or read.regex:

@@ -11,11 +11,10 @@ from tocsin.evaluation._references import (
     UPDATE_FIELDS,
     Reference,
     References,
-    depth,
     reference_key,
 )
 from tocsin.evaluation._selection import Chosen, Selection
-from tocsin.model import Detail, TensorSummary
+from tocsin.model import TensorSummary
 from tocsin.tensors import Entry, IndexFile, answers, parse_reduction
 
 
@@ -27,39 +26,24 @@ class Wanted:
     reductions: Mapping[str, Entry]  # by summary field
     past: tuple[Reference, ...]
 
-    @property
-    def depth(self) -> int:
-        """How many earlier saves are needed."""
-        return max(depth(read) for _, _, read in self.chosen)
-
     def records(self) -> Iterator[Want]:
         """The records to fetch for it."""
-        entry, whole, details = self.entry, self._whole, self._details
-        fields = frozenset(field for _, _, read in self.chosen for field in read.fields)
+        entry, chosen = self.entry, self.chosen
+        if entry.start is None and not self.reductions and not self.past:
+            return  # known by its summary, as most are
+        summary = entry.summary or TensorSummary()
+        whole = chosen.values or _lacks(summary, chosen.fields & UPDATE_FIELDS)
+        details = tuple(detail for detail in chosen.details if not answers(summary, detail))
         if entry.start is None:
             for part in self.reductions.values():
                 yield Want(self.file, part, keep=True)
-        elif whole or details or entry.summary is None or _lacks(entry.summary, fields):
-            yield Want(self.file, entry, whole, fields, details)
-        for reference in self.past:
-            if reference.start is not None and (whole or reference.summary is None):
+        elif whole or details or _lacks(summary, chosen.fields - UPDATE_FIELDS):
+            yield Want(self.file, entry, whole, chosen.fields, details)
+        for at, reference in enumerate(self.past):
+            value = chosen.values or (whole and at == 0)  # an update is against the last save
+            if reference.start is not None and (value or reference.summary is None):
                 file, earlier = reference.file(entry.name, self.file.worker)
-                yield Want(file, earlier, whole, fields)
-
-    @property
-    def _whole(self) -> bool:
-        """Whether the value itself is wanted, or needed to tell an update that nobody captured."""
-        summary = self.entry.summary or TensorSummary()
-        fields = {field for _, _, read in self.chosen for field in read.fields} & UPDATE_FIELDS
-        lacking = any(getattr(summary, name) is None for name in fields)
-        return lacking or any(read.values for _, _, read in self.chosen)
-
-    @property
-    def _details(self) -> tuple[Detail, ...]:
-        """What was not captured of the details that rules ask for."""
-        summary = self.entry.summary or TensorSummary()
-        asked = {read.detail for _, _, read in self.chosen if read.detail is not None}
-        return tuple(detail for detail in asked if not answers(summary, detail))
+                yield Want(file, earlier, value, chosen.fields)
 
 
 def wanted(file: IndexFile, selection: Selection, references: References) -> Iterator[Wanted]:
@@ -74,10 +58,10 @@ def wanted(file: IndexFile, selection: Selection, references: References) -> Ite
     for name in reductions:
         entries.setdefault(name, Entry(name=name))
     for entry in entries.values():
-        if chosen := selection.reads(entry):
+        if chosen := selection.chosen(entry):
             past = references.get(reference_key(file.mode, file.worker, entry.name), ())
             yield Wanted(file, entry, chosen, reductions.get(entry.name, {}), past)
 
 
 def _lacks(summary: TensorSummary, fields: frozenset[str]) -> bool:
-    return any(getattr(summary, name) is None for name in fields - UPDATE_FIELDS)
+    return any(getattr(summary, name) is None for name in fields)

@@ -40,6 +40,8 @@ def describe(name: str) -> Described:
     types_ = typing.get_type_hints(rule)
     own = [field.name for field in dataclasses.fields(rule)]
     built, _ = build(name, {})
+    if not built.reads().tensors and "tensor_regex" in own:  # it reads what it is told to
+        built, _ = build(name, {"tensor_regex": "…"})
     return {
         "name": name,
         "summary": summary(rule),

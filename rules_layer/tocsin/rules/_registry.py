@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import re
 import typing
 from collections.abc import Mapping
 from importlib.metadata import entry_points
@@ -20,6 +21,8 @@ OPTIONS = ("for_steps", "start_step", "end_step", "every", "grace", "resolve", "
 
 # Set by the service or by its SDK, meaningless here: which job, and how to start a container.
 _IGNORED = frozenset({"base_trial", "rule_to_invoke", "source_s3_uri", "action_json"})
+
+_ITEM = re.compile(r"([a-z_]+?)(?:_(\d{1,4}))?")
 
 _rules: dict[str, type[Rule]] = {}
 
@@ -111,7 +114,7 @@ def build(
     types = typing.get_type_hints(rule)
     fields = {field.name for field in dataclasses.fields(rule)}
     values = defaults(rule, profile)
-    for key, value in parameters.items():
+    for key, value in _gathered(parameters, types).items():
         if key in _IGNORED:
             continue
         if key not in fields and key not in OPTIONS:
@@ -124,6 +127,21 @@ def build(
     except ValueError as error:
         raise BadRule(f"{name}: {error}") from error
     return built, {key: value for key, value in values.items() if key not in fields}
+
+
+def _gathered(parameters: Mapping[str, Any], types: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters with lists put together that Amazon's SDK sends item by item, in the order
+    of their numbers: ``other_trial_0``, ``other_trial_1`` … are ``other_trials``.
+    """
+    items: dict[str, dict[int, Any]] = {}
+    rest = {}
+    for key, value in parameters.items():
+        item = _ITEM.fullmatch(key)
+        if item and key not in types and typing.get_origin(types.get(f"{item[1]}s")) is tuple:
+            items.setdefault(f"{item[1]}s", {})[int(item[2] or 0)] = value
+        else:
+            rest[key] = value
+    return rest | {key: [each[at] for at in sorted(each)] for key, each in items.items()}
 
 
 def _instance(rule: type[Rule], values: Mapping[str, Any]) -> Rule:

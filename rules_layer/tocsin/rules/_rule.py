@@ -104,13 +104,15 @@ class Read:
 class Reads:
     """All that a rule reads of a step: named reads, whether it wants to know the time, the same
     reads of other ``runs`` (a URL, or the name of a job beside this one), and whether it wants
-    the whole run, as a ``trial``.
+    the whole run, as a ``trial``. Where ``peers`` are compared, nothing is read of a run with a
+    single worker.
     """
 
     tensors: Mapping[str, Read]
     ticks: bool = False
     runs: tuple[str, ...] = ()
     trial: bool = False
+    peers: bool = False
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ _LARGEST = 1e100  # of a loss: with what is beyond, or is no number, nothing can
 _SMOOTH = 3  # evaluations, and what was trained before each, of which the median is taken
 _PAST = 15  # evaluations remembered
 _CLEAR = 5.0  # a change of so many times the noise is one
+_ENOUGH = 0.75  # of its best: a rise by so much is one however far a loss had fallen before
 _WANDER = 3.0  # and a rise of so many times those that were made up for
 
 # XGBoost: train-rmse, validation_0-rmse. LightGBM: training's l2, valid_0's l2. Others: val_loss.
@@ -69,11 +70,11 @@ class Evaluation:
 
     def rose(self, share: float) -> bool:
         """Whether the loss is clearly above its best: beyond its noise and what it has wandered,
-        and by this share of what it had fallen, or by half of the best if it had not; to have
-        doubled is enough.
+        and by this share of what it had fallen, or by half of the best if it had not; three
+        quarters of the best are enough.
         """
         by = share * (self.first - self.best) if self.improved else abs(self.best) / 2
-        least = max(min(by, abs(self.best)), _CLEAR * self.noise, _WANDER * self.wander)
+        least = max(min(by, _ENOUGH * abs(self.best)), _CLEAR * self.noise, _WANDER * self.wander)
         return self.level > self.best and self.level - self.best >= least
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import median
 from typing import Any
@@ -37,6 +38,11 @@ def rounded(number: float) -> float | None:
     return float(f"{number:.6g}") if math.isfinite(number) else None
 
 
+def lowered(best: float | None, number: float) -> float | None:
+    """The smaller of the two, rounded; None: neither is finite."""
+    return rounded(number if best is None else min(best, number))
+
+
 def extended(memory: Memory, cost: float, first: int, last: int) -> dict[str, Any]:
     """The memory with one more cost: the ``first`` oldest and the ``last`` newest are kept."""
     number = rounded(cost)
@@ -48,10 +54,14 @@ def extended(memory: Memory, cost: float, first: int, last: int) -> dict[str, An
     }
 
 
+def known(window: Window) -> list[float]:
+    """The window with infinity for what is not finite."""
+    return [math.inf if number is None else number for number in window]
+
+
 def level(window: Window) -> float:
     """The median; what is not finite counts as infinitely large. Of nothing: NaN."""
-    numbers = [math.inf if number is None else number for number in window]
-    return median(numbers) if numbers else math.nan
+    return median(known(window)) if window else math.nan
 
 
 def spread(window: Window) -> float:
@@ -109,10 +119,15 @@ def beginning(memory: Memory) -> float:
     return max(start(memory), level(memory["first"]))
 
 
+_BALANCED = re.compile(r"generator|discriminator|critic|adversar", re.IGNORECASE)
+
+
 def in_motion(state: State) -> bool:
     """Whether some series ``fell``, or of several that are trained one ``rose``: losses that pull
-    against each other (a GAN's) take turns.
+    against each other (a GAN's) take turns. Those of a balance, told by their names, need not.
     """
+    if any(map(_BALANCED.search, state)):
+        return True
     trained = [memory for key, memory in state.items() if not key.startswith(Mode.EVAL.name)]
     rose = len(trained) > 1 and any(memory.get("rose") for memory in trained)
     return rose or any(memory.get("fell") for memory in state.values())

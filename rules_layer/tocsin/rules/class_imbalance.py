@@ -57,6 +57,8 @@ class ClassImbalance(Rule):
         recognised as such, so it need not be set.
     labels_regex, predictions_regex: tensors of that name, instead of those with that role.
     sigmas: how many standard deviations chance may explain, at least 0.
+    most_classes: of more than so many, 2 to 100, nothing is said: characters, words and places are
+        by nature as unequal as that.
 
     Example: 990 labels of class 0 and 10 of class 1.
     """
@@ -69,6 +71,7 @@ class ClassImbalance(Rule):
         "labels_regex": ".*labels",
         "predictions_regex": ".*predictions",
         "sigmas": 0.0,
+        "most_classes": MOST_CLASSES,
     }
     causes: ClassVar[str] = (
         "The data holds few samples of some classes, or the loader draws them rarely. A model "
@@ -86,6 +89,7 @@ class ClassImbalance(Rule):
     labels_regex: str | None = None
     predictions_regex: str | None = None
     sigmas: float = 3.0
+    most_classes: int = 20
 
     def __post_init__(self) -> None:
         if not self.threshold_imbalance >= 1:
@@ -97,6 +101,9 @@ class ClassImbalance(Rule):
             raise ValueError(f"threshold_misprediction is {share}, but must be from 0 to 1")
         if self.samples < 1:
             raise ValueError(f"samples is {self.samples}, but must be at least 1")
+        if not 2 <= self.most_classes <= MOST_CLASSES:
+            must = f"must be from 2 to {MOST_CLASSES}"
+            raise ValueError(f"most_classes is {self.most_classes}, but {must}")
         if not 0 <= self.sigmas < math.inf:
             raise ValueError(f"sigmas is {self.sigmas}, but must be at least 0")
 
@@ -115,11 +122,12 @@ class ClassImbalance(Rule):
         counts = dict(state.get("counts", {}))
         read = step.tensors
         for found, labels, predictions in of_workers(read["labels"], read["predictions"]):
-            if len(counts) <= MOST_CLASSES and count(counts, labels, predictions):
+            if len(counts) <= self.most_classes and count(counts, labels, predictions):
                 tensor = tensor or found
-        if len(counts) > MOST_CLASSES:
-            few = dict(list(counts.items())[: MOST_CLASSES + 1])  # remembered as too many
-            return {"counts": few}, not_applicable(Reason.NO_TENSOR, "more than 100 classes")
+        if len(counts) > self.most_classes:
+            few = dict(list(counts.items())[: self.most_classes + 1])  # remembered as too many
+            many = f"more than {self.most_classes} classes"
+            return {"counts": few}, not_applicable(Reason.NO_TENSOR, many)
         if tensor is None:
             return state, not_applicable(Reason.NO_TENSOR, "no labels that are classes")
         total = sum(labels for labels, _, _ in counts.values())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Container, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import ClassVar
 
 from tocsin.model import Reason, Role, Verdict
@@ -24,12 +25,11 @@ from tocsin.rules._rule import (
 )
 from tocsin.rules._updates import TRAINING
 
-_MOVED = -1  # in place of a count: this weight has changed, and is left alone from then on
 _SLIGHT = 1e-3  # of the largest gradient: an update by less may be lost in rounding
 _ENDING = re.compile(r"(?::\d+)?$|[._]?[Gg]rad(?::\d+)?$")
 
-_Driven = Mapping[str, tuple[float, Tensor]]
-"""The weights that should move, by their key: the norm of the gradient, and the weight."""
+_Driven = tuple[float, Tensor]
+"""A weight that should move, behind the norm of its gradient."""
 
 
 @register
@@ -37,7 +37,8 @@ _Driven = Mapping[str, tuple[float, Tensor]]
 class FrozenParameters(Rule):
     """A weight gets gradients but has never changed: it is not being trained.
 
-    A weight has changed when its fingerprint is another than at the save before. Fires when one
+    A weight has changed when its update since the save before is not zero, or, where that was not
+    captured, its fingerprint is another. Fires when one
     of two dimensions or more has not since its first save, though in ``patience`` of them its own
     gradient was not zero (nor less than a thousandth of the largest: such updates may be lost in
     rounding) and other weights or biases changed. Fires also when none of them ever changed in
@@ -76,7 +77,7 @@ class FrozenParameters(Rule):
             raise ValueError(f"accumulation is {self.accumulation}, but must be 0 or more")
 
     def reads(self) -> Reads:
-        weights = Read(roles=(Role.WEIGHT, Role.BIAS), fields=("fingerprint",), back=1)
+        weights = Read(roles=(Role.WEIGHT, Role.BIAS), fields=("update_l2",), back=1)
         return Reads(
             {"weights": weights, "gradients": Read(roles=(Role.GRADIENT,), fields=("l2",))}
         )
@@ -92,29 +93,30 @@ class FrozenParameters(Rule):
             for weight in step.tensors["weights"]
             if (changed := _changed(weight)) is not None
         ]
+        judged = [(weight, changed) for weight, changed in known if _is_judged(weight)]
         slight = max(gradients.values()) * _SLIGHT
-        driven = {
-            tensor_key(weight): (norm, weight)
-            for weight, _ in known
-            if (norm := gradients.get((weight.worker, _base(weight.name)), 0.0)) > slight
-            and _is_judged(weight)
-        }
+        still = [
+            (norm, weight)
+            for weight, changed in judged
+            if not changed
+            and (norm := gradients.get((weight.worker, _base(weight.name)), 0.0)) > slight
+        ]
         if any(changed for _, changed in known):
-            moved = {tensor_key(weight) for weight, changed in known if changed}
-            return self._some(state, driven, moved)
-        return self._none(state, step, driven) if driven else (state, UNDECIDED)
+            return self._some(_counts(state, judged), still) if judged else (state, UNDECIDED)
+        return self._none(state, step, still) if still else (state, UNDECIDED)
 
-    def _some(self, state: State, driven: _Driven, moved: set[str]) -> tuple[State, Verdict]:
-        """Weights change: has every one of them?"""
-        counts = {**state.get("counts", {}), **dict.fromkeys(moved, _MOVED)}
-        for key in driven:
-            if counts.get(key) != _MOVED:
-                counts[key] = counts.get(key, 0) + 1
-        stuck = [(*driven[key], counts[key]) for key in driven if counts[key] >= self.patience]
+    def _some(self, counts: dict[str, int], still: list[_Driven]) -> tuple[State, Verdict]:
+        """Weights change: has each of them ever?"""
+        stuck = []
+        for norm, weight in still if counts else ():
+            if (key := tensor_key(weight)) in counts:
+                counts[key] += 1
+                if counts[key] >= self.patience:
+                    stuck.append((norm, weight, counts[key]))
         if not stuck:
-            return {"counts": counts}, HEALTHY if driven else UNDECIDED
+            return {"counts": counts}, HEALTHY
         norm, weight, count = max(stuck, key=lambda item: item[0])
-        others = f", nor have {len(stuck) - 1} more" if len(stuck) > 1 else ""
+        others = f" ({len(stuck) - 1} more like it)" if len(stuck) > 1 else ""
         detail = (
             f"{weight.name} has not changed in {count} saves{others}, though its gradient's norm "
             f"is {norm:.3g} and other weights change"
@@ -123,7 +125,7 @@ class FrozenParameters(Rule):
         found = violation(Reason.CHANGED_TOO_LITTLE, detail, weight, **evidence)
         return {"counts": counts}, found
 
-    def _none(self, state: State, step: Step, driven: _Driven) -> tuple[State, Verdict]:
+    def _none(self, state: State, step: Step, driven: list[_Driven]) -> tuple[State, Verdict]:
         """No weight has changed: has any ever?"""
         if "counts" in state:
             return state, UNDECIDED
@@ -131,7 +133,7 @@ class FrozenParameters(Rule):
         state = {"still": still, "since": since}
         if still < self.patience or step.mode_step - since < self.accumulation:
             return state, UNDECIDED
-        norm, weight = max(driven.values(), key=lambda item: item[0])
+        norm, weight = max(driven, key=lambda item: item[0])
         detail = (
             f"no weight has changed in {still} saves, though the norm of the gradient of "
             f"{weight.name} is {norm:.3g}"
@@ -140,8 +142,23 @@ class FrozenParameters(Rule):
         return state, violation(Reason.CHANGED_TOO_LITTLE, detail, weight, **evidence)
 
 
+def _counts(state: State, judged: list[tuple[Tensor, bool]]) -> dict[str, int]:
+    """In how many saves a weight that has never changed should have, by its key. Whatever has
+    changed, or came only later, is left out.
+    """
+    if "counts" not in state:
+        return {tensor_key(weight): 0 for weight, changed in judged if not changed}
+    counts = dict(state["counts"])
+    for weight, changed in judged if counts else ():
+        if changed:
+            counts.pop(tensor_key(weight), None)
+    return counts
+
+
 def _changed(weight: Tensor) -> bool | None:
     """Whether it is another than at the save before; None if that is not known."""
+    if weight.summary.update_l2 is not None:
+        return weight.summary.update_l2 > 0
     now = weight.summary.fingerprint
     before = weight.previous[0].summary.fingerprint if weight.previous else None
     return None if now is None or before is None else now != before
@@ -162,6 +179,7 @@ def _gradients(step: Step) -> Mapping[tuple[str, str], float]:
     return norms
 
 
+@lru_cache(maxsize=1 << 14)
 def _base(name: str) -> str:
     """A weight's or gradient's name without what a framework adds behind it."""
     return _ENDING.sub("", name, count=1)

@@ -24,11 +24,12 @@ from tocsin.rules._series import SCALAR_FIELDS, Direction, Point, points
 from tocsin.rules._window import (
     TRAINING,
     Memory,
-    Window,
     another_fell,
     extended,
     followed,
+    known,
     level,
+    lowered,
     reach,
     rounded,
     start,
@@ -109,7 +110,7 @@ class LossDiverging(Rule):
     def _remembered(self, memory: Memory, cost: float) -> Memory:
         after = extended(memory, cost, self.window, self.window)
         if len(after["last"]) == self.window:
-            after["best"] = rounded(min(level(after["last"]), memory.get("best") or math.inf))
+            after["best"] = lowered(memory.get("best"), level(after["last"]))
         if memory and (number := rounded(cost)) is not None:
             after["least"] = min(number, memory.get("least", number))
         return after
@@ -123,13 +124,13 @@ class LossDiverging(Rule):
         if len(last) < self.window:
             return UNDECIDED
         now, first, best = level(last), start(memory), memory["best"]
-        lowest = min(_known(last))
-        grown = lowest > _times(max(_known(begun)), self.factor)
-        above = lowest > _times(max(_known(begun[:3])), self.factor)
+        lowest = min(known(last))
+        grown = lowest > _times(max(known(begun)), self.factor)
+        above = lowest > _times(max(known(begun[:3])), self.factor)
         above = above or memory.get("least", -math.inf) > _times(first, self.factor)
         jumped = above and now - first > self.noise * reach(last)
         back = best is not None and lowest > self.comeback * best > 0
-        back = back and lowest > 0.8 * max(_known(begun))
+        back = back and lowest > 0.8 * max(known(begun))
         if not (grown or jumped or back) or another_fell(series, point.key):
             return HEALTHY
         detail = (
@@ -138,10 +139,6 @@ class LossDiverging(Rule):
         if back and best < first:
             detail += f" and had come down to {best:.3g}"
         return violation(Reason.INCREASING, detail, point.tensor, loss=now, first=first)
-
-
-def _known(window: Window) -> list[float]:
-    return [math.inf if number is None else number for number in window]
 
 
 def _times(number: float, factor: float) -> float:

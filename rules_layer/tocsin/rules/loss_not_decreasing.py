@@ -55,8 +55,8 @@ class LossNotDecreasing(Rule):
     ``recommended`` compares with the beginning (the larger of the first save and the median of
     the first five), so that a loss may level off. It fires at the second time in a row, not
     before ``2 * smooth`` saves, and not where a loss of the run once was ``settled_percent`` %
-    lower than at its beginning (or, of several trained together, higher: a GAN's take turns), or
-    its noise is more than that.
+    lower than at its beginning (or, of several trained together, higher: a GAN's take turns, and
+    those of a generator, discriminator or critic are never judged), or its noise is more than that.
 
     Parameters
     ----------

@@ -110,6 +110,8 @@ class LossSpike(Rule):
         )
         if jump <= least:
             return HEALTHY
-        detail = f"{point.tensor.name} jumped to {point.value:.3g} from a level of {abs(usual):.3g}"
-        evidence = {"loss": point.value, "level": usual, "highest_before": memory["highest"]}
+        sign = -1.0 if point.rises else 1.0
+        before, highest = sign * usual, sign * memory["highest"]
+        detail = f"{point.tensor.name} jumped to {point.value:.3g} from a level of {before:.3g}"
+        evidence = {"loss": point.value, "level": before, "worst_before": highest}
         return violation(Reason.ABOVE_THRESHOLD, detail, point.tensor, **evidence)

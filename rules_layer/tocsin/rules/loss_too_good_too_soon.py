@@ -19,9 +19,9 @@ from tocsin.rules._rule import (
     violation,
 )
 from tocsin.rules._series import SCALAR_FIELDS, Direction, Point, points
-from tocsin.rules._window import Memory, extended, followed, level, start, worst
+from tocsin.rules._window import Memory, extended, followed, known, start, worst
 
-_SAVES = 3  # of which the median must be too good
+_SAVES = 4  # in a row that must be too good
 
 
 @register
@@ -29,9 +29,9 @@ _SAVES = 3  # of which the median must be too good
 class LossTooGoodTooSoon(Rule):
     """The model is next to perfect before it can have learned anything.
 
-    Fires within the first ``steps`` steps of a mode when the median of three saves of a loss is
-    at most ``percent`` % of its first value, or that of an accuracy or another metric from 0 to 1
-    is ``perfect`` or more. A problem that is easy does the same as a leak, so this rule watches
+    Fires within the first ``steps`` steps of a mode when four saves in a row of a loss are
+    at most ``percent`` % of its first value, or of an accuracy or another metric from 0 to 1
+    ``perfect`` or more. A problem that is easy does the same as a leak, so this rule watches
     only where it is asked for: by somebody who knows that the problem is hard.
 
     Parameters
@@ -82,7 +82,7 @@ class LossTooGoodTooSoon(Rule):
             if step.mode_step - memory["begun"] > self.steps:  # nothing is too soon any more
                 verdicts.append(HEALTHY)
                 continue
-            series[point.key] = memory = extended(memory, point.cost, 1, _SAVES)
+            series[point.key] = memory = extended(memory, point.cost, _SAVES, _SAVES)
             verdicts.append(self._judge(memory, point, step))
         if not verdicts:
             return state, not_applicable(Reason.NO_TENSOR, "no loss or metric whose value is known")
@@ -91,10 +91,11 @@ class LossTooGoodTooSoon(Rule):
     def _judge(self, memory: Memory, point: Point, step: Step) -> Verdict:
         if len(memory["last"]) < _SAVES:
             return UNDECIDED
-        now, first = level(memory["last"]), start(memory)
-        name, after = point.tensor.name, f"{step.mode_step - memory['begun']} steps"
+        costs, first = known(memory["last"]), start(memory)
+        now, name = max(costs), point.tensor.name
+        after = f"{step.mode_step - memory['begun']} steps"
         if point.rises:
-            if not self.perfect <= -now <= 1:
+            if not all(self.perfect <= -cost <= 1 for cost in costs):
                 return HEALTHY
             detail = f"{name} is {-now:.4g}, next to perfect, after {after}"
             return violation(Reason.ABOVE_THRESHOLD, detail, point.tensor, value=-now, first=-first)

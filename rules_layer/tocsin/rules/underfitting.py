@@ -28,7 +28,7 @@ from tocsin.rules._window import (
     followed,
     in_motion,
     level,
-    rounded,
+    lowered,
     spread,
     worst,
 )
@@ -113,7 +113,7 @@ class Underfitting(Rule):
             moved = abs(begun) * self.min_decrease_percent / 100
             if now <= begun - moved:
                 return {"fell": True}
-            after["best"] = rounded(min(now, memory.get("best") or math.inf))
+            after["best"] = lowered(memory.get("best"), now)
             after["rose"] = memory.get("rose", False) or now >= begun + moved
         return after
 

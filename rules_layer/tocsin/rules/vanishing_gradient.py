@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -18,9 +19,12 @@ from tocsin.rules._rule import (
     Rule,
     State,
     Step,
+    Tensor,
     not_applicable,
     violation,
 )
+
+_BIAS = re.compile(r"bias|beta", re.IGNORECASE)
 
 
 @register
@@ -30,8 +34,9 @@ class VanishingGradient(Rule):
 
     Fires when the mean of |g| of a gradient tensor is below ``threshold``; of several it
     reports the smallest. In profile ``recommended`` three saved steps in a row must show it, so
-    that one odd batch does not. Gradients without a finite element are ExplodingTensor's, empty
-    ones nobody's.
+    that one odd batch does not. Gradients of biases (told by their names) count only if they are
+    selected: they are next to nothing where the targets' mean is zero. Gradients without a finite
+    element are ExplodingTensor's, empty ones nobody's.
 
     Parameters
     ----------
@@ -69,7 +74,7 @@ class VanishingGradient(Rule):
         known = [
             (tensor.summary.abs_mean, tensor)
             for tensor in step.tensors["gradients"]
-            if tensor.summary.abs_mean is not None
+            if tensor.summary.abs_mean is not None and self._judges(tensor)
         ]
         if not known:
             return state, not_applicable(Reason.NO_TENSOR, "no gradient with a finite mean")
@@ -81,3 +86,7 @@ class VanishingGradient(Rule):
         )
         evidence = {"abs_mean": mean, "threshold": self.threshold}
         return state, violation(Reason.BELOW_THRESHOLD, detail, tensor, **evidence)
+
+    def _judges(self, tensor: Tensor) -> bool:
+        named = bool(self.collection_names or self.tensor_regex)
+        return named or _BIAS.search(tensor.name) is None

@@ -35,14 +35,15 @@ class WorkersDisagree(Rule):
     Fires, in three saved steps in a row, when a weight differs between workers although it was
     the same in all of them before. Equal fingerprints are the same; else sizes, means, extremes
     and norms must be within ``rtol``, as different hardware rounds differently. It also fires
-    when weights that were never the same move alike: their means change by the same amounts, to a
-    fifth, in most of at least ten cases. Then the workers share gradients, and began differently.
+    when weights that were never the same move alike: how the change of their mean differs from
+    the change before is the same, to a fifth, in most of at least ten cases. Then the workers
+    share gradients, and began with different weights.
 
     Shards of a model (FSDP, tensor or expert parallel) and ensembles differ from their first
     common step on, if not in shape, and move differently: they are quiet. That all elements of a
     weight are one number (a norm's ones, a bias of zeros) counts for nothing, shards have that in
-    common too. Where workers drift apart by design and are averaged now and then (local SGD), or
-    read their weights from a server at different times, leave the rule out.
+    common too. Where workers drift apart by design (local SGD, a parameter server, experts that
+    begin as copies of each other), leave the rule out, or name other weights.
 
     Parameters
     ----------
@@ -55,12 +56,13 @@ class WorkersDisagree(Rule):
     options: ClassVar[Mapping[str, Any]] = {"for_steps": 3}
     causes: ClassVar[str] = (
         "Gradients are not averaged between the workers: a layer outside of the data-parallel "
-        "wrapper, an optimizer step that one worker skips, or weights changed in one worker only."
+        "wrapper, an optimizer step that one worker skips, or weights changed in one worker only. "
+        "Or the first weights were not sent to all workers."
     )
     advice: ClassVar[str] = (
         "Check that every parameter is inside the data-parallel wrapper, that no worker skips "
-        "optimizer steps (loss scaling, an uneven number of batches), and that checkpoints are "
-        "loaded by all workers."
+        "optimizer steps (loss scaling, an uneven number of batches), and that all begin with the "
+        "same weights or load the same checkpoint."
     )
 
     rtol: float = 1e-4
@@ -73,7 +75,8 @@ class WorkersDisagree(Rule):
 
     def reads(self) -> Reads:
         read = Read(roles=(Role.WEIGHT, Role.BIAS), fields=DIFFERENCE_FIELDS, back=2)
-        return Reads({"weights": read.explicitly(self.collection_names, self.tensor_regex)})
+        weights = read.explicitly(self.collection_names, self.tensor_regex)
+        return Reads({"weights": weights}, peers=True)
 
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
         agreed: Mapping[str, int] = state.get("agreed", {})

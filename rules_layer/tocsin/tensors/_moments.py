@@ -7,7 +7,7 @@ temporary is as large as the tensor.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +18,7 @@ from tocsin.tensors._bfloat16 import from_bfloat16, is_bfloat16
 _BLOCK = 1 << 15  # elements; their doubles fill a quarter of a MiB
 _PIECE = 1 << 13  # elements; BLAS would share longer vectors out to threads
 _CANCELS = 0.1  # below this part of the sum of squares the mean is subtracted first
+_ALIKE = 1e-9  # below this part elements may all be the same
 _SQUARES = (1e-140, 1e140)  # largest magnitudes whose squares neither vanish nor overflow
 
 _Floats = NDArray[np.float64]
@@ -111,26 +112,34 @@ def _widened(
 ) -> Iterator[tuple[_Floats, NDArray[Any]]]:
     """Each block as doubles, and in the form that is the quickest to compare."""
     buffer = np.empty(min(len(flat), _BLOCK))
+    before = np.empty_like(buffer) if previous is not None else buffer
     for start in range(0, len(flat), _BLOCK):
         part = flat[start : start + _BLOCK]
         wide = buffer[: len(part)]
-        if previous is not None:
+        if previous is not None and "c" in (part.dtype.kind, previous.dtype.kind):
             np.abs(_exact(part) - _exact(previous[start : start + _BLOCK]), out=wide)
+        elif previous is not None:
+            np.copyto(wide, _real(part), casting="unsafe")
+            np.copyto(before[: len(part)], _real(previous[start : start + _BLOCK]), "unsafe")
+            np.subtract(wide, before[: len(part)], out=wide)
+            np.abs(wide, out=wide)
         elif part.dtype.kind == "c":
             np.abs(_exact(part), out=wide)
-        elif is_bfloat16(part.dtype):
-            np.copyto(wide, from_bfloat16(part))
         else:
-            np.copyto(wide, part, casting="unsafe")
+            np.copyto(wide, _real(part), casting="unsafe")
         if exponent:
             np.ldexp(wide, -exponent, out=wide)
         narrow = part.dtype.char == "f" and previous is None
         yield wide, part if narrow else wide
 
 
+def _real(part: NDArray[Any]) -> NDArray[Any]:
+    """Numbers of a type that numpy can widen."""
+    return from_bfloat16(part) if is_bfloat16(part.dtype) else part
+
+
 def _exact(part: NDArray[Any]) -> NDArray[Any]:
-    if is_bfloat16(part.dtype):
-        part = from_bfloat16(part)
+    part = _real(part)
     return part.astype(np.complex128 if part.dtype.kind == "c" else np.float64, copy=False)
 
 
@@ -146,8 +155,6 @@ def _some(wide: _Floats, same: NDArray[Any], parts: Parts) -> Moments:
         return _block(wide, same)
     minimum = maximum = total = magnitude = spread = math.nan
     zeros = 0
-    if parts.bounds:
-        minimum, maximum = float(np.minimum.reduce(same)), float(np.maximum.reduce(same))
     if parts.zeros:
         zeros = int(np.count_nonzero(same == 0.0))
     if parts.total:
@@ -155,6 +162,8 @@ def _some(wide: _Floats, same: NDArray[Any], parts: Parts) -> Moments:
         spread = squares - total * (total / len(wide))
         if spread < _CANCELS * squares:
             spread = _squares(wide - total / len(wide))
+    if parts.bounds or spread <= _ALIKE * squares:  # all the same? the bounds tell exactly
+        minimum, maximum = float(np.minimum.reduce(same)), float(np.maximum.reduce(same))
     if parts.magnitude:
         magnitude = float(np.add.reduce(np.abs(wide, out=wide)))
     return Moments(0, 0, 0, len(wide), zeros, minimum, maximum, total, magnitude, squares, spread)
@@ -210,10 +219,15 @@ def _join(found: list[Moments], scaled: list[Moments], exponent: int) -> Moments
     total = math.fsum(block.total for block in scaled)
     mean = total / counts.finite
     return counts._replace(
-        minimum=min(block.minimum for block in found),
-        maximum=max(block.maximum for block in found),
+        minimum=_bound(min, [block.minimum for block in found]),
+        maximum=_bound(max, [block.maximum for block in found]),
         total=total,
         magnitude=math.fsum(block.magnitude for block in scaled),
         squares=math.fsum(block.squares for block in scaled),
         spread=math.fsum(b.spread + b.finite * (b.mean - mean) ** 2 for b in scaled),
     )
+
+
+def _bound(of: Callable[[list[float]], float], bounds: list[float]) -> float:
+    """The least or largest bound; NaN if that of a block is not known."""
+    return math.nan if any(map(math.isnan, bounds)) else of(bounds)

@@ -69,10 +69,10 @@ def update_norms(value: NDArray[Any], previous: NDArray[Any]) -> _Update:
 
 
 def _parts(fields: Collection[str]) -> Parts:
-    """What has to be computed for some fields. A variance is exactly 0 by its bounds."""
+    """What has to be computed for some fields."""
     asked = frozenset(fields)
     return Parts(
-        bounds=not asked.isdisjoint({"min", "max", "variance"}),
+        bounds=not asked.isdisjoint({"min", "max"}),
         zeros="zeros" in asked,
         total=not asked.isdisjoint({"mean", "variance"}),
         magnitude=not asked.isdisjoint({"l1", "abs_mean"}),

@@ -78,7 +78,7 @@ class Notify:
 
 @dataclass(frozen=True)
 class Watch:
-    """A whole watch file. Without ``rules`` every registered rule watches, with its defaults."""
+    """A whole watch file. Without ``rules`` those of the profile watch, with their defaults."""
 
     profile: Literal["recommended", "sagemaker"] = "recommended"
     severity: Severity = Severity.WARNING

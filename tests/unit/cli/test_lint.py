@@ -85,7 +85,7 @@ def test_files_that_are_no_configuration(tocsin, tmp_path, content, problem):
     ],
 )
 def test_nothing_wrong(tocsin, tmp_path, content, said, monkeypatch):
-    monkeypatch.setattr("tocsin.cli._lint.rule_names", lambda: ("A", "B", "C"))
+    monkeypatch.setattr("tocsin.cli._lint.rule_names", lambda profile: ("A", "B", "C"))
     path = _file(tmp_path, content)
     answer = tocsin("lint", path)
     assert (answer.code, answer.err) == (0, "")

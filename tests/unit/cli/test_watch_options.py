@@ -109,7 +109,7 @@ def test_a_file_that_names_no_rule_means_all(tmp_path, storage):
     path = tmp_path / "all.json"
     path.write_text("{}")
     watch = given_watch(str(path), ("ExplodingTensor:only_nan=true",), None, storage)
-    assert sorted(_names(watch)) == sorted(rule_names())
+    assert sorted(_names(watch)) == sorted(rule_names("recommended"))
 
 
 def test_the_profile_goes_before_the_files_and_the_runs(file, storage):

@@ -182,7 +182,7 @@ def test_a_pattern_of_the_run_that_never_ends_is_tried_once(tmp_path: Path, watc
     write_step(storage, step=0, mode=Mode.TRAIN, mode_step=0, tensors=tensors)
     (found,) = storage.list("index/")
     for entry in read_index(storage, found).entries:
-        assert selection.reads(entry) == ()
+        assert selection.chosen(entry) is None
     assert list(selection.bad_patterns) == [EVIL]
 
 

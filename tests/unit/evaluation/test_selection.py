@@ -102,7 +102,7 @@ def test_entries_of_one_name_may_differ() -> None:
 def test_kinds_narrow_roles(read: Read, expected: set[str]) -> None:
     found = selection(read, mine="fc")
     names = ("relu1_output_0", "Tanh_output_0", "Tanh_input_0", "LeakyReLU_output_0", "fc.weight")
-    assert {name for name in names if found.reads(Entry(name))} == expected
+    assert {name for name in names if found.chosen(Entry(name))} == expected
 
 
 @pytest.mark.parametrize(

@@ -172,7 +172,7 @@ def test_says_what_stands_still() -> None:
         "worker_0",
     )
     assert verdict.detail == (
-        "b has not changed in 10 saves, nor have 1 more, though its gradient's norm is 0.5 and "
+        "b has not changed in 10 saves (1 more like it), though its gradient's norm is 0.5 and "
         "other weights change"
     )
     assert dict(verdict.evidence) == {"saves": 10, "gradient": 0.5, "weights": 2}

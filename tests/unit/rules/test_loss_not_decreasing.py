@@ -120,8 +120,11 @@ def test_one_loss_in_profile_sagemaker(
 @pytest.mark.parametrize(
     ("losses", "parameters", "expected"),
     [
-        pytest.param(every(10, [2.3] * 31), {}, {100: FLAT, 200: FLAT, 300: FLAT}, id="never"),
-        pytest.param(every(10, [2.3] * 10), {}, {}, id="too early"),
+        pytest.param(every(10, [2.3] * 31), {}, {200: FLAT, 300: FLAT}, id="never"),
+        pytest.param(every(10, [2.3] * 20), {}, {}, id="too few saves"),
+        pytest.param(every(1, [2.3] * 100), {}, {}, id="too few steps"),
+        pytest.param(every(1, [2.3] * 101), {}, {100: FLAT}, id="every step"),
+        pytest.param(every(500, [2.3] * 18), {}, {7500: FLAT, 8000: FLAT, 8500: FLAT}, id="rare"),
         pytest.param(
             every(10, [2.3, 2.0, *[1.8] * 29]), {}, {100: OK, 200: OK, 300: OK}, id="levels off"
         ),
@@ -132,38 +135,43 @@ def test_one_loss_in_profile_sagemaker(
             id="must not level off",
         ),
         pytest.param(
-            every(10, [2.3, 2.2, *[2.1] * 29]),
-            {},
-            {100: OK, 200: FLAT, 300: FLAT},
-            id="levels off too high",
+            every(10, [2.3, *[2.2] * 30]), {}, {200: OK, 300: OK}, id="levels off a little lower"
         ),
         pytest.param(
-            every(10, [2.3, *[0.3] * 10, *[1.5] * 20]),
-            {},
-            {100: OK, 200: RISE, 300: RISE},
-            id="settled and comes back",
-        ),
-        pytest.param(
-            every(10, [2.3, *[0.01] * 10, *[0.02] * 20]),
+            every(10, [2.3, *[0.3] * 10, *[2.4] * 20]),
             {},
             {100: OK, 200: OK, 300: OK},
-            id="settled and doubles from next to nothing",
-        ),
-        pytest.param(every(10, [1.0, *[3.0] * 10]), {}, {100: RISE}, id="jumps"),
-        pytest.param(
-            every(10, [2.3 - at / 100 + 5 * (at % 7 == 3) for at in range(31)]),
-            {"settled_percent": "none"},
-            {100: OK, 200: OK, 300: OK},
-            id="odd batches",
+            id="comes back, for LossDiverging",
         ),
         pytest.param(
-            every(10, [9.0 if at == 10 else 1.0 for at in range(21)]),
+            every(10, [2.3, 2.2, *[2.1] * 9, *[2.5] * 20]),
             {},
-            {100: FLAT, 200: FLAT},
-            id="odd batch at the comparison",
+            {200: RISE, 300: RISE},
+            id="rises above its beginning",
         ),
-        pytest.param(every(100, [2.0, 1.0, 0.9, 0.8]), {}, {100: OK, 200: OK, 300: OK}, id="rare"),
-        pytest.param(every(500, [1.0] * 4), {}, {500: FLAT, 1000: FLAT, 1500: FLAT}, id="rarer"),
+        pytest.param(
+            every(10, [2.3 - at / 500 for at in range(31)]), {}, {200: FLAT, 300: OK}, id="slowly"
+        ),
+        pytest.param(
+            every(10, [1.0, *[3.0] * 30]), {}, {200: FLAT, 300: FLAT}, id="tripled after the first"
+        ),
+        pytest.param(
+            every(10, [1.0, *[2.0] * 30]),
+            {"direction": "rises"},
+            {100: OK, 200: OK, 300: OK},
+            id="rises as it should",
+        ),
+        pytest.param(
+            every(10, [2.3 + 5 * (at % 7 == 3) for at in range(31)]),
+            {},
+            {200: FLAT, 300: FLAT},
+            id="flat but for odd batches",
+        ),
+        pytest.param(
+            every(10, [2.3 + at % 3 for at in range(31)]), {}, {200: OK, 300: OK}, id="too noisy"
+        ),
+        pytest.param(every(10, [0.0] * 21), {}, {200: FLAT}, id="zero"),
+        pytest.param({0: NAN, 10: INF}, {}, {0: BAD, 10: BAD}, id="lost"),
     ],
 )
 def test_one_loss_in_profile_recommended(
@@ -190,7 +198,7 @@ def test_the_documented_example(make_step: MakeStep) -> None:
 @pytest.mark.parametrize("profile", ["recommended", "sagemaker"])
 def test_saved_at_every_step(make_step: MakeStep, num_steps: int, profile: str) -> None:
     """However long the distance, the comparison is with the loss at that distance."""
-    judge = rule(profile, num_steps=num_steps, settled_percent=None)
+    judge = rule(profile, num_steps=num_steps, settled_percent=None, diff_percent=0.1)
     losses = [max(1000.0 - at, 1000.0 - num_steps * 1.5) for at in range(3 * num_steps + 1)]
     steps = (make_step("losses", at, {"loss": loss}) for at, loss in enumerate(losses))
     verdicts = judged(judge, steps)
@@ -288,11 +296,42 @@ def test_one_bad_loss_of_many_is_the_verdict(make_step: MakeStep, make_tensor: M
     assert verdicts[10].tensor == "b"
 
 
-def test_workers_do_not_mix(make_step: MakeStep, make_tensor: MakeTensor) -> None:
-    first = [make_tensor("a", 1.0), make_tensor("a", 9.0, worker="worker_1")]
-    later = [make_tensor("a", 0.5), make_tensor("a", 9.0, worker="worker_1")]
-    steps = [make_step("losses", 0, first), make_step("losses", 10, later)]
-    assert judged(rule(), steps)[10].worker == "worker_1"
+def test_the_mean_of_the_workers_counts(make_step: MakeStep, make_tensor: MakeTensor) -> None:
+    def step(at: int, *losses: float) -> Step:
+        workers = enumerate(losses)
+        found = [make_tensor("a", loss, worker=f"worker_{rank}") for rank, loss in workers]
+        return make_step("losses", at, found)
+
+    assert judged(rule(), [step(0, 1.0, 9.0), step(10, 0.5, 9.0)])[10].reason is OK
+    verdict = judged(rule(), [step(0, 1.0, 9.0), step(10, 0.5, 9.5)])[10]
+    assert (verdict.reason, verdict.worker) == (FLAT, "worker_1")
+    assert judged(rule(), [step(0, 8.0, 8.0), step(10, 3.0)])[10].reason is OK  # one is missing
+
+
+def test_one_series_falls_and_the_others_may_rest(make_step: MakeStep) -> None:
+    """In profile recommended; with a mode between, and with losses that pull apart."""
+    steps = []
+    for at in range(60):
+        steps.append(make_step("losses", 20 * at, {"loss": 2.3}, mode=EVAL, mode_step=10 * at))
+        found = {"loss": 2.3 * 0.95**at}
+        steps.append(make_step("losses", 20 * at + 10, found, mode_step=10 * at))
+    assert {verdict.reason for verdict in judged(rule("recommended"), steps).values()} == {OK}
+
+    gan = [make_step("losses", at * 10, {"d": 1.4, "g": 0.7 + at / 50}) for at in range(60)]
+    assert {verdict.reason for verdict in judged(rule("recommended"), gan).values()} == {OK}
+    both = [make_step("losses", at * 10, {"a": 1.4, "b": 0.7}) for at in range(60)]
+    assert {verdict.reason for verdict in judged(rule("recommended"), both).values()} == {FLAT}
+
+
+def test_what_should_rise(make_step: MakeStep) -> None:
+    steps = [make_step("losses", 10 * at, {"auc": 0.5}) for at in range(2)]
+    assert judged(rule(), steps)[10].detail == (
+        "auc rose by less than 0.1 %: from 0.5 to 0.5 in 10 steps"
+    )
+    steps = [make_step("losses", 10 * at, {"auc": 0.5 - at / 4}) for at in range(2)]
+    verdict = judged(rule(), steps)[10]
+    assert (verdict.reason, verdict.detail) == (RISE, "auc fell from 0.5 to 0.25 in 10 steps")
+    assert dict(verdict.evidence) == {"after": 0.25, "before": 0.5, "decrease_percent": -50.0}
 
 
 @pytest.mark.parametrize("found", [{}, {"loss": []}, {"loss": TensorSummary(size=1)}])
@@ -307,17 +346,27 @@ def test_undecided_until_there_is_something_to_compare(make_step: MakeStep) -> N
     assert (verdict.outcome, verdict.reason) == (Outcome.UNDECIDED, Reason.TOO_EARLY)
 
 
+@pytest.mark.parametrize("parameters", [{}, {"settled_percent": None, "smooth": 20}])
+@pytest.mark.parametrize("profile", ["recommended", "sagemaker"])
 @pytest.mark.parametrize("interval", [1, 10])
-def test_state_of_64_workers_is_within_the_engines_64_kib(
-    make_step: MakeStep, make_tensor: MakeTensor, interval: int
+def test_a_series_takes_less_than_1_kb(
+    make_step: MakeStep, interval: int, profile: str, parameters: dict[str, Any]
 ) -> None:
     state: Any = {}
-    judge = rule("recommended")
-    for step in range(0, 350, interval):
-        loss = 2.0 / (step + 3)
-        found = [make_tensor("loss", loss, worker=f"worker_{rank}") for rank in range(64)]
-        state, _ = judge.evaluate(state, make_step("losses", step, found))
-        assert len(msgspec.json.encode(state)) < 64 << 10
+    judge = rule(profile, num_steps=1000, **parameters)
+    for step in range(0, 350 * interval, interval):
+        found = {"a_name_of_many_letters" * 9: 2.0 + 1 / (step + 3), "loss": 1.0}
+        state, _ = judge.evaluate(state, make_step("losses", 10**7 + step, found))
+        assert len(msgspec.json.encode(state)) < 2 * 1024
+    assert state
+
+
+def test_at_most_sixteen_series_are_followed(make_step: MakeStep) -> None:
+    state: Any = {}
+    for at in range(40):
+        found = {f"loss_of_{at}_{number}": 1.0 for number in range(9)}
+        state, _ = rule("recommended").evaluate(state, make_step("losses", at, found))
+    assert len(state) == 16
 
 
 def test_reads_losses_unless_others_are_named() -> None:
@@ -364,9 +413,10 @@ def test_parameters_as_on_the_wire() -> None:
         mode="EVAL",
         smooth="3",
         settled_percent="None",
+        direction="falls",
     )
     assert built == LossNotDecreasing(
-        ("losses", "metrics"), (".*loss",), False, 50, 0.5, 2.0, "EVAL", 3, None
+        ("losses", "metrics"), (".*loss",), False, 50, 0.5, 2.0, "EVAL", 3, None, "falls"
     )
     assert rule(mode="None") == rule(mode=None)
 
@@ -378,7 +428,9 @@ def test_parameters_as_on_the_wire() -> None:
         ({"num_steps": "-5"}, "num_steps is -5, but must be at least 1"),
         ({"num_steps": "2.5"}, "parameter num_steps: expected `int`"),
         ({"num_steps": None}, "parameter num_steps: expected `int`"),
-        ({"smooth": 0}, "smooth is 0, but must be at least 1"),
+        ({"smooth": 0}, "smooth is 0, but must be from 1 to 20"),
+        ({"smooth": 21}, "smooth is 21, but must be from 1 to 20"),
+        ({"direction": "down"}, "parameter direction"),
         ({"diff_percent": "100"}, "diff_percent is 100.0, but must be from 0 to below 100"),
         ({"diff_percent": "-0.1"}, "must be from 0 to below 100"),
         ({"diff_percent": "nan"}, "must be from 0 to below 100"),

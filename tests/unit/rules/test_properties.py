@@ -124,27 +124,27 @@ def tensors(draw: st.DrawFn, read: Read, past: int | None = None) -> Tensor:
 
 
 def judged(rule: Rule, steps: Iterable[Step], *, stored: bool = False) -> list[Any]:
-    """States and verdicts as JSON; with ``stored`` the state goes through JSON at every step."""
+    """States and verdicts as JSON; with ``stored`` the state goes through JSON at every step.
+
+    A violation says where and why; an evaluation that is over may be of an earlier step.
+    """
     state: Any = {}
     seen = []
+    shown: set[tuple[str | None, str | None]] = set()
     for step in steps:
+        shown |= {(each.name, each.worker) for read in step.tensors.values() for each in read}
         before = copy.deepcopy(state)
         after, verdict = rule.evaluate(state, step)
         assert state == before, "the state passed in was changed"
         assert isinstance(verdict, Verdict)
-        says_where_and_why(rule, step, verdict)
+        if verdict.outcome is Outcome.VIOLATION:
+            of_time = rule.reads().ticks or verdict.reason is Reason.LATE
+            assert of_time or (verdict.tensor, verdict.worker) in shown
+            assert verdict.detail
+            assert verdict.evidence
         seen.append(msgspec.to_builtins((after, verdict)))
         state = msgspec.json.decode(msgspec.json.encode(after)) if stored else after
     return [msgspec.json.encode(each) for each in seen]
-
-
-def says_where_and_why(rule: Rule, step: Step, verdict: Verdict) -> None:
-    if verdict.outcome is Outcome.VIOLATION:
-        found = {(tensor.name, tensor.worker) for each in step.tensors.values() for tensor in each}
-        of_time = rule.reads().ticks or verdict.reason is Reason.LATE
-        assert (verdict.tensor, verdict.worker) in found or of_time
-        assert verdict.detail
-        assert verdict.evidence
 
 
 @pytest.mark.parametrize("rule", EVERY_RULE)

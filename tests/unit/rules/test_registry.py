@@ -272,7 +272,7 @@ UNKNOWN = "Good: unknown parameter {!r}: `tocsin rules Good` lists them"
     [
         ("", {}, "unknown rule '': `tocsin rules` lists them"),
         ("VanishingGrad", {}, "unknown rule 'VanishingGrad': did you mean VanishingGradient?"),
-        ("Confusion", {}, "unknown rule 'Confusion': `tocsin rules` lists them"),
+        ("Sorcery", {}, "unknown rule 'Sorcery': `tocsin rules` lists them"),
         ("two\nlines", {}, "unknown rule 'two\\nlines': `tocsin rules` lists them"),
         ("Good", {"limits": 1}, "Good: unknown parameter 'limits': did you mean limit?"),
         ("Good", {"for_step": 1}, "Good: unknown parameter 'for_step': did you mean for_steps?"),
@@ -325,3 +325,16 @@ def test_rules_of_other_distributions(
 def test_the_built_in_rules_are_there() -> None:
     assert {"ExplodingTensor", "LossNotDecreasing", "VanishingGradient"} <= set(rule_names())
     assert find_rule("ExplodingTensor") is ExplodingTensor
+
+
+@pytest.mark.parametrize(
+    ("sent", "expected"),
+    [
+        ({"other_trial": "a"}, ("a",)),
+        ({"other_trials": "a,b"}, ("a", "b")),
+        ({"other_trial_1": "b", "other_trial_0": "a", "other_trial_10": "c"}, ("a", "b", "c")),
+    ],
+)
+def test_lists_as_the_sdk_sends_them(sent: dict[str, str], expected: tuple[str, ...]) -> None:
+    rule, _ = build("SimilarAcrossRuns", sent)
+    assert rule.other_trials == expected  # type: ignore[attr-defined]

@@ -148,3 +148,20 @@ def test_refused_thresholds(threshold: Any, message: str) -> None:
     with pytest.raises(BadRule, match=r"^VanishingGradient: ") as caught:
         build("VanishingGradient", {"threshold": threshold})
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters", "expected"),
+    [
+        ("gradient/fc.bias", {}, NOT_APPLICABLE),
+        ("gradient/batchnorm0_beta", {}, NOT_APPLICABLE),
+        ("gradient/fc.bias", {"tensor_regex": "gradient"}, VIOLATION),
+        ("gradient/fc.weight", {}, VIOLATION),
+    ],
+)
+def test_gradients_of_biases_count_only_if_they_are_selected(
+    make_step: MakeStep, name: str, parameters: dict[str, Any], expected: Outcome
+) -> None:
+    rule, _ = build("VanishingGradient", parameters)
+    _, verdict = rule.evaluate({}, make_step("gradients", 0, {name: [1e-9]}))
+    assert verdict.outcome is expected

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import pytest
 from tocsin.model import Mode, Severity, Verdict
@@ -187,9 +187,12 @@ def test_reasons_are_short_enough_for_an_event(rule: dict[str, Any]) -> None:
     assert len(refused(rule).reason) <= 1024
 
 
-def test_without_rules_all_of_them_watch() -> None:
-    good, bad = resolve(Watch())
-    assert tuple(each.name for each in good) == rule_names()
+@pytest.mark.parametrize("profile", ["recommended", "sagemaker"])
+def test_without_rules_those_of_the_profile_watch(
+    profile: Literal["recommended", "sagemaker"],
+) -> None:
+    good, bad = resolve(Watch(profile=profile))
+    assert tuple(each.name for each in good) == rule_names(profile)
     assert bad == ()
     assert resolve(Watch(rules=())) == ((), ())
 

@@ -1,0 +1,29 @@
+"""LearningRateTooLarge: steps that overshoot farther each time, and steps that arrive."""
+
+import numpy as np
+from tocsin_hooks import Hook
+
+
+def fires(run: str) -> None:
+    """Each step ends five times as far on the other side of the target."""
+    descend(run, rate=3.0)
+
+
+def stays_quiet(run: str) -> None:
+    """Each step takes away a good part of what is left."""
+    descend(run, rate=0.05)
+
+
+def descend(run: str, rate: float) -> None:
+    """Gradient descent on the squared distance to a target."""
+    rng = np.random.default_rng(0)
+    weight, target = rng.normal(size=(2, 4, 8))
+    hook = Hook(run, save_interval=1)
+    for _ in range(30):
+        gradient = 2 * (weight - target)
+        with hook.step():
+            hook.save("loss", np.square(weight - target).sum(), collection="losses")
+            hook.save("layer.weight", weight, collection="weights", raw=True)
+            hook.save("gradient/layer.weight", gradient, collection="gradients")
+        weight = weight - rate * gradient
+    hook.close()

@@ -1,0 +1,25 @@
+"""Underfitting: neither loss comes down, and one that learns before it levels off."""
+
+from tocsin_hooks import Hook, modes
+
+
+def fires(run: str) -> None:
+    """Guessing ten classes costs 2.30, and it stays at about that."""
+    train(run, [2.31, 2.30, 2.29, 2.30] * 7)
+
+
+def stays_quiet(run: str) -> None:
+    """Falls to 1.2 and stays there."""
+    train(run, [2.31, 2.1, 1.8, 1.5] + [1.2] * 24)
+
+
+def train(run: str, losses: list[float]) -> None:
+    """Twenty steps of training for every loss, and an evaluation of one step."""
+    hook = Hook(run, save_interval={"TRAIN": 20, "EVAL": 1})
+    for loss in losses:
+        for _ in range(20):
+            with hook.step(modes.TRAIN):
+                hook.save("loss", loss, "losses")
+        with hook.step(modes.EVAL):
+            hook.save("loss", loss + 0.02, "losses")
+    hook.close()

@@ -1,0 +1,281 @@
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from tocsin.model import Detail, Mode, Outcome, Reason, Role, TensorSummary, Verdict
+from tocsin.rules import PROFILES, SAGEMAKER, BadRule, Step, Tensor, build, rule_names
+from tocsin.rules.poor_weight_initialization import PoorWeightInitialization
+from tocsin.tensors import summarize
+
+NAN = float("nan")
+RANDOM = np.random.default_rng(0).normal(0, 0.2, (50, 50))
+
+
+def tensors(found: Mapping[str, TensorSummary | Any]) -> tuple[Tensor, ...]:
+    made = []
+    for name, content in found.items():
+        if isinstance(content, TensorSummary):
+            made.append(Tensor(name, "worker_0", content))
+        else:
+            value = np.asarray(content)
+            made.append(Tensor(name, "worker_0", summarize(value), value.shape))
+    return tuple(made)
+
+
+def spread(width: float) -> TensorSummary:
+    """A gradient of that range, whose standard deviation says the same."""
+    ends = {"0.05": -width / 2, "0.95": width / 2}
+    return TensorSummary(size=100, variance=width**2, quantiles=ends)
+
+
+def save(
+    at: int,
+    *,
+    loss: float | None = None,
+    inputs: Iterable[float | None] = (),
+    outputs: Iterable[float] = (),
+    ranges: Iterable[float] = (),
+    weights: Mapping[str, Any] | None = None,
+    mode: Mode = Mode.TRAIN,
+) -> Step:
+    """A step with a loss, the variances of activations, the ranges of gradients, and weights."""
+    losses = {} if loss is None else {"loss": np.array([loss])}
+    found = {
+        "inputs": tensors({f"in{n}": TensorSummary(variance=v) for n, v in enumerate(inputs)}),
+        "outputs": tensors({f"out{n}": TensorSummary(variance=v) for n, v in enumerate(outputs)}),
+        "gradients": tensors({f"g{n}": spread(width) for n, width in enumerate(ranges)}),
+        "losses": tensors(losses),
+        "weights": tensors(weights or {}),
+    }
+    return Step(at, mode, at, 1000.0 + at, found)
+
+
+def judged(steps: Iterable[Step], profile: str, **parameters: Any) -> list[Verdict]:
+    rule, _ = build("PoorWeightInitialization", parameters, profile)
+    state: Any = {}
+    verdicts = []
+    for step in steps:
+        state, verdict = rule.evaluate(state, step)
+        state = msgspec.json.decode(msgspec.json.encode(state))
+        verdicts.append(verdict)
+    return verdicts
+
+
+def reasons(verdicts: Iterable[Verdict]) -> dict[int, Reason]:
+    return {at: verdict.reason for at, verdict in enumerate(verdicts) if verdict.violation}
+
+
+@pytest.mark.parametrize(
+    ("steps", "expected"),
+    [
+        pytest.param([save(0, inputs=[1, 10])], {}, id="at the threshold"),
+        pytest.param([save(0, inputs=[1, 5, 10.1])], {0: Reason.IMBALANCED}, id="variances"),
+        pytest.param([save(0, inputs=[10.1, 1])], {0: Reason.IMBALANCED}, id="fading"),
+        pytest.param([save(0, inputs=[0, 1])], {0: Reason.IMBALANCED}, id="one without any"),
+        pytest.param([save(0, inputs=[0, 0])], {}, id="all without any"),
+        pytest.param([save(0, inputs=[100])], {}, id="one layer"),
+        pytest.param([save(0, inputs=[1, None])], {}, id="one that is NaN"),
+        pytest.param([save(0, outputs=[1, 11])], {0: Reason.IMBALANCED}, id="outputs if need be"),
+        pytest.param([save(0, inputs=[1, 2], outputs=[1, 11])], {}, id="inputs go before outputs"),
+        pytest.param([save(0, ranges=[1, 0.001])], {}, id="gradients"),
+        pytest.param(
+            [save(0, ranges=[1, 0.0009])], {0: Reason.BELOW_THRESHOLD}, id="of one gradient"
+        ),
+        pytest.param([save(at, loss=2.0) for at in range(8)],
+            dict.fromkeys([5, 6, 7], Reason.NOT_DECREASING), id="loss"),
+        pytest.param([save(at, loss=2.0 - at / 9) for at in range(9)], {}, id="loss falls"),
+        pytest.param([save(at, loss=NAN) for at in range(7)],
+            dict.fromkeys([5, 6], Reason.NOT_DECREASING), id="loss is NaN"),
+        pytest.param(
+            [save(at, inputs=[1, 2 if at < 10 else 99]) for at in range(12)], {}, id="too late"
+        ),
+    ],
+)  # fmt: skip
+def test_any_sign_fires_in_amazons_reading(steps: list[Step], expected: dict[int, Reason]) -> None:
+    assert reasons(judged(steps, SAGEMAKER)) == expected
+
+
+BAD = {"inputs": [1.0, 1e4]}
+
+
+@pytest.mark.parametrize(
+    ("steps", "expected"),
+    [
+        pytest.param([save(at, **BAD) for at in range(9)], {}, id="variances alone"),
+        pytest.param([save(at, loss=2.0) for at in range(9)], {}, id="loss alone"),
+        pytest.param([save(at, ranges=[0.0] * 9) for at in range(9)], {}, id="ranges alone"),
+        pytest.param([save(at, loss=2.0, **BAD) for at in range(7)],
+            dict.fromkeys([5, 6], Reason.IMBALANCED), id="variances and loss"),
+        pytest.param([save(at, loss=2.0, ranges=[1e-9] * 2 + [1]) for at in range(7)],
+            dict.fromkeys([5, 6], Reason.BELOW_THRESHOLD), id="ranges and loss"),
+        pytest.param([save(at, loss=2.0, ranges=[1e-9, 1]) for at in range(7)], {},
+            id="half of the ranges"),
+        pytest.param([save(at, loss=2.0, ranges=[0, 0, 1]) for at in range(7)], {},
+            id="a head that begins at zero"),
+        pytest.param([save(at, loss=2.0, inputs=[1.0, 1e4 if at else 2.0]) for at in range(9)], {},
+            id="well at first"),
+        pytest.param([save(0, loss=2.0), *(save(at, loss=2.0, **BAD) for at in range(1, 7))],
+            dict.fromkeys([5, 6], Reason.IMBALANCED), id="activations from the second save on"),
+        pytest.param([save(at, loss=2.0 - at / 9, **BAD) for at in range(9)], {},
+            id="learns all the same"),
+        pytest.param([save(7, loss=2.0, **BAD)], {}, id="one step"),
+    ],
+)  # fmt: skip
+def test_recommended_wants_two_signs(steps: list[Step], expected: dict[int, Reason]) -> None:
+    assert reasons(judged(steps, "recommended")) == expected
+
+
+ZERO, CONSTANT, ONES = np.zeros((4, 3)), np.full((4, 3), np.float32(0.1)), np.ones(7)
+
+
+@pytest.mark.parametrize(
+    ("weights", "expected"),
+    [
+        ({"a": ZERO, "b": ZERO}, Reason.CONSTANT),
+        ({"a": CONSTANT, "b": CONSTANT, "norm": ONES}, Reason.CONSTANT),
+        ({"a": ZERO, "b": ZERO, "c": RANDOM}, Reason.CONSTANT),
+        ({"a": ZERO}, None),  # logistic regression may begin at zero
+        ({"a": RANDOM, "b": ZERO}, None),  # and so may a head
+        ({"a": RANDOM, "n1": ONES, "n2": ONES, "n3": np.zeros(5)}, None),
+        ({"a": ONES, "b": np.array(1.0), "c": np.ones((1, 1)), "d": np.ones((1, 1))}, None),
+        ({"a": RANDOM, "b": RANDOM}, None),
+        ({"a": 100 * RANDOM, "b": 100 * RANDOM}, Reason.ABOVE_THRESHOLD),
+        ({"a": 100 * RANDOM, "b": RANDOM}, None),  # as an embedding does
+        ({"a": 100 * RANDOM.reshape(25, 25, 2, 2)}, Reason.ABOVE_THRESHOLD),
+        ({"a": 100 * RANDOM[:, :2]}, Reason.ABOVE_THRESHOLD),
+        ({"a": np.full((4, 3), NAN), "b": np.zeros((0, 3))}, None),
+        ({"a": np.array([["x", "y"]])}, None),
+        ({"a": np.zeros((3, 3), np.int32), "b": np.zeros((3, 3), np.int32)}, Reason.CONSTANT),
+        ({"a": TensorSummary(), "b": TensorSummary(size=9, mean=0.0, variance=0.0)}, None),
+    ],
+)
+def test_weights_at_the_first_save(weights: dict[str, Any], expected: Reason | None) -> None:
+    verdicts = judged([save(0, weights=weights), save(1, weights=weights)], "recommended")
+    assert reasons(verdicts) == ({} if expected is None else {0: expected})
+    assert not reasons(judged([save(0, weights=weights)], SAGEMAKER))
+
+
+def test_the_first_save_with_weights_may_not_be_the_first() -> None:
+    steps = [save(0, loss=1.0), save(1, loss=0.9, weights={"a": ZERO, "b": ZERO})]
+    assert reasons(judged(steps, "recommended")) == {1: Reason.CONSTANT}
+
+
+def test_later_it_says_nothing() -> None:
+    verdicts = judged([save(at, loss=1.0) for at in range(12)], "recommended")
+    outcomes = [verdict.outcome for verdict in verdicts]
+    assert outcomes == [Outcome.HEALTHY] * 10 + [Outcome.UNDECIDED] * 2
+
+
+def test_only_training_counts() -> None:
+    steps = [save(at, loss=2.0, mode=Mode.EVAL, **BAD) for at in range(30)]
+    assert {verdict.outcome for verdict in judged(steps, SAGEMAKER)} == {Outcome.NOT_APPLICABLE}
+    assert judged([save(0)], "recommended")[0].outcome is Outcome.NOT_APPLICABLE
+
+
+def test_the_standard_deviation_where_quantiles_are_not_known() -> None:
+    bare = tensors({"g": TensorSummary(size=9, variance=0.0008**2)})
+    one = tensors({"g": TensorSummary(size=1, variance=0.0)})
+    for gradients, expected in ((bare, {0: Reason.BELOW_THRESHOLD}), (one, {})):
+        step = Step(0, Mode.TRAIN, 0, 0.0, {**save(0).tensors, "gradients": gradients})
+        assert reasons(judged([step], SAGEMAKER)) == expected
+
+
+@pytest.mark.parametrize(
+    ("steps", "profile", "tensor", "detail"),
+    [
+        (
+            [save(0, inputs=[2, 1, 30])],
+            SAGEMAKER,
+            "in2",
+            "variance 30 of in2 is 30 times the 1 of in1",
+        ),
+        (
+            [save(0, ranges=[1e-3, 2e-4])],
+            SAGEMAKER,
+            "g1",
+            "g1: a range of 0.0002 is below 0.001",
+        ),
+        (
+            [save(at, loss=2.0) for at in range(6)],
+            SAGEMAKER,
+            "loss",
+            "loss has reached no new low in 5 saves",
+        ),
+        (
+            [save(at, loss=2.0, **BAD) for at in range(6)],
+            "recommended",
+            "in1",
+            (
+                "variance 1e+04 of in1 is 1e+04 times the 1 of in0; "
+                "loss has reached no new low in 5 saves"
+            ),
+        ),
+        (
+            [save(0, weights={"a": RANDOM, "b": CONSTANT, "c": CONSTANT})],
+            "recommended",
+            "b",
+            "2 of 3 weights are one number each: all elements of b are 0.1",
+        ),
+    ],
+)
+def test_says_what_is_poor(steps: list[Step], profile: str, tensor: str, detail: str) -> None:
+    verdict = judged(steps, profile)[-1]
+    assert (verdict.tensor, verdict.worker, verdict.detail) == (tensor, "worker_0", detail)
+    assert verdict.evidence
+
+
+def test_what_is_read() -> None:
+    reads = PoorWeightInitialization().reads().tensors
+    assert [read.roles for read in reads.values()] == [
+        (Role.ACTIVATION_INPUT,),
+        (Role.ACTIVATION_OUTPUT,),
+        (Role.GRADIENT,),
+        (Role.LOSS,),
+        (Role.WEIGHT,),
+    ]
+    assert not any(read.values or read.detail for read in reads.values())
+    amazons = build("PoorWeightInitialization", {}, SAGEMAKER)[0].reads().tensors
+    assert (amazons["inputs"].roles, amazons["inputs"].regex) == ((), (".*relu_input",))
+    assert amazons["gradients"].detail == Detail(quantiles=(0.05, 0.95))
+
+
+def test_profiles() -> None:
+    assert build("PoorWeightInitialization", {}) == (PoorWeightInitialization(), {})
+    assert build("PoorWeightInitialization", {}, SAGEMAKER) == (
+        PoorWeightInitialization((".*relu_input",), 10.0, 0.001, 5, 10, any_of=True),
+        {},
+    )
+    assert all("PoorWeightInitialization" in rule_names(profile) for profile in PROFILES)
+
+
+def test_parameters_as_on_the_wire() -> None:
+    given = {
+        "activation_inputs_regex": ".*relu_input|.*ReLU_input",
+        "threshold": "10.0",
+        "distribution_range": "0.001",
+        "patience": "5",
+        "steps": "10",
+    }
+    built, _ = build("PoorWeightInitialization", given, SAGEMAKER)
+    assert built == PoorWeightInitialization(
+        (".*relu_input|.*ReLU_input",), 10.0, 0.001, 5, 10, any_of=True
+    )
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"threshold": "0.5"}, "threshold is 0.5, but must be a number from 1 on"),
+        ({"distribution_range": "-1"}, "distribution_range is -1.0, but must be a number from 0"),
+        ({"patience": "0"}, "patience is 0, but must be at least 1"),
+        ({"steps": "0"}, "steps is 0, but must be at least 1"),
+        ({"gain": "0"}, "gain is 0.0, but must be a number above 0"),
+    ],
+)
+def test_refused_parameters(parameters: dict[str, Any], message: str) -> None:
+    with pytest.raises(BadRule, match=message):
+        build("PoorWeightInitialization", parameters)

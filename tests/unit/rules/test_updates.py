@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+from tocsin.model import Mode, TensorSummary
+from tocsin.rules import Step, Tensor
+from tocsin.rules._updates import known, latest_update, missing, total_loss, typical
+
+NAN, INF = float("nan"), float("inf")
+
+
+def weight(
+    name: str,
+    size: float | None,
+    moved: float | None,
+    before: float | None = None,
+    worker: str = "worker_0",
+) -> Tensor:
+    past = () if before is None else (Tensor(name, worker, TensorSummary(l2=before)),)
+    return Tensor(name, worker, TensorSummary(l2=size, update_l2=moved), previous=past)
+
+
+def gradient(norm: float | None, worker: str = "worker_0") -> Tensor:
+    return Tensor(f"g{norm}", worker, TensorSummary(l2=norm))
+
+
+def step(*weights: Tensor, gradients: tuple[Tensor, ...] = (), at: int = 10) -> Step:
+    found = {"weights": weights, "gradients": gradients, "losses": ()}
+    return Step(at, Mode.TRAIN, at, 0.0, found)
+
+
+def test_norms_are_of_all_weights_and_the_relative_one_of_the_middle() -> None:
+    weights = weight("a", 3.0, 0.3), weight("b", 4.0, 0.4, 8.0), weight("c", 0.0, 0.0)
+    update = latest_update(
+        step(*weights, gradients=(gradient(6.0), gradient(8.0), gradient(None))), 6
+    )
+    assert update is not None
+    assert (update.steps, update.size, update.gradient) == (4, 5.0, 10.0)
+    assert update.distance == pytest.approx(0.5)
+    assert (update.relative, update.weight.name) == (pytest.approx(0.1), "a")  # b: 0.4 of 8
+
+
+def test_the_first_worker_stands_for_all() -> None:
+    weights = weight("a", 1.0, 0.5), weight("a", 9.0, 9.0, worker="worker_1")
+    update = latest_update(step(*weights, gradients=(gradient(1.0), gradient(7.0, "worker_1"))), 9)
+    assert update is not None
+    assert (update.size, update.gradient, update.weight.worker) == (1.0, 1.0, "worker_0")
+
+
+@pytest.mark.parametrize(
+    ("weights", "since"),
+    [
+        ((weight("a", 1.0, 0.5),), None),
+        ((weight("a", 1.0, None),), 9),
+        ((weight("a", 0.0, 0.0, 0.0),), 9),
+        ((weight("a", None, 0.5),), 9),
+        ((), 9),
+    ],
+)
+def test_an_update_that_is_not_known(weights: tuple[Tensor, ...], since: int | None) -> None:
+    assert latest_update(step(*weights), since) is None
+
+
+@pytest.mark.parametrize(("loss", "expected"), [(2.0, 0.25), (-2.0, 0.25), (0.0, INF)])
+def test_gain_is_a_part_of_the_loss(loss: float, expected: float) -> None:
+    update = latest_update(step(weight("a", 1.0, 0.5), gradients=(gradient(10.0),)), 0)
+    assert update is not None
+    assert update.gain(loss, update.steps) == expected
+
+
+def test_what_is_lost_is_worse_than_any() -> None:
+    assert [known(number) for number in (1.234567, NAN, INF, None)] == [1.2346, None, None, None]
+    assert typical([1.0, None, 3.0]) == 3.0
+    assert math.isinf(typical([1.0, None, None]))
+
+
+def test_losses_add_up() -> None:
+    means = {"a": 1.0, "b": 2.0}
+    losses = tuple(Tensor(n, "worker_0", TensorSummary(mean=mean)) for n, mean in means.items())
+    assert total_loss(Step(0, Mode.TRAIN, 0, 0.0, {"losses": losses})) == 3.0
+    assert total_loss(Step(0, Mode.TRAIN, 0, 0.0, {"losses": ()})) is None
+
+
+def test_what_a_step_lacks() -> None:
+    assert missing(step(weight("a", 1.0, 0.5))) == "no gradients and no losses"
+    assert missing(Step(0, Mode.PREDICT, 0, 0.0)) == "a step of mode PREDICT"
+    assert missing(Step(0, Mode.GLOBAL, 0, 0.0)) == ""

@@ -1,0 +1,160 @@
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+from tocsin.model import Mode, Outcome, Reason, TensorSummary, Verdict
+from tocsin.rules import HEALTHY, UNDECIDED, Step, Tensor
+from tocsin.rules._series import points
+from tocsin.rules._window import (
+    another_fell,
+    beginning,
+    extended,
+    followed,
+    in_motion,
+    level,
+    lowered,
+    percent_down,
+    quantile,
+    reach,
+    rounded,
+    spread,
+    thinned,
+    worst,
+)
+
+NAN, INF = math.nan, math.inf
+
+
+@pytest.mark.parametrize(
+    ("window", "expected"),
+    [
+        ([], (NAN, 0.0, 0.0)),
+        ([None], (INF, 0.0, 0.0)),
+        ([3.0], (3.0, 0.0, 0.0)),
+        ([1.0, 2.0, 9.0], (2.0, 1.0, 4.0)),
+        ([1.0, None, 2.0], (2.0, 0.5, 0.5)),
+        ([1.0, None, None], (INF, 0.0, 0.0)),
+        ([-8e307, 8e307], (0.0, 8e307, 8e307)),
+    ],
+)
+def test_level_spread_and_reach(window: list[float | None], expected: Any) -> None:
+    found = level(window), spread(window), reach(window)
+    assert found == pytest.approx(expected, nan_ok=True)
+
+
+@pytest.mark.parametrize(
+    ("number", "expected"),
+    [(1 / 3, 0.333333), (123456789.0, 123457000.0), (NAN, None), (-INF, None), (0.0, 0.0)],
+)
+def test_six_digits_are_kept(number: float, expected: float | None) -> None:
+    assert rounded(number) == expected
+
+
+@pytest.mark.parametrize(
+    ("best", "number", "expected"),
+    [(None, 2.0, 2.0), (None, INF, None), (0.0, 2.0, 0.0), (3.0, INF, 3.0), (3.0, 1 / 3, 0.333333)],
+)
+def test_the_best_so_far(best: float | None, number: float, expected: float | None) -> None:
+    assert lowered(best, number) == expected
+
+
+def test_the_oldest_and_the_newest_are_kept() -> None:
+    memory: Any = {"more": 1}
+    for cost in (5.0, NAN, 4.0, 3.0, 2.0):
+        memory = extended(memory, cost, 2, 3)
+    assert memory == {"more": 1, "first": [5.0, None], "last": [4.0, 3.0, 2.0]}
+
+
+@pytest.mark.parametrize(
+    ("first", "expected"),
+    [([None, 2.0], INF), ([2.0], 2.0), ([1.0, 4.0, 5.0], 4.0), ([9.0, 4.0, 5.0], 9.0)],
+)
+def test_the_beginning_is_no_lucky_draw(first: list[float | None], expected: float) -> None:
+    assert beginning({"first": first}) == expected
+
+
+@pytest.mark.parametrize(
+    ("q", "expected"), [(0.0, 1.0), (0.25, 1.0), (0.5, 2.0), (0.75, 3.0), (1.0, 4.0)]
+)
+def test_quantile(q: float, expected: float) -> None:
+    assert quantile([4.0, 2.0, 3.0, 1.0], q) == expected
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        (2.0, 1.0, 50.0),
+        (-2.0, -1.0, -50.0),
+        (0.0, 0.0, 0.0),
+        (0.0, 1.0, -100.0),
+        (0.0, -1.0, 100.0),
+    ],
+)
+def test_percent_down(before: float, after: float, expected: float) -> None:
+    assert percent_down(before, after) == expected
+
+
+def test_thinned_in_between() -> None:
+    saves: Any = []
+    for at in range(100):
+        saves = thinned(saves, [at, 0.0], 2, 10)
+    assert [step for step, _ in saves] == [0, 1, *range(11, 98, 10), 98, 99]
+
+
+def test_only_so_many_series_are_followed() -> None:
+    names = [f"loss{number}" for number in range(8)]
+    state: dict[str, Any] = {}
+    for mode in (Mode.TRAIN, Mode.EVAL, Mode.PREDICT, Mode.TRAIN):
+        tensors = [Tensor(name, "worker_0", TensorSummary(mean=1.0)) for name in names]
+        found = list(followed(state, points(Step(0, mode, 0, 0.0), tensors)))
+        assert len(found) == (0 if mode is Mode.PREDICT else 8)
+        state |= {point.key: {} for point in found}
+
+
+@pytest.mark.parametrize(
+    ("state", "expected"),
+    [
+        ({}, False),
+        ({"TRAIN/a": {}}, False),
+        ({"TRAIN/a": {"fell": True}}, True),
+        ({"TRAIN/a": {"rose": True}}, False),
+        ({"TRAIN/a": {"rose": True}, "EVAL/a": {}}, False),
+        ({"TRAIN/a": {"rose": True}, "TRAIN/b": {}}, True),
+        ({"TRAIN/a": {}, "EVAL/a": {"fell": True}}, True),
+        ({"TRAIN/discriminator_loss": {}}, True),
+    ],
+)
+def test_whether_losses_are_in_motion(state: Any, expected: bool) -> None:
+    assert in_motion(state) is expected
+
+
+@pytest.mark.parametrize(
+    ("other", "expected"),
+    [((1.0, 0.8), True), ((1.0, 0.95), False), ((-1.0, -1.2), True), ((0.0, 1.0), False)],
+)
+def test_whether_another_fell(other: tuple[float, float], expected: bool) -> None:
+    fell = {"first": [5.0], "last": [1.0]}
+    state = {"a": fell, "b": {"first": [other[0]], "last": [other[1]]}}
+    assert another_fell(state, "a") is expected
+
+
+def bad(number: float | str) -> Verdict:
+    return Verdict(Outcome.VIOLATION, Reason.INCREASING, evidence={"loss": number})
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "expected"),
+    [
+        ([], 0),
+        ([UNDECIDED, HEALTHY], 2),
+        ([HEALTHY, bad(1.0), bad(3.0), bad(2.0)], 3),
+        ([bad(3.0), bad(NAN), UNDECIDED], 2),
+        ([bad(1.0), bad("1")], 2),
+        ([bad(1.0), bad(1.0)], 1),
+    ],
+)
+def test_the_worst_of_several_verdicts(verdicts: list[Verdict], expected: int) -> None:
+    """``expected`` counts from 1; 0 is UNDECIDED."""
+    assert worst(verdicts) is [UNDECIDED, *verdicts][expected]
