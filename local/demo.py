@@ -147,8 +147,9 @@ def _sms(messages: list[Message]) -> str | None:
 
 
 def _metric(aws: LocalAws, name: str, seen: _Seen) -> dict[str, Any] | None:
-    """The first alert's IssuesFound, read back from CloudWatch."""
+    """IssuesFound of the rule that stopped the job, or of the first, read back from CloudWatch."""
     alerts = [it for it in seen.statuses if it["RuleEvaluationStatus"] == "IssuesFound"]
+    alerts.sort(key=lambda alert: "stop" not in alert["Actions"])
     if not alerts:
         return None
     dimensions = [

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from tocsin.rules import RECOMMENDED, rule_names
+
 Where = Literal["sagemaker", "process", "replay"]
 
 _STOP = ["stop", "email", "sms", "metric"]
@@ -26,18 +28,19 @@ class Scenario:
 
 
 def _watch(*stopping: str, **options: Any) -> dict[str, Any]:
-    """All rules, of which the ``stopping`` ones end the job and tell everybody."""
-    rules = ("ExplodingTensor", "VanishingGradient", "LossNotDecreasing")
+    """All rules that watch by default; the ``stopping`` ones end the job and tell everybody."""
     return {
         "rules": [
             {"rule": rule, "severity": "critical", "actions": _STOP} if rule in stopping else rule
-            for rule in rules
+            for rule in rule_names(RECOMMENDED)
         ],
-        "actions": ["email", "metric"],
+        "actions": ["metric"],
         **options,
     }
 
 
+# An API sample of Amazon's documents has this threshold: hardly a gradient is above it.
+_OF_AMAZONS_SAMPLE = {"rule": "VanishingGradient", "parameters": {"threshold": "20.0"}}
 _PACE = ("--save-interval", "5", "--seconds-per-step", "0.03")
 _DEEP = ("--activation", "sigmoid", "--hidden", "32,32,32,32,32,32,32,32,32,32")
 
@@ -71,7 +74,7 @@ SCENARIOS: Mapping[str, Scenario] = {
         "a run of two workers that Amazon's smdebug wrote is uploaded, file by file",
         "replay",
         planned_steps=0,
-        watch={"profile": "sagemaker"},
+        watch={"profile": "sagemaker", "rules": ["ExplodingTensor", _OF_AMAZONS_SAMPLE]},
         replayed="tests/fixtures/smdebug/multi_worker/run",
     ),
 }

@@ -175,9 +175,12 @@ class Hook:
                 value,
                 raw=self._settings.raw(collections) or None if raw is None else raw,
                 wish=self._wishes.of(saved),
-                exchange=partial(self._memory.exchanged, f"{step.mode.name}/{name}"),
+                exchange=partial(
+                    self._memory.exchanged, f"{step.mode.name}/{name}", again=name in step.tensors
+                ),
             )
-            step.members.setdefault(collections[0], set()).add(name)
+            for each in collections:
+                step.members.setdefault(each, set()).add(name)
         except Exception as error:  # noqa: BLE001 - a training must not end by this
             self._trouble(f"tensor {name!r:.200} is not captured", error)
         finally:

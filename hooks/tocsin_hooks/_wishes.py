@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from tocsin.model import COLLECTION_ROLES, Detail, Role
+from tocsin.model import Detail, Role
 from tocsin.rules import Read
-from tocsin.tensors import BadPattern, named, search
+from tocsin.tensors import BadPattern, collected, named, search
 from tocsin.watch import Watch, Watched, resolve
 
 _UPDATES = frozenset({"update_l1", "update_l2"})
@@ -25,9 +25,11 @@ class Saved:
     @property
     def place(self) -> tuple[Role | None, str | None]:
         """Role and kind, as given, by the collections, or by the name."""
-        by_name = named(self.name) or (None, None)
-        of = (COLLECTION_ROLES[c] for c in self.collections if c in COLLECTION_ROLES)
-        return self.role or next(of, None) or by_name[0], self.kind or by_name[1]
+        told = [found for each in self.collections if (found := collected(each))]
+        if by_name := named(self.name):
+            told.append(by_name)
+        role = self.role or next((of for of, _ in told), None)
+        return role, self.kind or next((kind for of, kind in told if of is role and kind), None)
 
 
 @dataclass(frozen=True)

@@ -132,14 +132,11 @@ def _details(record: RuleRecord, rule: Watched) -> str:
     if record.applicable:
         return "too few steps to judge by"
     reads = [read.describe() for read in rule.reads.tensors.values()]
-    looked_for = ", ".join(reads) or "what it asks the run for"
-    if rule.reads.peers:
-        looked_for += " of several workers"
-    return (
-        f"{record.details}; it reads {looked_for}"
-        if record.details
-        else f"never captured: {looked_for}"
-    )
+    if not reads:
+        return record.details or "never captured: what it asks the run for"
+    looked_for = ", ".join(reads) + " of several workers" * rule.reads.peers
+    told = f"{record.details}; it reads {looked_for}"
+    return told if record.details else f"never captured: {looked_for}"
 
 
 def _evaluated(checkpoint: Checkpoint, rule: Watched, step: Step) -> RuleRecord:

@@ -13,6 +13,7 @@ from tocsin.evaluation._frontier import Ready
 from tocsin.evaluation._others import beside, files_of
 from tocsin.evaluation._reductions import reduced
 from tocsin.evaluation._references import (
+    DETAIL_FIELDS,
     MOST_REFERENCES,
     Reference,
     References,
@@ -26,13 +27,13 @@ from tocsin.rules import Read, Step, Tensor
 from tocsin.tensors import IndexFile, Storage, answers, update_norms
 
 ByRead = Mapping[str, tuple[Tensor, ...]]
-_DETAILS = ("quantiles", "bounds", "units", "inactive_units", "unit_active", "channels")
 
 
 @dataclass(frozen=True)
 class Loaded:
     """A step as each rule sees it, by configuration name; what could not be read, and why; and
-    what the next step needs: references to these tensors, and of them the values at hand.
+    what the next step needs: references to these tensors, and the values at hand of those that
+    rules look back at.
     """
 
     steps: Mapping[str, Step]
@@ -65,8 +66,7 @@ def load(
         times={seen.file.worker: seen.modified for seen in ready.files},
     )
     others = {
-        run: _read_other(run, files, selection, beside(storage.url, run), open_run)
-        for run in selection.runs
+        run: _read_other(run, files, selection, storage.url, open_run) for run in selection.runs
     }
     return Loaded(
         {
@@ -112,6 +112,7 @@ def _read(
         rule.name: {name: [] for name in rule.reads.tensors} for rule in selection.watched
     }
     later = dict(references)
+    deep = {(item.file.worker, item.entry.name) for item in items if item.chosen.depth}
     for item in items:
         tensor, details = _tensor(item, fetched)
         shown: dict[tuple[int, bool, Detail | None], Tensor] = {}
@@ -135,7 +136,7 @@ def _read(
             for (worker, name, step), why in fetched.refused.items()
         ),
         later,
-        {key: got for key, got in fetched.got.items() if got.value is not None},
+        {key: got for key, got in fetched.got.items() if got.value is not None and key[:2] in deep},
     )
 
 
@@ -143,13 +144,15 @@ def _read_other(
     run: str,
     files: Sequence[IndexFile],
     selection: Selection,
-    url: str,
+    own: str,
     open_run: Callable[[str], Storage],
 ) -> _Found:
-    """The same step and workers of another run, for the rules that asked for it."""
+    """The same step and workers of another run, for the rules that asked for it; ``own`` is the
+    URL of the run that is compared.
+    """
     rules = tuple(rule for rule in selection.watched if run in rule.reads.runs)
     try:
-        storage = open_run(url)
+        storage = open_run(beside(own, run))
         there = files_of(storage, files)
     except (PermissionError, ValueError) as error:
         return _Found({}, 0, (f"the other run {run}: {error}",))
@@ -163,7 +166,7 @@ def _shown(tensor: Tensor, read: Read, details: Mapping[Detail, TensorSummary]) 
     summary, value, previous = tensor.summary, tensor.value, tensor.previous[: read.back]
     if read.detail is not None and not answers(summary, read.detail):
         known = details.get(read.detail, TensorSummary())
-        found = {field: getattr(known, field) for field in _DETAILS}
+        found = {field: getattr(known, field) for field in DETAIL_FIELDS}
         summary = msgspec.structs.replace(summary, **found)
     if not read.values:
         value = None

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import msgspec
+
 from tocsin.model import Mode, TensorSummary
 from tocsin.rules import Read
 from tocsin.tensors import Entry, IndexFile
 
 MOST_REFERENCES = 20_000  # of a run: the checkpoint is read and written at every step
 UPDATE_FIELDS = frozenset({"update_l1", "update_l2"})
+DETAIL_FIELDS = ("quantiles", "bounds", "units", "inactive_units", "unit_active", "channels")
 
 
 @dataclass(frozen=True)
@@ -45,8 +48,17 @@ def depth(read: Read) -> int:
 def remembered(
     references: References, file: IndexFile, entry: Entry, summary: TensorSummary, most: int
 ) -> tuple[Reference, ...]:
-    """The references of a tensor with this save and its summary in front, ``most`` in all."""
+    """The references of a tensor with this save and its summary in front, ``most`` in all.
+
+    Of the summary only the plain numbers: what rules ask for beyond can be 100 kB.
+    """
     key = reference_key(file.mode, file.worker, entry.name)
     event_key = file.event_key if entry.start is not None else None
-    this = Reference(file.step, event_key, entry.start, entry.length, summary)
+    this = Reference(file.step, event_key, entry.start, entry.length, _plain(summary))
     return (this, *references.get(key, ()))[:most]
+
+
+def _plain(summary: TensorSummary) -> TensorSummary:
+    if all(getattr(summary, name) is None for name in DETAIL_FIELDS):
+        return summary
+    return msgspec.structs.replace(summary, **dict.fromkeys(DETAIL_FIELDS))

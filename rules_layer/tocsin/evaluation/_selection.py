@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from tocsin.evaluation._references import depth
 from tocsin.model import COLLECTION_ROLES, Detail, Role
 from tocsin.rules import Read
-from tocsin.tensors import BadPattern, Collections, Entry, named, search
+from tocsin.tensors import BadPattern, Collections, Entry, collected, named, search
 from tocsin.watch import Options, Watched
 
 Known = tuple[Role | None, str | None]  # role and kind
-
-# Collections of one activation's inputs or outputs, named as SageMaker's rules name theirs.
-_ACTIVATION = re.compile(r"(?P<kind>relu|tanh|sigmoid|softmax|gelu)_(?P<end>input|output)s?")
 
 
 @dataclass(frozen=True)
@@ -135,12 +131,11 @@ class Selection:
         )
         role = next(roles, None)
         for collection in self.collections.collections if self.collections else ():
-            found = _ACTIVATION.fullmatch(collection)
-            if found is None or not self._in_collection(collection, name):
+            found = collected(collection)
+            if found is None or found[1] is None or not self._in_collection(collection, name):
                 continue
-            of = Role.ACTIVATION_INPUT if found["end"] == "input" else Role.ACTIVATION_OUTPUT
-            if role in (None, of):
-                return of, found["kind"]
+            if role in (None, found[0]):
+                return found
         return role, None
 
     def _passes(self, options: Options, name: str) -> bool:

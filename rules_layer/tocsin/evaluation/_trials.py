@@ -20,9 +20,11 @@ _MOST_RUNS = 3  # in memory, with what was read of them
 
 @dataclass
 class Trials:
-    """A trial for each run that was looked at lately, which knows it as far as its frontier."""
+    """A trial for each run that was looked at lately, which knows it as far as its frontier; with
+    the starts of the job that were over then.
+    """
 
-    _of: OrderedDict[str, PastTrial] = field(default_factory=OrderedDict)
+    _of: OrderedDict[str, tuple[PastTrial, tuple[str, ...]]] = field(default_factory=OrderedDict)
 
     def until(
         self,
@@ -38,13 +40,15 @@ class Trials:
         """
         if not any(rule.reads.trial for rule in selection.watched):
             return None
-        trial = self._of.pop(storage.url, None)
-        if trial is None or trial.last_step > before.frontier:  # it was begun anew
+        trial, over = self._of.pop(storage.url, (None, ()))
+        # Begun anew, maybe by another process: then earlier steps are others than were seen here.
+        anew = over != before.superseded
+        if trial is None or anew or trial.last_step > before.frontier:
             trial = PastTrial(storage, _opener(storage.url, open_run))
         if trial.last_step < before.frontier:
             trial.catch_up(before.frontier, _stale(before))
         trial.show(ready.step, (seen.file for seen in ready.files), selection.collections)
-        self._of[storage.url] = trial
+        self._of[storage.url] = trial, before.superseded
         if len(self._of) > _MOST_RUNS:
             self._of.popitem(last=False)
         return trial

@@ -15,6 +15,8 @@ Classes = NDArray[np.int64]
 MOST_CLASSES = 100
 """Counted; of more, one more is kept to tell it."""
 
+_IGNORED = -100  # a label that PyTorch's losses leave out: padding, parts of words
+
 
 def of_workers(
     labels: Iterable[Tensor], predictions: Iterable[Tensor]
@@ -81,7 +83,7 @@ def count(
     classes = labelled(labels)
     if classes is None:
         return False
-    found, sizes = np.unique(classes, return_counts=True)
+    found, sizes = np.unique(classes[classes != _IGNORED], return_counts=True)
     guesses = None
     if predictions is not None:
         binary = {*counts, *map(str, found[:3])} <= {"0", "1"}

@@ -94,7 +94,7 @@ def _meanings(text: str) -> Mapping[str, str]:
 
 def _type(hint: Any) -> str:
     """A parameter's type in words: ``number``, ``list of text``, ``integer or none``."""
-    words = {int: "integer", float: "number", bool: "true or false", str: "text"}
+    words = {int: "integer", float: "number", bool: "true or false", str: "text", Any: "anything"}
     if hint in words:
         return words[hint]
     if hint is types.NoneType:

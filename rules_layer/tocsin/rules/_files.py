@@ -13,7 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from tocsin.rules._registry import BadRule, load_entry_points, register
+from tocsin.rules._registry import BadRule, forget, load_entry_points, register
 
 CUSTOM = "tocsin_custom_rules"
 """The package that a deployment's folder of rule files is in its layer."""
@@ -73,6 +73,7 @@ def _load(file: Path) -> None:
             register(rule)
     except (Exception, SystemExit) as error:
         del sys.modules[name]
+        forget(name)
         raise BadRule(f"{file}: {_one_line(error)}") from error
 
 

@@ -30,10 +30,11 @@ def alike(weights: Iterable[Tensor]) -> Verdict | None:
 
 
 def too_large(weights: Iterable[Tensor], limit: float) -> Verdict | None:
-    """In half of the weights or more, variance x connections is above ``limit``."""
-    gains = sorted(
-        (_gain(weight), at, weight) for at, weight in enumerate(_between_layers(weights))
-    )
+    """In half of the weights or more, variance x connections is above ``limit``. Embeddings are
+    left out: their rows are looked up, not summed.
+    """
+    summed = [each for each in _between_layers(weights) if "embed" not in each.name.lower()]
+    gains = sorted((_gain(weight), at, weight) for at, weight in enumerate(summed))
     if not gains:
         return None
     gain, _, weight = gains[(len(gains) - 1) // 2]

@@ -61,6 +61,12 @@ def register(rule: R) -> R:
     return given
 
 
+def forget(module: str) -> None:
+    """Take out the rules of a module, which turned out not to be in order."""
+    for name in [name for name, rule in _rules.items() if rule.__module__ == module]:
+        del _rules[name]
+
+
 def _origin(rule: type[Rule]) -> tuple[str, str]:
     """Where a class was written: the same when its module is only loaded once more."""
     return rule.__module__, rule.__qualname__
@@ -153,6 +159,10 @@ def _convert(rule: str, key: str, value: Any, to: Any) -> Any:
     """A parameter in its type: from JSON, or from the string that the wire carries."""
     wants_list = typing.get_origin(to) is tuple
     if wants_list and isinstance(value, str):
+        if value.strip().lower() == "none":
+            return ()
+        if float in typing.get_args(to):  # a tuple as Python prints it
+            value = value.strip().strip("()[]")
         value = [part.strip() for part in value.split(",") if part.strip()]
     if isinstance(value, str) and value.strip().lower() in ("none", "") and _optional(to):
         return None

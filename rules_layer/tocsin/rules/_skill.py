@@ -49,6 +49,8 @@ def _classes(labels: NDArray[Any], predictions: NDArray[Any]) -> Scored | None:
     if classes is None or len(classes) != len(np.atleast_1d(predictions)):
         return None
     rows = predictions.ndim == 2 and predictions.shape[1] > 1
+    if rows and predictions.shape[1] > MOST_CLASSES:
+        return None  # or no classes at all: embeddings of a metric that is learned
     binary = not rows and bool(np.isin(classes, (0, 1)).all())
     if not rows and not binary:
         return None
@@ -94,25 +96,18 @@ def _pairs(flat: NDArray[Any]) -> Numbers:
     return np.stack([1 - wide, wide] if likely else [np.zeros_like(wide), wide], axis=1)
 
 
-def skill(past: Mapping[str, Any], recent: Sequence[Sequence[float]]) -> float | None:
-    """The part of a constant guess's errors that predictions avoid: the larger of accuracy's and
-    cross-entropy's for classes, R² for numbers. ``past`` is what ``remembered`` has made, so are
-    the rows of ``recent``. None where every label is the same.
+def skill(recent: Sequence[Sequence[float]]) -> float | None:
+    """The part of a constant guess's errors that predictions avoid, over rows of ``compared``:
+    the larger of accuracy's and cross-entropy's for classes, R² for numbers. None where such a
+    guess makes no errors.
     """
-    samples = sum(row[0] for row in recent)
-    if "counts" in past:
-        shares = [count / past["samples"] for count in past["counts"].values()]
-        most, entropy = max(shares), -sum(share * math.log(share) for share in shares)
-        if len(shares) < 2:
-            return None
-        of_hits = (sum(row[1] for row in recent) / samples - most) / (1 - most)
-        of_surprise = 1 - sum(row[2] for row in recent) / samples / entropy
-        return float(round(max(of_hits, of_surprise), _DIGITS))
-    mean = past["total"] / past["samples"]
-    variance = past["squares"] / past["samples"] - mean * mean
-    if variance <= 1e-9 * past["squares"] / past["samples"]:
-        return None
-    return float(round(max(-9.0, 1 - sum(row[1] for row in recent) / samples / variance), _DIGITS))
+    sums = [sum(column) for column in zip(*recent, strict=True)]
+    parts = [
+        1 - errors / guessed
+        for errors, guessed in zip(sums[::2], sums[1::2], strict=True)
+        if guessed > 1e-9
+    ]
+    return round(max(-9.0, *parts), _DIGITS) if parts else None
 
 
 def remembered(past: Mapping[str, Any], batch: Scored) -> dict[str, Any] | None:
@@ -133,8 +128,19 @@ def remembered(past: Mapping[str, Any], batch: Scored) -> dict[str, Any] | None:
     return None
 
 
-def row(batch: Scored) -> list[float]:
-    """What is kept of a batch among the recent ones."""
+def compared(past: Mapping[str, Any], batch: Scored) -> list[float]:
+    """What is kept of a batch: its errors, and those of the best constant guess that ``past``
+    tells (it is what ``remembered`` has made, with this batch). The same labels are in both, so
+    that their chances cancel.
+    """
+    known = past["samples"]
     if batch.counts is None:
-        return [batch.samples, batch.errors]
-    return [batch.samples, batch.hits, round(batch.surprise or 0.0, _DIGITS)]
+        mean = past["total"] / known
+        around = batch.squares - 2 * mean * batch.total + batch.samples * mean * mean
+        return [batch.errors, max(0.0, around)]
+    counts = past["counts"]
+    most = max(counts, key=lambda of: counts[of])
+    guessed = sum(n * -math.log(counts[of] / known) for of, n in batch.counts.items())
+    missed = batch.samples - batch.counts.get(most, 0)
+    surprise = batch.surprise or 0.0
+    return [batch.samples - batch.hits, missed, round(surprise, _DIGITS), round(guessed, _DIGITS)]

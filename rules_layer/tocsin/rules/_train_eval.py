@@ -184,7 +184,7 @@ def _evaluation(name: str, memory: Mapping[str, Any]) -> Evaluation:
     past = memory["past"]
     level, train_level = _levels(past)
     costs = [cost for cost, _ in past]
-    between = zip(costs, costs[1:], costs[2:], strict=False)
+    turns = [_turn(*three) for three in zip(costs, costs[1:], costs[2:], strict=False)]
     return Evaluation(
         name=name,
         worker=memory["worker"],
@@ -197,9 +197,7 @@ def _evaluation(name: str, memory: Mapping[str, Any]) -> Evaluation:
         best=memory["best"],
         train_at_best=memory["train_at_best"],
         wander=memory["wander"],
-        noise=fmean(
-            [abs(b - (a + c) / 2) if (b - a) * (c - b) < 0 else 0.0 for a, b, c in between] or [0.0]
-        ),
+        noise=fmean(turns or [0.0]),
     )
 
 

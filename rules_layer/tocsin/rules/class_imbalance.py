@@ -46,7 +46,8 @@ class ClassImbalance(Rule):
     Profile ``recommended`` demands that chance does not explain the counts (Poisson score
     intervals for these, Wilson's for the shares, of ``sigmas`` deviations), and does not judge
     mispredictions: at the start of a training all classes are predicted wrongly. Labels that are
-    no classes (real numbers, masks, tokens, more than 100 different ones) are not judged.
+    no classes (real numbers, masks, tokens, more than 100 different ones) are not judged, and
+    -100, which PyTorch's losses ignore, is none.
 
     Parameters
     ----------

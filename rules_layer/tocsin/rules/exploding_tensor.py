@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from tocsin.model import Reason, Role, Verdict
 from tocsin.rules._registry import register
@@ -11,6 +12,7 @@ from tocsin.rules._rule import (
     HEALTHY,
     RECOMMENDED,
     SAGEMAKER,
+    UNDECIDED,
     Read,
     Reads,
     Rule,
@@ -31,15 +33,25 @@ class ExplodingTensor(Rule):
     selection every captured tensor is watched, but for the trees of XGBoost, which hold NaN by
     design. Evidence: how many of each, and of how many.
 
+    ``lenient``, as in profile ``recommended``, knows what is not finite in healthy runs, as long
+    as nothing is selected. Beside a finite loss gradients count after ``patience`` saves in a row:
+    loss scaling of half precision overflows on purpose, above all in the first steps, and skips
+    the update. An
+    infinity below zero is a mask in what goes into a softmax, and in what is named one. Inputs and
+    labels are NonFiniteData's.
+
     Parameters
     ----------
     collection_names, tensor_regex: which tensors to watch; the union, if both are given.
     only_nan: infinities are allowed (attention masks, for example, are filled with them).
+    lenient: make the exceptions said above.
+    patience: saves in a row in which gradients may not be finite, if ``lenient``, at least 1.
 
     Example: a loss that is NaN at step 40 fires at step 40.
     """
 
     profiles: ClassVar[tuple[str, ...]] = (RECOMMENDED, SAGEMAKER)
+    sagemaker: ClassVar[Mapping[str, Any]] = {"lenient": False}
     causes: ClassVar[str] = (
         "A learning rate that is too high lets weights and activations grow until they overflow; "
         "log(0), division by zero and half precision without loss scaling do it at once. From one "
@@ -53,6 +65,12 @@ class ExplodingTensor(Rule):
     collection_names: tuple[str, ...] = ()
     tensor_regex: tuple[str, ...] = ()
     only_nan: bool = False
+    lenient: bool = True
+    patience: int = 3
+
+    def __post_init__(self) -> None:
+        if self.patience < 1:
+            raise ValueError(f"patience is {self.patience}, but must be at least 1")
 
     def reads(self) -> Reads:
         read = Read(fields=("size", "nan", "posinf", "neginf"))
@@ -62,16 +80,53 @@ class ExplodingTensor(Rule):
         known = [tensor for tensor in step.tensors["tensors"] if self._watches(tensor)]
         if not known:
             return state, not_applicable(Reason.NO_TENSOR, "no tensor whose values are known")
-        for tensor in known:
-            nan = tensor.summary.nan or 0
-            infinite = (tensor.summary.posinf or 0) + (tensor.summary.neginf or 0)
-            if nan or (infinite and not self.only_nan):
-                return state, _found(tensor, nan, infinite)
-        return state, HEALTHY
+        lost = [
+            (tensor, nan, infinite)
+            for tensor in known
+            for nan, infinite in [self._counts(tensor)]
+            if nan or (infinite and not self.only_nan)
+        ]
+        if not self._makes_exceptions:
+            return state, _found(*lost[0]) if lost else HEALTHY
+        if any(tensor.role is Role.GRADIENT for tensor in known):
+            overflown = any(tensor.role is Role.GRADIENT for tensor, *_ in lost)
+            saves = min(state.get("saves", 0) + 1, self.patience) if overflown else 0
+            state = {"saves": saves} if saves else {}
+        if state.get("saves", 0) < self.patience and _loss_is_finite(known):
+            certain = [each for each in lost if each[0].role is not Role.GRADIENT]
+            if lost and not certain:
+                return state, UNDECIDED
+            lost = certain
+        return state, _found(*lost[0]) if lost else HEALTHY
+
+    @property
+    def _makes_exceptions(self) -> bool:
+        return self.lenient and not (self.collection_names or self.tensor_regex)
 
     def _watches(self, tensor: Tensor) -> bool:
-        named = bool(self.collection_names or self.tensor_regex)
-        return tensor.summary.nan is not None and (named or tensor.role is not Role.TREE)
+        if tensor.summary.nan is None:
+            return False
+        if self._makes_exceptions:
+            return tensor.role not in (Role.TREE, Role.INPUT, Role.LABEL)
+        return bool(self.collection_names or self.tensor_regex) or tensor.role is not Role.TREE
+
+    def _counts(self, tensor: Tensor) -> tuple[int, int]:
+        """How many are NaN, and how many are infinities that nobody can have meant."""
+        summary = tensor.summary
+        masked = self._makes_exceptions and _may_be_masked(tensor)
+        below = 0 if masked else summary.neginf or 0
+        return summary.nan or 0, (summary.posinf or 0) + below
+
+
+def _loss_is_finite(tensors: Iterable[Tensor]) -> bool:
+    """Whether there is a loss, and nothing is wrong with any."""
+    losses = [tensor.summary for tensor in tensors if tensor.role is Role.LOSS]
+    return bool(losses) and not any(each.nan or each.posinf or each.neginf for each in losses)
+
+
+def _may_be_masked(tensor: Tensor) -> bool:
+    into = tensor.role is Role.ACTIVATION_INPUT and "softmax" in (tensor.kind or "")
+    return into or "mask" in tensor.name.lower()
 
 
 def _found(tensor: Tensor, nan: int, infinite: int) -> Verdict:

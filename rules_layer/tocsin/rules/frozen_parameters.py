@@ -68,7 +68,7 @@ class FrozenParameters(Rule):
     )
 
     patience: int = 10
-    accumulation: int = 32
+    accumulation: int = 64
 
     def __post_init__(self) -> None:
         if self.patience < 1:

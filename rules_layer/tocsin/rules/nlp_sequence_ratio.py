@@ -25,6 +25,7 @@ from tocsin.rules._rule import (
 )
 
 _NO_TOKENS = re.compile(r"(?i)mask|type|segment|position|label")
+_TOKENS = re.compile(r"(?i)embedding\d*_input_0$")  # of MXNet, where tokens are real numbers
 
 
 @register
@@ -42,7 +43,8 @@ class NLPSequenceRatio(Rule):
     Parameters
     ----------
     tensor_regex: which tensors are sequences, instead of inputs of integers with one or two
-        dimensions that are not named like a mask or like types, segments or positions.
+        dimensions that are not named like a mask or like types, segments or positions, and of
+        what goes into an embedding.
     token_values: tokens to count, as numbers.
     token_thresholds_percent: for each of them the largest share, in %, 0 to 100.
 
@@ -107,4 +109,4 @@ class NLPSequenceRatio(Rule):
             return False
         integers = value.dtype.kind in "iu" and value.dtype.itemsize > 1
         tokens = integers and value.ndim <= 2 and not _NO_TOKENS.search(tensor.name)
-        return bool(self.tensor_regex) or tokens
+        return bool(self.tensor_regex or tokens or _TOKENS.search(tensor.name))

@@ -21,7 +21,7 @@ from tocsin.rules._rule import (
     not_applicable,
     violation,
 )
-from tocsin.rules._skill import Scored, remembered, row, scored, skill
+from tocsin.rules._skill import Scored, compared, remembered, scored, skill
 
 _RECENT = 5  # batches that the skill is taken of
 _HISTORY = 32  # earlier skills remembered, thinned out as they grow more
@@ -117,10 +117,10 @@ class NoBetterThanGuessing(Rule):
         past = remembered(memory.get("past", {}), batch)
         if past is None:
             return None
-        recent = [*memory.get("recent", []), row(batch)][-_RECENT:]
+        recent = [*memory.get("recent", []), compared(past, batch)][-_RECENT:]
         batches = memory.get("batches", 0) + 1
         skills = memory.get("skills", [])
-        if len(recent) == _RECENT and (now := skill(past, recent)) is not None:
+        if len(recent) == _RECENT and (now := skill(recent)) is not None:
             skills = _thinned([*skills, [batches, now]])
         return {"past": past, "recent": recent, "batches": batches, "skills": skills}
 

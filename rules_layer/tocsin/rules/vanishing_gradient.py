@@ -24,7 +24,7 @@ from tocsin.rules._rule import (
     violation,
 )
 
-_BIAS = re.compile(r"bias|beta", re.IGNORECASE)
+_LEFT_OUT = re.compile(r"bias|beta|lora_?a", re.IGNORECASE)
 
 
 @register
@@ -35,18 +35,22 @@ class VanishingGradient(Rule):
     Fires when the mean of |g| of a gradient tensor is below ``threshold``; of several it
     reports the smallest. In profile ``recommended`` three saved steps in a row must show it, so
     that one odd batch does not. Gradients of biases (told by their names) count only if they are
-    selected: they are next to nothing where the targets' mean is zero. Gradients without a finite
-    element are ExplodingTensor's, empty ones nobody's.
+    selected: they are next to nothing where the targets' mean is zero. So do those of LoRA's A,
+    which are multiplied by a B that begins at zero. Gradients without a finite element are
+    ExplodingTensor's, empty ones nobody's.
 
     Parameters
     ----------
     threshold: least mean of |g|, in units of the gradient, above 0.
+    zeros: true counts them, too; none leaves them out where there is anything else, for of a large
+        embedding a batch touches a few rows only.
     collection_names, tensor_regex: which tensors to watch instead of those with role gradient.
 
     Example: ten sigmoid layers, of which the first gets gradients of 3e-9.
     """
 
     options: ClassVar[Mapping[str, Any]] = {"for_steps": 3}
+    sagemaker: ClassVar[Mapping[str, Any]] = {"zeros": True}
     profiles: ClassVar[tuple[str, ...]] = (RECOMMENDED, SAGEMAKER)
     causes: ClassVar[str] = (
         "Each layer multiplies the gradient by its weights and the slope of its activation: many "
@@ -59,6 +63,7 @@ class VanishingGradient(Rule):
     )
 
     threshold: float = 1e-7
+    zeros: bool | None = None
     collection_names: tuple[str, ...] = ()
     tensor_regex: tuple[str, ...] = ()
 
@@ -67,14 +72,14 @@ class VanishingGradient(Rule):
             raise ValueError(f"threshold is {self.threshold}, but must be a number above 0")
 
     def reads(self) -> Reads:
-        read = Read(roles=(Role.GRADIENT,), fields=("abs_mean",))
+        read = Read(roles=(Role.GRADIENT,), fields=("abs_mean", "size", "zeros"))
         return Reads({"gradients": read.explicitly(self.collection_names, self.tensor_regex)})
 
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
         known = [
-            (tensor.summary.abs_mean, tensor)
+            (mean, tensor)
             for tensor in step.tensors["gradients"]
-            if tensor.summary.abs_mean is not None and self._judges(tensor)
+            if (mean := self._mean(tensor)) is not None and self._judges(tensor)
         ]
         if not known:
             return state, not_applicable(Reason.NO_TENSOR, "no gradient with a finite mean")
@@ -87,6 +92,12 @@ class VanishingGradient(Rule):
         evidence = {"abs_mean": mean, "threshold": self.threshold}
         return state, violation(Reason.BELOW_THRESHOLD, detail, tensor, **evidence)
 
+    def _mean(self, tensor: Tensor) -> float | None:
+        summary = tensor.summary
+        if self.zeros or not (summary.abs_mean and summary.size and summary.zeros):
+            return summary.abs_mean
+        return summary.abs_mean * summary.size / max(1, summary.size - summary.zeros)
+
     def _judges(self, tensor: Tensor) -> bool:
         named = bool(self.collection_names or self.tensor_regex)
-        return named or _BIAS.search(tensor.name) is None
+        return named or _LEFT_OUT.search(tensor.name) is None

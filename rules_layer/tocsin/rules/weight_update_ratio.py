@@ -28,6 +28,8 @@ from tocsin.rules._updates import TRAINING
 
 _Ratio = tuple[float, Tensor]
 
+_NEAR = 100  # steps between saves, in which healthy weights remain much the same
+
 
 @register
 @dataclass(frozen=True)
@@ -39,8 +41,10 @@ class WeightUpdateRatio(Rule):
     Fires when the ratio of a weight is above ``large_threshold`` or below ``small_threshold``.
     Steps of modes EVAL and PREDICT, in which weights don't change, are left out.
 
-    ``lenient``, as in profile ``recommended``, knows healthy runs: a small ratio is taken per step
-    between the saves, and counts only for a weight that does move (one that never does is
+    ``lenient``, as in profile ``recommended``, knows healthy runs: a large ratio counts where the
+    saves are at most a hundred steps apart, as weights that decay and are learned anew turn into
+    others in a thousand (SGD at a rate of 0.1 with momentum and decay); a small ratio is taken
+    per step between the saves, and counts only for a weight that does move (one that never does is
     FrozenParameters') and whose ratio was not a good one in any of ``patience`` saves or more
     (at the end of a schedule or of learning updates become as small as can be). In that profile
     it takes five saves in a row. Profile ``sagemaker`` keeps Amazon's documented defaults, which
@@ -53,7 +57,7 @@ class WeightUpdateRatio(Rule):
     large_threshold: largest ratio, above 0.
     small_threshold: smallest ratio, 0 or more.
     epsilon: added to mean |w|, in units of the weights, above 0.
-    lenient: judge small ratios as said above.
+    lenient: judge ratios as said above.
     patience: saves before a small ratio counts, if ``lenient``, at least 1.
     collection_names, tensor_regex: which tensors to watch instead of those with role weight.
 
@@ -117,7 +121,7 @@ class WeightUpdateRatio(Rule):
         if not known:
             return state, UNDECIDED
         ratio, tensor = max(known, key=lambda pair: pair[0])
-        if ratio > self.large_threshold:
+        if ratio > self.large_threshold and not (self.lenient and steps > _NEAR):
             return state, self._found("above", ratio, self.large_threshold, tensor)
         if self.lenient:
             state, known = self._never_good(state, known, steps)

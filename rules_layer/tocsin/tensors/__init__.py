@@ -43,7 +43,7 @@ from tocsin.tensors._layout import (
     split_key,
 )
 from tocsin.tensors._local import LocalStorage
-from tocsin.tensors._naming import named
+from tocsin.tensors._naming import collected, named
 from tocsin.tensors._patterns import BadPattern, search
 from tocsin.tensors._reductions import base_name, parse_reduction, reduction_name
 from tocsin.tensors._run import NotARun, Run
@@ -87,6 +87,7 @@ __all__ = [
     "answers",
     "as_array",
     "base_name",
+    "collected",
     "collections_key",
     "complete_steps",
     "content_bytes",

@@ -6,8 +6,9 @@ The patterns run on names that nobody has checked: each is plain and takes linea
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
-from tocsin.model import Role
+from tocsin.model import COLLECTION_ROLES, Role
 from tocsin.tensors._reductions import base_name
 
 Named = tuple[Role, str | None]
@@ -98,6 +99,20 @@ _TABLE: tuple[tuple[Role | None, str], ...] = (
 _PATTERNS = tuple((role, re.compile(pattern)) for role, pattern in _TABLE)
 
 
+# Collections of one activation's inputs or outputs, named as SageMaker's rules name theirs.
+_ACTIVATION = re.compile(r"(?P<kind>relu|tanh|sigmoid|softmax|gelu)_(?P<end>input|output)s?")
+
+
+def collected(collection: str) -> Named | None:
+    """The role, and the kind if there is one, of what a collection of that name holds."""
+    if found := _ACTIVATION.fullmatch(collection):
+        end = found["end"]
+        role = Role.ACTIVATION_INPUT if end == "input" else Role.ACTIVATION_OUTPUT
+        return role, found["kind"]
+    return (COLLECTION_ROLES[collection], None) if collection in COLLECTION_ROLES else None
+
+
+@lru_cache(maxsize=1 << 13)  # a hook asks at every save
 def named(name: str) -> Named | None:
     """The role that the name tells, and the kind if it tells one; None if it tells nothing.
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from tocsin import create_trial, modes
+from tocsin.rules import RECOMMENDED
 
 from benchmarks.detection.evaluate import EVERYTHING, PROFILES, Alarm, Task, evaluate_one
 from benchmarks.detection.faults import FAULTS
@@ -87,6 +88,23 @@ def test_a_healthy_training_is_its_own_twin_and_shows_nothing(runs: dict[Setup, 
         assert twin(setup) == setup
         assert symptoms.loss_of(runs[setup]) == 0
         assert not symptoms.shows(runs[setup])
+
+
+def alarms(run: Run) -> set[str]:
+    evaluated = evaluate_one(Task(run, EVERYTHING))
+    assert not evaluated.failed
+    return {alarm.rule for alarm in evaluated.of(RECOMMENDED)}
+
+
+def test_healthy_trainings_disturb_nobody(runs: dict[Setup, Run]) -> None:
+    assert {
+        s.name: found for s, run in runs.items() if not s.fault and (found := alarms(run))
+    } == {}
+
+
+@pytest.mark.parametrize("fault", SICK)
+def test_a_fault_is_found(runs: dict[Setup, Run], fault: str) -> None:
+    assert alarms(runs[FAULTS[fault](of(SICK[fault]))])
 
 
 def test_a_run_has_what_the_rules_read(runs: dict[Setup, Run]) -> None:

@@ -102,6 +102,20 @@ def test_a_captured_detail_is_taken_as_it_is_and_no_other(tmp_path: Path) -> Non
     assert storage.ranges == []
 
 
+def test_what_is_remembered_is_small(tmp_path: Path) -> None:
+    """No detail in the checkpoint, and in memory only the values that are looked back at."""
+    storage = LocalStorage(tmp_path)
+    summary = TensorSummary(mean=1.0, units=1 << 16, unit_active="A" * (1 << 18))
+    save(storage, 0, Captured("relu", np.ones(3), summary=summary), Captured("label", np.ones(3)))
+    reads = {"relu": Read(regex=("relu",), back=1), "label": Read(regex=("label",), values=True)}
+    found = loaded(storage, Asking(reads))
+    ((reference,),) = found.references.values()
+    assert reference.summary == TensorSummary(mean=1.0)
+    assert found.values == {}
+    reads["relu"] = Read(regex=("relu",), back=1, values=True)
+    assert list(loaded(storage, Asking(reads)).values) == [("worker_0", "relu", 0)]
+
+
 def test_when_each_workers_file_was_written(tmp_path: Path) -> None:
     storage = LocalStorage(tmp_path)
     for worker in ("worker_0", "worker_1"):

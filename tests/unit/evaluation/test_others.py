@@ -26,6 +26,14 @@ def test_a_job_beside_this_one_or_any_run(run: str, other: str, url: str) -> Non
     assert beside(run, other) == url
 
 
+@pytest.mark.parametrize(
+    "other", ["s3://my bucket/j1", "s3://b/" + "j" * 1024, "s3:/b/j", "j" * 1024]
+)
+def test_what_no_run_can_be_called(other: str) -> None:
+    with pytest.raises(ValueError, match="not of the form s3://bucket/prefix"):
+        beside("s3://b/jobs/j2", other)
+
+
 def test_only_what_can_be_used(tmp_path: Path) -> None:
     storage = LocalStorage(tmp_path)
     for worker in ("worker_0", "worker_1"):

@@ -137,6 +137,26 @@ def test_a_restart_takes_back_what_was_seen(
     assert state["at 4"][0] == {"0": 0.0, "1": 1.0, "2": 20.0, "4": 40.0}  # 3 is of the old start
 
 
+def test_a_restart_that_another_process_saw(job: Job, watch: Callable[..., Any]) -> None:
+    """What this one knows of the steps that were taken back is forgotten."""
+    looks, warm = Looks(job, False, watch("Whole")), Trials()
+    looks.world = replace(looks.world, trials=warm)
+    for step in range(4):
+        save(job, step)
+    looks.look()
+    job.run_id = "run-2"
+    key = job.save(2, previous=1, loss=20.0)
+    job.touch(key, NOW - 1)
+    looks.world = replace(looks.world, trials=Trials())
+    evaluate(Hint(job.storage.url, (key,)), looks.world, owner="other", ends=NOW + 100)
+    job.touch(job.save(4, previous=2, loss=40.0), NOW)
+    looks.look()
+    looks.world = replace(looks.world, trials=warm)
+    job.touch(job.save(5, previous=4, loss=50.0), NOW)
+    state = looks.state()
+    assert state["at 5"][0] == {"0": 0.0, "1": 1.0, "2": 20.0, "4": 40.0, "5": 50.0}
+
+
 def test_history_is_read_so_far_back_and_no_further(
     job: Job, monkeypatch: pytest.MonkeyPatch
 ) -> None:

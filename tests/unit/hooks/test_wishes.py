@@ -26,6 +26,16 @@ from tocsin_hooks._wishes import Saved, Wish, Wishes, selects
         (
             Read(roles=(Role.ACTIVATION_OUTPUT,), kinds=("relu",)),
             Saved("a", ("relu_output",)),
+            True,
+        ),
+        (
+            Read(roles=(Role.ACTIVATION_INPUT,), kinds=("tanh",)),
+            Saved("a", ("tanh_input",)),
+            True,
+        ),
+        (
+            Read(roles=(Role.PREDICTION,), kinds=("relu",)),
+            Saved("relu_output", ("default",), Role.PREDICTION),
             False,
         ),
         (
@@ -76,6 +86,19 @@ def test_updates_against_the_save_before(tmp_path: Path) -> None:
     assert [summary and summary.update_l1 for summary in summaries] == [None, 8.0, 8.0]
 
 
+def test_no_update_of_what_a_step_saves_twice(tmp_path: Path) -> None:
+    """It would be one against the same step."""
+    hook = Hook(tmp_path, to_watch({"rules": ["WeightUpdateRatio"]}), save_interval=1)
+    for step in range(3):
+        with hook.step():
+            for _ in range(1 + step % 2):
+                hook.save("fc.weight", np.full(4, step, np.float32), "weights")
+    hook.close()
+    run = Run(open_storage(tmp_path))
+    summaries = [run.indexes(step)["worker_0"].entries[0].summary for step in range(3)]
+    assert [summary and summary.update_l1 for summary in summaries] == [None, None, 4.0]
+
+
 def test_values_that_a_rule_wants_are_kept_if_they_are_small(tmp_path: Path) -> None:
     hook = Hook(tmp_path, to_watch({"rules": ["ClassImbalance"]}), save_interval=1)
     with hook.step():
@@ -98,3 +121,15 @@ def test_memory_is_bounded_and_gives_back_what_it_held() -> None:
     assert memory.exchanged("a", one) is None
     one += 1
     assert np.array_equal(memory.exchanged("a", one), np.zeros(10))
+
+
+def test_a_rule_finds_its_collection_beside_the_one_named_at_saving(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    watch = {
+        "rules": [{"rule": "ExplodingTensor", "parameters": {"collection_names": "fc"}}],
+        "capture": {"collections": {"fc": {"include_regex": "^fc"}}},
+    }
+    with Hook(tmp_path, to_watch(watch), save_interval=1) as hook, hook.step():
+        hook.save("fc.weight", np.ones(3), "weights")
+    assert "no tensor so far" not in caplog.text

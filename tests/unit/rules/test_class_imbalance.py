@@ -245,3 +245,10 @@ def test_parameters_as_on_the_wire() -> None:
 def test_refused(parameters: dict[str, Any], message: str) -> None:
     with pytest.raises(BadRule, match=message):
         build("ClassImbalance", parameters)
+
+
+def test_ignored_labels_are_no_class() -> None:
+    """Padding and parts of words, as token classification has them."""
+    labels = np.concatenate([np.full(5000, -100), split(300, 300)])
+    assert last(rule("sagemaker"), [step(0, labels)]).outcome is HEALTHY
+    assert last(rule("sagemaker"), [step(0, np.full(600, -100))]).outcome is not VIOLATION

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -168,6 +169,7 @@ def test_reads_every_tensor_unless_some_are_named() -> None:
 def test_parameters_as_on_the_wire(
     parameters: dict[str, Any], expected: ExplodingTensor, profile: str
 ) -> None:
+    expected = replace(expected, lenient=profile == "recommended")
     assert build("ExplodingTensor", parameters, profile) == (expected, {})
 
 
@@ -183,3 +185,53 @@ def test_refused_parameters(parameters: dict[str, Any], message: str) -> None:
     with pytest.raises(BadRule, match=r"^ExplodingTensor: ") as caught:
         build("ExplodingTensor", parameters)
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "role", "kind", "value", "lenient", "strict"),
+    [
+        ("gradient/w", Role.GRADIENT, None, INF, VIOLATION, VIOLATION),  # no loss says otherwise
+        ("weight", Role.WEIGHT, None, INF, VIOLATION, VIOLATION),
+        ("softmax0_input_0", Role.ACTIVATION_INPUT, "softmax", -INF, HEALTHY, VIOLATION),
+        ("softmax0_input_0", Role.ACTIVATION_INPUT, "softmax", INF, VIOLATION, VIOLATION),
+        ("softmax0_input_0", Role.ACTIVATION_INPUT, "softmax", NAN, VIOLATION, VIOLATION),
+        ("relu0_input_0", Role.ACTIVATION_INPUT, "relu", -INF, VIOLATION, VIOLATION),
+        ("causal_mask", None, None, -INF, HEALTHY, VIOLATION),
+        ("input_0", Role.INPUT, None, NAN, NOT_APPLICABLE, VIOLATION),
+        ("labels", Role.LABEL, None, NAN, NOT_APPLICABLE, VIOLATION),
+    ],
+)
+def test_what_healthy_runs_hold(
+    make_step: MakeStep,
+    make_tensor: MakeTensor,
+    name: str,
+    role: Role | None,
+    kind: str | None,
+    value: float,
+    lenient: Outcome,
+    strict: Outcome,
+) -> None:
+    step = make_step("tensors", 0, [replace(make_tensor(name, [1.0, value], role=role), kind=kind)])
+    assert ExplodingTensor().evaluate({}, step)[1].outcome is lenient
+    assert ExplodingTensor(lenient=False).evaluate({}, step)[1].outcome is strict
+    assert ExplodingTensor(tensor_regex=(".*",)).evaluate({}, step)[1].outcome is strict
+
+
+def test_gradients_that_overflow_again_and_again(
+    make_step: MakeStep, make_tensor: MakeTensor
+) -> None:
+    """Loss scaling skips some steps; an evaluation in between changes nothing."""
+    rule, fired = ExplodingTensor(patience=3), []
+    state: Any = {}
+    for at, content in enumerate(([INF], [INF], [1.0], [INF], None, [NAN], [INF], [INF])):
+        loss = make_tensor("loss", 0.5, role=Role.LOSS)
+        found = [] if content is None else [make_tensor("grad/w", content, role=Role.GRADIENT)]
+        state, verdict = rule.evaluate(state, make_step("tensors", at, [*found, loss]))
+        fired += [at] * verdict.violation
+    assert fired == [6, 7]
+    assert state == {"saves": 3}
+
+
+def test_patience_is_at_least_one() -> None:
+    with pytest.raises(BadRule, match="patience is 0, but must be at least 1"):
+        build("ExplodingTensor", {"patience": "0"})

@@ -175,3 +175,9 @@ def test_what_a_deployment_brought_along_is_installed(
         load_installed()
     assert find_rule("Mine") is not None
     assert find_rule("Theirs") is not None
+
+
+def test_of_a_file_that_fails_no_rule_is_known(put: Put) -> None:
+    with pytest.raises(BadRule, match="RuntimeError: too late"):
+        load_files(put("late.py", NATIVE + "raise RuntimeError('too late')"))
+    assert find_rule("Mine") is None

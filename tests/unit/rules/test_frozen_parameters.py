@@ -90,10 +90,10 @@ NONE = {"a": False, "b": False}
         pytest.param([save(at, STUCK, shape=()) for at in range(50)], None, id="0-d"),
         pytest.param([save(at, STUCK, shape=None) for at in range(50)], 9, id="shape not known"),
         pytest.param([save(at, STUCK, role=Role.BIAS) for at in range(50)], None, id="biases"),
-        pytest.param([save(at, NONE) for at in range(50)], 32, id="no step"),
+        pytest.param([save(at, NONE) for at in range(90)], 64, id="no step"),
         pytest.param([save(10 * at, NONE) for at in range(50)], 9, id="no step, every ten"),
         pytest.param(
-            [save(at, dict.fromkeys("ab", at % 32 == 31)) for at in range(100)],
+            [save(at, dict.fromkeys("ab", at % 40 == 39)) for at in range(100)],
             None,
             id="accumulated gradients",
         ),

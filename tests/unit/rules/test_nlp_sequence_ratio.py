@@ -108,3 +108,12 @@ def test_refused(parameters: dict[str, Any], message: str) -> None:
     with pytest.raises(BadRule) as caught:
         build("NLPSequenceRatio", parameters)
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"), [("embedding0_input_0", VIOLATION), ("dense0_input_0", NOT_APPLICABLE)]
+)
+def test_tokens_of_mxnet_are_real_numbers(name: str, expected: Outcome) -> None:
+    rule, _ = build("NLPSequenceRatio", {}, "sagemaker")
+    found = sequences(np.float32([[7, 0, 0, 0]]), name)
+    assert rule.evaluate({}, step(found))[1].outcome is expected

@@ -279,3 +279,13 @@ def test_parameters_as_on_the_wire() -> None:
 def test_refused_parameters(parameters: dict[str, Any], message: str) -> None:
     with pytest.raises(BadRule, match=message):
         build("PoorWeightInitialization", parameters)
+
+
+def test_embeddings_may_be_as_large_as_they_like() -> None:
+    """Rows of N(0, 1), as PyTorch makes them, are looked up and not summed."""
+    rows = np.random.default_rng(0).normal(0, 1, (500, 400))
+    names = ("users.embedding.weight", "items.embedding.weight")
+    large = {"a.weight": rows, "b.weight": rows}
+    assert reasons(judged([save(0, weights=large)], "recommended")) == {0: Reason.ABOVE_THRESHOLD}
+    embeddings = dict.fromkeys(names, rows)
+    assert reasons(judged([save(0, weights=embeddings)], "recommended")) == {}

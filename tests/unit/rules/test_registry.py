@@ -338,3 +338,18 @@ def test_the_built_in_rules_are_there() -> None:
 def test_lists_as_the_sdk_sends_them(sent: dict[str, str], expected: tuple[str, ...]) -> None:
     rule, _ = build("SimilarAcrossRuns", sent)
     assert rule.other_trials == expected  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("rule", "parameter", "value", "expected"),
+    [
+        ("AllZero", "tensor_regex", "None", ()),
+        ("AllZero", "tensor_regex", "", ()),
+        ("AllZero", "tensor_regex", "(a|b)", ("(a|b)",)),
+        ("SaturatedActivation", "threshold_tanh", "(-9.4999, 9.4999)", (-9.4999, 9.4999)),
+        ("SaturatedActivation", "threshold_sigmoid", "-23,16.99999", (-23.0, 16.99999)),
+    ],
+)
+def test_lists_on_the_wire(rule: str, parameter: str, value: str, expected: Any) -> None:
+    built, _ = build(rule, {parameter: value})
+    assert getattr(built, parameter) == expected

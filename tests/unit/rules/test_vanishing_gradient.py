@@ -102,10 +102,10 @@ def test_steps_without_gradients_are_not_judged(make_step: MakeStep, found: dict
 
 def test_reads_gradients_unless_others_are_named() -> None:
     assert VanishingGradient().reads().tensors == {
-        "gradients": Read(roles=(Role.GRADIENT,), fields=("abs_mean",))
+        "gradients": Read(roles=(Role.GRADIENT,), fields=("abs_mean", "size", "zeros"))
     }
     assert VanishingGradient(tensor_regex=("^grad",)).reads().tensors == {
-        "gradients": Read(regex=("^grad",), fields=("abs_mean",))
+        "gradients": Read(regex=("^grad",), fields=("abs_mean", "size", "zeros"))
     }
 
 
@@ -113,14 +113,14 @@ def test_reads_gradients_unless_others_are_named() -> None:
     ("profile", "parameters", "expected"),
     [
         ("recommended", {}, (VanishingGradient(), {"for_steps": 3})),
-        ("sagemaker", {}, (VanishingGradient(), {})),
+        ("sagemaker", {}, (VanishingGradient(zeros=True), {})),
         ("recommended", {"threshold": "1e-6"}, (VanishingGradient(1e-6), {"for_steps": 3})),
-        ("sagemaker", {"threshold": "20.0"}, (VanishingGradient(20.0), {})),
-        ("sagemaker", {"threshold": 20}, (VanishingGradient(20.0), {})),
+        ("sagemaker", {"threshold": "20.0"}, (VanishingGradient(20.0, zeros=True), {})),
+        ("sagemaker", {"threshold": 20}, (VanishingGradient(20.0, zeros=True), {})),
         (
             "sagemaker",
             {"start_step": "5", "end_step": "19"},
-            (VanishingGradient(), {"start_step": "5", "end_step": "19"}),
+            (VanishingGradient(zeros=True), {"start_step": "5", "end_step": "19"}),
         ),
         ("recommended", {"for_steps": "1"}, (VanishingGradient(), {"for_steps": "1"})),
     ],
@@ -165,3 +165,27 @@ def test_gradients_of_biases_count_only_if_they_are_selected(
     rule, _ = build("VanishingGradient", parameters)
     _, verdict = rule.evaluate({}, make_step("gradients", 0, {name: [1e-9]}))
     assert verdict.outcome is expected
+
+
+@pytest.mark.parametrize(
+    ("rows", "profile", "expected"),
+    [
+        (1, "recommended", HEALTHY),  # 1e-3 in one row of 100,000
+        (1, "sagemaker", VIOLATION),
+        (0, "recommended", VIOLATION),
+    ],
+)
+def test_an_embedding_of_which_few_rows_are_used(
+    make_step: MakeStep, rows: int, profile: str, expected: Outcome
+) -> None:
+    size, touched = 400_000, 4 * rows
+    gradient = TensorSummary(size=size, zeros=size - touched, abs_mean=1e-3 * touched / size)
+    rule, _ = build("VanishingGradient", {}, profile)
+    step = make_step("gradients", 0, {"gradient/embedding.weight": gradient})
+    assert rule.evaluate({}, step)[1].outcome is expected
+
+
+def test_loras_a_waits_for_its_b(make_step: MakeStep) -> None:
+    found = {"gradient/q.lora_A.default.weight": [1e-12], "gradient/q.lora_B.default.weight": [0.1]}
+    step = make_step("gradients", 0, found)
+    assert VanishingGradient().evaluate({}, step)[1].outcome is HEALTHY

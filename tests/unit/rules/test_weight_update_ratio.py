@@ -187,3 +187,15 @@ def test_parameters_as_on_the_wire() -> None:
 def test_refused_parameters(parameters: dict[str, Any], message: str) -> None:
     with pytest.raises(BadRule, match=message):
         build("WeightUpdateRatio", parameters)
+
+
+@pytest.mark.parametrize(
+    ("interval", "profile", "expected"),
+    [(100, "recommended", [1, 2]), (1000, "recommended", []), (1000, "sagemaker", [1, 2])],
+)
+def test_weights_may_be_others_after_a_thousand_steps(
+    make_step: MakeStep, interval: int, profile: str, expected: list[int]
+) -> None:
+    """In balance with weight decay each direction is learned anew: the ratio tends to 1.4."""
+    steps = [make_step("weights", interval * at, [weight(1.4)]) for at in range(3)]
+    assert violations(judged(steps, profile, large_threshold=0.9)) == expected

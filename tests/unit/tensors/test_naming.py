@@ -4,7 +4,7 @@ import time
 
 import pytest
 from tocsin.model import Role
-from tocsin.tensors import named, reduction_name
+from tocsin.tensors import collected, named, reduction_name
 
 IN, OUT = Role.ACTIVATION_INPUT, Role.ACTIVATION_OUTPUT
 
@@ -153,3 +153,18 @@ def test_no_name_takes_long(piece: str, end: str) -> None:
     started = time.process_time()
     named(name)
     assert time.process_time() - started < 0.1
+
+
+@pytest.mark.parametrize(
+    ("collection", "known"),
+    [
+        ("losses", (Role.LOSS, None)),
+        ("relu_output", (OUT, "relu")),
+        ("tanh_inputs", (IN, "tanh")),
+        ("my_relu_output", None),
+        ("default", None),
+        ("", None),
+    ],
+)
+def test_what_a_collection_holds(collection: str, known: object) -> None:
+    assert collected(collection) == known

@@ -1,0 +1,143 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from tocsin.model import Mode, Outcome, TensorSummary
+from tocsin.rules import BadRule, Step, Tensor, build
+from tocsin.rules._skill import compared, remembered, scored, skill
+from tocsin.rules.no_better_than_guessing import NoBetterThanGuessing
+
+HEALTHY, VIOLATION, UNDECIDED, NOT_APPLICABLE = (
+    Outcome.HEALTHY,
+    Outcome.VIOLATION,
+    Outcome.UNDECIDED,
+    Outcome.NOT_APPLICABLE,
+)
+Array = NDArray[Any]
+
+
+def tensor(name: str, value: Array, worker: str = "worker_0") -> Tensor:
+    return Tensor(name, worker, TensorSummary(size=value.size), value=value)
+
+
+def step(at: int, labels: Array, predictions: Array, mode: Mode = Mode.EVAL) -> Step:
+    read = {"labels": (tensor("y", labels),), "predictions": (tensor("p", predictions),)}
+    return Step(at, mode, at, 0.0, read)
+
+
+def outcomes(steps: list[Step], **parameters: Any) -> list[Outcome]:
+    rule, state, seen = NoBetterThanGuessing(**parameters), {}, []
+    for each in steps:
+        state, verdict = rule.evaluate(state, each)
+        seen.append(verdict.outcome)
+    return seen
+
+
+def numbers(knowledge: float, at: int, size: int = 64) -> tuple[Array, Array]:
+    rng = np.random.default_rng(at)
+    truth = rng.normal(3.0, 2.0, size)
+    return truth, 3.0 + knowledge * (truth - 3.0) + 0.3 * rng.normal(size=size)
+
+
+def classes(right: float, at: int, shares: tuple[float, ...] = (0.5, 0.3, 0.2)) -> Any:
+    """Labels, and one-hot scores that are right with that probability, else the commonest."""
+    rng = np.random.default_rng(at)
+    labels = rng.choice(len(shares), size=64, p=shares)
+    guesses = np.where(rng.random(64) < right, labels, 0)
+    return labels, np.eye(len(shares))[guesses] * 0.5
+
+
+@pytest.mark.parametrize(
+    ("batches", "expected"),
+    [
+        ([numbers(0.0, at) for at in range(10)], VIOLATION),
+        ([numbers(0.6, at) for at in range(10)], HEALTHY),
+        ([numbers(0.0, at) for at in range(7)], UNDECIDED),
+        ([numbers(0.03 * at, at) for at in range(12)], HEALTHY),  # it is learning, slowly
+        ([classes(0.0, at) for at in range(10)], VIOLATION),
+        ([classes(0.8, at) for at in range(10)], HEALTHY),
+        ([(np.zeros(8, int), np.ones((8, 2))) for _ in range(10)], UNDECIDED),  # a single class
+        ([(np.full(8, 2.0), np.ones(8)) for _ in range(10)], UNDECIDED),  # a single number
+        ([(np.arange(8.0), np.ones(7)) for _ in range(10)], NOT_APPLICABLE),
+        ([(np.full(8, np.nan), np.ones(8)) for _ in range(10)], NOT_APPLICABLE),
+        ([(np.zeros((0,)), np.zeros((0,))) for _ in range(10)], NOT_APPLICABLE),
+        ([(np.array(["a"] * 4), np.zeros(4)) for _ in range(10)], NOT_APPLICABLE),
+        ([(np.arange(128), np.eye(128)) for _ in range(10)], NOT_APPLICABLE),  # too many classes
+    ],
+)
+def test_evaluations(batches: list[tuple[Array, Array]], expected: Outcome) -> None:
+    steps = [step(at, *batch) for at, batch in enumerate(batches)]
+    assert outcomes(steps)[-1] is expected
+
+
+def test_a_rare_class_is_told_by_probabilities_not_by_hits() -> None:
+    """Always the commonest class, but with a higher probability of the rare one where it is."""
+    steps = []
+    for at in range(10):
+        labels = (np.random.default_rng(at).random(256) < 0.05).astype(int)
+        rare = np.where(labels == 1, 0.4, 0.02)
+        steps.append(step(at, labels, np.stack([1 - rare, rare], axis=1)))
+    assert outcomes(steps)[-1] is HEALTHY
+
+
+def test_training_counts_only_where_nothing_is_evaluated() -> None:
+    train = [step(at, *numbers(0.0, at), Mode.TRAIN) for at in range(40)]
+    assert outcomes(train)[-1] is VIOLATION
+    evaluated = [step(at, *numbers(0.9, at)) for at in range(40, 50)]
+    assert set(outcomes([*evaluated, *train])[10:]) == {UNDECIDED}
+    assert outcomes([*train, *evaluated])[-1] is HEALTHY
+
+
+@pytest.mark.parametrize(
+    ("labels", "predictions", "hits"),
+    [
+        ([0, 1, 1], [0.2, 0.9, 0.1], 2),  # probabilities of class 1
+        ([0, 1, 1], [-3.5, 2.5, 5.5], 3),  # scores of class 1
+        ([0, 2, 1], [[1, 0, 0], [0, 0, 1], [1, 0, 0]], 2),
+        ([[1, 0], [0, 1]], [[0.9, 0.1], [0.9, 0.1]], 1),  # one-hot labels
+        ([[0, 1], [1, 0]], [[[9, 1], [1, 9]], [[1, 9], [1, 9]]], 3),  # a class for each token
+    ],
+)
+def test_hits(labels: Any, predictions: Any, hits: int) -> None:
+    found = scored(np.array(labels), np.array(predictions, float))
+    assert found is not None
+    assert found.hits == hits
+    assert found.surprise is not None
+    assert 0 <= found.surprise < 17 * found.samples
+
+
+def test_skill_is_r_squared_of_numbers() -> None:
+    truth, guesses = numbers(0.6, 1)
+    batch = scored(truth, guesses)
+    assert batch is not None
+    past = remembered({}, batch)
+    assert past is not None
+    expected = 1 - np.mean((guesses - truth) ** 2) / np.var(truth)
+    assert skill([compared(past, batch)]) == pytest.approx(expected, abs=1e-5)
+
+
+def test_skill_of_a_perfect_classifier_is_one() -> None:
+    labels = np.array([0, 1, 2, 0])
+    batch = scored(labels, np.eye(3)[labels])
+    assert batch is not None
+    past = remembered({}, batch)
+    assert past is not None
+    assert skill([compared(past, batch)]) == pytest.approx(1.0, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"least_skill": "0"}, "least_skill is 0.0"),
+        ({"least_skill": 1}, "least_skill is 1.0"),
+        ({"progress": -0.1}, "progress is -0.1"),
+        ({"evaluations": 4}, "evaluations is 4"),
+        ({"saves": "2"}, "saves is 2"),
+    ],
+)
+def test_parameters_that_cannot_be_meant(parameters: dict[str, Any], message: str) -> None:
+    with pytest.raises(BadRule, match=message):
+        build("NoBetterThanGuessing", parameters)
