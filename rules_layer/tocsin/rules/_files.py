@@ -6,7 +6,7 @@ import hashlib
 import sys
 import warnings
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from importlib import import_module
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -67,7 +67,7 @@ def _load(file: Path) -> None:
     trial = import_module("tocsin.trial")
     names: AbstractContextManager[None] = trial.smdebug_names()
     try:
-        with names:
+        with names, _no_bytecode():
             spec.loader.exec_module(module)
         for rule in _for_smdebug(module, trial.Rule):
             register(rule)
@@ -75,6 +75,16 @@ def _load(file: Path) -> None:
         del sys.modules[name]
         forget(name)
         raise BadRule(f"{file}: {_one_line(error)}") from error
+
+
+@contextmanager
+def _no_bytecode() -> Iterator[None]:
+    """Nothing is cached beside a rule file: an edit within the same second would be missed."""
+    before, sys.dont_write_bytecode = sys.dont_write_bytecode, True
+    try:
+        yield
+    finally:
+        sys.dont_write_bytecode = before
 
 
 def _package(folder: Path) -> str:
