@@ -35,3 +35,9 @@ def test_summaries(seen):
     assert (odd["nan"], odd["posinf"], odd["mean"]) == (1, 1, 1.0)
     assert seen["scalar"]["summary"]["max"] == 2.5
     assert seen["update"] == [6.0, pytest.approx(14**0.5)]
+
+
+def test_details(seen):
+    wide, narrow = seen["details"]
+    assert wide["units"] == 2
+    assert narrow == wide

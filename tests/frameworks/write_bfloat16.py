@@ -8,8 +8,8 @@ import sys
 import ml_dtypes
 import msgspec
 import numpy as np
-from tocsin.model import Mode
-from tocsin.tensors import Captured, Run, RunWriter, open_storage, summarize
+from tocsin.model import Detail, Mode
+from tocsin.tensors import Captured, Run, RunWriter, detailed, open_storage, summarize
 
 
 def main() -> None:
@@ -44,7 +44,14 @@ def main() -> None:
         for entry in index.entries
     }
     update = summarize(np.arange(4).astype(ml_dtypes.bfloat16), zero)
-    print(json.dumps(seen | {"update": [update.update_l1, update.update_l2]}))
+    wide = np.arange(-6, 6, dtype=np.float32).reshape(2, 3, 2)
+    asked = Detail(quantiles=(0.05, 0.5), active=(-1, 1), channel_axis=1)
+    details = [
+        msgspec.to_builtins(detailed(value, asked))
+        for value in (wide, wide.astype(ml_dtypes.bfloat16))
+    ]
+    more = {"update": [update.update_l1, update.update_l2], "details": details}
+    print(json.dumps(seen | more))
 
 
 if __name__ == "__main__":

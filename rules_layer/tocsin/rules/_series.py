@@ -11,13 +11,17 @@ from dataclasses import dataclass
 from itertools import groupby, islice
 from typing import Literal
 
-from tocsin.rules._rule import Step, Tensor
+from tocsin.model import Role
+from tocsin.rules._rule import Read, Step, Tensor
 
 MOST_SERIES = 8
 """Followed by one rule in one mode: a rule's state stays small whatever a run captures."""
 
 SCALAR_FIELDS = ("mean", "nan", "posinf", "neginf")
 """What ``points`` needs of a tensor's summary."""
+
+LOSSES = Read(roles=(Role.LOSS,), fields=SCALAR_FIELDS)
+"""What rules on losses read, unless a user names other tensors."""
 
 Direction = Literal["falls", "rises"]
 

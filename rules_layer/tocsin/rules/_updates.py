@@ -9,7 +9,7 @@ from statistics import median
 
 from tocsin.model import Mode, Role
 from tocsin.rules._rule import Read, Reads, Step, Tensor
-from tocsin.rules._series import SCALAR_FIELDS, points
+from tocsin.rules._series import LOSSES, points
 
 TRAINING = (Mode.TRAIN, Mode.GLOBAL)
 """The modes in which weights change; GLOBAL is that of runs that do not tell modes apart."""
@@ -18,7 +18,7 @@ READS = Reads(
     {
         "weights": Read(roles=(Role.WEIGHT,), fields=("l2", "update_l2"), back=1),
         "gradients": Read(roles=(Role.GRADIENT,), fields=("l2",)),
-        "losses": Read(roles=(Role.LOSS,), fields=SCALAR_FIELDS),
+        "losses": LOSSES,
     }
 )
 """What an update is told by."""

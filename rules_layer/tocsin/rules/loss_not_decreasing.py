@@ -7,14 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from tocsin.model import Mode, Reason, Role, Verdict
+from tocsin.model import Mode, Reason, Verdict
 from tocsin.rules._registry import register
 from tocsin.rules._rule import (
     HEALTHY,
     RECOMMENDED,
     SAGEMAKER,
     UNDECIDED,
-    Read,
     Reads,
     Rule,
     State,
@@ -22,7 +21,7 @@ from tocsin.rules._rule import (
     not_applicable,
     violation,
 )
-from tocsin.rules._series import SCALAR_FIELDS, Direction, Point, points
+from tocsin.rules._series import LOSSES, Direction, Point, points
 from tocsin.rules._window import (
     Memory,
     beginning,
@@ -121,8 +120,7 @@ class LossNotDecreasing(Rule):
             )
 
     def reads(self) -> Reads:
-        read = Read(roles=(Role.LOSS,), fields=SCALAR_FIELDS)
-        return Reads({"losses": read.explicitly(self.collection_names, self.tensor_regex)})
+        return Reads({"losses": LOSSES.explicitly(self.collection_names, self.tensor_regex)})
 
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
         if self.mode == Mode.GLOBAL.name:  # one series of all modes

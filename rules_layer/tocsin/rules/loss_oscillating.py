@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, ClassVar
 
-from tocsin.model import Reason, Role, Verdict
+from tocsin.model import Reason, Verdict
 from tocsin.rules._registry import register
 from tocsin.rules._rule import (
     HEALTHY,
     UNDECIDED,
-    Read,
     Reads,
     Rule,
     State,
@@ -21,7 +20,7 @@ from tocsin.rules._rule import (
     not_applicable,
     violation,
 )
-from tocsin.rules._series import SCALAR_FIELDS, Direction, Point, points
+from tocsin.rules._series import LOSSES, Direction, Point, points
 from tocsin.rules._window import (
     TRAINING,
     another_fell,
@@ -86,8 +85,7 @@ class LossOscillating(Rule):
             raise ValueError(f"calm is {self.calm}, but must be a number from 0")
 
     def reads(self) -> Reads:
-        read = Read(roles=(Role.LOSS,), fields=SCALAR_FIELDS)
-        return Reads({"losses": read.explicitly(self.collection_names, self.tensor_regex)})
+        return Reads({"losses": LOSSES.explicitly(self.collection_names, self.tensor_regex)})
 
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
         if step.mode not in TRAINING:

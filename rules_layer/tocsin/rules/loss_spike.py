@@ -6,12 +6,11 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from tocsin.model import Reason, Role, Verdict
+from tocsin.model import Reason, Verdict
 from tocsin.rules._registry import register
 from tocsin.rules._rule import (
     HEALTHY,
     UNDECIDED,
-    Read,
     Reads,
     Rule,
     State,
@@ -19,7 +18,7 @@ from tocsin.rules._rule import (
     not_applicable,
     violation,
 )
-from tocsin.rules._series import SCALAR_FIELDS, Direction, Point, points
+from tocsin.rules._series import LOSSES, Direction, Point, points
 from tocsin.rules._window import TRAINING, Memory, extended, followed, level, rounded, spread, worst
 
 
@@ -74,8 +73,7 @@ class LossSpike(Rule):
                 raise ValueError(f"{name} is {getattr(self, name)}, but must be a number from 0")
 
     def reads(self) -> Reads:
-        read = Read(roles=(Role.LOSS,), fields=SCALAR_FIELDS)
-        return Reads({"losses": read.explicitly(self.collection_names, self.tensor_regex)})
+        return Reads({"losses": LOSSES.explicitly(self.collection_names, self.tensor_regex)})
 
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
         if step.mode not in TRAINING:

@@ -24,7 +24,7 @@ from tocsin.rules._rule import (
     not_applicable,
     violation,
 )
-from tocsin.rules._series import SCALAR_FIELDS, points
+from tocsin.rules._series import LOSSES, points
 from tocsin.rules._updates import TRAINING
 
 _LOW, _HIGH = 0.05, 0.95
@@ -115,7 +115,7 @@ class PoorWeightInitialization(Rule):
                     fields=("size", "variance"),
                     detail=Detail(quantiles=(_LOW, _HIGH)) if self.any_of else None,
                 ),
-                "losses": Read(roles=(Role.LOSS,), fields=SCALAR_FIELDS),
+                "losses": LOSSES,
                 "weights": Read(roles=(Role.WEIGHT,), fields=("size", "mean", "variance")),
             }
         )

@@ -6,12 +6,11 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from tocsin.model import Mode, Reason, Role, Verdict
+from tocsin.model import Mode, Reason, Verdict
 from tocsin.rules._registry import register
 from tocsin.rules._rule import (
     HEALTHY,
     UNDECIDED,
-    Read,
     Reads,
     Rule,
     State,
@@ -19,7 +18,7 @@ from tocsin.rules._rule import (
     not_applicable,
     violation,
 )
-from tocsin.rules._series import SCALAR_FIELDS, Direction, Point, points
+from tocsin.rules._series import LOSSES, Direction, Point, points
 from tocsin.rules._window import (
     TRAINING,
     Memory,
@@ -86,8 +85,7 @@ class Underfitting(Rule):
             raise ValueError(f"min_decrease_percent is {given}, but must be above 0 and below 100")
 
     def reads(self) -> Reads:
-        read = Read(roles=(Role.LOSS,), fields=SCALAR_FIELDS)
-        return Reads({"losses": read.explicitly(self.collection_names, self.tensor_regex)})
+        return Reads({"losses": LOSSES.explicitly(self.collection_names, self.tensor_regex)})
 
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
         if step.mode is Mode.PREDICT:

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from tocsin.model import Bounds, Channels, Detail, TensorSummary
-from tocsin.tensors import answers, detailed, to_bfloat16
+from tocsin.tensors import answers, detailed
 
 NAN, INF = math.nan, math.inf
 POSITIVE = Detail(active=(0, None))
@@ -138,13 +138,6 @@ def test_many_units_are_not_counted_one_by_one():
     assert (summary.units, summary.inactive_units) == (1 << 17, (1 << 17) - 5)
     assert summary.unit_active is None
     assert answers(summary, POSITIVE)
-
-
-def test_bfloat16():
-    ml_dtypes = pytest.importorskip("ml_dtypes")
-    value = np.arange(-6, 6, dtype=np.float32).reshape(2, 3, 2)
-    assert to_bfloat16(value).dtype == np.uint16
-    assert detailed(value.astype(ml_dtypes.bfloat16), ALL) == detailed(value, ALL)
 
 
 def _expected(value, detail):

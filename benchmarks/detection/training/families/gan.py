@@ -84,7 +84,7 @@ def _loss(outputs: Tensor, target: float) -> Tensor:
 
 def _update(optimizer: torch.optim.Optimizer, loss: Tensor) -> None:
     optimizer.zero_grad()
-    loss.backward()  # type: ignore[no-untyped-call]
+    loss.backward()  # type: ignore[no-untyped-call]  # torch's
     optimizer.step()
 
 

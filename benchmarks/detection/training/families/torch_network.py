@@ -43,7 +43,7 @@ class TorchNetwork:
 
     def backward(self, slope: Array) -> dict[str, Array]:
         self._module.zero_grad()
-        self._outputs.backward(torch.from_numpy(slope))  # type: ignore[no-untyped-call]
+        self._outputs.backward(torch.from_numpy(slope))  # type: ignore[no-untyped-call]  # torch's
         return {
             name: p.grad.numpy()
             for name, p in self._module.named_parameters()
