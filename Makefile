@@ -4,12 +4,15 @@ PYTHON ?= python3
 SCENARIO ?= diverging
 ARGS ?=
 BIN := .venv/bin
+# What runs inside of training processes, whose Python may be older.
+TRAINING := $(addprefix rules_layer/tocsin/,model.py tensors rules watch) hooks/tocsin_hooks
+FRAMEWORKS := test-torch test-keras test-xgboost test-mxnet
 # The CDK needs Node: the pinned package brings it.
 CDK := npx --yes aws-cdk@2.1148.1
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-unit test-frameworks fuzz lint format docs bench bench-detection synth bootstrap deploy destroy clean
+.PHONY: help setup demo test test-unit test-frameworks $(FRAMEWORKS) fuzz lint format docs bench bench-detection synth bootstrap deploy destroy clean
 
 help:  ## what there is
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | column -t -s '|'
@@ -41,8 +44,13 @@ test: setup lint  ## lint, types, import contracts, then all tests
 test-unit: setup  ## the fast tests only
 	$(BIN)/pytest tests/unit $(ARGS)
 
-test-frameworks: setup  ## the real smdebug and TensorBoard, each in an environment of its own
-	$(BIN)/pytest tests/frameworks $(ARGS)
+test-frameworks: setup  ## the hooks with real frameworks, our files with the real smdebug
+	$(BIN)/pytest tests/frameworks --ignore-glob='*/in_*' $(ARGS)
+	@$(MAKE) --no-print-directory $(FRAMEWORKS)
+
+$(FRAMEWORKS): test-%: setup  ## those of one framework, in an environment of its own
+	PYTHONPATH=rules_layer:hooks:. $$($(BIN)/python -m tests.frameworks.environment $*) \
+		-m pytest tests/frameworks/in_$* $(ARGS)
 
 fuzz: setup  ## feed the readers with anything for a minute
 	$(BIN)/python tests/fuzz/fuzz_tensors.py $(ARGS)
@@ -51,6 +59,7 @@ lint: setup
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
+	$(BIN)/mypy --python-version 3.10 $(TRAINING)
 	$(BIN)/lint-imports
 
 format: setup  ## put the code into its form

@@ -3,12 +3,12 @@
 The defaults train well. Two changes make it go wrong, as networks really do:
 
     python examples/digits_numpy.py --out runs/healthy
-    python examples/digits_numpy.py --out runs/diverging --learning-rate 5
-    python examples/digits_numpy.py --out runs/vanishing --activation sigmoid \\
-        --hidden 32,32,32,32,32,32,32,32,32,32
+    python examples/digits_numpy.py --out runs/diverging --fault diverging
+    python examples/digits_numpy.py --out runs/vanishing --fault vanishing
 
 In the second the learning rate, while it warms up, passes what the network can bear. In the third
-ten sigmoid layers leave next to nothing of the gradient for the first ones.
+ten sigmoid layers leave next to nothing of the gradient for the first ones. A fault is a set of
+defaults (``FAULTS``): whatever is given beside it counts.
 
 A stop request (``STOP.json`` in the run, or SIGTERM) ends the training after the step in hand:
 the checkpoint is saved, the run is closed and the exit code is 0, as a training service expects.
@@ -43,6 +43,11 @@ ACTIVATIONS = {
     "relu": Activation(lambda x: np.maximum(x, 0), lambda y: (y > 0).astype(np.float32), 2.0),
     "tanh": Activation(np.tanh, lambda y: 1 - y * y, 1.0),
     "sigmoid": Activation(lambda x: np.reciprocal(1 + np.exp(-x)), lambda y: y * (1 - y), 1.0),
+}
+
+FAULTS: dict[str, dict[str, object]] = {
+    "diverging": {"learning_rate": 5.0},
+    "vanishing": {"activation": "sigmoid", "hidden": [32] * 10},
 }
 
 
@@ -172,6 +177,7 @@ def arguments() -> argparse.Namespace:
     )
     add = parser.add_argument
     add("--out", required=True, help="where the run goes: a folder or s3://bucket/prefix")
+    add("--fault", choices=sorted(FAULTS), help="what goes wrong; by default nothing")
     add("--watch", help="a watch file, for what to capture and which rules to evaluate")
     add("--steps", type=int, default=500)
     add("--batch-size", type=int, default=64)
@@ -187,6 +193,8 @@ def arguments() -> argparse.Namespace:
     add("--poll-interval", type=float, default=5.0, help="seconds between looks for STOP.json")
     add("--worker", default="worker_0", help="name of this worker")
     add("--num-workers", type=int, default=1, help="workers that write to the same run")
+    args = parser.parse_args()
+    parser.set_defaults(**FAULTS.get(args.fault, {}))
     return parser.parse_args()
 
 

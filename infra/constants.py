@@ -18,6 +18,7 @@ CUSTOM_RULES = "tocsin_custom_rules"
 END_MARKER = "training_job_end.ts"
 STOP_REQUEST = "STOP.json"
 WATCH_FILE = "watch.json"
+PACE = "pace.json"
 CHECKPOINTS = "checkpoints/"
 
 # The table's index of what is due, and the tag that gives a training role its prefix.

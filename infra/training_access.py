@@ -7,7 +7,7 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from infra.capture import Capture
-from infra.constants import PREFIX_TAG, STOP_REQUEST, WATCH_FILE
+from infra.constants import PACE, PREFIX_TAG, STOP_REQUEST, WATCH_FILE
 from infra.nag import acknowledge_wildcards
 
 
@@ -20,9 +20,9 @@ class TrainingAccess(Construct):
     under ``<capturePrefix>vision/`` and nowhere else. A training job cannot change the tags of
     its role. A role without the tag may write nothing.
 
-    Of what lies there it may read ``watch.json`` and ``STOP.json`` of its runs. It may not list:
-    S3 answers "access denied" for one of these files that is not there, which the hook takes
-    for "no such file". Nothing is granted on the state bucket.
+    Of what lies there it may read ``watch.json``, ``STOP.json`` and ``pace.json`` of its runs. It
+    may not list: S3 answers "access denied" for one of these files that is not there, which the
+    hook takes for "no such file". Nothing is granted on the state bucket.
     """
 
     def __init__(self, scope: Construct, id_: str, *, capture: Capture) -> None:
@@ -32,7 +32,7 @@ class TrainingAccess(Construct):
         read = [
             capture.objects(f"{own}/{run}{name}")
             for run in ("*/", "")  # the prefix may be a run itself
-            for name in (WATCH_FILE, STOP_REQUEST)
+            for name in (WATCH_FILE, STOP_REQUEST, PACE)
         ]
         statements = [_allow(["s3:PutObject"], written), _allow(["s3:GetObject"], read)]
         if capture.key_arn:

@@ -9,66 +9,84 @@ from typing import Any
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
-from tocsin.model import Detail, TensorSummary
-from tocsin.tensors import BFLOAT16, Captured, detailed, summarize, to_bfloat16
+from tocsin.model import TensorSummary
+from tocsin.tensors import (
+    BFLOAT16,
+    Captured,
+    detailed,
+    reduced,
+    reduction_name,
+    summarize,
+    to_bfloat16,
+)
 
-from tocsin_hooks._wishes import Saved, Wish
+from tocsin_hooks._memory import MOST_SAMPLED, Update
+from tocsin_hooks._plan import Plan, Saved, Wish
 
-_SCALAR = frozenset({"losses", "metrics", "sm_metrics"})
-Exchange = Callable[[NDArray[Any]], NDArray[Any] | None]
-
-_NONE = Wish()
-_MOST_WANTED = 1 << 20  # bytes of a tensor that is kept whole because a rule wants its values
 _MAX_NAME = 4096
 _MAX_KIND = 128
 
 
-def capture(
-    saved: Saved,
-    value: object,
-    *,
-    raw: bool | None = False,
-    wish: Wish = _NONE,
-    exchange: Exchange | None = None,
-) -> Captured:
-    """Reduce ``value`` to its summary, and copy it if it is small or wanted ``raw``.
+Since = Callable[[NDArray[Any], "str | None"], Update]
+"""What has changed since the last save of a tensor, given it and its fingerprint."""
 
-    The summary has what rules ``wish`` for; an update is against the value of the last save, for
-    which ``exchange`` takes this one. With ``raw`` None it is for the rules to want the values.
+
+def capture(plan: Plan, value: object, since: Since | None = None) -> list[Captured]:
+    """A tensor as ``plan`` has it: its summary, its values if they are kept, and its reductions.
+
     Nothing of the caller's memory is referred to afterwards. Raises TypeError or ValueError for
     what is no array of numbers or strings.
     """
-    name = saved.name
-    if not 0 < len(name) <= _MAX_NAME or len(saved.kind or "") > _MAX_KIND:
-        raise ValueError("name must have 1 to 4096 characters, kind at most 128")
+    saved = plan.saved
+    check_name(saved)
     array = as_array(value)
     bits = str(getattr(value, "dtype", "")).rpartition(".")[2] == BFLOAT16
-    wanted = wish.values and array.nbytes <= _MOST_WANTED if raw is None else raw
-    keep = wanted or array.size == 1 or not _SCALAR.isdisjoint(saved.collections)
-    previous = exchange(array) if wish.update and exchange is not None else None
-    return Captured(
-        name,
-        value=(to_bfloat16(array) if bits else np.array(array, order="C")) if keep else None,
+    kept = plan.keeps(array.size, array.nbytes)
+    role, kind = saved.place
+    now = time.time()
+    captured = Captured(
+        saved.name,
+        value=(to_bfloat16(array) if bits else np.array(array, order="C")) if kept else None,
         shape=array.shape,
         dtype=BFLOAT16 if bits else str(array.dtype),
-        role=saved.place[0],
-        kind=saved.place[1],
-        summary=_summary(array, previous, wish.details),
-        wall_time=time.time(),
+        role=role,
+        kind=kind,
+        summary=summary_of(array, plan.wish, since),
+        wall_time=now,
+        list_shape=plan.shape,
     )
+    return [captured, *(_reduction(array, each, saved.name, now) for each in plan.reductions)]
 
 
-def _summary(
-    array: NDArray[Any], previous: NDArray[Any] | None, details: tuple[Detail, ...]
-) -> TensorSummary:
-    """Of details that cannot stand side by side in one summary the first has its place."""
-    summary = summarize(array, previous)
-    for detail in details:
+def check_name(saved: Saved) -> None:
+    """Raises ValueError for a name or kind that no reader accepts."""
+    if not 0 < len(saved.name) <= _MAX_NAME or len(saved.kind or "") > _MAX_KIND:
+        raise ValueError("name must have 1 to 4096 characters, kind at most 128")
+
+
+def summary_of(array: NDArray[Any], wish: Wish, since: Since | None = None) -> TensorSummary:
+    """The summary that is wished for; an update needs to know ``since`` when.
+
+    Of details that cannot stand side by side in one summary the first has its place."""
+    sampled = wish.update and array.size > MOST_SAMPLED
+    summary = summarize(array, fingerprint=wish.fingerprint or sampled or array.size == 1)
+    if wish.update and since is not None:
+        l1, l2 = since(array, summary.fingerprint)
+        summary = msgspec.structs.replace(summary, update_l1=l1, update_l2=l2)
+    for detail in wish.details:
         found = msgspec.structs.asdict(detailed(array, detail))
-        known = {key: value for key, value in found.items() if value is not None}
-        if all(getattr(summary, key) is None for key in known):
+        known = {name: value for name, value in found.items() if value is not None}
+        if all(getattr(summary, name) is None for name in known):
             summary = msgspec.structs.replace(summary, **known)
     return summary
+
+
+def _reduction(array: NDArray[Any], reduction: str, name: str, now: float) -> Captured:
+    """One number about a tensor, in its own type if that is a float."""
+    dtype = array.dtype if array.dtype.kind == "f" else np.dtype(np.float32)
+    with np.errstate(over="ignore"):  # a product is soon beyond its type, and then infinite
+        value = np.asarray(reduced(array, reduction), dtype)
+    return Captured(reduction_name(reduction, name), value=value, wall_time=now)
 
 
 def as_array(value: object) -> NDArray[Any]:

@@ -6,27 +6,35 @@ import atexit
 import logging
 import os
 import threading
-import time
-import uuid
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING
 
 from tocsin.model import Mode, Role
-from tocsin.tensors import RunWriter, Storage, index_key, open_storage, parse_index_key
-from tocsin.watch import Watch
+from tocsin.tensors import Captured, Storage
 
-from tocsin_hooks._capture import capture
-from tocsin_hooks._coverage import unmatched
+from tocsin_hooks._budget import OVERHEAD
+from tocsin_hooks._capture import capture as captured_of
+from tocsin_hooks._capture import check_name
 from tocsin_hooks._memory import Memory
+from tocsin_hooks._meter import Meter
+from tocsin_hooks._plan import Plan
 from tocsin_hooks._position import Position, Resumed
-from tocsin_hooks._settings import Due, Interval, Schedule, Settings
-from tocsin_hooks._settings import settings as read_settings
-from tocsin_hooks._stop import Sigterm, StopFile
-from tocsin_hooks._uploader import CapturedStep, Uploader
-from tocsin_hooks._wishes import Saved, Wishes
+from tocsin_hooks._step import CapturedStep, Later
+from tocsin_hooks._stop import Sigterm
+
+if TYPE_CHECKING:  # the rules are loaded by the first hook that is made, not by an import
+    from tocsin.watch import Capture, Watch
+    from typing_extensions import Self
+
+    from tocsin_hooks._schedule import Due
+    from tocsin_hooks._selection import Collections
+    from tocsin_hooks._session import Session
+    from tocsin_hooks._settings import Interval
 
 _log = logging.getLogger("tocsin")
 _AT_EXIT_SECONDS = 30.0
@@ -51,8 +59,8 @@ class Hook:
     It never raises into the training and never makes it wait for storage: what cannot be
     captured is left out, steps that storage is too slow for are dropped, and a hook that cannot
     work switches itself off. Each is logged once (logger ``tocsin``) and counted in ``stats``.
-    With ``TOCSIN=0`` in the environment a hook does nothing. In a forked child it does
-    nothing either: the parent's loop is the one that is watched.
+    With ``TOCSIN=0`` or ``USE_SMDEBUG=0`` in the environment a hook does nothing. In a forked
+    child it does nothing either: the parent's loop is the one that is watched.
 
     The end. ``close`` writes what is waiting and the end marker, which says that the training is
     complete. There is no marker inside SageMaker, whose job state tells the end; nor after
@@ -64,15 +72,21 @@ class Hook:
 
     Parameters
     ----------
-    out: the run: a folder, ``s3://bucket/prefix``, or a Storage.
-    watch: a watch file, as a path or as a Watch: what to capture, and ``<run>/watch.json``.
+    out: the run: a folder, ``s3://bucket/prefix``, or a Storage. None: where SageMaker's
+        ``debughookconfig.json`` says, else what ``TOCSIN_RUN`` says.
+    watch: a watch file, as a path or as a Watch: what to capture, and ``<run>/watch.json``. None:
+        what lies there already.
     save_interval: save every N steps of a mode, or N by mode; default: the watch file's, or 10.
+    capture: what to capture, in place of what the watch file says of it.
+    include_workers: ``all``, or ``one``: then ``worker_0`` alone captures.
+    max_overhead: the share of the training's time that capturing may take: when it takes more,
+        steps are saved more rarely. None: no limit. The watch file's counts where this is left.
     worker, num_workers: this process, and how many write to the run. Of several, ``worker_0``
         writes the end marker: let it wait for the others before ``close``.
     run_id: names this start of the job; processes of one start may share one. Default: a new one.
     resumed_from: the ``position`` of the hook that wrote the checkpoint taken up, or the last
         step that is in it. Steps are counted on from there.
-    poll_interval: seconds between two looks for a stop request.
+    poll_interval: seconds between two looks for a stop request and a newer watch file.
 
     Example
     -------
@@ -87,10 +101,13 @@ class Hook:
 
     def __init__(
         self,
-        out: str | Path | Storage,
+        out: str | Path | Storage | None = None,
         watch: Watch | str | Path | None = None,
         save_interval: Interval | None = None,
         *,
+        capture: Capture | None = None,
+        include_workers: str | None = None,
+        max_overhead: float | None = OVERHEAD,
         worker: str = "worker_0",
         num_workers: int = 1,
         run_id: str | None = None,
@@ -103,38 +120,63 @@ class Hook:
         self._first = worker == "worker_0" or num_workers == 1
         self._position = Position()
         self._steps: list[CapturedStep | None] = []
+        self._called = False
         self._due: Due | None = None
-        self._dropped = 0
         self._errors = 0
-        self._seconds = 0.0
-        self._checked = False
-        self._sigterm: Sigterm | None = None
-        self._stop_file: StopFile | None = None
-        self._uploader: Uploader | None = None
-        self._settings: Settings
+        self._meter = Meter()
+        self._metered = 0.0
         self._memory = Memory()
-        if os.environ.get("TOCSIN") == "0":
-            return
+        self._sigterm: Sigterm | None = None
+        self._session: Session | None = None
         try:
+            from tocsin_hooks._container import switched_off
+            from tocsin_hooks._session import Session, Wanted
+
+            if switched_off():
+                return
             self._position = Position(resumed_from)
-            self._settings = _settings(watch, save_interval)
-            self._schedule = Schedule(self._settings)
-            self._wishes = Wishes(self._settings.watch)
-            _check_worker(worker, num_workers)
-            run_id = run_id or uuid.uuid4().hex
-            storage = open_storage(out) if isinstance(out, str | Path) else out
-            resumed = self._position.resumed_from
-            writer = RunWriter(storage, worker, run_id=run_id, resumed_from=resumed)
-            self._uploader = Uploader(storage, writer, self._settings, num_workers)
-            self._stop_file = StopFile(storage, run_id, time.time(), poll_interval)
+            run, configured = _run(out)
+            self._session = Session(
+                run,
+                Wanted(
+                    watch,
+                    save_interval,
+                    capture,
+                    configured,
+                    include_workers,
+                    max_overhead,
+                    worker,
+                    num_workers,
+                    run_id,
+                    self._position.resumed_from,
+                    poll_interval,
+                ),
+            )
             atexit.register(self._at_exit)
         except Exception as error:  # noqa: BLE001 - a training must not end by this
-            self._uploader = None
+            self._session = None
             _log.error("nothing is captured: %s", error)
 
     def step(self, mode: Mode = Mode.TRAIN) -> _Step:
         """A context for one step of ``mode``; the first has number 0."""
         return _Step(self, mode)
+
+    def begin(self, mode: Mode = Mode.TRAIN) -> bool:
+        """Begin a step, for loops that call back; whether it is saved.
+
+        A step that was begun so and never ended ends by this.
+        """
+        if self._called:
+            self.end()
+        self._called = True
+        self._begin(mode)
+        return self.saving
+
+    def end(self) -> None:
+        """End the step that ``begin`` began."""
+        if self._called:
+            self._called = False
+            self._end()
 
     @property
     def saving(self) -> bool:
@@ -145,7 +187,7 @@ class Hook:
         self,
         name: str,
         value: object,
-        collection: str | None = None,
+        collection: Collections = None,
         *,
         role: Role | None = None,
         kind: str | None = None,
@@ -162,29 +204,116 @@ class Hook:
         ``role`` follows from it (losses, metrics, weights, biases, gradients, inputs, labels,
         predictions …). ``kind`` says more, for example which activation: relu, tanh, sigmoid.
         """
-        if not self._steps or (step := self._steps[-1]) is None or os.getpid() != self._pid:
-            return
-        started = time.perf_counter()
+        plan = self.plan(name, collection, role=role, kind=kind, raw=raw, asked=True)
+        if plan is not None:
+            self.capture(plan, value)
+
+    def wants(
+        self,
+        name: str,
+        collection: Collections = None,
+        *,
+        role: Role | None = None,
+        kind: str | None = None,
+    ) -> bool:
+        """Whether a rule, or the configuration, asks for such a tensor at all. Losses always."""
+        if self._session is None:
+            return False
         try:
-            collections = self._settings.collections_of(name, collection)
-            if self._due is None or not self._due.wants(collections):
-                return
-            saved = Saved(name, collections, role, kind)
-            step.tensors[name] = capture(
-                saved,
-                value,
-                raw=self._settings.raw(collections) or None if raw is None else raw,
-                wish=self._wishes.of(saved),
-                exchange=partial(
-                    self._memory.exchanged, f"{step.mode.name}/{name}", again=name in step.tensors
-                ),
-            )
-            for each in collections:
-                step.members.setdefault(each, set()).add(name)
+            return self._session.selection.wants(name, collection, role, kind)
         except Exception as error:  # noqa: BLE001 - a training must not end by this
-            self._trouble(f"tensor {name!r:.200} is not captured", error)
-        finally:
-            self._seconds += time.perf_counter() - started
+            self.trouble(f"tensor {name!r:.200} is not captured", error)
+            return False
+
+    def configured(self, collection: str) -> bool:
+        """Whether the configuration names a collection, rules or not."""
+        return self._session is not None and self._session.selection.settings.asked((collection,))
+
+    def plan(
+        self,
+        name: str,
+        collection: Collections = None,
+        *,
+        role: Role | None = None,
+        kind: str | None = None,
+        raw: bool | None = None,
+        asked: bool = False,
+    ) -> Plan | None:
+        """How a tensor is captured in the step in hand.
+
+        None: it is not, because the step is not saved, or it is not its collection's turn, or
+        nobody wants it and the script has not ``asked`` for it by name.
+        """
+        if not self.saving or self._session is None or self._due is None:
+            return None
+        with self._meter:
+            try:
+                step = self._steps[-1]
+                assert step is not None  # noqa: S101 - that is what `saving` says
+                plan = self._session.selection.plan(
+                    self._due, step.mode, name, collection, role, kind, asked=asked
+                )
+                if plan is None or raw is None:
+                    return plan
+                return Plan(plan.saved, plan.wish, raw, plan.reductions, plan.shape)
+            except Exception as error:  # noqa: BLE001 - a training must not end by this
+                self.trouble(f"tensor {name!r:.200} is not captured", error)
+                return None
+
+    def capture(self, plan: Plan, value: object) -> None:
+        """Reduce a value of the host as ``plan`` has it, and add it to the step in hand."""
+        step = self._steps[-1] if self.saving else None
+        if step is None:
+            return
+        name = plan.saved.name
+        with self._meter:
+            try:
+                since = partial(
+                    self._memory.update, f"{step.mode.name}/{name}", again=name in step.tensors
+                )
+                for captured in captured_of(plan, value, since):
+                    step.add(plan, captured)
+            except Exception as error:  # noqa: BLE001 - a training must not end by this
+                self.trouble(f"tensor {name!r:.200} is not captured", error)
+
+    def put(self, plan: Plan, captured: Captured) -> None:
+        """Add a tensor that is reduced already to the step in hand."""
+        if self.saving and (step := self._steps[-1]) is not None:
+            try:
+                check_name(plan.saved)
+                step.add(plan, captured)
+            except ValueError as error:
+                self.trouble(f"tensor {plan.saved.name!r:.200} is not captured", error)
+
+    def put_later(
+        self, finish: Callable[[], Iterable[tuple[Plan, Captured]]], nbytes: int = 0
+    ) -> None:
+        """Add tensors whose reductions are still on their way from a device.
+
+        ``finish`` is called once, in the background, before the step is written; ``nbytes`` is
+        what it holds of the host's memory.
+        """
+        if self.saving and (step := self._steps[-1]) is not None:
+            step.later.append(Later(finish, nbytes))
+
+    def measured(self) -> AbstractContextManager[None]:
+        """A context whose time counts as the hook's, in the training's thread."""
+        return self._meter
+
+    def spent(self, seconds: float) -> None:
+        """Count time of the training that was found out later, such as a device's."""
+        self._meter.add(seconds)
+
+    def trouble(self, what: str, error: Exception) -> None:
+        """Count something that could not be captured; the first is logged."""
+        self._errors += 1
+        if self._errors == 1:
+            _log.warning("%s: %s", what, error)
+
+    @property
+    def generation(self) -> int:
+        """Grows when a newer watch file has changed what is captured."""
+        return self._session.generation if self._session is not None else 0
 
     @property
     def should_stop(self) -> bool:
@@ -192,7 +321,7 @@ class Hook:
 
         Steady once it is true. SIGTERM counts after ``stop_on_sigterm()``.
         """
-        asked = self._stop_file is not None and self._stop_file.requested
+        asked = self._session is not None and self._session.stop_file.requested
         return asked or (self._sigterm is not None and self._sigterm.received)
 
     def stop_on_sigterm(self) -> None:
@@ -216,13 +345,13 @@ class Hook:
 
     @property
     def stats(self) -> Stats:
-        uploader = self._uploader
+        uploader = self._session.uploader if self._session is not None else None
         return Stats(
             uploader.written if uploader else 0,
-            self._dropped,
+            self._session.dropped if self._session else 0,
             uploader.lost if uploader else 0,
             self._errors,
-            self._seconds,
+            self._meter.seconds,
         )
 
     def close(self, *, finished: bool | None = None, timeout: float = 60.0) -> None:
@@ -236,6 +365,7 @@ class Hook:
         with self._lock:
             if self._closed:
                 return
+            self.end()
             self._closed = True
             self._steps.clear()
             stopped = self._sigterm is not None and self._sigterm.received
@@ -259,9 +389,7 @@ class Hook:
 
     def _close(self, marker: bool, timeout: float) -> None:
         atexit.unregister(self._at_exit)
-        if self._stop_file is not None:
-            self._stop_file.close()
-        if self._uploader and not self._uploader.close(marker=marker, timeout=timeout):
+        if self._session and not self._session.close(marker=marker, timeout=timeout):
             _log.warning("the end of the run is missing: it could not be written in %g s", timeout)
         if self._sigterm is not None:
             self._sigterm.close()
@@ -276,46 +404,26 @@ class Hook:
         try:
             mode = Mode(mode)
             number, mode_step = self._position.advance(mode)
-            if self._uploader and not (self._uploader.broken or self._closed or self._steps):
-                step = self._wanted(self._uploader, CapturedStep(number, mode, mode_step))
+            if self._session and not (self._closed or self._steps or os.getpid() != self._pid):
+                begun = CapturedStep(number, mode, mode_step)
+                with self._meter:
+                    self._due = self._session.begin(begun)
+                step = begun if self._due is not None else None
         except Exception as error:  # noqa: BLE001 - a training must not end by this
-            self._trouble("a step is not captured", error)
+            self.trouble("a step is not captured", error)
         self._steps.append(step)
-
-    def _wanted(self, uploader: Uploader, step: CapturedStep) -> CapturedStep | None:
-        """The step, if it is due and there is room for it."""
-        self._due = self._schedule.due(step.mode, step.mode_step, time.monotonic())
-        if self._due is None:
-            return None
-        if uploader.full:
-            self._dropped += 1
-            if self._dropped == 1:
-                _log.warning("storage is too slow: step %d is dropped, maybe others", step.step)
-            return None
-        return step
 
     def _end(self) -> None:
         step = self._steps.pop() if self._steps else None
-        if not (step and step.tensors and self._uploader and os.getpid() == self._pid):
+        if step is None or step.empty or self._session is None or os.getpid() != self._pid:
             return
         try:
-            self._schedule.saved(step.mode, time.monotonic())
-            self._uploader.put(step)
-            if not self._checked:
-                self._checked = True
-                self._report_unmatched(step)
+            spent = self._meter.seconds - self._metered
+            self._metered = self._meter.seconds
+            with self._meter:
+                self._session.end(step, spent)
         except Exception as error:  # noqa: BLE001 - a training must not end by this
-            self._trouble("a step is not captured", error)
-
-    def _report_unmatched(self, step: CapturedStep) -> None:
-        """Say right at the start which rules will have nothing to look at."""
-        for rule in unmatched(self._settings.watch, step):
-            _log.warning("no tensor so far for rule %s", rule)
-
-    def _trouble(self, what: str, error: Exception) -> None:
-        self._errors += 1
-        if self._errors == 1:
-            _log.warning("%s: %s", what, error)
+            self.trouble("a step is not captured", error)
 
 
 class _Step:
@@ -334,18 +442,12 @@ class _Step:
         self._hook._end()
 
 
-def _settings(watch: Watch | str | Path | None, interval: Interval | None) -> Settings:
-    """What to capture; a watch file that cannot be used costs its wishes, not the capture."""
-    default = read_settings(None, interval)
-    try:
-        return read_settings(watch, interval)
-    except (ValueError, OSError) as error:
-        _log.error("capturing without the watch file: %s", error)
-        return default
+def _run(out: str | Path | Storage | None) -> tuple[str | Path | Storage, Capture | None]:
+    """Where to write, and what SageMaker's configuration asks for, if there is one."""
+    from tocsin_hooks._container import container
 
-
-def _check_worker(worker: str, num_workers: int) -> None:
-    if num_workers < 1:
-        raise ValueError(f"num_workers is {num_workers}, but must be at least 1")
-    if parse_index_key(index_key(0, worker)) != (0, worker):
-        raise ValueError(f"worker {worker!r} cannot be part of a file name")
+    found = container()
+    run = out or (found.path if found else None) or os.environ.get("TOCSIN_RUN")
+    if run is None:
+        raise ValueError("there is no run to write to: give `out`, or set TOCSIN_RUN")
+    return run, found.capture if found else None

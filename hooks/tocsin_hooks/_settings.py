@@ -1,112 +1,190 @@
-"""What to capture and when: the arguments of a hook and its watch file, put together."""
+"""What to capture: the arguments of a hook and its watch file, put together."""
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any, Literal
 
 from tocsin.model import Mode
-from tocsin.tensors import search
-from tocsin.watch import CollectionConfig, Watch, read_watch
+from tocsin.tensors import REDUCTIONS, search
+from tocsin.watch import (
+    Capture,
+    CollectionConfig,
+    SaveConfig,
+    Watch,
+    belongs,
+    built_in,
+    patterns,
+    plain_capture,
+    read_watch,
+    reductions,
+    to_capture,
+)
+
+from tocsin_hooks._plan import SCALARS
+from tocsin_hooks._schedule import Due, Schedule
+
+__all__ = [
+    "DEFAULT_COLLECTION",
+    "OTHER_COLLECTION",
+    "Due",
+    "Interval",
+    "Schedule",
+    "Settings",
+    "patterns",
+    "settings",
+]
 
 DEFAULT_COLLECTION = "default"
-_DEFAULT_INTERVAL = 10
+OTHER_COLLECTION = "other"
+"""Where tensors of no collection go if ``default`` has patterns, so means something else."""
 
-Interval = int | Mapping[Mode, int]
+_DEFAULT_INTERVAL = 10
+_DEFAULT_OVERHEAD = 0.02
+
+Interval = int | Mapping[Mode, int] | Mapping[str, int]
 
 
 @dataclass(frozen=True)
 class Settings:
-    """``intervals`` in steps of each mode; ``seconds`` is None where only steps count."""
+    """``capture`` is what holds in the end; it stands in ``watch``, too, if there is one.
 
-    intervals: Mapping[Mode, int]
-    seconds: float | None
-    collections: Mapping[str, CollectionConfig]
-    watch: Watch | None
+    Without a watch file there is none to write: one in the run would hide the deployment's.
+    """
 
-    def collections_of(self, name: str, collection: str | None) -> tuple[str, ...]:
-        """The collection a tensor was saved to, and those whose patterns match its name."""
+    capture: Capture
+    watch: Watch | None = None
+
+    @property
+    def collections(self) -> Mapping[str, CollectionConfig]:
+        """The collections that the configuration names."""
+        return self.capture.collections
+
+    @property
+    def intervals(self) -> Mapping[Mode, int]:
+        """Every how many steps of a mode is saved what has no interval of its own."""
+        common = self.capture.save_interval or _DEFAULT_INTERVAL
+        own = {mode: config.save_interval for mode, config in self.capture.modes.items()}
+        return {mode: own.get(mode) or common for mode in Mode}
+
+    @property
+    def include_workers(self) -> Literal["one", "all"]:
+        return self.capture.include_workers or "all"
+
+    @property
+    def max_overhead(self) -> float:
+        """The share of the training's time that capturing may take."""
+        return self.capture.max_overhead or _DEFAULT_OVERHEAD
+
+    def collections_of(
+        self, name: str, collection: str | tuple[str, ...] | None
+    ) -> tuple[str, ...]:
+        """The collections a tensor was saved to, and those configured that its name belongs to."""
+        given = (collection,) if isinstance(collection, str) else collection or ()
+        told = any(built_in(each) for each in given)
         matching = [
             key
             for key, config in self.collections.items()
-            if key != collection and any(search(pattern, name) for pattern in patterns(config))
+            if key not in given and _matches(name, key, config, told=told)
         ]
-        named = [collection] if collection else [] if matching else [DEFAULT_COLLECTION]
-        return (*named, *matching)
+        if given or matching:
+            return (*given, *matching)
+        taken = DEFAULT_COLLECTION in self.collections and self._has_patterns(DEFAULT_COLLECTION)
+        return (OTHER_COLLECTION if taken else DEFAULT_COLLECTION,)
 
-    def raw(self, collections: tuple[str, ...]) -> bool:
-        """Whether the configuration asks for the values of a tensor of these collections."""
-        found = (self.collections.get(name) for name in collections)
-        return any(config is not None and config.save_raw_tensor for config in found)
+    def asked(self, collections: tuple[str, ...]) -> bool:
+        """Whether the configuration asks for tensors of these collections, rules or not.
+
+        ``default`` counts if it has patterns: all tensors that nobody named are in it else.
+        """
+        return any(
+            name in self.collections and (name != DEFAULT_COLLECTION or self._has_patterns(name))
+            for name in collections
+        )
+
+    def raw(self, collections: tuple[str, ...]) -> bool | None:
+        """Whether values are kept; None: the configuration does not say."""
+        said = set(self._said("save_raw_tensor", collections))
+        return True if True in said else False if False in said else None
+
+    def shape(self, collections: tuple[str, ...]) -> bool:
+        """Whether the shape is listed by itself, as ``save_shape`` has it."""
+        return True in self._said("save_shape", collections)
+
+    def reductions(self, collections: tuple[str, ...]) -> tuple[str, ...]:
+        """The reductions that become tensors, as they stand in names; of losses there are none."""
+        if not SCALARS.isdisjoint(collections):
+            return ()
+        wanted = {
+            name for listed in self._said("reductions", collections) for name in reductions(listed)
+        }
+        return tuple(name for name in REDUCTIONS if name in wanted)
+
+    def _said(self, key: str, collections: tuple[str, ...]) -> Iterator[Any]:
+        """What each of the collections says, or the whole capture in its place."""
+        for name in collections:
+            own = getattr(self.collections.get(name), key, None)
+            if (said := getattr(self.capture, key) if own is None else own) is not None:
+                yield said
+
+    def _has_patterns(self, name: str) -> bool:
+        return bool(patterns(self.collections[name]))
 
 
-def settings(watch: Watch | str | Path | None, interval: Interval | None) -> Settings:
+def settings(
+    watch: Watch | str | Path | None,
+    interval: Interval | None,
+    capture: Capture | None = None,
+) -> Settings:
     """Arguments win over the watch file, and that over the defaults.
 
-    Raises ValueError and OSError for a file or a pattern that cannot be used.
+    ``capture`` takes the place of all that the watch file says of it, and ``interval`` that of
+    the intervals of what has none of its own. Raises ValueError and OSError for a file or a value
+    that cannot be used.
     """
     if isinstance(watch, str | Path):
         watch = read_watch(watch)
-    capture = watch.capture if watch else None
-    common = (capture and capture.save_interval) or _DEFAULT_INTERVAL
-    given = interval if isinstance(interval, Mapping) else {}
-    if isinstance(interval, int):
-        common = interval
-    intervals = {mode: given.get(mode, common) for mode in Mode}
-    if min(intervals.values()) < 1:
-        raise ValueError(f"save_interval is {interval}, but must be at least 1")
-    for config in capture.collections.values() if capture else ():
+    found = capture or (watch.capture if watch else Capture())
+    effective = to_capture(plain_capture(_with_interval(found, interval)))  # as a file is checked
+    if effective.save_all and "all" not in effective.collections:
+        everything = {"all": CollectionConfig()}
+        effective = replace(effective, collections={**effective.collections, **everything})
+    for config in effective.collections.values():
         for pattern in patterns(config):
             search(pattern, "")
-    if watch and capture:
-        effective = dataclasses.replace(capture, save_interval=intervals[Mode.TRAIN])
-        watch = dataclasses.replace(watch, capture=effective)
-    return Settings(
-        intervals,
-        capture.save_interval_seconds if capture else None,
-        capture.collections if capture else {},
-        watch,
-    )
+    return Settings(effective, replace(watch, capture=effective) if watch else None)
 
 
-def patterns(config: CollectionConfig) -> tuple[str, ...]:
-    """The patterns of a collection; a single one may stand alone."""
-    found = config.include_regex
-    return (found,) if isinstance(found, str) else found
+def _with_interval(capture: Capture, interval: Interval | None) -> Capture:
+    """``capture`` with the interval of the arguments, or else the default one."""
+    modes = dict(capture.modes)
+    common = capture.save_interval or _DEFAULT_INTERVAL
+    if isinstance(interval, Mapping):
+        given = {_mode(mode): every for mode, every in interval.items()}
+    elif interval is None:
+        given = {}
+    else:
+        common, given = interval, dict.fromkeys(modes, interval)
+    if min((common, *given.values())) < 1:
+        raise ValueError(f"save_interval is {interval}, but must be at least 1")
+    for mode, every in given.items():
+        modes[mode] = replace(modes.get(mode, SaveConfig()), save_interval=every)
+    return replace(capture, save_interval=common, modes=modes)
 
 
-class Schedule:
-    """Which steps are saved: every N of a mode, or after some seconds, whichever comes first."""
-
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
-        self._own = {
-            name: config.save_interval
-            for name, config in settings.collections.items()
-            if config.save_interval
-        }
-        self._saved_at: dict[Mode, float] = {}
-
-    def due(self, mode: Mode, mode_step: int, now: float) -> Due | None:
-        """What of this step is saved, if anything; ``now`` in seconds of a steady clock."""
-        seconds, last = self._settings.seconds, self._saved_at.setdefault(mode, now)
-        late = seconds is not None and now - last >= seconds
-        common = late or mode_step % self._settings.intervals[mode] == 0
-        own = {name: late or mode_step % every == 0 for name, every in self._own.items()}
-        return Due(common, own) if common or any(own.values()) else None
-
-    def saved(self, mode: Mode, now: float) -> None:
-        self._saved_at[mode] = now
+def _mode(mode: Mode | str) -> Mode:
+    if isinstance(mode, str) and mode not in Mode.__members__:
+        raise ValueError(f"save_interval: {mode!r} is none of {', '.join(Mode.__members__)}")
+    return Mode[mode] if isinstance(mode, str) else Mode(mode)
 
 
-@dataclass(frozen=True)
-class Due:
-    """What of a step is saved: ``own`` by collection, ``common`` the collections not in it."""
+def _matches(name: str, key: str, config: CollectionConfig, *, told: bool) -> bool:
+    """By its patterns; a built-in collection without any also knows its tensors by their names.
 
-    common: bool
-    own: Mapping[str, bool]
-
-    def wants(self, collections: tuple[str, ...]) -> bool:
-        return any(self.own.get(name, self.common) for name in collections)
+    It keeps to those whose collection nobody has ``told``. To ``all`` belongs every tensor.
+    """
+    if own := patterns(config):
+        return any(search(pattern, name) for pattern in own)
+    return (not told or key == "all") and belongs(name, key)

@@ -7,11 +7,13 @@ import os
 import signal
 import threading
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 from types import FrameType
 
 import msgspec
-from tocsin.tensors import STOP, NotFound, Storage
+from tocsin.tensors import STOP, Storage
+
+from tocsin_hooks._poller import optional
 
 _log = logging.getLogger("tocsin")
 _LIMIT = 64 * 1024
@@ -30,59 +32,31 @@ class StopRequest(msgspec.Struct, frozen=True):
         """Whether it is meant for the start of the job that has this id and began then."""
         when = self.requested_at
         if isinstance(when, datetime):
-            when = (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()
+            when = (when if when.tzinfo else when.replace(tzinfo=timezone.utc)).timestamp()
         return self.run_id == run_id or when > started
 
 
 class StopFile:
-    """Looks for ``STOP.json`` every ``interval`` seconds, in a thread of its own.
+    """Looks for ``STOP.json``, and remembers that it was there.
 
     A request older than ``started`` was for an earlier start of the job and is ignored, unless
     it names our ``run_id``: then the clocks differ.
     """
 
-    def __init__(self, storage: Storage, run_id: str, started: float, interval: float) -> None:
+    def __init__(self, storage: Storage, run_id: str, started: float) -> None:
         self._storage = storage
         self._run_id = run_id
         self._started = started
-        self._interval = interval
-        self._requested = False
-        self._told = set[str]()
-        self._closed = threading.Event()
-        self._thread = threading.Thread(target=self._poll, name="tocsin-stop", daemon=True)
-        self._thread.start()
+        self.requested = False
 
-    @property
-    def requested(self) -> bool:
-        return self._requested
-
-    def close(self) -> None:
-        self._closed.set()
-
-    def _poll(self) -> None:
-        while not (self._requested or self._closed.wait(self._interval)):
-            try:
-                self._requested = self._look()
-            except Exception as error:  # noqa: BLE001 - a training must not end by this
-                self._tell(f"{self._storage.url}/{STOP} cannot be read, going on: {error}")
-
-    def _look(self) -> bool:
-        try:
-            data = self._storage.read(STOP, limit=_LIMIT)
-        except (NotFound, PermissionError):
-            # S3 says "access denied" of a missing file to a role that may not list the bucket.
-            return False
+    def look(self) -> None:
+        if self.requested or (data := optional(self._storage.read, STOP, _LIMIT)) is None:
+            return
         request = msgspec.json.decode(data, type=StopRequest)
-        if not request.addresses(self._run_id, self._started):
-            return False
-        _log.warning("stop requested by %s: %s", request.rule or "somebody", request.reason or "-")
-        return True
-
-    def _tell(self, message: str) -> None:
-        """Every message once: a file that is wrong now is so at the next look, too."""
-        if message not in self._told and len(self._told) < 10:
-            self._told.add(message)
-            _log.warning(message)
+        if request.addresses(self._run_id, self._started):
+            self.requested = True
+            why = request.reason or "-"
+            _log.warning("stop requested by %s: %s", request.rule or "somebody", why)
 
 
 class Sigterm:

@@ -4,36 +4,19 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
 from queue import SimpleQueue
 
-import numpy as np
-from tocsin.model import Mode
-from tocsin.tensors import WATCH, Captured, Collection, RunWriter, Storage
+from tocsin.tensors import WATCH, Collection, RunWriter, Storage
 from tocsin.watch import encode_watch
 
 from tocsin_hooks._settings import Settings, patterns
+from tocsin_hooks._step import CapturedStep
 
 _log = logging.getLogger("tocsin")
 _MOST_STEPS = 64
 _MOST_BYTES = 256 * 1024 * 1024
 _MOST_FAILURES = 3
-
-
-@dataclass(frozen=True, eq=False)
-class CapturedStep:
-    """All that is saved of one step; ``members`` are the tensor names by collection."""
-
-    step: int
-    mode: Mode
-    mode_step: int
-    tensors: dict[str, Captured] = field(default_factory=dict)
-    members: dict[str, set[str]] = field(default_factory=dict)
-
-    @property
-    def nbytes(self) -> int:
-        return sum(np.asarray(t.value).nbytes for t in self.tensors.values() if t.value is not None)
 
 
 class Uploader:
@@ -42,20 +25,27 @@ class Uploader:
     What lies on storage makes sense at any moment: the watch file and the collections are there
     before the first index file, an event file before its index file, and the end marker last.
     A step that cannot be written is given up. After three in a row ``broken`` is true and all
-    others are given up, too.
+    others are given up, too. ``first`` is called with the first step, before it is written.
     """
 
     def __init__(
-        self, storage: Storage, writer: RunWriter, settings: Settings, num_workers: int
+        self,
+        storage: Storage,
+        writer: RunWriter,
+        settings: Settings,
+        num_workers: int,
+        first: Callable[[CapturedStep], None] = lambda step: None,
     ) -> None:
         self._storage = storage
         self._writer = writer
         self._watch = encode_watch(settings.watch) if settings.watch else None
         self._configured = settings.collections
+        self._first = first
+        self._at_first = True
         self._num_workers = num_workers
-        self._members: dict[str, set[str]] = {name: set() for name in settings.collections}
+        self._members: dict[str, set[str]] = {}
         self._collections_written = False
-        self._queue = SimpleQueue[CapturedStep | bool]()
+        self._queue = SimpleQueue["tuple[CapturedStep, int] | Settings | bool"]()
         # Each pair of counters is written by one thread only, so no lock is needed that a signal
         # handler could find taken.
         self._steps_in = self._bytes_in = 0
@@ -68,15 +58,25 @@ class Uploader:
         self._thread.start()
 
     @property
+    def begun(self) -> bool:
+        """Whether the run has this hook's watch file, if it is to have one."""
+        return self._watch is None
+
+    @property
     def full(self) -> bool:
         """Whether storage is so far behind that the next step had better not be captured."""
         steps = self._steps_in - self._steps_out
         return steps >= _MOST_STEPS or self._bytes_in - self._bytes_out >= _MOST_BYTES
 
+    def configure(self, settings: Settings) -> None:
+        """The collections that are written from the next step on."""
+        self._queue.put(settings)
+
     def put(self, step: CapturedStep) -> None:
+        nbytes = step.nbytes  # what it holds now: it changes as results come from a device
         self._steps_in += 1
-        self._bytes_in += step.nbytes
-        self._queue.put(step)
+        self._bytes_in += nbytes
+        self._queue.put((step, nbytes))
 
     def close(self, *, marker: bool, timeout: float) -> bool:
         """Write what is waiting, the final collections and, if asked, the end marker.
@@ -89,11 +89,17 @@ class Uploader:
 
     def _run(self) -> None:
         while not isinstance(item := self._queue.get(), bool):
-            self._attempt(item)
+            if isinstance(item, Settings):
+                self._configured = item.collections
+                self._collections_written = False
+                continue
+            self._attempt(item[0])
             self._steps_out += 1
-            self._bytes_out += item.nbytes
+            self._bytes_out += item[1]
+            del item  # it may hold a large step, and the next one may be long in coming
         try:
-            if not self.broken:
+            # A spawned child that only imports the script has a hook, too, which has seen nothing.
+            if not self.broken and (item or self.written):
                 self._write_collections({})
                 self._writer.close(marker=item)
         except Exception as error:  # noqa: BLE001 - a training must not end by this
@@ -113,6 +119,12 @@ class Uploader:
             self._failures = 0
 
     def _write(self, step: CapturedStep) -> None:
+        step.settle()
+        if step.empty:
+            return
+        if self._at_first:
+            self._first(step)
+            self._at_first = False
         if self._watch is not None:
             self._storage.write(WATCH, self._watch)
             self._watch = None
@@ -121,6 +133,8 @@ class Uploader:
 
     def _write_collections(self, members: Mapping[str, set[str]]) -> None:
         """The collections file, when there is none yet or ``members`` has names that are new."""
+        for name in self._configured:
+            self._members.setdefault(name, set())
         for name, tensors in members.items():
             known = self._members.setdefault(name, set())
             if not tensors <= known:

@@ -1,57 +1,36 @@
-"""What rules want of a tensor beyond its plain summary."""
+"""What the rules of a watch file want of the tensors that there are."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from tocsin.model import Detail, Role
-from tocsin.rules import Read
-from tocsin.tensors import BadPattern, collected, named, search
-from tocsin.watch import Watch, Watched, resolve
+from tocsin.tensors import BadPattern, search
+
+from tocsin_hooks._plan import Saved, Wish
+
+if TYPE_CHECKING:  # the rules are loaded by the first hook that is made, not by an import
+    from tocsin.rules import Read
+    from tocsin.watch import Watch, Watched
 
 _UPDATES = frozenset({"update_l1", "update_l2"})
 
 
-@dataclass(frozen=True)
-class Saved:
-    """A tensor as a script names it, with what its name tells of its role and kind."""
-
-    name: str
-    collections: tuple[str, ...]
-    role: Role | None = None
-    kind: str | None = None
-
-    @property
-    def place(self) -> tuple[Role | None, str | None]:
-        """Role and kind, as given, by the collections, or by the name."""
-        told = [found for each in self.collections if (found := collected(each))]
-        if by_name := named(self.name):
-            told.append(by_name)
-        role = self.role or next((of for of, _ in told), None)
-        return role, self.kind or next((kind for of, kind in told if of is role and kind), None)
-
-
-@dataclass(frozen=True)
-class Wish:
-    """``details`` and the ``update`` for its summary, and whether its ``values`` are wanted."""
-
-    details: tuple[Detail, ...] = ()
-    update: bool = False
-    values: bool = False
-
-
 class Wishes:
-    """Answers once per tensor what the rules of a watch file want of it."""
+    """Answers what rules want of a tensor."""
 
     def __init__(self, watch: Watch | None) -> None:
-        self._watched = resolve(watch or Watch())[0]
-        self._known: dict[Saved, Wish] = {}
+        from tocsin.watch import Watch, resolve
 
-    def of(self, saved: Saved) -> Wish:
-        if saved not in self._known:
-            self._known[saved] = _wish(wanting(self._watched, saved))
-        return self._known[saved]
+        self._watched = resolve(watch or Watch())[0]
+
+    def of(self, saved: Saved) -> tuple[Wish, bool]:
+        """What is wanted of it once it is captured, and whether a rule asks for it to be.
+
+        A rule that looks at whatever there is asks for nothing in particular.
+        """
+        reads = wanting(self._watched, saved)
+        return _wish(reads), any(_is_particular(read) for read in reads)
 
 
 def wanting(rules: Sequence[Watched], saved: Saved) -> list[Read]:
@@ -78,9 +57,14 @@ def selects(read: Read, saved: Saved) -> bool:
 def _wish(reads: Collection[Read]) -> Wish:
     return Wish(
         tuple(dict.fromkeys(read.detail for read in reads if read.detail is not None)),
-        any(not _UPDATES.isdisjoint(read.fields) for read in reads),
-        any(read.values for read in reads),
+        update=any(not _UPDATES.isdisjoint(read.fields) for read in reads),
+        values=any(read.values for read in reads),
+        fingerprint=any("fingerprint" in read.fields for read in reads),
     )
+
+
+def _is_particular(read: Read) -> bool:
+    return bool(read.roles or read.kinds or read.collections or read.regex)
 
 
 def _passes(rule: Watched, name: str) -> bool:

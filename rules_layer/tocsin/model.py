@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import IntEnum, StrEnum
+from enum import Enum, IntEnum
 
 import msgspec
+
+if sys.version_info >= (3, 11):
+    from enum import StrEnum
+else:  # a training process may be older than what watches it
+
+    class StrEnum(str, Enum):
+        __str__ = str.__str__
 
 
 class Mode(IntEnum):

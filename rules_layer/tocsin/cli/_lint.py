@@ -13,7 +13,7 @@ from tocsin.cli._output import Document
 from tocsin.cli._text import plain
 from tocsin.rules import BadRule, rule_names
 from tocsin.tensors import BadPattern, search
-from tocsin.watch import BadWatch, RuleConfig, Watch, action_fault, read_watch, resolve
+from tocsin.watch import BadWatch, RuleConfig, Watch, action_fault, patterns, read_watch, resolve
 
 _TIME = re.compile(r"\d+(\.\d+)?[smhd]")
 
@@ -62,9 +62,7 @@ def problems(watch: Watch) -> Iterator[str]:
             elif name == config.configuration_name:
                 yield f"{where}.inhibits: a rule cannot inhibit itself"
     for name, collection in watch.capture.collections.items():
-        yield from _patterns(
-            f"capture.collections[{name!r}].include_regex", collection.include_regex
-        )
+        yield from _patterns(f"capture.collections[{name!r}].include_regex", patterns(collection))
     for key in ("group_wait", "repeat_interval"):
         value = getattr(watch.notify, key)
         if not _TIME.fullmatch(value):
@@ -87,8 +85,8 @@ def _actions(where: str, actions: Sequence[str]) -> Iterator[str]:
     yield from (f"{where}: {wrong}" for action in actions if (wrong := action_fault(action)))
 
 
-def _patterns(where: str, patterns: str | Sequence[str]) -> Iterator[str]:
-    for pattern in (patterns,) if isinstance(patterns, str) else patterns:
+def _patterns(where: str, found: Sequence[str]) -> Iterator[str]:
+    for pattern in found:
         try:
             search(pattern, "")
         except BadPattern as error:

@@ -19,6 +19,11 @@ from tocsin.tensors._detail import answers, detailed
 from tocsin.tensors._dtypes import itemsize
 from tocsin.tensors._encoding import encode_record
 from tocsin.tensors._event import Record, Unreadable, decode_record, frames
+from tocsin.tensors._fingerprint import (
+    FINGERPRINT_SMALL,
+    fingerprint_of_sums,
+    fingerprint_weights,
+)
 from tocsin.tensors._index import (
     BadIndex,
     Entry,
@@ -45,7 +50,13 @@ from tocsin.tensors._layout import (
 from tocsin.tensors._local import LocalStorage
 from tocsin.tensors._naming import collected, named
 from tocsin.tensors._patterns import BadPattern, search
-from tocsin.tensors._reductions import base_name, parse_reduction, reduction_name
+from tocsin.tensors._reductions import (
+    REDUCTIONS,
+    base_name,
+    parse_reduction,
+    reduced,
+    reduction_name,
+)
 from tocsin.tensors._run import NotARun, Run
 from tocsin.tensors._storage import NotFound, Object, Storage, TooLarge, Truncated, open_storage
 from tocsin.tensors._summary import summarize, update_norms
@@ -59,6 +70,8 @@ if TYPE_CHECKING:
 __all__ = [
     "BFLOAT16",
     "END_MARKER",
+    "FINGERPRINT_SMALL",
+    "REDUCTIONS",
     "STOP",
     "WATCH",
     "BadCollections",
@@ -100,6 +113,8 @@ __all__ = [
     "encode_record",
     "event_key",
     "export_tensorboard",
+    "fingerprint_of_sums",
+    "fingerprint_weights",
     "frames",
     "from_bfloat16",
     "index_key",
@@ -114,6 +129,7 @@ __all__ = [
     "read_collections",
     "read_index",
     "read_values",
+    "reduced",
     "reduction_name",
     "search",
     "split_key",

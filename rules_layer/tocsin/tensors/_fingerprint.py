@@ -8,7 +8,9 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-_SMALL = 4096  # bytes that BLAKE2 takes as fast as anything else does
+FINGERPRINT_SMALL = 4096
+"""Bytes that are hashed as they are: BLAKE2 takes them as fast as anything else does."""
+
 _WORDS = 1 << 14  # of 64 bits, in a block that stays in the processor's cache
 
 
@@ -22,19 +24,28 @@ def fingerprint(content: memoryview) -> str:
     reduced, block by block, to sums of their 64-bit words times pseudo-random weights. Words are
     summed as they are and, as high bits count little in such a sum, shifted down by 32 too.
     """
-    digest = hashlib.blake2b(digest_size=16)
-    if len(content) > _SMALL:
-        whole = len(content) & ~7
-        digest.update(_sums(np.frombuffer(content[:whole], "<u8")))
-        digest.update(len(content).to_bytes(8, "little"))
-        content = content[whole:]
-    digest.update(content)
+    if len(content) <= FINGERPRINT_SMALL:
+        return hashlib.blake2b(content, digest_size=16).hexdigest()
+    whole = len(content) & ~7
+    sums = _sums(np.frombuffer(content[:whole], "<u8"))
+    return fingerprint_of_sums(sums, len(content), content[whole:])
+
+
+def fingerprint_of_sums(sums: bytes, size: int, rest: bytes | memoryview) -> str:
+    """That of a large content whose ``sums`` were taken where it lies.
+
+    They are two little-endian words for every block of as many words as there are weights; in the
+    last block words may be missing. ``rest`` are the bytes behind the last whole word.
+    """
+    digest = hashlib.blake2b(sums, digest_size=16)
+    digest.update(size.to_bytes(8, "little"))
+    digest.update(rest)
     return digest.hexdigest()
 
 
 def _sums(words: NDArray[np.uint64]) -> bytes:
     """Two weighted sums of every block."""
-    forth, back = _weights()
+    forth, back = fingerprint_weights()
     shifted = np.empty(_WORDS, np.uint64)
     sums = []
     for start in range(0, len(words), _WORDS):
@@ -45,8 +56,11 @@ def _sums(words: NDArray[np.uint64]) -> bytes:
 
 
 @lru_cache(maxsize=1)
-def _weights() -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-    """The same on every machine: the sequence of SplitMix64, whose bits pass for random."""
+def fingerprint_weights() -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+    """For whole words and for words shifted down; the same on every machine.
+
+    It is the sequence of SplitMix64, whose bits pass for random.
+    """
     weights = np.arange(1, 2 * _WORDS + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     weights = (weights ^ (weights >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     weights = (weights ^ (weights >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from tocsin.model import Severity
+from tocsin.model import Mode, Severity
 
 Grace = int | str
 """A number of steps, or a time such as ``30s``."""
@@ -48,23 +48,75 @@ class RuleConfig:
         return self.name or self.rule
 
 
+Interval = Annotated[int, msgspec.Meta(ge=1, le=1 << 53)]
+StepNumber = Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
+StepNumbers = Annotated[tuple[StepNumber, ...], msgspec.Meta(max_length=100_000)]
+
+
+@dataclass(frozen=True)
+class SaveConfig:
+    """Which steps are saved: ``save_steps``, and every N-th from ``start_step`` up to, without,
+    ``end_step``. N counts from 0. ``None`` leaves it to the wider configuration.
+    """
+
+    save_interval: Interval | None = None
+    start_step: StepNumber | None = None
+    end_step: StepNumber | None = None
+    save_steps: StepNumbers | None = None
+
+
+Modes = Mapping[Mode, SaveConfig]
+"""What is different in a mode; in a watch file flat keys such as ``eval.save_interval``."""
+
+
 @dataclass(frozen=True)
 class CollectionConfig:
-    """What to capture of a collection: names by regex, when, and whether raw values."""
+    """What to capture of a collection: more names by regex, which steps, and in what form.
+
+    ``include_regex`` in one string is a list with commas; those inside of brackets are the
+    pattern's own. ``reductions`` is such a list, too. ``None`` leaves it to the capture.
+    ``save_histogram`` is kept, and changes nothing.
+
+    >>> CollectionConfig("^fc", reductions="mean,l2_norm", modes={Mode.EVAL: SaveConfig(1)})
+    """
 
     include_regex: str | tuple[str, ...] = ()
-    reductions: str = ""
+    reductions: str | tuple[str, ...] | None = None
     save_raw_tensor: bool | None = None
-    save_interval: int | None = None
+    save_interval: Interval | None = None
+    start_step: StepNumber | None = None
+    end_step: StepNumber | None = None
+    save_steps: StepNumbers | None = None
+    save_shape: bool | None = None
+    save_histogram: bool | None = None
+    modes: Modes = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Capture:
-    """When to capture: every N steps of a mode or every N seconds, whichever comes first."""
+    """What to capture and when: every N steps of a mode or every N seconds, whichever comes
+    first.
 
-    save_interval: int | None = None
-    save_interval_seconds: float | None = None
+    What is said here holds for the collections that say nothing of it themselves.
+    ``max_overhead`` is the share of the training's time that capturing may take: 0.02 if nothing
+    is said, 1 for any.
+
+    >>> Capture(save_interval=50, collections={"weights": CollectionConfig(save_raw_tensor=True)})
+    """
+
+    save_interval: Interval | None = None
+    save_interval_seconds: Annotated[float, msgspec.Meta(gt=0, le=1e9)] | None = None
     collections: Mapping[str, CollectionConfig] = field(default_factory=dict)
+    start_step: StepNumber | None = None
+    end_step: StepNumber | None = None
+    save_steps: StepNumbers | None = None
+    modes: Modes = field(default_factory=dict)
+    reductions: str | tuple[str, ...] | None = None
+    save_raw_tensor: bool | None = None
+    save_shape: bool | None = None
+    save_all: bool = False
+    include_workers: Literal["one", "all"] | None = None
+    max_overhead: Annotated[float, msgspec.Meta(gt=0, le=1)] | None = None
 
 
 @dataclass(frozen=True)

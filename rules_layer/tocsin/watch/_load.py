@@ -12,15 +12,13 @@ from typing import Any
 
 import msgspec
 
-from tocsin.watch._config import Capture, CollectionConfig, Notify, RuleConfig, Watch
+from tocsin.watch._bad import BadWatch, plain
+from tocsin.watch._capture import plain_capture, to_capture
+from tocsin.watch._config import Capture, Notify, RuleConfig, Watch
 from tocsin.watch._sagemaker import from_debug_rule_configurations
 
 MOST_RULES = 200
 MOST_BYTES = 1 << 20
-
-
-class BadWatch(ValueError):
-    """A watch file is wrong; the message is one line that says where and how to mend it."""
 
 
 def read_watch(path: str | Path) -> Watch:
@@ -41,7 +39,9 @@ def parse_watch(data: bytes, *, yaml: bool = False) -> Watch:
 
 def encode_watch(watch: Watch) -> bytes:
     """A Watch as ``watch.json`` carries it."""
-    return msgspec.json.format(msgspec.json.encode(watch), indent=1)
+    content = msgspec.to_builtins(dataclasses.replace(watch, capture=Capture()))
+    content["capture"] = plain_capture(watch.capture)
+    return msgspec.json.format(msgspec.json.encode(content), indent=1)
 
 
 def to_watch(content: Any) -> Watch:
@@ -59,11 +59,13 @@ def to_watch(content: Any) -> Watch:
     if isinstance(rules, list):  # a rule given by its name alone has no parameters
         rules = [{"rule": rule} if isinstance(rule, str) else rule for rule in rules]
         content = {**content, "rules": rules}
+    capture = to_capture(content["capture"]) if "capture" in content else Capture()
+    rest = {key: value for key, value in content.items() if key != "capture"}
     try:
-        watch = msgspec.convert(content, Watch, strict=False)
+        watch = msgspec.convert(rest, Watch, strict=False)
     except msgspec.ValidationError as error:
-        raise BadWatch(_plain(error)) from error
-    return _checked(watch)
+        raise BadWatch(plain(error)) from error
+    return _checked(dataclasses.replace(watch, capture=capture))
 
 
 def _amazons(configurations: list[Any]) -> dict[str, Any]:
@@ -88,10 +90,6 @@ def _refuse_unknown(content: Mapping[str, Any]) -> None:
     """A key that nobody knows is a typo; msgspec would pass over it."""
     _keys("", content, Watch)
     _keys("notify: ", content.get("notify"), Notify)
-    _keys("capture: ", capture := content.get("capture"), Capture)
-    collections = capture.get("collections") if isinstance(capture, Mapping) else None
-    for name, collection in collections.items() if isinstance(collections, Mapping) else ():
-        _keys(f"capture.collections[{short(name)}]: ", collection, CollectionConfig)
     rules = content.get("rules")
     for at, rule in enumerate(rules if isinstance(rules, list) else ()):
         _keys(f"rules[{at}]: ", rule, RuleConfig)
@@ -108,7 +106,7 @@ def _json(data: bytes) -> Any:
     try:
         return msgspec.json.decode(data)
     except (ValueError, RecursionError) as error:  # not UTF-8 is a ValueError, no DecodeError
-        raise BadWatch(f"not JSON: {_plain(error)}") from error
+        raise BadWatch(f"not JSON: {plain(error)}") from error
 
 
 def _yaml(data: bytes) -> Any:
@@ -119,16 +117,8 @@ def _yaml(data: bytes) -> Any:
     try:
         content = yaml.safe_load(data)
     except Exception as error:  # `!!bool x` is a KeyError there, and so on
-        raise BadWatch(f"not YAML: {_plain(error)}") from error
+        raise BadWatch(f"not YAML: {plain(error)}") from error
     try:  # dates, .nan and the like, which would not survive being stored as JSON
         return msgspec.json.decode(json.dumps(content, allow_nan=False))
     except (TypeError, ValueError, RecursionError) as error:
-        raise BadWatch(f"a value that JSON does not have: {_plain(error)}") from error
-
-
-def _plain(error: BaseException) -> str:
-    """msgspec's message with the place in our words: ``Expected … - at `$.rules[0]```."""
-    text = " ".join(str(error).split()).replace("`$.", "`").replace("`$`", "the top level")
-    if text[1:2].islower():  # not JSON, YAML
-        text = text[0].lower() + text[1:]
-    return text[:500]
+        raise BadWatch(f"a value that JSON does not have: {plain(error)}") from error

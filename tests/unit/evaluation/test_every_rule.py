@@ -28,7 +28,8 @@ from tocsin.tensors import (
 from tocsin.watch import Watch, resolve, to_watch
 from tocsin_hooks._capture import capture
 from tocsin_hooks._memory import Memory
-from tocsin_hooks._wishes import Saved, Wishes
+from tocsin_hooks._plan import Plan, Saved
+from tocsin_hooks._wishes import Wishes
 
 START = 1_700_000_000.0
 NOW = START + 100_000
@@ -181,13 +182,10 @@ class Writer:
         if self.summaries is None:
             return Captured(saved.name, value)
         memory = self.memories[save.worker]
-        return capture(
-            saved,
-            value,
-            raw=self.raw or None,
-            wish=self.wishes.of(saved),
-            exchange=partial(memory.exchanged, f"{save.mode.name}/{saved.name}"),
-        )
+        plan = Plan(saved, self.wishes.of(saved)[0], raw=self.raw or None)
+        key = f"{save.mode.name}/{saved.name}"
+        (captured,) = capture(plan, value, partial(memory.update, key))
+        return captured
 
     def end(self) -> None:
         RunWriter(self.storage).close()

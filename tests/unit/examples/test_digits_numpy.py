@@ -8,21 +8,23 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from tocsin.evaluation import check, document
 from tocsin.model import Mode
 from tocsin.tensors import (
     END_MARKER,
     IndexFile,
     LocalStorage,
+    open_storage,
     read_collections,
     read_index,
     read_values,
 )
 
 SCRIPT = Path(__file__).parents[3] / "examples" / "digits_numpy.py"
-DEEP = ",".join(["32"] * 10)
 
 
 def start(run: Path, *arguments: str) -> subprocess.Popen[str]:
@@ -37,8 +39,17 @@ def start(run: Path, *arguments: str) -> subprocess.Popen[str]:
 
 def finish(process: subprocess.Popen[str]) -> str:
     output, errors = process.communicate(timeout=120)
-    assert (process.returncode, errors) == (0, "")
+    assert process.returncode == 0
+    assert all(line.startswith("tocsin: capturing to ") for line in errors.splitlines())
     return output
+
+
+def fired(run: Path) -> dict[str, dict[str, Any]]:
+    """The rules of profile recommended that fire, by their names."""
+    checkpoint, report = check(open_storage(run))
+    assert not report.log
+    rules = document(checkpoint)["rules"]
+    return {each["Rule"]: each for each in rules if each["RuleEvaluationStatus"] == "IssuesFound"}
 
 
 def indexes(run: Path, mode: Mode = Mode.TRAIN) -> list[IndexFile]:
@@ -81,6 +92,7 @@ def test_the_defaults_train_well(tmp_path: Path) -> None:
     with np.load(checkpoint) as saved:
         assert saved["weight0"].shape == (64, 64)
     assert (tmp_path / "run" / END_MARKER).exists()
+    assert fired(tmp_path / "run") == {}
     collections = read_collections(LocalStorage(tmp_path / "run"))
     assert collections is not None
     assert collections.collections["weights"].tensor_names == (
@@ -98,7 +110,7 @@ def test_a_high_learning_rate_trains_for_a_while_and_then_diverges(
     finish(
         start(
             tmp_path,
-            *("--learning-rate", "5", "--steps", "200", "--save-interval", "4", "--seed", seed),
+            *("--fault", "diverging", "--steps", "200", "--save-interval", "4", "--seed", seed),
         )
     )
     curve = losses(tmp_path)
@@ -107,14 +119,28 @@ def test_a_high_learning_rate_trains_for_a_while_and_then_diverges(
     assert 30 <= first < 180
     assert min(loss for step, loss in curve.items() if 10 <= step < first) < curve[0] / 2
     assert math.isnan(curve[196])
+    assert {"ExplodingTensor", "LossDiverging"} <= fired(tmp_path).keys()
 
 
 def test_gradients_vanish_in_a_deep_sigmoid_network(tmp_path: Path) -> None:
-    finish(start(tmp_path, "--activation", "sigmoid", "--hidden", DEEP, "--steps", "60"))
+    finish(start(tmp_path, "--fault", "vanishing", "--steps", "60"))
     for index in indexes(tmp_path):
         size = gradients(index)
         assert size["gradient/layer0/weight"] < 1e-7
         assert size["gradient/layer10/weight"] > 1e-3
+    found = fired(tmp_path)
+    assert found.keys() == {"VanishingGradient"}
+    assert found["VanishingGradient"]["FirstViolation"]["tensor"] == "gradient/layer0/weight"
+
+
+def test_what_is_given_beside_a_fault_counts(tmp_path: Path) -> None:
+    options = ("--fault", "vanishing", "--hidden", "16", "--steps", "1")
+    finish(start(tmp_path, *options))
+    (index,) = indexes(tmp_path)
+    assert {name for name in gradients(index) if name.endswith("weight")} == {
+        "gradient/layer0/weight",
+        "gradient/layer1/weight",
+    }
 
 
 def test_workers_share_a_run(tmp_path: Path) -> None:

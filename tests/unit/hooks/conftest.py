@@ -1,9 +1,13 @@
-"""Storages that are slow, that fail, and that remember what was written in which order."""
+"""Storages that are slow, that fail, and that remember what was written in which order; scripts
+in processes of their own."""
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -45,3 +49,32 @@ def index_files() -> Any:
         return [read_index(found, item) for item in found.list("index/")]
 
     return read
+
+
+@pytest.fixture
+def start(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    """Starts a script, as a file with arguments, outside of SageMaker; ended with the test."""
+    file = tmp_path_factory.mktemp("script") / "train.py"
+    started: list[subprocess.Popen[str]] = []
+
+    def begin(script: str, *arguments: object, **environment: str) -> subprocess.Popen[str]:
+        file.write_text(script)
+        inherited = {
+            k: v for k, v in os.environ.items() if k not in ("TRAINING_JOB_NAME", "TOCSIN")
+        }
+        process = subprocess.Popen(
+            [sys.executable, str(file), *map(str, arguments)],
+            env={**inherited, **environment},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        started.append(process)
+        return process
+
+    yield begin
+    for process in started:
+        process.kill()
+        process.communicate()

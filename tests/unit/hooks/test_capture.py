@@ -8,7 +8,7 @@ import pytest
 from tocsin.model import Mode, Role
 from tocsin.tensors import LocalStorage, read_values, write_step
 from tocsin_hooks._capture import as_array, capture
-from tocsin_hooks._wishes import Saved
+from tocsin_hooks._plan import Plan, Saved, Wish
 
 
 class TorchLike:
@@ -67,7 +67,7 @@ def test_values_become_arrays(value: Any, dtype: str, shape: tuple[int, ...]) ->
 
 @pytest.mark.parametrize("value", [[1.5, -2.0, 3.140625], 2.5, [], [float("nan"), 1.0]])
 def test_bfloat16_is_kept_as_its_bits_and_read_as_numbers(value: Any, tmp_path: Path) -> None:
-    captured = capture(Saved("w", ("weights",)), TorchLike(value, bfloat16=True), raw=True)
+    (captured,) = capture(Plan(Saved("w", ("weights",)), raw=True), TorchLike(value, bfloat16=True))
     numbers = np.asarray(value, np.float32)
     assert isinstance(captured.value, np.ndarray)
     assert (captured.value.dtype, captured.dtype) == (np.uint16, "bfloat16")
@@ -93,7 +93,7 @@ def test_what_is_no_array_of_numbers_or_strings_is_refused(value: Any) -> None:
 @pytest.mark.parametrize(("name", "kind"), [("", None), ("n" * 5000, None), ("n", "k" * 200)])
 def test_names_that_no_reader_accepts_are_refused(name: str, kind: str | None) -> None:
     with pytest.raises(ValueError, match="characters"):
-        capture(Saved(name, ("default",), kind=kind), 1.0)
+        capture(Plan(Saved(name, ("default",), kind=kind)), 1.0)
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_names_that_no_reader_accepts_are_refused(name: str, kind: str | None) -
 def test_what_is_small_or_wanted_is_kept(
     value: Any, collections: tuple[str, ...], raw: bool, kept: bool
 ) -> None:
-    captured = capture(Saved("t", collections), value, raw=raw)
+    (captured,) = capture(Plan(Saved("t", collections), raw=raw), value)
     assert (captured.value is not None) is kept
     assert captured.shape == value.shape
     assert captured.summary is not None
@@ -121,7 +121,7 @@ def test_what_is_small_or_wanted_is_kept(
 
 def test_a_captured_value_does_not_follow_the_original() -> None:
     original = np.zeros((2, 2), order="F")
-    captured = capture(Saved("w", ("weights",)), original, raw=True)
+    (captured,) = capture(Plan(Saved("w", ("weights",)), raw=True), original)
     original += 1
     assert np.asarray(captured.value).tolist() == [[0, 0], [0, 0]]
 
@@ -143,4 +143,30 @@ def test_a_captured_value_does_not_follow_the_original() -> None:
 def test_the_role_follows_from_the_collection(
     collections: tuple[str, ...], role: Role | None, expected: Role | None
 ) -> None:
-    assert capture(Saved("t", collections, role), 1.0).role == expected
+    assert capture(Plan(Saved("t", collections, role)), 1.0)[0].role == expected
+
+
+def test_reductions_are_tensors_of_their_own() -> None:
+    plan = Plan(Saved("fc.weight:0", ("weights",)), reductions=("mean", "abs_l2"))
+    value = np.array([[3.0, -4.0]], np.float16)
+    tensor, mean, norm = capture(plan, value)
+    assert (tensor.name, tensor.value) == ("fc.weight:0", None)
+    assert mean.name == "smdebug/reductions/mean/fc.weight"
+    assert norm.name == "smdebug/reductions/abs_l2/fc.weight"
+    assert (float(np.asarray(mean.value)), float(np.asarray(norm.value))) == (-0.5, 5.0)
+    assert (np.asarray(mean.value).dtype, np.asarray(mean.value).shape) == (np.float16, ())
+
+
+@pytest.mark.parametrize(
+    ("plan", "nbytes", "kept"),
+    [
+        (Plan(Saved("t", ("x",)), Wish(values=True)), 1 << 20, True),
+        (Plan(Saved("t", ("x",)), Wish(values=True)), (1 << 20) + 1, False),
+        (Plan(Saved("t", ("x",)), Wish(values=True), raw=False), 8, False),
+        (Plan(Saved("t", ("x",)), raw=True), 1 << 30, True),
+        (Plan(Saved("t", ("x",))), 8, False),
+        (Plan(Saved("t", ("losses",)), raw=False), 8, True),
+    ],
+)
+def test_whether_values_are_kept(plan: Plan, nbytes: int, kept: bool) -> None:
+    assert plan.keeps(2, nbytes) is kept

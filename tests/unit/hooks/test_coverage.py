@@ -1,20 +1,13 @@
 from __future__ import annotations
 
 import pytest
-from tocsin.model import Mode
 from tocsin.watch import RuleConfig, Watch
-from tocsin_hooks._capture import capture
-from tocsin_hooks._coverage import unmatched
-from tocsin_hooks._uploader import CapturedStep
-from tocsin_hooks._wishes import Saved
+from tocsin_hooks._coverage import described, unmatched
+from tocsin_hooks._plan import Saved
 
 
-def step(*tensors: tuple[str, str]) -> CapturedStep:
-    captured = CapturedStep(0, Mode.TRAIN, 0)
-    for name, collection in tensors:
-        captured.tensors[name] = capture(Saved(name, (collection,)), 1.0)
-        captured.members.setdefault(collection, set()).add(name)
-    return captured
+def saved(*tensors: tuple[str, str]) -> list[Saved]:
+    return [Saved(name, (collection,)) for name, collection in tensors]
 
 
 @pytest.mark.parametrize(
@@ -48,9 +41,20 @@ def step(*tensors: tuple[str, str]) -> CapturedStep:
 def test_rules_without_a_tensor_are_named(
     rule: RuleConfig, tensors: list[tuple[str, str]], expected: list[str]
 ) -> None:
-    assert unmatched(Watch(rules=(rule,)), step(*tensors)) == expected
+    assert unmatched(Watch(rules=(rule,)), saved(*tensors)) == expected
 
 
 @pytest.mark.parametrize("watch", [None, Watch()])
 def test_rules_that_nobody_named_are_not(watch: Watch | None) -> None:
-    assert unmatched(watch, step(("loss", "losses"))) == []
+    assert unmatched(watch, saved(("loss", "losses"))) == []
+
+
+@pytest.mark.parametrize(
+    ("tensors", "expected"),
+    [
+        ([], "nothing"),
+        ([("a", "weights"), ("b", "losses"), ("c", "weights")], "1 in losses, 2 in weights"),
+    ],
+)
+def test_what_is_captured_in_a_line(tensors: list[tuple[str, str]], expected: str) -> None:
+    assert described(saved(*tensors)) == expected

@@ -18,7 +18,8 @@ from tocsin_hooks import Hook, _uploader, modes
 @pytest.fixture(autouse=True)
 def outside_sagemaker(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TRAINING_JOB_NAME", raising=False)
-    monkeypatch.delenv("TOCSIN", raising=False)
+    for name in ("TOCSIN", "USE_SMDEBUG", "TOCSIN_RUN", "SMDEBUG_CONFIG_FILE_PATH"):
+        monkeypatch.delenv(name, raising=False)
 
 
 def train(hook: Hook, steps: int, mode: Mode = modes.TRAIN) -> None:
@@ -339,8 +340,11 @@ def test_a_stop_request_in_the_run_is_seen(tmp_path: Path, age: float, expected:
         "reason": "loss is NaN",
     }
     LocalStorage(tmp_path).write("STOP.json", json.dumps(request).encode())
-    assert hook._stop_file is not None
-    hook._stop_file._thread.join(30 if expected else 0.05)
+    assert hook._session is not None
+    looked = threading.Event()
+    look = hook._session.stop_file.look
+    hook._session._poller._looks = {"STOP.json": lambda: (look(), looked.set())}
+    assert looked.wait(30)
     assert hook.should_stop is expected
     train(hook, 1)
     hook.close()

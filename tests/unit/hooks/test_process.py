@@ -2,43 +2,42 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
-from tocsin.tensors import END_MARKER, LocalStorage, read_values
+from tocsin.tensors import END_MARKER, IndexFile, LocalStorage, read_values
 
 LOOP = """
-import sys
+import os, signal, sys
+import numpy as np
 from tocsin_hooks import Hook, modes
 
 hook = Hook(sys.argv[1], save_interval=1, poll_interval=0.01)
 
 def train(steps):
-    for step in range(steps):
+    for _ in range(steps):
         with hook.step(modes.TRAIN):
+            step = hook.position["TRAIN"] - 1
             hook.save("loss", step, collection="losses")
+            hook.save("weight", np.full(5000, step), collection="weights", raw=True)
         if step == 10:
             print("running", flush=True)
         if hook.should_stop:
             return
+
+def written(steps):
+    while hook.stats.saved < steps:
+        train(1)
 """
 ENDLESS = 10**12
 
-
-def start(run: Path, script: str, **environment: str) -> subprocess.Popen[str]:
-    inherited = {k: v for k, v in os.environ.items() if k not in ("TRAINING_JOB_NAME", "TOCSIN")}
-    return subprocess.Popen(
-        [sys.executable, "-c", LOOP + script, str(run)],
-        env={**inherited, **environment},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+Start = Callable[..., "subprocess.Popen[str]"]
 
 
 def wait_until_running(process: subprocess.Popen[str]) -> None:
@@ -55,39 +54,66 @@ def wait_until_running(process: subprocess.Popen[str]) -> None:
         ("train(12); sys.exit(3)", 3, 12, False),
         ("with hook: train(12)", 0, 12, True),
         ("with hook: train(12); sys.exit(0)", 0, 12, False),
-        (
-            "import os; train(6); pid = os.fork(); pid or sys.exit(0); os.wait(); train(6)",
-            0,
-            12,
-            False,
-        ),
+        ("train(12); signal.raise_signal(signal.SIGINT)", -signal.SIGINT, 12, False),
+        ("os.environ['TRAINING_JOB_NAME'] = 'job-1'; train(12); hook.close()", 0, 12, False),
     ],
 )
 def test_all_that_was_saved_is_there_however_the_script_ends(
-    tmp_path: Path, index_files: Any, script: str, code: int, steps: int, marker: bool
+    tmp_path: Path,
+    index_files: Any,
+    start: Start,
+    script: str,
+    code: int,
+    steps: int,
+    marker: bool,
 ) -> None:
-    process = start(tmp_path, script)
+    process = start(LOOP + script, tmp_path)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == code, errors
     assert [index.step for index in index_files(tmp_path)] == list(range(steps))
     assert (tmp_path / END_MARKER).exists() is marker
 
 
-def test_sigterm_ends_a_script_that_did_not_ask_for_it(tmp_path: Path, index_files: Any) -> None:
-    process = start(tmp_path, f"train({ENDLESS})")
+def assert_whole(run: Path, indexes: list[IndexFile]) -> None:
+    """Whatever is visible can be read, and nothing that was visible before it is missing."""
+    assert indexes
+    assert not (run / END_MARKER).exists()
+    before = None
+    for index in indexes:
+        assert index.meta is not None
+        assert index.meta.prev_step == before
+        before = index.step
+        values = read_values(LocalStorage(run), index)
+        assert values["loss"] == index.step
+        assert np.asarray(values["weight"]).tolist() == [index.step] * 5000
+
+
+@pytest.mark.parametrize("number", ["SIGTERM", "SIGKILL", "SIGABRT", "SIGHUP"])
+def test_what_is_visible_after_a_violent_end_is_whole(
+    tmp_path: Path, index_files: Any, start: Start, number: str
+) -> None:
+    process = start(LOOP + f"written(3); train({ENDLESS})", tmp_path)
     wait_until_running(process)
-    process.send_signal(signal.SIGTERM)
+    process.send_signal(getattr(signal, number))
     process.communicate(timeout=60)
-    assert process.returncode == -signal.SIGTERM
-    assert not (tmp_path / END_MARKER).exists()
-    for index in index_files(tmp_path):
-        value = read_values(LocalStorage(tmp_path), index)["loss"]
-        assert value == index.step  # what is visible is whole
+    assert process.returncode == -getattr(signal, number)
+    assert_whole(tmp_path, index_files(tmp_path))
+
+
+def test_what_is_visible_after_an_exit_without_goodbye_is_whole(
+    tmp_path: Path, index_files: Any, start: Start
+) -> None:
+    process = start(LOOP + "written(20); train(5); os._exit(3)", tmp_path)
+    process.communicate(timeout=60)
+    assert process.returncode == 3
+    indexes = index_files(tmp_path)
+    assert_whole(tmp_path, indexes)
+    assert len(indexes) >= 20
 
 
 @pytest.mark.parametrize("job", [{}, {"TRAINING_JOB_NAME": "job-1"}])
 def test_sigterm_becomes_a_stop_request_where_the_script_asked_for_it(
-    tmp_path: Path, index_files: Any, job: dict[str, str]
+    tmp_path: Path, index_files: Any, start: Start, job: dict[str, str]
 ) -> None:
     script = f"""
 hook.stop_on_sigterm()
@@ -95,7 +121,7 @@ train({ENDLESS})
 hook.close()
 print(hook.position["TRAIN"], hook.stats.saved + hook.stats.dropped, flush=True)
 """
-    process = start(tmp_path, script, **job)
+    process = start(LOOP + script, tmp_path, **job)
     wait_until_running(process)
     process.send_signal(signal.SIGTERM)
     output, errors = process.communicate(timeout=60)
@@ -106,7 +132,7 @@ print(hook.position["TRAIN"], hook.stats.saved + hook.stats.dropped, flush=True)
     assert not (tmp_path / END_MARKER).exists()
 
 
-def test_a_second_sigterm_ends_a_script_that_does_not_listen(tmp_path: Path) -> None:
+def test_a_second_sigterm_ends_a_script_that_does_not_listen(tmp_path: Path, start: Start) -> None:
     script = """
 import time
 hook.stop_on_sigterm()
@@ -117,7 +143,7 @@ print("asked", flush=True)
 while True:
     time.sleep(0.001)
 """
-    process = start(tmp_path, script)
+    process = start(LOOP + script, tmp_path)
     wait_until_running(process)
     process.send_signal(signal.SIGTERM)
     assert process.stdout is not None
@@ -127,9 +153,8 @@ while True:
     assert process.returncode == -signal.SIGTERM
 
 
-def test_sigterm_ends_a_forked_child_as_ever(tmp_path: Path) -> None:
+def test_sigterm_ends_a_forked_child_as_ever(tmp_path: Path, start: Start) -> None:
     script = """
-import os, signal
 hook.stop_on_sigterm()
 reading, writing = os.pipe()
 if (child := os.fork()) == 0:
@@ -142,18 +167,19 @@ code = os.waitstatus_to_exitcode(os.wait()[1])
 hook.close()
 sys.exit(0 if code == -signal.SIGTERM and not hook.should_stop else 1)
 """
-    process = start(tmp_path, script)
+    process = start(LOOP + script, tmp_path)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 0, errors
 
 
-def test_a_script_that_closes_the_hook_in_its_own_handler_ends(tmp_path: Path) -> None:
+def test_a_script_that_closes_the_hook_in_its_own_handler_ends(
+    tmp_path: Path, start: Start
+) -> None:
     script = f"""
-import signal
 signal.signal(signal.SIGTERM, lambda *_: (hook.close(finished=False), sys.exit(0)))
 train({ENDLESS})
 """
-    process = start(tmp_path, script)
+    process = start(LOOP + script, tmp_path)
     wait_until_running(process)
     process.send_signal(signal.SIGTERM)
     _, errors = process.communicate(timeout=60)

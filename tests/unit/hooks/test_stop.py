@@ -2,17 +2,15 @@ from __future__ import annotations
 
 import os
 import signal
-import threading
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
-from tocsin.tensors import LocalStorage, NotFound
+from tocsin.tensors import LocalStorage
 from tocsin_hooks._stop import Sigterm, StopFile, StopRequest
 
-STARTED = datetime(2026, 1, 1, 12, tzinfo=UTC).timestamp()
+STARTED = datetime(2026, 1, 1, 12, tzinfo=timezone.utc).timestamp()
 
 
 @pytest.mark.parametrize(
@@ -36,57 +34,34 @@ def test_a_request_is_obeyed_if_it_is_newer_or_names_this_start(
     assert request.addresses("ours", STARTED) is expected
 
 
-class Looks(LocalStorage):
-    """Answers one look after another with what the test says, then sets ``asked``."""
-
-    def __init__(self, answers: list[bytes | Exception]) -> None:
-        super().__init__(Path("/nowhere"))
-        self._answers = answers
-        self.asked = threading.Event()
-
-    def read(self, key: str, limit: int | None = None) -> bytes:
-        assert key == "STOP.json"
-        answer = self._answers.pop(0) if self._answers else NotFound(self.url, key)
-        if not self._answers:
-            self.asked.set()
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
-
-
 NEWER = b'{"requested_at": "2026-01-01T12:00:01Z", "rule": "ExplodingTensor"}'
 OLDER = b'{"requested_at": "2026-01-01T11:00:01Z"}'
 
 
 @pytest.mark.parametrize(
-    ("answers", "requested", "messages"),
-    [
-        ([NotFound("run", "STOP.json")] * 2, False, 0),
-        ([OLDER, OLDER], False, 0),
-        ([b"{", b"{", b"{"], False, 1),
-        ([b'{"rule": "no time"}', b"[]"], False, 2),
-        ([OSError("network is away")] * 3, False, 1),
-        ([OSError("network is away"), b"{", NEWER], True, 3),
-    ],
+    ("content", "requested"), [(None, False), (OLDER, False), (NEWER, True), (b"{", None)]
 )
-def test_it_looks_until_there_is_a_request(
-    answers: list[Any], requested: bool, messages: int, caplog: pytest.LogCaptureFixture
-) -> None:
-    storage = Looks([*answers, *([] if requested else [NotFound("run", "STOP.json")])])
-    stop = StopFile(storage, "ours", STARTED, 0.001)
-    assert storage.asked.wait(30)
-    stop.close()
-    stop._thread.join(30)
-    assert stop.requested is requested
-    assert len(caplog.records) == messages
+def test_a_look(tmp_path: Path, content: bytes | None, requested: bool | None) -> None:
+    storage = LocalStorage(tmp_path)
+    stop = StopFile(storage, "ours", STARTED)
+    if content is not None:
+        storage.write("STOP.json", content)
+    if requested is None:
+        with pytest.raises(msgspec.DecodeError):
+            stop.look()
+    else:
+        stop.look()
+    assert stop.requested is bool(requested)
 
 
-def test_the_first_look_is_not_before_the_interval() -> None:
-    storage = Looks([NEWER])
-    stop = StopFile(storage, "ours", STARTED, 3600)
-    stop.close()
-    stop._thread.join(30)
-    assert not storage.asked.is_set()
+def test_a_request_is_remembered_though_its_file_goes(tmp_path: Path) -> None:
+    storage = LocalStorage(tmp_path)
+    stop = StopFile(storage, "ours", STARTED)
+    storage.write("STOP.json", NEWER)
+    stop.look()
+    (tmp_path / "STOP.json").unlink()
+    stop.look()
+    assert stop.requested
 
 
 def test_sigterm_is_kept_and_a_handler_before_it_still_called() -> None:

@@ -10,17 +10,19 @@ from tocsin.tensors import RunWriter, read_collections
 from tocsin.watch import Capture, CollectionConfig, Watch, parse_watch
 from tocsin_hooks import _uploader
 from tocsin_hooks._capture import capture
+from tocsin_hooks._plan import Plan, Saved
 from tocsin_hooks._settings import settings
-from tocsin_hooks._uploader import CapturedStep, Uploader
-from tocsin_hooks._wishes import Saved
+from tocsin_hooks._step import CapturedStep, Later
+from tocsin_hooks._uploader import Uploader
 
 WATCH = Watch(capture=Capture(collections={"fc": CollectionConfig(include_regex="^fc")}))
 
 
 def captured(number: int, name: str = "loss", collection: str = "losses") -> CapturedStep:
     step = CapturedStep(number, Mode.TRAIN, number)
-    step.tensors[name] = capture(Saved(name, (collection,)), 1.0)
-    step.members[collection] = {name}
+    plan = Plan(Saved(name, (collection,)))
+    for each in capture(plan, 1.0):
+        step.add(plan, each)
     return step
 
 
@@ -129,3 +131,49 @@ def test_putting_never_waits_for_storage(storage: Any, tmp_path: Path) -> None:
     storage.gate.set()
     assert upload.close(marker=False, timeout=30)
     assert upload.written == 100
+
+
+def test_what_is_still_on_its_way_is_waited_for_in_the_background(
+    storage: Any, index_files: Any
+) -> None:
+    arrived = threading.Event()
+    plan = Plan(Saved("late", ("losses",)))
+
+    def finish() -> Any:
+        assert arrived.wait(30)
+        return [(plan, each) for each in capture(plan, 2.0)]
+
+    step = captured(0)
+    step.later.append(Later(finish, 8))
+    upload = uploader(storage)
+    upload.put(step)
+    arrived.set()
+    assert upload.close(marker=False, timeout=30)
+    (index,) = index_files(storage)
+    assert [entry.name for entry in index.entries] == ["loss", "late"]
+
+
+def test_what_never_arrives_costs_its_step_only(storage: Any, index_files: Any) -> None:
+    def finish() -> Any:
+        raise RuntimeError("the device is gone")
+
+    upload = uploader(storage)
+    for number in range(3):
+        step = captured(number)
+        if number == 1:
+            step.later.append(Later(finish, 8))
+        upload.put(step)
+    assert upload.close(marker=True, timeout=30)
+    assert [index.step for index in index_files(storage)] == [0, 2]
+    assert upload.lost == 1
+
+
+def test_collections_that_are_configured_anew_are_written(storage: Any) -> None:
+    upload = uploader(storage)
+    upload.put(captured(0))
+    upload.configure(settings(WATCH, 1))
+    upload.put(captured(1))
+    assert upload.close(marker=False, timeout=30)
+    found = read_collections(storage)
+    assert found is not None
+    assert found.collections["fc"].include_regex == ("^fc",)

@@ -11,8 +11,8 @@ from tocsin.rules import Read
 from tocsin.tensors import Run, open_storage
 from tocsin.watch import to_watch
 from tocsin_hooks import Hook
-from tocsin_hooks._memory import Memory
-from tocsin_hooks._wishes import Saved, Wish, Wishes, selects
+from tocsin_hooks._plan import Saved, Wish
+from tocsin_hooks._wishes import Wishes, selects
 
 
 @pytest.mark.parametrize(
@@ -57,8 +57,20 @@ def test_a_read_selects_as_evaluation_does(read: Read, saved: Saved, wanted: boo
 def test_what_is_excluded_is_not_wished_for() -> None:
     rule = {"rule": "DeadRelu", "parameters": {"tensor_regex": "relu"}, "exclude": "relu0"}
     wishes = Wishes(to_watch({"rules": [rule]}))
-    assert wishes.of(Saved("relu0", ("default",))) == Wish()
-    assert wishes.of(Saved("relu1", ("default",))).details == (Detail(active=(0.0, None)),)
+    assert wishes.of(Saved("relu0", ("default",))) == (Wish(), False)
+    details = (Detail(active=(0.0, None)),)
+    assert wishes.of(Saved("relu1", ("default",))) == (Wish(details), True)
+
+
+def test_a_rule_that_looks_at_whatever_there_is_asks_for_nothing() -> None:
+    wishes = Wishes(to_watch({"rules": ["ExplodingTensor"]}))
+    assert wishes.of(Saved("fc1_output_0", ("default",))) == (Wish(), False)
+    chosen = {"rule": "ExplodingTensor", "parameters": {"collection_names": "all"}}
+    assert wishes_of(chosen, Saved("fc1_output_0", ("default",))) == (Wish(), True)
+
+
+def wishes_of(rule: dict[str, object], saved: Saved) -> tuple[Wish, bool]:
+    return Wishes(to_watch({"rules": [rule]})).of(saved)
 
 
 def test_nothing_is_fetched_for_a_rule_whose_details_the_hook_captured(tmp_path: Path) -> None:
@@ -109,18 +121,6 @@ def test_values_that_a_rule_wants_are_kept_if_they_are_small(tmp_path: Path) -> 
     hook.close()
     entries = Run(open_storage(tmp_path)).indexes(0)["worker_0"].entries
     assert [entry.name for entry in entries if entry.start is not None] == ["few"]
-
-
-def test_memory_is_bounded_and_gives_back_what_it_held() -> None:
-    memory = Memory(most=100)
-    one, large = np.zeros(10), np.zeros(20)
-    assert memory.exchanged("a", one) is None
-    assert memory.exchanged("b", one) is None  # no room
-    assert memory.exchanged("b", one) is None
-    assert np.array_equal(memory.exchanged("a", large), one)  # and what comes has no room either
-    assert memory.exchanged("a", one) is None
-    one += 1
-    assert np.array_equal(memory.exchanged("a", one), np.zeros(10))
 
 
 def test_a_rule_finds_its_collection_beside_the_one_named_at_saving(

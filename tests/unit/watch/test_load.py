@@ -224,7 +224,7 @@ def test_plain_data(content: Any, expected: Watch | list[str]) -> None:
         ({"capture": []}, "expected `object`, got `array` - at `capture`"),
         (
             {"capture": {"collections": {"w": 1}}},
-            "expected `object`, got `int` - at `capture.collections[...]`",
+            "expected `object`, got `int` - at `capture.collections['w']`",
         ),
     ],
 )

@@ -1,0 +1,88 @@
+"""A TorchHook driven by those who know better than PyTorch's hooks when a model is called."""
+
+from __future__ import annotations
+
+from typing import Any
+from weakref import ref
+
+import torch
+
+from tocsin_hooks.torch import TorchHook
+from tocsin_hooks.torch._names import input_name, output_name, unwrapped
+from tocsin_hooks.torch._root import ModuleHook
+from tocsin_hooks.torch._training import Training
+from tocsin_hooks.torch._values import tensors_in
+
+_MOST_TENSORS = 8  # of one call of the model
+
+
+class Driver:
+    """Tells a TorchHook of forward passes that it does not see, or is not to see.
+
+    ``compiled``: the passes that are begun here run compiled code, in which no activations are
+    visible. A hook that could not attach itself is told nothing.
+    """
+
+    def __init__(self, hook: TorchHook, model: Any, *, compiled: bool = False) -> None:
+        self._training = _training_of(hook, unwrapped(model))
+        token = torch.nn.Identity()  # stands for the module whose call a pass would be
+        self._token: Any = torch.compile(token) if compiled else token
+
+    def called(self, model: Any, arguments: Any) -> None:
+        """The model is being called, and has looked for its hooks already."""
+        if self._training is not None:
+            self._training._forward_begins(model, arguments, {})
+
+    def begin(self) -> None:
+        """A forward pass begins; calls of the model in it are part of it."""
+        self.called(self._token, ())
+
+    def end(self) -> None:
+        """The pass that was begun here has ended."""
+        if self._training is not None:
+            self._training._forward_ends(self._token, (), {}, ())
+
+    def pause(self) -> None:
+        """From now on calls of the model are neither steps nor captured."""
+        if self._training is not None:
+            self._training._close_windows()
+            self._training._inside = ref(self._token)
+
+    def resume(self) -> None:
+        if self._training is not None:
+            self._training._inside = None
+
+    def add_call(self, model: Any, args: Any, kwargs: Any, output: Any) -> None:
+        """Capture what went into the model and came out of it, in the first pass of a step."""
+        if self._training is None or not self._training.step.saving:
+            return
+        step, own = self._training.step, type(unwrapped(model)).__name__
+        if step.passes == 1:
+            inputs = tensors_in((args, kwargs), _MOST_TENSORS)
+            step.add_named([(input_name(own, label), each) for label, each in inputs])
+            for label, each in tensors_in(output, _MOST_TENSORS):
+                step.add_output(output_name(own, label), each)
+
+    def of_a_module(self, loss: Any) -> bool:
+        """Whether a loss module of this pass gave that tensor, or it times numbers."""
+        if self._training is None:
+            return False
+        given = (each() for _, _, each in self._training._losses._recorded)
+        return any(_multiple_of(loss, each) for each in given if each is not None)
+
+
+def _training_of(hook: TorchHook, model: Any) -> Training | None:
+    for each in model._forward_pre_hooks.values():
+        if isinstance(each, ModuleHook) and each.owner is hook:
+            found = getattr(each._callback, "__self__", None)
+            return found if isinstance(found, Training) else None
+    return None
+
+
+def _multiple_of(loss: Any, other: Any) -> bool:
+    node = loss.grad_fn
+    while node is not None and node is not other.grad_fn:
+        inner = [each for each, _ in node.next_functions if each is not None]
+        single = len(inner) == 1 and node.name() in ("MulBackward0", "DivBackward0")
+        node = inner[0] if single else None
+    return loss is other or node is not None

@@ -1,0 +1,66 @@
+"""A background thread that looks at files of the run now and then."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Mapping
+from typing import Protocol
+
+from tocsin.tensors import NotFound
+
+_log = logging.getLogger("tocsin")
+_MOST_TOLD = 10
+
+
+class Look(Protocol):
+    def __call__(self) -> None: ...
+
+
+class Poller:
+    """Calls each of ``looks`` every ``interval`` seconds; what goes wrong is logged once.
+
+    ``looks`` are named by what they read, for the message.
+    """
+
+    def __init__(self, interval: float, looks: Mapping[str, Look]) -> None:
+        self._interval = interval
+        self._looks = looks
+        self._told = set[str]()
+        self._closed = threading.Event()
+        self._thread = threading.Thread(target=self._poll, name="tocsin-poll", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        self._closed.set()
+
+    def _poll(self) -> None:
+        while not self._closed.wait(self._interval):
+            for what, look in self._looks.items():
+                self._attempt(what, look)
+
+    def _attempt(self, what: str, look: Look) -> None:
+        try:
+            look()
+        except Exception as error:  # noqa: BLE001 - a training must not end by this
+            self._tell(f"{what} cannot be read, going on: {error}")
+
+    def _tell(self, message: str) -> None:
+        """Every message once: a file that is wrong now is so at the next look, too."""
+        if message not in self._told and len(self._told) < _MOST_TOLD:
+            self._told.add(message)
+            _log.warning(message)
+
+
+class Reader(Protocol):
+    def __call__(self, key: str, limit: int | None = None) -> bytes: ...
+
+
+def optional(read: Reader, key: str, limit: int) -> bytes | None:
+    """A file that may not be there. S3 says "access denied" of a missing one to a role that may
+    not list the bucket.
+    """
+    try:
+        return read(key, limit)
+    except (NotFound, PermissionError):
+        return None

@@ -1,0 +1,102 @@
+"""Which steps are saved, and what of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tocsin.model import Mode
+from tocsin.watch import Capture, CollectionConfig, SaveConfig
+
+if TYPE_CHECKING:  # which imports this module
+    from tocsin_hooks._settings import Settings
+
+
+@dataclass(frozen=True)
+class Due:
+    """What of a step is saved: ``own`` by collection, ``common`` the collections not in it."""
+
+    common: bool
+    own: Mapping[str, bool]
+
+    def wants(self, collections: tuple[str, ...]) -> bool:
+        return any(self.own.get(name, self.common) for name in collections)
+
+
+@dataclass(frozen=True)
+class Steps:
+    """The steps of one mode that are saved: every ``interval``-th from ``start`` up to, without,
+    ``end``, and ``also`` these."""
+
+    interval: int
+    start: int = 0
+    end: float = math.inf
+    also: frozenset[int] = frozenset()
+
+    def has(self, number: int, stretch: int = 1, *, late: bool = False) -> bool:
+        """Whether a step is saved; ``late``: by the clock it is time."""
+        inside = self.start <= number < self.end
+        return number in self.also or (inside and (late or number % (self.interval * stretch) == 0))
+
+
+class Schedule:
+    """Which steps are saved: by their number in their mode, or after some seconds.
+
+    A step of no mode (GLOBAL) goes by its number among all steps. Of what is said in several
+    places the first counts: a collection's for the mode, a collection's, the capture's for the
+    mode, the capture's.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        capture = settings.capture
+        self._seconds = capture.save_interval_seconds
+        self._common = {mode: _steps(mode, capture) for mode in Mode}
+        self._own = {
+            mode: {
+                name: steps
+                for name, config in capture.collections.items()
+                if (steps := _steps(mode, config, capture)) != self._common[mode]
+            }
+            for mode in Mode
+        }
+        self._saved_at: dict[Mode, float] = {}
+
+    def due(
+        self, mode: Mode, mode_step: int, step: int, now: float, stretch: int = 1
+    ) -> Due | None:
+        """What of this step is saved, if anything.
+
+        ``step`` is its number among all steps, ``now`` in seconds of a steady clock. ``stretch``
+        multiplies intervals, of steps and of seconds; the steps of ``save_steps`` stay.
+        """
+        number = step if mode is Mode.GLOBAL else mode_step
+        last = self._saved_at.setdefault(mode, now)
+        late = self._seconds is not None and now - last >= self._seconds * stretch
+        common = self._common[mode].has(number, stretch, late=late)
+        own = {
+            name: steps.has(number, stretch, late=late) for name, steps in self._own[mode].items()
+        }
+        return Due(common, own) if common or any(own.values()) else None
+
+    def saved(self, mode: Mode, now: float) -> None:
+        """A step of this mode was saved; the seconds count anew."""
+        self._saved_at[mode] = now
+
+
+def _steps(mode: Mode, *configs: CollectionConfig | Capture) -> Steps:
+    """The steps of a mode as the first of the configurations has them that says so."""
+    layers: list[CollectionConfig | Capture | SaveConfig] = []
+    for config in configs:
+        layers += [config.modes.get(mode, SaveConfig()), config]
+    intervals = [layer.save_interval for layer in layers if layer.save_interval is not None]
+    starts = [layer.start_step for layer in layers if layer.start_step is not None]
+    ends = [layer.end_step for layer in layers if layer.end_step is not None]
+    also = [layer.save_steps for layer in layers if layer.save_steps is not None]
+    return Steps(
+        interval=intervals[0],
+        start=starts[0] if starts else 0,
+        end=ends[0] if ends else math.inf,
+        also=frozenset(also[0]) if also else frozenset(),
+    )

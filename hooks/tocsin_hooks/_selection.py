@@ -1,0 +1,73 @@
+"""Which tensors of which steps are captured, and how."""
+
+from __future__ import annotations
+
+from tocsin.model import Mode, Role
+
+from tocsin_hooks._plan import SCALARS, Plan, Saved
+from tocsin_hooks._schedule import Due, Schedule
+from tocsin_hooks._settings import Settings
+from tocsin_hooks._wishes import Wishes
+
+_TRAINING_ONLY = frozenset({"gradients", "optimizer_variables"})
+
+Collections = str | tuple[str, ...] | None
+
+
+class Selection:
+    """What settings and the rules of their watch file ask for, worked out once per tensor."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.schedule = Schedule(settings)
+        self._wishes = Wishes(settings.watch)
+        self._known: dict[tuple[str, Collections, Role | None, str | None], tuple[Plan, bool]] = {}
+
+    def wants(
+        self, name: str, collection: Collections, role: Role | None, kind: str | None
+    ) -> bool:
+        """Whether any rule or the configuration asks for a tensor; losses always are."""
+        return self._look_up(name, collection, role, kind)[1]
+
+    def plan(
+        self,
+        due: Due,
+        mode: Mode,
+        name: str,
+        collection: Collections,
+        role: Role | None,
+        kind: str | None,
+        *,
+        asked: bool,
+    ) -> Plan | None:
+        """How it is captured in a step of ``mode``, or None if it is not."""
+        plan, wanted = self._look_up(name, collection, role, kind)
+        collections = plan.saved.collections
+        if not ((asked or wanted) and due.wants(collections)):
+            return None
+        training = mode in (Mode.TRAIN, Mode.GLOBAL) or _TRAINING_ONLY.isdisjoint(collections)
+        return plan if training or asked else None
+
+    def _look_up(
+        self, name: str, collection: Collections, role: Role | None, kind: str | None
+    ) -> tuple[Plan, bool]:
+        key = (name, collection, role, kind)
+        if key not in self._known:
+            self._known[key] = self._work_out(name, collection, role, kind)
+        return self._known[key]
+
+    def _work_out(
+        self, name: str, collection: Collections, role: Role | None, kind: str | None
+    ) -> tuple[Plan, bool]:
+        settings = self.settings
+        saved = Saved(name, settings.collections_of(name, collection), role, kind)
+        wish, wanted = self._wishes.of(saved)
+        scalar = not SCALARS.isdisjoint(saved.collections)
+        plan = Plan(
+            saved,
+            wish,
+            raw=settings.raw(saved.collections),
+            reductions=() if scalar else settings.reductions(saved.collections),
+            shape=settings.shape(saved.collections),
+        )
+        return plan, scalar or wanted or settings.asked(saved.collections)

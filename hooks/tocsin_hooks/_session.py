@@ -1,0 +1,205 @@
+"""A hook's work on one run: what is captured at present, who writes it, what changes it."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tocsin.tensors import RunWriter, Storage, index_key, open_storage, parse_index_key
+from tocsin.watch import Capture, Watch, encode_watch, read_watch
+
+from tocsin_hooks._budget import OVERHEAD, Budget
+from tocsin_hooks._control import Control
+from tocsin_hooks._coverage import described, unmatched
+from tocsin_hooks._poller import Look, Poller
+from tocsin_hooks._schedule import Due
+from tocsin_hooks._selection import Selection
+from tocsin_hooks._settings import Interval, Settings, settings
+from tocsin_hooks._step import CapturedStep
+from tocsin_hooks._stop import StopFile
+from tocsin_hooks._uploader import Uploader
+
+_log = logging.getLogger("tocsin")
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a script asks of its hook: the arguments of ``Hook``, which says what they mean."""
+
+    watch: Watch | str | Path | None
+    interval: Interval | None
+    capture: Capture | None
+    configured: Capture | None
+    include_workers: str | None
+    max_overhead: float | None
+    worker: str
+    num_workers: int
+    run_id: str | None
+    resumed_from: int | None
+    poll_interval: float
+
+    def settings(self) -> Settings:
+        """What to capture; a watch file that cannot be used costs its wishes, not the capture.
+
+        What the container has ``configured`` counts where neither script nor file says anything.
+        """
+        default = settings(None, self.interval, self.capture or self.configured)
+        try:
+            watch = read_watch(self.watch) if isinstance(self.watch, str | Path) else self.watch
+            silent = watch is None or watch.capture == Capture()
+            capture = self.capture or (self.configured if silent else None)
+            return settings(watch, self.interval, capture)
+        except (ValueError, OSError) as error:
+            _log.error("capturing without the watch file: %s", error)
+            return default
+
+    def anew(self, watch: Watch) -> Selection:
+        """What a newer watch file asks for; where it says nothing of the interval ours stays."""
+        says = watch.capture.save_interval is not None
+        return Selection(settings(watch, None if says else self.interval))
+
+
+class Session:
+    """Opens the run. Raises ValueError and OSError where that cannot work."""
+
+    def __init__(self, out: str | Path | Storage, wanted: Wanted) -> None:
+        _check_worker(wanted.worker, wanted.num_workers)
+        self.selection = Selection(wanted.settings())
+        settings = self.selection.settings
+        workers = wanted.include_workers or settings.include_workers
+        if workers not in ("one", "all"):
+            raise ValueError(f"include_workers is {workers!r}, but must be one or all")
+        num_workers = wanted.num_workers if workers == "all" else 1
+        first = wanted.worker == "worker_0" or wanted.num_workers == 1
+        overhead = wanted.max_overhead
+        if overhead == OVERHEAD and settings.max_overhead is not None:
+            overhead = settings.max_overhead
+
+        storage = open_storage(out) if isinstance(out, str | Path) else out
+        run_id = wanted.run_id or uuid.uuid4().hex
+        self._url = storage.url
+        self._first = first
+        self._budget = Budget(overhead if first else None)
+        self._started: tuple[int, float] | None = None
+        self._step = 0
+        self._stretch = 1
+        self._saved_at: float | None = None
+        self.generation = 0
+        self.dropped = 0
+        self.uploader: Uploader | None = None
+        self._control: Control | None = None
+        self.stop_file = StopFile(storage, run_id, time.time())
+        looks: dict[str, Look] = {f"{storage.url}/STOP.json": self.stop_file.look}
+        if first or workers == "all":
+            writer = RunWriter(
+                storage, wanted.worker, run_id=run_id, resumed_from=wanted.resumed_from
+            )
+            self.uploader = Uploader(storage, writer, settings, num_workers, self._report)
+            self._control = Control(
+                storage,
+                None if settings.watch is None else encode_watch(settings.watch),
+                first=first,
+                alone=num_workers == 1,
+                interval=wanted.poll_interval,
+                ready=self._has_begun,
+                select=wanted.anew,
+                progress=self._progress,
+            )
+            looks[f"{storage.url}/watch.json"] = self._control.look
+        self._poller = Poller(wanted.poll_interval, looks)
+
+    def begin(self, step: CapturedStep) -> Due | None:
+        """What of a step is captured, if anything: it is due, and there is room for it."""
+        now = time.monotonic()
+        self._step = step.step
+        self._started = self._started or (step.step, now)
+        if self.uploader is None or self.uploader.broken:
+            return None
+        self._change(self.uploader)
+        schedule = self.selection.schedule
+        due = schedule.due(step.mode, step.mode_step, step.step, now, self._stretch)
+        if due is not None and self.uploader.full:
+            self.dropped += 1
+            if self.dropped == 1:
+                _log.warning("storage is too slow: step %d is dropped, maybe others", step.step)
+            return None
+        return due
+
+    def end(self, step: CapturedStep, seconds: float) -> None:
+        """Hand a captured step over; it has cost ``seconds`` of the training's time."""
+        now = time.monotonic()
+        self.selection.schedule.saved(step.mode, now)
+        if self.uploader is not None and not step.empty:
+            self.uploader.put(step)
+        if self._saved_at is not None and self._control is not None:
+            elapsed = now - self._saved_at
+            if self._budget.observe(seconds, elapsed, self._stretch):
+                self._control.stretch(self._budget.stretch)
+        self._saved_at = now
+
+    def close(self, *, marker: bool, timeout: float) -> bool:
+        """Whether all was written; see ``Uploader.close``."""
+        self._poller.close()
+        return self.uploader is None or self.uploader.close(marker=marker, timeout=timeout)
+
+    def _change(self, uploader: Uploader) -> None:
+        """Let what was decided in the background hold from this step on."""
+        change = self._control.taken(self._step) if self._control is not None else None
+        if change is None:
+            return
+        if change.selection is not None:
+            self.selection = change.selection
+            self.generation += 1
+            uploader.configure(self.selection.settings)
+            _say(f"a newer watch.json holds from step {self._step} on")
+        if change.stretch != self._stretch:
+            self._stretch = change.stretch
+            _log.warning(
+                "capturing took %.1f %% of the time: from step %d on steps are saved %s",
+                100 * self._budget.share,
+                self._step,
+                f"{change.stretch} times more rarely" if change.stretch > 1 else "as asked",
+            )
+
+    def _has_begun(self) -> bool:
+        """Whether our own watch file is in the run: what lies there before is an older one."""
+        return self.uploader is not None and self.uploader.begun
+
+    def _progress(self) -> tuple[int, float]:
+        """The step in hand, and steps per second since the first."""
+        if self._started is None:
+            return self._step, 0.0
+        step, since = self._started
+        return self._step, (self._step - step) / max(time.monotonic() - since, 1e-3)
+
+    def _report(self, step: CapturedStep) -> None:
+        """Let the first worker say what is captured, and which rules have nothing to look at."""
+        tensors = list(step.saved.values())
+        if self._first:
+            _say(f"capturing to {self._url}: {described(tensors)}")
+            _warn(unmatched(self.selection.settings.watch, tensors))
+
+
+def _warn(rules: Sequence[str]) -> None:
+    for rule in rules:
+        _log.warning("no tensor so far for rule %s", rule)
+
+
+def _say(message: str) -> None:
+    """Tell whoever looks: by the log, or by stderr where nobody has configured one."""
+    if _log.hasHandlers():
+        _log.info(message)
+    else:
+        print(f"tocsin: {message}", file=sys.stderr)  # noqa: T201 - nobody reads a log here
+
+
+def _check_worker(worker: str, num_workers: int) -> None:
+    if num_workers < 1:
+        raise ValueError(f"num_workers is {num_workers}, but must be at least 1")
+    if parse_index_key(index_key(0, worker)) != (0, worker):
+        raise ValueError(f"worker {worker!r} cannot be part of a file name")

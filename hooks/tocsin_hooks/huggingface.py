@@ -1,0 +1,146 @@
+"""The hook for Hugging Face transformers: a callback of its Trainer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import distributed
+
+from tocsin_hooks._backward import LossWatcher
+from tocsin_hooks._trainer import Out, TrainerCapture, guarded
+
+if TYPE_CHECKING:
+    TrainerCallback = Any
+else:
+    from transformers import TrainerCallback
+
+_AGREED_EVERY = 16
+"""Steps between two questions among several processes whether to stop: each is a message."""
+
+_NO_METRICS = ("_runtime", "_per_second", "_time")
+
+
+class TocsinCallback(TrainerCallback):
+    """Captures ``Trainer.train`` and stops it when somebody asks for that.
+
+    Step n of mode TRAIN is the one after which the Trainer's ``global_step`` is n + 1. Its
+    ``loss`` is what the Trainer computes gradients of, over all micro-batches of the step: also
+    where it is NaN, which the Trainer's own log hides (``logging_nan_inf_filter``). An evaluation
+    is one step of mode EVAL, saved each time, with its metrics.
+
+    Parameters
+    ----------
+    out: the run: a folder, ``s3://bucket/prefix``, a Storage, or a Hook that is there already,
+        which is left open. None: what SageMaker or ``TOCSIN_RUN`` say.
+    options: of ``TorchHook.attach`` and of Hook: ``watch``, ``save_interval``, ``loss`` …
+
+    Example
+    -------
+    >>> trainer = Trainer(model, arguments, callbacks=[TocsinCallback("s3://bucket/jobs/j1")])
+    """
+
+    def __init__(self, out: Out = None, **options: Any) -> None:
+        self._capture = TrainerCapture(out, options)
+        self._loss = StepLoss()
+        self._watcher: LossWatcher | None = None
+
+    @guarded
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        self._close(finished=False)
+        if state.global_step and self._capture.position is None:
+            self._capture.position = _position(state)
+        model, capture = kwargs["model"], self._capture
+        capture.open(model, args.gradient_accumulation_steps)
+        self._watcher = LossWatcher(
+            model, lambda: capture.saving, self._differentiated, capture.trouble
+        )
+
+    @guarded
+    def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        self._loss = StepLoss()
+
+    @guarded
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        if _stops(self._capture.should_stop, state.global_step, args.device):
+            control.should_training_stop = True
+
+    @guarded
+    def on_prediction_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        self._capture.evaluated()
+
+    @guarded
+    def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        self._capture.end_evaluation(_metrics(kwargs.get("metrics") or {}))
+
+    @guarded
+    def on_predict(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        self._capture.end_evaluation({})
+
+    @guarded
+    def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        self._close(finished=None)
+
+    def _differentiated(self, loss: Any, value: Any) -> None:
+        if self._capture.torch is not None:
+            self._capture.torch.record_loss(self._loss.add(value))
+
+    def _close(self, *, finished: bool | None) -> None:
+        if self._watcher is not None:
+            self._watcher.close()
+            self._watcher = None
+        self._capture.close(finished=finished)
+
+
+class StepLoss:
+    """The loss of a step from those of its micro-batches, which the Trainer adds up.
+
+    TorchHook saves the mean of what is recorded in a step: so each is recorded such that the mean
+    so far is the sum so far.
+
+    >>> step = StepLoss()
+    >>> [step.add(1.0), step.add(2.0)]
+    [1.0, 5.0]
+    """
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._sum: Any = 0.0
+
+    def add(self, loss: Any) -> Any:
+        before = self._sum
+        self._count += 1
+        self._sum = before + loss
+        return before + self._count * loss
+
+
+def _position(state: Any) -> Mapping[str, int]:
+    """Where the checkpoint was taken: its log has an entry for each evaluation before it."""
+    evaluations = sum(
+        any(key.startswith("eval_") and key.endswith("_runtime") for key in entry)
+        for entry in state.log_history
+    )
+    steps = state.global_step
+    return {"TRAIN": steps, "EVAL": evaluations, "GLOBAL": steps + evaluations}
+
+
+def _metrics(found: Mapping[str, Any]) -> dict[str, Any]:
+    """What says something of the model, rather than of how long the evaluation took."""
+    numbers = {key: each for key, each in found.items() if isinstance(each, int | float)}
+    return {
+        key: each
+        for key, each in numbers.items()
+        if key != "epoch" and not key.endswith(_NO_METRICS)
+    }
+
+
+def _stops(asked: bool, step: int, device: Any) -> bool:
+    """Of several processes all stop after the same step."""
+    if not (distributed.is_available() and distributed.is_initialized()):
+        return asked
+    if step % _AGREED_EVERY:
+        return False
+    votes = torch.tensor(int(asked), device=device)
+    distributed.all_reduce(votes, op=distributed.ReduceOp.MAX)
+    return bool(votes.item())

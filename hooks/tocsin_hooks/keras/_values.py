@@ -1,0 +1,24 @@
+"""Values of Keras' variables and of its backends' tensors, on the host."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+
+def value_of(variable: Any) -> Any:
+    """A variable's value, or a tensor, as something that a hook can reduce.
+
+    A torch tensor stays one, for numpy has no bfloat16. An array may be a view of the variable's
+    memory: it is to be used before the next batch.
+    """
+    value = getattr(variable, "value", variable)
+    if hasattr(value, "detach"):
+        return value
+    return value.numpy() if hasattr(value, "numpy") else np.asarray(value)
+
+
+def number_of(variable: Any) -> float:
+    """The same of one element, or of a number."""
+    return float(value_of(variable))

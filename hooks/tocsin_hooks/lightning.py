@@ -1,0 +1,149 @@
+"""The hook for Lightning: a callback of its Trainer."""
+
+from __future__ import annotations
+
+import sys
+import uuid
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from tocsin_hooks._trainer import Out, TrainerCapture, guarded
+
+if TYPE_CHECKING:
+    Callback = Any
+elif "pytorch_lightning" in sys.modules and "lightning.pytorch" not in sys.modules:
+    from pytorch_lightning import Callback
+else:
+    try:
+        from lightning.pytorch import Callback
+    except ImportError:
+        from pytorch_lightning import Callback
+
+_AGREED_EVERY = 16
+"""Batches between two questions among several processes whether to stop: each is a message."""
+
+
+class TocsinCallback(Callback):
+    """Captures ``Trainer.fit`` and stops it when somebody asks for that.
+
+    A step of mode TRAIN is a step of the optimizer: with ``accumulate_grad_batches`` it has
+    several batches, of which losses are averaged. Its ``loss`` is what ``training_step`` returned;
+    what is logged (``self.log``) goes with it. A validation is one step of mode EVAL, saved each
+    time, with what it logged. The sanity check is not captured.
+
+    Parameters
+    ----------
+    out: the run: a folder, ``s3://bucket/prefix``, a Storage, or a Hook that is there already,
+        which is left open. None: what SageMaker or ``TOCSIN_RUN`` say.
+    options: of ``TorchHook.attach`` and of Hook: ``watch``, ``save_interval``, ``loss`` …
+
+    Example
+    -------
+    >>> trainer = Trainer(callbacks=[TocsinCallback("s3://bucket/jobs/j1")])
+    """
+
+    def __init__(self, out: Out = None, **options: Any) -> None:
+        super().__init__()
+        self._capture = TrainerCapture(out, options)
+        self._logged: dict[str, Any] = {}
+
+    @guarded
+    def on_train_start(self, trainer: Any, pl_module: Any) -> None:
+        several = trainer.world_size > 1
+        shared = {"run_id": trainer.strategy.broadcast(uuid.uuid4().hex)} if several else {}
+        self._logged = {}
+        self._capture.open(
+            trainer.strategy.model or pl_module,
+            trainer.accumulate_grad_batches,
+            compiled=getattr(pl_module, "_compiler_ctx", None) is not None,
+            **shared,
+        )
+        if not several:  # with several, ``training_step`` itself looks like a call of the model
+            self._capture.watch_calls(pl_module)
+
+    @guarded
+    def on_train_batch_start(
+        self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int
+    ) -> None:
+        self._capture.begin()
+
+    @guarded
+    def on_before_backward(self, trainer: Any, pl_module: Any, loss: Any) -> None:
+        self._capture.end()
+
+    @guarded
+    def on_train_batch_end(
+        self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
+        if self._stops(trainer, batch_idx):  # first: all processes must get to this question
+            trainer.should_stop = True
+        self._capture.end()
+        if self._capture.saving:
+            self._save_loss(outputs, trainer.accumulate_grad_batches)
+            self._capture.save_scalars(self._newly_logged(trainer))
+
+    @guarded
+    def on_validation_start(self, trainer: Any, pl_module: Any) -> None:
+        self._logged = dict(trainer.callback_metrics)
+
+    @guarded
+    def on_validation_batch_start(
+        self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int, dataloader_idx: int = 0
+    ) -> None:
+        if batch_idx == dataloader_idx == 0:
+            self._capture.begin()
+
+    @guarded
+    def on_validation_batch_end(
+        self,
+        trainer: Any,
+        pl_module: Any,
+        outputs: Any,
+        batch: Any,
+        batch_idx: int,
+        dataloader_idx: int = 0,
+    ) -> None:
+        self._capture.evaluated()
+
+    @guarded
+    def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
+        self._capture.end_evaluation(self._newly_logged(trainer))
+
+    @guarded
+    def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
+        self._capture.close(finished=False)
+
+    @guarded
+    def teardown(self, trainer: Any, pl_module: Any, stage: str) -> None:
+        self._capture.close()
+
+    def state_dict(self) -> dict[str, Any]:
+        """For the checkpoint: the steps so far."""
+        return {"position": self._capture.position}
+
+    @guarded
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """From the checkpoint: steps are counted on from there."""
+        self._capture.position = state_dict.get("position")
+
+    def _save_loss(self, outputs: Any, accumulate: int) -> None:
+        """What ``training_step`` returned; Lightning has divided it by the number of batches."""
+        loss = outputs.get("loss") if isinstance(outputs, Mapping) else outputs
+        if isinstance(loss, torch.Tensor) and self._capture.torch is not None:
+            self._capture.torch.record_loss(loss.detach() * accumulate)
+
+    def _newly_logged(self, trainer: Any) -> dict[str, Any]:
+        """What has been logged since the last look: Lightning hands out old values, too."""
+        before, self._logged = self._logged, dict(trainer.callback_metrics)
+        return {key: each for key, each in self._logged.items() if each is not before.get(key)}
+
+    def _stops(self, trainer: Any, batch_idx: int) -> bool:
+        """Of several processes all stop after the same batch."""
+        stop = self._capture.should_stop
+        if trainer.world_size == 1:
+            return stop
+        if batch_idx % _AGREED_EVERY:
+            return False
+        return bool(trainer.strategy.reduce_boolean_decision(stop, all=False))

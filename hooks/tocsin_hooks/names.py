@@ -1,0 +1,172 @@
+"""The names of a model's tensors, before training: ``python -m tocsin_hooks.names``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TextIO
+
+import msgspec
+from tocsin.model import Role
+from tocsin.watch import Refused, Watch, Watched, read_watch, resolve
+
+from tocsin_hooks._factory import NoModel, made_by
+from tocsin_hooks._plan import Saved
+from tocsin_hooks._selection import Selection
+from tocsin_hooks._settings import settings
+from tocsin_hooks._wishes import selects, wanting
+
+_EXAMPLE = """\
+example:
+  python -m tocsin_hooks.names train.py:build_model --watch watch.yaml
+  python -m tocsin_hooks.names torchvision.models:resnet18 --json
+"""
+_FROM_THE_LOOP = frozenset(
+    {Role.LOSS, Role.METRIC, Role.LABEL, Role.PREDICTION, Role.LEARNING_RATE}
+)
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A tensor that the hook would capture, and the rules that read it."""
+
+    name: str
+    collections: tuple[str, ...]
+    role: str | None
+    kind: str | None
+    rules: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Blind:
+    """A rule that reads none of the listed tensors, with what it looks for.
+
+    ``loop``: it looks for losses, labels and the like, which the model does not know: they show
+    only when the training loop runs.
+    """
+
+    rule: str
+    looks_for: str
+    loop: bool
+
+
+@dataclass(frozen=True)
+class Names:
+    """All that there is to say of a model: what the command prints."""
+
+    model: str
+    tensors: tuple[Listed, ...]
+    without_tensors: tuple[Blind, ...]
+    refused: tuple[Refused, ...]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = _parser().parse_args(arguments)
+    try:
+        watch = read_watch(options.watch) if options.watch else None
+        names = names_of(made_by(options.model), watch)
+    except (NoModel, ValueError, OSError) as error:
+        print(f"tocsin_hooks.names: {' '.join(str(error).split())}", file=sys.stderr)  # noqa: T201 - a command
+        return 2
+    if options.json:
+        sys.stdout.write(msgspec.json.format(msgspec.json.encode(names), indent=2).decode() + "\n")
+    else:
+        _print(names, sys.stdout)
+    return 0
+
+
+def names_of(model: object, watch: Watch | None = None) -> Names:
+    """The tensors of a PyTorch model that a hook with this watch file captures.
+
+    Raises ValueError for a pattern of the watch file that cannot be used.
+    """
+    from tocsin_hooks.torch import tensor_names
+
+    selection = Selection(settings(watch, None))
+    rules, refused = resolve(watch or Watch())
+    saved = [
+        Saved(name, selection.settings.collections_of(name, collections), role, kind)
+        for name, collections, role, kind in tensor_names(model)
+        if selection.wants(name, collections, role, kind)
+    ]
+    return Names(
+        type(model).__name__,
+        tuple(_listed(tensor, rules) for tensor in saved),
+        tuple(_blind(rule) for rule in rules if _reads_none(rule, saved)),
+        refused,
+    )
+
+
+def _listed(saved: Saved, rules: Sequence[Watched]) -> Listed:
+    role, kind = saved.place
+    readers = tuple(rule.name for rule in rules if wanting((rule,), saved))
+    return Listed(saved.name, saved.collections, role, kind, readers)
+
+
+def _reads_none(rule: Watched, tensors: Iterable[Saved]) -> bool:
+    reads = rule.reads.tensors.values()
+    return bool(reads) and not any(selects(read, tensor) for read in reads for tensor in tensors)
+
+
+def _blind(rule: Watched) -> Blind:
+    reads = rule.reads.tensors.values()
+    return Blind(
+        rule.name,
+        ", ".join(read.describe() for read in reads),
+        loop=any(not _FROM_THE_LOOP.isdisjoint(read.roles) for read in reads),
+    )
+
+
+def _print(names: Names, out: TextIO) -> None:
+    rows = [("NAME", "COLLECTIONS", "ROLE", "KIND", "RULES")]
+    rows += [
+        (
+            tensor.name,
+            " ".join(tensor.collections),
+            tensor.role or "-",
+            tensor.kind or "-",
+            " ".join(tensor.rules) or "-",
+        )
+        for tensor in names.tensors
+    ]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        out.write("  ".join(cells).rstrip() + "\n")
+    out.write(f"\n{len(names.tensors)} tensors of {names.model}\n")
+    nothing = [f"{each.rule}: {each.looks_for}" for each in names.without_tensors if not each.loop]
+    _print_list("these rules would find nothing", nothing, out)
+    loop = [f"{each.rule}: {each.looks_for}" for each in names.without_tensors if each.loop]
+    _print_list("these rules need what only the training loop shows", loop, out)
+    refused = [f"{each.name}: {each.reason}" for each in names.refused]
+    _print_list("these rules cannot be evaluated", refused, out)
+
+
+def _print_list(what: str, lines: Sequence[str], out: TextIO) -> None:
+    if lines:
+        out.write(f"\n{what}:\n" + "".join(f"  {line}\n" for line in lines))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m tocsin_hooks.names",
+        description="Show the tensors of a PyTorch model that the hook captures, and who reads "
+        "them. The model is built, but neither called nor trained.",
+        epilog=_EXAMPLE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument(
+        "model",
+        metavar="module:factory",
+        help="what gives the model when called without arguments, or a model; also file.py:factory",
+    )
+    parser.add_argument("--watch", metavar="FILE", help="a watch file; default: all rules")
+    parser.add_argument("--json", action="store_true", help="as JSON")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,128 @@
+"""Capture a PyTorch script without changing it: ``python -m tocsin_hooks.run train.py …``."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from tocsin.watch import Watch, read_watch
+
+from tocsin_hooks._container import container, switched_off
+from tocsin_hooks._imports import when_imported
+from tocsin_hooks._script import CannotRun, run_module, run_script, without_our_frames
+
+if TYPE_CHECKING:  # PyTorch is imported by the script, not for it
+    from tocsin_hooks._first_model import FirstModel
+
+_DESCRIPTION = """\
+Run a PyTorch training script as `python` would, and capture it: the first model that computes
+gradients, its losses and its optimizer. With TOCSIN=0 in the environment the script just runs."""
+_EXAMPLES = """\
+examples:
+  python -m tocsin_hooks.run train.py --epochs 3
+  python -m tocsin_hooks.run --out s3://bucket/jobs/j1 --watch watch.yaml -m package.train
+  torchrun --nproc-per-node 2 -m tocsin_hooks.run train.py
+"""
+_DEFAULT_RUN = "tocsin-run"
+_ExceptHook = Callable[[type[BaseException], BaseException, TracebackType | None], Any]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the script; end as it ends: by what it raises or exits with, if anything."""
+    options = _parser().parse_args(arguments)
+    captures: list[FirstModel] = []
+    if not switched_off():
+        when_imported("torch", lambda: captures.append(_capture(options)))
+    finished = False
+    try:
+        (run_module if options.module else run_script)(options.script, options.arguments)
+        finished = True
+    except CannotRun as error:
+        print(f"tocsin_hooks.run: {error}", file=sys.stderr)  # noqa: T201 - a command
+        sys.exit(2)
+    except SystemExit as error:
+        finished = error.code in (None, 0)
+        raise
+    except BaseException as error:
+        sys.excepthook = _without_us(sys.excepthook, error)
+        raise
+    finally:
+        for capture in captures:
+            capture.close(finished=finished)
+
+
+def _capture(options: argparse.Namespace) -> FirstModel:
+    from tocsin_hooks._first_model import FirstModel
+
+    return FirstModel(
+        _run(options.out),
+        options.model,
+        raise_on_stop=options.stop,
+        watch=options.watch,
+        save_interval=options.save_interval,
+    )
+
+
+def _run(out: str | None) -> str | None:
+    """Where to write. None: what is wrong with SageMaker's configuration the hook will say."""
+    try:
+        found = container()
+    except (ValueError, OSError):
+        return out
+    return out or (found.path if found else None) or os.environ.get("TOCSIN_RUN") or _DEFAULT_RUN
+
+
+def _without_us(show: _ExceptHook, ended_by: BaseException) -> _ExceptHook:
+    """Shows the error that ended the script as if the script had been run alone."""
+    traceback = without_our_frames(ended_by.__traceback__)
+
+    def shown(kind: type[BaseException], error: BaseException, tb: TracebackType | None) -> Any:
+        if error is not ended_by:
+            return show(kind, error, tb)
+        return show(kind, error.with_traceback(traceback), traceback)
+
+    return shown
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m tocsin_hooks.run",
+        usage="%(prog)s [options] [-m] script-or-module [arguments of the script …]",
+        description=_DESCRIPTION,
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    add = parser.add_argument
+    add("--out", metavar="RUN", help="the run: a folder or s3://bucket/prefix; default: where "
+        "SageMaker says, else $TOCSIN_RUN, else ./tocsin-run")  # fmt: skip
+    add("--watch", metavar="FILE", type=_watch, help="a watch file: rules, and what to capture")
+    add("--save-interval", metavar="N", type=_positive, help="save every N steps")
+    add("--model", metavar="CLASS", help="capture the first model of that class")
+    add("--stop", action="store_true", help="end the script when somebody asks for a stop: "
+        "TrainingStopped is raised at the next step")  # fmt: skip
+    add("-m", "--module", action="store_true", help="what follows is a module, as for python -m")
+    add("script", metavar="script-or-module", help="what to run")
+    add("arguments", nargs=argparse.REMAINDER, help="of the script")
+    return parser
+
+
+def _watch(path: str) -> Watch:
+    try:
+        return read_watch(path)
+    except (ValueError, OSError) as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number of steps from 1 on")
+    return int(text)
+
+
+if __name__ == "__main__":
+    main()

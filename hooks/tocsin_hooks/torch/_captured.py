@@ -1,0 +1,111 @@
+"""What has been captured of the step in hand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from weakref import ref
+
+import torch
+from tocsin.model import Mode
+
+from tocsin_hooks import Hook
+from tocsin_hooks._plan import Plan
+from tocsin_hooks.torch._names import Name
+from tocsin_hooks.torch._reduce import Reducer, gathered
+
+_LARGEST_LOSS = 1024  # elements; of a larger one, per pixel or per token, the mean is kept
+
+Pairs = list[tuple[Plan, Any]]
+
+
+class StepInHand:
+    """Reduces tensors on their device, and hands a whole step to the hook when it ends.
+
+    It knows nothing of a model. ``passes`` counts the forward passes of the step: a loss that is
+    recorded in several becomes their mean.
+    """
+
+    def __init__(self, hook: Hook) -> None:
+        self.hook = hook
+        self.saving = False
+        self.passes = 0
+        self.mode = Mode.TRAIN
+        self._begun = False
+        self._reducer = Reducer(hook.trouble)
+        self._parts: list[Any] = []
+        self._losses: dict[str, tuple[Plan, dict[int, Any]]] = {}
+        self._output: tuple[Any, Any] | None = None
+
+    def begin(self, mode: Mode) -> None:
+        self.end()
+        self.mode = mode
+        self._begun = True
+        self.saving = self.hook.begin(mode)
+
+    def end(self) -> None:
+        """End the step; harmless without one."""
+        if not self._begun:
+            return
+        if self.saving:
+            with self.hook.measured():
+                try:
+                    self._hand_over()
+                except Exception as error:  # noqa: BLE001 - a training must not end by this
+                    self.hook.trouble("a step is not captured", error)
+            self._parts, self._losses, self._output = [], {}, None
+        self.passes = 0
+        self._begun = self.saving = False
+        self.hook.end()
+
+    def plan(self, name: Name) -> Plan | None:
+        return self.hook.plan(name.name, name.collections or None, role=name.role, kind=name.kind)
+
+    def add(self, pairs: Pairs) -> None:
+        """Reduce tensors as they are now."""
+        if pairs:
+            self._parts.append(self._reducer.reduce(pairs, self.mode))
+
+    def add_named(self, named: Sequence[tuple[Name, Any]]) -> None:
+        """Reduce those that are wanted."""
+        self.add([(plan, value) for name, value in named if (plan := self.plan(name))])
+
+    def add_output(self, name: Name, output: Any) -> None:
+        """The model's output: forgotten again if a loss shows it as what was predicted."""
+        if plan := self.plan(name):
+            part = self._reducer.reduce([(plan, output)], self.mode)
+            self._parts.append(part)
+            if plan.raw is None and not plan.reductions and plan.saved.collections == name[1]:
+                self._output = ref(output), part
+
+    def add_prediction(self, name: Name, value: Any) -> None:
+        if self._output is not None and self._output[0]() is value:
+            self._parts = [part for part in self._parts if part is not self._output[1]]
+            self._output = None
+        self.add_named([(name, value)])
+
+    def add_loss(self, name: Name, value: Any) -> None:
+        if plan := self.plan(name):
+            value = value.detach()
+            value = value.clone() if value.numel() <= _LARGEST_LOSS else value.float().mean()
+            self._losses.setdefault(name.name, (plan, {}))[1][self.passes] = value
+
+    def forget_loss(self, name: str) -> None:
+        """Take back a loss of this forward pass."""
+        if name in self._losses:
+            self._losses[name][1].pop(self.passes, None)
+
+    def _hand_over(self) -> None:
+        self.add(
+            [(plan, _mean([*found.values()])) for plan, found in self._losses.values() if found]
+        )
+        if self._parts:
+            reduced = gathered(self._parts)
+            self.hook.put_later(reduced.finish, reduced.nbytes)
+
+
+def _mean(values: list[Any]) -> Any:
+    """Of the losses of several forward passes; the last, if they differ in shape."""
+    if len(values) == 1 or any(value.shape != values[0].shape for value in values):
+        return values[-1]
+    return torch.stack([value.float() for value in values]).mean(0)

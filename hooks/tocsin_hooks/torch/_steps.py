@@ -1,0 +1,77 @@
+"""Which forward passes of a model make up one step of training."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+_MOST_FORWARDS = 64
+_REMEMBERED = 4
+
+
+class Steps:
+    """Tells of each forward pass in training whether a step begins with it.
+
+    One does if an optimizer has updated the model since the last one began; the others are
+    further micro-batches of it (accumulated gradients). An optimizer may be skipped (loss scaling
+    after an overflow): so a step has no more forward passes than the last few had between two
+    updates. As long as none has been seen, a step begins where there are no gradients yet. With
+    ``accumulate`` given, it is that many passes, or fewer where an update comes earlier.
+
+    Without an optimizer, and with gradients that are set to zero instead of None, the first step
+    is 64 passes long, and each pass is a step from then on: ``accumulate=1`` is for those.
+    """
+
+    def __init__(self, accumulate: int | None = None) -> None:
+        if accumulate is not None and accumulate < 1:
+            raise ValueError(f"accumulate is {accumulate}, but must be at least 1")
+        self._fixed = accumulate is not None
+        self._usual = accumulate
+        self._between = deque[int](maxlen=_REMEMBERED)
+        self._training = False
+        self._updated = False
+        self._updating = False
+        self._passes = 0
+        self._since_update = 0
+        self.begun = 0
+        """Steps so far."""
+
+    def begins(self, without_gradients: Callable[[], bool]) -> bool:
+        """Count a forward pass in training; whether it is the first of a step."""
+        first = not self._training or self._updated or self._complete(without_gradients)
+        if first:
+            self._training, self._updated = True, False
+            self._passes = 0
+            self.begun += 1
+        self._passes += 1
+        self._since_update += 1
+        return first
+
+    def updating(self) -> None:
+        """An optimizer begins to update the model, and will have the loss computed by itself:
+        once, or many times.
+        """
+        self._updating = True
+
+    def updated(self) -> None:
+        """An optimizer has updated the model."""
+        self._updating, self._updated = False, True
+        passes, self._since_update = self._since_update, 0
+        if passes and not self._fixed:
+            skipped = self._usual is not None and passes % self._usual == 0
+            self._between.append(self._usual if self._usual and skipped else passes)
+            self._usual = min(max(self._between), _MOST_FORWARDS)
+
+    def left(self) -> None:
+        """Something else than training begins."""
+        self._training = False
+
+    def _complete(self, without_gradients: Callable[[], bool]) -> bool:
+        if self._updating:
+            return False
+        if self._usual is not None:
+            return self._passes >= self._usual
+        if self._passes >= _MOST_FORWARDS:
+            self._usual = 1
+            return True
+        return without_gradients()

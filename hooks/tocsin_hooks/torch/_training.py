@@ -1,0 +1,297 @@
+"""A training as PyTorch calls back about it: forward passes, updates, and the steps they make."""
+
+from __future__ import annotations
+
+import atexit
+import logging
+from collections.abc import Callable, Iterable
+from functools import partial, wraps
+from typing import Any
+from weakref import WeakMethod, finalize, ref
+
+import torch
+from tocsin.model import Mode, Role
+from torch.optim.optimizer import (
+    register_optimizer_step_post_hook,
+    register_optimizer_step_pre_hook,
+)
+
+from tocsin_hooks.torch._activations import Activations
+from tocsin_hooks.torch._captured import StepInHand
+from tocsin_hooks.torch._losses import Losses
+from tocsin_hooks.torch._names import (
+    Name,
+    input_name,
+    is_compiled,
+    kind_of,
+    output_name,
+    submodules,
+    unwrapped,
+)
+from tocsin_hooks.torch._parameters import Parameters, without_gradients
+from tocsin_hooks.torch._root import Root, owners
+from tocsin_hooks.torch._steps import Steps
+from tocsin_hooks.torch._values import scalar_loss, tensors_in
+
+_log = logging.getLogger("tocsin")
+_MOST_INPUTS = 8
+_MOST_OUTPUTS = 4
+_STEPS_WITHOUT_OPTIMIZER = 8
+"""After so many steps a loop is taken to update the model by itself. Before that an optimizer may
+just have been skipped: with loss scaling the first gradients often overflow."""
+
+
+class TrainingStopped(Exception):
+    """Somebody asked for a stop: by ``STOP.json`` in the run, or by SIGTERM."""
+
+
+def _guarded(method: Callable[..., None]) -> Callable[..., None]:
+    """A method that a framework calls: measured, and it never raises into the training."""
+
+    @wraps(method)
+    def call(self: Training, *arguments: Any) -> None:
+        try:
+            with self.step.hook.measured():
+                method(self, *arguments)
+        except TrainingStopped:
+            raise
+        except Exception as error:  # noqa: BLE001 - a training must not end by this
+            self.step.hook.trouble("part of a step is not captured", error)
+
+    return call
+
+
+class Training:
+    """Knows what happens to a model, and has each step of it captured.
+
+    A step of training begins with a forward pass, or where forward passes are not seen, with an
+    update by an optimizer. Losses, activations and parameters are captured in it where it is saved.
+    """
+
+    def __init__(
+        self,
+        step: StepInHand,
+        losses: Iterable[Any],
+        accumulate: int | None,
+        *,
+        raise_on_stop: bool,
+    ) -> None:
+        self.step = step
+        self._steps = Steps(accumulate)
+        self._raise_on_stop = raise_on_stop
+        self._activations = Activations(step)
+        self._losses = Losses(step, losses)
+        self._parameters = Parameters(step)
+        self._model: Callable[[], Any] = lambda: None
+        self._inside: Any = None  # the module whose forward pass we are in
+        self._updated_since_forward: set[int] = set()  # identities of optimizers
+        self._seen_forward = False
+        self._ahead = False  # the step in hand was begun without a forward pass
+        self._told_of_compiled = False
+        self._backward: Any = None
+        self._find_compiled: Callable[[], bool] = lambda: False
+
+    def watch(self, model: Any, owner: Any, ended: Callable[[], object]) -> Callable[[], None]:
+        """Have PyTorch call back. Returns what takes it all back.
+
+        The model keeps ``owner`` alive, and nothing keeps the model; ``ended`` is called when it
+        has died. An earlier owner is closed. Raises TypeError for what is no module.
+        """
+        if not isinstance(model, torch.nn.Module):
+            raise TypeError("it is no torch.nn.Module")
+        root = unwrapped(model)
+        for earlier in owners(root):
+            earlier.close()
+        self._model = ref(root)
+        watched = Root(model, owner, self._forward_begins, self._forward_ends)
+        self._find_compiled = watched.find_compiled
+        before = register_optimizer_step_pre_hook(_weakly(self._optimizer_begins))
+        after = register_optimizer_step_post_hook(_weakly(self._optimizer_ends))
+        atexit.register(self.step.end)  # before the hook's own, which writes what is waiting
+        undo = (
+            self._activations.close,
+            self._losses.close,
+            watched.remove,
+            before.remove,
+            after.remove,
+            partial(atexit.unregister, self.step.end),
+            self.step.end,
+        )
+        death = finalize(root, _call_all, (*undo, ended))
+        death.atexit = False
+
+        def release() -> None:
+            self._close_windows()
+            death.detach()
+            _call_all(undo)
+
+        return release
+
+    # What PyTorch calls.
+
+    @_guarded
+    def _forward_begins(self, module: Any, args: Any, kwargs: Any) -> None:
+        root = self._model()
+        within = self._inside is not None and self._inside() not in (None, module)
+        if root is None or within or _is_elsewhere(module):
+            return
+        self._inside = ref(module)
+        self._close_windows()
+        self._losses.begin_pass()
+        self._seen_forward, self._ahead = True, False
+        self._updated_since_forward.clear()
+        if root.training and torch.is_grad_enabled():
+            if self._steps.begins(partial(without_gradients, root)):
+                self._begin(Mode.TRAIN)
+        else:
+            self._steps.left()
+            self._begin(Mode.EVAL)
+        self.step.passes += 1
+        if self.step.saving:
+            self._open_forward(root, is_compiled(module), args, kwargs)
+
+    def _open_forward(self, root: Any, compiled: bool, args: Any, kwargs: Any) -> None:
+        if self.step.passes == 1:
+            own = type(root).__name__
+            inputs = tensors_in((args, kwargs), _MOST_INPUTS)
+            self.step.add_named([(input_name(own, label), each) for label, each in inputs])
+            if not compiled:
+                self._activations.open(root)
+            self._tell_of_compiled(root, compiled)
+            if root.training and self._updates_itself:
+                self._backward = self._parameters.capture_at_backward(root)
+        if not compiled:
+            self._losses.open_inside(root)
+
+    @_guarded
+    def _forward_ends(self, module: Any, args: Any, kwargs: Any, output: Any) -> None:
+        root = self._model()
+        if root is None or self._inside is None or self._inside() is not module:
+            return
+        self._inside = None
+        self._activations.close()
+        self._losses.close()
+        if not self.step.saving or output is None:
+            return
+        loss = scalar_loss(output)
+        if loss is not None and not self._losses.has_recorded(loss):
+            self.step.add_loss(Name("loss", ("losses",), Role.LOSS, None), loss)
+        if self.step.passes == 1:
+            own = type(root).__name__
+            for label, each in tensors_in(output, _MOST_OUTPUTS):
+                if each is not loss:
+                    self.step.add_output(output_name(own, label), each)
+        compiled = is_compiled(module)
+        self._losses.open_outside(globally=not compiled or root.training)
+        if compiled:
+            self._close_at_backward(output)
+
+    def _close_at_backward(self, output: Any) -> None:
+        """Look for losses no longer: a compiled model warns of global hooks when it is called."""
+
+        def close(_: Any) -> None:
+            self._losses.close()
+
+        for _, each in tensors_in(output, _MOST_OUTPUTS):
+            if each.requires_grad:
+                each.register_hook(close)
+
+    @_guarded
+    def _optimizer_begins(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        root = self._model()
+        if root is None or not self._parameters.hold(optimizer, root):
+            return
+        if _closure(args, kwargs) is None:
+            self._before_update(root, optimizer)
+        else:
+            self._steps.updating()
+
+    @_guarded
+    def _optimizer_ends(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        root = self._model()
+        if root is None or not self._parameters.hold(optimizer, root):
+            return
+        if _closure(args, kwargs) is not None:  # it computed the gradients in between
+            self._before_update(root, optimizer)
+        self._steps.updated()
+        unseen = id(optimizer) in self._updated_since_forward or not self._seen_forward
+        self._updated_since_forward.add(id(optimizer))
+        if unseen and not self._find_compiled():
+            self._begin_ahead()
+
+    def _before_update(self, root: Any, optimizer: Any) -> None:
+        unseen = id(optimizer) in self._updated_since_forward or not self._seen_forward
+        if unseen and not self._ahead:
+            self._begin_ahead()
+        if self.step.saving:
+            self._close_windows()
+            self._parameters.capture(root, optimizer)
+
+    # Steps.
+
+    @property
+    def _updates_itself(self) -> bool:
+        none = self._parameters.updated_by_nobody
+        return none and self._steps.begun > _STEPS_WITHOUT_OPTIMIZER
+
+    def _begin(self, mode: Mode) -> None:
+        self.step.end()
+        if self._raise_on_stop and self.step.hook.should_stop:
+            raise TrainingStopped("a stop was requested")
+        self._parameters.begin()
+        self.step.begin(mode)
+
+    def _begin_ahead(self) -> None:
+        """Begin the next training step where forward passes are not seen, at an optimizer's step:
+        they are compiled with the hooks in them, or ``model.forward`` is called by itself.
+        """
+        self._ahead = True
+        self._losses.begin_pass()
+        self._begin(Mode.TRAIN)
+        if self.step.saving:
+            self.step.passes = 1
+            self._losses.open_outside(globally=True)
+
+    def _close_windows(self) -> None:
+        self._activations.close()
+        self._losses.close()
+        if self._backward is not None:
+            self._backward.remove()
+            self._backward = None
+
+    def _tell_of_compiled(self, root: Any, compiled: bool) -> None:
+        if not compiled or self._told_of_compiled:
+            return
+        self._told_of_compiled = True
+        if any(
+            kind and self._activations.wants(path, "output", kind)
+            for path, module in submodules(root)
+            for kind in [kind_of(module)]
+        ):
+            _log.warning("no activations are captured: they are not visible in a compiled model")
+
+
+def _is_elsewhere(module: Any) -> bool:
+    """Whether a forward pass is none of the training's: a replica's, or one that is recorded."""
+    return getattr(module, "_is_replica", False) or torch.jit.is_tracing()
+
+
+def _closure(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What ``optimizer.step`` was given to compute the loss anew, if anything."""
+    return kwargs.get("closure") or next(filter(callable, args[1:]), None)
+
+
+def _weakly(method: Callable[..., None]) -> Callable[..., None]:
+    """For a global hook, which must not keep us alive."""
+    weak = WeakMethod(method)
+
+    def call(*arguments: Any) -> None:
+        if not torch.compiler.is_compiling() and (alive := weak()) is not None:
+            alive(*arguments)
+
+    return call
+
+
+def _call_all(functions: Iterable[Callable[[], object]]) -> None:
+    for function in functions:
+        function()

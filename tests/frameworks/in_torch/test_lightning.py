@@ -1,0 +1,257 @@
+"""The callback in real fits: what it captures is what the Trainer has seen."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F  # noqa: N812 - everybody's name for it
+from tocsin import Mode, create_trial
+from tocsin.tensors import STOP, LocalStorage, read_index
+from tocsin_hooks import Hook
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+pl = pytest.importorskip("lightning.pytorch")
+TocsinCallback = pytest.importorskip("tocsin_hooks.lightning").TocsinCallback
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+END_MARKER = "training_job_end.ts"
+
+
+class Classifier(pl.LightningModule):
+    """``calls``: whether ``training_step`` calls the module itself, or a part of it."""
+
+    def __init__(self, *, calls: bool = True) -> None:
+        super().__init__()
+        self.net = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3))
+        self._calls = calls
+        self.losses: list[float] = []
+        self.validated: list[list[float]] = []
+
+    def forward(self, x: Any) -> Any:
+        return self.net(x)
+
+    def training_step(self, batch: Any, batch_idx: int) -> Any:
+        x, y = batch
+        loss = F.cross_entropy(self(x) if self._calls else self.net(x), y)
+        self.log("accuracy", torch.tensor(batch_idx / 8), on_step=True)
+        self.losses.append(loss.item())
+        return loss
+
+    def on_validation_epoch_start(self) -> None:
+        self.validated.append([])
+
+    def validation_step(self, batch: Any, batch_idx: int) -> None:
+        loss = F.cross_entropy(self(batch[0]), batch[1])
+        self.validated[-1].append(loss.item())
+        self.log("val_loss", loss)
+
+    def configure_optimizers(self) -> Any:
+        return torch.optim.SGD(self.parameters(), lr=0.1)
+
+
+def data(examples: int) -> Any:
+    of = torch.Generator().manual_seed(examples)
+    x = torch.randn(examples, 4, generator=of)
+    return DataLoader(TensorDataset(x, torch.randint(3, (examples,), generator=of)), batch_size=4)
+
+
+def trainer(*callbacks: Any, **options: Any) -> Any:
+    quiet = {"enable_progress_bar": False, "enable_model_summary": False, "logger": False}
+    kept = {"enable_checkpointing": False, "max_epochs": 2, "accelerator": "cpu", "devices": 1}
+    return pl.Trainer(callbacks=list(callbacks), **(quiet | kept | options))
+
+
+def values(run: Path, name: str, mode: Mode = Mode.TRAIN) -> list[float]:
+    tensor = create_trial(str(run)).tensor(name)
+    return [float(tensor.value(step, mode=mode)) for step in tensor.steps(mode=mode)]
+
+
+@pytest.fixture
+def fitted(run: Path) -> Any:
+    def fit(model: Any, **options: Any) -> Any:
+        trained = trainer(TocsinCallback(run, save_interval=1), **options)
+        trained.fit(model, data(24), data(8))
+        return trained
+
+    return fit
+
+
+@pytest.mark.parametrize("calls", [True, False], ids=["calls itself", "calls a part"])
+def test_a_fit(calls: bool, fitted: Any, run: Path) -> None:
+    model = Classifier(calls=calls)
+    fitted(model)
+    assert values(run, "loss") == pytest.approx(model.losses)
+    assert values(run, "accuracy") == pytest.approx([step % 6 / 8 for step in range(12)])
+    names = set(create_trial(str(run)).tensor_names(mode=Mode.TRAIN))
+    assert {"Classifier_net.0.weight", "gradient/Classifier_net.2.bias", "learning_rate"} <= names
+    assert {"net.1_output_0", "net.1_input_0"} <= names
+    assert ("Classifier_input_0" in names) == calls
+    assert "Classifier_input_1" not in names  # labels are no inputs
+    assert (run / END_MARKER).exists()
+    assert not any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())
+
+
+def test_a_validation_is_one_step_and_the_sanity_check_is_none(fitted: Any, run: Path) -> None:
+    model = Classifier()
+    fitted(model, num_sanity_val_steps=2)
+    _sanity, *validated = model.validated
+    means = [sum(each) / len(each) for each in validated]
+    assert values(run, "val_loss", Mode.EVAL) == pytest.approx(means)
+    trial = create_trial(str(run))
+    assert [trial.global_step(Mode.EVAL, step) for step in trial.steps(Mode.EVAL)] == [6, 13]
+    found = trial.tensor_names(mode=Mode.EVAL)
+    assert "net.1_output_0" in found
+    assert not [name for name in found if name.endswith("_0_1")]  # of its first batch only
+
+
+def test_accumulated_batches_are_one_step(fitted: Any, run: Path) -> None:
+    model = Classifier()
+    fitted(model, accumulate_grad_batches=4)  # six batches: four, and the two that are left
+    first, second = model.losses[:6], model.losses[6:]
+    groups = [first[:4], first[4:], second[:4], second[4:]]
+    assert values(run, "loss") == pytest.approx([sum(each) / len(each) for each in groups])
+
+
+def test_manual_optimization(fitted: Any, run: Path) -> None:
+    class Manual(Classifier):
+        automatic_optimization = False
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.automatic_optimization = False
+
+        def training_step(self, batch: Any, batch_idx: int) -> Any:
+            loss = super().training_step(batch, batch_idx)
+            optimizer = self.optimizers()
+            optimizer.zero_grad()
+            self.manual_backward(loss)
+            optimizer.step()
+            return {"loss": loss.detach()}
+
+    model = Manual()
+    fitted(model)
+    assert values(run, "loss") == pytest.approx(model.losses)
+    assert "gradient/Manual_net.0.weight" in create_trial(str(run)).tensor_names()
+
+
+def test_mixed_precision(fitted: Any, run: Path) -> None:
+    model = Classifier()
+    fitted(model, precision="bf16-mixed")
+    assert values(run, "loss") == pytest.approx(model.losses)
+
+
+def test_a_stop_ends_the_fit(run: Path) -> None:
+    class Stopping(Classifier):
+        def on_train_batch_start(self, batch: Any, batch_idx: int) -> None:
+            if self.trainer.global_step == 3:
+                request = {"requested_at": time.time() + 60, "rule": "Overfit"}
+                (run / STOP).write_text(json.dumps(request))
+                wait_until(lambda: callback._capture.should_stop)
+
+    callback = TocsinCallback(run, save_interval=1, poll_interval=0.01)
+    trained = trainer(callback)
+    trained.fit(Stopping(), data(24), data(8))
+    assert trained.global_step == 4
+    assert trained.should_stop
+    assert create_trial(str(run)).steps(Mode.TRAIN) == [0, 1, 2, 3]
+
+
+def wait_until(true: Any) -> None:
+    end = time.monotonic() + 30
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.005)
+
+
+@pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
+def test_an_exception_leaves_the_run_unfinished(
+    error: type[BaseException], fitted: Any, run: Path
+) -> None:
+    class Failing(Classifier):
+        def training_step(self, batch: Any, batch_idx: int) -> Any:
+            if self.trainer.global_step == 3:
+                raise error("the data are gone")
+            return super().training_step(batch, batch_idx)
+
+    with pytest.raises(RuntimeError if error is RuntimeError else SystemExit):
+        fitted(Failing())
+    assert create_trial(str(run)).steps(Mode.TRAIN) == [0, 1, 2]
+    assert not (run / END_MARKER).exists()
+
+
+def test_a_checkpoint_takes_the_steps_up(run: Path, tmp_path: Path) -> None:
+    kept = trainer(TocsinCallback(run, save_interval=1), enable_checkpointing=True, max_epochs=1)
+    kept.fit(Classifier(), data(24), data(8))
+    kept.save_checkpoint(tmp_path / "checkpoint.ckpt")
+    again = trainer(TocsinCallback(run, save_interval=1), max_epochs=2)
+    again.fit(Classifier(), data(24), data(8), ckpt_path=tmp_path / "checkpoint.ckpt")
+    trial = create_trial(str(run))
+    assert trial.steps(Mode.TRAIN) == [*range(12)]
+    assert trial.steps(Mode.EVAL) == [0, 1]
+    storage = LocalStorage(run)
+    starts = [read_index(storage, item).meta.resumed_from for item in storage.list("index/")]
+    assert starts == [None] * 7 + [6] * 7
+
+
+def test_what_goes_wrong_in_us_stays_with_us(
+    run: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(*arguments: object, **options: object) -> None:
+        raise RuntimeError("a fault of ours")
+
+    model = Classifier()
+    callback = TocsinCallback(run)
+    monkeypatch.setattr(type(callback._capture), "begin", broken)
+    monkeypatch.setattr(type(callback._capture), "save_scalars", broken)
+    trained = trainer(callback)
+    trained.fit(model, data(24), data(8))
+    assert trained.global_step == len(model.losses) == 12
+    assert "a fault of ours" in caplog.text
+
+
+def test_a_hook_that_is_given_stays_open(run: Path) -> None:
+    with Hook(run, save_interval=1) as hook:
+        trainer(TocsinCallback(hook)).fit(Classifier(), data(24), data(8))
+        assert not (run / END_MARKER).exists()
+        assert hook.position["TRAIN"] == 12
+    assert (run / END_MARKER).exists()
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lightning writes checkpoints to where it is."""
+    monkeypatch.chdir(tmp_path)
+
+
+def test_two_processes_are_two_workers(run: Path) -> None:
+    root = Path(__file__).parents[3]
+    paths = os.pathsep.join(str(root / folder) for folder in ("rules_layer", "hooks"))
+    script = Path(__file__).parent / "scripts" / "lightning_ddp.py"
+    torchrun = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
+    ended = subprocess.run(
+        [sys.executable, *torchrun, str(script), str(run)],
+        env={**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+    said = re.findall(r"rank (\d) (\d+\.\d+)", ended.stdout)  # lines of two may run together
+    tensor = create_trial(str(run)).tensor("loss")
+    for rank in ("0", "1"):
+        worker = f"worker_{rank}"
+        saved = [float(tensor.value(step, worker=worker)) for step in tensor.steps()]
+        assert saved == pytest.approx([float(loss) for of, loss in said if of == rank])
+    storage = LocalStorage(run)
+    assert len({read_index(storage, item).meta.run_id for item in storage.list("index/")}) == 1

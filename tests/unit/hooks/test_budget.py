@@ -1,0 +1,61 @@
+"""How much rarer steps are saved when capturing costs too much."""
+
+from __future__ import annotations
+
+import pytest
+from tocsin_hooks._budget import Budget
+
+
+def saves(budget: Budget, cost: float, period: float, count: int) -> list[int]:
+    """The stretches that are decided on while every save costs the same."""
+    decided = []
+    for _ in range(count):
+        stretch = budget.stretch
+        if budget.observe(cost, cost + period * stretch, stretch):
+            decided.append(budget.stretch)
+    return decided
+
+
+@pytest.mark.parametrize(
+    ("most", "cost", "period", "expected"),
+    [
+        (0.02, 1.0, 100.0, []),  # 1 %
+        (0.02, 2.0, 98.0, []),  # 2 %
+        (0.02, 1.0, 40.0, [2]),  # 2.4 %
+        (0.02, 1.0, 10.0, [8]),
+        (0.5, 1.0, 1.0, []),
+        (1.0, 5.0, 0.001, []),
+        (None, 5.0, 0.001, []),
+        (0.0, 5.0, 1.0, [1024]),
+    ],
+)
+def test_the_least_stretch_that_keeps_the_share(
+    most: float | None, cost: float, period: float, expected: list[int]
+) -> None:
+    assert saves(Budget(most), cost, period, 20) == expected
+
+
+def test_five_seconds_in_all_are_free() -> None:
+    budget = Budget(0.02)
+    assert saves(budget, 0.4, 0.1, 12) == []
+    assert saves(budget, 0.4, 0.1, 1) == [256]
+
+
+def test_one_slow_moment_decides_nothing() -> None:
+    budget = Budget(0.02)
+    saves(budget, 0.01, 10.0, 10)
+    assert saves(budget, 60.0, 10.0, 1) == []
+    assert saves(budget, 0.01, 10.0, 5) == []
+
+
+def test_it_shrinks_when_a_quarter_would_do() -> None:
+    budget = Budget(0.02)
+    assert saves(budget, 1.0, 10.0, 10) == [8]
+    assert saves(budget, 0.5, 10.0, 10) == []  # four would do
+    assert saves(budget, 0.2, 10.0, 10) == [1]
+
+
+def test_the_share_is_told() -> None:
+    budget = Budget(0.02)
+    saves(budget, 1.0, 9.0, 5)
+    assert (budget.share, budget.stretch) == (pytest.approx(0.1), 8)
