@@ -167,7 +167,7 @@ def unsaved(attach: Attach, training: Callable[[], Training], folder: Path, roun
         with_hook = least(hooked)
         attached.close()
         added.append(with_hook - least(plain))
-    return {"added": statistics.quantiles(added)}
+    return {"added": statistics.quantiles(added, method="inclusive")}
 
 
 def least(training: Training) -> float:

@@ -77,6 +77,7 @@ class Control:
         self._stretch = 1
         self._announced: Pace | None = None
         self._followed: Pace | None = None
+        self._found: Selection | None = None  # not announced yet
         self._lock = threading.Lock()  # held for an assignment or two, never while reading
         self._pending: Change | None = None
 
@@ -106,9 +107,11 @@ class Control:
             if selection is not None:
                 self._hand_over(Change(0, self._stretch, selection))
             return
+        self._found = selection or self._found
         known = self._announced is not None and self._announced.stretch == self._stretch
-        if selection is not None or not known:
-            self._announce(selection)
+        if self._found is not None or not known:
+            self._announce(self._found)
+            self._found = None  # now that it could be written
 
     def _announce(self, selection: Selection | None) -> None:
         step, rate = self._progress()

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from tocsin.watch import Watch, resolve
 
 from tocsin_hooks._plan import Saved
-from tocsin_hooks._wishes import selects
+from tocsin_hooks._wishes import wanting
 
 
 def unmatched(watch: Watch | None, tensors: Collection[Saved]) -> list[str]:
@@ -21,7 +21,7 @@ def unmatched(watch: Watch | None, tensors: Collection[Saved]) -> list[str]:
         f"{rule.name}: it looks for {', '.join(read.describe() for read in reads)}"
         for rule in resolve(watch)[0]
         if (reads := rule.reads.tensors.values())
-        and not any(selects(read, tensor) for read in reads for tensor in tensors)
+        and not any(wanting([rule], tensor) for tensor in tensors)
     ]
 
 

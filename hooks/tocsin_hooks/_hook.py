@@ -132,9 +132,9 @@ class Hook:
             from tocsin_hooks._container import switched_off
             from tocsin_hooks._session import Session, Wanted
 
+            self._position = Position(resumed_from)  # it counts, and goes into checkpoints, anyhow
             if switched_off():
                 return
-            self._position = Position(resumed_from)
             run, configured = _run(out)
             self._session = Session(
                 run,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import sys
 from collections.abc import Iterator
@@ -9,6 +10,8 @@ from typing import Any
 
 from mxnet import gluon
 from mxnet.ndarray import NDArray
+
+_log = logging.getLogger("tocsin")
 
 _KINDS = {
     gluon.nn.LeakyReLU: "leakyrelu",
@@ -57,6 +60,9 @@ def collection_of(parameter: str) -> str | None:
 def rank_and_size() -> tuple[int, int]:
     """This worker and how many there are, if the script trains with Horovod."""
     horovod = sys.modules.get("horovod.mxnet")
-    if horovod is None or not horovod.is_initialized():
-        return 0, 1
-    return horovod.rank(), horovod.size()
+    try:
+        if horovod is not None and horovod.is_initialized():
+            return horovod.rank(), horovod.size()
+    except Exception as error:  # noqa: BLE001 - a training must not end by this
+        _log.warning("Horovod does not tell this worker's rank: %s", error)
+    return 0, 1

@@ -7,6 +7,7 @@ import sys
 import time
 import uuid
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -159,9 +160,10 @@ class Session:
             _say(f"a newer watch.json holds from step {self._step} on")
         if change.stretch != self._stretch:
             self._stretch = change.stretch
+            whose = f"{100 * self._budget.share:.1f} %" if self._first else "the first worker's share"
             _log.warning(
-                "capturing took %.1f %% of the time: from step %d on steps are saved %s",
-                100 * self._budget.share,
+                "capturing took %s of the time: from step %d on steps are saved %s",
+                whose,
                 self._step,
                 f"{change.stretch} times more rarely" if change.stretch > 1 else "as asked",
             )
@@ -194,7 +196,8 @@ def _say(message: str) -> None:
     """Tell whoever looks: by the log, or by stderr where nobody has configured one."""
     if _log.hasHandlers():
         _log.info(message)
-    else:
+        return
+    with suppress(OSError, ValueError):  # whoever looked may have gone, and closed it
         print(f"tocsin: {message}", file=sys.stderr)  # noqa: T201 - nobody reads a log here
 
 

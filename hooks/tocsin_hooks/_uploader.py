@@ -123,8 +123,8 @@ class Uploader:
         if step.empty:
             return
         if self._at_first:
-            self._first(step)
             self._at_first = False
+            self._first(step)
         if self._watch is not None:
             self._storage.write(WATCH, self._watch)
             self._watch = None

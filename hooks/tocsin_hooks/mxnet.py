@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,7 @@ from mxnet import autograd, gluon
 from mxnet.base import MXNetError
 from mxnet.ndarray import NDArray
 from tocsin.model import Mode
-from tocsin.tensors import Storage
+from tocsin.tensors import Storage, collected, named
 
 from tocsin_hooks import Hook
 from tocsin_hooks._mxnet_blocks import activation, arrays, collection_of, inside, rank_and_size
@@ -26,9 +27,23 @@ __all__ = ["GluonHook"]
 
 _log = logging.getLogger("tocsin")
 
-_SUFFIXES = ("input", "output")
-End = tuple[str | None, str | None]
-"""The collection of a block's inputs or outputs, and their kind."""
+_ENDS = ("input", "output")
+
+
+@dataclass(frozen=True)
+class End:
+    """What the inputs or the outputs of a block are, beyond what their names tell."""
+
+    collection: str | tuple[str, ...] | None = None
+    kind: str | None = None
+
+
+def _of_activation(kind: str | None, end: str) -> End:
+    """Those of an activation of that kind; None: of another block."""
+    if kind is None:
+        return End()
+    own = f"{kind}_{end}"  # relu_output and the like are collections in SageMaker's rules
+    return End((*((own,) if collected(own) else ()), f"activation_{end}s"), kind)
 
 
 class TrainingFailedError(MXNetError):
@@ -47,7 +62,7 @@ class GluonHook:
 
     Names are those that smdebug gave: ``dense0_weight``, ``gradient/dense0_weight``,
     ``relu0_input_0``, ``relu0_output_0``, ``softmaxcrossentropyloss0_output_0``, and for the second
-    call of a block in a step ``relu0_call_1_output_0``. A hybridized network is one operation:
+    call of a block in a step ``relu0_output_0_1``. A hybridized network is one operation:
     nothing is seen of the blocks inside.
     """
 
@@ -149,11 +164,11 @@ class GluonHook:
 
     def _attach(self) -> None:
         self._handles.append(self._net.register_forward_pre_hook(self._before))
+        self._handles.append(self._net.register_forward_hook(self._after_net))
         for block in {id(each): each for each in (*inside(self._net), *self._losses)}.values():
             loss = block in self._losses or isinstance(block, gluon.loss.Loss)
             after = self._after_loss if loss else self._after_block
             self._handles.append(block.register_forward_hook(after))
-        self._handles.append(self._net.register_forward_hook(self._after_net))
 
     # What Gluon calls.
 
@@ -162,15 +177,14 @@ class GluonHook:
             self._guarded("a step is not captured", self._begin, inputs)
 
     def _after_net(self, net: Any, inputs: Any, outputs: Any) -> None:
-        self._seen(net, inputs, outputs, (("inputs", None), ("outputs", None)))
+        self._seen(net, inputs, outputs, End("inputs"), End("outputs"))
 
     def _after_block(self, block: Any, inputs: Any, outputs: Any) -> None:
         kind = activation(block) if self._hook.saving else None
-        ends = ("activation_inputs", kind), ("activation_outputs", kind)
-        self._seen(block, inputs, outputs, ends if kind else ((None, None), (None, None)))
+        self._seen(block, inputs, outputs, *(_of_activation(kind, each) for each in _ENDS))
 
     def _after_loss(self, block: Any, inputs: Any, outputs: Any) -> None:
-        self._seen(block, inputs, outputs, ((None, None), ("losses", None)))
+        self._seen(block, inputs, outputs, End(), End("losses"))
 
     # What is done then.
 
@@ -194,22 +208,28 @@ class GluonHook:
         self._calls.clear()
         self._hook.end()
 
-    def _seen(self, block: Any, inputs: Any, outputs: Any, ends: tuple[End, End]) -> None:
+    def _seen(self, block: Any, inputs: Any, outputs: Any, *ends: End) -> None:
         if self._devices and self._hook.saving:
             what = f"a call of {block.name} is not captured"
-            self._guarded(what, self._call, block.name, inputs, outputs, ends)
+            self._guarded(what, self._call, block.name, inputs, outputs, *ends)
 
-    def _call(self, block: str, inputs: Any, outputs: Any, ends: tuple[End, End]) -> None:
+    def _call(self, block: str, inputs: Any, outputs: Any, *ends: End) -> None:
         found = [list(arrays(values)) for values in (inputs, outputs)]
         if not found[1] or found[1][0].context in self._devices[1:]:
             return
-        calls = self._calls[block]
+        again = f"_{self._calls[block]}" if block in self._calls else ""
         self._calls[block] += 1
-        name = f"{block}_call_{calls}" if calls else block
-        for values, suffix, (collection, kind) in zip(found, _SUFFIXES, ends, strict=True):
+        for values, which, end in zip(found, _ENDS, ends, strict=True):
             for index, value in enumerate(values):
-                tensor = f"{name}_{suffix}_{index}"
-                self._capture(self._hook.plan(tensor, collection, kind=kind), value)
+                name = f"{block}_{which}_{index}"
+                role, kind = named(name) or (None, None)  # the first call's name tells more
+                plan = self._hook.plan(
+                    name + again,
+                    end.collection,
+                    role=None if end.collection else role,
+                    kind=end.kind or kind,
+                )
+                self._capture(plan, value)
 
     def _parameters(self) -> None:
         plan = self._hook.plan

@@ -28,7 +28,7 @@ def answer(name: str, script: str, *arguments: str | Path) -> Any:
         text=True,
         check=False,
         timeout=300,
-        env=os.environ | {"PYTHONPATH": str(ROOT / "rules_layer")},
+        env=os.environ | {"PYTHONPATH": f"{ROOT / 'rules_layer'}:{ROOT / 'hooks'}"},
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])

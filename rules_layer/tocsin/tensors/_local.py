@@ -66,7 +66,8 @@ class LocalStorage:
 
     def write(self, key: str, data: bytes) -> None:
         path = self._path(key)
-        temporary = path + TEMPORARY
+        # By process: workers of one host write the same watch.json at the same moment.
+        temporary = f"{path}.{os.getpid()}{TEMPORARY}"
         try:
             _write(temporary, data)
         except FileNotFoundError:

@@ -8,6 +8,7 @@ import logging
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import mxnet as mx
@@ -170,12 +171,14 @@ def test_a_block_that_is_called_twice(train: Any, tmp_path: Path) -> None:
     net.initialize()
     train(net, 2)
     for step in (0, 1):
-        outputs = [name for name in roles(tmp_path / "run", step) if "relu0_" in name]
+        found = roles(tmp_path / "run", step)
+        assert found["twice_relu0_output_0_1"] == found["twice_relu0_output_0"]
+        outputs = [name for name in found if "relu0_" in name]
         assert sorted(outputs) == [
-            "twice_relu0_call_1_input_0",
-            "twice_relu0_call_1_output_0",
             "twice_relu0_input_0",
+            "twice_relu0_input_0_1",
             "twice_relu0_output_0",
+            "twice_relu0_output_0_1",
         ]
 
 
@@ -280,6 +283,19 @@ def test_a_loss_inside_the_network(tmp_path: Path, data: Any) -> None:
     assert found["whole_softmaxcrossentropyloss0_input_1"] == ("label", None)
 
 
+def test_a_loss_that_is_called_twice(network: Any, data: Any, tmp_path: Path) -> None:
+    net, loss = network(), gluon.loss.SoftmaxCrossEntropyLoss(prefix="loss0_")
+    hook = GluonHook.attach(net, tmp_path, loss=loss, save_interval=1)
+    with autograd.record():
+        outputs = net(data[0])
+        total = loss(outputs, data[1]) + loss(outputs, 1 - data[1])
+    total.backward()
+    hook.close()
+    found = roles(tmp_path)
+    for name, role in (("output_0", "loss"), ("input_0", "prediction"), ("input_1", "label")):
+        assert found[f"loss0_{name}"] == found[f"loss0_{name}_1"] == (role, None)
+
+
 # Steps.
 
 
@@ -312,7 +328,7 @@ def test_devices_share_a_step(network: Any, data: Any, tmp_path: Path) -> None:
     trial = create_trial(tmp_path)
     assert trial.steps() == [0, 1]
     assert value(tmp_path, "net_input_0", 1).shape == (32, 8)
-    assert not [name for name in trial.tensor_names() if "call_1" in name]
+    assert not [name for name in trial.tensor_names() if name.endswith("_0_1")]
 
 
 def test_the_end_of_a_step_can_be_said(network: Any, data: Any, tmp_path: Path) -> None:
@@ -507,6 +523,37 @@ def test_it_is_switched_off(
     monkeypatch.setenv(switch, "0")
     train(network(), 2)
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_a_rank_of_horovod_is_a_worker(
+    train: Any, network: Any, tmp_path: Path, monkeypatch: Any, told: bool
+) -> None:
+    horovod = ModuleType("horovod.mxnet")
+    if told:
+        answers = {"is_initialized": True, "rank": 1, "size": 2}
+        for name, answer in answers.items():
+            setattr(horovod, name, lambda answer=answer: answer)
+    monkeypatch.setitem(sys.modules, "horovod.mxnet", horovod)
+    train(network(), 1)
+    worker = "worker_1" if told else "worker_0"
+    names = {path.stem.partition("_")[2] for path in (tmp_path / "run" / "index").rglob("*.json")}
+    assert names == {worker}
+
+
+def test_collections_of_activations_can_be_configured(
+    train: Any, network: Any, tmp_path: Path
+) -> None:
+    from tocsin.watch import to_watch
+
+    reduced = Capture(
+        save_interval=1, collections={"relu_output": CollectionConfig(reductions=("mean",))}
+    )
+    watch = to_watch({"rules": ["LossNotDecreasing"]})
+    train(network(), 1, watch=watch, capture=reduced, save_interval=None)
+    trial = create_trial(tmp_path / "run")
+    assert trial.tensor_names(collection="relu_output") == ["net_dense0_relu_output_0"]
+    assert trial.tensor("net_dense0_relu_output_0").reduction_value(0, "mean") > 0
 
 
 def test_only_what_is_configured(train: Any, network: Any, tmp_path: Path) -> None:

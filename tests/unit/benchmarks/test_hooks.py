@@ -35,8 +35,8 @@ def measured(device: str = "cpu") -> Measured:
 
 
 def test_a_ratio_is_that_of_the_medians() -> None:
-    assert measured().ratios("summaries") == (1.0, 2.0, 3.0)
-    assert measured().ratios("summaries", "device") == (1.0, 2.0, 3.0)
+    assert measured().ratios("summaries") == (1.5, 2.0, 2.5)
+    assert measured().ratios("summaries", "device") == (1.5, 2.0, 2.5)
 
 
 def test_the_table_shows_all_that_was_measured() -> None:
@@ -44,14 +44,14 @@ def test_the_table_shows_all_that_was_measured() -> None:
     assert lines[0] == "ResNet-18, 11.2 M weights in 62 tensors, cpu, 2 threads"
     assert lines[1].split()[:2] == ["10", "steps"]
     plain, summaries = lines[3:]
-    assert plain.split() == ["no", "hook", "2,000", "ms", "0.500–1.500"]
-    shown = "summaries 4,000 ms 2.000× 1.000–3.000 12 3.0% 20 µs (10–30)"
+    assert plain.split() == ["no", "hook", "2,000", "ms", "0.750–1.250"]
+    shown = "summaries 4,000 ms 2.000× 1.500–2.500 12 3.0% 20 µs (10–30)"
     assert summaries.split() == shown.split()
 
 
 def test_a_device_has_its_own_ratio_and_synchronisations() -> None:
     *_, last = table("ResNet-18", [measured("a GPU")])
-    assert "2.000× (1.000–3.000)" in last
+    assert "2.000× (1.500–2.500)" in last
     assert last.endswith("synchronisations a save: 1 as PyTorch counts, 2 as the hook does")
 
 

@@ -59,10 +59,21 @@ def test_files_being_written_are_left_out(storage, tmp_path):
 
 
 def test_a_stale_temporary_file_is_replaced(storage, tmp_path):
-    (tmp_path / "run" / "n.tmp").write_bytes(b"left by a crash")
+    stale = tmp_path / "run" / f"n.{os.getpid()}.tmp"
+    stale.write_bytes(b"left by a crash")
     storage.write("n", b"new")
     assert storage.read("n") == b"new"
-    assert not (tmp_path / "run" / "n.tmp").exists()
+    assert not stale.exists()
+
+
+def test_a_file_that_another_process_is_writing_is_left_to_it(storage, tmp_path, monkeypatch):
+    """Workers of one host write ``watch.json`` at the same moment."""
+    theirs = tmp_path / "run" / f"n.{os.getpid()}.tmp"
+    theirs.write_bytes(b"half")
+    monkeypatch.setattr(os, "getpid", lambda: 1)
+    storage.write("n", b"new")
+    assert storage.read("n") == b"new"
+    assert theirs.read_bytes() == b"half"
 
 
 def test_a_folder_that_is_not_there_is_empty(tmp_path):
