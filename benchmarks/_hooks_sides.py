@@ -49,11 +49,9 @@ class Measured:
         """Quartiles of a variant's blocks, as multiples of the median without a hook."""
         base = self.seconds(PLAIN, clock)
         found = [block[clock] / base for block in self.blocks[variant]]
-        return (
-            tuple(statistics.quantiles(found, method="inclusive"))
-            if len(found) > 1
-            else (found[0],) * 3
-        )
+        if len(found) == 1:
+            return (found[0],) * 3
+        return tuple(statistics.quantiles(found, method="inclusive"))
 
     @contextmanager
     def attempt(self) -> Iterator[None]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -55,13 +56,14 @@ def capture(plan: Plan, value: object, since: Since | None = None) -> list[Captu
         wall_time=now,
         list_shape=plan.shape,
     )
-    return [captured, *(_reduction(array, each, saved.name, now) for each in plan.reductions)]
+    return [captured, *_reductions(plan, array, now)]
 
 
 def check_name(saved: Saved) -> None:
     """Raises ValueError for a name or kind that no reader accepts."""
     if not 0 < len(saved.name) <= _MAX_NAME or len(saved.kind or "") > _MAX_KIND:
         raise ValueError("name must have 1 to 4096 characters, kind at most 128")
+    f"{saved.name}{saved.kind}".encode()  # half a surrogate pair is a ValueError
 
 
 def summary_of(array: NDArray[Any], wish: Wish, since: Since | None = None) -> TensorSummary:
@@ -79,6 +81,15 @@ def summary_of(array: NDArray[Any], wish: Wish, since: Since | None = None) -> T
         if all(getattr(summary, name) is None for name in known):
             summary = msgspec.structs.replace(summary, **known)
     return summary
+
+
+def _reductions(plan: Plan, array: NDArray[Any], now: float) -> Iterator[Captured]:
+    """Those that it has: a text has no mean, and complex numbers no minimum."""
+    for each in plan.reductions:
+        if len(reduction_name(each, plan.saved.name)) > _MAX_NAME:
+            continue
+        with suppress(ValueError):
+            yield _reduction(array, each, plan.saved.name, now)
 
 
 def _reduction(array: NDArray[Any], reduction: str, name: str, now: float) -> Captured:
@@ -112,6 +123,8 @@ def as_array(value: object) -> NDArray[Any]:
         return np.char.decode(array, "utf-8")
     if dtype.kind not in "biufcU":
         raise TypeError(f"values of type {dtype} cannot be captured")
+    if dtype.kind == "U":
+        np.char.encode(array, "utf-8")  # half a surrogate pair is a ValueError
     return array if dtype.isnative else array.astype(dtype.newbyteorder("="))
 
 

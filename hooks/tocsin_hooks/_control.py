@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import math
 import threading
+import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 from tocsin.tensors import WATCH, Storage
@@ -20,15 +21,22 @@ PACE = "pace.json"
 
 _MOST_BYTES = 1 << 20
 _MOST_STRETCH = 1024
+_SKEW = 60.0  # seconds by which clocks of workers may differ
 _MARGIN = 10.0  # seconds, beyond two polls, until all workers have surely read it
 
 
 class Pace(msgspec.Struct, frozen=True):
-    """``pace.json``: from global step ``from_step`` on, with the watch file of that digest."""
+    """``pace.json``: from global step ``from_step`` on, with the watch file of that digest.
+
+    ``every`` so many steps ``save_interval_seconds`` have passed, by the first worker's clock,
+    which also says when this was written: ``at``, in seconds since the epoch.
+    """
 
     from_step: int
     stretch: int = 1
     watch: str | None = None
+    every: int | None = None
+    at: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -38,6 +46,7 @@ class Change:
     step: int
     stretch: int
     selection: Selection | None = None
+    every: int | None = None
 
 
 class Control:
@@ -52,6 +61,8 @@ class Control:
     ready: whether that has happened; before, what lies there is of an earlier start.
     select: a Selection for a newer watch file.
     progress: the global step in hand and the steps per second, of the training.
+    seconds: the ``save_interval_seconds`` that holds at present.
+    started: when this start of the job began; what was announced before was for another.
     """
 
     def __init__(
@@ -65,6 +76,8 @@ class Control:
         ready: Callable[[], bool],
         select: Callable[[Watch], Selection],
         progress: Callable[[], tuple[int, float]],
+        seconds: Callable[[], float | None] = lambda: None,
+        started: float = 0.0,
     ) -> None:
         self._storage = storage
         self._digest = None if own is None else _digest(own)
@@ -74,6 +87,8 @@ class Control:
         self._ready = ready
         self._select = select
         self._progress = progress
+        self._seconds = seconds
+        self._started = started
         self._stretch = 1
         self._announced: Pace | None = None
         self._followed: Pace | None = None
@@ -102,31 +117,51 @@ class Control:
         if not self._first:
             self._follow()
             return
+        if not self._alone and self._pending is not None:
+            return  # one at a time: some of the others may take up this one, and some miss it
         selection = self._newer() if self._ready() else None
         if self._alone:
             if selection is not None:
                 self._hand_over(Change(0, self._stretch, selection))
             return
-        self._found = selection or self._found
-        known = self._announced is not None and self._announced.stretch == self._stretch
-        if self._found is not None or not known:
-            self._announce(self._found)
+        self._found = self._found if selection is None else selection
+        step, rate = self._progress()
+        every = self._every(rate)
+        before = self._announced
+        if (
+            self._found is not None
+            or before is None
+            or before.stretch != self._stretch
+            or not _alike(before.every, every)
+        ):
+            self._announce(self._found, step, rate, every)
             self._found = None  # now that it could be written
 
-    def _announce(self, selection: Selection | None) -> None:
-        step, rate = self._progress()
+    def _every(self, rate: float) -> int | None:
+        seconds = self._seconds()
+        return None if seconds is None or rate <= 0 else max(round(seconds * rate), 1)
+
+    def _announce(
+        self, selection: Selection | None, step: int, rate: float, every: int | None
+    ) -> None:
         begun = self._announced is not None
         ahead = math.ceil((2 * self._interval + _MARGIN) * rate) + 1 if begun else 0
-        pace = Pace(step + ahead if begun else 0, self._stretch, self._digest)
+        pace = Pace(
+            step + ahead if begun else 0,
+            self._stretch,
+            self._digest,
+            every if begun else None,
+            time.time(),
+        )
         self._storage.write(PACE, msgspec.json.encode(pace))
         self._announced = pace
         if begun or selection is not None:
-            self._hand_over(Change(pace.from_step, pace.stretch, selection))
+            self._hand_over(Change(pace.from_step, pace.stretch, selection, pace.every))
 
     def _follow(self) -> None:
         data = optional(self._storage.read, PACE, _MOST_BYTES)
         pace = msgspec.json.decode(data, type=Pace) if data else None
-        if pace is None or pace == self._followed:
+        if pace is None or pace == self._followed or pace.at < self._started - _SKEW:
             return
         selection = None
         if pace.watch is not None and pace.watch != self._digest:
@@ -136,7 +171,8 @@ class Control:
             selection = self._select(parse_watch(content))
             self._digest = pace.watch
         self._followed = pace
-        self._hand_over(Change(pace.from_step, _within(pace.stretch), selection))
+        every = None if pace.every is None else max(pace.every, 1)
+        self._hand_over(Change(pace.from_step, _within(pace.stretch), selection, every))
 
     def _newer(self) -> Selection | None:
         """The selection of a watch file that is not the one known."""
@@ -150,8 +186,15 @@ class Control:
         with self._lock:
             before = self._pending
             if before is not None and change.selection is None:
-                change = Change(change.step, change.stretch, before.selection)
+                change = replace(change, selection=before.selection)
             self._pending = change
+
+
+def _alike(before: int | None, now: int | None) -> bool:
+    """Whether it is not worth an announcement: a pace differs a little at every look."""
+    if before is None or now is None:
+        return before is now
+    return 2 * now <= 3 * before and 2 * before <= 3 * now
 
 
 def _digest(content: bytes) -> str:

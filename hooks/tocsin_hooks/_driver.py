@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from typing import Any
-from weakref import ref
 
 import torch
 
 from tocsin_hooks.torch import TorchHook
 from tocsin_hooks.torch._names import input_name, output_name, unwrapped
-from tocsin_hooks.torch._root import ModuleHook
-from tocsin_hooks.torch._training import Training
 from tocsin_hooks.torch._values import tensors_in
 
 _MOST_TENSORS = 8  # of one call of the model
@@ -23,15 +20,15 @@ class Driver:
     visible. A hook that could not attach itself is told nothing.
     """
 
-    def __init__(self, hook: TorchHook, model: Any, *, compiled: bool = False) -> None:
-        self._training = _training_of(hook, unwrapped(model))
+    def __init__(self, hook: TorchHook, *, compiled: bool = False) -> None:
+        self._training = hook.training
         token = torch.nn.Identity()  # stands for the module whose call a pass would be
         self._token: Any = torch.compile(token) if compiled else token
 
     def called(self, model: Any, arguments: Any) -> None:
         """The model is being called, and has looked for its hooks already."""
         if self._training is not None:
-            self._training._forward_begins(model, arguments, {})
+            self._training.forward_begins(model, arguments, {})
 
     def begin(self) -> None:
         """A forward pass begins; calls of the model in it are part of it."""
@@ -40,17 +37,21 @@ class Driver:
     def end(self) -> None:
         """The pass that was begun here has ended."""
         if self._training is not None:
-            self._training._forward_ends(self._token, (), {}, ())
+            self._training.forward_ends(self._token, (), {}, ())
 
     def pause(self) -> None:
         """From now on calls of the model are neither steps nor captured."""
         if self._training is not None:
-            self._training._close_windows()
-            self._training._inside = ref(self._token)
+            self._training.pause()
 
     def resume(self) -> None:
         if self._training is not None:
-            self._training._inside = None
+            self._training.resume()
+
+    def begin_evaluation(self) -> None:
+        """Begin a step of mode EVAL in which the model is not called."""
+        if self._training is not None:
+            self._training.begin_evaluation()
 
     def add_call(self, model: Any, args: Any, kwargs: Any, output: Any) -> None:
         """Capture what went into the model and came out of it, in the first pass of a step."""
@@ -67,16 +68,7 @@ class Driver:
         """Whether a loss module of this pass gave that tensor, or it times numbers."""
         if self._training is None:
             return False
-        given = (each() for _, _, each in self._training._losses._recorded)
-        return any(_multiple_of(loss, each) for each in given if each is not None)
-
-
-def _training_of(hook: TorchHook, model: Any) -> Training | None:
-    for each in model._forward_pre_hooks.values():
-        if isinstance(each, ModuleHook) and each.owner is hook:
-            found = getattr(each._callback, "__self__", None)
-            return found if isinstance(found, Training) else None
-    return None
+        return any(_multiple_of(loss, each) for each in self._training.losses)
 
 
 def _multiple_of(loss: Any, other: Any) -> bool:

@@ -94,7 +94,7 @@ class FirstModel:
 
     def _attach(self, model: Any) -> None:
         hook = self._hook = TorchHook.attach(model, self._out, **self._options)
-        self._driver = Driver(hook, model)
+        self._driver = Driver(hook)
         self._losses = LossWatcher(
             model, lambda: hook.hook.saving, self._differentiated, hook.hook.trouble
         )

@@ -446,8 +446,16 @@ def _run(out: str | Path | Storage | None) -> tuple[str | Path | Storage, Captur
     """Where to write, and what SageMaker's configuration asks for, if there is one."""
     from tocsin_hooks._container import container
 
-    found = container()
+    try:
+        found = container()
+    except (ValueError, OSError) as error:
+        if out is None:
+            raise
+        _log.error("capturing without the container's configuration: %s", error)
+        found = None
     run = out or (found.path if found else None) or os.environ.get("TOCSIN_RUN")
     if run is None:
         raise ValueError("there is no run to write to: give `out`, or set TOCSIN_RUN")
+    if isinstance(run, Path) and run.parts[:1] == ("s3:",):
+        raise ValueError(f"{run} is a Path, which S3 does not have: give it as a string")
     return run, found.capture if found else None

@@ -14,6 +14,7 @@ MOST_SAMPLED = 16_384
 """Elements of a tensor that are remembered: all of a smaller one."""
 
 _MOST_BYTES = 64 << 20
+_MOST_SAMPLES = 1 << 16  # a tensor of one element takes more than its bytes
 
 Update = tuple[float | None, float | None]
 _UNKNOWN: Update = None, None
@@ -59,7 +60,8 @@ class Memory:
         now = _Sample(flat[:: sample_stride(flat.size)], value.shape, fingerprint)
         before = self._samples.pop(key, None)
         self._left += before.values.nbytes if before is not None else 0
-        if now.values.nbytes <= self._left and value.dtype.kind in "biufc":
+        room = now.values.nbytes <= self._left and len(self._samples) < _MOST_SAMPLES
+        if room and value.dtype.kind in "biufc":
             self._samples[key] = _Sample(now.values.copy(), now.shape, fingerprint)
             self._left -= now.values.nbytes
         return _UNKNOWN if before is None or again else _change(before, now, flat.size)

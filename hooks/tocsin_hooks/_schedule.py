@@ -61,28 +61,48 @@ class Schedule:
             }
             for mode in Mode
         }
-        self._saved_at: dict[Mode, float] = {}
+        self._saved_at: dict[tuple[Mode, str | None], float] = {}
 
     def due(
-        self, mode: Mode, mode_step: int, step: int, now: float, stretch: int = 1
+        self,
+        mode: Mode,
+        mode_step: int,
+        step: int,
+        now: float | None,
+        stretch: int = 1,
+        every: int | None = None,
     ) -> Due | None:
         """What of this step is saved, if anything.
 
         ``step`` is its number among all steps, ``now`` in seconds of a steady clock. ``stretch``
-        multiplies intervals, of steps and of seconds; the steps of ``save_steps`` stay.
+        multiplies intervals, of steps and of seconds; the steps of ``save_steps`` stay. Several
+        workers have no clock in common: ``now`` is None, and ``every`` so many steps the time.
         """
         number = step if mode is Mode.GLOBAL else mode_step
-        last = self._saved_at.setdefault(mode, now)
-        late = self._seconds is not None and now - last >= self._seconds * stretch
-        common = self._common[mode].has(number, stretch, late=late)
-        own = {
-            name: steps.has(number, stretch, late=late) for name, steps in self._own[mode].items()
-        }
+        counted = every is not None and number % (every * stretch) == 0
+
+        def has(steps: Steps, name: str | None = None) -> bool:
+            late = counted if now is None else self._late(mode, name, now, stretch)
+            return steps.has(number, stretch, late=late)
+
+        common = has(self._common[mode])
+        own = {name: has(steps, name) for name, steps in self._own[mode].items()}
         return Due(common, own) if common or any(own.values()) else None
 
-    def saved(self, mode: Mode, now: float) -> None:
-        """A step of this mode was saved; the seconds count anew."""
-        self._saved_at[mode] = now
+    def saved(self, mode: Mode, due: Due, now: float) -> None:
+        """What was due of a step of this mode was saved; for that the seconds count anew.
+
+        For the rest they go on: losses of every step do not keep weights from being saved.
+        """
+        if self._seconds is not None:
+            saved = [None] * due.common + [name for name, its_turn in due.own.items() if its_turn]
+            self._saved_at |= {(mode, name): now for name in saved}
+
+    def _late(self, mode: Mode, collection: str | None, now: float, stretch: int) -> bool:
+        if self._seconds is None:
+            return False
+        last = self._saved_at.setdefault((mode, collection), now)
+        return now - last >= self._seconds * stretch
 
 
 def _steps(mode: Mode, *configs: CollectionConfig | Capture) -> Steps:

@@ -11,6 +11,8 @@ from tocsin_hooks._wishes import Wishes
 
 _TRAINING_ONLY = frozenset({"gradients", "optimizer_variables"})
 
+_MOST_KNOWN = 1 << 16  # names; there may be new ones in every step
+
 Collections = str | tuple[str, ...] | None
 
 
@@ -53,6 +55,8 @@ class Selection:
     ) -> tuple[Plan, bool]:
         key = (name, collection, role, kind)
         if key not in self._known:
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
             self._known[key] = self._work_out(name, collection, role, kind)
         return self._known[key]
 

@@ -70,6 +70,8 @@ class Session:
 
     def __init__(self, out: str | Path | Storage, wanted: Wanted) -> None:
         _check_worker(wanted.worker, wanted.num_workers)
+        if not wanted.poll_interval > 0:  # it would look without a pause
+            raise ValueError(f"poll_interval is {wanted.poll_interval}, but must be above 0")
         self.selection = Selection(wanted.settings())
         settings = self.selection.settings
         workers = wanted.include_workers or settings.include_workers
@@ -87,14 +89,19 @@ class Session:
         self._first = first
         self._budget = Budget(overhead if first else None)
         self._started: tuple[int, float] | None = None
+        self._looked: tuple[int, float] | None = None
         self._step = 0
+        self._due: Due | None = None
         self._stretch = 1
+        self._every: int | None = None  # steps that the first of several workers says
+        self._alone = num_workers == 1
         self._saved_at: float | None = None
         self.generation = 0
         self.dropped = 0
         self.uploader: Uploader | None = None
         self._control: Control | None = None
-        self.stop_file = StopFile(storage, run_id, time.time())
+        started = time.time()
+        self.stop_file = StopFile(storage, run_id, started)
         looks: dict[str, Look] = {f"{storage.url}/STOP.json": self.stop_file.look}
         if first or workers == "all":
             writer = RunWriter(
@@ -105,11 +112,13 @@ class Session:
                 storage,
                 None if settings.watch is None else encode_watch(settings.watch),
                 first=first,
-                alone=num_workers == 1,
+                alone=self._alone,
                 interval=wanted.poll_interval,
                 ready=self._has_begun,
                 select=wanted.anew,
                 progress=self._progress,
+                seconds=lambda: self.selection.settings.capture.save_interval_seconds,
+                started=started,
             )
             looks[f"{storage.url}/watch.json"] = self._control.look
         self._poller = Poller(wanted.poll_interval, looks)
@@ -123,7 +132,14 @@ class Session:
             return None
         self._change(self.uploader)
         schedule = self.selection.schedule
-        due = schedule.due(step.mode, step.mode_step, step.step, now, self._stretch)
+        self._due = due = schedule.due(
+            step.mode,
+            step.mode_step,
+            step.step,
+            now if self._alone else None,
+            self._stretch,
+            self._every,
+        )
         if due is not None and self.uploader.full:
             self.dropped += 1
             if self.dropped == 1:
@@ -134,7 +150,8 @@ class Session:
     def end(self, step: CapturedStep, seconds: float) -> None:
         """Hand a captured step over; it has cost ``seconds`` of the training's time."""
         now = time.monotonic()
-        self.selection.schedule.saved(step.mode, now)
+        if self._due is not None:
+            self.selection.schedule.saved(step.mode, self._due, now)
         if self.uploader is not None and not step.empty:
             self.uploader.put(step)
         if self._saved_at is not None and self._control is not None:
@@ -153,6 +170,7 @@ class Session:
         change = self._control.taken(self._step) if self._control is not None else None
         if change is None:
             return
+        self._every = change.every
         if change.selection is not None:
             self.selection = change.selection
             self.generation += 1
@@ -160,10 +178,10 @@ class Session:
             _say(f"a newer watch.json holds from step {self._step} on")
         if change.stretch != self._stretch:
             self._stretch = change.stretch
-            whose = f"{100 * self._budget.share:.1f} %" if self._first else "the first worker's share"
+            share = f"capturing took {100 * self._budget.share:.1f} % of the time"
             _log.warning(
-                "capturing took %s of the time: from step %d on steps are saved %s",
-                whose,
+                "%s: from step %d on steps are saved %s",
+                share if self._first else "the first worker says so",
                 self._step,
                 f"{change.stretch} times more rarely" if change.stretch > 1 else "as asked",
             )
@@ -173,11 +191,12 @@ class Session:
         return self.uploader is not None and self.uploader.begun
 
     def _progress(self) -> tuple[int, float]:
-        """The step in hand, and steps per second since the first."""
+        """The step in hand, and steps per second: since the first, or of late if that is more."""
         if self._started is None:
             return self._step, 0.0
-        step, since = self._started
-        return self._step, (self._step - step) / max(time.monotonic() - since, 1e-3)
+        now = self._step, time.monotonic()
+        before, self._looked = self._looked or self._started, now
+        return self._step, max(_rate(self._started, now), _rate(before, now))
 
     def _report(self, step: CapturedStep) -> None:
         """Let the first worker say what is captured, and which rules have nothing to look at."""
@@ -185,6 +204,10 @@ class Session:
         if self._first:
             _say(f"capturing to {self._url}: {described(tensors)}")
             _warn(unmatched(self.selection.settings.watch, tensors))
+
+
+def _rate(before: tuple[int, float], now: tuple[int, float]) -> float:
+    return (now[0] - before[0]) / max(now[1] - before[1], 1e-3)
 
 
 def _warn(rules: Sequence[str]) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 from tocsin.model import Mode
 from tocsin.tensors import REDUCTIONS, search
 from tocsin.watch import (
@@ -25,6 +26,7 @@ from tocsin.watch import (
 
 from tocsin_hooks._plan import SCALARS
 from tocsin_hooks._schedule import Due, Schedule
+from tocsin_hooks._wishes import matches
 
 __all__ = [
     "DEFAULT_COLLECTION",
@@ -162,16 +164,23 @@ def _with_interval(capture: Capture, interval: Interval | None) -> Capture:
     modes = dict(capture.modes)
     common = capture.save_interval or _DEFAULT_INTERVAL
     if isinstance(interval, Mapping):
-        given = {_mode(mode): every for mode, every in interval.items()}
+        given = {_mode(mode): _plain(every) for mode, every in interval.items()}
     elif interval is None:
         given = {}
     else:
-        common, given = interval, dict.fromkeys(modes, interval)
+        common = _plain(interval)
+        given = dict.fromkeys(modes, common)
     if min((common, *given.values())) < 1:
         raise ValueError(f"save_interval is {interval}, but must be at least 1")
     for mode, every in given.items():
         modes[mode] = replace(modes.get(mode, SaveConfig()), save_interval=every)
     return replace(capture, save_interval=common, modes=modes)
+
+
+def _plain(every: int) -> int:
+    """Python's own number: a script may have computed it with numpy."""
+    number: int = every.item() if isinstance(every, np.generic) else every
+    return number
 
 
 def _mode(mode: Mode | str) -> Mode:
@@ -186,5 +195,5 @@ def _matches(name: str, key: str, config: CollectionConfig, *, told: bool) -> bo
     It keeps to those whose collection nobody has ``told``. To ``all`` belongs every tensor.
     """
     if own := patterns(config):
-        return any(search(pattern, name) for pattern in own)
+        return matches(own, name)
     return (not told or key == "all") and belongs(name, key)

@@ -83,7 +83,7 @@ class TrainerCapture:
         else:
             given = options | self._options
         self.torch = TorchHook.attach(model, self._out, accumulate=accumulate, **given)
-        self._driver = Driver(self.torch, model, compiled=compiled)
+        self._driver = Driver(self.torch, compiled=compiled)
 
     def watch_calls(self, model: Any) -> None:
         """Capture what goes into the model and comes out of it, where the trainer's forward pass
@@ -112,7 +112,7 @@ class TrainerCapture:
         if self.torch is None or self._driver is None:
             return
         if not self._evaluating:
-            self.torch.hook.begin(Mode.EVAL)
+            self._driver.begin_evaluation()
         self.save_scalars(found)
         self._evaluating = False
         self._driver.resume()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Mapping
 from queue import SimpleQueue
 
@@ -17,6 +18,9 @@ _log = logging.getLogger("tocsin")
 _MOST_STEPS = 64
 _MOST_BYTES = 256 * 1024 * 1024
 _MOST_FAILURES = 3
+_MOST_NAMES = 1 << 18
+_OFTEN = 100  # times the collections are written as soon as there is a new name,
+_SELDOM = 60.0  # and then after so many seconds: a script may have new ones in every step
 
 
 class Uploader:
@@ -45,6 +49,9 @@ class Uploader:
         self._num_workers = num_workers
         self._members: dict[str, set[str]] = {}
         self._collections_written = False
+        self._names = 0
+        self._rewritten = 0
+        self._next_rewrite = 0.0
         self._queue = SimpleQueue["tuple[CapturedStep, int] | Settings | bool"]()
         # Each pair of counters is written by one thread only, so no lock is needed that a signal
         # handler could find taken.
@@ -100,7 +107,7 @@ class Uploader:
         try:
             # A spawned child that only imports the script has a hook, too, which has seen nothing.
             if not self.broken and (item or self.written):
-                self._write_collections({})
+                self._write_collections({}, last=True)
                 self._writer.close(marker=item)
         except Exception as error:  # noqa: BLE001 - a training must not end by this
             self._failed("the end of the run", error)
@@ -131,16 +138,18 @@ class Uploader:
         self._write_collections(step.members)
         self._writer.write(step.step, step.mode, step.mode_step, step.tensors.values())
 
-    def _write_collections(self, members: Mapping[str, set[str]]) -> None:
+    def _write_collections(self, members: Mapping[str, set[str]], *, last: bool = False) -> None:
         """The collections file, when there is none yet or ``members`` has names that are new."""
         for name in self._configured:
             self._members.setdefault(name, set())
         for name, tensors in members.items():
             known = self._members.setdefault(name, set())
-            if not tensors <= known:
+            if not tensors <= known and self._names < _MOST_NAMES:
+                self._names += len(tensors - known)
                 known |= tensors
                 self._collections_written = False
-        if self._collections_written:
+        now = time.monotonic()
+        if self._collections_written or (now < self._next_rewrite and not last):
             return
         collections = [
             Collection(
@@ -152,6 +161,8 @@ class Uploader:
         ]
         self._writer.write_collections(collections, self._num_workers)
         self._collections_written = True
+        self._rewritten += 1
+        self._next_rewrite = now + (_SELDOM if self._rewritten >= _OFTEN else 0.0)
 
     def _failed(self, what: str, error: Exception) -> None:
         self._failures += 1

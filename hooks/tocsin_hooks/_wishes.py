@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import logging
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from tocsin.tensors import BadPattern, search
@@ -12,6 +14,10 @@ from tocsin_hooks._plan import Saved, Wish
 if TYPE_CHECKING:  # the rules are loaded by the first hook that is made, not by an import
     from tocsin.rules import Read
     from tocsin.watch import Watch, Watched
+
+_log = logging.getLogger("tocsin")
+_MOST_FAILURES = 3  # a machine that is busy makes any pattern slow, once
+_failures = Counter[str]()
 
 _UPDATES = frozenset({"update_l1", "update_l2"})
 
@@ -47,7 +53,7 @@ def wanting(rules: Sequence[Watched], saved: Saved) -> list[Read]:
 def selects(read: Read, saved: Saved) -> bool:
     """Whether a read wants a tensor."""
     if read.collections or read.regex:
-        return not set(read.collections).isdisjoint((*saved.collections, "all")) or _matches(
+        return not set(read.collections).isdisjoint((*saved.collections, "all")) or matches(
             read.regex, saved.name
         )
     role, kind = saved.place
@@ -69,11 +75,24 @@ def _is_particular(read: Read) -> bool:
 
 def _passes(rule: Watched, name: str) -> bool:
     include, exclude = rule.options.include, rule.options.exclude
-    return (not include or _matches(include, name)) and not _matches(exclude, name)
+    return (not include or matches(include, name)) and not matches(exclude, name)
 
 
-def _matches(patterns: Sequence[str], name: str) -> bool:
+def matches(patterns: Iterable[str], name: str) -> bool:
+    """Whether one of the patterns is found in a name; one that fails again and again is left out.
+
+    It is the training that waits for a slow one, for every new name.
+    """
+    return any(_found(pattern, name) for pattern in patterns)
+
+
+def _found(pattern: str, name: str) -> bool:
+    if _failures[pattern] >= _MOST_FAILURES:
+        return False
     try:
-        return any(search(pattern, name) for pattern in patterns)
-    except BadPattern:
+        return search(pattern, name)
+    except BadPattern as error:
+        _failures[pattern] += 1
+        if _failures[pattern] == _MOST_FAILURES:
+            _log.warning("passing over a pattern: %s", error)
         return False

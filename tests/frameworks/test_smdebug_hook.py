@@ -37,9 +37,9 @@ def test_names_are_those_that_smdebug_gives(trained):
 def test_values(trained):
     weights, seen = trained
     cells = seen["tensors"]["Net_fc1.weight"]
-    assert {
-        step: by_worker["worker_0"]["value"]["value"] for step, by_worker in cells.items()
-    } == {step: weights[step] for step in SAVED}
+    assert {step: by_worker["worker_0"]["value"]["value"] for step, by_worker in cells.items()} == {
+        step: weights[step] for step in SAVED
+    }
 
 
 def test_reductions(trained):

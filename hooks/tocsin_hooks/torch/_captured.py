@@ -23,13 +23,15 @@ class StepInHand:
     """Reduces tensors on their device, and hands a whole step to the hook when it ends.
 
     It knows nothing of a model. ``passes`` counts the forward passes of the step: a loss that is
-    recorded in several becomes their mean.
+    recorded in several becomes their mean, unless the model was called ``again``, for another
+    look at what was computed before: then the first counts.
     """
 
     def __init__(self, hook: Hook) -> None:
         self.hook = hook
         self.saving = False
         self.passes = 0
+        self.again = False
         self.mode = Mode.TRAIN
         self._begun = False
         self._reducer = Reducer(hook.trouble)
@@ -54,7 +56,7 @@ class StepInHand:
                 except Exception as error:  # noqa: BLE001 - a training must not end by this
                     self.hook.trouble("a step is not captured", error)
             self._parts, self._losses, self._output = [], {}, None
-        self.passes = 0
+        self.passes, self.again = 0, False
         self._begun = self.saving = False
         self.hook.end()
 
@@ -85,9 +87,11 @@ class StepInHand:
         self.add_named([(name, value)])
 
     def add_loss(self, name: Name, value: Any) -> None:
+        if self.again and name.name in self._losses:
+            return
         if plan := self.plan(name):
             value = value.detach()
-            value = value.clone() if value.numel() <= _LARGEST_LOSS else value.float().mean()
+            value = value.clone() if value.numel() <= _LARGEST_LOSS else _wide(value).mean()
             self._losses.setdefault(name.name, (plan, {}))[1][self.passes] = value
 
     def forget_loss(self, name: str) -> None:
@@ -108,4 +112,8 @@ def _mean(values: list[Any]) -> Any:
     """Of the losses of several forward passes; the last, if they differ in shape."""
     if len(values) == 1 or any(value.shape != values[0].shape for value in values):
         return values[-1]
-    return torch.stack([value.float() for value in values]).mean(0)
+    return torch.stack([_wide(value) for value in values]).mean(0)
+
+
+def _wide(value: Any) -> Any:
+    return value if value.dtype == torch.float64 else value.float()

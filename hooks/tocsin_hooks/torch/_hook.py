@@ -62,9 +62,11 @@ class TorchHook:
         self._owned = owned
         self._step = StepInHand(hook)
         self._release: Callable[[], None] = _nothing
+        self.training: Training | None = None  # none if the model cannot be captured
         try:
             training = Training(self._step, losses, accumulate, raise_on_stop=raise_on_stop)
             self._release = training.watch(model, self, partial(_ended, hook, owned))
+            self.training = training
         except Exception as error:  # noqa: BLE001 - a training must not end by this
             hook.trouble(f"{type(model).__name__} is not captured", error)
 

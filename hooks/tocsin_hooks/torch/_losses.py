@@ -60,9 +60,10 @@ class Losses:
         while self._handles:
             self._handles.pop().remove()
 
-    def has_recorded(self, value: Any) -> bool:
-        """Whether a module of this forward pass gave this tensor."""
-        return any(each() is value for _, _, each in self._recorded)
+    @property
+    def given(self) -> list[Any]:
+        """The tensors that modules of this forward pass gave, as far as they are alive."""
+        return [value for _, _, each in self._recorded if (value := each()) is not None]
 
     def _is_loss(self, module: Any) -> bool:
         return is_loss(module) or module in self._named

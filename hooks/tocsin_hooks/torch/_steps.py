@@ -31,6 +31,7 @@ class Steps:
         self._training = False
         self._updated = False
         self._updating = False
+        self._evaluations = 0  # by the optimizer that is updating
         self._passes = 0
         self._since_update = 0
         self.begun = 0
@@ -45,17 +46,25 @@ class Steps:
             self.begun += 1
         self._passes += 1
         self._since_update += 1
+        self._evaluations += self._updating
         return first
+
+    @property
+    def again(self) -> bool:
+        """Whether an optimizer has had the loss computed before, to find where to go."""
+        return self._evaluations > 1
 
     def updating(self) -> None:
         """An optimizer begins to update the model, and will have the loss computed by itself:
         once, or many times.
         """
         self._updating = True
+        self._evaluations = 0
 
     def updated(self) -> None:
         """An optimizer has updated the model."""
         self._updating, self._updated = False, True
+        self._evaluations = 0
         passes, self._since_update = self._since_update, 0
         if passes and not self._fixed:
             skipped = self._usual is not None and passes % self._usual == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import logging
+import sys
 from collections.abc import Callable, Iterable
 from functools import partial, wraps
 from typing import Any
@@ -84,6 +85,7 @@ class Training:
         self._parameters = Parameters(step)
         self._model: Callable[[], Any] = lambda: None
         self._inside: Any = None  # the module whose forward pass we are in
+        self._paused = False
         self._updated_since_forward: set[int] = set()  # identities of optimizers
         self._seen_forward = False
         self._ahead = False  # the step in hand was begun without a forward pass
@@ -103,7 +105,7 @@ class Training:
         for earlier in owners(root):
             earlier.close()
         self._model = ref(root)
-        watched = Root(model, owner, self._forward_begins, self._forward_ends)
+        watched = Root(model, owner, self.forward_begins, self.forward_ends)
         self._find_compiled = watched.find_compiled
         before = register_optimizer_step_pre_hook(_weakly(self._optimizer_begins))
         after = register_optimizer_step_post_hook(_weakly(self._optimizer_ends))
@@ -127,13 +129,34 @@ class Training:
 
         return release
 
+    # For those who know better than PyTorch's hooks when a model is called.
+
+    @property
+    def losses(self) -> list[Any]:
+        """What loss modules gave since the last forward pass began."""
+        return self._losses.given
+
+    def pause(self) -> None:
+        """From now on forward passes are neither steps nor captured."""
+        self._close_windows()
+        self._inside, self._paused = None, True
+
+    def resume(self) -> None:
+        self._paused = False
+
+    def begin_evaluation(self) -> None:
+        """Begin a step of mode EVAL that has no forward pass."""
+        self._close_windows()
+        self._steps.left()
+        self._begin(Mode.EVAL)
+
     # What PyTorch calls.
 
     @_guarded
-    def _forward_begins(self, module: Any, args: Any, kwargs: Any) -> None:
+    def forward_begins(self, module: Any, args: Any, kwargs: Any) -> None:
         root = self._model()
         within = self._inside is not None and self._inside() not in (None, module)
-        if root is None or within or _is_elsewhere(module):
+        if root is None or self._paused or within or _is_elsewhere(module):
             return
         self._inside = ref(module)
         self._close_windows()
@@ -147,6 +170,7 @@ class Training:
             self._steps.left()
             self._begin(Mode.EVAL)
         self.step.passes += 1
+        self.step.again = self._steps.again
         if self.step.saving:
             self._open_forward(root, is_compiled(module), args, kwargs)
 
@@ -164,7 +188,7 @@ class Training:
             self._losses.open_inside(root)
 
     @_guarded
-    def _forward_ends(self, module: Any, args: Any, kwargs: Any, output: Any) -> None:
+    def forward_ends(self, module: Any, args: Any, kwargs: Any, output: Any) -> None:
         root = self._model()
         if root is None or self._inside is None or self._inside() is not module:
             return
@@ -174,7 +198,7 @@ class Training:
         if not self.step.saving or output is None:
             return
         loss = scalar_loss(output)
-        if loss is not None and not self._losses.has_recorded(loss):
+        if loss is not None and not any(each is loss for each in self.losses):
             self.step.add_loss(Name("loss", ("losses",), Role.LOSS, None), loss)
         if self.step.passes == 1:
             own = type(root).__name__
@@ -250,7 +274,10 @@ class Training:
         self._begin(Mode.TRAIN)
         if self.step.saving:
             self.step.passes = 1
-            self._losses.open_outside(globally=True)
+            # A function that is compiled with the model in it would be compiled anew each time
+            # that there is another global hook, until PyTorch gives it up.
+            root = self._model()
+            self._losses.open_outside(globally=not _has_compiled() or is_compiled(root))
 
     def _close_windows(self) -> None:
         self._activations.close()
@@ -274,6 +301,12 @@ class Training:
 def _is_elsewhere(module: Any) -> bool:
     """Whether a forward pass is none of the training's: a replica's, or one that is recorded."""
     return getattr(module, "_is_replica", False) or torch.jit.is_tracing()
+
+
+def _has_compiled() -> bool:
+    """Whether ``torch.compile`` has compiled anything in this process."""
+    known = sys.modules.get("torch._dynamo.utils")
+    return known is not None and bool(known.counters.get("frames"))
 
 
 def _closure(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -170,3 +170,20 @@ def test_reductions_are_tensors_of_their_own() -> None:
 )
 def test_whether_values_are_kept(plan: Plan, nbytes: int, kept: bool) -> None:
     assert plan.keeps(2, nbytes) is kept
+
+
+@pytest.mark.parametrize(
+    ("value", "kept"),
+    [("text", []), (np.array([3j, 4j]), ["abs_min"]), (np.ones(2), ["min", "abs_min"])],
+)
+def test_a_reduction_that_there_is_not_costs_nothing_else(value: object, kept: list[str]) -> None:
+    plan = Plan(Saved("x", ("mine",)), reductions=("min", "abs_min"))
+    names = [captured.name for captured in capture(plan, value)]
+    assert names == ["x", *(f"smdebug/reductions/{each}/x" for each in kept)]
+
+
+def test_a_text_that_cannot_be_written_is_refused_before_it_costs_a_step() -> None:
+    with pytest.raises(ValueError, match="surrogates"):
+        capture(Plan(Saved("\ud800", ("mine",))), 1.0)
+    with pytest.raises(ValueError, match="surrogates"):
+        capture(Plan(Saved("text", ("mine",))), "\ud800")

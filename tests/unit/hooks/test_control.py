@@ -18,7 +18,15 @@ NEWER = b'{"rules": ["AllZero"]}'
 class Worker:
     """A worker of a run: its control, and the names of the rules of its selection."""
 
-    def __init__(self, run: Path, *, first: bool = True, alone: bool = True) -> None:
+    def __init__(
+        self,
+        run: Path,
+        *,
+        first: bool = True,
+        alone: bool = True,
+        seconds: float | None = None,
+        started: float = 0.0,
+    ) -> None:
         self.storage = LocalStorage(run)
         self.step, self.rate, self.ready = 0, 10.0, True
         self.control = Control(
@@ -30,6 +38,8 @@ class Worker:
             ready=lambda: self.ready,
             select=lambda watch: [rule.rule for rule in watch.rules],  # type: ignore[arg-type,return-value]  # a list shows as well what was selected
             progress=lambda: (self.step, self.rate),
+            seconds=lambda: seconds,
+            started=started,
         )
 
     def taken(self, step: int) -> tuple[int, int, Any] | None:
@@ -120,8 +130,71 @@ def test_a_watch_file_that_is_newer_than_what_was_announced_waits(tmp_path: Path
     assert other.taken(10) is None
 
 
+@pytest.mark.parametrize(("at", "followed"), [(900.0, False), (950.0, True), (2000.0, True)])
+def test_what_was_announced_for_an_earlier_start_is_none_of_ours(
+    tmp_path: Path, at: float, followed: bool
+) -> None:
+    other = Worker(tmp_path, first=False, alone=False, started=1000.0)
+    other.storage.write(PACE, msgspec.json.encode(Pace(0, 64, at=at)))
+    other.control.look()
+    assert (other.taken(1) == (0, 64, None)) is followed
+
+
 def test_an_absurd_stretch_is_kept_within_bounds(tmp_path: Path) -> None:
     other = Worker(tmp_path, first=False, alone=False)
     other.storage.write(PACE, msgspec.json.encode(Pace(0, -5)))
     other.control.look()
     assert other.taken(1) == (0, 1, None)
+
+
+def test_a_newer_watch_file_is_not_lost_where_it_could_not_be_announced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = Worker(tmp_path, alone=False)
+    first.storage.write("watch.json", OWN)
+    first.control.look()
+    first.storage.write("watch.json", NEWER)
+    with monkeypatch.context() as patched:
+        patched.setattr(LocalStorage, "write", _fail)
+        with pytest.raises(OSError, match="away"):
+            first.control.look()
+    first.control.look()
+    assert first.taken(201) == (201, 1, ["AllZero"])
+
+
+def _fail(self: LocalStorage, key: str, data: bytes) -> None:
+    raise OSError("storage is away")
+
+
+def test_one_change_is_announced_at_a_time(tmp_path: Path) -> None:
+    first = Worker(tmp_path, alone=False)
+    first.storage.write("watch.json", OWN)
+    first.control.look()
+    for stretch in (2, 4):
+        first.control.stretch(stretch)
+        first.control.look()
+    assert msgspec.json.decode(first.storage.read(PACE), type=Pace).stretch == 2
+    assert first.taken(201) == (201, 2, None)
+    first.control.look()
+    assert msgspec.json.decode(first.storage.read(PACE), type=Pace).stretch == 4
+
+
+def test_the_first_worker_says_how_many_steps_its_seconds_are(tmp_path: Path) -> None:
+    first = Worker(tmp_path, alone=False, seconds=30.0)
+    other = Worker(tmp_path, first=False, alone=False, seconds=30.0)
+    first.storage.write("watch.json", OWN)
+    for rate, every in ((10.0, 300), (12.0, None), (20.0, 600)):
+        first.rate = rate
+        for worker in (first, first, other):
+            worker.control.look()
+        changes = [worker.control.taken(10_000) for worker in (first, other)]
+        assert [change and change.every for change in changes] == [every, every]
+
+
+def test_an_absurd_number_of_steps_is_kept_within_bounds(tmp_path: Path) -> None:
+    other = Worker(tmp_path, first=False, alone=False)
+    other.storage.write(PACE, msgspec.json.encode(Pace(0, every=0)))
+    other.control.look()
+    change = other.control.taken(1)
+    assert change is not None
+    assert change.every == 1

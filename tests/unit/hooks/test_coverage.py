@@ -21,6 +21,11 @@ def saved(*tensors: tuple[str, str]) -> list[Saved]:
         ),
         (RuleConfig("ExplodingTensor"), [("anything", "mine")], []),
         (
+            RuleConfig("VanishingGradient", include="^fc"),
+            [("conv", "gradients")],
+            ["VanishingGradient: it looks for role gradient"],
+        ),
+        (
             RuleConfig("ExplodingTensor", name="mine", parameters={"collection_names": "mine"}),
             [("anything", "other")],
             ["mine: it looks for collection mine"],

@@ -157,6 +157,7 @@ def test_misuse_does_not_reach_the_training(tmp_path: Path, index_files: Any) ->
         {"num_workers": 0},
         {"out": "ftp://host/run"},
         {"out": "s3://"},
+        {"out": Path("s3://bucket/run")},
         {"resumed_from": "yesterday"},
     ],
 )

@@ -88,3 +88,12 @@ def test_an_update_that_is_not_finite_is_unknown(value: float) -> None:
     memory.update("w", np.zeros(LARGE), "a")
     l1, _ = memory.update("w", np.full(LARGE, value), "b")
     assert l1 in (None, 0.0)  # norms are over what is finite
+
+
+def test_names_that_change_at_every_step_do_not_fill_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tocsin_hooks._memory._MOST_SAMPLES", 3)
+    memory = Memory()
+    for step in range(10):
+        memory.update(f"w{step}", np.ones(1), None)
+    assert len(memory._samples) == 3
+    assert memory.update("w0", np.ones(1), None) == (0.0, 0.0)

@@ -132,8 +132,8 @@ def test_steps_are_saved_by_the_clock_where_that_is_sooner(
     found = []
     for step in range(14):  # ten seconds a step
         now = 1000.0 + 10 * step
-        if schedule.due(TRAIN, step, step, now, stretch):
-            schedule.saved(TRAIN, now)
+        if due := schedule.due(TRAIN, step, step, now, stretch):
+            schedule.saved(TRAIN, due, now)
             found.append(step)
     assert found == expected
 
@@ -149,3 +149,30 @@ def test_the_clock_runs_for_each_mode() -> None:
 def test_a_step_of_which_nothing_is_saved_is_not_due() -> None:
     schedule = of(Capture(end_step=1, collections={"weights": CollectionConfig(end_step=20)}))
     assert [step for step in range(31) if schedule.due(TRAIN, step, step, 0.0)] == [0, 10]
+
+
+def test_what_is_saved_more_often_leaves_the_clock_of_the_rest_alone() -> None:
+    losses = CollectionConfig(save_interval=1)
+    schedule = of(
+        Capture(save_interval=100, save_interval_seconds=30, collections={"losses": losses})
+    )
+    found = []
+    for step in range(1, 10):  # ten seconds a step
+        due = schedule.due(TRAIN, step, step, 10.0 * step)
+        assert due is not None
+        assert due.wants(("losses",))
+        schedule.saved(TRAIN, due, 10.0 * step)
+        found += [step] if due.wants(("weights",)) else []
+    assert found == [4, 7]
+
+
+def test_several_workers_count_steps_in_place_of_seconds() -> None:
+    schedule = of(Capture(save_interval=100, save_interval_seconds=30))
+
+    def found(stretch: int, every: int | None) -> list[int]:
+        steps = range(1, 13)
+        return [s for s in steps if schedule.due(TRAIN, s, s, None, stretch, every)]
+
+    assert found(1, None) == []
+    assert found(1, 3) == [3, 6, 9, 12]
+    assert found(2, 3) == [6, 12]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import logging
 import threading
@@ -182,3 +183,51 @@ def test_what_is_captured_is_said_once(tmp_path: Path, caplog: pytest.LogCapture
     assert said[0] == f"capturing to {tmp_path}: 1 in losses, 1 in weights"
     assert said[1].startswith("no tensor so far for rule VanishingGradient: it looks for role grad")
     assert len([message for message in said if message.startswith("capturing to")]) == 1
+
+
+def test_a_configuration_that_cannot_be_used_costs_what_it_says_and_not_the_capture(
+    tmp_path: Path, index_files: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "hook.json").write_text("{")
+    train(Hook(tmp_path / "run"))
+    assert len(index_files(tmp_path / "run")) == 1
+    assert "capturing without the container's configuration" in caplog.text
+    train(Hook())
+    assert "nothing is captured" in caplog.text
+
+
+def test_a_stderr_that_cannot_be_written_costs_no_step(
+    tmp_path: Path, index_files: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Gone(io.StringIO):
+        def write(self, text: str) -> int:
+            raise BrokenPipeError
+
+    monkeypatch.setattr(logging.Logger, "hasHandlers", lambda self: False)
+    monkeypatch.setattr("sys.stderr", Gone())
+    train(Hook(tmp_path / "run", save_interval=1), 5)
+    assert len(index_files(tmp_path / "run")) == 5
+
+
+def test_a_hook_that_is_switched_off_counts_on_from_the_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TOCSIN", "0")
+    hook = Hook(tmp_path / "run", resumed_from=99)
+    train(hook)
+    assert hook.position["TRAIN"] == 101
+
+
+def test_several_workers_save_no_step_by_a_clock_of_their_own(
+    tmp_path: Path, index_files: Any
+) -> None:
+    capture = Capture(save_interval=100, save_interval_seconds=1e-9)
+    for workers, steps in ((1, [0, 1, 2]), (2, [0])):
+        out = tmp_path / str(workers)
+        train(Hook(out, capture=capture, num_workers=workers, poll_interval=3600), 3)
+        assert [index.step for index in index_files(out)] == steps
+
+
+def test_a_poll_without_a_pause_is_refused(tmp_path: Path, caplog: Any) -> None:
+    train(Hook(tmp_path, poll_interval=0))
+    assert "poll_interval is 0" in caplog.text

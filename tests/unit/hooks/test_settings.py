@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from tocsin.model import Mode
 from tocsin.watch import (
@@ -220,3 +221,8 @@ def test_the_effective_watch_file_asks_for_the_same(interval: Interval | None) -
 def test_a_capture_made_in_python_is_checked_too(fields: Mapping[str, Any], message: str) -> None:
     with pytest.raises(BadWatch, match=message):
         settings(None, None, Capture(**fields))
+
+
+@pytest.mark.parametrize("interval", [np.int64(3), {"TRAIN": np.int32(3)}])
+def test_an_interval_may_be_numpys(interval: Any) -> None:
+    assert settings(None, interval).intervals[Mode.TRAIN] == 3

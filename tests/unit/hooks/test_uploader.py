@@ -177,3 +177,20 @@ def test_collections_that_are_configured_anew_are_written(storage: Any) -> None:
     found = read_collections(storage)
     assert found is not None
     assert found.collections["fc"].include_regex == ("^fc",)
+
+
+def test_names_that_are_new_at_every_step_are_written_more_and_more_seldom(
+    storage: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_uploader, "_OFTEN", 3)
+    monkeypatch.setattr(_uploader, "_MOST_NAMES", 8)
+    upload = uploader(storage)
+    for step in range(10):
+        upload.put(captured(step, f"loss{step}"))
+    assert upload.close(marker=False, timeout=30)
+    assert len([key for key in storage.attempts if key.startswith("collections/")]) == 4
+    collections = read_collections(storage)
+    assert collections is not None
+    assert sorted(collections.collections["losses"].tensor_names) == [
+        f"loss{step}" for step in range(8)
+    ]

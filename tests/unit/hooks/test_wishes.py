@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
 import pytest
 from tocsin.model import Bounds, Detail, Role
 from tocsin.rules import Read
-from tocsin.tensors import Run, open_storage
+from tocsin.tensors import BadPattern, Run, open_storage
 from tocsin.watch import to_watch
 from tocsin_hooks import Hook
 from tocsin_hooks._plan import Saved, Wish
-from tocsin_hooks._wishes import Wishes, selects
+from tocsin_hooks._wishes import Wishes, matches, selects
 
 
 @pytest.mark.parametrize(
@@ -133,3 +134,19 @@ def test_a_rule_finds_its_collection_beside_the_one_named_at_saving(
     with Hook(tmp_path, to_watch(watch), save_interval=1) as hook, hook.step():
         hook.save("fc.weight", np.ones(3), "weights")
     assert "no tensor so far" not in caplog.text
+
+
+def test_a_pattern_that_fails_again_and_again_is_not_tried_at_every_name(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    tried: list[str] = []
+
+    def slow(pattern: str, name: str) -> bool:
+        tried.append(name)
+        raise BadPattern(f"pattern {pattern!r} takes longer than 0.1 s")
+
+    monkeypatch.setattr("tocsin_hooks._wishes.search", slow)
+    monkeypatch.setattr("tocsin_hooks._wishes._failures", Counter())
+    assert not any(matches(["(a+)+$"], str(number)) for number in range(10))
+    assert tried == ["0", "1", "2"]
+    assert [record.getMessage()[:22] for record in caplog.records] == ["passing over a pattern"]

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 
 import pytest
 from tocsin.tensors import LocalStorage, NotFound, TooLarge, Truncated, open_storage
