@@ -44,6 +44,11 @@ class Driver:
         if self._training is not None:
             self._training.pause()
 
+    def join_evaluations(self) -> None:
+        """From now on all that is evaluated until ``resume`` is one step."""
+        if self._training is not None:
+            self._training.whole_evaluations = True
+
     def resume(self) -> None:
         if self._training is not None:
             self._training.resume()

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from weakref import WeakValueDictionary
 
 from tocsin.tensors import RunWriter, Storage, index_key, open_storage, parse_index_key
 from tocsin.watch import Capture, Watch, encode_watch, read_watch
@@ -26,6 +27,7 @@ from tocsin_hooks._stop import StopFile
 from tocsin_hooks._uploader import Uploader
 
 _log = logging.getLogger("tocsin")
+_RETIRING = 10.0  # seconds
 
 
 @dataclass(frozen=True)
@@ -65,8 +67,15 @@ class Wanted:
         return Selection(settings(watch, None if says else self.interval))
 
 
+_open: WeakValueDictionary[tuple[str, str], Session] = WeakValueDictionary()
+"""Who writes to a run at present, by its URL and worker: a notebook's cell may be run again."""
+
+
 class Session:
-    """Opens the run. Raises ValueError and OSError where that cannot work."""
+    """Opens the run. Raises ValueError and OSError where that cannot work.
+
+    One that writes to the same run as the same worker is ended by it.
+    """
 
     def __init__(self, out: str | Path | Storage, wanted: Wanted) -> None:
         _check_worker(wanted.worker, wanted.num_workers)
@@ -122,13 +131,17 @@ class Session:
             )
             looks[f"{storage.url}/watch.json"] = self._control.look
         self._poller = Poller(wanted.poll_interval, looks)
+        self._retired = False
+        if (earlier := _open.get((storage.url, wanted.worker))) is not None:
+            earlier.retire()
+        _open[storage.url, wanted.worker] = self
 
     def begin(self, step: CapturedStep) -> Due | None:
         """What of a step is captured, if anything: it is due, and there is room for it."""
         now = time.monotonic()
         self._step = step.step
         self._started = self._started or (step.step, now)
-        if self.uploader is None or self.uploader.broken:
+        if self.uploader is None or self.uploader.broken or self._retired:
             return None
         self._change(self.uploader)
         schedule = self.selection.schedule
@@ -152,7 +165,7 @@ class Session:
         now = time.monotonic()
         if self._due is not None:
             self.selection.schedule.saved(step.mode, self._due, now)
-        if self.uploader is not None and not step.empty:
+        if self.uploader is not None and not (step.empty or self._retired):
             self.uploader.put(step)
         if self._saved_at is not None and self._control is not None:
             elapsed = now - self._saved_at
@@ -160,8 +173,17 @@ class Session:
                 self._control.stretch(self._budget.stretch)
         self._saved_at = now
 
+    def retire(self) -> None:
+        """Write what was handed over, and nothing more: the run is another's from now on."""
+        self._retired = True
+        self._poller.close()
+        if self.uploader is not None and not self.uploader.close(marker=False, timeout=_RETIRING):
+            _log.warning("of an earlier hook of %s not all could be written", self._url)
+
     def close(self, *, marker: bool, timeout: float) -> bool:
         """Whether all was written; see ``Uploader.close``."""
+        if self._retired:
+            return True
         self._poller.close()
         return self.uploader is None or self.uploader.close(marker=marker, timeout=timeout)
 

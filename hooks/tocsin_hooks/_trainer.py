@@ -84,6 +84,7 @@ class TrainerCapture:
             given = options | self._options
         self.torch = TorchHook.attach(model, self._out, accumulate=accumulate, **given)
         self._driver = Driver(self.torch, compiled=compiled)
+        self._driver.join_evaluations()
 
     def watch_calls(self, model: Any) -> None:
         """Capture what goes into the model and comes out of it, where the trainer's forward pass

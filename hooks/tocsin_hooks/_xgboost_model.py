@@ -22,7 +22,7 @@ def configuration(booster: Any) -> dict[str, Any]:
 
 def has_trees(learner: Mapping[str, Any]) -> bool:
     """Whether it is a model of trees (gbtree, dart), not a linear one."""
-    return learner["gradient_booster"]["name"] != "gblinear"
+    return bool(learner["gradient_booster"]["name"] != "gblinear")
 
 
 def hyperparameters(learner: Mapping[str, Any]) -> dict[str, int | float | str]:

@@ -40,7 +40,8 @@ class TocsinCallback(xgb.callback.TrainingCallback):
     train, validation: DMatrix or (X, y). ``predictions`` and ``labels`` are of the validation
         data, SHAP values of the training data, each of the other if it is the only one. A DMatrix
         that is also trained on or evaluated is predicted cheaply.
-    shap: save the average SHAP value of each feature, which takes longer than a prediction.
+    shap: save the average SHAP value of each feature. On all of the training data that may take
+        longer than the training: let ``train`` be a sample of it.
     options: those of ``Hook``.
 
     Raises TypeError for an option that there is not, and nothing else.

@@ -60,6 +60,11 @@ class StepInHand:
         self._begun = self.saving = False
         self.hook.end()
 
+    @property
+    def evaluates(self) -> bool:
+        """Whether there is one, and it is of mode EVAL."""
+        return self._begun and self.mode is Mode.EVAL
+
     def plan(self, name: Name) -> Plan | None:
         return self.hook.plan(name.name, name.collections or None, role=name.role, kind=name.kind)
 

@@ -17,7 +17,8 @@ from tocsin.tensors import Storage
 
 from tocsin_hooks import Hook, Stats
 from tocsin_hooks.torch._captured import StepInHand
-from tocsin_hooks.torch._names import Name
+from tocsin_hooks.torch._names import Name, unwrapped
+from tocsin_hooks.torch._root import owners
 from tocsin_hooks.torch._training import Training
 from tocsin_hooks.torch._workers import worker_options
 
@@ -100,9 +101,16 @@ class TorchHook:
         options: of Hook: ``watch``, ``save_interval``, ``worker`` … The worker is by default this
             process's rank.
         """
+        if isinstance(model, torch.nn.Module):
+            for earlier in owners(unwrapped(model)):
+                earlier.close()  # with the step in hand, before the run is another's
         owned = not isinstance(out, Hook)
         hook = out if isinstance(out, Hook) else Hook(out, **_with_worker(options))
-        named = () if loss is None else (loss,) if isinstance(loss, torch.nn.Module) else loss
+        named = (loss,) if isinstance(loss, torch.nn.Module) else loss or ()
+        if not isinstance(named, Iterable):
+            error = TypeError("it is no module: record what a function computes by record_loss")
+            hook.trouble(f"loss={loss!r:.100} is not watched", error)
+            named = ()
         return cls(
             model,
             hook,

@@ -78,6 +78,8 @@ class Training:
         raise_on_stop: bool,
     ) -> None:
         self.step = step
+        self.whole_evaluations = False
+        """Whether all that is evaluated until ``resume`` is one step: else each pass is one."""
         self._steps = Steps(accumulate)
         self._raise_on_stop = raise_on_stop
         self._activations = Activations(step)
@@ -142,6 +144,8 @@ class Training:
         self._inside, self._paused = None, True
 
     def resume(self) -> None:
+        """An evaluation has ended: what comes now are steps again."""
+        self.step.end()
         self._paused = False
 
     def begin_evaluation(self) -> None:
@@ -168,7 +172,8 @@ class Training:
                 self._begin(Mode.TRAIN)
         else:
             self._steps.left()
-            self._begin(Mode.EVAL)
+            if not (self.whole_evaluations and self.step.evaluates):
+                self._begin(Mode.EVAL)
         self.step.passes += 1
         self.step.again = self._steps.again
         if self.step.saving:

@@ -165,3 +165,25 @@ def test_accumulation_in_a_compiled_model(
                 nn.CrossEntropyLoss()(model(batch[0]), batch[1]).backward()
             optimizer.step()
     assert list(written(run)) == [(Mode.TRAIN, 0), (Mode.TRAIN, 1)]
+
+
+def test_a_compiled_function_that_calls_the_model(
+    net: nn.Module, run: Path, batch: Any, written: Read
+) -> None:
+    """It is compiled once, however often a step is saved."""
+    criterion = nn.CrossEntropyLoss()
+    step = torch.compile(lambda: criterion(net(batch[0]), batch[1]), backend="eager")
+    optimizer = torch.optim.SGD(net.parameters(), 0.1)
+    counters = torch._dynamo.utils.counters
+    counters.clear()
+    with warnings.catch_warnings(), TorchHook.attach(net, run, **EVERY) as hook:
+        warnings.simplefilter("error")
+        for _ in range(12):  # PyTorch gives up after eight
+            optimizer.zero_grad()
+            hook.record_loss(step()).backward()
+            optimizer.step()
+    assert counters["stats"]["unique_graphs"] == 1
+    steps = written(run)
+    assert list(steps) == [(Mode.TRAIN, number) for number in range(12)]
+    assert all(set(found) >= PARAMETERS for found in steps.values())
+    assert sum("loss" in found for found in steps.values()) == 11

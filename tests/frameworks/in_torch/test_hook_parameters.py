@@ -213,9 +213,10 @@ def test_an_optimizer_that_computes_the_loss_itself(
         return loss
 
     with TorchHook.attach(net, run, **EVERY) as hook:
-        for _ in range(3):
-            optimizer.step(closure)
+        expected = [optimizer.step(closure).item() for _ in range(3)]
     assert hook.stats.errors == 0
+    loss = create_trial(str(run)).tensor("CrossEntropyLoss_output_0")
+    assert [float(loss.value(step, mode=TRAIN)) for step in range(3)] == expected  # not the search
     steps = written(run)
     assert list(steps) == [(TRAIN, step) for step in range(3)]
     for found in steps.values():

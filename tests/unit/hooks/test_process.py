@@ -92,8 +92,10 @@ def assert_whole(run: Path, indexes: list[IndexFile]) -> None:
 def test_what_is_visible_after_a_violent_end_is_whole(
     tmp_path: Path, index_files: Any, start: Start, number: str
 ) -> None:
-    process = start(LOOP + f"written(3); train({ENDLESS})", tmp_path)
-    wait_until_running(process)
+    script = f"written(3); print('written', flush=True); train({ENDLESS})"
+    process = start(LOOP + script, tmp_path)
+    assert process.stdout is not None
+    assert "written\n" in iter(process.stdout.readline, "")
     process.send_signal(getattr(signal, number))
     process.communicate(timeout=60)
     assert process.returncode == -getattr(signal, number)

@@ -231,3 +231,21 @@ def test_several_workers_save_no_step_by_a_clock_of_their_own(
 def test_a_poll_without_a_pause_is_refused(tmp_path: Path, caplog: Any) -> None:
     train(Hook(tmp_path, poll_interval=0))
     assert "poll_interval is 0" in caplog.text
+
+
+def test_a_newer_hook_of_a_run_takes_it_over(tmp_path: Path, index_files: Any) -> None:
+    """A notebook's cell that makes one is run again."""
+    earlier = Hook(tmp_path, save_interval=1, run_id="earlier")
+    other = Hook(tmp_path, save_interval=1, run_id="earlier", worker="worker_1", num_workers=2)
+    for hook in (earlier, other):
+        with hook.step():
+            hook.save("loss", 0.5, "losses")
+    newer = Hook(tmp_path, save_interval=1, run_id="newer")
+    assert earlier.stats.saved == 1  # what was handed over is there
+    train(newer)
+    train(earlier, 3)
+    train(other)
+    found = {(i.step, i.worker): i.meta.run_id for i in index_files(tmp_path)}
+    assert found == {
+        (0, "worker_0"): "newer", (0, "worker_1"): "earlier", (1, "worker_1"): "earlier",
+    }  # fmt: skip
