@@ -29,7 +29,7 @@ for at in range(3):
     loss.backward()
     optimizer.step()
 """
-INTERRUPT = "import signal; at == 1 and signal.raise_signal(signal.SIGINT)"
+INTERRUPT = "if at == 1: raise KeyboardInterrupt"
 
 
 class Notebook:

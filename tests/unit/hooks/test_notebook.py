@@ -18,7 +18,7 @@ for at in range(4):
         {interrupt}
         hook.save("weight", [at, at], collection="weights")
 """
-INTERRUPT = "import signal; at == 1 and signal.raise_signal(signal.SIGINT)"
+INTERRUPT = "if at == 1: raise KeyboardInterrupt"
 
 
 class Notebook:

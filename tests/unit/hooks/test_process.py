@@ -36,6 +36,10 @@ def written(steps):
         train(1)
 """
 ENDLESS = 10**12
+# A shell lets what it starts in the background ignore Ctrl-C, and that is inherited.
+CTRL_C = (
+    "signal.signal(signal.SIGINT, signal.default_int_handler); signal.raise_signal(signal.SIGINT)"
+)
 
 Start = Callable[..., "subprocess.Popen[str]"]
 
@@ -54,7 +58,7 @@ def wait_until_running(process: subprocess.Popen[str]) -> None:
         ("train(12); sys.exit(3)", 3, 12, False),
         ("with hook: train(12)", 0, 12, True),
         ("with hook: train(12); sys.exit(0)", 0, 12, False),
-        ("train(12); signal.raise_signal(signal.SIGINT)", -signal.SIGINT, 12, False),
+        (f"train(12); {CTRL_C}", -signal.SIGINT, 12, False),
         ("os.environ['TRAINING_JOB_NAME'] = 'job-1'; train(12); hook.close()", 0, 12, False),
     ],
 )
