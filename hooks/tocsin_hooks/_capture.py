@@ -104,11 +104,13 @@ def as_array(value: object) -> NDArray[Any]:
     """``value`` as an array, without a copy where it is one already.
 
     Takes numbers, strings and lists of them, whatever has ``__array__``, and tensors of PyTorch
-    on any device. Numbers become shape (1,). Types that numpy or the run format lack (bfloat16 and
+    and MXNet on any device. Numbers become shape (1,). Types that numpy or the run format lack (bfloat16 and
     other short floats, long double) are widened or narrowed to one that they have.
     """
     if isinstance(value, np.ndarray):
         array = value
+    elif hasattr(value, "asnumpy"):  # MXNet
+        array = value.asnumpy()
     elif hasattr(value, "detach"):
         array = _from_torch(value)
     else:
