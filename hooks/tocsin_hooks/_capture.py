@@ -104,8 +104,8 @@ def as_array(value: object) -> NDArray[Any]:
     """``value`` as an array, without a copy where it is one already.
 
     Takes numbers, strings and lists of them, whatever has ``__array__``, and tensors of PyTorch
-    and MXNet on any device. Numbers become shape (1,). Types that numpy or the run format lack (bfloat16 and
-    other short floats, long double) are widened or narrowed to one that they have.
+    and MXNet on any device. Numbers become shape (1,). Types that numpy or the run format lack
+    (bfloat16 and other short floats, long double) are widened or narrowed to one that they have.
     """
     if isinstance(value, np.ndarray):
         array = value

@@ -18,6 +18,7 @@ import os, signal, sys
 import numpy as np
 from tocsin_hooks import Hook, modes
 
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # ignored under nohup, and that is inherited
 hook = Hook(sys.argv[1], save_interval=1, poll_interval=0.01)
 
 def train(steps):

@@ -268,7 +268,12 @@ def test_a_loss_that_is_not_finite(make, callback, data, series):
     weights = np.ones(len(data[0]), np.float32)
     weights[13] = np.nan  # TensorFlow's ReLU makes a NaN of an input a 0 at times
     make().fit(
-        *data, batch_size=12, shuffle=False, verbose=0, sample_weight=weights, callbacks=[callback()]
+        *data,
+        batch_size=12,
+        shuffle=False,
+        verbose=0,
+        sample_weight=weights,
+        callbacks=[callback()],
     )
     assert np.isfinite(list(series("loss").values())).tolist() == [True] + [False] * 4
 
