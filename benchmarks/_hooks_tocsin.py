@@ -40,8 +40,9 @@ def attach(
         attached.close()
         hook.close()
 
-    # The reducer's own count is not for users of the hook.
-    return Attached(wait, close, lambda: attached._step._reducer.synchronisations)
+    assert attached.training is not None
+    step = attached.training.step
+    return Attached(wait, close, lambda: step.synchronisations)
 
 
 VARIANTS: dict[str, Attach] = {

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import msgspec
+from tocsin.tensors import Storage
 from tocsin.watch import BadWatch, Capture, capture_from
+
+Out = str | Path | Storage
+
+_log = logging.getLogger("tocsin")
 
 CONFIG = "/opt/ml/input/config/debughookconfig.json"
 _OUT = "/opt/ml/output/tensors"
@@ -43,6 +49,27 @@ def container(save_interval: int = 500) -> Container | None:
     except ValueError as error:
         raise BadWatch(f"{file}: {error}") from error
     return Container(found.local_path or _OUT, capture)
+
+
+def destination(out: Out | None) -> tuple[Out, Capture | None]:
+    """Where a hook writes, and what the container asks for, if there is one.
+
+    Raises BadWatch, OSError for a container's file that is wrong and needed, ValueError where
+    nobody says where to write.
+    """
+    try:
+        found = container()
+    except (ValueError, OSError) as error:
+        if out is None:
+            raise
+        _log.error("capturing without the container's configuration: %s", error)
+        found = None
+    run = out or (found.path if found else None) or os.environ.get("TOCSIN_RUN")
+    if run is None:
+        raise ValueError("there is no run to write to: give `out`, or set TOCSIN_RUN")
+    if isinstance(run, Path) and run.parts[:1] == ("s3:",):
+        raise ValueError(f"{run} is a Path, which S3 does not have: give it as a string")
+    return run, found.capture if found else None
 
 
 def switched_off() -> bool:

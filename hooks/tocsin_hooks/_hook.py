@@ -129,13 +129,13 @@ class Hook:
         self._sigterm: Sigterm | None = None
         self._session: Session | None = None
         try:
-            from tocsin_hooks._container import switched_off
+            from tocsin_hooks._container import destination, switched_off
             from tocsin_hooks._session import Session, Wanted
 
             self._position = Position(resumed_from)  # it counts, and goes into checkpoints, anyhow
             if switched_off():
                 return
-            run, configured = _run(out)
+            run, configured = destination(out)
             self._session = Session(
                 run,
                 Wanted(
@@ -440,22 +440,3 @@ class _Step:
 
     def __exit__(self, *raised: object) -> None:
         self._hook._end()
-
-
-def _run(out: str | Path | Storage | None) -> tuple[str | Path | Storage, Capture | None]:
-    """Where to write, and what SageMaker's configuration asks for, if there is one."""
-    from tocsin_hooks._container import container
-
-    try:
-        found = container()
-    except (ValueError, OSError) as error:
-        if out is None:
-            raise
-        _log.error("capturing without the container's configuration: %s", error)
-        found = None
-    run = out or (found.path if found else None) or os.environ.get("TOCSIN_RUN")
-    if run is None:
-        raise ValueError("there is no run to write to: give `out`, or set TOCSIN_RUN")
-    if isinstance(run, Path) and run.parts[:1] == ("s3:",):
-        raise ValueError(f"{run} is a Path, which S3 does not have: give it as a string")
-    return run, found.capture if found else None

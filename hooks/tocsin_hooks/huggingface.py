@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import distributed
 
-from tocsin_hooks._backward import LossWatcher
-from tocsin_hooks._trainer import Out, TrainerCapture, guarded
+from tocsin_hooks.torch._backward import LossWatcher
+from tocsin_hooks.torch._trainer import Out, TrainerCapture, guarded
 
 if TYPE_CHECKING:
     TrainerCallback = Any

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from tocsin_hooks._trainer import Out, TrainerCapture, guarded
+from tocsin_hooks.torch._trainer import Out, TrainerCapture, guarded
 
 if TYPE_CHECKING:
     Callback = Any

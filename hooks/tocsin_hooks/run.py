@@ -16,7 +16,7 @@ from tocsin_hooks._imports import when_imported
 from tocsin_hooks._script import CannotRun, run_module, run_script, without_our_frames
 
 if TYPE_CHECKING:  # PyTorch is imported by the script, not for it
-    from tocsin_hooks._first_model import FirstModel
+    from tocsin_hooks.torch._first_model import FirstModel
 
 _DESCRIPTION = """\
 Run a PyTorch training script as `python` would, and capture it: the first model that computes
@@ -56,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _capture(options: argparse.Namespace) -> FirstModel:
-    from tocsin_hooks._first_model import FirstModel
+    from tocsin_hooks.torch._first_model import FirstModel
 
     return FirstModel(
         _run(options.out),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from tocsin.evaluation import Checkpoint
@@ -56,17 +56,36 @@ def concluded(aws: LocalAws, events: Events) -> Callable[[Storage], Checkpoint]:
     return wait
 
 
-def write_run(run: Storage, steps: int, spoil: Callable[[int], None] = lambda step: None) -> None:
+def write_run(run: Storage, steps: int) -> None:
     writer = RunWriter(run, run_id="r")
     writer.write_collections([Collection("losses", tensor_names=("loss",))])
     for step in range(steps):
         writer.write(step, Mode.TRAIN, step, [Captured("loss", [1.0 / (step + 1)])])
-        spoil(step)
     writer.close()
 
 
+class Replacing:
+    """A storage into which one file is written with another content."""
+
+    def __init__(self, storage: Storage, key: str, content: bytes) -> None:
+        self._storage, self._key, self._content = storage, key, content
+
+    def write(self, key: str, data: bytes) -> None:
+        self._storage.write(key, self._content if key == self._key else data)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._storage, name)
+
+
 def index_with(**changes: Any) -> bytes:
-    meta = {"mode": "TRAIN", "mode_step": 1, "event_file_name": event_key(1, "worker_0")}
+    meta = {
+        "mode": "TRAIN",
+        "mode_step": 1,
+        "event_file_name": event_key(1, "worker_0"),
+        "tocsin": 1,
+        "run_id": "r",
+        "prev_step": 0,
+    }
     payload = [{"tensorname": "loss", "start_idx": 0, "length": 98}]
     document = {"meta": meta, "tensor_payload": payload, "shape_payload": []}
     for key, value in changes.items():
@@ -94,11 +113,7 @@ def test_a_bad_index_file_is_counted_and_the_rest_is_evaluated(
     content: bytes,
     refused: int,
 ) -> None:
-    def spoil(step: int) -> None:
-        if step == 1:
-            run.write(index_key(1, "worker_0"), content)
-
-    write_run(run, 4, spoil)
+    write_run(cast(Storage, Replacing(run, index_key(1, "worker_0"), content)), 4)
     checkpoint = concluded(run)
     assert checkpoint.refused_files == refused
     assert checkpoint.steps == 4 - refused

@@ -39,6 +39,11 @@ class StepInHand:
         self._losses: dict[str, tuple[Plan, dict[int, Any]]] = {}
         self._output: tuple[Any, Any] | None = None
 
+    @property
+    def synchronisations(self) -> int:
+        """How often the host has waited for a device."""
+        return self._reducer.synchronisations
+
     def begin(self, mode: Mode) -> None:
         self.end()
         self.mode = mode

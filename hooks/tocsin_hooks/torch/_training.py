@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import atexit
 import logging
-import sys
 from collections.abc import Callable, Iterable
-from functools import partial, wraps
+from functools import partial
 from typing import Any
-from weakref import WeakMethod, finalize, ref
+from weakref import finalize, ref
 
 import torch
 from tocsin.model import Mode, Role
@@ -18,6 +17,14 @@ from torch.optim.optimizer import (
 )
 
 from tocsin_hooks.torch._activations import Activations
+from tocsin_hooks.torch._callbacks import (
+    TrainingStopped,
+    closure_of,
+    guarded,
+    has_compiled,
+    is_elsewhere,
+    weakly,
+)
 from tocsin_hooks.torch._captured import StepInHand
 from tocsin_hooks.torch._losses import Losses
 from tocsin_hooks.torch._names import (
@@ -40,26 +47,6 @@ _MOST_OUTPUTS = 4
 _STEPS_WITHOUT_OPTIMIZER = 8
 """After so many steps a loop is taken to update the model by itself. Before that an optimizer may
 just have been skipped: with loss scaling the first gradients often overflow."""
-
-
-class TrainingStopped(Exception):
-    """Somebody asked for a stop: by ``STOP.json`` in the run, or by SIGTERM."""
-
-
-def _guarded(method: Callable[..., None]) -> Callable[..., None]:
-    """A method that a framework calls: measured, and it never raises into the training."""
-
-    @wraps(method)
-    def call(self: Training, *arguments: Any) -> None:
-        try:
-            with self.step.hook.measured():
-                method(self, *arguments)
-        except TrainingStopped:
-            raise
-        except Exception as error:  # noqa: BLE001 - a training must not end by this
-            self.step.hook.trouble("part of a step is not captured", error)
-
-    return call
 
 
 class Training:
@@ -109,8 +96,8 @@ class Training:
         self._model = ref(root)
         watched = Root(model, owner, self.forward_begins, self.forward_ends)
         self._find_compiled = watched.find_compiled
-        before = register_optimizer_step_pre_hook(_weakly(self._optimizer_begins))
-        after = register_optimizer_step_post_hook(_weakly(self._optimizer_ends))
+        before = register_optimizer_step_pre_hook(weakly(self._optimizer_begins))
+        after = register_optimizer_step_post_hook(weakly(self._optimizer_ends))
         atexit.register(self.step.end)  # before the hook's own, which writes what is waiting
         undo = (
             self._activations.close,
@@ -156,11 +143,11 @@ class Training:
 
     # What PyTorch calls.
 
-    @_guarded
+    @guarded
     def forward_begins(self, module: Any, args: Any, kwargs: Any) -> None:
         root = self._model()
         within = self._inside is not None and self._inside() not in (None, module)
-        if root is None or self._paused or within or _is_elsewhere(module):
+        if root is None or self._paused or within or is_elsewhere(module):
             return
         self._inside = ref(module)
         self._close_windows()
@@ -192,7 +179,7 @@ class Training:
         if not compiled:
             self._losses.open_inside(root)
 
-    @_guarded
+    @guarded
     def forward_ends(self, module: Any, args: Any, kwargs: Any, output: Any) -> None:
         root = self._model()
         if root is None or self._inside is None or self._inside() is not module:
@@ -225,22 +212,22 @@ class Training:
             if each.requires_grad:
                 each.register_hook(close)
 
-    @_guarded
+    @guarded
     def _optimizer_begins(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         root = self._model()
         if root is None or not self._parameters.hold(optimizer, root):
             return
-        if _closure(args, kwargs) is None:
+        if closure_of(args, kwargs) is None:
             self._before_update(root, optimizer)
         else:
             self._steps.updating()
 
-    @_guarded
+    @guarded
     def _optimizer_ends(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         root = self._model()
         if root is None or not self._parameters.hold(optimizer, root):
             return
-        if _closure(args, kwargs) is not None:  # it computed the gradients in between
+        if closure_of(args, kwargs) is not None:  # it computed the gradients in between
             self._before_update(root, optimizer)
         self._steps.updated()
         unseen = id(optimizer) in self._updated_since_forward or not self._seen_forward
@@ -282,7 +269,7 @@ class Training:
             # A function that is compiled with the model in it would be compiled anew each time
             # that there is another global hook, until PyTorch gives it up.
             root = self._model()
-            self._losses.open_outside(globally=not _has_compiled() or is_compiled(root))
+            self._losses.open_outside(globally=not has_compiled() or is_compiled(root))
 
     def _close_windows(self) -> None:
         self._activations.close()
@@ -301,33 +288,6 @@ class Training:
             for kind in [kind_of(module)]
         ):
             _log.warning("no activations are captured: they are not visible in a compiled model")
-
-
-def _is_elsewhere(module: Any) -> bool:
-    """Whether a forward pass is none of the training's: a replica's, or one that is recorded."""
-    return getattr(module, "_is_replica", False) or torch.jit.is_tracing()
-
-
-def _has_compiled() -> bool:
-    """Whether ``torch.compile`` has compiled anything in this process."""
-    known = sys.modules.get("torch._dynamo.utils")
-    return known is not None and bool(known.counters.get("frames"))
-
-
-def _closure(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """What ``optimizer.step`` was given to compute the loss anew, if anything."""
-    return kwargs.get("closure") or next(filter(callable, args[1:]), None)
-
-
-def _weakly(method: Callable[..., None]) -> Callable[..., None]:
-    """For a global hook, which must not keep us alive."""
-    weak = WeakMethod(method)
-
-    def call(*arguments: Any) -> None:
-        if not torch.compiler.is_compiling() and (alive := weak()) is not None:
-            alive(*arguments)
-
-    return call
 
 
 def _call_all(functions: Iterable[Callable[[], object]]) -> None:

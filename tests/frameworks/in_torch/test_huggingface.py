@@ -13,9 +13,10 @@ import torch
 from tocsin import Mode, create_trial
 from tocsin.tensors import STOP
 
-os.environ["HF_HUB_OFFLINE"] = "1"  # before the import
-transformers = pytest.importorskip("transformers")
-TocsinCallback = pytest.importorskip("tocsin_hooks.huggingface").TocsinCallback
+os.environ["HF_HUB_OFFLINE"] = "1"
+
+import transformers
+from tocsin_hooks.huggingface import TocsinCallback
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 END_MARKER = "training_job_end.ts"

@@ -11,17 +11,16 @@ import time
 from pathlib import Path
 from typing import Any
 
+import lightning.pytorch as pl
 import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812 - everybody's name for it
 from tocsin import Mode, create_trial
 from tocsin.tensors import STOP, LocalStorage, read_index
 from tocsin_hooks import Hook
+from tocsin_hooks.lightning import TocsinCallback
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
-
-pl = pytest.importorskip("lightning.pytorch")
-TocsinCallback = pytest.importorskip("tocsin_hooks.lightning").TocsinCallback
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 END_MARKER = "training_job_end.ts"

@@ -1,13 +1,14 @@
-"""Cells in one process, as IPython runs them: whatever a cell raises, the next one runs."""
+"""A TorchHook in a notebook."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tocsin.tensors import END_MARKER, IndexFile, LocalStorage, read_collections, read_index
+
+from tests.notebook import Notebook
 
 IMPORT = """
 import torch
@@ -30,24 +31,6 @@ for at in range(3):
     optimizer.step()
 """
 INTERRUPT = "if at == 1: raise KeyboardInterrupt"
-
-
-class Notebook:
-    def __init__(self, run: Path) -> None:
-        self.names: dict[str, Any] = {"run": run}
-
-    def cell(self, source: str) -> BaseException | None:
-        """Run a cell; what it raised, if anything."""
-        try:
-            exec(source, self.names)  # noqa: S102 - this is what a notebook does
-        except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - whatever it raises
-            return error
-        return None
-
-    def cells(self, *sources: str) -> None:
-        """Run cells that raise nothing."""
-        for source in sources:
-            assert self.cell(source) is None
 
 
 @pytest.fixture

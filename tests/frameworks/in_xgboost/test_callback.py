@@ -93,7 +93,7 @@ def test_metrics_are_those_of_the_round(train: Any, data: Any, tmp_path: Path) -
     ],
 )
 def test_losses_are_metrics_that_are_known_to_fall(metric: str, falls: bool) -> None:
-    from tocsin_hooks._xgboost_capture import collections_of
+    from tocsin_hooks.xgboost._capture import collections_of
 
     assert ("losses" in collections_of(metric)) is falls
     assert "metrics" in collections_of(metric)

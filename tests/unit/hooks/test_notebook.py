@@ -1,4 +1,4 @@
-"""Cells in one process, as IPython runs them: whatever a cell raises, the next one runs."""
+"""A hook in a notebook."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 from tocsin.tensors import END_MARKER, LocalStorage, read_collections, read_values
+
+from tests.notebook import Notebook
 
 IMPORT = "from tocsin_hooks import Hook, modes"
 HOOK = "hook = Hook(run, save_interval=1, poll_interval=0.01)"
@@ -19,25 +21,6 @@ for at in range(4):
         hook.save("weight", [at, at], collection="weights")
 """
 INTERRUPT = "if at == 1: raise KeyboardInterrupt"
-
-
-class Notebook:
-    def __init__(self, run: Path) -> None:
-        self.run = run
-        self.names: dict[str, Any] = {"run": run}
-
-    def cell(self, source: str) -> BaseException | None:
-        """Run a cell; what it raised, if anything."""
-        try:
-            exec(source, self.names)  # noqa: S102 - this is what a notebook does
-        except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - whatever it raises
-            return error
-        return None
-
-    def cells(self, *sources: str) -> None:
-        """Run cells that raise nothing."""
-        for source in sources:
-            assert self.cell(source) is None
 
 
 @pytest.fixture

@@ -13,14 +13,14 @@ from tocsin.tensors import named
 
 from tocsin_hooks import Hook
 from tocsin_hooks._plan import Plan
-from tocsin_hooks._xgboost_model import (
+from tocsin_hooks.xgboost._model import (
     IMPORTANCE_TYPES,
     configuration,
     has_trees,
     hyperparameters,
     importances,
 )
-from tocsin_hooks._xgboost_trees import COLUMNS, tree_columns
+from tocsin_hooks.xgboost._trees import COLUMNS, tree_columns
 
 _log = logging.getLogger("tocsin")
 

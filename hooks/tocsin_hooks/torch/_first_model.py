@@ -14,9 +14,9 @@ from torch.nn import Module
 from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
-from tocsin_hooks._backward import LossWatcher
-from tocsin_hooks._driver import Driver
 from tocsin_hooks.torch import TorchHook
+from tocsin_hooks.torch._backward import LossWatcher
+from tocsin_hooks.torch._driver import Driver
 from tocsin_hooks.torch._names import is_loss, unwrapped
 from tocsin_hooks.torch._root import owners
 

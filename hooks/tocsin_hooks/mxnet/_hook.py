@@ -1,4 +1,4 @@
-"""The hook for MXNet's Gluon: attached to a network, by the hooks that blocks have themselves."""
+"""A network that is trained, and its blocks, as Gluon calls back about them."""
 
 from __future__ import annotations
 
@@ -17,13 +17,11 @@ from tocsin.model import Mode
 from tocsin.tensors import Storage, collected, named
 
 from tocsin_hooks import Hook
-from tocsin_hooks._mxnet_blocks import activation, arrays, collection_of, inside, rank_and_size
 from tocsin_hooks._plan import Plan
+from tocsin_hooks.mxnet._blocks import activation, arrays, collection_of, inside, rank_and_size
 
 if TYPE_CHECKING:
     from typing_extensions import Self
-
-__all__ = ["GluonHook"]
 
 _log = logging.getLogger("tocsin")
 

@@ -12,8 +12,8 @@ from tocsin.model import Mode
 from tocsin.tensors import Storage
 
 from tocsin_hooks import Hook
-from tocsin_hooks._driver import Driver
 from tocsin_hooks.torch import TorchHook
+from tocsin_hooks.torch._driver import Driver
 from tocsin_hooks.torch._root import ModuleHook
 
 _log = logging.getLogger("tocsin")

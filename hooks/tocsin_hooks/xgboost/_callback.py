@@ -1,4 +1,4 @@
-"""The hook for XGBoost: a callback of ``xgb.train`` and of the scikit-learn interface."""
+"""The callback of ``xgb.train`` and of the scikit-learn interface."""
 
 from __future__ import annotations
 
@@ -14,9 +14,7 @@ from tocsin.tensors import Storage
 from xgboost import collective
 
 from tocsin_hooks import Hook
-from tocsin_hooks._xgboost_capture import Evaluations, Rounds
-
-__all__ = ["TocsinCallback"]
+from tocsin_hooks.xgboost._capture import Evaluations, Rounds
 
 _log = logging.getLogger("tocsin")
 

@@ -1,0 +1,7 @@
+"""The hook for MXNet's Gluon: attached to a network, by the hooks that blocks have themselves."""
+
+from __future__ import annotations
+
+from tocsin_hooks.mxnet._hook import GluonHook
+
+__all__ = ["GluonHook"]
