@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from aws_cdk import aws_s3 as s3
 
+from infra.constants import INDEX
 from infra.function import PythonFunction
 
 
@@ -33,6 +34,18 @@ class Capture:
         )
         # S3 says "no such key" only to who may list, and asks that without a prefix: IfExists.
         only = {"StringLikeIfExists": {"s3:prefix": f"{self.prefix}*"}} if self.prefix else {}
+        function.allow(["s3:ListBucket"], [self.bucket.bucket_arn], only)
+        self._grant_key(function, ["kms:Decrypt"])
+
+    def grant_index(self, function: PythonFunction) -> None:
+        """Lets a function read and list the runs' index files, and none of what they refer to."""
+        inside = [f"*/{INDEX}*", f"{INDEX}*"]  # a run may be the prefix itself
+        function.allow(
+            ["s3:GetObject"],
+            [self.objects(pattern) for pattern in inside],
+            wildcard="Runs come and go; the index files of all of them lie in a folder so named.",
+        )
+        only = {"StringLike": {"s3:prefix": [self.prefix + pattern for pattern in inside]}}
         function.allow(["s3:ListBucket"], [self.bucket.bucket_arn], only)
         self._grant_key(function, ["kms:Decrypt"])
 

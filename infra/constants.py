@@ -10,6 +10,7 @@ STACK = "Tocsin"
 BUS = "tocsin"
 EVENT_SOURCE = "tocsin"
 STATUS_CHANGE = "Tocsin Rule Evaluation Status Change"
+RUN_SUMMARY = "Tocsin Run Summary"
 METRIC_NAMESPACE = "Tocsin"
 PYTHON = "3.13"
 CUSTOM_RULES = "tocsin_custom_rules"
@@ -20,6 +21,10 @@ STOP_REQUEST = "STOP.json"
 WATCH_FILE = "watch.json"
 PACE = "pace.json"
 CHECKPOINTS = "checkpoints/"
+INDEX = "index/"
+
+# Where the deployment's owner puts a webhook's address and secret, by its name.
+WEBHOOKS = "/tocsin/webhooks/"
 
 # The table's index of what is due, and the tag that gives a training role its prefix.
 DUE_INDEX = "due"

@@ -48,7 +48,9 @@ class Evaluation(Construct):
             self,
             "Evaluate",
             folder=ROOT / "functions" / "evaluate",
-            files={WATCH_FILE: default_watch(options.watch_file)},
+            files={
+                WATCH_FILE: default_watch(options.watch_file, options.recipients, options.webhooks)
+            },
             options=options,
             layers=[layer],
             timeout=TIMEOUT,
@@ -67,7 +69,8 @@ class Evaluation(Construct):
         )
         capture.grant_read(self.evaluate)
         capture.grant_write(self.evaluate, END_MARKER)
-        state.grant_checkpoints(self.evaluate)
+        state.grant_read(self.evaluate)
+        state.grant_write(self.evaluate)
         self.evaluate.allow(["dynamodb:GetItem", "dynamodb:UpdateItem"], [state.table.table_arn])
         self.evaluate.allow(["sqs:SendMessage"], [work.queue.queue_arn])
         self.evaluate.allow(["events:PutEvents"], [bus.event_bus_arn])

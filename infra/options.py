@@ -18,6 +18,9 @@ _KEY_ARN = r"arn:aws[\w-]*:kms:[a-z0-9-]+:\d{12}:key/[\w-]+"
 _EMAIL = r"[^@\s,*]+@[^@\s,*]+\.[^@\s,*]+"
 _PHONE = r"\+[1-9]\d{6,14}"
 _RECIPIENT = rf"{_EMAIL}|\*@[^@\s,*]+\.[^@\s,*]+|{_PHONE}"
+_WEBHOOK = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}"
+_STOP_GUARD = r"([1-9][0-9]{0,3})/([1-9][0-9]{0,3})([mh])"
+_MOST_TEXT = 3000  # characters of all names and addresses: act's environment takes 4 KiB in all
 
 # CloudWatch Logs keeps logs for one of these numbers of days and no other.
 _RETENTIONS = (1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 3653)
@@ -32,6 +35,7 @@ class Options:
     """What a deployment may choose.
 
     ``capture_prefix`` is empty or ends with a slash; ``watch_file`` and ``local_python`` exist.
+    ``stop_guard`` is so many runs in so long a time: "10/10m". ``webhooks`` are names only.
     With ``local_python`` the layer is installed for that interpreter instead of for Lambda.
     """
 
@@ -40,12 +44,21 @@ class Options:
     capture_key_arn: str | None = None
     emails: tuple[str, ...] = ()
     phones: tuple[str, ...] = ()
+    alarm_emails: tuple[str, ...] = ()
     watch_file: Path | None = None
     allowed_recipients: tuple[str, ...] = ()
+    webhooks: tuple[str, ...] = ()
+    sms_monthly_cap: int = 100
+    stop_guard: str = "10/10m"
     architecture: str = "arm64"
     job_metrics: bool = True
     retain_days: int = 90
     local_python: Path | None = None
+
+    @property
+    def recipients(self) -> tuple[str, ...]:
+        """Whom a rule may name: who is allowed, and who gets messages anyhow."""
+        return (*self.allowed_recipients, *self.emails, *self.phones)
 
 
 def read_options(context: Mapping[str, Any]) -> Options:
@@ -61,7 +74,14 @@ def read_options(context: Mapping[str, Any]) -> Options:
         raise OptionError(
             "tocsin:layerRuntime=local and tocsin:localPython=PATH go together: give both or none"
         )
-    return Options(**values)
+    options = Options(**values)
+    length = len(",".join((*options.recipients, *options.webhooks)))
+    if length > _MOST_TEXT:
+        raise OptionError(
+            f"options emails, phones, allowedRecipients and webhooks are {length} characters "
+            f"together, but must be at most {_MOST_TEXT}: use a mailing list, or *@example.com"
+        )
+    return options
 
 
 def _refuse_misspelt(context: Mapping[str, Any]) -> None:
@@ -88,9 +108,23 @@ def _matching(pattern: str, mend: str) -> Callable[[str, Any], str]:
     return parse
 
 
-def _each(pattern: str, mend: str) -> Callable[[str, Any], tuple[str, ...]]:
-    one = _matching(pattern, mend)
+def _recipient(pattern: str, mend: str) -> Callable[[str, Any], str]:
+    """Of this form, and one that ``act`` would send to as well."""
+    matching = _matching(pattern, mend)
 
+    def parse(key: str, value: Any) -> str:
+        from tocsin.actions import malformed
+
+        text = matching(key, value)
+        kind = "email" if "@" in text else "sms"
+        if malformed(kind, re.sub(r"^\*(?=@)", "anybody", text)):
+            _wrong(key, value, mend)
+        return text
+
+    return parse
+
+
+def _each(one: Callable[[str, Any], str], mend: str) -> Callable[[str, Any], tuple[str, ...]]:
     def parse(key: str, value: Any) -> tuple[str, ...]:
         items = _listed(value)
         if not isinstance(items, list):
@@ -132,8 +166,33 @@ def _flag(key: str, value: Any) -> bool:
 
 
 def _days(key: str, value: Any) -> int:
-    days = int(value) if isinstance(value, int | str) and str(value).isdigit() else 0
+    days = _number(value)
     return days if days in _RETENTIONS else _wrong(key, value, f"one of {_RETENTIONS} days")
+
+
+def _cap(key: str, value: Any) -> int:
+    cap = _number(value)
+    return cap if 0 <= cap <= 100_000 else _wrong(key, value, "a number from 0 to 100000")
+
+
+def _number(value: Any) -> int:
+    """A number of JSON, or its digits as text; -1 for all else."""
+    plain = isinstance(value, int | str) and re.fullmatch("[0-9]{1,9}", str(value))
+    return int(value) if plain else -1
+
+
+def _stop_guard(key: str, value: Any) -> str:
+    if isinstance(value, str) and (parts := re.fullmatch(_STOP_GUARD, value)):
+        minutes = int(parts[2]) * (60 if parts[3] == "h" else 1)
+        if int(parts[1]) <= 1000 and minutes <= 24 * 60:
+            return value
+    _wrong(key, value, "jobs per time, 1 to 1000 in 1m to 24h, like 10/10m")
+
+
+_ADDRESS = "an address like ops@example.com"
+_NUMBER = "a number like +15551230000"
+_ANY_RECIPIENT = "an address, *@example.com, or a number like +15551230000"
+_NAME = "a name of at most 64 letters, digits, dots, dashes and underscores, like oncall-slack"
 
 
 _PARSERS: Mapping[str, tuple[str, Callable[[str, Any], Any]]] = {
@@ -143,13 +202,17 @@ _PARSERS: Mapping[str, tuple[str, Callable[[str, Any], Any]]] = {
         "capture_key_arn",
         _matching(_KEY_ARN, "the ARN of a KMS key, not of an alias"),
     ),
-    "emails": ("emails", _each(_EMAIL, "an address like ops@example.com")),
-    "phones": ("phones", _each(_PHONE, "a number like +15551230000")),
+    "emails": ("emails", _each(_recipient(_EMAIL, _ADDRESS), _ADDRESS)),
+    "phones": ("phones", _each(_recipient(_PHONE, _NUMBER), _NUMBER)),
+    "alarmEmails": ("alarm_emails", _each(_recipient(_EMAIL, _ADDRESS), _ADDRESS)),
     "watchFile": ("watch_file", _file),
     "allowedRecipients": (
         "allowed_recipients",
-        _each(_RECIPIENT, "an address, *@example.com, or a number like +15551230000"),
+        _each(_recipient(_RECIPIENT, _ANY_RECIPIENT), _ANY_RECIPIENT),
     ),
+    "webhooks": ("webhooks", _each(_matching(_WEBHOOK, _NAME), _NAME)),
+    "smsMonthlyCap": ("sms_monthly_cap", _cap),
+    "stopGuard": ("stop_guard", _stop_guard),
     "architecture": ("architecture", _matching("arm64|x86_64", "arm64 or x86_64")),
     "jobMetrics": ("job_metrics", _flag),
     "retainDays": ("retain_days", _days),

@@ -1,4 +1,4 @@
-"""Looks once a minute for what is due: silent runs, lost hints, timers."""
+"""Looks once a minute for what is due: silent runs, lost hints, timers, alerts."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ from infra.state import State
 
 
 class Patrol(Construct):
-    """The function ``patrol`` and its clock. A round that fails is not tried again and leaves no
-    dead letter: the next one comes within a minute and finds the same.
+    """The function ``patrol`` and its clock. It wakes ``evaluate`` and ``act``, by their queues.
+
+    A round that fails is not tried again and leaves no dead letter: the next one comes within a
+    minute and finds the same.
     """
 
     def __init__(
@@ -28,6 +30,7 @@ class Patrol(Construct):
         options: Options,
         layer: lambda_.ILayerVersion,
         work: WorkQueue,
+        act: WorkQueue,
         state: State,
     ) -> None:
         super().__init__(scope, id_)
@@ -42,10 +45,11 @@ class Patrol(Construct):
             environment={
                 "TOCSIN_TABLE": state.table.table_name,
                 "TOCSIN_EVALUATE_QUEUE_URL": work.queue.queue_url,
+                "TOCSIN_ACT_QUEUE_URL": act.queue.queue_url,
             },
         )
         self.patrol.allow(["dynamodb:Query"], [state.due_index_arn])
-        self.patrol.allow(["sqs:SendMessage"], [work.queue.queue_arn])
+        self.patrol.allow(["sqs:SendMessage"], [work.queue.queue_arn, act.queue.queue_arn])
         events.Rule(
             self,
             "EveryMinute",

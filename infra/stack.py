@@ -10,8 +10,10 @@ from infra.actions import Actions
 from infra.capture import Capture
 from infra.capture_bucket import CaptureBucket
 from infra.constants import BUS
+from infra.dashboard import Dashboard, dashboard_url
 from infra.evaluation import TIMEOUT, Evaluation
 from infra.existing_bucket import ExistingBucket
+from infra.issue_alarm import IssueAlarm
 from infra.layer import Layer
 from infra.monitoring import Monitoring
 from infra.options import Options
@@ -52,24 +54,38 @@ class TocsinStack(Stack):
             state=state,
             bus=bus,
             topics=topics,
+            dashboard=dashboard_url(self),
         )
-        patrol = Patrol(self, "Patrol", options=options, layer=layer, work=work, state=state)
+        patrol = Patrol(
+            self,
+            "Patrol",
+            options=options,
+            layer=layer,
+            work=work,
+            act=actions.work,
+            state=state,
+        )
         access = TrainingAccess(self, "TrainingAccess", capture=capture)
-        monitoring = Monitoring(
+        functions = {
+            "Evaluate": evaluation.evaluate.function,
+            "Act": actions.act.function,
+            "Patrol": patrol.patrol.function,
+        }
+        queues = {"Evaluate": work, "Act": actions.work}
+        Monitoring(
             self,
             "Monitoring",
-            functions={
-                "Evaluate": evaluation.evaluate.function,
-                "Act": actions.act.function,
-                "Patrol": patrol.patrol.function,
-            },
-            queues={"Evaluate": work, "Act": actions.work},
+            functions=functions,
+            queues=queues,
             patrol="Patrol",
             topic=topics.health,
         )
+        IssueAlarm(self, "IssueAlarm", topic=topics.alarms)
+        dashboard = Dashboard(self, "Overview", functions=functions, queues=queues)
         outputs = {
             "CaptureBucketName": capture.bucket.bucket_name,
             "AlertTopicArn": topics.alerts.topic_arn,
+            "AlarmTopicArn": topics.alarms.topic_arn,
             "EventBusName": bus.event_bus_name,
             "StateTableName": state.table.table_name,
             "StateBucketName": state.bucket.bucket_name,
@@ -77,7 +93,7 @@ class TocsinStack(Stack):
             "EvaluateDeadLetterQueueUrl": work.dead_letters.queue_url,
             "ActDeadLetterQueueUrl": actions.work.dead_letters.queue_url,
             "TrainingWriterPolicyArn": access.policy.managed_policy_arn,
-            "DashboardName": monitoring.dashboard.dashboard_name,
+            "DashboardName": dashboard.name,
         }
         for name, value in outputs.items():
             CfnOutput(self, name, value=value)

@@ -67,17 +67,23 @@ class State(Construct):
         """The ARN of the index of what is due."""
         return f"{self.table.table_arn}/index/{DUE_INDEX}"
 
-    def grant_checkpoints(self, function: PythonFunction) -> None:
-        """Lets a function read, list and write checkpoints."""
-        checkpoints = self.bucket.arn_for_objects(f"{CHECKPOINTS}*")
-        function.allow(
-            ["s3:GetObject", "s3:PutObject"],
-            [checkpoints],
-            wildcard="There is a checkpoint for each run, and runs come and go.",
-        )
+    def grant_read(self, function: PythonFunction) -> None:
+        """Lets a function read and list checkpoints."""
+        self._on_checkpoints(function, "s3:GetObject")
         # S3 says "no such key" only to who may list, and asks that without a prefix: IfExists.
         only = {"StringLikeIfExists": {"s3:prefix": f"{CHECKPOINTS}*"}}
         function.allow(["s3:ListBucket"], [self.bucket.bucket_arn], only)
+
+    def grant_write(self, function: PythonFunction) -> None:
+        """Lets a function write checkpoints."""
+        self._on_checkpoints(function, "s3:PutObject")
+
+    def _on_checkpoints(self, function: PythonFunction, action: str) -> None:
+        function.allow(
+            [action],
+            [self.bucket.arn_for_objects(f"{CHECKPOINTS}*")],
+            wildcard="There is a checkpoint for each run, and runs come and go.",
+        )
 
 
 def _attribute(name: str, type_: dynamodb.AttributeType) -> dynamodb.Attribute:

@@ -2,52 +2,56 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from infra.options import OptionError
 
+if TYPE_CHECKING:
+    from tocsin.watch import Watch
 
-def default_watch(path: Path | None) -> str:
+
+def default_watch(
+    path: Path | None,
+    allowed: Collection[str] | None = None,
+    webhooks: Collection[str] | None = None,
+) -> str:
     """The watch file as JSON text; without a file the empty one, whose defaults apply.
 
-    What is wrong with the file, or with its custom rules, is found now and not when the first
-    job trains: OptionError. The files of ``custom_rules`` are run for that.
+    All that is wrong with the file, or with its custom rules, is found now and not when the first
+    job trains: OptionError, a line for each. The files of ``custom_rules`` are run for that.
+    ``allowed`` are the recipients that the deployment tells and ``webhooks`` the endpoints it
+    names; None: any.
     """
     if path is None:
         return "{}"
-    from tocsin.rules import BadRule, load_files, load_installed
-    from tocsin.watch import BadWatch, encode_watch, read_watch, resolve
+    from tocsin.watch import encode_watch
 
-    load_installed()
-
-    try:
-        watch = read_watch(path)
-        if (folder := custom_rules(path)) is not None:
-            load_files(folder)
-    except BadWatch as error:
-        raise OptionError(f"option watchFile: {error}") from error
-    except BadRule as error:
-        raise OptionError(f"option watchFile: {path}: custom_rules: {error}") from error
-    _, refused = resolve(watch)
-    if refused:
-        raise OptionError(f"option watchFile: {path}: {refused[0].reason}")
+    watch = _checked(path, allowed, webhooks)
     return encode_watch(replace(watch, custom_rules=None)).decode()  # they are in the layer
 
 
 def custom_rules(path: Path | None) -> Path | None:
     """The folder of the watch file's ``custom_rules``, which begins at the file. OptionError."""
-    if path is None:
+    if path is None or (folder := _checked(path).custom_rules) is None:
         return None
-    from tocsin.watch import BadWatch, read_watch
+    return path.parent / folder
 
-    try:
-        watch = read_watch(path)
-    except BadWatch as error:
-        raise OptionError(f"option watchFile: {error}") from error
-    if watch.custom_rules is None:
-        return None
-    folder = path.parent / watch.custom_rules
-    if not folder.is_dir():
-        raise OptionError(f"option watchFile: {path}: custom_rules: {folder} is no folder")
-    return folder
+
+def _checked(
+    path: Path,
+    allowed: Collection[str] | None = None,
+    webhooks: Collection[str] | None = None,
+) -> Watch:
+    from tocsin.actions import recipients
+    from tocsin.rules import load_installed
+    from tocsin.watch import lint
+
+    load_installed()
+    watch, problems = lint(path, recipients(allowed, webhooks), datetime.now(UTC))
+    if watch is None or problems:
+        raise OptionError("\n".join(f"option watchFile: {wrong.at(path)}" for wrong in problems))
+    return watch

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from tocsin.alerts import Group, Hold, alerts_document
+from tocsin.alerts.aws import DynamoGroups
 from tocsin.evaluation import Checkpoint, check, document
 from tocsin.evaluation.aws import S3Checkpoints
 from tocsin.tensors import open_storage
@@ -58,17 +60,18 @@ def play(aws: LocalAws, scenario: str, story: Scenario, narrator: Narrator) -> d
     with Reaper() as reaper:
         narrator.begins(scenario, story, name)
         training = start(aws, reaper, name, story)
-        seen, checkpoint = _follow(aws, training, name, events, narrator)
-        result = _result(aws, scenario, story, name, training, seen, checkpoint)
+        seen, checkpoint, group = _follow(aws, training, name, events, narrator)
+        result = _result(aws, scenario, story, name, training, seen, checkpoint, group)
         narrator.ends(result, story)
         return result
 
 
 def _follow(
     aws: LocalAws, training: Training, name: str, events: Events, narrator: Narrator
-) -> tuple[_Seen, Checkpoint]:
-    """Show events as they come, until the training is over and all rules have come to an end."""
+) -> tuple[_Seen, Checkpoint, Group]:
+    """Show events as they come, until the training is over and all that it caused is done."""
     checkpoints = S3Checkpoints(aws.client("s3"), aws.outputs["StateBucketName"])
+    groups = DynamoGroups(aws.client("dynamodb"), aws.outputs["StateTableName"], time.time)
     seen = _Seen()
     deadline = time.monotonic() + _PATIENCE
     while time.monotonic() < deadline:
@@ -81,8 +84,9 @@ def _follow(
         if arrived or not training.over():
             continue
         checkpoint = checkpoints.load(training.run).checkpoint
-        if checkpoint.ended and _acted(seen):
-            return seen, checkpoint
+        group = groups.load(training.run).group
+        if checkpoint.ended and _acted(seen, group):
+            return seen, checkpoint, group
     raise TimeoutError(f"{name} has not come to its end within {_PATIENCE:g} s: {training.run}")
 
 
@@ -91,15 +95,15 @@ def _concerns(event: Event, name: str) -> bool:
     return known and event["detail"].get("TrainingJobName") == name
 
 
-def _acted(seen: _Seen) -> bool:
-    """Whether every action of every alert has had its outcome."""
-    wanted = {
-        (alert["DedupId"], action.partition(":")[0])
+def _acted(seen: _Seen, group: Group) -> bool:
+    """Whether all that fired has been decided on and done, and the run's end is known."""
+    fired = {
+        alert["RuleConfigurationName"]
         for alert in seen.statuses
         if alert["RuleEvaluationStatus"] == "IssuesFound"
-        for action in alert["Actions"]
     }
-    return wanted <= {(action["DedupId"], action["Action"]) for action in seen.actions}
+    waiting = Hold.GROUP_WAIT in group.held.values()
+    return group.ended and fired <= set(group.alerts) and not group.tasks and not waiting
 
 
 def _result(
@@ -110,6 +114,7 @@ def _result(
     training: Training,
     seen: _Seen,
     checkpoint: Checkpoint,
+    group: Group,
 ) -> dict[str, Any]:
     stopped_at = training.stopped_at()
     done = steps_done(training.checkpoint)
@@ -129,6 +134,8 @@ def _result(
         "check_agrees": document(check(storage)[0]) == deployed,
         "email": _email(mine),
         "sms": _sms(mine),
+        "messages": len(mine),
+        "alerts": alerts_document(group),
         "metric": _metric(aws, name, seen),
         "latency_ms": {"index_to_stop": _index_to_stop(seen, training, stopped_at, storage)},
         "report": None,
@@ -142,7 +149,7 @@ def _email(messages: list[Message]) -> dict[str, str] | None:
 
 
 def _sms(messages: list[Message]) -> str | None:
-    texts = [message.body for message in messages if not message.by_email]
+    texts = [message.body for message in messages if message.by_sms]
     return texts[0] if texts else None
 
 

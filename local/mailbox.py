@@ -20,8 +20,12 @@ class Message:
 
     @property
     def by_email(self) -> bool:
-        """Whether an e-mail subscriber would have got it."""
-        return self.attributes.get("action", "email") == "email"
+        """Whether e-mail subscribers would have got it, all or the one that it is for."""
+        return self.attributes.get("action", "email").partition(":")[0] == "email"
+
+    @property
+    def by_sms(self) -> bool:
+        return self.attributes.get("action", "").partition(":")[0] == "sms"
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -31,6 +32,7 @@ class Narrator:
     def __init__(self, console: Console, *, quiet: bool) -> None:
         self._console = Console(quiet=True) if quiet else console
         self._began = time.monotonic()
+        self._acted = ""
 
     def says(self, what: str) -> None:
         self._line("…", what)
@@ -53,7 +55,10 @@ class Narrator:
             at = f"at step {detail['Step']}: " if status == "IssuesFound" else ""
             self._line("●", f"{said} {at}{_plain(detail['StatusDetails'])}")
         elif event["detail-type"] == ACTION:
-            self._line("➜", f"{detail['Action']} {detail['Outcome']}: {_plain(detail['Detail'])}")
+            acted = f"{detail['Action']} {detail['Outcome']}: {_plain(detail['Detail'])}"
+            if acted != self._acted:  # for many rules at once it is told of each
+                self._line("➜", acted)
+            self._acted = acted
         else:
             status, secondary = detail["TrainingJobStatus"], detail["SecondaryStatus"]
             also = f", {secondary}" if secondary != status else ""
@@ -89,6 +94,10 @@ def _facts(result: Mapping[str, Any], story: Scenario) -> Table:
         done, planned = result["steps_done"], story.planned_steps
         saved = f", {100 * (planned - done) / planned:.0f} % saved" if result["stopped"] else ""
         table.add_row("steps", f"{done} of {planned} planned{saved}")
+    if result["alerts"]:
+        table.add_row("messages", f"{result['messages']}: {_reasons(result['alerts'], 'send')}")
+        if held := _reasons(result["alerts"], "hold"):
+            table.add_row("held back", held)
     if metric := result["metric"]:
         by = ", ".join(f"{name} {value}" for name, value in metric["Dimensions"].items())
         table.add_row(
@@ -99,6 +108,14 @@ def _facts(result: Mapping[str, Any], story: Scenario) -> Table:
     agrees = "the same verdicts" if result["check_agrees"] else "[red]other verdicts[/]"
     table.add_row("tocsin check, over the same run", agrees)
     return table
+
+
+def _reasons(alerts: list[Mapping[str, Any]], decision: str) -> str:
+    """How often something was decided, by action and reason."""
+    found = Counter(
+        f"{alert['action']} {alert['reason']}" for alert in alerts if alert["decision"] == decision
+    )
+    return ", ".join(f"{what} ×{times}" for what, times in found.items())
 
 
 def _plain(text: str) -> str:

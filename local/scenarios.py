@@ -70,11 +70,33 @@ SCENARIOS: Mapping[str, Scenario] = {
         ("--learning-rate", "5", "--seed", "1", "--poll-interval", "0.5", *_PACE),
         watch=_watch("ExplodingTensor"),
     ),
+    "storm": Scenario(
+        "20 rules fire at once, each after 10 violations: one e-mail, one SMS, one stop",
+        "sagemaker",
+        ("--seed", "1", *_PACE),
+        watch={
+            "rules": [
+                {
+                    "rule": "VanishingGradient",
+                    "name": f"unreachable-{number:02}",
+                    "parameters": {"threshold": 1e6 * number},
+                    "for_steps": 10,
+                    "actions": ["stop", "email", "sms"],
+                }
+                for number in range(1, 21)
+            ],
+            "notify": {"group_wait": "2s"},
+        },
+    ),
     "replay": Scenario(
         "a run of two workers that Amazon's smdebug wrote is uploaded, file by file",
         "replay",
         planned_steps=0,
-        watch={"profile": "sagemaker", "rules": ["ExplodingTensor", _OF_AMAZONS_SAMPLE]},
+        watch={
+            "profile": "sagemaker",
+            "rules": ["ExplodingTensor", _OF_AMAZONS_SAMPLE],
+            "notify": {"group_wait": "1s"},
+        },
         replayed="tests/fixtures/smdebug/multi_worker/run",
     ),
 }

@@ -1,36 +1,42 @@
-"""Lambda ``act``: takes the actions of one alert."""
+"""Lambda ``act``: looks after the alerts of a run of which something is new, or due."""
 
 from __future__ import annotations
 
 import os
+import time
 from typing import Any
 
 from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
-from msgspec import to_builtins
-from tocsin.actions import ActionsFailed, Settings, act, connect, decode, remembering
-from tocsin.observability import logger, metrics
+from tocsin.alerts import Report, TryAgain, parse_message, react
+from tocsin.alerts.aws import BackOff, Settings, connect, real_client
+from tocsin.observability import count_reasons, logger, metrics
 from tocsin.rules import load_installed
 
 load_installed()
-ports, memory = connect(Settings.read(os.environ))
+settings = Settings.read(os.environ)
+world = connect(settings)
+back_off = BackOff(real_client("sqs"), settings.act_queue_url)
 
 
 @logger.inject_lambda_context
 @metrics.log_metrics
 def handler(event: dict[str, Any], context: LambdaContext) -> None:
-    """Takes an SQS message with a status change in it; raising brings the message back later."""
-    once = remembering(memory, context)
+    """Takes one SQS message; raising brings it back, at last into the dead-letter queue."""
     for record in event["Records"]:
-        alert = decode(record["body"])
-        failed = 0
+        ends = time.time() + context.get_remaining_time_in_millis() / 1000
         try:
-            results = act(alert, ports, once)
-            logger.info(
-                "acted", extra={"dedup_id": alert.dedup_id, "results": to_builtins(results)}
-            )
-        except ActionsFailed as error:
-            failed = len(error.failed)
+            _tell(react(parse_message(record["body"]), world, ends=ends))
+        except TryAgain:
+            metrics.add_metric("ActionsFailed", MetricUnit.Count, 1)
+            back_off(record)
             raise
-        finally:
-            metrics.add_metric("ActionsFailed", MetricUnit.Count, failed)
+
+
+def _tell(report: Report) -> None:
+    for line in report.log:
+        logger.info(line)
+    count_reasons("AlertsSent", report.sent)
+    count_reasons("AlertsHeld", report.held)
+    metrics.add_metric("ActionsFailed", MetricUnit.Count, report.failed)
+    metrics.add_metric("StopGuardTripped", MetricUnit.Count, report.guarded)

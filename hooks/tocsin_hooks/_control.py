@@ -15,6 +15,7 @@ from tocsin.watch import Watch, parse_watch
 
 from tocsin_hooks._poller import optional
 from tocsin_hooks._selection import Selection
+from tocsin_hooks._settings import mild
 
 PACE = "pace.json"
 """How the first of several workers tells the others what holds from which step on."""
@@ -168,7 +169,7 @@ class Control:
             content = optional(self._storage.read, WATCH, _MOST_BYTES)
             if content is None or _digest(content) != pace.watch:
                 return  # a newer one still, which will be announced
-            selection = self._select(parse_watch(content))
+            selection = self._select(parse_watch(content, mild=mild))
             self._digest = pace.watch
         self._followed = pace
         every = None if pace.every is None else max(pace.every, 1)
@@ -180,7 +181,7 @@ class Control:
         if content is None or (digest := _digest(content)) == self._digest:
             return None
         self._digest = digest  # one that is wrong is told once
-        return self._select(parse_watch(content))
+        return self._select(parse_watch(content, mild=mild))
 
     def _hand_over(self, change: Change) -> None:
         with self._lock:

@@ -21,7 +21,7 @@ from tocsin_hooks._coverage import described, unmatched
 from tocsin_hooks._poller import Look, Poller
 from tocsin_hooks._schedule import Due
 from tocsin_hooks._selection import Selection
-from tocsin_hooks._settings import Interval, Settings, settings
+from tocsin_hooks._settings import Interval, Settings, mild, settings
 from tocsin_hooks._step import CapturedStep
 from tocsin_hooks._stop import StopFile
 from tocsin_hooks._uploader import Uploader
@@ -53,7 +53,9 @@ class Wanted:
         """
         default = settings(None, self.interval, self.capture or self.configured)
         try:
-            watch = read_watch(self.watch) if isinstance(self.watch, str | Path) else self.watch
+            watch = self.watch
+            if isinstance(watch, str | Path):
+                watch = read_watch(watch, mild=mild)
             silent = watch is None or watch.capture == Capture()
             capture = self.capture or (self.configured if silent else None)
             return settings(watch, self.interval, capture)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,6 +14,7 @@ from tocsin.tensors import REDUCTIONS, search
 from tocsin.watch import (
     Capture,
     CollectionConfig,
+    Fault,
     SaveConfig,
     Watch,
     belongs,
@@ -35,9 +37,12 @@ __all__ = [
     "Interval",
     "Schedule",
     "Settings",
+    "mild",
     "patterns",
     "settings",
 ]
+
+_log = logging.getLogger("tocsin")
 
 DEFAULT_COLLECTION = "default"
 OTHER_COLLECTION = "other"
@@ -135,6 +140,11 @@ class Settings:
         return bool(patterns(self.collections[name]))
 
 
+def mild(fault: Fault) -> None:
+    """Says that a part of a watch file cannot be used, which has nothing to do with capturing."""
+    _log.warning("watch file: %s; what it is about has its default", fault)
+
+
 def settings(
     watch: Watch | str | Path | None,
     interval: Interval | None,
@@ -147,7 +157,7 @@ def settings(
     that cannot be used.
     """
     if isinstance(watch, str | Path):
-        watch = read_watch(watch)
+        watch = read_watch(watch, mild=mild)
     found = capture or (watch.capture if watch else Capture())
     effective = to_capture(plain_capture(_with_interval(found, interval)))  # as a file is checked
     if effective.save_all and "all" not in effective.collections:

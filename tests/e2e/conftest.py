@@ -11,6 +11,8 @@ CONTEXT = {
     "emails": ["ops@example.com"],
     "phones": ["+15551230000"],
     "watchFile": "tests/e2e/watch.json",  # all defaults, and a folder of custom rules
+    "allowedRecipients": ["*@c-d.example.org"],
+    "stopGuard": "50/10m",
 }
 
 

@@ -57,6 +57,22 @@ def test_a_training_that_goes_wrong_is_stopped_and_people_are_told(
         assert (job.status, job.exit_code) == ("Stopped", 0)
 
 
+def test_a_storm_is_one_email_one_sms_and_one_stop_with_reasons_for_all(aws: LocalAws) -> None:
+    result = played(aws, "storm")
+    assert set(statuses(result).values()) == {"IssuesFound"}
+    assert sum(rule["Violations"] for rule in result["rules"]) >= 200
+    assert result["stopped"]
+    assert result["messages"] == 2
+    assert "and 19 more" in result["email"]["subject"]
+    assert result["sms"].startswith("Tocsin")
+    sent = [line for line in result["alerts"] if line["decision"] == "send"]
+    for action in ("stop", "email", "sms"):
+        of_action = [line for line in sent if line["action"] == action]
+        assert {line["RuleConfigurationName"] for line in of_action} == set(statuses(result))
+        assert {line["outcome"] for line in of_action} == {"done"}
+        assert len(of_action) == 20
+
+
 def test_a_healthy_training_runs_to_its_end_and_disturbs_nobody(aws: LocalAws) -> None:
     result = played(aws, "healthy")
     assert set(statuses(result).values()) == {"NoIssuesFound", "NotApplicable"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -50,6 +51,26 @@ class Synthesised:
         statements: list[dict[str, Any]] = policy["PolicyDocument"]["Statement"]
         return statements
 
+    def resources(self, fragment: str, action: str) -> set[str]:
+        """What that policy allows an action on, as JSON text."""
+        return {
+            json.dumps(resource)
+            for statement in self.statements(fragment)
+            if action in listed(statement["Action"])
+            for resource in listed(statement["Resource"])
+        }
+
+    def variables(self, fragment: str) -> dict[str, Any]:
+        """The environment of the function whose logical id holds the fragment."""
+        function = self.one("Lambda::Function", fragment)
+        variables: dict[str, Any] = function["Environment"]["Variables"]
+        return variables
+
+
+def listed(value: Any) -> list[Any]:
+    """A policy has one as itself and several as a list."""
+    return value if isinstance(value, list) else [value]
+
 
 def synthesise(folder: Path, context: Mapping[str, Any]) -> Synthesised:
     """The stack for a context. A finding of cdk-nag that nobody acknowledged is an error."""
@@ -69,7 +90,17 @@ def synthesise(folder: Path, context: Mapping[str, Any]) -> Synthesised:
 @pytest.fixture(scope="session")
 def own(tmp_path_factory: pytest.TempPathFactory) -> Synthesised:
     """The stack with a bucket of its own and people to tell."""
-    context = {"emails": EMAIL, "phones": [PHONE], "retainDays": "30", "jobMetrics": "false"}
+    context = {
+        "emails": EMAIL,
+        "phones": [PHONE],
+        "alarmEmails": "cloudwatch@example.com",
+        "allowedRecipients": "*@example.com",
+        "webhooks": "oncall-slack,pager",
+        "smsMonthlyCap": "0",
+        "stopGuard": "3/1h",
+        "retainDays": "30",
+        "jobMetrics": "false",
+    }
     return synthesise(tmp_path_factory.mktemp("own"), context)
 
 

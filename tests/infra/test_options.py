@@ -29,6 +29,15 @@ def test_without_context_every_option_has_its_default() -> None:
         ("emails", [], "emails", ()),
         ("phones", "+15551230000", "phones", ("+15551230000",)),
         ("allowedRecipients", "*@example.com,+15551230000", "allowed_recipients", None),
+        ("alarmEmails", "a@example.com", "alarm_emails", ("a@example.com",)),
+        ("webhooks", "oncall-slack, 2.b_c", "webhooks", ("oncall-slack", "2.b_c")),
+        ("webhooks", ["a" * 64], "webhooks", ("a" * 64,)),
+        ("smsMonthlyCap", 0, "sms_monthly_cap", 0),
+        ("smsMonthlyCap", "0", "sms_monthly_cap", 0),
+        ("smsMonthlyCap", 100_000, "sms_monthly_cap", 100_000),
+        ("stopGuard", "1/1m", "stop_guard", "1/1m"),
+        ("stopGuard", "1000/24h", "stop_guard", "1000/24h"),
+        ("stopGuard", "5/1440m", "stop_guard", "5/1440m"),
         ("watchFile", "pyproject.toml", "watch_file", ROOT / "pyproject.toml"),
         ("architecture", "x86_64", "architecture", "x86_64"),
         ("jobMetrics", False, "job_metrics", False),
@@ -54,11 +63,36 @@ def test_reads_json_values_and_text(key: str, value: Any, field: str, expected: 
         ("captureKeyArn", "arn:aws:kms:eu-west-1:111122223333:alias/mine", "not of an alias"),
         ("emails", "ops", "ops@example.com"),
         ("emails", "a@example.com,*@example.com", "ops@example.com"),
+        ("emails", "first.last@", "ops@example.com"),
+        ("emails", "a..b@example.com", "ops@example.com"),
+        ("emails", "a@-b.example.com", "ops@example.com"),
+        ("alarmEmails", "+15551230000", "ops@example.com"),
+        ("alarmEmails", "*@example.com", "ops@example.com"),
         ("emails", '["a@example.com"', "a list"),
         ("emails", {"to": "a@example.com"}, "a list"),
         ("emails", [7], "ops@example.com"),
         ("phones", "0155512", "+15551230000"),
         ("allowedRecipients", "*", "*@example.com"),
+        ("allowedRecipients", "*@-b.example.com", "*@example.com"),
+        ("allowedRecipients", "a*@example.com", "*@example.com"),
+        ("webhooks", "https://example.com/hook", "at most 64"),
+        ("webhooks", ".hidden", "at most 64"),
+        ("webhooks", "a" * 65, "at most 64"),
+        ("webhooks", "a/b", "at most 64"),
+        ("smsMonthlyCap", -1, "from 0 to 100000"),
+        ("smsMonthlyCap", "100001", "from 0 to 100000"),
+        ("smsMonthlyCap", True, "from 0 to 100000"),
+        ("smsMonthlyCap", 1.5, "from 0 to 100000"),
+        ("smsMonthlyCap", "²", "from 0 to 100000"),
+        ("stopGuard", "10", "like 10/10m"),
+        ("stopGuard", 10, "like 10/10m"),
+        ("stopGuard", "0/10m", "like 10/10m"),
+        ("stopGuard", "1001/10m", "like 10/10m"),
+        ("stopGuard", "10/0m", "like 10/10m"),
+        ("stopGuard", "010/10m", "like 10/10m"),
+        ("stopGuard", "10/25h", "like 10/10m"),
+        ("stopGuard", "10/1441m", "like 10/10m"),
+        ("stopGuard", "10/600s", "like 10/10m"),
         ("watchFile", "no/such/file.yaml", "a file that exists"),
         ("watchFile", 7, "a file that exists"),
         ("architecture", "ARM64", "arm64 or x86_64"),
@@ -67,6 +101,7 @@ def test_reads_json_values_and_text(key: str, value: Any, field: str, expected: 
         ("retainDays", 31, "one of (1, 3, 5"),
         ("retainDays", "forever", "one of (1, 3, 5"),
         ("retainDays", True, "one of (1, 3, 5"),
+        ("retainDays", "²", "one of (1, 3, 5"),
         ("tocsin:layerRuntime", "docker", "lambda or local"),
     ],
 )
@@ -78,6 +113,20 @@ def test_a_wrong_value_says_what_where_and_how_to_mend_it(key: str, value: Any, 
     assert mend in message
     assert f"-c {key}=" in message
     assert "\n" not in message
+
+
+def test_whom_rules_may_name_are_those_allowed_and_those_who_are_told_anyhow() -> None:
+    context = {"emails": "a@example.com", "phones": "+15551230000", "alarmEmails": "c@example.com"}
+    options = read_options(context | {"allowedRecipients": "*@example.com"})
+    assert options.recipients == ("*@example.com", "a@example.com", "+15551230000")
+
+
+def test_more_recipients_than_an_environment_holds_are_refused() -> None:
+    many = [f"somebody-{n}@example.com" for n in range(130)]
+    with pytest.raises(OptionError, match="3000: use a mailing list") as caught:
+        read_options({"emails": many})
+    assert "\n" not in str(caught.value)
+    assert len(read_options({"emails": many[:100]}).emails) == 100
 
 
 def test_a_misspelt_option_is_not_ignored() -> None:

@@ -15,6 +15,8 @@ from tocsin.tensors import END_MARKER, WATCH, collections_key, index_key
 
 from infra import constants, evaluation
 
+from .conftest import listed
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -31,10 +33,6 @@ CONSUME = {
     )
 }
 LOG = {"logs:CreateLogStream", "logs:PutLogEvents"}
-
-
-def listed(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [value]
 
 
 def plain(arn: Any) -> str:
@@ -62,8 +60,11 @@ def stack(request: pytest.FixtureRequest) -> Synthesised:
         ),
         (
             "ActRole",
-            {"s3:PutObject", "sns:Publish", "kms:Decrypt", "kms:GenerateDataKey"}
-            | {f"dynamodb:{verb}Item" for verb in ("Get", "Put", "Update", "Delete")}
+            {"s3:PutObject", "s3:GetObject", "s3:ListBucket"}
+            | {"kms:Decrypt", "kms:GenerateDataKey", "ssm:GetParameter", "sqs:SendMessage"}
+            | {"sns:Publish", "sns:Subscribe", "sns:ListSubscriptionsByTopic"}
+            | {"sns:GetSubscriptionAttributes"}
+            | {f"dynamodb:{verb}Item" for verb in ("Get", "Put", "Update")}
             | {f"sagemaker:{verb}" for verb in ("DescribeTrainingJob", "StopTrainingJob")}
             | {"sagemaker:ListTags", "cloudwatch:PutMetricData", "events:PutEvents"}
             | CONSUME
@@ -81,13 +82,16 @@ def test_a_role_may_do_this_and_no_more(own: Synthesised, policy: str, actions: 
 def test_no_policy_allows_any_action_or_any_resource(stack: Synthesised) -> None:
     policies = {**stack.all("IAM::Policy"), **stack.all("IAM::ManagedPolicy")}
     assert len(policies) >= 4
+    limits = {
+        "cloudwatch:PutMetricData": {"StringEquals": {"cloudwatch:namespace": "Tocsin"}},
+        "sns:GetSubscriptionAttributes": None,
+    }
     for policy in policies.values():
         for statement in policy["PolicyDocument"]["Statement"]:
             assert not [action for action in listed(statement["Action"]) if "*" in action]
             if "*" in listed(statement["Resource"]):
-                assert statement["Action"] == "cloudwatch:PutMetricData"
-                only = {"StringEquals": {"cloudwatch:namespace": "Tocsin"}}
-                assert statement["Condition"] == only
+                assert statement["Action"] in limits  # of those that know no resources
+                assert statement.get("Condition") == limits[statement["Action"]]
 
 
 def test_roles_have_no_policies_of_others(stack: Synthesised) -> None:
@@ -105,6 +109,7 @@ def test_roles_have_no_policies_of_others(stack: Synthesised) -> None:
         ),
         ("EvaluateRole", "s3:GetObject", ["/jobs/*", "/checkpoints/*"]),
         ("ActRole", "s3:PutObject", ["/jobs/*/STOP.json", "/jobs/STOP.json"]),
+        ("ActRole", "s3:GetObject", ["/jobs/*/index/*", "/jobs/index/*", "/checkpoints/*"]),
         ("TrainingAccess", "s3:PutObject", ["/jobs/${aws:PrincipalTag/tocsin-prefix}/*"]),
         (
             "TrainingAccess",
@@ -135,13 +140,34 @@ def test_objects_are_limited_to_their_prefix(
     assert ends == sorted(suffixes)
 
 
-def test_listing_is_limited_to_the_prefix(existing: Synthesised) -> None:
-    prefixes = [
-        statement["Condition"]["StringLikeIfExists"]["s3:prefix"]
-        for statement in existing.statements("EvaluateRole")
+@pytest.mark.parametrize(
+    ("policy", "conditions"),
+    [
+        (
+            "EvaluateRole",
+            [
+                {"StringLikeIfExists": {"s3:prefix": "checkpoints/*"}},
+                {"StringLikeIfExists": {"s3:prefix": "jobs/*"}},
+            ],
+        ),
+        (
+            "ActRole",
+            [
+                {"StringLike": {"s3:prefix": ["jobs/*/index/*", "jobs/index/*"]}},
+                {"StringLikeIfExists": {"s3:prefix": "checkpoints/*"}},
+            ],
+        ),
+    ],
+)
+def test_listing_is_limited_to_the_prefix(
+    existing: Synthesised, policy: str, conditions: list[Any]
+) -> None:
+    found = [
+        statement["Condition"]
+        for statement in existing.statements(policy)
         if statement["Action"] == "s3:ListBucket"
     ]
-    assert sorted(prefixes) == ["checkpoints/*", "jobs/*"]
+    assert sorted(found, key=plain) == conditions
 
 
 def test_the_customers_key_is_used_where_objects_are(existing: Synthesised) -> None:
@@ -157,7 +183,7 @@ def test_the_customers_key_is_used_where_objects_are(existing: Synthesised) -> N
     }
     assert uses == {
         "EvaluateRole": {"kms:Decrypt", "kms:GenerateDataKey"},
-        "ActRole": {"kms:GenerateDataKey"},
+        "ActRole": {"kms:Decrypt", "kms:GenerateDataKey"},
         "PatrolRole": set(),
         "TrainingAccess": {"kms:Decrypt", "kms:GenerateDataKey"},
     }
@@ -165,7 +191,7 @@ def test_the_customers_key_is_used_where_objects_are(existing: Synthesised) -> N
 
 def test_nobody_but_the_functions_reaches_the_state(stack: Synthesised) -> None:
     assert "StateBucket" not in plain(stack.statements("TrainingAccess"))
-    assert "StateBucket" not in plain(stack.statements("ActRole"))
+    assert not [one for one in stack.resources("ActRole", "s3:PutObject") if "State" in one]
     assert "StateBucket" not in plain(stack.statements("PatrolRole"))
 
 
@@ -206,18 +232,35 @@ def test_messages_come_one_at_a_time_and_stay_away_long_enough(own: Synthesised)
     assert sum(one["ScalingConfig"]["MaximumConcurrency"] for one in mappings) < 10
 
 
-def test_only_evaluate_may_call_itself(own: Synthesised) -> None:
+def test_those_who_write_to_their_own_queue_may_go_on_and_no_other(own: Synthesised) -> None:
     loops = {name: f.get("RecursiveLoop") for name, f in own.all("Lambda::Function").items()}
     assert own.one("Lambda::Function", "Evaluate")["RecursiveLoop"] == "Allow"
-    assert sorted(map(str, loops.values())) == ["Allow", "None", "None"]
+    assert own.one("Lambda::Function", "ActFunction")["RecursiveLoop"] == "Allow"
+    assert sorted(map(str, loops.values())) == ["Allow", "Allow", "None"]
 
 
 @pytest.mark.parametrize(
     ("name", "variables"),
     [
         ("Evaluate", ["TABLE", "STATE_BUCKET", "EVALUATE_QUEUE_URL", "BUS", "JOB_METRICS"]),
-        ("Act", ["TABLE", "BUS", "TOPIC_ARN", "EMAILS", "PHONES", "ALLOWED_RECIPIENTS"]),
-        ("Patrol", ["TABLE", "EVALUATE_QUEUE_URL"]),
+        (
+            "Act",
+            [
+                "TABLE",
+                "BUS",
+                "TOPIC_ARN",
+                "STATE_BUCKET",
+                "ACT_QUEUE_URL",
+                "DASHBOARD",
+                "EMAILS",
+                "PHONES",
+                "ALLOWED_RECIPIENTS",
+                "WEBHOOKS",
+                "SMS_MONTHLY_CAP",
+                "STOP_GUARD",
+            ],
+        ),
+        ("Patrol", ["TABLE", "EVALUATE_QUEUE_URL", "ACT_QUEUE_URL"]),
     ],
 )
 def test_functions_are_told_what_they_need(
@@ -234,19 +277,22 @@ def test_functions_are_told_what_they_need(
     assert len(function["Layers"]) == 1
 
 
-def test_switches_are_written_as_the_functions_read_them(
+def test_options_are_written_as_the_functions_read_them(
     own: Synthesised, existing: Synthesised
 ) -> None:
-    def variables(stack: Synthesised, name: str) -> dict[str, Any]:
-        found: dict[str, Any] = stack.one("Lambda::Function", name)["Environment"]["Variables"]
-        return found
-
-    assert variables(own, "ActFunction")["TOCSIN_EMAILS"] == "true"
-    assert variables(own, "ActFunction")["TOCSIN_PHONES"] == "true"
-    assert variables(own, "EvaluateFunction")["TOCSIN_JOB_METRICS"] == "false"
-    assert variables(existing, "ActFunction")["TOCSIN_EMAILS"] == "false"
-    assert variables(existing, "ActFunction")["TOCSIN_PHONES"] == "false"
-    assert variables(existing, "EvaluateFunction")["TOCSIN_JOB_METRICS"] == "true"
+    assert own.variables("EvaluateFunction")["TOCSIN_JOB_METRICS"] == "false"
+    assert existing.variables("EvaluateFunction")["TOCSIN_JOB_METRICS"] == "true"
+    told = {
+        "TOCSIN_EMAILS": ("ops@example.com", ""),
+        "TOCSIN_PHONES": ("+15551230000", ""),
+        "TOCSIN_ALLOWED_RECIPIENTS": ("*@example.com", ""),
+        "TOCSIN_WEBHOOKS": ("oncall-slack,pager", ""),
+        "TOCSIN_SMS_MONTHLY_CAP": ("0", "100"),
+        "TOCSIN_STOP_GUARD": ("3/1h", "10/10m"),
+    }
+    for name, (given, default) in told.items():
+        assert own.variables("ActFunction")[name] == given
+        assert existing.variables("ActFunction")[name] == default
 
 
 @pytest.mark.parametrize(("kind", "architecture"), [("own", "arm64"), ("existing", "x86_64")])
@@ -362,9 +408,27 @@ def test_names_are_those_of_the_code_that_runs() -> None:
             },
         ),
         (
-            "StatusChanged",
+            "ActionsFired",
             "ActionsWorkQueue",
-            {"source": ["tocsin"], "detail-type": ["Tocsin Rule Evaluation Status Change"]},
+            {
+                "source": ["tocsin"],
+                "detail-type": ["Tocsin Rule Evaluation Status Change"],
+                "detail": {"RuleEvaluationStatus": ["IssuesFound"]},
+            },
+        ),
+        (
+            "ActionsOver",
+            "ActionsWorkQueue",
+            {
+                "source": ["tocsin"],
+                "detail-type": ["Tocsin Rule Evaluation Status Change"],
+                "detail": {"PreviousStatus": ["IssuesFound"]},
+            },
+        ),
+        (
+            "RunEnded",
+            "ActionsWorkQueue",
+            {"source": ["tocsin"], "detail-type": ["Tocsin Run Summary"]},
         ),
     ],
 )
@@ -382,26 +446,7 @@ def test_the_patrol_goes_round_every_minute(own: Synthesised) -> None:
     assert own.one("Events::Rule", "EveryMinute")["ScheduleExpression"] == "rate(1 minute)"
 
 
-def test_people_get_what_is_meant_for_them(own: Synthesised) -> None:
-    subscriptions = {
-        (one["Protocol"], "Alerts" if "Alerts" in plain(one["TopicArn"]) else "Health"): (
-            one["Endpoint"],
-            one.get("FilterPolicy"),
-        )
-        for one in own.all("SNS::Subscription").values()
-    }
-    assert subscriptions == {
-        ("email", "Alerts"): ("ops@example.com", {"action": ["email", {"exists": False}]}),
-        ("sms", "Alerts"): ("+15551230000", {"action": ["sms"]}),
-        ("email", "Health"): ("ops@example.com", None),
-    }
-
-
-def test_alarms_reach_a_topic_that_lets_every_message_through(own: Synthesised) -> None:
-    alarms = own.all("CloudWatch::Alarm").values()
-    assert len(alarms) == 9
-    (topic,) = {plain(alarm["AlarmActions"]) for alarm in alarms}
-    assert "Health" in topic
+def test_alarms_may_publish(own: Synthesised) -> None:
     (key,) = own.all("KMS::Key").values()
     (grant,) = [one for one in key["KeyPolicy"]["Statement"] if "Service" in one["Principal"]]
     assert "cloudwatch.amazonaws.com" in grant["Principal"]["Service"]
@@ -433,6 +478,7 @@ def test_buckets_are_private_and_stay(own: Synthesised) -> None:
 def test_outputs_are_those_promised(stack: Synthesised) -> None:
     assert set(stack.template["Outputs"]) == {
         "ActDeadLetterQueueUrl",
+        "AlarmTopicArn",
         "AlertTopicArn",
         "CaptureBucketName",
         "DashboardName",

@@ -28,7 +28,7 @@ def test_yaml_becomes_json(tmp_path: Path) -> None:
     [
         ("watch.yaml", "rules: [", "not YAML"),
         ("watch.json", "{", "not JSON"),
-        ("watch.yaml", "rulez: []", "unknown key 'rulez'"),
+        ("watch.yaml", "rulez: []", "rulez: unknown key"),
         ("watch.yaml", "rules: [NoSuchRule]", "NoSuchRule"),
         ("watch.yaml", "rules: [{rule: VanishingGradient, parameters: {treshold: 1}}]", "treshold"),
         ("watch.yaml", "just text", "mapping"),
@@ -39,8 +39,47 @@ def test_what_is_wrong_is_found_at_deployment(
 ) -> None:
     file = tmp_path / name
     file.write_text(text)
-    with pytest.raises(OptionError, match=rf"^option watchFile: .*{name}: .*{why}"):
+    with pytest.raises(OptionError, match=rf"^option watchFile: .*{name}:1: .*{why}"):
         default_watch(file)
+
+
+WRONG = """\
+rules:
+  - rule: VanishingGradient
+    inhibits: [VanishingGradient]
+    actions:
+      - emial
+      - email:a@example.com
+      - email:b@example.org
+      - webhook:ops
+      - webhook:dev
+notify: {repeat_interval: 0s}
+silences: [{job: "nightly-*"}]
+"""
+
+
+def test_all_problems_are_told_at_once_each_with_its_line(tmp_path: Path) -> None:
+    file = tmp_path / "watch.yaml"
+    file.write_text(WRONG)
+
+    def told(allowed: list[str] | None, webhooks: list[str] | None) -> list[str]:
+        with pytest.raises(OptionError) as wrong:
+            default_watch(file, allowed, webhooks)
+        start = f"option watchFile: {file}:"
+        return [line.removeprefix(start).split(": ")[0] for line in str(wrong.value).splitlines()]
+
+    assert told(None, None) == ["3", "5", "10", "11"]
+    assert told(["*@example.org"], ["ops"]) == ["3", "5", "6", "9", "10", "11"]
+    assert told([], []) == ["3", "5", "6", "7", "8", "9", "10", "11"]
+
+
+def test_recipients_of_the_deployment(tmp_path: Path) -> None:
+    file = tmp_path / "watch.yaml"
+    file.write_text('actions: ["email:a@example.com", "webhook:ops"]')
+    watch = json.loads(default_watch(file, ["a@Example.com"], ["ops"]))
+    assert watch["actions"] == ["email:a@example.com", "webhook:ops"]
+    with pytest.raises(OptionError, match=r"add it, or .*, to the option allowedRecipients"):
+        default_watch(file, ["b@example.com"], ["ops"])
 
 
 RULE = """
@@ -93,7 +132,7 @@ def test_what_is_wrong_with_custom_rules_is_found_at_deployment(
 ) -> None:
     (tmp_path / "bad").mkdir()
     (tmp_path / "bad" / "bad.py").write_text("1/0")
-    with pytest.raises(OptionError, match=rf"^option watchFile: .*watch.yaml: .*{why}"):
+    with pytest.raises(OptionError, match=rf"^option watchFile: .*watch.yaml:1: .*{why}"):
         default_watch(custom(text))
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 from tocsin.evaluation import StatusChange, Violation
 from tocsin.model import Mode, RuleStatus, Severity
+from tocsin.watch import Policy, Silence
 
 RUN = "s3://b/jobs/j1/debug-output"
 CHANGE = StatusChange(
@@ -24,5 +27,13 @@ CHANGE = StatusChange(
     statuses=(),
     violation=Violation(
         120, Mode.TRAIN, 100, "worker_0", "loss", "not_finite", "loss is nan", {"loss": "NaN"}
+    ),
+    sequence=17,
+    inhibits=("Overfit",),
+    policy=Policy(summary=("email",)),
+    silences=(
+        Silence(
+            datetime(2026, 12, 1, 8, tzinfo=UTC), job="nightly-*", author="ann", reason="known"
+        ),
     ),
 )

@@ -206,6 +206,23 @@ def test_the_event_has_the_promised_fields() -> None:
         "EvaluatedAt": "2023-11-14T22:13:21.000Z",
         "DedupId": "d",
         "RunId": "r",
+        "Sequence": 17,
+        "Inhibits": ["Overfit"],
+        "Notify": {
+            "GroupWait": 10.0,
+            "RepeatInterval": 14400.0,
+            "SendResolved": True,
+            "Summary": ["email"],
+        },
+        "Silences": [
+            {
+                "Until": "2026-12-01T08:00:00Z",
+                "Job": "nightly-*",
+                "Author": "ann",
+                "Reason": "known",
+                "Id": "watch file",
+            }
+        ],
         "DebugRuleEvaluationStatuses": [],
     }
 
@@ -246,7 +263,7 @@ def test_changes_become_events_and_metrics(job_metrics: bool) -> None:
     rule = {"Name": "Rule", "Value": "eval-loss"}
     job = {"Name": "TrainingJobName", "Value": "j1"}
     found = {json.dumps(metric["Dimensions"]) for metric in metrics}
-    assert found == {json.dumps(by) for by in ([rule], [rule, job])[: 1 + job_metrics]}
+    assert found == {json.dumps(by) for by in ([], [rule], [rule, job])[: 2 + job_metrics]}
 
 
 def test_an_event_that_is_not_taken_raises_and_no_metric_is_sent() -> None:

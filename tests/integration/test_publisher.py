@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
-from tocsin.evaluation import StatusChange
-from tocsin.evaluation._checkpoint import RuleSummary
+from tocsin.actions import Alert, Summary, decode
+from tocsin.evaluation import News, Refusal, RuleSummary, RunSummary
 from tocsin.evaluation.aws import AwsPublisher
 from tocsin.model import RuleStatus
+from tocsin.watch import Policy
 
 from .conftest import CHANGE, RUN
 
@@ -59,7 +60,7 @@ class Aws:
         return [json.loads(entry["Detail"]) for entries in self.requests for entry in entries]
 
 
-def publish(aws: Aws, changes: Sequence[StatusChange], run: str = RUN) -> None:
+def publish(aws: Aws, changes: Sequence[News], run: str = RUN) -> None:
     AwsPublisher(aws, aws, "tocsin", lambda: 1_700_000_001.0, True).publish(run, changes)
 
 
@@ -69,7 +70,7 @@ def publish(aws: Aws, changes: Sequence[StatusChange], run: str = RUN) -> None:
 def test_any_name_becomes_a_metric(name: str) -> None:
     aws = Aws()
     publish(aws, [replace(CHANGE, name=name)], f"s3://b/{name or ':'}/debug-output")
-    assert [len(datum["Dimensions"]) for datum in aws.data] == [1, 2]
+    assert [len(datum["Dimensions"]) for datum in aws.data] == [0, 1, 2]
     assert aws.details[0]["RuleConfigurationName"] == name
 
 
@@ -83,7 +84,9 @@ def test_metrics_that_are_refused_hold_nothing_up(code: str) -> None:
 def test_one_metric_that_is_refused_costs_no_other() -> None:
     aws = Aws()
     publish(aws, [replace(CHANGE, name=name) for name in ("a", "refused", "b")])
-    assert [datum["Dimensions"][0]["Value"] for datum in aws.data] == ["a", "a", "b", "b"]
+    names = [datum["Dimensions"][0]["Value"] for datum in aws.data if datum["Dimensions"]]
+    assert names == ["a", "a", "b", "b"]
+    assert len(aws.data) == 7  # the third also counts for the deployment, where it has no name
 
 
 @pytest.mark.parametrize("code", ["Throttling", "InternalServiceFault", "AccessDenied"])
@@ -139,6 +142,100 @@ def test_what_says_least_gives_way(
     assert {status["StatusDetails"] for status in others} <= {details}
     assert found["Actions"] == list(change.get("actions", CHANGE.actions))
     assert found["StatusDetails"] == change.get("details", CHANGE.details)
+
+
+LONG = tuple(replace(CHANGE.silences[0], reason="\x00" * 512, id=str(at)) for at in range(100))
+
+
+def test_of_too_many_silences_the_longest_is_left() -> None:
+    aws = Aws()
+    publish(aws, [replace(CHANGE, silences=LONG, statuses=summaries(9, "x"))])
+    (found,) = aws.details
+    assert [silence["Id"] for silence in found["Silences"]] == ["99"]
+    assert found["Evidence"] == {"loss": "NaN"}
+
+
+SUMMARY = RunSummary(
+    ending="marker",
+    sequence=17,
+    evaluated=500,
+    first=0,
+    last=499,
+    status=RuleStatus.ISSUES_FOUND,
+    policy=Policy(summary=("email",)),
+    dry_run=False,
+    run_id="r",
+    dedup_id="s",
+    statuses=summaries(1, "fine"),
+)
+
+
+def test_a_summary_and_a_refusal_are_events_of_their_own_kind() -> None:
+    aws = Aws()
+    refusal = Refusal("watch.json: notify.repeat_interval", "0 is not a time", "r", "f")
+    publish(aws, [refusal, CHANGE, SUMMARY])
+    ((first, _, last),) = aws.requests
+    assert [first["DetailType"], last["DetailType"]] == [
+        "Tocsin Configuration Refused",
+        "Tocsin Run Summary",
+    ]
+    assert aws.details[0] == {
+        "TrainingJobName": "j1",
+        "Run": RUN,
+        "RunId": "r",
+        "Where": "watch.json: notify.repeat_interval",
+        "Detail": "0 is not a time",
+        "DedupId": "f",
+    }
+    assert aws.details[2] == {
+        "TrainingJobName": "j1",
+        "Run": RUN,
+        "RunId": "r",
+        "Ending": "marker",
+        "Sequence": 17,
+        "Steps": {"evaluated": 500, "first": 0, "last": 499},
+        "RuleEvaluationStatus": "IssuesFound",
+        "Summary": ["email"],
+        "Notify": {
+            "GroupWait": 10.0,
+            "RepeatInterval": 14400.0,
+            "SendResolved": True,
+            "Summary": ["email"],
+        },
+        "DryRun": False,
+        "EvaluatedAt": "2023-11-14T22:13:21.000Z",
+        "DedupId": "s",
+        "DebugRuleEvaluationStatuses": [
+            {
+                "RuleConfigurationName": "rule0",
+                "RuleEvaluationStatus": "InProgress",
+                "StatusDetails": "fine",
+                "LastModifiedTime": "2023-11-14T22:13:20.000Z",
+            }
+        ],
+    }
+    assert len(aws.data) == 3  # of the change alone
+
+
+def test_a_summary_of_many_rules_fits() -> None:
+    aws = Aws()
+    publish(aws, [replace(SUMMARY, statuses=summaries(200, "x" * 1024))])
+    assert len(aws.details[0]["DebugRuleEvaluationStatuses"]) == 200
+
+
+def test_act_reads_what_is_published() -> None:
+    aws = Aws()
+    publish(aws, [CHANGE, SUMMARY], "s3://captures/jobs/j1/debug-output")
+    bodies = [
+        json.dumps({"source": e["Source"], "detail-type": e["DetailType"], "detail": detail})
+        for e, detail in zip(aws.requests[0], aws.details, strict=True)
+    ]
+    alert, summary = (decode(body) for body in bodies)
+    assert isinstance(alert, Alert)
+    assert (alert.sequence, alert.inhibits, alert.notify.wait) == (17, ["Overfit"], 10.0)
+    assert alert.silences[0].until == CHANGE.silences[0].until
+    assert isinstance(summary, Summary)
+    assert (summary.summary, summary.steps.last) == (["email"], 499)
 
 
 def test_letters_are_sent_as_they_are() -> None:

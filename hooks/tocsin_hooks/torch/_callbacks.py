@@ -39,10 +39,10 @@ def is_elsewhere(module: Any) -> bool:
     return getattr(module, "_is_replica", False) or torch.jit.is_tracing()
 
 
-def has_compiled() -> bool:
-    """Whether ``torch.compile`` has compiled anything in this process."""
+def compilations() -> int:
+    """How often ``torch.compile`` has compiled something in this process."""
     known = sys.modules.get("torch._dynamo.utils")
-    return known is not None and bool(known.counters.get("frames"))
+    return sum(known.counters.get("frames", {}).values()) if known else 0
 
 
 def closure_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -20,8 +20,8 @@ from tocsin_hooks.torch._activations import Activations
 from tocsin_hooks.torch._callbacks import (
     TrainingStopped,
     closure_of,
+    compilations,
     guarded,
-    has_compiled,
     is_elsewhere,
     weakly,
 )
@@ -79,6 +79,7 @@ class Training:
         self._seen_forward = False
         self._ahead = False  # the step in hand was begun without a forward pass
         self._told_of_compiled = False
+        self._compilations_before = compilations()
         self._backward: Any = None
         self._find_compiled: Callable[[], bool] = lambda: False
 
@@ -267,9 +268,11 @@ class Training:
         if self.step.saving:
             self.step.passes = 1
             # A function that is compiled with the model in it would be compiled anew each time
-            # that there is another global hook, until PyTorch gives it up.
+            # that there is another global hook, until PyTorch gives it up. What was compiled
+            # before the model was watched may be something else, as in a notebook.
+            compiled = compilations() != self._compilations_before
             root = self._model()
-            self._losses.open_outside(globally=not has_compiled() or is_compiled(root))
+            self._losses.open_outside(globally=not compiled or is_compiled(root))
 
     def _close_windows(self) -> None:
         self._activations.close()

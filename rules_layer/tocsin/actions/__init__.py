@@ -2,30 +2,34 @@
 
 from __future__ import annotations
 
-from tocsin.actions._act import ActionsFailed, Busy, Once, act
-from tocsin.actions._alert import Alert, BadAlert, decode
-from tocsin.actions._aws import connect
-from tocsin.actions._once import remembering
-from tocsin.actions._ports import Job, Message, NotRunning, Ports
-from tocsin.actions._request import Outcome, Request, Result
-from tocsin.actions._settings import Settings
+from tocsin.actions._alert import Alert, BadAlert, Notify, Silenced, Status, Steps, Summary, decode
+from tocsin.actions._ports import Job, Links, Message, NotRunning, Ports, UnknownEndpoint
+from tocsin.actions._recipient import malformed, recipients, refusal
+from tocsin.actions._request import Action, Outcome, Request, Result
+from tocsin.actions._take import ACTIONS, take
 
 __all__ = [
-    "ActionsFailed",
+    "ACTIONS",
+    "Action",
     "Alert",
     "BadAlert",
-    "Busy",
     "Job",
+    "Links",
     "Message",
     "NotRunning",
-    "Once",
+    "Notify",
     "Outcome",
     "Ports",
     "Request",
     "Result",
-    "Settings",
-    "act",
-    "connect",
+    "Silenced",
+    "Status",
+    "Steps",
+    "Summary",
+    "UnknownEndpoint",
     "decode",
-    "remembering",
+    "malformed",
+    "recipients",
+    "refusal",
+    "take",
 ]

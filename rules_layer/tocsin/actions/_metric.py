@@ -1,34 +1,47 @@
-"""Publish the number that decided as a CloudWatch metric."""
+"""Publish the numbers that decided as a CloudWatch metric."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 
-from tocsin.actions._alert import Evidence
+from tocsin.actions._alert import Alert, Evidence
 from tocsin.actions._ports import Ports
 from tocsin.actions._request import Outcome, Request, Result
 from tocsin.model import METRIC_NAMESPACE
-from tocsin.words import ascii_only, cut, label
+from tocsin.words import ascii_only, clean, cut, label
 
 _NAME = re.compile(r"[!-9;-~][ -~]{0,254}")
 _NOT_FINITE = frozenset({"NaN", "Infinity", "-Infinity"})
 _LARGEST = 2.0**359  # beyond ±1.17e108 CloudWatch refuses a value, below 8.5e-109 likewise
 _SMALLEST = 2.0**-360
+_DETAIL = 1000  # characters: it is kept for every rule that it is about
 
 
 def metric(request: Request, ports: Ports) -> Result:
-    """Puts the first number of the evidence into ``TrainingScalar``, or the metric named.
+    """Puts the first number of each alert's evidence into ``TrainingScalar``, or the metric named.
 
     The first is the one that tells most: rules promise that. CloudWatch takes no NaN and no
-    infinity: those are counted under the name + ``NonFinite``.
+    infinity: those are counted under the name + ``NonFinite``. Refused if none could be published.
     """
-    alert = request.alert
+    results = [_publish(alert, request.argument, ports) for alert in request.firing]
+    done = [each for each in results if each.outcome is Outcome.DONE]
+    refused = [each for each in results if each.outcome is not Outcome.DONE]
+    if not results:
+        return Result(Outcome.REFUSED, "nothing fires, so there is no number to publish")
+    detail = "; ".join(each.detail for each in (*done, *refused))
+    return Result(Outcome.DONE if done else Outcome.REFUSED, cut(detail, _DETAIL))
+
+
+def _publish(alert: Alert, argument: str | None, ports: Ports) -> Result:
     found = next(_numbers(alert.evidence), None)
     if found is None:
-        return Result(Outcome.REFUSED, f"rule {alert.rule} gave no number that could be published")
+        return Result(
+            Outcome.REFUSED,
+            f"rule {clean(alert.rule, 200)} gave no number that could be published",
+        )
     key, value = found
-    name = "TrainingScalar" if request.argument is None else request.argument
+    name = "TrainingScalar" if argument is None else argument
     if value is None:
         name, value = f"{name}NonFinite", 1.0
     if not _NAME.fullmatch(name):
@@ -44,7 +57,7 @@ def metric(request: Request, ports: Ports) -> Result:
     ports.put_metric(name, value, {key: label(text) for key, text in labels.items()})
     return Result(
         Outcome.DONE,
-        f"published {key} as {name} = {value:.6g} in namespace {METRIC_NAMESPACE}",
+        f"published {clean(key, 80)} as {name} = {value:.6g} in namespace {METRIC_NAMESPACE}",
     )
 
 

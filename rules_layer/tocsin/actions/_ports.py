@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
+
+from tocsin.actions._alert import Alert
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,17 @@ class Message:
 
 
 @dataclass(frozen=True)
+class Links:
+    """Where people find more; empty where there is nothing."""
+
+    dashboard: str = ""
+
+
+class UnknownEndpoint(Exception):
+    """The deployment names no such webhook, or it cannot be used: the text says why."""
+
+
+@dataclass(frozen=True)
 class Ports:
     """The effects that actions have, one callable each."""
 
@@ -43,16 +56,32 @@ class Ports:
     """The tags of the job with this ARN."""
     stop_job: Callable[[str], None]
     """Asks SageMaker to stop the job of this name. NotRunning."""
+    may_stop: Callable[[str], str | None]
+    """Whether one more run (URL) may be stopped: None, or why the stop guard refuses."""
     write: Callable[[str, str, bytes], None]
     """Writes data under a run (URL) and key; the key stays inside the run."""
     publish: Callable[[Message], None]
+    subscribe: Callable[[str, str], str | None]
+    """Sees to it that an endpoint gets what is for it alone: protocol, endpoint. None when it
+    does, else why it does not yet."""
+    refuses: Callable[[str, str], str | None]
+    """Why a recipient cannot be used: ``email`` or ``sms``, recipient. None when it can."""
+    may_text: Callable[[int], str | None]
+    """Whether so many more SMS may be sent this month: None, or why not."""
+    post: Callable[[str, Mapping[str, Any], str], None]
+    """Posts an event to an endpoint: its name, the event, the id of this delivery.
+    UnknownEndpoint; Rejected when the endpoint will never take it."""
     put_metric: Callable[[str, float, Mapping[str, str]], None]
     """Adds one value to a metric: name, value, dimensions."""
     put_event: Callable[[str, Mapping[str, Any]], None]
     """Puts an event on the bus: detail type, detail."""
+    recent: Callable[[Alert], Sequence[tuple[int, float]]]
+    """Step and ``measure`` of the alert's tensor at its last saves, oldest first; nothing where
+    that cannot be told."""
     now: Callable[[], datetime]
-    subscribed: frozenset[str] = frozenset()
-    """The actions (``email``, ``sms``) to which the deployment itself subscribes somebody."""
+    broadcast: Mapping[str, int] = field(default_factory=dict)
+    """To how many the deployment itself sends, by action: ``{"email": 2, "sms": 1}``."""
+    links: Links = Links()
 
     def rehearsal(self) -> Ports:
         """The same ports for a dry run: they look, and change nothing."""
@@ -60,4 +89,14 @@ class Ports:
         def nothing(*_: object) -> None:
             return None
 
-        return replace(self, stop_job=nothing, write=nothing, publish=nothing, put_metric=nothing)
+        return replace(
+            self,
+            stop_job=nothing,
+            may_stop=nothing,
+            write=nothing,
+            publish=nothing,
+            subscribe=nothing,
+            may_text=nothing,
+            post=nothing,
+            put_metric=nothing,
+        )

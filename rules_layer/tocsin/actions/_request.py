@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from tocsin.actions._alert import Alert
+from tocsin.actions._alert import Alert, Summary
 from tocsin.actions._ports import Ports
 
 
@@ -22,27 +22,52 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True)
 class Result:
-    """How an action ended, and one line for people that says what that means."""
+    """How an action ended, and one line for people that says what that means.
+
+    ``guarded``: it was the stop guard that refused.
+    """
 
     outcome: Outcome
     detail: str
+    guarded: bool = False
 
 
 @dataclass(frozen=True)
 class Request:
-    """One action of one alert: ``metric:loss`` is the action ``metric`` with argument ``loss``.
+    """One action for what a run reports: ``metric:loss`` is ``metric`` with argument ``loss``.
 
-    ``stop`` is what came of stopping the job, where this alert asks for that too.
+    ``firing`` and ``resolved`` are what it is about, the worst first; ``ongoing`` fires still and
+    has been told before. ``stop`` is what came of stopping the job, where that was asked for. At a
+    run's end there is a ``summary`` and no alert. ``key`` is the same for every try.
     """
 
-    alert: Alert
     action: str
+    firing: tuple[Alert, ...] = ()
+    resolved: tuple[Alert, ...] = ()
+    ongoing: tuple[Alert, ...] = ()
     stop: Result | None = None
+    summary: Summary | None = None
+    reason: str = ""
+    key: str = ""
 
     @property
-    def key(self) -> str:
-        """What this action is remembered by: the same for every copy of the alert."""
-        return f"{self.alert.dedup_id}/{self.action}"
+    def alert(self) -> Alert:
+        """The one that leads. LookupError for a summary."""
+        return (*self.firing, *self.resolved)[0]
+
+    @property
+    def job(self) -> str:
+        return (self.summary or self.alert).training_job_name
+
+    @property
+    def run(self) -> str:
+        return (self.summary or self.alert).run
+
+    @property
+    def dry_run(self) -> bool:
+        """Whether all that it is about only rehearses."""
+        about = (self.summary,) if self.summary else (*self.firing, *self.resolved)
+        return bool(about) and all(each.dry_run for each in about)
 
     @property
     def name(self) -> str:

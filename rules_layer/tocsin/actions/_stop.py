@@ -24,10 +24,13 @@ def stop(request: Request, ports: Ports) -> Result:
 
     A job that SageMaker does not know gets ``STOP.json`` in its run. One that it knows must lead
     to the run by its configuration or by its tag, for the name alone is only a folder's name.
+    The stop guard is asked last. Of several rules that ask for the stop the first is named.
     """
-    alert = request.alert
     if request.argument is not None:
         return Result(Outcome.REFUSED, 'stop takes no argument: write just "stop"')
+    if not request.firing:
+        return Result(Outcome.REFUSED, "nothing fires, so there is no reason to stop the job")
+    alert = request.firing[0]
     name = alert.training_job_name
     job = ports.describe_job(name) if _JOB_NAME.fullmatch(name) else None
     if job is None:
@@ -36,6 +39,8 @@ def stop(request: Request, ports: Ports) -> Result:
         return Result(Outcome.REFUSED, _refusal(job, alert))
     if job.status in _ENDED:
         return _ended(name, job)
+    if why := ports.may_stop(alert.run):
+        return Result(Outcome.REFUSED, why, guarded=True)
     try:
         ports.stop_job(name)
     except NotRunning:
@@ -51,6 +56,8 @@ def _ended(name: str, job: Job) -> Result:
 
 
 def _ask_hook(alert: Alert, ports: Ports) -> Result:
+    if why := ports.may_stop(alert.run):
+        return Result(Outcome.REFUSED, why, guarded=True)
     wish = {
         "requested_at": ports.now().isoformat(),
         "rule": alert.rule_configuration_name,

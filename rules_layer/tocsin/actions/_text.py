@@ -1,80 +1,109 @@
-"""The words of e-mails and SMS: short, plain, and useful to whoever is woken by them."""
+"""The words of e-mails: plain, and useful to whoever is woken by them."""
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
 
+from tocsin.actions import _commands
+from tocsin.actions._about import about
 from tocsin.actions._alert import Alert
-from tocsin.actions._request import Outcome, Result
-from tocsin.words import ascii_only, clean, cut, number
+from tocsin.actions._headline import REPEAT, STOPPED, numbers
+from tocsin.actions._measure import measure
+from tocsin.actions._ports import Ports
+from tocsin.actions._request import Outcome, Request
+from tocsin.actions._sparkline import curve
+from tocsin.words import clean, cut
 
-_SUBJECT = 99
-_SMS = 159
-_STOP = {
-    Outcome.DONE: "stop requested",
-    Outcome.ALREADY_STOPPED: "job had stopped",
-    Outcome.REFUSED: "stop refused",
-    Outcome.FAILED: "stop failed",
-    Outcome.DRY_RUN: "dry run",
-}
+MOST_BYTES = 60_000
+_IN_FULL = 5
+_SHOWN = 20
 
 
-@dataclass(frozen=True)
-class About:
-    """What a rule says of itself: what it means when it fires, and what to look at next."""
+def email(request: Request, ports: Ports) -> str:
+    """The whole story: what, where, the numbers, what was done, what to look at, how to silence.
 
-    meaning: str = ""
-    advice: str = ""
-
-
-def subject(alert: Alert, stop: Result | None) -> str:
-    """One line of fewer than 100 ASCII characters, as SNS wants it."""
-    end = f"; {_STOP[stop.outcome]}" if stop else ""
-    return _headline(f"Tocsin {alert.severity}", alert, end, _SUBJECT)
-
-
-def sms(alert: Alert, stop: Result | None) -> str:
-    """Fewer than 160 ASCII characters, so that it stays one SMS."""
-    end = f". {_STOP[stop.outcome].capitalize()}." if stop else ""
-    text = _headline("Tocsin", alert, end, _SMS)
-    numbers = next(_numbers(alert), "")
-    return f"{text} {numbers}" if numbers and len(text) + 1 + len(numbers) <= _SMS else text
-
-
-def email(alert: Alert, stop: Result | None, about: About) -> str:
-    """The whole story: what, where, the numbers, what was done, what to look at, how to silence."""
-    run, rule = clean(alert.run), clean(alert.rule, 100)
-    paragraphs = [
-        f"{clean(_rule(alert), 200)} fired in training job {clean(alert.training_job_name, 100)}.",
-        clean(about.meaning),
-        clean(alert.status_details),
-        "\n".join(f"{label + ':':<10}{text}" for label, text in _facts(alert) if text),
-        _stopped(stop),
-        f"What to look at: {clean(about.advice)}" if about.advice else "",
-        _more(run, rule),
-        _silence(run),
+    At most 60,000 bytes of UTF-8; where it would be more, details give way and the commands stay.
+    """
+    first = [_opening(request, ports.now()), _stopped(request)]
+    details = [
+        *_fired(request.firing, ports),
+        _list("Resolved", request.resolved),
+        _list("Still firing, told before", request.ongoing),
     ]
-    return "\n\n".join(paragraph for paragraph in paragraphs if paragraph) + "\n"
+    last = [
+        columns([("Job", clean(request.job)), ("Run", clean(request.run, 1100))]),
+        _commands.see_more(request.run, ports.links),
+        _commands.silence(request) if request.firing else "",
+    ]
+    return within(first, details, last)
 
 
-def _more(run: str, rule: str) -> str:
-    # Quoted, because people paste it into a shell and others choose the names.
-    quoted = shlex.quote(run)
-    return (
-        "To see more:\n"
-        f"  tocsin check {quoted}\n"
-        f"  tocsin tensors {quoted}\n"
-        f"  tocsin rules {shlex.quote(rule)}"
-    )
+def within(first: Iterable[str], details: Iterable[str], last: Iterable[str]) -> str:
+    """The paragraphs as one text; the ``details`` are cut where it would be too long."""
+    start, middle, end = (_paragraphs(part) for part in (first, details, last))
+    room = MOST_BYTES - len(f"{start}{end}\n\n[cut]\n\n\n".encode())
+    if len(middle.encode()) > room:
+        middle = middle.encode()[: max(room, 0)].decode(errors="ignore") + "\n[cut]"
+    return _paragraphs([start, middle, end]) + "\n"
 
 
-def _silence(run: str) -> str:
-    return (
-        'To silence this: take "email" out of the rule\'s actions, or the rule out of the watch '
-        f"file: {run}/watch.json for this run, the deployment's own file for all runs."
-    )
+def _paragraphs(texts: Iterable[str]) -> str:
+    return "\n\n".join(text for text in texts if text)
+
+
+def _opening(request: Request, now: datetime) -> str:
+    alerts = request.firing or request.resolved
+    one = len(alerts) == 1
+    who = clean(_rule(alerts[0]), 200) if one else f"{len(alerts)} rules"
+    what = "fired" if request.firing else "is resolved" if one else "are resolved"
+    still = _still(request.alert, now) if request.reason == REPEAT else ""
+    return f"{who} {what} in training job {clean(request.job, 100)}{still}."
+
+
+def _still(alert: Alert, now: datetime) -> str:
+    """How long it has been so; the text of the event may hold any time, or none."""
+    try:
+        fired = datetime.fromisoformat(alert.evaluated_at or "")
+    except ValueError:
+        return ": still so"
+    since = now - (fired if fired.tzinfo else fired.replace(tzinfo=UTC))
+    minutes = max(int(since.total_seconds() // 60), 0)
+    return f": still so after {_duration(minutes)}"
+
+
+def _duration(minutes: int) -> str:
+    if minutes < 120:
+        return f"{minutes} min"
+    hours = minutes // 60
+    return f"{hours} h" if hours < 48 else f"{hours // 24} days"
+
+
+def _fired(alerts: Sequence[Alert], ports: Ports) -> Iterator[str]:
+    for place, alert in enumerate(alerts[:_IN_FULL], 1):
+        if len(alerts) > 1:
+            yield f"{place}. {clean(_rule(alert), 200)}"
+        known = about(alert.rule)
+        yield clean(known.meaning, 300)
+        yield clean(alert.status_details)
+        yield columns(_facts(alert, ports))
+        yield f"What to look at: {clean(known.advice)}" if known.advice else ""
+    yield _list("Fired, too", alerts[_IN_FULL:], _SHOWN - _IN_FULL)
+
+
+def _list(title: str, alerts: Sequence[Alert], most: int = _SHOWN) -> str:
+    """One line for each of the first, and how many more there are."""
+    if not alerts:
+        return ""
+    lines = [f"  {_line(alert)}" for alert in alerts[:most]]
+    more = [f"  and {len(alerts) - most} more"] if len(alerts) > most else []
+    return "\n".join([f"{title}:", *lines, *more])
+
+
+def _line(alert: Alert) -> str:
+    at = "" if alert.step is None else f" at step {alert.step}"
+    details = clean(alert.status_details, 200)
+    return f"{clean(_rule(alert), 200)}, {alert.severity}{at}{': ' if details else ''}{details}"
 
 
 def _rule(alert: Alert) -> str:
@@ -82,14 +111,18 @@ def _rule(alert: Alert) -> str:
     return name if name == kind else f"{name} ({kind})"
 
 
-def _facts(alert: Alert) -> Iterator[tuple[str, str]]:
-    yield "Job", clean(alert.training_job_name)
-    yield "Run", clean(alert.run)
+def columns(facts: Iterable[tuple[str, str]]) -> str:
+    """One line for each that has a text."""
+    return "\n".join(f"{label + ':':<10}{text}" for label, text in facts if text)
+
+
+def _facts(alert: Alert, ports: Ports) -> Iterator[tuple[str, str]]:
     yield "Step", _step(alert)
-    yield "Tensor", clean(alert.tensor or "")
+    yield "Tensor", clean(alert.tensor or "", 500)
     yield "Worker", clean(alert.worker or "", 200)
     yield "Reason", clean(alert.reason or "", 200)
-    yield "Numbers", cut(", ".join(_numbers(alert)), 1000)
+    yield "Numbers", cut(", ".join(numbers(alert)), 500)
+    yield "Recent", curve(ports.recent(alert), measure(alert))
     yield "Severity", alert.severity
     yield "Time", clean(alert.evaluated_at or "", 100)
 
@@ -102,24 +135,11 @@ def _step(alert: Alert) -> str:
     return f"{alert.step} ({clean(alert.mode, 20)} step {alert.mode_step})"
 
 
-def _numbers(alert: Alert) -> Iterator[str]:
-    for key, value in alert.evidence.items():
-        if value is not None:
-            yield f"{clean(key, 80)} = {number(value)}"
-
-
-def _stopped(stop: Result | None) -> str:
+def _stopped(request: Request) -> str:
+    stop = request.stop
     if stop is None:
-        return "Nothing was stopped: this rule does not ask for it."
+        asked = any("stop" in alert.actions for alert in request.firing)
+        told = request.firing and not asked
+        return "Nothing was stopped: no rule here asks for it." if told else ""
     again = " It will be tried again." if stop.outcome is Outcome.FAILED else ""
-    return f"{_STOP[stop.outcome].capitalize()}: {clean(stop.detail)}.{again}"
-
-
-def _headline(start: str, alert: Alert, end: str, limit: int) -> str:
-    """``start: rule in job at step n end`` in ASCII; long names give way, the end stays."""
-    at = "" if alert.step is None else f" at step {alert.step}"
-    rule = ascii_only(alert.rule_configuration_name)
-    job = ascii_only(alert.training_job_name)
-    room = limit - len(f"{start}:  in {at}{end}")
-    rule = cut(rule, max(room // 2, room - len(job)))
-    return f"{start}: {rule} in {cut(job, room - len(rule))}{at}{end}"
+    return f"{STOPPED[stop.outcome].capitalize()}: {clean(stop.detail)}.{again}"

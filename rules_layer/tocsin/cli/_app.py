@@ -10,9 +10,11 @@ from typing import Annotated
 import typer
 
 from tocsin.cli._checkout import demo, local
+from tocsin.cli._errors import Problem
 from tocsin.cli._group import WRONG, Root
-from tocsin.cli._options import Json, RuleFiles
+from tocsin.cli._options import Json, RuleFiles, Stack, Table
 from tocsin.cli._output import Document, answer, note, notes, progress
+from tocsin.cli._silence import silence
 
 app = typer.Typer(
     cls=Root,
@@ -177,25 +179,37 @@ def rules(
 @app.command()
 def lint(
     file: Annotated[str, typer.Argument(metavar="FILE", help="A watch file: YAML or JSON.")],
+    allow: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="RECIPIENT",
+            help="Whom the deployment tells: an address, *@example.com, a phone number or "
+            "webhook:NAME; may be given many times.",
+        ),
+    ] = None,
     rule_files: RuleFiles = None,
     as_json: Json = False,
 ) -> int:
     """Check a watch file before a job trains under it.
 
-    Finds unknown rules and parameters, wrong actions and recipients. The files of its
-    custom_rules, and of --rules, are run, for the rules in them.
+    Finds what cannot be used: unknown keys, rules and parameters, wrong actions, times and
+    silences, recipients that the deployment does not tell. Without --allow these are the
+    allowedRecipients, emails, phones and webhooks of ./cdk.json; if it has none of them, only
+    the form of recipients is checked. The files of custom_rules, and of --rules, are run, for
+    the rules in them.
 
     Exit code: 0 nothing is wrong, 2 something is; each problem is a line on stderr.
 
     \b
-    Example:
+    Examples:
       tocsin lint watch.yaml
+      tocsin lint watch.yaml --allow '*@example.com' --allow webhook:ops
     """
     from tocsin.cli._lint import lint_document, print_lint
 
-    document = lint_document(file, rule_files or ())
-    for problem in document["problems"]:
-        note(f"{file}: {problem}")
+    document, problems = lint_document(file, rule_files or (), allow or ())
+    for problem in problems:
+        note(problem)
     answer(document, print_lint, as_json=as_json)
     return WRONG if document["problems"] else 0
 
@@ -205,19 +219,28 @@ def status(
     run: Annotated[
         str | None, typer.Argument(metavar="RUN", help="One run: s3://bucket/prefix.")
     ] = None,
+    actions: Annotated[
+        bool, typer.Option("--actions", help="The whole log of alerts and actions, of one run.")
+    ] = False,
     state_bucket: Annotated[
         str | None,
-        typer.Option(metavar="BUCKET", help="Where the stack keeps what it knows."),
+        typer.Option(metavar="BUCKET", help="Where the stack keeps what it knows of runs."),
     ] = None,
-    stack: Annotated[
-        str | None, typer.Option(metavar="NAME", help="The stack to ask for that bucket.")
+    table: Table = None,
+    topic: Annotated[
+        str | None, typer.Option(metavar="ARN", help="The topic that alerts are sent through.")
     ] = None,
+    stack: Stack = None,
     as_json: Json = False,
 ) -> int:
-    """Ask the deployed stack: all runs, or the rules of one.
+    """Ask the deployed stack: all runs, or one and its alerts.
+
+    Of one: its rules, the silences that cover it, and the last decision for each rule and action:
+    what was sent, or why it was not. With --actions it is every decision.
 
     The state bucket is that of --state-bucket, of the stack --stack, of the environment's
-    TOCSIN_STATE_BUCKET, or of the stack named Tocsin; the first that is given.
+    TOCSIN_STATE_BUCKET, or of the stack named Tocsin; the first that is given. Likewise the table
+    (TOCSIN_STATE_TABLE) and the topic (TOCSIN_TOPIC_ARN). Without those the rest is shown.
 
     Exit code: 0 nothing found (or a list of runs), 1 issues found, 2 the command or its input is
     wrong, or a rule ended in Error.
@@ -226,20 +249,30 @@ def status(
     Examples:
       tocsin status
       tocsin status s3://bucket/jobs/j1/debug-output --json
+      tocsin status s3://bucket/jobs/j1/debug-output --actions
     """
-    from tocsin.cli._status import find_bucket, print_runs, run_document, runs_document
-    from tocsin.cli._verdicts import print_verdicts
+    from functools import partial
 
-    bucket = find_bucket(state_bucket, stack)
+    from tocsin.cli._run_status import print_run, run_document, subscription_notes
+    from tocsin.cli._stack import BUCKET, TABLE, TOPIC, Deployment
+    from tocsin.cli._status import print_runs, runs_document
+
+    deployment = Deployment(stack, {BUCKET: state_bucket, TABLE: table, TOPIC: topic})
     if run is None:
-        answer(runs_document(bucket), print_runs, as_json=as_json)
+        if actions:
+            raise Problem("--actions is about one run: name it")
+        runs = runs_document(deployment.find(BUCKET))
+        notes(subscription_notes(deployment))
+        answer(runs, print_runs, as_json=as_json)
         return 0
-    document = run_document(run, bucket)
-    answer(document, print_verdicts, as_json=as_json)
+    document, said = run_document(run, deployment)
+    notes(said)
+    answer(document, partial(print_run, whole=actions), as_json=as_json)
     return _exit_code(document)
 
 
 app.command()(demo)
+app.add_typer(silence)
 app.add_typer(local)
 
 

@@ -16,3 +16,13 @@ RuleFiles = Annotated[
         help="A file of rules, or a folder of such files; may be given many times.",
     ),
 ]
+
+Stack = Annotated[
+    str | None,
+    typer.Option("--stack", metavar="NAME", help="The stack to ask for what is not named here."),
+]
+
+Table = Annotated[
+    str | None,
+    typer.Option("--table", metavar="TABLE", help="Where the stack keeps alerts and silences."),
+]

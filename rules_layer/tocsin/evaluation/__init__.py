@@ -4,10 +4,9 @@ from tocsin.evaluation._check import check
 from tocsin.evaluation._checkpoint import (
     Checkpoint,
     RuleRecord,
-    StatusChange,
-    Violation,
     decode_checkpoint,
     encode_checkpoint,
+    last_changes,
 )
 from tocsin.evaluation._desk import Hint, Report
 from tocsin.evaluation._document import document
@@ -23,6 +22,7 @@ from tocsin.evaluation._memory import (
     memory_world,
 )
 from tocsin.evaluation._messages import BadMessage, JobEnded, parse_message
+from tocsin.evaluation._news import News, Refusal, RuleSummary, RunSummary, StatusChange, Violation
 from tocsin.evaluation._patrol import HintsLost, patrol
 from tocsin.evaluation._ports import (
     CheckpointStore,
@@ -56,12 +56,16 @@ __all__ = [
     "MemoryHints",
     "MemoryJobs",
     "MemoryPublisher",
+    "News",
     "Plan",
     "Progress",
     "Publisher",
     "Ready",
+    "Refusal",
     "Report",
     "RuleRecord",
+    "RuleSummary",
+    "RunSummary",
     "Seen",
     "StatusChange",
     "Stored",
@@ -76,6 +80,7 @@ __all__ = [
     "evaluate",
     "finish",
     "fold",
+    "last_changes",
     "memory_world",
     "parse_message",
     "patrol",

@@ -5,31 +5,23 @@ from __future__ import annotations
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
+from tocsin.evaluation._news import (
+    Ending,
+    News,
+    Refusal,
+    RunSummary,
+    StatusChange,
+    Violation,
+)
 from tocsin.evaluation._references import References
-from tocsin.model import Evidence, Mode, RuleStatus, Severity
+from tocsin.model import Mode, RuleStatus
 from tocsin.watch import Watch
 
 MOST_BYTES = 64 << 20  # decompressed; the state caps keep real ones far below
-
-Ending = Literal["marker", "silence"]
-
-
-@dataclass(frozen=True)
-class Violation:
-    """One evaluation that broke a rule."""
-
-    step: int
-    mode: Mode
-    mode_step: int
-    worker: str | None
-    tensor: str | None
-    reason: str
-    detail: str
-    evidence: Evidence
 
 
 @dataclass(frozen=True)
@@ -38,6 +30,7 @@ class RuleRecord:
 
     ``streak`` and ``healthy`` count evaluations in a row; ``candidate`` is the first violation
     of the present streak; ``state`` belongs to the rule. A ``disabled`` rule is evaluated no more.
+    ``told`` is the last change of its status, without the statuses of other rules.
     """
 
     rule: str
@@ -57,38 +50,7 @@ class RuleRecord:
     candidate: Violation | None = None
     first_violation: Violation | None = None
     last_violation: Violation | None = None
-
-
-@dataclass(frozen=True)
-class StatusChange:
-    """A rule's status became another: what is published, once it is committed."""
-
-    name: str
-    rule: str
-    status: RuleStatus
-    previous: RuleStatus
-    details: str
-    severity: Severity
-    actions: tuple[str, ...]
-    dry_run: bool
-    step: int
-    mode: Mode
-    mode_step: int
-    index_modified: float
-    run_id: str | None
-    dedup_id: str
-    statuses: tuple[RuleSummary, ...]
-    violation: Violation | None = None
-
-
-@dataclass(frozen=True)
-class RuleSummary:
-    """A rule's status beside those of its run's other rules."""
-
-    name: str
-    status: RuleStatus
-    details: str
-    changed_at: float | None
+    told: StatusChange | None = None
 
 
 @dataclass(frozen=True)
@@ -97,9 +59,11 @@ class Checkpoint:
 
     ``frontier`` is the last step evaluated or given up, -1 at first. ``run_ids`` are each
     worker's present start of the job, ``superseded`` the earlier ones. ``refused`` are the files
-    behind the frontier that cannot be used, with the reason; ``references`` the earlier saves
-    that rules look back at; ``wake_at`` is for when a hint is on its way; ``note`` is what new
-    rule records begin with.
+    behind the frontier that cannot be used, with the reason; ``problems`` the parts of the
+    present configuration that cannot, with theirs; ``references`` the earlier saves that rules
+    look back at; ``wake_at`` is for when a hint is on its way; ``note`` is what new rule records
+    begin with. ``sequence`` counts the changes of status. What is to be published is in
+    ``refusals``, ``outbox`` and ``summaries``.
     """
 
     run: str
@@ -128,7 +92,16 @@ class Checkpoint:
     job_watch: Watch | None = None
     rules: Mapping[str, RuleRecord] = field(default_factory=dict)
     references: References = field(default_factory=dict)
+    sequence: int = 0
+    problems: tuple[tuple[str, str], ...] = ()
+    refusals: tuple[Refusal, ...] = ()
     outbox: tuple[StatusChange, ...] = ()
+    summaries: tuple[RunSummary, ...] = ()
+
+    @property
+    def news(self) -> tuple[News, ...]:
+        """What is to be published, in this order."""
+        return (*self.refusals, *self.outbox, *self.summaries)
 
     @property
     def run_id(self) -> str | None:
@@ -137,7 +110,13 @@ class Checkpoint:
 
     def published(self) -> Checkpoint:
         """The same with nothing left to publish."""
-        return replace(self, outbox=())
+        return replace(self, refusals=(), outbox=(), summaries=())
+
+
+def last_changes(checkpoint: Checkpoint) -> tuple[StatusChange, ...]:
+    """The newest change of each rule's status, oldest first; without the other rules' statuses."""
+    changes = [record.told for record in checkpoint.rules.values() if record.told is not None]
+    return tuple(sorted(changes, key=lambda change: change.sequence))
 
 
 def encode_checkpoint(checkpoint: Checkpoint) -> bytes:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from tocsin.evaluation._checkpoint import Checkpoint
+from tocsin.evaluation._configuration import Problem
+from tocsin.evaluation._news import Refusal, news_id
 from tocsin.evaluation._ports import World
 from tocsin.model import RuleStatus
 from tocsin.tensors import Storage
@@ -55,8 +58,8 @@ class Desk:
             return
         self.version = self.world.checkpoints.save(self.checkpoint, self.version)
         self.saved = self.checkpoint
-        if self.checkpoint.outbox:
-            self.world.publisher.publish(self.checkpoint.run, self.checkpoint.outbox)
+        if self.checkpoint.news:
+            self.world.publisher.publish(self.checkpoint.run, self.checkpoint.news)
             statuses = [change.status for change in self.checkpoint.outbox]
             self.report.errors += statuses.count(RuleStatus.ERROR)
             self.checkpoint = self.checkpoint.published()
@@ -77,4 +80,21 @@ class Desk:
             self.checkpoint,
             refused={**refused, key: reason},
             refused_files=self.checkpoint.refused_files + 1,
+        )
+
+    def refuse_parts(self, problems: Sequence[Problem]) -> None:
+        """Tell of what in the run's configuration cannot be used, once while it is so."""
+        checkpoint = self.checkpoint
+        new = [problem for problem in problems if problem not in checkpoint.problems]
+        self.report.refused += len(new)
+        self.report.log += [f"{checkpoint.run}: refused {where}: {why}" for where, why in new]
+        start = checkpoint.run_id
+        refusals = [
+            Refusal(where, why, start, news_id(checkpoint.run, start, "refusal", where, why))
+            for where, why in new
+        ]
+        self.checkpoint = replace(
+            checkpoint,
+            problems=tuple(problems),
+            refusals=(*checkpoint.refusals, *refusals),
         )

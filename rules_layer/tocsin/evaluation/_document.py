@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tocsin.evaluation._checkpoint import Checkpoint, RuleRecord, Violation
+from tocsin.evaluation._checkpoint import Checkpoint, RuleRecord
+from tocsin.evaluation._news import Violation
 from tocsin.tensors import job_name
 
 

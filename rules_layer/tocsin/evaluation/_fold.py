@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import msgspec
 
-from tocsin.evaluation._checkpoint import (
-    Checkpoint,
-    Ending,
-    RuleRecord,
-    RuleSummary,
-    StatusChange,
-    Violation,
-)
-from tocsin.model import Outcome, RuleStatus, Severity, Verdict, json_number
+from tocsin.evaluation._checkpoint import Checkpoint, RuleRecord
+from tocsin.evaluation._news import Ending, Violation
+from tocsin.evaluation._telling import Told, told_of, with_change, with_end
+from tocsin.model import Outcome, RuleStatus, Verdict, json_number
 from tocsin.rules import Step
-from tocsin.watch import Options, Refused, Watched
+from tocsin.watch import Options, Policy, Refused, Watched
 
 STATE_BYTES = 256 << 10  # of one rule, encoded; past it the rule is in Error and the others go on
 
@@ -32,7 +26,7 @@ def configure(
     """
     before, now = checkpoint.rules, _last(checkpoint)
     records: dict[str, RuleRecord] = {}
-    told: list[tuple[str, _Told, RuleStatus]] = []
+    told: list[tuple[str, Told, RuleStatus]] = []
     for rule in watched:
         kept = before.get(rule.name)
         if kept is not None and kept.fingerprint == rule.fingerprint:
@@ -42,7 +36,7 @@ def configure(
             rule.rule_name, rule.fingerprint, rule.parameters, details=checkpoint.note
         )
         if kept is not None and kept.status is not RuleStatus.IN_PROGRESS:
-            told.append((rule.name, _Told(rule.severity, rule.actions, rule.dry_run), kept.status))
+            told.append((rule.name, told_of(rule, checkpoint.run), kept.status))
     for bad in refused:
         record = RuleRecord(
             bad.rule_name,
@@ -51,21 +45,16 @@ def configure(
             details=bad.reason,
             disabled=True,
         )
+        kept = before.get(bad.name)
+        if kept is not None and replace(kept, told=None) == record:
+            records[bad.name] = kept
+            continue
         records[bad.name] = record
-        if before.get(bad.name) != record:
-            told.append((bad.name, _Told(), RuleStatus.IN_PROGRESS))
+        told.append((bad.name, Told(), RuleStatus.IN_PROGRESS))
     checkpoint = replace(checkpoint, rules=records)
-    changes = [_change(checkpoint, name, of, previous, now) for name, of, previous in told]
-    return replace(checkpoint, outbox=(*checkpoint.outbox, *changes))
-
-
-@dataclass(frozen=True)
-class _Told:
-    """How a status change is to be told, by the rule's configuration if it has a good one."""
-
-    severity: Severity = Severity.WARNING
-    actions: tuple[str, ...] = ()
-    dry_run: bool = False
+    for name, of, previous in told:
+        checkpoint = with_change(checkpoint, name, of, previous, now)
+    return checkpoint
 
 
 def fold(
@@ -91,15 +80,22 @@ def skip(checkpoint: Checkpoint, watched: Iterable[Watched], step: Step, reason:
     return checkpoint
 
 
-def finish(checkpoint: Checkpoint, watched: Iterable[Watched], ending: Ending) -> Checkpoint:
-    """The run's end: what each rule that has found nothing comes to."""
+def finish(
+    checkpoint: Checkpoint,
+    watched: Iterable[Watched],
+    ending: Ending,
+    policy: Policy | None = None,
+    *,
+    dry_run: bool = False,
+) -> Checkpoint:
+    """The run's end: what each rule that has found nothing comes to, and all of them together."""
     last = _last(checkpoint)
     for rule in watched:
         record = checkpoint.rules[rule.name]
         if record.status is RuleStatus.IN_PROGRESS:
             after = replace(record, status=_final(record, ending), details=_details(record, rule))
             checkpoint = _with_record(checkpoint, rule, after, last)
-    return replace(checkpoint, ended=ending)
+    return with_end(checkpoint, ending, policy or Policy(), dry_run=dry_run)
 
 
 def _last(checkpoint: Checkpoint) -> Step:
@@ -257,34 +253,4 @@ def _with_record(
     checkpoint = replace(checkpoint, rules={**checkpoint.rules, rule.name: after})
     if not changed:
         return checkpoint
-    told = _Told(rule.severity, rule.actions, rule.dry_run)
-    change = _change(checkpoint, rule.name, told, before.status, step)
-    return replace(checkpoint, outbox=(*checkpoint.outbox, change))
-
-
-def _change(
-    checkpoint: Checkpoint, name: str, told: _Told, previous: RuleStatus, step: Step
-) -> StatusChange:
-    after = checkpoint.rules[name]
-    identity = (checkpoint.run, checkpoint.run_id, name, after.status, step.step)
-    return StatusChange(
-        name=name,
-        rule=after.rule,
-        status=after.status,
-        previous=previous,
-        details=after.details,
-        severity=told.severity,
-        actions=told.actions,
-        dry_run=told.dry_run,
-        step=step.step,
-        mode=step.mode,
-        mode_step=step.mode_step,
-        index_modified=step.time,
-        run_id=checkpoint.run_id,
-        dedup_id=hashlib.sha256(msgspec.json.encode(identity)).hexdigest()[:32],
-        violation=after.last_violation if after.status is RuleStatus.ISSUES_FOUND else None,
-        statuses=tuple(
-            RuleSummary(other, record.status, record.details, record.changed_at)
-            for other, record in checkpoint.rules.items()
-        ),
-    )
+    return with_change(checkpoint, rule.name, told_of(rule, checkpoint.run), before.status, step)

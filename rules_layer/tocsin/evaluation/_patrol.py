@@ -1,44 +1,56 @@
-"""Patrol: whatever is due gets a hint, so that nothing depends on a message that was lost."""
+"""Patrol: whatever is due gets a message, so that nothing depends on one that was lost."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
-MOST_RUNS = 1000
-"""How many runs one patrol sends for; the others are still due a minute later."""
+MOST = 1000
+"""For how many items one patrol sends; the others are still due a minute later."""
 
 _BATCH = 10  # entries that SQS takes in one call
 
-DueRuns = Callable[[float], Iterable[str]]
-"""The runs (URLs) that are due at this moment (seconds since the epoch), longest due first."""
+Due = Callable[[float], Iterable[str]]
+"""The keys of items that are due at this moment (seconds since the epoch), longest due first."""
 
-SendHints = Callable[[Sequence[str], float], None]
-"""Hints at these runs, at most ten, with this tick. HintsLost."""
+Send = Callable[[Sequence[str], float], None]
+"""Messages for these, at most ten, at this time. HintsLost."""
 
 
 class HintsLost(Exception):
-    """The queue did not take some hints; their runs stay due."""
+    """A queue did not take some messages; what they are for stays due."""
 
 
-def patrol(now: float, due_runs: DueRuns, send_hints: SendHints, most: int = MOST_RUNS) -> int:
-    """Sends one hint for each run that is due, up to ``most``; returns how many were sent.
+def patrol(now: float, due: Due, senders: Mapping[str, Send], most: int = MOST) -> int:
+    """Sends one message for each item that is due, up to ``most``; returns how many were sent.
 
-    Raises HintsLost after all were tried, if the queue did not take every one.
+    ``senders`` are by the prefix that an item's key begins with; they get what follows it. Keys
+    of other items are passed over.
+
+    Raises HintsLost after all were tried, if a queue did not take every one.
     """
     sent, lost = 0, []
-    for runs in _batches(islice(due_runs(now), most)):
-        try:
-            send_hints(runs, now)
-            sent += len(runs)
-        except HintsLost as error:
-            lost.append(str(error))
+    for prefix, names in _sorted(due(now), senders, most).items():
+        for batch in _batches(names):
+            try:
+                senders[prefix](batch, now)
+                sent += len(batch)
+            except HintsLost as error:
+                lost.append(str(error))
     if lost:
         raise HintsLost("; ".join(lost))
     return sent
 
 
-def _batches(runs: Iterable[str]) -> Iterator[tuple[str, ...]]:
-    rest = iter(runs)
-    while batch := tuple(islice(rest, _BATCH)):
-        yield batch
+def _sorted(keys: Iterable[str], prefixes: Iterable[str], most: int) -> dict[str, list[str]]:
+    """What follows each prefix, of the first ``most`` keys that have one."""
+    found: dict[str, list[str]] = {prefix: [] for prefix in prefixes}
+    known = ((prefix, key) for key in keys for prefix in found if key.startswith(prefix))
+    for prefix, key in islice(known, most):
+        found[prefix].append(key.removeprefix(prefix))
+    return found
+
+
+def _batches(names: Sequence[str]) -> Iterator[Sequence[str]]:
+    for start in range(0, len(names), _BATCH):
+        yield names[start : start + _BATCH]

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from tocsin.evaluation._checkpoint import Checkpoint, StatusChange
+from tocsin.evaluation._checkpoint import Checkpoint
+from tocsin.evaluation._news import News
 from tocsin.evaluation._trials import Trials
 from tocsin.tensors import Storage
 from tocsin.watch import Watch
@@ -73,7 +74,7 @@ class Coordination(Protocol):
 
 
 class Publisher(Protocol):
-    def publish(self, run: str, changes: Sequence[StatusChange]) -> None:
+    def publish(self, run: str, news: Sequence[News]) -> None:
         """Events, then metrics. Raises if not all are accepted."""
 
 

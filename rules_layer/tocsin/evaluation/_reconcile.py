@@ -12,6 +12,7 @@ from tocsin.evaluation._desk import Desk, Hint, Report
 from tocsin.evaluation._fold import configure, finish, fold
 from tocsin.evaluation._frontier import HOLD_SECONDS, Seen, plan
 from tocsin.evaluation._listing import new_files
+from tocsin.evaluation._news import Ending
 from tocsin.evaluation._ports import Job, World
 from tocsin.evaluation._restart import restarted
 from tocsin.evaluation._selection import Selection
@@ -71,8 +72,7 @@ def reconcile(
     collections = _collections(desk)
     job = None if known else _first_look(desk)
     rules = configuration(desk.checkpoint, job, world, desk.storage, watch)
-    for problem in rules.problems:
-        desk.refuse(*problem)
+    desk.refuse_parts(rules.problems)
     desk.checkpoint = configure(
         replace(desk.checkpoint, job_watch=rules.job_watch), rules.watched, rules.refused
     )
@@ -152,8 +152,8 @@ def _opened(hint: Hint, world: World, report: Report) -> Desk:
     desk = Desk(
         world, world.storage(hint.run), stored.checkpoint, stored.version, report, stored.checkpoint
     )
-    if desk.checkpoint.outbox:
-        world.publisher.publish(hint.run, desk.checkpoint.outbox)
+    if desk.checkpoint.news:
+        world.publisher.publish(hint.run, desk.checkpoint.news)
         desk.checkpoint = desk.checkpoint.published()
     return desk
 
@@ -182,9 +182,9 @@ def _close(desk: Desk, rules: Configuration, hint: Hint, ended: bool) -> None:
         total = sum(1 for item in desk.storage.list("index/") if parse_index_key(item.key))
         late = max(0, total - checkpoint.files - checkpoint.refused_files)
         desk.report.late += max(0, late - checkpoint.late_files)
-        desk.checkpoint = finish(replace(checkpoint, late_files=late), rules.watched, "marker")
+        desk.checkpoint = _finished(replace(checkpoint, late_files=late), rules, "marker")
     elif desk.world.now() - checkpoint.last_time >= SILENCE_SECONDS:
-        desk.checkpoint = finish(checkpoint, rules.watched, "silence")
+        desk.checkpoint = _finished(checkpoint, rules, "silence")
     elif hint.tick is not None:
         tick = Step(
             checkpoint.last_step,
@@ -195,3 +195,7 @@ def _close(desk: Desk, rules: Configuration, hint: Hint, ended: bool) -> None:
         )
         steps = {rule.name: tick for rule in rules.watched if rule.reads.ticks}
         desk.checkpoint = fold(checkpoint, rules.watched, steps)
+
+
+def _finished(checkpoint: Checkpoint, rules: Configuration, ending: Ending) -> Checkpoint:
+    return finish(checkpoint, rules.watched, ending, rules.policy, dry_run=rules.dry_run)

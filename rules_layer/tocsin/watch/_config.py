@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from tocsin.model import Mode, Severity
+from tocsin.watch._silence import Silence
 
 Grace = int | str
 """A number of steps, or a time such as ``30s``."""
@@ -21,6 +22,9 @@ Actions = Annotated[
     msgspec.Meta(max_length=20),
 ]
 """As they are written. One that nobody can take is refused when it is taken, by itself."""
+
+
+Inhibits = Annotated[tuple[Name, ...], msgspec.Meta(max_length=50)]
 
 
 @dataclass(frozen=True)
@@ -41,7 +45,7 @@ class RuleConfig:
     exclude: str | tuple[str, ...] = ()
     severity: Severity | None = None
     actions: Actions | None = None
-    inhibits: tuple[str, ...] = ()
+    inhibits: Inhibits = ()
 
     @property
     def configuration_name(self) -> str:
@@ -121,11 +125,14 @@ class Capture:
 
 @dataclass(frozen=True)
 class Notify:
-    """How alerts are put together before they are sent."""
+    """How alerts are put together before they are sent; ``summary`` are the actions that tell
+    how a job has ended. A time that is none is told as a fault of its own, not as a wrong type.
+    """
 
-    group_wait: str = "10s"
-    repeat_interval: str = "4h"
+    group_wait: str | int | float = "10s"
+    repeat_interval: str | int | float = "4h"
     send_resolved: bool = True
+    summary: Actions = ()
 
 
 @dataclass(frozen=True)
@@ -138,6 +145,7 @@ class Watch:
     rules: tuple[RuleConfig, ...] | None = None
     capture: Capture = field(default_factory=Capture)
     notify: Notify = field(default_factory=Notify)
+    silences: tuple[Silence, ...] = ()
     custom_rules: str | None = None
     dry_run: bool = False
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from reprlib import repr as short  # what a file says may be long
@@ -16,6 +15,9 @@ from tocsin.model import Mode, Severity
 from tocsin.rules import OPTIONS, BadRule, Reads, Rule, build, rule_names
 from tocsin.tensors import BadPattern, search
 from tocsin.watch._config import RuleConfig, Watch, as_tuple
+from tocsin.watch._policy import Policy, policy
+from tocsin.watch._silence import Silence
+from tocsin.watch._times import seconds
 
 _LEAST = {"for_steps": 1, "start_step": 0, "end_step": 1, "every": 1, "resolve": 1}
 
@@ -42,7 +44,7 @@ class Options:
 
 @dataclass(frozen=True)
 class Watched:
-    """A configured rule, ready to be evaluated."""
+    """A configured rule, ready to be evaluated. ``silences`` cover it, in some jobs at least."""
 
     name: str
     rule_name: str
@@ -53,6 +55,9 @@ class Watched:
     actions: tuple[str, ...]
     dry_run: bool
     fingerprint: str
+    inhibits: tuple[str, ...] = ()
+    policy: Policy = Policy()  # noqa: RUF009  # frozen
+    silences: tuple[Silence, ...] = ()
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -102,16 +107,20 @@ def _watched(watch: Watch, config: RuleConfig) -> Watched:
             _patterns("tensor_regex", read.regex)
     except BadRule as error:
         raise BadRule(f"{config.rule}: {error}") from error
+    name, severity = config.configuration_name, config.severity or watch.severity
     return Watched(
-        name=config.configuration_name,
+        name=name,
         rule_name=config.rule,
         rule=rule,
         reads=reads,
         options=options,
-        severity=config.severity or watch.severity,
+        severity=severity,
         actions=watch.actions if config.actions is None else config.actions,
         dry_run=watch.dry_run,
         fingerprint=_fingerprint(config.rule, rule, options),
+        inhibits=tuple(other for other in config.inhibits if other != name),
+        policy=policy(watch.notify),
+        silences=tuple(each for each in watch.silences if each.covers_rule(name, severity)),
     )
 
 
@@ -142,9 +151,8 @@ def _whole(key: str, value: Any, least: int, otherwise: str = "") -> int:
 
 def _grace(value: Any) -> tuple[int, float]:
     """Steps and seconds, one of which is 0."""
-    time = re.fullmatch(r"(\d+(?:\.\d+)?)(s|m|h)", value) if isinstance(value, str) else None
-    if time:
-        return 0, float(time[1]) * {"s": 1, "m": 60, "h": 3600}[time[2]]
+    if (time := seconds(value)) is not None:
+        return 0, time
     return _whole("grace", value, 0, ", or a time like 30s, 2m"), 0.0
 
 

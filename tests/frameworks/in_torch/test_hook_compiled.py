@@ -187,3 +187,36 @@ def test_a_compiled_function_that_calls_the_model(
     assert list(steps) == [(Mode.TRAIN, number) for number in range(12)]
     assert all(set(found) >= PARAMETERS for found in steps.values())
     assert sum("loss" in found for found in steps.values()) == 11
+
+
+def test_what_was_compiled_before_a_model_is_watched(
+    net: nn.Module, run: Path, batch: Any, written: Read
+) -> None:
+    """Says nothing of how the model is called: its losses are seen."""
+    torch.compile(nn.Linear(4, 2), backend="eager")(batch[0])
+    optimizer = torch.optim.SGD(net.parameters(), 0.1)
+    with TorchHook.attach(net, run, **EVERY):
+        for _ in range(3):
+            optimizer.zero_grad()
+            nn.CrossEntropyLoss()(net.forward(batch[0]), batch[1]).backward()
+            optimizer.step()
+    assert [LOSS in found for found in written(run).values()] == [False, True, True]
+
+
+def test_a_function_compiled_with_the_model_before_that_is_watched(
+    net: nn.Module, run: Path, batch: Any, written: Read
+) -> None:
+    """It is compiled once more at most, however often a step is saved."""
+    criterion = nn.CrossEntropyLoss()
+    step = torch.compile(lambda: criterion(net(batch[0]), batch[1]), backend="eager")
+    optimizer = torch.optim.SGD(net.parameters(), 0.1)
+    step().backward()
+    counters = torch._dynamo.utils.counters
+    before = counters["stats"]["unique_graphs"]
+    with TorchHook.attach(net, run, **EVERY):
+        for _ in range(12):
+            optimizer.zero_grad()
+            step().backward()
+            optimizer.step()
+    assert counters["stats"]["unique_graphs"] <= before + 1
+    assert all(set(found) >= PARAMETERS for found in written(run).values())

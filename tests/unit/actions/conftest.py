@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 import pytest
-from tocsin.actions import Alert, Job, Message, NotRunning, Ports
+from tocsin.actions import Alert, Job, Links, Message, NotRunning, Ports, Request, Summary
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
@@ -35,6 +35,35 @@ DETAIL: Mapping[str, Any] = {
     "RunId": "r1",
 }
 
+SUMMARY: Mapping[str, Any] = {
+    "TrainingJobName": "j1",
+    "Run": "s3://captures/jobs/j1/debug-output",
+    "RunId": "r1",
+    "DedupId": "s1",
+    "Ending": "marker",
+    "Steps": {"evaluated": 12, "first": 10, "last": 120},
+    "RuleEvaluationStatus": "IssuesFound",
+    "Summary": ["email"],
+    "DebugRuleEvaluationStatuses": [
+        {
+            "RuleConfigurationName": "AllZero",
+            "RuleEvaluationStatus": "NoIssuesFound",
+            "StatusDetails": "",
+        },
+        {
+            "RuleConfigurationName": "Overfit",
+            "RuleEvaluationStatus": "IssuesFound",
+            "StatusDetails": "loss of EVAL grows",
+        },
+        {
+            "RuleConfigurationName": "TreeDepth",
+            "RuleEvaluationStatus": "NotApplicable",
+            "StatusDetails": "no tree",
+        },
+    ],
+    "EvaluatedAt": "2026-01-02T03:04:05Z",
+}
+
 
 @dataclass
 class World:
@@ -45,8 +74,13 @@ class World:
     status_when_stopped: str | None = None
     broken: Mapping[str, Exception] = field(default_factory=dict)
     did: list[tuple[str, Any]] = field(default_factory=list)
-    events: list[Mapping[str, Any]] = field(default_factory=list)
-    subscribed: frozenset[str] = frozenset({"email", "sms"})
+    refused: Mapping[str, str] = field(default_factory=dict)
+    unconfirmed: Mapping[str, str] = field(default_factory=dict)
+    guard: str | None = None
+    cap: str | None = None
+    recent: Mapping[str, Sequence[tuple[int, float]]] = field(default_factory=dict)
+    broadcast: Mapping[str, int] = field(default_factory=lambda: {"email": 2, "sms": 3})
+    links: Links = field(default_factory=Links)
 
     @property
     def ports(self) -> Ports:
@@ -54,12 +88,19 @@ class World:
             describe_job=self._describe,
             job_tags=lambda arn: self.tags,
             stop_job=self._stop,
+            may_stop=lambda run: self._ask("may_stop", run, self.guard),
             write=lambda run, key, data: self._do("write", (run, key, data)),
             publish=lambda message: self._do("publish", message),
+            subscribe=lambda *to: self._ask("subscribe", to, self.unconfirmed.get(to[1])),
+            refuses=lambda kind, to: self.refused.get(to),
+            may_text=lambda count: self._ask("may_text", count, self.cap),
+            post=lambda *delivery: self._do("post", delivery),
             put_metric=lambda *metric: self._do("metric", metric),
-            put_event=self._put_event,
+            put_event=lambda *event: self._do("event", event),
+            recent=lambda alert: self.recent.get(alert.tensor or "", ()),
             now=lambda: NOW,
-            subscribed=self.subscribed,
+            broadcast=self.broadcast,
+            links=self.links,
         )
 
     def messages(self) -> list[Message]:
@@ -69,6 +110,10 @@ class World:
         if name in self.broken:
             raise self.broken[name]
         self.did.append((name, what))
+
+    def _ask(self, name: str, what: Any, answer: str | None) -> str | None:
+        self._do(name, what)
+        return answer
 
     def _describe(self, name: str) -> Job | None:
         if "describe" in self.broken:
@@ -81,12 +126,6 @@ class World:
             self.job = Job(self.job.arn, self.status_when_stopped, self.job.outputs)
             raise NotRunning("the job is not running")
         self._do("stop", name)
-
-    def _put_event(self, detail_type: str, detail: Mapping[str, Any]) -> None:
-        if "event" in self.broken:
-            raise self.broken["event"]
-        assert detail_type == "Tocsin Action Taken"
-        self.events.append(detail)
 
 
 @pytest.fixture
@@ -105,10 +144,40 @@ def detail() -> dict[str, Any]:
 
 
 @pytest.fixture
+def summary_detail() -> dict[str, Any]:
+    return dict(SUMMARY)
+
+
+@pytest.fixture
 def make_alert() -> Callable[..., Alert]:
     """Makes the alert above with other fields, named as in the event."""
 
     def make(**fields: Any) -> Alert:
         return msgspec.convert({**DETAIL, **fields}, Alert)
+
+    return make
+
+
+@pytest.fixture
+def ask(make_alert: Callable[..., Alert]) -> Callable[..., Request]:
+    """Makes a request: the action, then the fields of each alert that fires; one if none is given.
+
+    By keyword what else a request has; with ``resolved`` or ``summary`` nothing fires unless said.
+    """
+
+    def make(action: str, *firing: Mapping[str, Any], **more: Any) -> Request:
+        alone = "resolved" in more or "summary" in more
+        alerts = firing or (() if alone else ({},))
+        return Request(action, tuple(make_alert(**fields) for fields in alerts), **more)
+
+    return make
+
+
+@pytest.fixture
+def make_summary() -> Callable[..., Summary]:
+    """Makes the end of the run above, with other fields, named as in the event."""
+
+    def make(**fields: Any) -> Summary:
+        return msgspec.convert({**SUMMARY, **fields}, Summary)
 
     return make

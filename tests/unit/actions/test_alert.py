@@ -1,10 +1,11 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from tocsin.actions import BadAlert, decode
+from tocsin.actions import Alert, BadAlert, Notify, Summary, decode
 from tocsin.model import RuleStatus, Severity
 
 KIND = "Tocsin Rule Evaluation Status Change"
@@ -76,7 +77,7 @@ def test_an_odd_action_costs_no_other(detail: dict[str, Any], odd: list[str]) ->
 def test_refuses_what_is_wrong_and_says_where(
     detail: dict[str, Any], change: dict[str, Any], where: str
 ) -> None:
-    with pytest.raises(BadAlert, match=rf"not a status change of Tocsin's: .*\$\.detail\.{where}"):
+    with pytest.raises(BadAlert, match=rf"^not an event of Tocsin's: .*\$\.{where}"):
         decode(envelope({**detail, **change}))
 
 
@@ -97,3 +98,57 @@ def test_refuses_what_is_wrong_and_says_where(
 def test_refuses_other_messages(body: str | bytes) -> None:
     with pytest.raises(BadAlert):
         decode(body)
+
+
+def test_decodes_what_the_alert_says_of_others(detail: dict[str, Any]) -> None:
+    silence = {"Until": "2026-12-01T08:00:00Z", "Job": "nightly-*", "Reason": "known"}
+    more = {
+        "Sequence": 17,
+        "Inhibits": ["Overfit"],
+        "Notify": {"GroupWait": 30.0, "RepeatInterval": 600.0, "SendResolved": False},
+        "Silences": [silence],
+    }
+    alert = decode(envelope({**detail, **more}))
+    assert isinstance(alert, Alert)
+    assert (alert.sequence, alert.inhibits, alert.firing) == (17, ["Overfit"], True)
+    assert (alert.notify.wait, alert.notify.repeat) == (30.0, 600.0)
+    assert not alert.notify.send_resolved
+    [silenced] = alert.silences
+    assert (silenced.job, silenced.reason) == ("nightly-*", "known")
+    assert silenced.until == datetime(2026, 12, 1, 8, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("notify", "wait", "repeat"),
+    [
+        (Notify(), 10.0, 14400.0),
+        (Notify(group_wait=-1.0, repeat_interval=0.0), 0.0, 300.0),
+        (Notify(group_wait=1e9, repeat_interval=1e9), 900.0, 1e9),
+    ],
+)
+def test_what_is_out_of_bounds_is_brought_within(
+    notify: Notify, wait: float, repeat: float
+) -> None:
+    assert (notify.wait, notify.repeat) == (wait, repeat)
+
+
+def test_decodes_a_runs_end(summary_detail: dict[str, Any]) -> None:
+    summary = decode(envelope(summary_detail, "Tocsin Run Summary"))
+    assert isinstance(summary, Summary)
+    assert (summary.ending, summary.summary) == ("marker", ["email"])
+    assert (summary.steps.evaluated, summary.steps.first, summary.steps.last) == (12, 10, 120)
+    assert summary.rule_evaluation_status is RuleStatus.ISSUES_FOUND
+    assert len(summary.debug_rule_evaluation_statuses) == 3
+
+
+@pytest.mark.parametrize(
+    ("change", "where"),
+    [
+        ({"Silences": [{"Until": "2026-12-01T08:00:00"}]}, "Silences"),
+        ({"Sequence": -1}, "Sequence"),
+        ({"Notify": {"GroupWait": "soon"}}, "Notify"),
+    ],
+)
+def test_refuses_these_too(detail: dict[str, Any], change: dict[str, Any], where: str) -> None:
+    with pytest.raises(BadAlert, match=rf"\$\.{where}"):
+        decode(envelope({**detail, **change}))

@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tocsin.actions import Outcome, Request
+from tocsin.actions import Outcome
 from tocsin.actions._metric import metric
 
 LARGEST = 2.0**359
@@ -26,9 +26,9 @@ LARGEST = 2.0**359
     ],
 )
 def test_publishes_the_first_number(
-    make_alert: Any, world: Any, action: str, evidence: Any, name: str, value: float
+    ask: Any, world: Any, action: str, evidence: Any, name: str, value: float
 ) -> None:
-    result = metric(Request(make_alert(Evidence=evidence), action), world.ports)
+    result = metric(ask(action, {"Evidence": evidence}), world.ports)
     assert result.outcome is Outcome.DONE
     dimensions = {"Rule": "VanishingGradient", "TrainingJobName": "j1"}
     assert world.did == [("metric", (name, value, dimensions))]
@@ -48,10 +48,8 @@ def test_publishes_the_first_number(
         ("metric:" + "x" * 250, {"loss": "NaN"}),
     ],
 )
-def test_refuses_what_cloudwatch_would(
-    make_alert: Any, world: Any, action: str, evidence: Any
-) -> None:
-    result = metric(Request(make_alert(Evidence=evidence), action), world.ports)
+def test_refuses_what_cloudwatch_would(ask: Any, world: Any, action: str, evidence: Any) -> None:
+    result = metric(ask(action, {"Evidence": evidence}), world.ports)
     assert (result.outcome, world.did) == (Outcome.REFUSED, [])
     assert result.detail.isprintable()
 
@@ -60,8 +58,36 @@ def test_refuses_what_cloudwatch_would(
     ("job", "label"), [("Zürich", "Zurich"), (":j", "j"), ("::", "?"), ("実験", "??")]
 )
 def test_dimensions_are_as_cloudwatch_wants_them(
-    make_alert: Any, world: Any, job: str, label: str
+    ask: Any, world: Any, job: str, label: str
 ) -> None:
-    metric(Request(make_alert(TrainingJobName=job), "metric"), world.ports)
+    metric(ask("metric", {"TrainingJobName": job}), world.ports)
     [(_, (_, _, dimensions))] = world.did
     assert dimensions["TrainingJobName"] == label
+
+
+def test_each_alert_gives_its_number(ask: Any, world: Any) -> None:
+    alerts = [
+        {"RuleConfigurationName": "a", "Evidence": {"loss": 2.0}},
+        {"RuleConfigurationName": "b", "Rule": "B\n", "Evidence": {}},
+        {"RuleConfigurationName": "c", "Evidence": {"loss": "NaN"}},
+    ]
+    result = metric(ask("metric:loss", *alerts), world.ports)
+    assert result.outcome is Outcome.DONE
+    assert result.detail == (
+        "published loss as loss = 2 in namespace Tocsin; "
+        "published loss as lossNonFinite = 1 in namespace Tocsin; "
+        "rule B gave no number that could be published"
+    )
+    put = [(what[0], what[2]["Rule"]) for _, what in world.did]
+    assert put == [("loss", "a"), ("lossNonFinite", "c")]
+
+
+def test_of_many_the_detail_stays_short(ask: Any, world: Any) -> None:
+    result = metric(ask("metric", *[{}] * 200), world.ports)
+    assert len(world.did) == 200
+    assert len(result.detail) <= 1000
+
+
+def test_without_an_alert_there_is_no_number(ask: Any, world: Any, make_alert: Any) -> None:
+    result = metric(ask("metric", resolved=(make_alert(),)), world.ports)
+    assert (result.outcome, world.did) == (Outcome.REFUSED, [])

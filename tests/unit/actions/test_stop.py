@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from tocsin.actions import Job, NotRunning, Outcome, Request
+from tocsin.actions import Job, NotRunning, Outcome, Result
 from tocsin.actions._stop import STOP, stop
 from tocsin.tensors._layout import STOP as WHERE_HOOKS_LOOK
 
@@ -12,11 +12,11 @@ ARN = "arn:aws:sagemaker:us-east-1:111122223333:training-job/j1"
 RUN = "s3://captures/jobs/j1/debug-output"
 
 
-def test_stops_the_job_that_captures_into_the_run(make_alert: Any, make_world: Any) -> None:
+def test_stops_the_job_that_captures_into_the_run(ask: Any, make_world: Any) -> None:
     world = make_world(Job(ARN, "InProgress", ("s3://captures/jobs",)))
-    result = stop(Request(make_alert(), "stop"), world.ports)
+    result = stop(ask("stop"), world.ports)
     assert result.outcome is Outcome.DONE
-    assert world.did == [("stop", "j1")]
+    assert world.did == [("may_stop", RUN), ("stop", "j1")]
 
 
 @pytest.mark.parametrize(
@@ -33,11 +33,9 @@ def test_stops_the_job_that_captures_into_the_run(make_alert: Any, make_world: A
         ("s3://captures/", "s3://captures"),
     ],
 )
-def test_these_outputs_lead_to_the_run(
-    make_alert: Any, make_world: Any, output: str, run: str
-) -> None:
+def test_these_outputs_lead_to_the_run(ask: Any, make_world: Any, output: str, run: str) -> None:
     world = make_world(Job(ARN, "InProgress", ("s3://elsewhere/x", output)))
-    assert stop(Request(make_alert(Run=run), "stop"), world.ports).outcome is Outcome.DONE
+    assert stop(ask("stop", {"Run": run}), world.ports).outcome is Outcome.DONE
 
 
 @pytest.mark.parametrize(
@@ -52,11 +50,9 @@ def test_these_outputs_lead_to_the_run(
         "",
     ],
 )
-def test_refuses_a_job_that_only_has_the_name(
-    make_alert: Any, make_world: Any, output: str
-) -> None:
+def test_refuses_a_job_that_only_has_the_name(ask: Any, make_world: Any, output: str) -> None:
     world = make_world(Job(ARN, "InProgress", (output,) if output else ()))
-    result = stop(Request(make_alert(), "stop"), world.ports)
+    result = stop(ask("stop"), world.ports)
     assert result.outcome is Outcome.REFUSED
     assert world.did == []
     assert (
@@ -65,62 +61,58 @@ def test_refuses_a_job_that_only_has_the_name(
     )
 
 
-def test_what_a_refusal_tells_people_to_type_is_quoted(make_alert: Any, make_world: Any) -> None:
+def test_what_a_refusal_tells_people_to_type_is_quoted(ask: Any, make_world: Any) -> None:
     world = make_world(Job(ARN, "InProgress"))
-    result = stop(Request(make_alert(Run="s3://captures/$(reboot)"), "stop"), world.ports)
+    result = stop(ask("stop", {"Run": "s3://captures/$(reboot)"}), world.ports)
     assert result.detail.endswith("'Key=tocsin:run,Value=s3://captures/$(reboot)'")
 
 
 @pytest.mark.parametrize("tag", [RUN, RUN + "/"])
-def test_a_tag_leads_to_the_run_too(make_alert: Any, make_world: Any, tag: str) -> None:
+def test_a_tag_leads_to_the_run_too(ask: Any, make_world: Any, tag: str) -> None:
     world = make_world(Job(ARN, "InProgress", ("s3://x/y",)), tags={"tocsin:run": tag})
-    assert stop(Request(make_alert(), "stop"), world.ports).outcome is Outcome.DONE
+    assert stop(ask("stop"), world.ports).outcome is Outcome.DONE
 
 
 @pytest.mark.parametrize(
     "tags", [{"tocsin:run": ""}, {"tocsin:run": "s3://captures"}, {"run": RUN}]
 )
-def test_another_tag_does_not(make_alert: Any, make_world: Any, tags: dict[str, str]) -> None:
+def test_another_tag_does_not(ask: Any, make_world: Any, tags: dict[str, str]) -> None:
     world = make_world(Job(ARN, "InProgress"), tags=tags)
-    assert stop(Request(make_alert(), "stop"), world.ports).outcome is Outcome.REFUSED
+    assert stop(ask("stop"), world.ports).outcome is Outcome.REFUSED
 
 
 @pytest.mark.parametrize("status", ["Completed", "Failed", "Stopped", "Stopping"])
-def test_a_job_that_has_ended_is_left_alone(make_alert: Any, make_world: Any, status: str) -> None:
+def test_a_job_that_has_ended_is_left_alone(ask: Any, make_world: Any, status: str) -> None:
     world = make_world(Job(ARN, status, ("s3://captures/jobs",)))
-    result = stop(Request(make_alert(), "stop"), world.ports)
+    result = stop(ask("stop"), world.ports)
     assert (result.outcome, world.did) == (Outcome.ALREADY_STOPPED, [])
     assert status in result.detail
 
 
-def test_whose_job_it_is_comes_before_how_it_is(make_alert: Any, make_world: Any) -> None:
+def test_whose_job_it_is_comes_before_how_it_is(ask: Any, make_world: Any) -> None:
     world = make_world(Job(ARN, "Completed"))
-    assert stop(Request(make_alert(), "stop"), world.ports).outcome is Outcome.REFUSED
+    assert stop(ask("stop"), world.ports).outcome is Outcome.REFUSED
 
 
-def test_a_job_may_end_in_the_instant_before(make_alert: Any, make_world: Any) -> None:
+def test_a_job_may_end_in_the_instant_before(ask: Any, make_world: Any) -> None:
     job = Job(ARN, "InProgress", ("s3://captures/jobs",))
     world = make_world(job, status_when_stopped="Completed")
-    result = stop(Request(make_alert(), "stop"), world.ports)
+    result = stop(ask("stop"), world.ports)
     assert result.outcome is Outcome.ALREADY_STOPPED
 
 
-def test_a_running_job_that_cannot_be_stopped_is_tried_again(
-    make_alert: Any, make_world: Any
-) -> None:
+def test_a_running_job_that_cannot_be_stopped_is_tried_again(ask: Any, make_world: Any) -> None:
     job = Job(ARN, "InProgress", ("s3://captures/jobs",))
     world = make_world(job, status_when_stopped="InProgress")
     with pytest.raises(NotRunning):
-        stop(Request(make_alert(), "stop"), world.ports)
+        stop(ask("stop"), world.ports)
 
 
 @pytest.mark.parametrize("name", ["j1", "my_run.v2", "x" * 64, "-j", "Zürich", ".."])
-def test_a_job_outside_sagemaker_gets_a_request_in_its_run(
-    make_alert: Any, world: Any, name: str
-) -> None:
-    result = stop(Request(make_alert(TrainingJobName=name), "stop"), world.ports)
+def test_a_job_outside_sagemaker_gets_a_request_in_its_run(ask: Any, world: Any, name: str) -> None:
+    result = stop(ask("stop", {"TrainingJobName": name}), world.ports)
     assert result.outcome is Outcome.DONE
-    [(_, (run, key, data))] = world.did
+    [_, (_, (run, key, data))] = world.did
     assert (run, key) == (RUN, "STOP.json")
     assert json.loads(data) == {
         "requested_at": "2026-01-02T03:04:05+00:00",
@@ -131,20 +123,50 @@ def test_a_job_outside_sagemaker_gets_a_request_in_its_run(
     }
 
 
-def test_a_name_unknown_to_sagemaker_is_not_looked_up(make_alert: Any, make_world: Any) -> None:
+def test_a_name_unknown_to_sagemaker_is_not_looked_up(ask: Any, make_world: Any) -> None:
     world = make_world(broken={"describe": AssertionError("looked up")})
-    alert = make_alert(TrainingJobName="my_run", RunId=None, Step=None, Reason=None)
-    assert stop(Request(alert, "stop"), world.ports).outcome is Outcome.DONE
+    alert = {"TrainingJobName": "my_run", "RunId": None, "Step": None, "Reason": None}
+    assert stop(ask("stop", alert), world.ports).outcome is Outcome.DONE
 
 
-def test_trouble_is_raised(make_alert: Any, make_world: Any) -> None:
+def test_trouble_is_raised(ask: Any, make_world: Any) -> None:
     world = make_world(broken={"describe": TimeoutError("throttled")})
     with pytest.raises(TimeoutError):
-        stop(Request(make_alert(), "stop"), world.ports)
+        stop(ask("stop"), world.ports)
 
 
-def test_takes_no_argument(make_alert: Any, world: Any) -> None:
-    assert stop(Request(make_alert(), "stop:j2"), world.ports).outcome is Outcome.REFUSED
+@pytest.mark.parametrize("job", [Job(ARN, "InProgress", ("s3://captures/jobs",)), None])
+def test_the_guard_may_refuse(ask: Any, make_world: Any, job: Job | None) -> None:
+    world = make_world(job, guard="10 runs were stopped in the last 10 minutes")
+    result = stop(ask("stop"), world.ports)
+    assert result == Result(Outcome.REFUSED, world.guard, guarded=True)
+    assert world.did == [("may_stop", RUN)]
+
+
+@pytest.mark.parametrize("job", [Job(ARN, "Completed", ("s3://captures/jobs",)), Job(ARN, "X")])
+def test_what_is_not_stopped_anyway_does_not_count(ask: Any, make_world: Any, job: Job) -> None:
+    world = make_world(job, guard="too many")
+    assert not stop(ask("stop"), world.ports).guarded
+    assert world.did == []
+
+
+def test_for_several_rules_it_is_one_call(ask: Any, make_world: Any, world: Any) -> None:
+    alerts = [{"RuleConfigurationName": name} for name in "ab"]
+    running = make_world(Job(ARN, "InProgress", ("s3://captures/jobs",)))
+    assert stop(ask("stop", *alerts), running.ports).outcome is Outcome.DONE
+    assert running.did == [("may_stop", RUN), ("stop", "j1")]
+    stop(ask("stop", *alerts), world.ports)
+    [_, (_, (_, _, data))] = world.did
+    assert json.loads(data)["rule"] == "a"
+
+
+def test_what_is_over_stops_nothing(ask: Any, world: Any, make_alert: Any) -> None:
+    result = stop(ask("stop", resolved=(make_alert(),)), world.ports)
+    assert (result.outcome, world.did) == (Outcome.REFUSED, [])
+
+
+def test_takes_no_argument(ask: Any, world: Any) -> None:
+    assert stop(ask("stop:j2"), world.ports).outcome is Outcome.REFUSED
 
 
 def test_the_request_lies_where_hooks_look() -> None:

@@ -2,23 +2,30 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
-from tocsin.actions import Outcome, Result
-from tocsin.actions import _text as text
+from tocsin.actions import Links, Outcome, Result
+from tocsin.actions._email import email as send
+from tocsin.actions._headline import short, subject
+from tocsin.actions._text import MOST_BYTES, email
 
 STOPPED = Result(Outcome.DONE, "asked SageMaker to stop training job j1")
-ABOUT = text.About("Gradients are too small to learn from.", "Try another activation.")
+ADVICE = (
+    "Use ReLU-like activations, residual connections or normalisation layers, and an "
+    "initialisation that suits the activation (He for ReLU, Glorot for tanh)."
+)
+SNS_LIMIT = 256 << 10
 ODD = {
     "long": {
         "TrainingJobName": "j" * 1024,
         "RuleConfigurationName": "r" * 1024,
         "Rule": "k" * 1024,
         "Run": "s3://captures/" + "p" * 1000,
-        "StatusDetails": "d" * 100_000,
-        "Tensor": "t" * 100_000,
-        "Worker": "w" * 100_000,
-        "Mode": "m" * 100_000,
-        "Reason": "x" * 100_000,
+        "StatusDetails": "d" * 10_000,
+        "Tensor": "t" * 10_000,
+        "Worker": "w" * 10_000,
+        "Mode": "m" * 10_000,
+        "Reason": "x" * 10_000,
         "Step": 10**18 - 1,
         "Severity": "critical",
         "Evidence": {f"e{number}" * 100: 1.0 for number in range(1000)},
@@ -46,100 +53,155 @@ STOPS = [None, *(Result(outcome, "d" * 3000) for outcome in Outcome)]
 
 
 @pytest.mark.parametrize("odd", ODD.values(), ids=ODD)
-@pytest.mark.parametrize("stop", STOPS, ids=str)
-def test_texts_fit_whatever_they_tell(make_alert: Any, odd: Any, stop: Result | None) -> None:
+@pytest.mark.parametrize("stop", STOPS, ids=lambda stop: stop.outcome if stop else "none")
+@pytest.mark.parametrize("number", [1, 400])
+def test_texts_fit_whatever_they_tell(
+    ask: Any, make_alert: Any, make_world: Any, odd: Any, stop: Result | None, number: int
+) -> None:
     alert = make_alert(**odd)
-    subject, sms = text.subject(alert, stop), text.sms(alert, stop)
-    assert len(subject) < 100
-    assert len(sms) < 160
-    assert (subject + sms).isascii()
-    assert (subject + sms).isprintable()
-    body = text.email(alert, stop, ABOUT)
-    assert len(body.encode()) < 20_000
-    assert body.replace("\n", "").isprintable()
+    world = make_world(recent={alert.tensor: [(10**18 + step, -1e-300) for step in range(32)]})
+    many = (alert,) * number
+    for reason in ("first_notification", "repeat_interval"):
+        request = ask("email", resolved=many, ongoing=many, stop=stop, reason=reason)
+        for each in (request, ask("email", *[odd] * number, stop=stop, reason=reason)):
+            lines = subject(each) + short(each)
+            assert len(subject(each)) < 100
+            assert len(short(each)) < 160
+            assert lines.isascii()
+            assert lines.isprintable()
+            body = email(each, world.ports)
+            assert len(body.encode()) <= MOST_BYTES
+            assert body.replace("\n", "").isprintable()
+            assert "tocsin status " in body
 
 
-def test_subject(make_alert: Any) -> None:
-    assert (
-        text.subject(make_alert(), STOPPED)
-        == "Tocsin warning: VanishingGradient in j1 at step 120; stop requested"
+@pytest.mark.parametrize("text", ["実", '"', "\\", "😀"])
+def test_the_largest_fits_into_a_message(ask: Any, world: Any, text: str) -> None:
+    fields = {"StatusDetails": text * 9999, "Tensor": text * 999, "Run": "s3://aaa/" + "'" * 1000}
+    evidence = {f"{text * 70}{number}": 1.0 for number in range(100)}
+    request = ask("email", *[{**fields, "Evidence": evidence}] * 400)
+    send(request, world.ports)
+    [message] = world.messages()
+    assert len(message.texts["email"].encode()) <= MOST_BYTES
+    assert len(msgspec.json.encode(message.texts)) + 4096 < SNS_LIMIT
+
+
+def test_of_what_is_too_long_the_details_give_way(ask: Any, world: Any) -> None:
+    fields = {"StatusDetails": "実" * 1000, "Tensor": "実" * 500, "Worker": "実" * 200}
+    evidence = {"実" * 70 + str(number): 1.0 for number in range(9)}
+    alert = {**fields, "RuleConfigurationName": "実" * 200, "Evidence": evidence}
+    over = ask("email", *[alert] * 40).firing
+    body = email(ask("email", *[alert] * 40, resolved=over, ongoing=over), world.ports)
+    assert len(body.encode()) == pytest.approx(MOST_BYTES, abs=20)
+    assert "\n[cut]\n\nJob:      j1\n" in body
+    assert body.endswith("--for 2h --reason '…'\n")
+
+
+def test_email(ask: Any, make_world: Any) -> None:
+    world = make_world(
+        recent={"gradient/fc1": [(100, 2e-7), (110, 1e-7), (120, 3.1e-9)]},
+        links=Links("https://console.example.com/dashboard"),
     )
-    assert text.subject(make_alert(Step=None), None) == "Tocsin warning: VanishingGradient in j1"
-
-
-def test_long_names_share_the_room_and_the_end_stays(make_alert: Any) -> None:
-    alert = make_alert(TrainingJobName="j" * 63)
-    subject = text.subject(alert, Result(Outcome.REFUSED, ""))
-    assert subject.startswith("Tocsin warning: VanishingGradient in jjjjjj")
-    assert subject.endswith("jj.. at step 120; stop refused")
-    assert len(subject) == 99
-
-
-def test_sms(make_alert: Any) -> None:
-    assert (
-        text.sms(make_alert(), STOPPED)
-        == "Tocsin: VanishingGradient in j1 at step 120. Stop requested. abs_mean = 3.1e-09"
-    )
-    assert "loss = NaN" in text.sms(make_alert(Evidence={"loss": "NaN"}), None)
-
-
-def test_email(make_alert: Any) -> None:
-    assert text.email(make_alert(), STOPPED, ABOUT) == (
-        """\
+    assert email(ask("email", stop=STOPPED), world.ports) == (
+        f"""\
 VanishingGradient fired in training job j1.
 
-Gradients are too small to learn from.
+Stop requested: asked SageMaker to stop training job j1.
+
+Gradients of a layer have become too small to learn from.
 
 mean |gradient| 3.1e-09 of gradient/fc1 is below threshold 1e-07
 
-Job:      j1
-Run:      s3://captures/jobs/j1/debug-output
 Step:     120 (TRAIN step 120)
 Tensor:   gradient/fc1
 Worker:   worker_0
 Reason:   below_threshold
 Numbers:  abs_mean = 3.1e-09, threshold = 1e-07
+Recent:   █▄▁ abs_mean: min 3.1e-09, max 2e-07, last 3.1e-09, steps 100 to 120
 Severity: warning
 Time:     2026-01-02T03:04:05Z
 
-Stop requested: asked SageMaker to stop training job j1.
+What to look at: {ADVICE}
 
-What to look at: Try another activation.
+Job:      j1
+Run:      s3://captures/jobs/j1/debug-output
 
 To see more:
+  tocsin status s3://captures/jobs/j1/debug-output --actions
   tocsin check s3://captures/jobs/j1/debug-output
-  tocsin tensors s3://captures/jobs/j1/debug-output
-  tocsin rules VanishingGradient
+  https://console.example.com/dashboard
 
-To silence this: take "email" out of the rule's actions, or the rule out of the watch file: \
-s3://captures/jobs/j1/debug-output/watch.json for this run, the deployment's own file for all runs.
+To silence this for two hours:
+  tocsin silence add --job j1 --rule VanishingGradient --for 2h --reason '…'
 """
     )
 
 
-def test_email_of_a_rule_with_a_name_of_its_own(make_alert: Any) -> None:
-    body = text.email(make_alert(RuleConfigurationName="grads"), None, text.About())
-    assert body.startswith("grads (VanishingGradient) fired in training job j1.\n\nmean |gradient|")
-    assert "Nothing was stopped: this rule does not ask for it." in body
-    assert "tocsin rules VanishingGradient" in body
+def test_a_rule_with_a_name_of_its_own_that_nobody_knows(ask: Any, world: Any) -> None:
+    fields = {"RuleConfigurationName": "grads", "Rule": "Homemade"}
+    body = email(ask("email", fields), world.ports)
+    assert body.startswith("grads (Homemade) fired in training job j1.\n\n")
     assert "What to look at" not in body
+    assert "Recent" not in body
+
+
+def test_several_the_first_in_full_the_others_in_a_line(ask: Any, world: Any) -> None:
+    firing = [{"RuleConfigurationName": f"r{number}"} for number in range(25)]
+    body = email(ask("email", *firing), world.ports)
+    assert body.startswith("25 rules fired in training job j1.\n\n")
+    assert "\n\n5. r4 (VanishingGradient)\n\n" in body
+    assert body.count("Tensor: ") == 5
+    assert "  r5 (VanishingGradient), warning at step 120: mean |gradient|" in body
+    assert "  r19 (VanishingGradient)" in body
+    assert "  r20 (VanishingGradient)" not in body
+    assert "  and 5 more\n" in body
+
+
+def test_what_is_over_and_what_goes_on(ask: Any, world: Any, make_alert: Any) -> None:
+    over = (make_alert(RuleConfigurationName="a", StatusDetails=""),)
+    others = (make_alert(RuleConfigurationName="b", Severity="critical"),)
+    body = email(ask("email", resolved=over, ongoing=others), world.ports)
+    assert body.startswith("a (VanishingGradient) is resolved in training job j1.\n\n")
+    assert "Resolved:\n  a (VanishingGradient), warning at step 120\n" in body
+    assert "Still firing, told before:\n  b (VanishingGradient), critical at step 120: mean" in body
+    assert "silence" not in body
+    assert "stopped" not in body
+    two = email(ask("email", resolved=over * 2), world.ports)
+    assert two.startswith("2 rules are resolved in training job j1.")
 
 
 @pytest.mark.parametrize(
-    ("outcome", "said"),
+    ("fired", "said"),
     [
-        (Outcome.ALREADY_STOPPED, "Job had stopped: why."),
-        (Outcome.REFUSED, "Stop refused: why."),
-        (Outcome.FAILED, "Stop failed: why. It will be tried again."),
-        (Outcome.DRY_RUN, "Dry run: why."),
+        ("2026-01-01T23:04:05Z", "j1: still so after 4 h."),
+        ("2026-01-02T02:59:05.123Z", "j1: still so after 4 min."),
+        ("2026-01-02T02:04:05", "j1: still so after 60 min."),
+        ("2025-12-30T03:04:05Z", "j1: still so after 3 days."),
+        ("2027-01-01T00:00:00Z", "j1: still so after 0 min."),
+        ("soon", "j1: still so."),
+        (None, "j1: still so."),
     ],
 )
-def test_email_says_what_came_of_the_stop(make_alert: Any, outcome: Outcome, said: str) -> None:
-    assert said in text.email(make_alert(), Result(outcome, "why"), ABOUT)
+def test_a_repeat_says_for_how_long(ask: Any, world: Any, fired: str | None, said: str) -> None:
+    request = ask("email", {"EvaluatedAt": fired}, reason="repeat_interval")
+    assert said in email(request, world.ports).partition("\n")[0]
 
 
-def test_commands_can_be_pasted(make_alert: Any) -> None:
-    alert = make_alert(Run="s3://captures/a b/$(reboot)", Rule="; reboot")
-    body = text.email(alert, None, ABOUT)
-    assert "tocsin check 's3://captures/a b/$(reboot)'\n" in body
-    assert "tocsin rules '; reboot'\n" in body
+@pytest.mark.parametrize(
+    ("stop", "said"),
+    [
+        (Result(Outcome.ALREADY_STOPPED, "why"), "Job had stopped: why."),
+        (Result(Outcome.REFUSED, "why", guarded=True), "Stop refused: why."),
+        (Result(Outcome.FAILED, "why"), "Stop failed: why. It will be tried again."),
+        (Result(Outcome.DRY_RUN, "why"), "Dry run: why."),
+        (None, "Nothing was stopped: no rule here asks for it."),
+    ],
+)
+def test_email_says_what_came_of_the_stop(
+    ask: Any, world: Any, stop: Result | None, said: str
+) -> None:
+    assert f"\n\n{said}\n\n" in email(ask("email", stop=stop), world.ports)
+
+
+def test_a_stop_asked_for_of_which_nothing_is_known_is_not_spoken_of(ask: Any, world: Any) -> None:
+    assert "stopped" not in email(ask("email", {"Actions": ["stop", "email"]}), world.ports)

@@ -14,6 +14,7 @@ from typing import Any
 import boto3
 import numpy as np
 import pytest
+from botocore.stub import Stubber
 from moto import mock_aws
 from tocsin.cli import app
 from tocsin.model import Mode
@@ -144,3 +145,28 @@ def upload(aws: Any) -> Callable[[Path, str], str]:
         return f"s3://capture/{prefix}"
 
     return put
+
+
+@pytest.fixture
+def stack(aws: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The stack's table ``alerts`` and its topic, named in the environment; a DynamoDB client."""
+    dynamodb = boto3.client("dynamodb")
+    dynamodb.create_table(
+        TableName="alerts",
+        KeySchema=[{"AttributeName": "pk", "KeyType": "HASH"}],
+        AttributeDefinitions=[{"AttributeName": "pk", "AttributeType": "S"}],
+        BillingMode="PAY_PER_REQUEST",
+    )
+    topic = boto3.client("sns").create_topic(Name="alerts")["TopicArn"]
+    monkeypatch.setenv("TOCSIN_STATE_TABLE", "alerts")
+    monkeypatch.setenv("TOCSIN_TOPIC_ARN", topic)
+    return dynamodb
+
+
+@pytest.fixture
+def stacks(aws: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stubber]:
+    """CloudFormation with prepared answers."""
+    client = boto3.client("cloudformation")
+    monkeypatch.setattr("tocsin.cli._stack.aws", lambda service: client)
+    with Stubber(client) as stubber:
+        yield stubber

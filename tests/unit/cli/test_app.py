@@ -6,24 +6,27 @@ from importlib.metadata import version
 
 import pytest
 
-COMMANDS = ["check", "tensors", "rules", "lint", "status", "demo", "local", "local up"]
+COMMANDS = ["check", "tensors", "rules", "lint", "status", "demo", "silence", "local"]
 
 
-@pytest.mark.parametrize("command", [*COMMANDS, "local down"])
+SUBCOMMANDS = ["silence add", "silence list", "silence expire", "local up", "local down"]
+
+
+@pytest.mark.parametrize("command", [*COMMANDS, *SUBCOMMANDS])
 def test_help_has_an_example(tocsin, command):
     said = tocsin(*command.split(), "--help")
     assert (said.code, said.err) == (0, "")
     _, found, example = said.out.partition("Example")
     assert found
     assert f"tocsin {command}" in example
-    if command != "local":
+    if command not in ("local", "silence"):
         assert "--json" in said.out
 
 
 def test_help_lists_what_there_is_and_no_more(tocsin):
     said = tocsin("--help")
     listed = said.out.partition("Commands:\n")[2].partition("\n\n")[0].splitlines()
-    assert [line.split()[0] for line in listed] == COMMANDS[:-1]
+    assert [line.split()[0] for line in listed] == COMMANDS
     assert not [line for line in listed if line.endswith("...")]
     assert said == tocsin()
 
@@ -84,6 +87,7 @@ def test_version(tocsin):
         (["lint"], "Missing argument 'FILE'"),
         (["lint", "{tmp}/w.yaml", "--json"], "{tmp}/w.yaml: no such file or directory"),
         (["status", "{run}", "--state-bucket", "b"], "the stack knows runs as s3://bucket/prefix"),
+        (["silence"], "Missing command (try 'tocsin silence --help')"),
         (["local"], "Missing command (try 'tocsin local --help')"),
         (["local", "sideways"], "No such command 'sideways'"),
     ],

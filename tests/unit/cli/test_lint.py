@@ -34,28 +34,29 @@ def test_every_problem_is_told(tocsin, tmp_path):
     said = tocsin("lint", path)
     assert (said.code, said.out) == (2, "")
     wanted = [
-        "actions: 'stop:now': stop takes no argument",
-        "rules[0]: unknown rule 'VanishingGradiant': did you mean VanishingGradient?",
-        "rules[1]: LossNotDecreasing: unknown parameter 'num_step': did you mean num_steps?",
-        "rules[1]: LossNotDecreasing: unknown parameter 'bogus'",
-        "rules[1]: LossNotDecreasing: diff_percent is 200.0",
-        "rules[1].actions: unknown action 'emial'",
-        "rules[1].actions: 'email:nobody': 'nobody' is not an address",
-        "rules[1].actions: 'sms:12': '12' is not a phone number",
-        "rules[1].inhibits: no rule of this file is named 'Overfit'",
-        "rules[1].inhibits: a rule cannot inhibit itself",
-        "rules[2]: ExplodingTensor: for_steps is 0",
-        "capture.collections['w'].include_regex: pattern '(' is not a regular expression",
-        "notify.group_wait: 'soon' is not a time like 10s, 5m, 4h",
+        "2: actions[1]: 'stop:now': stop takes no argument",
+        "4: rules[0].rule: unknown rule 'VanishingGradiant': did you mean VanishingGradient?",
+        "7: rules[1].parameters.num_step: LossNotDecreasing: unknown parameter 'num_step': did",
+        "7: rules[1].parameters.bogus: LossNotDecreasing: unknown parameter 'bogus'",
+        "7: rules[1].parameters.diff_percent: LossNotDecreasing: diff_percent is 200.0",
+        "8: rules[1].actions[0]: unknown action 'emial'",
+        "8: rules[1].actions[1]: 'email:nobody': 'nobody' is not an address",
+        "8: rules[1].actions[2]: 'sms:12': '12' is not a phone number",
+        "9: rules[1].inhibits[0]: no rule of this file is named 'Overfit'",
+        "9: rules[1].inhibits[1]: a rule cannot inhibit itself",
+        "11: rules[2].for_steps: ExplodingTensor: for_steps is 0",
+        "12: capture.collections.w.include_regex: pattern '(' is not a regular expression",
+        "13: notify.group_wait: 'soon'",
     ]
     lines = said.err.splitlines()
     assert len(lines) == len(wanted)
     for line, problem in zip(lines, wanted, strict=True):
-        assert line.startswith(f"tocsin: {path}: {problem}")
+        assert line.startswith(f"tocsin: {path}:{problem}")
     as_json = tocsin("lint", path, "--json")
     assert as_json.code == 2
-    assert list(as_json.json) == ["file", "rules", "problems"]
-    assert [f"tocsin: {path}: {problem}" for problem in as_json.json["problems"]] == lines
+    assert list(as_json.json) == ["file", "rules", "problems", "lines"]
+    told = zip(as_json.json["lines"], as_json.json["problems"], strict=True)
+    assert [f"tocsin: {path}:{line}: {problem}" for line, problem in told] == lines
 
 
 @pytest.mark.parametrize(
@@ -63,17 +64,19 @@ def test_every_problem_is_told(tocsin, tmp_path):
     [
         ("rules: [", "not YAML"),
         ("7", "expected a mapping with `rules`, got int"),
-        ("rule: x", "unknown key 'rule'"),
+        ("rule: x", "rule: unknown key"),
         ("rules: [{rule: ExplodingTensor}, ExplodingTensor]", "stands 2 times"),
-        ("profile: mine", "nvalid enum value 'mine' - at `profile`"),
+        ("profile: mine", "profile: invalid enum value 'mine'"),
     ],
 )
 def test_files_that_are_no_configuration(tocsin, tmp_path, content, problem):
     path = _file(tmp_path, content)
     complaint = tocsin("lint", path).complaint
-    assert complaint.startswith(f"{path}: ")
+    assert complaint.startswith(f"{path}:1: ")
     assert problem in complaint
-    assert tocsin("lint", path, "--json").json["problems"] == [complaint.removeprefix(f"{path}: ")]
+    assert tocsin("lint", path, "--json").json["problems"] == [
+        complaint.removeprefix(f"{path}:1: ")
+    ]
 
 
 @pytest.mark.parametrize(
@@ -133,8 +136,8 @@ def test_rules_can_be_given(tocsin, tmp_path, rules, path):
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        (CUSTOM.replace("limit", "limt"), "rules[1]: Mine: unknown parameter 'limt'"),
-        (CUSTOM.replace("[Mine", "[ExplodingTenso"), "rules[0]: unknown rule 'ExplodingTenso'"),
+        (CUSTOM.replace("limit", "limt"), "rules[1].parameters.limt: Mine: unknown"),
+        (CUSTOM.replace("[Mine", "[ExplodingTenso"), "rules[0].rule: unknown rule 'Explod"),
         ("{custom_rules: other, rules: []}", "custom_rules: "),
     ],
 )
@@ -146,7 +149,7 @@ def test_a_custom_rule_that_fails_is_a_problem_of_the_file(tocsin, tmp_path, rul
     (rules / "bad.py").write_text("1/0")
     file = _file(tmp_path, "{custom_rules: mine, rules: []}")
     complaint = tocsin("lint", file).complaint
-    assert complaint.startswith(f"{file}: custom_rules: {rules / 'bad.py'}: ZeroDivisionError: ")
+    assert complaint.startswith(f"{file}:1: custom_rules: {rules / 'bad.py'}: ZeroDivisionError: ")
     assert tocsin("lint", file, "--rules", rules).complaint.startswith(f"{rules / 'bad.py'}: Zero")
 
 
@@ -157,6 +160,71 @@ def test_amazons_form(tocsin, tmp_path):
 
     stop, sms = {"name": "stoptraining"}, {"name": "sms", "endpoint": "555"}
     path = tmp_path / "rules.json"
-    path.write_text(json.dumps([rule("a", [stop]), rule("b", [stop, sms])]))
+    path.write_text(json.dumps([rule("a", [stop]), rule("b", [stop, sms])], indent=1))
     complaint = tocsin("lint", path).complaint
-    assert "rules[1].actions: 'sms:555': '555' is not a phone number" in complaint
+    assert "rules.json:13: rules[1].actions[1]: 'sms:555': '555' is not a phone number" in complaint
+
+
+TELLS = """
+actions:
+  - email:a@example.com
+  - email:b@Example.org
+  - sms:+15551230000
+  - webhook:ops
+  - email
+"""
+PEOPLE = ("*@example.org", "a@example.com", "+15551230000")
+
+
+@pytest.mark.parametrize(
+    ("allow", "lines"),
+    [
+        ((), []),
+        (("a@example.com",), [4, 5, 6]),
+        (("*@example.org", "+15551230000"), [3, 6]),
+        ((*PEOPLE, "webhook:dev"), [6]),
+        ((*PEOPLE, "webhook:ops"), []),
+    ],
+)
+def test_recipients_on_the_command_line(tocsin, tmp_path, monkeypatch, allow, lines):
+    monkeypatch.chdir(tmp_path)
+    options = [word for item in allow for word in ("--allow", item)]
+    answer = tocsin("lint", _file(tmp_path, TELLS), *options, "--json")
+    assert answer.json["lines"] == lines
+    assert answer.code == (2 if lines else 0)
+
+
+@pytest.mark.parametrize(
+    ("context", "lines"),
+    [
+        ({}, []),
+        ({"@aws-cdk/core:checkSecretUsage": True}, []),
+        ({"emails": []}, [3, 4, 5, 6]),
+        ({"emails": ["a@example.com"], "allowedRecipients": ["*@example.org"]}, [5, 6]),
+        ({"phones": "+15551230000, +15551230001", "webhooks": '["dev", "ops"]'}, [3, 4]),
+    ],
+)
+def test_recipients_of_the_deployment(tocsin, tmp_path, monkeypatch, context, lines):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "cdk.json").write_text(json.dumps({"app": "x", "context": context}))
+    assert tocsin("lint", _file(tmp_path, TELLS), "--json").json["lines"] == lines
+    assert tocsin("lint", _file(tmp_path, TELLS), "--allow", "none", "--json").json["lines"] == [
+        *(3, 4, 5, 6)  # what is said goes before what lies around
+    ]
+
+
+def test_a_deployment_that_cannot_be_read(tocsin, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "cdk.json").write_text("{")
+    assert tocsin("lint", _file(tmp_path, TELLS)).complaint.startswith("cdk.json: not JSON: ")
+    assert tocsin("lint", _file(tmp_path, TELLS), "--allow", "*@example.com").code == 2
+
+
+def test_how_to_mend_it(tocsin, tmp_path):
+    path = _file(tmp_path, '{actions: ["email:a@example.com"]}')
+    assert tocsin("lint", path, "--allow", "*@example.org").complaint == (
+        f"{path}:1: actions[0]: 'a@example.com' is not on the deployment's list of recipients: "
+        "add it, or *@example.com, to the option allowedRecipients"
+    )
+    path = _file(tmp_path, '{actions: ["email:a..b@example.com"]}')
+    assert "two periods in a row (write it like" in tocsin("lint", path).complaint

@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from io import StringIO
 
-import boto3
 import pytest
-from botocore.stub import Stubber
-from tocsin.cli import _status
+from rich.console import Console
+from tocsin.actions import Alert, Outcome, Silenced
+from tocsin.alerts import Entry, Group, Noted
+from tocsin.alerts.aws import DynamoGroups, DynamoSilences
+from tocsin.cli._silences import print_silenced
 from tocsin.cli._verdicts import STYLES, worst
 from tocsin.evaluation import Checkpoint, check
 from tocsin.evaluation.aws import S3Checkpoints, checkpoint_key
-from tocsin.model import RuleStatus
+from tocsin.model import RuleStatus, Severity
 from tocsin.tensors import LocalStorage
+from tocsin.watch import Silence
 
 RUN = "s3://capture/jobs/j1/debug-output"
+NOW = 1.7e9
 
 
 @pytest.fixture
-def known(aws, ill):
+def known(aws, ill, stack):
     """The state bucket of a stack that has seen two runs; one of them has no step yet."""
     store = S3Checkpoints(aws, "state")
     checkpoint, _ = check(LocalStorage(ill))
@@ -81,7 +87,9 @@ def test_one_run(tocsin, known, ill):
     checked = tocsin("check", ill, "--json").json
     for url in (RUN, f"{RUN}/"):
         said = tocsin("status", url, "--state-bucket", "state", "--json")
-        assert (said.code, said.json) == (1, {**checked, "run": RUN})
+        nothing = {"alerts": [], "silences": [], "unconfirmed": []}
+        assert (said.code, said.json) == (1, {**checked, "run": RUN, **nothing})
+        assert said.err == ""
     assert tocsin("status", RUN, "--state-bucket", "state").out.startswith(f"run      {RUN}")
     assert tocsin("status", "s3://capture/jobs/j2", "--state-bucket", "state").code == 0
 
@@ -100,6 +108,7 @@ def test_the_bucket_of_the_environment(tocsin, known, monkeypatch):
         (["jobs/j1"], "jobs/j1: the stack knows runs as s3://bucket/prefix"),
         (["--state-bucket", "nobody-s"], "AWS: "),
         ([RUN, "--state-bucket", "nobody-s"], "AWS: "),
+        (["--actions"], "--actions is about one run: name it"),
     ],
 )
 def test_what_is_refused(tocsin, known, arguments, complaint):
@@ -107,20 +116,180 @@ def test_what_is_refused(tocsin, known, arguments, complaint):
     assert tocsin("status", *arguments, *bucket).complaint.startswith(complaint)
 
 
-def test_nothing_yet(tocsin, aws):
+def test_nothing_yet(tocsin, stack):
     assert tocsin("status", "--state-bucket", "state").out == "no run has been evaluated yet\n"
     assert tocsin("status", "--state-bucket", "state", "--json").json == {"runs": []}
 
 
-@pytest.fixture
-def stacks(aws, monkeypatch):
-    """CloudFormation with prepared answers."""
-    client = boto3.client("cloudformation")
-    monkeypatch.setattr(
-        _status, "aws", lambda service: client if service == "cloudformation" else aws
+def _alert(rule, **more):
+    named = {"rule_configuration_name": rule, "rule": rule, "dedup_id": f"{rule}-20"}
+    return Noted(
+        Alert("j1", RUN, rule_evaluation_status=RuleStatus.ISSUES_FOUND, **named, **more), at=NOW
     )
-    with Stubber(client) as stubber:
-        yield stubber
+
+
+def _logged(run=RUN, **more):
+    """A group in which one rule was told twice, another is silenced and a third is just told."""
+    gradient, tensor = "VanishingGradient", "ExplodingTensor"
+    log = (
+        Entry(NOW, gradient, "hold", "group_wait", "email"),
+        Entry(NOW + 10, gradient, "send", "first_notification", "email", Outcome.DONE),
+        Entry(NOW + 10, gradient, "send", "fired", "stop", Outcome.REFUSED, "not [b]its"),
+        Entry(NOW + 11, tensor, "hold", "silenced", "email", None, "7 by a\x1b[2J"),
+        Entry(NOW + 20, "LossDiverging", "send", "new_in_group", "email"),
+    )
+    soon = datetime.now(UTC) + timedelta(hours=1)
+    own = Silenced(soon, "j*", "ann", "from the file", "watch file")
+    over = Silenced(datetime(2024, 1, 1, tzinfo=UTC), "*", "ann", "over", "watch file")
+    elsewhere = Silenced(soon, "k*", "ann", "other", "watch file")
+    alerts = {
+        gradient: _alert(gradient, severity=Severity.CRITICAL),
+        tensor: _alert(tensor, silences=[own, over, elsewhere]),
+    }
+    return Group(run, **{"job": "j1", "alerts": alerts, "log": log, **more})
+
+
+@pytest.fixture
+def told(known, stack):
+    """A run whose alerts were decided about; the deployment's silences."""
+    DynamoGroups(stack, "alerts", lambda: NOW).save(_logged(), None)
+    return DynamoSilences(stack, "alerts", lambda: NOW)
+
+
+def test_the_log_for_machines(tocsin, told):
+    alerts = tocsin("status", RUN, "--state-bucket", "state", "--json").json["alerts"]
+    assert [list(alert) for alert in alerts] == [
+        ["at", "RuleConfigurationName", "decision", "reason", "action", "outcome", "detail"]
+    ] * 5
+    assert [alert["at"][17:] for alert in alerts] == ["20Z", "30Z", "30Z", "31Z", "40Z"]
+    assert alerts[0]["at"] == "2023-11-14T22:13:20Z"
+    assert [alert["outcome"] for alert in alerts] == [None, "done", "refused", None, None]
+
+
+def test_the_last_decisions_and_all_of_them(tocsin, told):
+    said = tocsin("status", RUN, "--state-bucket", "state")
+    assert said.out.startswith(f"run      {RUN}")
+    rows = [line.split() for line in said.out.splitlines() if "2023-11-14" in line]
+    assert [(row[2], row[3]) for row in rows] == [
+        ("VanishingGradient", "email"),
+        ("VanishingGradient", "stop"),
+        ("ExplodingTensor", "email"),
+        ("LossDiverging", "email"),
+    ]
+    assert "group_wait" not in said.out
+    assert "refused: not [b]its" in said.out
+    assert "\\x1b[2J" in said.out
+    assert "\x1b" not in said.out
+    assert rows[3][-1] == "pending"
+    whole = tocsin("status", RUN, "--state-bucket", "state", "--actions")
+    assert sum("2023-11-14" in line for line in whole.out.splitlines()) == 5
+    assert "group_wait" in whole.out
+
+
+def test_a_run_of_which_nothing_was_decided(tocsin, known):
+    url = "s3://capture/jobs/j2"
+    said = tocsin("status", url, "--state-bucket", "state", "--actions")
+    assert (said.code, said.err) == (0, "")
+    assert "nothing has been decided about alerts yet" in said.out
+    assert "decided" not in tocsin("status", url, "--state-bucket", "state").out
+
+
+def test_the_silences_that_cover_it(tocsin, told):
+    soon = datetime.now(UTC) + timedelta(hours=2)
+    gone = datetime.now(UTC) - timedelta(hours=2)
+    loss = told.add(Silence(soon, "j1", "Loss*", author="bob", reason="known\x1b[2J"))
+    critical = told.add(Silence(soon, severity=Severity.CRITICAL, reason="night"))
+    for passed_over in (Silence(soon, "j2"), Silence(soon, rule="No*Such"), Silence(gone)):
+        told.add(passed_over)
+    said = tocsin("status", RUN, "--state-bucket", "state", "--json")
+    silences = {silence["id"]: silence for silence in said.json["silences"]}
+    assert {id_: silence["rules"] for id_, silence in silences.items()} == {
+        loss.id: [n for n in _rules(said.json) if n.startswith("Loss")],
+        critical.id: ["VanishingGradient"],
+        "watch file": ["ExplodingTensor"],
+    }
+    assert list(silences[loss.id]) == ["id", "job", "until", "author", "reason", "rules"]
+    assert datetime.fromisoformat(silences[loss.id]["until"]) == soon.replace(microsecond=0)
+    people = tocsin("status", RUN, "--state-bucket", "state").out
+    lines = " ".join(people.split())
+    assert lines.count("silenced by") == 3
+    assert f"silenced by somebody until {soon:%Y-%m-%d %H:%M:%S} UTC ({critical.id})" in lines
+    assert "(watch file), from the file: ExplodingTensor" in lines
+    assert "\x1b" not in people
+
+
+@pytest.mark.parametrize(("number", "end"), [(6, "r5"), (7, "r5 and 1 more")])
+def test_a_line_names_few_rules(number, end):
+    names = [f"r{at}" for at in range(number)]
+    one = {"id": "1", "until": "2026-12-01T08:00:00Z", "author": "", "reason": "", "rules": names}
+    console = Console(width=200, record=True, file=StringIO())
+    print_silenced([one], console)
+    assert console.export_text().rstrip().endswith(f"UTC (1): r0, r1, r2, r3, r4, {end}")
+
+
+def _rules(document):
+    return [rule["RuleConfigurationName"] for rule in document["rules"]]
+
+
+def test_a_run_that_only_alerts_tell_of(tocsin, known, stack):
+    url = "s3://capture/elsewhere/j7"
+    group = _logged(url, job="theirs")
+    DynamoGroups(stack, "alerts", lambda: NOW).save(group, None)
+    said = tocsin("status", url, "--state-bucket", "state", "--json")
+    assert said.code == 1
+    assert (said.json["job"], said.json["steps"]["evaluated"]) == ("theirs", 0)
+    statuses = {rule["RuleEvaluationStatus"] for rule in said.json["rules"]}
+    assert (set(_rules(said.json)), statuses) == (set(group.alerts), {"IssuesFound"})
+    assert len(said.json["alerts"]) == 5
+    assert "ExplodingTensor" in tocsin("status", url, "--state-bucket", "state").out
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "missing"),
+    [
+        ("TOCSIN_STATE_TABLE", "none", "alerts and silences are not known: AWS: "),
+        ("TOCSIN_STATE_TABLE", None, "alerts and silences are not known: there is no stack"),
+        ("TOCSIN_TOPIC_ARN", "arn:aws:sns:us-east-1:123456789012:none", "subscriptions are not"),
+    ],
+)
+def test_what_cannot_be_read_is_noted(tocsin, told, stacks, monkeypatch, variable, value, missing):
+    for _ in range(2):
+        stacks.add_client_error("describe_stacks", "ValidationError", "does not exist")
+    monkeypatch.setenv(variable, value) if value else monkeypatch.delenv(variable)
+    said = tocsin("status", RUN, "--state-bucket", "state", "--json")
+    assert said.code == 1
+    (line,) = said.err.splitlines()
+    assert line.startswith(f"tocsin: {missing}")
+    parts = ["unconfirmed"] if "TOPIC" in variable else ["alerts", "silences"]
+    assert [key for key in said.json if said.json[key] is None] == parts
+    assert tocsin("status", RUN, "--state-bucket", "state").code == 1
+
+
+def test_a_damaged_group_is_noted(tocsin, known, stack):
+    stack.put_item(
+        TableName="alerts",
+        Item={"pk": {"S": f"alerts#{RUN}"}, "body": {"B": b"rubbish"}, "version": {"N": "1"}},
+    )
+    said = tocsin("status", RUN, "--state-bucket", "state", "--json")
+    assert (said.code, said.json["alerts"]) == (1, None)
+    assert "not a group of alerts" in said.err
+
+
+def test_an_unknown_run_says_what_was_not_asked(tocsin, known, monkeypatch):
+    monkeypatch.setenv("TOCSIN_STATE_TABLE", "none")
+    complaint = tocsin("status", "s3://capture/jobs/j9", "--state-bucket", "state").complaint
+    assert "nothing is known of" in complaint
+    assert "; alerts and silences are not known: AWS: " in complaint
+
+
+@pytest.mark.parametrize("form", [(), ("--json",), (RUN,), (RUN, "--json")])
+def test_who_gets_nothing_yet(tocsin, known, monkeypatch, form):
+    monkeypatch.setattr("tocsin.cli._run_status.unconfirmed", lambda sns, topic: ["a@example.com"])
+    said = tocsin("status", *form, "--state-bucket", "state")
+    (line,) = said.err.splitlines()
+    assert line.startswith("tocsin: a@example.com has not confirmed its subscription")
+    if form == (RUN, "--json"):
+        assert said.json["unconfirmed"] == ["a@example.com"]
 
 
 def _stack(name, **outputs):
@@ -148,7 +317,7 @@ def test_the_bucket_of_a_stack(tocsin, known, stacks, monkeypatch, option, name)
 
 def test_stacks_that_do_not_help(tocsin, stacks):
     stacks.add_response("describe_stacks", _stack("Tocsin", Other="x"))
-    assert "stack Tocsin has no output StateBucketName" in tocsin("status").complaint
+    assert "stack Tocsin has no output StateBucketName: name the" in tocsin("status").complaint
     stacks.add_client_error("describe_stacks", "ValidationError", "does not exist")
     assert (
         "there is no stack Mine: name the bucket" in tocsin("status", "--stack", "Mine").complaint

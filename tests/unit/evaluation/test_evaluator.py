@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,13 +16,18 @@ from tocsin.evaluation import (
     MemoryCheckpoints,
     MemoryCoordination,
     MemoryHints,
+    MemoryJobs,
     MemoryPublisher,
+    Refusal,
+    RunSummary,
+    StatusChange,
     World,
     check,
     document,
     evaluate,
     memory_world,
 )
+from tocsin.evaluation import Job as SageMakerJob
 from tocsin.model import Reason, TensorSummary, Verdict
 from tocsin.rules import HEALTHY, Read, Reads, Rule, State, Step, Tensor, violation
 from tocsin.watch import Watch
@@ -43,7 +49,7 @@ class Remembering(MemoryCheckpoints):
 
     def save(self, checkpoint: Checkpoint, version: str | None) -> str:
         new = super().save(checkpoint, version)
-        self.committed |= {change.dedup_id for change in checkpoint.outbox}
+        self.committed |= {item.dedup_id for item in checkpoint.news}
         return new
 
 
@@ -54,9 +60,9 @@ class Strict(MemoryPublisher):
         super().__init__()
         self.checkpoints = checkpoints
 
-    def publish(self, run: str, changes: Any) -> None:
-        assert {change.dedup_id for change in changes} <= self.checkpoints.committed
-        super().publish(run, changes)
+    def publish(self, run: str, news: Any) -> None:
+        assert {item.dedup_id for item in news} <= self.checkpoints.committed
+        super().publish(run, news)
 
 
 class Tapped:
@@ -140,7 +146,7 @@ def number_of_taps(job: Job, watching: Watch) -> int:
 
 
 def comparable(checkpoint: Checkpoint) -> Checkpoint:
-    return replace(checkpoint, outbox=())
+    return checkpoint.published()
 
 
 @pytest.mark.parametrize("later", [0.0, 1000.0], ids=["lease held", "lease expired"])
@@ -191,7 +197,7 @@ def test_a_crash_at_every_external_call_loses_nothing(
         assert comparable(state(job, world)) == comparable(expected), at
         assert list(dict.fromkeys(ids(world))) == expected_ids, at
         wake(job, later, "c", NOW + 1060)  # and nothing is said again once that is recorded
-        assert state(job, world).outbox == ()
+        assert state(job, world).news == ()
 
 
 def test_a_duplicate_hint_finds_nothing_and_writes_nothing(
@@ -595,3 +601,128 @@ def test_tensors_that_cannot_be_read_are_counted(job: Job, watch: Callable[..., 
     report = evaluate(Hint(job.storage.url), world, owner="a", ends=NOW + 60)
     assert (report.refused, state(job, world).unreadable, state(job, world).steps) == (1, 1, 2)
     assert "000000000001_worker_0.tfevents" in report.log[0]
+
+
+def published(world: World, kind: type[Any]) -> list[Any]:
+    assert isinstance(world.publisher, MemoryPublisher)
+    return [item for item in world.publisher.published if isinstance(item, kind)]
+
+
+def test_each_end_of_a_run_is_told_once(job: Job, watch: Callable[..., Watch]) -> None:
+    job.save(0, previous=None)
+    watching = watch("VanishingGradient", notify={"summary": ["email"]}, dry_run=True)
+    world = a_world(job, watching)
+    silent = replace(world, now=lambda: START + 24 * 3600)
+    for _ in range(2):
+        wake(job, silent, ends=START + 25 * 3600)
+    job.save(1, previous=0)
+    job.end()
+    job.touch("training_job_end.ts", START + 2)
+    for _ in range(2):
+        wake(job, world, owner="b")
+    first, second = published(world, RunSummary)
+    assert (first.ending, first.evaluated, first.status.value) == ("silence", 1, "Stopped")
+    assert (second.ending, second.evaluated, second.last) == ("marker", 2, 1)
+    assert (second.policy.summary, second.dry_run) == (("email",), True)
+    assert first.dedup_id != second.dedup_id
+
+
+def refusals(world: World) -> list[tuple[str, str]]:
+    return [(item.where, item.why) for item in published(world, Refusal)]
+
+
+PARTLY_BAD = {
+    "rules": [
+        {
+            "rule": "VanishingGradient",
+            "for_steps": 1,
+            "actions": ["emial", "metric"],
+            "inhibits": ["Overfit"],
+        }
+    ],
+    "notify": {"repeat_interval": 0, "group_wait": "1m"},
+    "silences": [{"job": "*"}, {"until": "2099-01-01T00:00:00Z", "reason": "kept"}],
+}
+
+
+def test_what_is_bad_about_alerts_is_told_once_and_the_rest_holds(
+    job: Job, watch: Callable[..., Watch]
+) -> None:
+    job.storage.write("watch.json", json.dumps(PARTLY_BAD).encode())
+    world = a_world(job, watch("ExplodingTensor"))
+    for step in range(2):
+        job.save(step, previous=step - 1 if step else None, **BAD)
+        report = evaluate(Hint(job.storage.url), world, owner="a", ends=NOW + 60)
+        assert report.refused == (4 if step == 0 else 0)
+    assert [where for where, _ in refusals(world)] == [
+        "watch.json: silences[0]",
+        "watch.json: rules[0].actions[0]",
+        "watch.json: rules[0].inhibits[0]",
+        "watch.json: notify.repeat_interval",
+    ]
+    assert state(job, world).refused_files == 0
+    (change,) = published(world, StatusChange)
+    assert (change.name, change.actions) == ("VanishingGradient", ("emial", "metric"))
+    assert (change.policy.group_wait, change.policy.repeat_interval) == (60.0, 14_400.0)
+    assert [silence.reason for silence in change.silences] == ["kept"]
+
+
+def test_a_watch_file_that_is_mended_and_broken_again_is_told_of_again(
+    job: Job, watch: Callable[..., Watch]
+) -> None:
+    world = a_world(job, watch("ExplodingTensor"))
+    bad = b'{"notify": {"repeat_interval": "1s"}}'
+    for step, content in enumerate((bad, bad, b"{}", bad, b"{")):
+        job.storage.write("watch.json", content)
+        job.save(step, previous=step - 1 if step else None)
+        wake(job, world)
+    assert [where for where, _ in refusals(world)] == [
+        "watch.json: notify.repeat_interval",
+        "watch.json: notify.repeat_interval",
+        "watch.json",
+    ]
+
+
+def test_many_faults_are_not_all_told(job: Job, watch: Callable[..., Watch]) -> None:
+    job.steps(1)
+    job.storage.write("watch.json", json.dumps({"silences": [{}] * 100}).encode())
+    world = a_world(job, watch("ExplodingTensor"))
+    wake(job, world)
+    assert len(refusals(world)) == 20
+
+
+def test_an_action_of_the_job_that_nobody_can_take_is_told(
+    job: Job, watch: Callable[..., Watch]
+) -> None:
+    job.steps(1, **BAD)
+    parameters = {
+        "rule_to_invoke": "VanishingGradient",
+        "action_json": '[{"name": "email", "endpoint": "nobody"}]',
+    }
+    rules = ({"RuleConfigurationName": "v", "RuleParameters": parameters},)
+    world = replace(a_world(job, watch()), jobs=MemoryJobs({"j1": SageMakerJob(rules)}))
+    wake(job, world)
+    ((where, why),) = refusals(world)
+    assert where == "DebugRuleConfigurations: rules[0].actions[0]"
+    assert "'nobody' is not an address" in why
+    assert published(world, StatusChange)[0].actions == ("email:nobody",)
+
+
+def test_a_crash_between_remembering_and_publishing_loses_no_news(
+    job: Job, watch: Callable[..., Watch]
+) -> None:
+    job.storage.write("watch.json", json.dumps(PARTLY_BAD).encode())
+    job.steps(2, **BAD)
+    job.end()
+    world = a_world(job, watch())
+
+    def tap(name: str) -> None:
+        if name == "before publish":
+            raise Crash(name)
+
+    with pytest.raises(Crash):
+        wake(job, tapped(world, tap))
+    wake(job, replace(world, now=lambda: NOW + 1000), "b", NOW + 1060)
+    assert len(refusals(world)) == 4
+    assert len(published(world, StatusChange)) == 1
+    assert len(published(world, RunSummary)) == 1

@@ -210,7 +210,11 @@ def written(folder: Path, saves: list[Save], **how: Any) -> LocalStorage:
 
 def told(checkpoint: Checkpoint) -> Any:
     """What it says of the rules, in words and numbers, without where the run lies."""
-    return msgspec.to_builtins({name: replace(r, state={}) for name, r in checkpoint.rules.items()})
+    records = {
+        name: replace(r, state={}, told=r.told and replace(r.told, dedup_id=""))
+        for name, r in checkpoint.rules.items()
+    }
+    return msgspec.to_builtins(records)
 
 
 @pytest.mark.parametrize("profile", PROFILES)

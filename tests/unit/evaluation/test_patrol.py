@@ -23,8 +23,12 @@ class Queue:
         return [run for runs, _ in self.batches for run in runs]
 
 
-def due(count: int) -> list[str]:
+def runs(count: int) -> list[str]:
     return [f"s3://captures/{number}" for number in range(count)]
+
+
+def due(count: int, prefix: str = "run#") -> list[str]:
+    return [f"{prefix}{run}" for run in runs(count)]
 
 
 @pytest.mark.parametrize(
@@ -40,10 +44,25 @@ def due(count: int) -> list[str]:
 )
 def test_hints_once_at_each_due_run_up_to_a_bound(count: int, most: int, sizes: list[int]) -> None:
     queue = Queue()
-    assert patrol(NOW, lambda now: due(count), queue, most) == min(count, most)
-    assert [len(runs) for runs, _ in queue.batches] == sizes
-    assert queue.runs == due(count)[:most]
+    assert patrol(NOW, lambda now: due(count), {"run#": queue}, most) == min(count, most)
+    assert [len(batch) for batch, _ in queue.batches] == sizes
+    assert queue.runs == runs(count)[:most]
     assert {now for _, now in queue.batches} <= {NOW}
+
+
+def test_each_kind_of_item_has_its_sender() -> None:
+    hints, flushes = Queue(), Queue()
+    keys = [*due(12), "silences", *due(3, "alerts#"), "other#s3://captures/9", *due(1)]
+    senders = {"run#": hints, "alerts#": flushes}
+    assert patrol(NOW, lambda now: keys, senders) == 16
+    assert hints.runs == [*runs(12), *runs(1)]
+    assert flushes.runs == runs(3)
+
+
+def test_what_nobody_sends_for_takes_no_room() -> None:
+    queue = Queue()
+    assert patrol(NOW, lambda now: [*due(5, "job#"), *due(3)], {"run#": queue}, most=2) == 2
+    assert queue.runs == runs(2)
 
 
 def test_reads_no_more_than_it_sends() -> None:
@@ -52,14 +71,15 @@ def test_reads_no_more_than_it_sends() -> None:
     def many(now: float) -> Iterator[str]:
         for number in range(10**9):
             read.append(number)
-            yield f"s3://captures/{number}"
+            yield f"run#s3://captures/{number}"
 
-    assert patrol(NOW, many, Queue(), 30) == 30
+    assert patrol(NOW, many, {"run#": Queue()}, 30) == 30
     assert len(read) == 30
 
 
 def test_one_lost_hint_keeps_no_other_back() -> None:
-    queue = Queue(refuses="s3://captures/3")
-    with pytest.raises(HintsLost, match="not taken: s3://captures/3"):
-        patrol(NOW, lambda now: due(25), queue)
-    assert queue.runs == due(25)
+    hints, flushes = Queue(refuses="s3://captures/3"), Queue(refuses="s3://captures/0")
+    keys = [*due(25), *due(2, "alerts#")]
+    with pytest.raises(HintsLost, match="not taken: s3://captures/3; not taken: s3://captures/0"):
+        patrol(NOW, lambda now: keys, {"run#": hints, "alerts#": flushes})
+    assert (hints.runs, flushes.runs) == (runs(25), runs(2))

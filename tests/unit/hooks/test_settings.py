@@ -226,3 +226,13 @@ def test_a_capture_made_in_python_is_checked_too(fields: Mapping[str, Any], mess
 @pytest.mark.parametrize("interval", [np.int64(3), {"TRAIN": np.int32(3)}])
 def test_an_interval_may_be_numpys(interval: Any) -> None:
     assert settings(None, interval).intervals[Mode.TRAIN] == 3
+
+
+def test_a_fault_that_has_nothing_to_do_with_capturing_is_told_and_costs_nothing_else(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    watch = tmp_path / "watch.json"
+    watch.write_text('{"capture": {"save_interval": 3}, "notify": {"repeat_interval": []}}')
+    found = settings(watch, None)
+    assert found.intervals[Mode.TRAIN] == 3
+    assert "notify.repeat_interval" in caplog.text

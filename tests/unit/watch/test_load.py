@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import re
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from tocsin.watch import (
     CollectionConfig,
     Notify,
     RuleConfig,
+    Silence,
     Watch,
     encode_watch,
     parse_watch,
@@ -48,7 +50,15 @@ capture:
   save_interval: 10
   collections: {weights: {include_regex: "fc.*weight", reductions: "mean,l2_norm"}}
   save_interval_seconds: 30
-notify: {group_wait: 20s, repeat_interval: 1h, send_resolved: false}
+notify: {group_wait: 20s, repeat_interval: 1h, send_resolved: false, summary: [email]}
+silences:
+  - until: 2026-12-01T08:00:00Z
+    job: nightly-*
+    rule: "*Loss*"
+    severity: warning
+    author: ann
+    reason: known
+  - {until: 2026-12-01 09:00:00+01:00}
 custom_rules: my_rules/
 dry_run: true
 """
@@ -78,7 +88,18 @@ FULL_WATCH = Watch(
     capture=Capture(
         10, 30.0, {"weights": CollectionConfig("fc.*weight", reductions="mean,l2_norm")}
     ),
-    notify=Notify("20s", "1h", send_resolved=False),
+    notify=Notify("20s", "1h", send_resolved=False, summary=("email",)),
+    silences=(
+        Silence(
+            datetime(2026, 12, 1, 8, tzinfo=timezone.utc),
+            "nightly-*",
+            "*Loss*",
+            Severity.WARNING,
+            "ann",
+            "known",
+        ),
+        Silence(datetime(2026, 12, 1, 8, tzinfo=timezone.utc)),
+    ),
     custom_rules="my_rules/",
     dry_run=True,
 )
@@ -175,52 +196,58 @@ def test_plain_data(content: Any, expected: Watch | list[str]) -> None:
         ({"DebugRuleConfigurations": None}, "expected a mapping with `rules`, got NoneType"),
         (["VanishingGradient"], "[0] has no RuleConfigurationName: put other rules under `rules:`"),
         ([{"rule": "A"}], "[0] has no RuleConfigurationName: put other rules under `rules:`"),
-        ({"rule": []}, "unknown key 'rule': known are actions, capture, custom_rules, dry_run, "),
+        ({"rule": []}, "rule: unknown key: known are actions, capture, custom_rules, dry_run, "),
         (
             {"rules": ["A", {"rule": "B", "threshold": 1}]},
-            "rules[1]: unknown key 'threshold': known",
+            "rules[1].threshold: unknown key: known are actions, ",
         ),
         (
             {"notify": {"group_wai": "1s"}},
-            "notify: unknown key 'group_wai': known are group_wait, ",
+            "notify.group_wai: unknown key: known are group_wait, ",
         ),
         ({"capture": {"interval": 1}}, "capture: unknown key 'interval': known are collections, "),
         (
             {"capture": {"collections": {"w": {"regex": "x"}}}},
             "capture.collections['w']: unknown key 'regex'",
         ),
-        ({"rules": ["A", "B", "A"]}, "rules: 'A' stands 2 times: give each its own `name`"),
-        ({"rules": ["A", {"rule": "B", "name": "A"}]}, "rules: 'A' stands 2 times"),
+        ({"rules": ["A", "B", "A"]}, "rules[2]: 'A' stands 2 times: give each its own `name`"),
+        ({"rules": ["A", {"rule": "B", "name": "A"}]}, "rules[1]: 'A' stands 2 times"),
         ({"rules": [f"R{at}" for at in range(201)]}, "201 rules, but at most 200 are watched"),
-        ({"rules": "A"}, "expected `array | null`, got `str` - at `rules`"),
-        ({"rules": {"A": {}}}, "expected `array | null`, got `object` - at `rules`"),
-        ({"rules": [None]}, "expected `object`, got `null` - at `rules[0]`"),
-        ({"rules": [{"name": "a"}]}, "object missing required field `rule` - at `rules[0]`"),
-        ({"rules": [{"rule": 3}]}, "expected `str`, got `int` - at `rules[0].rule`"),
-        ({"rules": [{"rule": "A" * 257}]}, "expected `str` of length <= 256 - at `rules[0].rule`"),
-        ({"rules": [{"rule": "A", "name": "a" * 257}]}, "of length <= 256 - at `rules[0].name`"),
-        ({"rules": [{"rule": "A", "parameters": None}]}, "got `null` - at `rules[0].parameters`"),
+        ({"rules": "A"}, "rules: expected `array | null`, got `str`"),
+        ({"rules": {"A": {}}}, "rules: expected `array | null`, got `object`"),
+        ({"rules": [None]}, "rules[0]: expected `object`, got `null`"),
+        ({"rules": [{"name": "a"}]}, "rules[0]: has no `rule`: say which one"),
+        ({"rules": [{"rule": 3}]}, "rules[0].rule: expected `str`, got `int`"),
+        ({"rules": [{"rule": "A" * 257}]}, "rules[0].rule: expected `str` of length <= 256"),
+        (
+            {"rules": [{"rule": "A", "name": "a" * 257}]},
+            "rules[0].name: expected `str` of length <= 256",
+        ),
+        ({"rules": [{"rule": "A", "parameters": None}]}, "rules[0].parameters: expected `object`"),
         (
             {"rules": [{"rule": "A", "mode": "eval"}]},
-            "invalid enum value 'eval' - at `rules[0].mode`",
+            "rules[0].mode: invalid enum value 'eval'",
         ),
-        ({"rules": [{"rule": "A", "every": 1.5}]}, "got `float` - at `rules[0].every`"),
-        ({"rules": [{"rule": "A", "actions": "stop"}]}, "got `str` - at `rules[0].actions`"),
+        ({"rules": [{"rule": "A", "every": 1.5}]}, "rules[0].every: expected `int | null`"),
+        (
+            {"rules": [{"rule": "A", "actions": "stop"}]},
+            "rules[0].actions: expected `array | null`",
+        ),
         (
             {"rules": [{"rule": "A", "actions": ["stop", ""]}]},
-            "expected `str` of length >= 1 - at `rules[0].actions[1]`",
+            "rules[0].actions[1]: expected `str` of length >= 1",
         ),
         (
             {"actions": ["metric:" + "m" * 506]},
-            "expected `str` of length <= 512 - at `actions[0]`",
+            "actions[0]: expected `str` of length <= 512",
         ),
         (
             {"rules": [{"rule": "A", "actions": ["email"] * 21}]},
-            "expected `array` of length <= 20 - at `rules[0].actions`",
+            "rules[0].actions: expected `array` of length <= 20",
         ),
-        ({"profile": "amazon"}, "invalid enum value 'amazon' - at `profile`"),
-        ({"severity": "fatal"}, "invalid enum value 'fatal' - at `severity`"),
-        ({"dry_run": "perhaps"}, "expected `bool`, got `str` - at `dry_run`"),
+        ({"profile": "amazon"}, "profile: invalid enum value 'amazon'"),
+        ({"severity": "fatal"}, "severity: invalid enum value 'fatal'"),
+        ({"dry_run": "perhaps"}, "dry_run: expected `bool`, got `str`"),
         ({"capture": []}, "expected `object`, got `array` - at `capture`"),
         (
             {"capture": {"collections": {"w": 1}}},
@@ -277,7 +304,7 @@ def test_malformed_json_is_one_short_line(data: bytes) -> None:
         b"dry_run: !!bool x",
         b"dry_run: !!timestamp x",
         b'dry_run: !!int ""',
-        b"custom_rules: 2024-01-01",
+        b"custom_rules: !!binary aGk=",
         b"capture: {save_interval_seconds: .inf}",
         b"rules: [{rule: A, parameters: {threshold: .nan}}]",
         b'custom_rules: "\\ud800"',

@@ -105,6 +105,7 @@ def test_file_before_parameters_before_profile(profile: str, rule: Any, expected
         ("1.5s", 0, 1.5),
         ("2m", 0, 120.0),
         ("1h", 0, 3600.0),
+        ("2d", 0, 172_800.0),
         ("0s", 0, 0.0),
     ],
 )
@@ -140,7 +141,7 @@ def test_grace(grace: int | str, steps: int, seconds: float) -> None:
             {**sample(), "grace": "5 s"},
             "Sample: grace is '5 s', but must be a whole number from 0 on, or a time like 30s, 2m",
         ),
-        ({**sample(), "grace": "3d"}, "Sample: grace is '3d', but must be"),
+        ({**sample(), "grace": "3w"}, "Sample: grace is '3w', but must be"),
         ({**sample(), "grace": "²"}, "Sample: grace is '²', but must be"),
         (sample(grace=-1), "Sample: grace is -1, but must be"),
         (sample(grace=["1s"]), "Sample: grace is ['1s'], but must be"),

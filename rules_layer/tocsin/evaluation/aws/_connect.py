@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Annotated, Any, TypeVar
 
@@ -12,7 +12,6 @@ import boto3
 import msgspec
 from botocore.config import Config
 
-from tocsin.evaluation._patrol import patrol
 from tocsin.evaluation._ports import World
 from tocsin.evaluation.aws._checkpoints import S3Checkpoints
 from tocsin.evaluation.aws._coordination import DynamoCoordination
@@ -23,18 +22,11 @@ from tocsin.tensors import open_storage
 from tocsin.watch import Watch
 
 _Text = Annotated[str, msgspec.Meta(min_length=1)]
-S = TypeVar("S", bound="PatrolSettings | Settings")
-
-
-class PatrolSettings(msgspec.Struct, frozen=True, rename=lambda name: f"TOCSIN_{name.upper()}"):
-    """The patrol function's environment: field ``table`` is ``TOCSIN_TABLE`` …"""
-
-    table: _Text
-    evaluate_queue_url: _Text
+S = TypeVar("S", bound=msgspec.Struct)
 
 
 class Settings(msgspec.Struct, frozen=True, rename=lambda name: f"TOCSIN_{name.upper()}"):
-    """The evaluate function's environment."""
+    """The evaluate function's environment: field ``table`` is ``TOCSIN_TABLE`` …"""
 
     table: _Text
     state_bucket: _Text
@@ -43,7 +35,7 @@ class Settings(msgspec.Struct, frozen=True, rename=lambda name: f"TOCSIN_{name.u
     job_metrics: bool = True
 
 
-def read_settings(kind: type[S], environment: Mapping[str, str] = os.environ) -> S:
+def read_settings(kind: type[S], environment: Mapping[str, Any] = os.environ) -> S:
     """Raises ValueError that names the variable which is missing or wrong."""
     try:
         return msgspec.convert(dict(environment), kind, strict=False)
@@ -71,14 +63,6 @@ def connect(settings: Settings, default: Watch) -> World:
         default=default,
         now=time.time,
     )
-
-
-def connect_patrol(settings: PatrolSettings) -> Callable[[float], int]:
-    """``patrol`` on real clients: takes the time, returns how many hints were sent."""
-    client = _clients()
-    table = DynamoCoordination(client("dynamodb"), settings.table, time.time)
-    hints = SqsHints(client("sqs"), settings.evaluate_queue_url)
-    return lambda now: patrol(now, table.due_runs, hints.send_ticks)
 
 
 def _clients() -> Any:

@@ -11,7 +11,9 @@ from botocore.exceptions import ClientError
 from tocsin.evaluation._ports import Lease
 
 DUE_SHARD = "0"
-_RUN = "run#"
+RUN_PREFIX = "run#"
+"""The table's keys of runs begin with it; the run's URL follows."""
+
 _JOB_DAYS = 30 * 24 * 3600
 _RUN_DAYS = 90 * 24 * 3600
 _MOST_KEYS = 200  # of files named since the last look; a restart shows in many
@@ -113,19 +115,6 @@ class DynamoCoordination:
         )
         return sorted(answer.get("Item", {}).get("runs", {}).get("SS", ()))
 
-    def due_runs(self, now: float) -> Iterator[str]:
-        """Runs that patrol should look at, longest due first; only such are in the index."""
-        pages = self._dynamodb.get_paginator("query").paginate(
-            TableName=self._table,
-            IndexName="due",
-            KeyConditionExpression="due_shard = :shard AND due_at <= :now",
-            ExpressionAttributeValues={":shard": {"S": DUE_SHARD}, ":now": _n(now)},
-        )
-        for page in pages:
-            for item in page["Items"]:
-                if (key := item["pk"]["S"]).startswith(_RUN):
-                    yield key.removeprefix(_RUN)
-
     def _update(
         self,
         key: dict[str, Any],
@@ -153,8 +142,21 @@ class DynamoCoordination:
         return item
 
 
+def due_items(dynamodb: Any, table: str, now: float) -> Iterator[str]:
+    """Keys of what patrol should look at, longest due first; only such are in the index."""
+    pages = dynamodb.get_paginator("query").paginate(
+        TableName=table,
+        IndexName="due",
+        KeyConditionExpression="due_shard = :shard AND due_at <= :now",
+        ExpressionAttributeValues={":shard": {"S": DUE_SHARD}, ":now": _n(now)},
+    )
+    for page in pages:
+        for item in page["Items"]:
+            yield item["pk"]["S"]
+
+
 def _run_key(run: str) -> dict[str, Any]:
-    return {"pk": {"S": f"{_RUN}{run}"}}
+    return {"pk": {"S": f"{RUN_PREFIX}{run}"}}
 
 
 def _n(number: float) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""A status change as the detail of an event, never larger than the bus takes."""
+"""What is published as the details of events, never larger than the bus takes."""
 
 from __future__ import annotations
 
@@ -8,14 +8,16 @@ from typing import Any
 
 import msgspec
 
-from tocsin.evaluation._checkpoint import RuleSummary, StatusChange
+from tocsin.evaluation._news import Refusal, RuleSummary, RunSummary, StatusChange
 from tocsin.tensors import job_name
+from tocsin.watch import Policy, Silence
 
 _STATUSES = "DebugRuleEvaluationStatuses"
+_SILENCES = "Silences"
 
 
 def detail(run: str, change: StatusChange, now: float) -> dict[str, Any]:
-    """The event's detail, as the interface promises it."""
+    """A status change as the interface promises it."""
     violation = change.violation
     return {
         "TrainingJobName": job_name(run),
@@ -39,7 +41,46 @@ def detail(run: str, change: StatusChange, now: float) -> dict[str, Any]:
         "EvaluatedAt": _iso(now),
         "DedupId": change.dedup_id,
         "RunId": change.run_id,
+        "Sequence": change.sequence,
+        "Inhibits": list(change.inhibits),
+        "Notify": _notify(change.policy),
+        _SILENCES: [_silence(silence) for silence in change.silences],
         _STATUSES: [_status(summary) for summary in change.statuses],
+    }
+
+
+def summary_detail(run: str, summary: RunSummary, now: float) -> dict[str, Any]:
+    """A run's end as the interface promises it."""
+    return {
+        "TrainingJobName": job_name(run),
+        "Run": run,
+        "RunId": summary.run_id,
+        "Ending": summary.ending,
+        "Sequence": summary.sequence,
+        "Steps": {
+            "evaluated": summary.evaluated,
+            "first": summary.first,
+            "last": summary.last,
+        },
+        "RuleEvaluationStatus": None if summary.status is None else summary.status.value,
+        "Summary": list(summary.policy.summary),
+        "Notify": _notify(summary.policy),
+        "DryRun": summary.dry_run,
+        "EvaluatedAt": _iso(now),
+        "DedupId": summary.dedup_id,
+        _STATUSES: [_status(status) for status in summary.statuses],
+    }
+
+
+def refusal_detail(run: str, refusal: Refusal) -> dict[str, Any]:
+    """A part of a configuration that cannot be used, as the interface promises it."""
+    return {
+        "TrainingJobName": job_name(run),
+        "Run": run,
+        "RunId": refusal.run_id,
+        "Where": refusal.where,
+        "Detail": refusal.why,
+        "DedupId": refusal.dedup_id,
     }
 
 
@@ -47,8 +88,9 @@ def encode_detail(detail: dict[str, Any], most: int) -> str:
     """The detail as JSON in at most ``most`` bytes of UTF-8.
 
     What says least gives way first: the details of the run's statuses, then the last of these
-    statuses, at last what a rule tells of its finding, which may be anybody's rule. The rest is
-    bounded: by the key of the run, and by the limits of the watch file and of status details.
+    statuses; then all silences but the one that lasts longest, which holds back as much; at last
+    what a rule tells of its finding, which may be anybody's rule. The rest is bounded: by the key
+    of the run, and by the limits of the watch file and of status details.
     """
     data = b""
     for candidate in _ever_smaller(detail):
@@ -60,12 +102,33 @@ def encode_detail(detail: dict[str, Any], most: int) -> str:
 
 def _ever_smaller(detail: dict[str, Any]) -> Iterator[dict[str, Any]]:
     yield detail
-    statuses = [{**status, "StatusDetails": ""} for status in detail[_STATUSES]]
+    statuses = [{**status, "StatusDetails": ""} for status in detail.get(_STATUSES, ())]
     while statuses:
         yield {**detail, _STATUSES: statuses}
         statuses = statuses[: len(statuses) // 2]
+    less = {**detail, _STATUSES: [], _SILENCES: detail.get(_SILENCES, [])[-1:]}
     yield {**detail, _STATUSES: []}
-    yield {**detail, _STATUSES: [], "Evidence": {}, "Tensor": None, "Worker": None}
+    yield less
+    yield {**less, "Evidence": {}, "Tensor": None, "Worker": None}
+
+
+def _notify(policy: Policy) -> dict[str, Any]:
+    return {
+        "GroupWait": policy.group_wait,
+        "RepeatInterval": policy.repeat_interval,
+        "SendResolved": policy.send_resolved,
+        "Summary": list(policy.summary),
+    }
+
+
+def _silence(silence: Silence) -> dict[str, Any]:
+    return {
+        "Until": msgspec.to_builtins(silence.until),
+        "Job": silence.job,
+        "Author": silence.author,
+        "Reason": silence.reason,
+        "Id": silence.id,
+    }
 
 
 def _status(summary: RuleSummary) -> dict[str, Any]:

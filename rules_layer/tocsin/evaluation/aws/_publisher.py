@@ -1,4 +1,4 @@
-"""Status changes as events on the bus and as CloudWatch metrics."""
+"""What is news of a run as events on the bus, changes of status also as CloudWatch metrics."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from tocsin.evaluation._checkpoint import StatusChange
-from tocsin.evaluation.aws._detail import detail, encode_detail
+from tocsin.evaluation._news import News, RunSummary, StatusChange
+from tocsin.evaluation.aws._detail import detail, encode_detail, refusal_detail, summary_detail
 from tocsin.model import METRIC_NAMESPACE, RuleStatus
 from tocsin.tensors import job_name
 from tocsin.words import label
 
 SOURCE = "tocsin"
-DETAIL_TYPE = "Tocsin Rule Evaluation Status Change"
+STATUS_CHANGE = "Tocsin Rule Evaluation Status Change"
+RUN_SUMMARY = "Tocsin Run Summary"
+CONFIGURATION_REFUSED = "Tocsin Configuration Refused"
 
 # EventBridge takes 10 entries and 256 KB in a request; a target gets the detail in an envelope.
 _MOST_ENTRIES = 10
@@ -45,23 +47,33 @@ class AwsPublisher:
         self._now = now
         self._job_metrics = job_metrics
 
-    def publish(self, run: str, changes: Sequence[StatusChange]) -> None:
-        for entries in _requests(self._entry(run, change) for change in changes):
+    def publish(self, run: str, news: Sequence[News]) -> None:
+        for entries in _requests(self._entry(run, item) for item in news):
             answer = self._events.put_events(Entries=entries)
             if answer["FailedEntryCount"]:
                 codes = {entry.get("ErrorCode") for entry in answer["Entries"]} - {None}
                 raise NotPublished(f"{answer['FailedEntryCount']} events not taken: {codes}")
+        changes = [item for item in news if isinstance(item, StatusChange)]
         data = [datum for change in changes for datum in self._metrics(run, change)]
         for start in range(0, len(data), _MOST_DATA):
             self._put_metrics(data[start : start + _MOST_DATA])
 
-    def _entry(self, run: str, change: StatusChange) -> dict[str, str]:
+    def _entry(self, run: str, item: News) -> dict[str, str]:
+        kind, content = self._event(run, item)
         return {
             "Source": SOURCE,
-            "DetailType": DETAIL_TYPE,
+            "DetailType": kind,
             "EventBusName": self._bus,
-            "Detail": encode_detail(detail(run, change, self._now()), _MOST_DETAIL),
+            "Detail": encode_detail(content, _MOST_DETAIL),
         }
+
+    def _event(self, run: str, item: News) -> tuple[str, dict[str, Any]]:
+        """The detail-type and the detail."""
+        if isinstance(item, StatusChange):
+            return STATUS_CHANGE, detail(run, item, self._now())
+        if isinstance(item, RunSummary):
+            return RUN_SUMMARY, summary_detail(run, item, self._now())
+        return CONFIGURATION_REFUSED, refusal_detail(run, item)
 
     def _metrics(self, run: str, change: StatusChange) -> list[dict[str, Any]]:
         value = _METRIC.get((change.previous, change.status))
@@ -69,7 +81,8 @@ class AwsPublisher:
             return []
         rule = {"Name": "Rule", "Value": label(change.name)}
         job = {"Name": "TrainingJobName", "Value": label(job_name(run))}
-        dimensions = [[rule], [rule, job]] if self._job_metrics else [[rule]]
+        # without dimensions: what the deployment's alarm looks at
+        dimensions = [[], [rule], [rule, job]] if self._job_metrics else [[], [rule]]
         return [
             {"MetricName": "IssuesFound", "Dimensions": by, "Value": value, "Unit": "Count"}
             for by in dimensions

@@ -1,0 +1,106 @@
+"""The deployment at a glance, in CloudWatch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from aws_cdk import Duration, Stack
+from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_lambda as lambda_
+from constructs import Construct
+
+from infra.constants import METRIC_NAMESPACE
+from infra.queues import WorkQueue
+
+_PERIOD = Duration.minutes(1)
+
+
+class Dashboard(Construct):
+    """What rules found, what was told of it, and how the functions fare.
+
+    Its name is known before it is made, so that ``act``, which it shows, can refer to it.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        id_: str,
+        *,
+        functions: Mapping[str, lambda_.IFunction],
+        queues: Mapping[str, WorkQueue],
+    ) -> None:
+        super().__init__(scope, id_)
+        self.name = _name(Stack.of(self))
+        cloudwatch.Dashboard(
+            self,
+            "Dashboard",
+            dashboard_name=self.name,
+            default_interval=Duration.hours(6),
+            widgets=[
+                [
+                    _graph("Issues found", [_by("Rule", "IssuesFound", "Sum")]),
+                    _graph("Steps evaluated", [_any("StepsEvaluated", "Sum")]),
+                    _graph("Index file to verdict, ms", [_any("EvaluationLag", "p95")]),
+                ],
+                [
+                    _graph(
+                        "Alerts, by reason",
+                        [_by("Reason", name, "Sum") for name in ("AlertsSent", "AlertsHeld")],
+                    ),
+                    _graph("Messages waiting", _waiting(queues)),
+                    _graph("Invocations", _invocations(functions)),
+                ],
+                [_graph("Errors", _errors(functions))],
+            ],
+        )
+
+
+def dashboard_url(stack: Stack) -> str:
+    """Where a browser finds the dashboard of a stack."""
+    console = f"https://{stack.region}.console.aws.amazon.com/cloudwatch/home"
+    return f"{console}?region={stack.region}#dashboards/dashboard/{_name(stack)}"
+
+
+def _name(stack: Stack) -> str:
+    return f"{stack.stack_name}-{stack.region}"  # an account's dashboards are those of all regions
+
+
+def _waiting(queues: Mapping[str, WorkQueue]) -> list[cloudwatch.IMetric]:
+    return [
+        work.queue.metric_approximate_number_of_messages_visible(
+            period=_PERIOD, statistic="Maximum", label=name
+        )
+        for name, work in queues.items()
+    ]
+
+
+def _invocations(functions: Mapping[str, lambda_.IFunction]) -> list[cloudwatch.IMetric]:
+    return [f.metric_invocations(period=_PERIOD, label=name) for name, f in functions.items()]
+
+
+def _errors(functions: Mapping[str, lambda_.IFunction]) -> list[cloudwatch.IMetric]:
+    return [
+        *(f.metric_errors(period=_PERIOD, label=name) for name, f in functions.items()),
+        *(_any(name, "Sum") for name in ("RuleErrors", "ActionsFailed", "StopGuardTripped")),
+    ]
+
+
+def _graph(title: str, metrics: Sequence[cloudwatch.IMetric]) -> cloudwatch.GraphWidget:
+    return cloudwatch.GraphWidget(title=title, left=list(metrics), width=8)
+
+
+def _by(dimension: str, metric: str, statistic: str) -> cloudwatch.MathExpression:
+    """One line per value of a dimension."""
+    where = f'{{{METRIC_NAMESPACE},{dimension}}} MetricName="{metric}"'
+    return _search(where, metric, statistic)
+
+
+def _any(metric: str, statistic: str) -> cloudwatch.MathExpression:
+    """The metric whatever its dimensions are."""
+    return _search(f'Namespace="{METRIC_NAMESPACE}" MetricName="{metric}"', metric, statistic)
+
+
+def _search(where: str, label: str, statistic: str) -> cloudwatch.MathExpression:
+    return cloudwatch.MathExpression(
+        expression=f"SEARCH('{where}', '{statistic}', 60)", label=label, using_metrics={}
+    )

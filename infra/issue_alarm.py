@@ -1,0 +1,36 @@
+"""The alarm for people who live in CloudWatch: some rule of some run has fired."""
+
+from __future__ import annotations
+
+from aws_cdk import Duration
+from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_cloudwatch_actions as cloudwatch_actions
+from aws_cdk import aws_sns as sns
+from constructs import Construct
+
+from infra.constants import METRIC_NAMESPACE
+
+
+class IssueAlarm(Construct):
+    """Looks at ``IssuesFound`` without dimensions, and tells ``topic`` when a minute holds one.
+
+    The minute after it is quiet again: an alarm says that something was found, not that it lasts.
+    """
+
+    def __init__(self, scope: Construct, id_: str, *, topic: sns.ITopic) -> None:
+        super().__init__(scope, id_)
+        cloudwatch.Alarm(
+            self,
+            "IssuesFound",
+            alarm_description="Tocsin: a rule has fired; `tocsin status` says which, of which job",
+            metric=cloudwatch.Metric(
+                namespace=METRIC_NAMESPACE,
+                metric_name="IssuesFound",
+                statistic="Sum",
+                period=Duration.minutes(1),
+            ),
+            threshold=1,
+            evaluation_periods=1,
+            comparison_operator=cloudwatch.ComparisonOperator.GREATER_THAN_OR_EQUAL_TO_THRESHOLD,
+            treat_missing_data=cloudwatch.TreatMissingData.NOT_BREACHING,
+        ).add_alarm_action(cloudwatch_actions.SnsAction(topic))

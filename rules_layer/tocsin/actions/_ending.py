@@ -1,0 +1,67 @@
+"""The e-mail at a job's end: what became of every rule."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tocsin.actions import _commands
+from tocsin.actions._alert import Status, Summary
+from tocsin.actions._ports import Ports
+from tocsin.actions._text import columns, within
+from tocsin.model import RuleStatus
+from tocsin.words import clean, cut
+
+_SHOWN = 40
+_ENDINGS = {"marker": "its end marker", "silence": "its silence"}
+_WORST_FIRST = (
+    RuleStatus.ISSUES_FOUND,
+    RuleStatus.ERROR,
+    RuleStatus.STOPPED,
+    RuleStatus.IN_PROGRESS,
+    RuleStatus.NOT_APPLICABLE,
+)
+
+
+def ending(summary: Summary, ports: Ports) -> str:
+    """What the run came to, the worst first; within the same bounds as an alert's e-mail."""
+    job = clean(summary.training_job_name, 100)
+    came_to = f": {summary.rule_evaluation_status}" if summary.rule_evaluation_status else ""
+    facts = columns(
+        [
+            ("Job", clean(summary.training_job_name)),
+            ("Run", clean(summary.run, 1100)),
+            ("Ended by", _ENDINGS.get(summary.ending, clean(summary.ending, 100))),
+            ("Steps", _steps(summary)),
+            ("Time", clean(summary.evaluated_at or "", 100)),
+        ]
+    )
+    return within(
+        [f"Training job {job} has ended{came_to}.", facts],
+        _statuses(summary.debug_rule_evaluation_statuses),
+        [_commands.see_more(summary.run, ports.links)],
+    )
+
+
+def _steps(summary: Summary) -> str:
+    steps = summary.steps
+    reach = "" if steps.first is None else f", from {steps.first} to {steps.last}"
+    return f"{steps.evaluated} evaluated{reach}"
+
+
+def _statuses(statuses: list[Status]) -> Iterator[str]:
+    for wanted in _WORST_FIRST:
+        found = [each for each in statuses if each.rule_evaluation_status is wanted]
+        lines = [_line(each) for each in found[:_SHOWN]]
+        more = [f"  and {len(found) - _SHOWN} more"] if len(found) > _SHOWN else []
+        yield "\n".join([f"{wanted}:", *lines, *more]) if found else ""
+    healthy = [
+        clean(each.rule_configuration_name, 200)
+        for each in statuses
+        if each.rule_evaluation_status is RuleStatus.NO_ISSUES_FOUND
+    ]
+    yield cut(f"{RuleStatus.NO_ISSUES_FOUND}: {', '.join(healthy)}", 2000) if healthy else ""
+
+
+def _line(status: Status) -> str:
+    details = clean(status.status_details, 200)
+    return f"  {clean(status.rule_configuration_name, 200)}{': ' if details else ''}{details}"

@@ -1,0 +1,101 @@
+"""The one line that says it all: an e-mail's subject, an SMS."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tocsin.actions._alert import Alert, Summary
+from tocsin.actions._request import Outcome, Request
+from tocsin.model import RuleStatus, Severity
+from tocsin.words import ascii_only, clean, cut, number
+
+STOPPED = {
+    Outcome.DONE: "stop requested",
+    Outcome.ALREADY_STOPPED: "job had stopped",
+    Outcome.REFUSED: "stop refused",
+    Outcome.FAILED: "stop failed",
+    Outcome.DRY_RUN: "dry run",
+}
+REPEAT = "repeat_interval"
+
+_SUBJECT = 99
+_SMS = 159
+_SEVERITIES = list(Severity)
+
+
+def subject(request: Request) -> str:
+    """One line of fewer than 100 ASCII characters, as SNS wants it."""
+    if request.summary:
+        return _ending(request.summary, _SUBJECT)
+    end = f"; {'; '.join(said)}" if (said := _said(request)) else ""
+    return _headline(f"Tocsin {_kind(request)}", request, end, _SUBJECT)
+
+
+def short(request: Request) -> str:
+    """Fewer than 160 ASCII characters, so that it stays one SMS."""
+    if request.summary:
+        return _ending(request.summary, _SMS)
+    end = "".join(f". {part.capitalize()}" for part in _said(request))
+    start = "Tocsin" if request.firing else "Tocsin resolved"
+    text = _headline(start, request, f"{end}." if end else "", _SMS)
+    told = next(numbers(request.alert), "") if request.firing else ""
+    told = ascii_only(told)
+    return f"{text} {told}" if told and len(text) + 1 + len(told) <= _SMS else text
+
+
+def severity(request: Request) -> Severity:
+    """The worst of those that it is about."""
+    about = request.firing or request.resolved
+    return max((alert.severity for alert in about), key=_SEVERITIES.index)
+
+
+def numbers(alert: Alert) -> Iterator[str]:
+    """The evidence, one ``name = number`` after the other."""
+    for key, value in alert.evidence.items():
+        if value is not None:
+            yield f"{clean(key, 80)} = {number(value)}"
+
+
+def _kind(request: Request) -> str:
+    return severity(request).value if request.firing else "resolved"
+
+
+def _said(request: Request) -> list[str]:
+    """What is to be said beside what fired, or is over."""
+    if not request.firing:
+        return [f"{len(request.ongoing)} still firing"] if request.ongoing else []
+    repeat = ["still so"] if request.reason == REPEAT else []
+    stop = [STOPPED[request.stop.outcome]] if request.stop else []
+    return repeat + stop
+
+
+def _headline(start: str, request: Request, end: str, limit: int) -> str:
+    """``start: rule in job at step n end`` in ASCII; long names give way, the end stays."""
+    alert = request.alert
+    others = len(request.firing or request.resolved) - 1
+    more = f" and {others} more" if others else ""
+    at = "" if alert.step is None else f" at step {alert.step}"
+    rule = ascii_only(alert.rule_configuration_name)
+    job = ascii_only(alert.training_job_name)
+    room = limit - len(f"{start}: {more} in {at}{end}")
+    rule = cut(rule, max(room // 2, room - len(job)))
+    return f"{start}: {rule}{more} in {cut(job, room - len(rule))}{at}{end}"
+
+
+def _ending(summary: Summary, limit: int) -> str:
+    """``Tocsin summary: job: status (rules that fired)`` in ASCII."""
+    fired = [
+        each.rule_configuration_name
+        for each in summary.debug_rule_evaluation_statuses
+        if each.rule_evaluation_status is RuleStatus.ISSUES_FOUND
+    ]
+    status = summary.rule_evaluation_status or "no rules"
+    job, start = ascii_only(summary.training_job_name), "Tocsin summary: "
+    if not fired:
+        end = f": {status}"
+        return f"{start}{cut(job, limit - len(start + end))}{end}"
+    more = f" and {len(fired) - 1} more" if len(fired) > 1 else ""
+    rule = ascii_only(fired[0])
+    room = limit - len(f"{start}: {status} ({more})")
+    rule = cut(rule, max(room // 2, room - len(job)))
+    return f"{start}{cut(job, room - len(rule))}: {status} ({rule}{more})"

@@ -1,0 +1,47 @@
+"""Stage: what somebody has silenced for a while."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+from tocsin.actions import Alert
+from tocsin.alerts._reason import Hold
+from tocsin.alerts._stage import Batch, Held, View
+from tocsin.watch import Silence
+
+_LOOK_AGAIN = 900.0
+"""Seconds. A silence may be ended early, and nobody tells the groups that it held."""
+
+
+def silence(batch: Batch, view: View) -> Batch:
+    """Holds what a silence covers, of the deployment's or of the watch file's."""
+    held = []
+    for rule, note in {**batch.firing, **batch.resolved}.items():
+        if covering := max(silences_of(note.alert, view), key=_until, default=None):
+            until = min(_until(covering), view.now + _LOOK_AGAIN)
+            held.append(Held(rule, Hold.SILENCED, _said(covering), until))
+    return batch.hold(*held)
+
+
+def silences_of(alert: Alert, view: View) -> Iterator[Silence]:
+    """The silences that cover an alert now."""
+    own = (
+        Silence(each.until, job=each.job, author=each.author, reason=each.reason, id=each.id)
+        for each in alert.silences
+    )
+    for each in (*own, *view.silences):
+        covers = each.covers(alert.training_job_name, alert.rule_configuration_name, alert.severity)
+        if covers and view.now < _until(each):
+            yield each
+
+
+def _until(silence: Silence) -> float:
+    return silence.until.timestamp()
+
+
+def _said(silence: Silence) -> str:
+    until = datetime.fromtimestamp(_until(silence), UTC).isoformat(timespec="minutes")[:-6] + "Z"
+    by = f" by {silence.author}" if silence.author else ""
+    why = f": {silence.reason}" if silence.reason else ""
+    return f"{silence.id}{by} until {until}{why}"[:600]

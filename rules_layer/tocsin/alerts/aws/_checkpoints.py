@@ -1,0 +1,48 @@
+"""What a run's checkpoint knows of its alerts."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from tocsin.actions import Alert
+from tocsin.alerts._ports import Known
+from tocsin.evaluation import Checkpoint, last_changes
+from tocsin.evaluation.aws import S3Checkpoints, detail
+from tocsin.words import clean
+
+_log = logging.getLogger("tocsin")
+
+
+@dataclass(frozen=True)
+class KnownRuns:
+    """Reads the checkpoints that ``evaluate`` commits, as the events that it would publish."""
+
+    s3: Any
+    bucket: str
+    now: Callable[[], float]
+
+    def known(self, run: str) -> Known | None:
+        try:
+            stored = S3Checkpoints(self.s3, self.bucket).load(run)
+        except ValueError as error:
+            _log.warning("checkpoint of %s cannot be read: %s", clean(run), clean(str(error), 500))
+            return None
+        if stored.version is None:
+            return None
+        checkpoint = stored.checkpoint
+        return Known(
+            tuple(self._alerts(checkpoint)), frozenset(checkpoint.rules), checkpoint.sequence
+        )
+
+    def _alerts(self, checkpoint: Checkpoint) -> Iterator[Alert]:
+        for change in last_changes(checkpoint):
+            try:
+                yield msgspec.convert(detail(checkpoint.run, change, self.now()), Alert)
+            except msgspec.ValidationError as error:
+                what = f"{change.name} of {checkpoint.run}: {error}"
+                _log.warning("no alert: %s", clean(what, 500))

@@ -1,0 +1,77 @@
+"""The deployment's silences: one item of the table, for there are few."""
+
+from __future__ import annotations
+
+import secrets
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from tocsin.alerts.aws._items import Items
+from tocsin.watch import Silence
+
+_KEY = "silences"
+_MOST = 500
+_KEPT = 7 * 24 * 3600  # seconds after they have expired
+_MOST_BYTES = 350_000  # compressed; DynamoDB takes 400 kB
+_MOST_PLAIN = 16 << 20
+
+
+class DynamoSilences:
+    def __init__(self, dynamodb: Any, table: str, now: Callable[[], float]) -> None:
+        self._items = Items(dynamodb, table)
+        self._now = now
+
+    def all(self) -> Sequence[Silence]:
+        """Those that have expired within a week among them; the oldest first."""
+        return _decode(self._items.load(_KEY)[0])
+
+    def active(self, now: float) -> Sequence[Silence]:
+        """Those that have not expired at ``now`` (seconds since the epoch)."""
+        return [each for each in self.all() if each.until.timestamp() > now]
+
+    def add(self, silence: Silence) -> Silence:
+        """The silence with the id that it got. ValueError if there are too many."""
+        added = replace(silence, id=secrets.token_hex(4))
+        oldest = self._now() - _KEPT
+
+        def edit(body: bytes | None) -> tuple[bytes, Silence]:
+            kept = [each for each in _decode(body) if each.until.timestamp() > oldest]
+            if len(kept) >= _MOST:
+                raise ValueError(f"there are {_MOST} silences: some have to expire first")
+            return _encode([*kept, added]), added
+
+        return self._items.change(_KEY, edit)
+
+    def expire(self, id_: str, now: float) -> Silence:
+        """Ends it at ``now``; one that has ended stays as it is. KeyError if there is none."""
+        end = datetime.fromtimestamp(now, UTC)
+
+        def edit(body: bytes | None) -> tuple[bytes, Silence]:
+            silences = {each.id: each for each in _decode(body)}
+            before = silences[id_]
+            silences[id_] = replace(before, until=min(before.until, end))
+            return _encode(list(silences.values())), silences[id_]
+
+        return self._items.change(_KEY, edit)
+
+
+def _encode(silences: list[Silence]) -> bytes:
+    body = zlib.compress(msgspec.json.encode(silences))
+    if len(body) > _MOST_BYTES:
+        raise ValueError("there are too many silences: some have to expire first")
+    return body
+
+
+def _decode(body: bytes | None) -> list[Silence]:
+    if body is None:
+        return []
+    try:
+        plain = zlib.decompressobj().decompress(body, _MOST_PLAIN)
+        return msgspec.json.decode(plain, type=list[Silence])
+    except (zlib.error, msgspec.DecodeError) as error:
+        raise ValueError(f"not silences: {error}") from error

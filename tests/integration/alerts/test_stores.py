@@ -1,0 +1,335 @@
+"""The adapters of alerts against AWS in process."""
+
+from __future__ import annotations
+
+import json
+import logging
+import random
+import string
+import zlib
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import boto3
+import msgspec
+import pytest
+from botocore.stub import Stubber
+from tocsin.actions import Alert
+from tocsin.alerts import Conflict, Entry, Group, Known, Noted
+from tocsin.alerts.aws import (
+    DynamoGroups,
+    DynamoSilences,
+    Items,
+    KnownRuns,
+    SqsTimer,
+    StopGuard,
+    StopLimit,
+    TextCap,
+)
+from tocsin.evaluation import Checkpoint, RuleRecord
+from tocsin.evaluation.aws import S3Checkpoints, checkpoint_key
+from tocsin.model import Severity
+from tocsin.watch import Silence
+
+from ..conftest import CHANGE
+from .conftest import DETAIL, RUN, Deployment
+
+NOW = 1_800_000_000.0
+UNTIL = datetime.fromtimestamp(NOW + 3600, UTC)
+
+
+@pytest.fixture
+def dynamodb(deployment: Deployment) -> Any:
+    return boto3.client("dynamodb")
+
+
+# ---- groups
+
+
+@pytest.fixture
+def groups(dynamodb: Any) -> DynamoGroups:
+    return DynamoGroups(dynamodb, "table", lambda: NOW)
+
+
+def test_a_group_is_committed_on_the_version_that_was_read(groups: DynamoGroups) -> None:
+    first = groups.load(RUN)
+    assert (first.group, first.version) == (Group(RUN), None)
+    one = groups.save(replace(first.group, job="one"), None)
+    with pytest.raises(Conflict):
+        groups.save(replace(first.group, job="other"), None)
+    two = groups.save(replace(first.group, job="two"), one)
+    with pytest.raises(Conflict):
+        groups.save(replace(first.group, job="other"), one)
+    stored = groups.load(RUN)
+    assert (stored.group.job, stored.version) == ("two", two)
+    assert groups.load(RUN + "2").version is None
+
+
+@pytest.mark.parametrize(("wake_at", "due"), [(NOW + 10.0004, NOW + 10.0), (None, None)])
+def test_is_in_the_index_only_while_something_is_due(
+    groups: DynamoGroups, deployment: Deployment, wake_at: float | None, due: float | None
+) -> None:
+    version = groups.save(Group(RUN, wake_at=NOW + 1), None)
+    groups.save(Group(RUN, wake_at=wake_at), version)
+    item = deployment.item(f"alerts#{RUN}")
+    assert ("due_shard" in item) is ("due_at" in item) is (due is not None)
+    assert due is None or float(item["due_at"]["N"]) == due
+    assert float(item["expires_at"]["N"]) == NOW + 90 * 86400
+
+
+def noise(length: int, seed: int) -> str:
+    """Text that cannot be compressed much."""
+    return "".join(random.Random(seed).choices(string.printable, k=length))
+
+
+def test_the_oldest_of_the_log_gives_way_to_what_fits(groups: DynamoGroups) -> None:
+    log = tuple(
+        Entry(NOW + at, "rule", "hold", "silenced", "email", detail=noise(1000, at))
+        for at in range(1000)
+    )
+    groups.save(Group(RUN, log=log), None)
+    kept = groups.load(RUN).group.log
+    assert 100 < len(kept) < 1000
+    assert kept == log[-len(kept) :]
+
+
+def alert(**fields: Any) -> Alert:
+    return msgspec.convert({**DETAIL, **fields}, Alert)
+
+
+def test_what_rules_tell_at_length_gives_way_at_last(groups: DynamoGroups) -> None:
+    alerts = {
+        f"rule{at}": Noted(alert(StatusDetails=noise(1024, at), Tensor=noise(1024, at + 1000)), NOW)
+        for at in range(400)
+    }
+    groups.save(Group(RUN, alerts=alerts), None)
+    kept = groups.load(RUN).group.alerts
+    assert list(kept) == list(alerts)
+    assert kept["rule7"].alert.dedup_id == "d1"
+    assert kept["rule7"].alert.status_details == noise(1024, 7)[:200]
+
+
+def test_more_than_an_item_holds_is_told(groups: DynamoGroups) -> None:
+    seen = tuple(noise(1000, at) for at in range(1000))
+    with pytest.raises(ValueError, match=r"alerts of s3://captures.* more than 350000 bytes"):
+        groups.save(Group(RUN, seen=seen), None)
+
+
+# ---- silences
+
+
+@pytest.fixture
+def silences(dynamodb: Any) -> DynamoSilences:
+    return DynamoSilences(dynamodb, "table", lambda: NOW)
+
+
+def test_a_silence_is_kept_whole_and_expires(silences: DynamoSilences) -> None:
+    assert list(silences.all()) == []
+    given = Silence(UNTIL, "nightly-*", "Loss*", Severity.WARNING, "me", "known; \u5c64", "")
+    added = silences.add(given)
+    assert replace(added, id="") == given
+    assert len(added.id) == 8
+    other = silences.add(Silence(UNTIL + timedelta(hours=1), rule="Overfit"))
+    assert list(silences.active(NOW)) == [added, other]
+    assert list(silences.active(NOW + 3600)) == [other]
+    assert list(silences.all()) == [added, other]
+
+
+def test_a_silence_is_ended_early(silences: DynamoSilences) -> None:
+    added, other = silences.add(Silence(UNTIL)), silences.add(Silence(UNTIL))
+    ended = silences.expire(added.id, NOW + 60)
+    assert ended == replace(added, until=datetime.fromtimestamp(NOW + 60, UTC))
+    assert list(silences.active(NOW + 60)) == [other]
+    assert silences.expire(added.id, NOW + 90) == ended  # what has ended stays so
+    with pytest.raises(KeyError):
+        silences.expire("unknown", NOW)
+
+
+def test_long_expired_ones_are_forgotten(silences: DynamoSilences) -> None:
+    week = timedelta(days=7)
+    silences.add(Silence(datetime.fromtimestamp(NOW, UTC) - week))
+    kept = silences.add(Silence(datetime.fromtimestamp(NOW + 1, UTC) - week))
+    added = silences.add(Silence(UNTIL))
+    assert list(silences.all()) == [kept, added]
+
+
+def stored(dynamodb: Any, silences: list[Silence]) -> None:
+    body = zlib.compress(msgspec.json.encode(silences))
+    Items(dynamodb, "table").save("silences", body, None)
+
+
+def test_there_is_an_end_to_silences(dynamodb: Any, silences: DynamoSilences) -> None:
+    stored(dynamodb, [Silence(UNTIL, id=str(at)) for at in range(499)])
+    silences.add(Silence(UNTIL))
+    with pytest.raises(ValueError, match="there are 500 silences"):
+        silences.add(Silence(UNTIL))
+    assert len(silences.all()) == 500
+
+
+def test_silences_too_long_for_an_item_are_refused(dynamodb: Any, silences: DynamoSilences) -> None:
+    def long(seed: int) -> Silence:
+        job, rule, reason = noise(256, seed), noise(256, seed + 1000), noise(512, seed + 2000)
+        return Silence(UNTIL, job, rule, reason=reason)
+
+    stored(dynamodb, [long(at) for at in range(410)])
+    with pytest.raises(ValueError, match="too many silences"):
+        silences.add(long(410))
+    assert len(silences.all()) == 410
+
+
+def test_two_that_add_at_once_both_do(silences: DynamoSilences, dynamodb: Any) -> None:
+    class Interrupted(Items):
+        def load(self, key: str) -> tuple[bytes | None, int | None]:
+            found = Items.load(self, key)
+            if others:
+                DynamoSilences(dynamodb, "table", lambda: NOW).add(others.pop())
+            return found
+
+    others = [Silence(UNTIL, rule="A"), Silence(UNTIL, rule="B")]
+    silences._items = Interrupted(dynamodb, "table")
+    silences.add(Silence(UNTIL, rule="C"))
+    assert [each.rule for each in silences.all()] == ["B", "A", "C"]
+
+
+def test_whoever_never_gets_a_turn_gives_up(dynamodb: Any) -> None:
+    items = Items(dynamodb, "table")
+
+    def interrupted(body: bytes | None) -> tuple[bytes, None]:
+        items.save("key", b"other", items.load("key")[1])
+        return b"mine", None
+
+    with pytest.raises(Conflict, match="key: 10 others"):
+        items.change("key", interrupted)
+    assert items.load("key") == (b"other", 10)
+
+
+# ---- the stop guard, the cap on SMS
+
+
+def test_the_guard_counts_runs_of_the_whole_deployment(dynamodb: Any) -> None:
+    clock = [NOW]
+    guards = [
+        StopGuard(Items(dynamodb, "table"), StopLimit(2, 600.0), lambda: clock[0]) for _ in range(2)
+    ]
+    assert guards[0].may("s3://b/1") is None
+    assert guards[1].may("s3://b/2") is None
+    assert guards[1].may("s3://b/1") is None
+    for guard in guards:
+        why = guard.may("s3://b/3")
+        assert why is not None
+        assert why.startswith("the stop guard refuses: 2 jobs were stopped within 10 min")
+    clock[0] += 600
+    assert guards[0].may("s3://b/3") is None
+
+
+def test_a_thousand_runs_of_long_names_are_counted(dynamodb: Any) -> None:
+    guard = StopGuard(Items(dynamodb, "table"), StopLimit(1000, 86400.0), lambda: NOW)
+    stops = {f"{at:032x}": NOW for at in range(999)}
+    guard.items.save("stop-guard", msgspec.json.encode(stops), None)
+    assert guard.may("s3://b/" + "x" * 1000) is None
+    assert guard.may("s3://b/" + "y" * 1000) is not None
+
+
+@pytest.mark.parametrize(
+    ("cap", "asked", "granted"),
+    [
+        (5, [1, 1, 1, 1, 1, 1], [True] * 5 + [False]),
+        (5, [3, 3, 2, 1], [True, False, True, False]),
+        (5, [6, 5, 1], [False, True, False]),
+        (0, [1, 1], [False, False]),
+    ],
+)
+def test_never_more_texts_than_the_cap(
+    dynamodb: Any, cap: int, asked: list[int], granted: list[bool]
+) -> None:
+    texts = TextCap(dynamodb, "table", cap, lambda: NOW)
+    said = [texts.may(number) for number in asked]
+    assert [each is None for each in said] == granted
+    refusals = {each for each in said if each is not None}
+    assert all(f"cap of {cap} in 2027-01 (smsMonthlyCap)" in each for each in refusals)
+
+
+def test_each_month_begins_anew(dynamodb: Any, deployment: Deployment) -> None:
+    clock = [datetime(2026, 11, 30, 23, 59, 59, tzinfo=UTC).timestamp()]
+    texts = TextCap(dynamodb, "table", 1, lambda: clock[0])
+    assert texts.may(1) is None
+    assert texts.may(1) is not None
+    clock[0] += 1
+    assert texts.may(1) is None
+    item = deployment.item("sms#2026-12")
+    assert (item["sent"]["N"], float(item["expires_at"]["N"])) == ("1", clock[0] + 400 * 86400)
+
+
+# ---- what evaluate knows
+
+
+@pytest.fixture
+def known(deployment: Deployment) -> Callable[[str], Known | None]:
+    return KnownRuns(boto3.client("s3"), "state", lambda: NOW).known
+
+
+def test_a_checkpoint_tells_of_all_that_fired(known: Callable[[str], Known | None]) -> None:
+    def told(name: str, sequence: int) -> RuleRecord:
+        change = replace(CHANGE, name=name, sequence=sequence, dedup_id=name)
+        return RuleRecord("LossNotDecreasing", "f", told=change)
+
+    rules = {"b": told("b", 7), "a": told("a", 3), "new": RuleRecord("Overfit", "f")}
+    checkpoint = Checkpoint(RUN, rules=rules, sequence=7)
+    S3Checkpoints(boto3.client("s3"), "state").save(checkpoint, None)
+    found = known(RUN)
+    assert found is not None
+    assert [(each.dedup_id, each.sequence) for each in found.alerts] == [("a", 3), ("b", 7)]
+    assert found.alerts[0].run == RUN
+    assert found.alerts[0].firing
+    assert (found.rules, found.sequence) == ({"a", "b", "new"}, 7)
+
+
+def test_one_that_is_no_alert_costs_no_other(
+    known: Callable[[str], Known | None], caplog: pytest.LogCaptureFixture
+) -> None:
+    changes = [replace(CHANGE, name=name, dedup_id=name) for name in ("a", "x" * 2000)]
+    rules = {each.name: RuleRecord("R", "f", told=each) for each in changes}
+    S3Checkpoints(boto3.client("s3"), "state").save(Checkpoint(RUN, rules=rules), None)
+    found = known(RUN)
+    assert found is not None
+    assert [each.dedup_id for each in found.alerts] == ["a"]
+    [line] = caplog.messages
+    assert "no alert" in line
+
+
+def test_no_checkpoint_and_one_that_cannot_be_read(
+    known: Callable[[str], Known | None], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING)
+    assert known(RUN) is None
+    assert caplog.messages == []
+    boto3.client("s3").put_object(Bucket="state", Key=checkpoint_key(RUN), Body=b"{}")
+    assert known(RUN) is None
+    [line] = caplog.messages
+    assert line.startswith(f"checkpoint of {RUN} cannot be read: ")
+
+
+# ---- messages for later
+
+
+@pytest.mark.parametrize(
+    ("delay", "seconds"), [(0.0, 0), (-3.0, 0), (0.2, 1), (10.0, 10), (899.5, 900), (5000.0, 900)]
+)
+def test_a_flush_and_a_retry_after_their_delay(
+    deployment: Deployment, delay: float, seconds: int
+) -> None:
+    sqs = boto3.client("sqs")
+    bodies = [
+        {"tocsin": "flush", "run": RUN},
+        {"tocsin": "retry", "run": RUN, "task": "email#3"},
+    ]
+    with Stubber(sqs) as stub:
+        for body in bodies:
+            asked = {"QueueUrl": "https://q", "MessageBody": json.dumps(body)}
+            stub.add_response("send_message", {}, {**asked, "DelaySeconds": seconds})
+        timer = SqsTimer(sqs, "https://q")
+        timer.flush(RUN, delay)
+        timer.retry(RUN, "email#3", delay)
+        stub.assert_no_pending_responses()

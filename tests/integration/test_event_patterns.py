@@ -1,0 +1,144 @@
+"""The patterns and examples of ``docs/events.md``, against what is really published."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+from moto import mock_aws
+from tocsin.actions import Outcome, Result
+from tocsin.alerts import Group, Task
+from tocsin.alerts._work import events as taken
+from tocsin.evaluation import Refusal, RuleSummary, RunSummary
+from tocsin.evaluation.aws import AwsPublisher
+from tocsin.model import RuleStatus, Severity
+from tocsin.watch import Policy
+
+from .conftest import CHANGE, RUN
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "events.md"
+BLOCKS = [
+    json.loads(block)
+    for block in re.findall(r"^```json\n(.*?)^```$", DOCUMENT.read_text(), re.M | re.S)
+]
+PATTERNS = [block for block in BLOCKS if "source" in block]
+EXAMPLES = [block for block in BLOCKS if "source" not in block]
+
+FIRED = replace(CHANGE, name="LossDiverging", severity=Severity.CRITICAL)
+SUMMARY = RunSummary(
+    ending="marker",
+    sequence=17,
+    evaluated=50,
+    first=0,
+    last=490,
+    status=RuleStatus.ISSUES_FOUND,
+    policy=Policy(summary=("email",)),
+    dry_run=False,
+    run_id="r",
+    dedup_id="",
+    statuses=(RuleSummary("LossDiverging", RuleStatus.ISSUES_FOUND, "…", 1_700_000_000.0),),
+)
+NIGHTLY = "s3://b/jobs/nightly-7"
+NEWS = {
+    "fired": (RUN, FIRED),
+    "fired, a warning": (RUN, replace(FIRED, severity=Severity.WARNING)),
+    "another rule fired": (RUN, replace(FIRED, name="Overfit")),
+    "resolved": (
+        RUN,
+        replace(FIRED, previous=RuleStatus.ISSUES_FOUND, status=RuleStatus.IN_PROGRESS),
+    ),
+    "a nightly job ended badly": (NIGHTLY, SUMMARY),
+    "a nightly job ended well": (NIGHTLY, replace(SUMMARY, status=RuleStatus.NO_ISSUES_FOUND)),
+    "another job ended badly": (RUN, SUMMARY),
+    "a rule is refused": (RUN, Refusal("rules[3]", "no such rule", "r", "")),
+}
+"""By the ``DedupId`` that they get."""
+
+
+def action_taken(outcome: Outcome) -> dict[str, Any]:
+    task = Task("1", "stop", "fired", dedup_ids={"LossDiverging": outcome.value})
+    (detail,) = taken(task, Group(RUN, "j1"), Result(outcome, "asked SageMaker to stop it"))
+    return dict(detail)
+
+
+@pytest.fixture(scope="module")
+def heard() -> Iterator[list[dict[str, dict[str, Any]]]]:
+    """What came through each of the patterns, and through one for all: details by their id."""
+    with mock_aws():
+        events, sqs = (boto3.client(name, region_name="us-east-1") for name in ("events", "sqs"))
+        events.create_event_bus(Name="tocsin")
+        queues = []
+        for number, pattern in enumerate([*PATTERNS, {"source": ["tocsin"]}]):
+            name = f"pattern-{number}"
+            queues.append(sqs.create_queue(QueueName=name)["QueueUrl"])
+            found = sqs.get_queue_attributes(QueueUrl=queues[-1], AttributeNames=["QueueArn"])
+            target = {"Id": name, "Arn": found["Attributes"]["QueueArn"]}
+            events.put_rule(Name=name, EventBusName="tocsin", EventPattern=json.dumps(pattern))
+            events.put_targets(Rule=name, EventBusName="tocsin", Targets=[target])
+        metrics = boto3.client("cloudwatch", region_name="us-east-1")
+        publisher = AwsPublisher(events, metrics, "tocsin", lambda: 1_700_000_001.0, True)
+        for label, (run, news) in NEWS.items():
+            publisher.publish(run, [replace(news, dedup_id=label)])
+        for outcome in Outcome:
+            entry = {
+                "EventBusName": "tocsin",
+                "Source": "tocsin",
+                "DetailType": "Tocsin Action Taken",
+                "Detail": json.dumps(action_taken(outcome)),
+            }
+            events.put_events(Entries=[entry])
+        yield [received(sqs, queue) for queue in queues]
+
+
+def received(sqs: Any, queue: str) -> dict[str, dict[str, Any]]:
+    found = {}
+    while batch := sqs.receive_message(QueueUrl=queue, MaxNumberOfMessages=10).get("Messages"):
+        for message in batch:
+            sqs.delete_message(QueueUrl=queue, ReceiptHandle=message["ReceiptHandle"])
+            detail = json.loads(message["Body"])["detail"]
+            found[detail["DedupId"]] = detail
+    return found
+
+
+@pytest.mark.parametrize(
+    ("number", "through"),
+    [
+        (0, {"fired"}),
+        (1, {"resolved"}),
+        (2, {"a nightly job ended badly"}),
+        (3, {"a rule is refused"}),
+        (4, {Outcome.REFUSED, Outcome.FAILED}),
+    ],
+)
+def test_what_comes_through_a_pattern(
+    heard: list[dict[str, Any]], number: int, through: set[str]
+) -> None:
+    assert set(heard[number]) == through
+    assert len(heard) == len(PATTERNS) + 1 == 6
+    assert set(heard[-1]) == {*NEWS, *Outcome}
+
+
+@pytest.mark.parametrize(
+    ("number", "published"),
+    [(0, Outcome.DONE), (1, "another job ended badly"), (2, "a rule is refused")],
+)
+def test_examples_have_the_fields_that_are_published(
+    heard: list[dict[str, Any]], number: int, published: str
+) -> None:
+    assert shape(EXAMPLES[number]) == shape(heard[-1][published])
+
+
+def shape(value: Any) -> Any:
+    """The fields of objects, in lists the first item's; what they hold does not count."""
+    match value:
+        case dict():
+            return {key: shape(inner) for key, inner in value.items()}
+        case [first, *_]:
+            return [shape(first)]
+    return None

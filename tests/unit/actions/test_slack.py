@@ -1,0 +1,170 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+from unicodedata import category
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tocsin.actions._slack import slack_payload
+
+RUN = "s3://captures/jobs/j1/debug-output"
+
+
+def alert(**fields: Any) -> dict[str, Any]:
+    return {
+        "TrainingJobName": "j1",
+        "Run": RUN,
+        "RuleConfigurationName": "eval-loss",
+        "Rule": "LossNotDecreasing",
+        "RuleEvaluationStatus": "IssuesFound",
+        "StatusDetails": "loss is nan",
+        "Severity": "critical",
+        "Step": 120,
+        "Mode": "TRAIN",
+        "ModeStep": 100,
+        "Tensor": "loss",
+        "Evidence": {"loss": "NaN", "threshold": 1e-7, "unknown": None},
+        "DedupId": "d1",
+        **fields,
+    }
+
+
+def event(**fields: Any) -> dict[str, Any]:
+    kind = "Tocsin Alert"
+    base = {"detail-type": kind, "id": "k", "reason": "", "TrainingJobName": "j1", "Run": RUN}
+    return {**base, **fields}
+
+
+def texts(payload: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    for block in payload["blocks"]:
+        yield from block.get("elements", ()) or (block["text"],)
+
+
+def shown(payload: dict[str, Any]) -> list[str]:
+    return [text["text"] for text in texts(payload)]
+
+
+def test_tells_what_fires_and_what_was_done() -> None:
+    payload = slack_payload(
+        event(
+            firing=[alert(), alert(RuleConfigurationName="b", Severity="warning", Evidence={})],
+            resolved=[alert(RuleConfigurationName="c"), alert(RuleConfigurationName="d")],
+            more=["e"],
+            ongoing=["f", "g"],
+            stop={"Outcome": "already_stopped", "Detail": "training job j1 was Completed"},
+        )
+    )
+    assert payload["text"] == "critical: eval-loss and 1 more in j1"
+    assert shown(payload) == [
+        payload["text"],
+        (
+            "critical: eval-loss at step 120 (TRAIN step 100)\nloss is nan\n"
+            "loss = NaN, threshold = 1e-07\nTensor: loss"
+        ),
+        "warning: b at step 120 (TRAIN step 100)\nloss is nan\nTensor: loss",
+        "And: e",
+        "Resolved: c, d",
+        "Still firing: f, g",
+        "Stopping the job: already stopped. training job j1 was Completed",
+        f"Run: {RUN}",
+    ]
+
+
+def test_tells_that_something_is_over() -> None:
+    payload = slack_payload(event(resolved=[alert(Mode=None)]))
+    assert payload["text"] == "resolved: eval-loss in j1"
+    assert shown(payload)[1:] == ["Resolved: eval-loss", f"Run: {RUN}"]
+
+
+@pytest.mark.parametrize(
+    ("statuses", "steps", "title", "text"),
+    [
+        (
+            {"a": "NoIssuesFound", "b": "IssuesFound", "c": "Error", "d": "NotApplicable"},
+            {"evaluated": 50, "first": 0, "last": 490},
+            "j1 has ended: IssuesFound",
+            (
+                "50 steps evaluated, the last was 490. "
+                "2 of 4 rules have something to tell: b is IssuesFound, c is Error"
+            ),
+        ),
+        (
+            {"a": "NoIssuesFound"},
+            {"evaluated": 0},
+            "j1 has ended: NoIssuesFound",
+            "0 steps evaluated. 0 of 1 rules have something to tell",
+        ),
+    ],
+)
+def test_tells_how_a_job_has_ended(
+    statuses: dict[str, str], steps: dict[str, int], title: str, text: str
+) -> None:
+    summary = {
+        "TrainingJobName": "j1",
+        "Run": RUN,
+        "DedupId": "d",
+        "Steps": steps,
+        "RuleEvaluationStatus": title.rpartition(" ")[2],
+        "DebugRuleEvaluationStatuses": [
+            {"RuleConfigurationName": name, "RuleEvaluationStatus": status}
+            for name, status in statuses.items()
+        ],
+    }
+    payload = slack_payload(event(summary=summary))
+    assert shown(payload) == [title, text, f"Run: {RUN}"]
+
+
+def test_a_job_without_rules_ends_too() -> None:
+    summary = {"TrainingJobName": "j1", "Run": RUN, "DedupId": "d"}
+    assert slack_payload(event(summary=summary))["text"] == "j1 has ended: no rule looked"
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("<!channel> a&b", "&lt;!channel&gt; a&amp;b"),
+        ("<https://evil.example.com|Log in>", "&lt;https://evil.example.com|Log in&gt;"),
+        ("a\x1b[31m\nb\u202e", "a [31m b"),
+    ],
+)
+def test_names_are_no_markup(name: str, told: str) -> None:
+    payload = slack_payload(event(firing=[alert(RuleConfigurationName=name)]))
+    assert payload["text"] == f"critical: {told} in j1"
+    assert shown(payload)[1].startswith(f"critical: {told} at step 120")
+
+
+def test_a_storm_stays_within_the_limits() -> None:
+    storm = [alert(RuleConfigurationName=f"rule-{n}") for n in range(200)]
+    payload = slack_payload(event(firing=storm, more=["last"]))
+    assert len(payload["blocks"]) <= 50
+    assert any("rule-39 and 161 more" in text for text in shown(payload))
+
+
+_TEXTS = st.text(st.characters(codec="utf-8") | st.sampled_from("<>&\n*@"), min_size=1)
+
+
+@settings(max_examples=40, deadline=None)
+@given(name=_TEXTS.map(lambda text: (text * 60)[:1024]), long=_TEXTS, many=st.integers(0, 60))
+def test_any_text_fits(name: str, long: str, many: int) -> None:
+    loud = alert(
+        RuleConfigurationName=name,
+        StatusDetails=long * 300,
+        Tensor=long * 300,
+        Evidence={f"{n}{long}": long * 9 for n in range(20)},
+    )
+    stop = {"Outcome": "failed", "Detail": long * 300}
+    payload = slack_payload(
+        event(firing=[loud] * many, resolved=[loud], more=[name] * many, stop=stop)
+    )
+    assert len(payload["blocks"]) <= 50
+    for text in texts(payload):
+        limit = 150 if text["text"] == shown(payload)[0] else 3000
+        assert 1 <= len(text["text"]) <= limit
+        assert text["type"] == "plain_text"
+    for told in (payload["text"], *shown(payload)):
+        assert not set("<>") & set(told)
+        bare = told.replace("&amp;", "").replace("&lt;", "").replace("&gt;", "")
+        assert "&" not in bare
+        assert all(category(char)[0] != "C" for char in told.replace("\n", ""))

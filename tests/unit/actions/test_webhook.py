@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import MISSING, fields
+from typing import Any
+
+import msgspec
+import pytest
+from tocsin.actions import Alert, Outcome, Ports, Request, Result, Summary, UnknownEndpoint
+from tocsin.actions._webhook import Rejected, webhook
+
+Posted = list[tuple[str, Mapping[str, Any], str]]
+DETAIL: dict[str, Any] = {
+    "TrainingJobName": "j1",
+    "Run": "s3://captures/jobs/j1/debug-output",
+    "RuleConfigurationName": "VanishingGradient",
+    "Rule": "VanishingGradient",
+    "RuleEvaluationStatus": "IssuesFound",
+    "StatusDetails": "mean |gradient| 3.1e-09 is below threshold 1e-07",
+    "Severity": "warning",
+    "Step": 120,
+    "Evidence": {"abs_mean": 3.1e-9, "worst": "NaN"},
+    "Actions": ["webhook:ops"],
+    "DedupId": "d1",
+    "RunId": "r1",
+}
+
+
+def alert(**detail: Any) -> Alert:
+    return msgspec.convert({**DETAIL, **detail}, Alert)
+
+
+def ports(posted: Posted, error: Exception | None = None) -> Ports:
+    """Ports of which only ``post`` may be used."""
+
+    def unexpected(*_: object) -> Any:
+        raise AssertionError("a webhook posts, and does nothing else")
+
+    def post(name: str, event: Mapping[str, Any], key: str) -> None:
+        if error:
+            raise error
+        posted.append((name, event, key))
+
+    needed = {each.name: unexpected for each in fields(Ports) if each.default is MISSING}
+    needed.pop("broadcast")
+    return Ports(**{**needed, "post": post})
+
+
+def test_posts_what_it_is_about() -> None:
+    posted: Posted = []
+    request = Request(
+        "webhook:ops",
+        firing=(alert(),),
+        resolved=(alert(RuleConfigurationName="DeadRelu", RuleEvaluationStatus="InProgress"),),
+        ongoing=(alert(RuleConfigurationName="Overfit"),),
+        stop=Result(Outcome.ALREADY_STOPPED, "it was Completed"),
+        reason="new_in_group",
+        key="k1",
+    )
+    assert webhook(request, ports(posted)) == Result(Outcome.DONE, "posted to webhook 'ops'")
+    [(name, event, key)] = posted
+    assert (name, key) == ("ops", "k1")
+    assert {**event, "firing": 0, "resolved": 0} == {
+        "source": "tocsin",
+        "detail-type": "Tocsin Alert",
+        "id": "k1",
+        "reason": "new_in_group",
+        "TrainingJobName": "j1",
+        "Run": "s3://captures/jobs/j1/debug-output",
+        "firing": 0,
+        "resolved": 0,
+        "more": [],
+        "ongoing": ["Overfit"],
+        "stop": {"Outcome": "already_stopped", "Detail": "it was Completed"},
+        "summary": None,
+    }
+    [firing], [resolved] = event["firing"], event["resolved"]
+    assert {key: firing[key] for key in DETAIL} == DETAIL
+    assert resolved["RuleConfigurationName"] == "DeadRelu"
+    assert msgspec.json.decode(msgspec.json.encode(event)) == event
+
+
+def test_posts_the_end_of_a_job() -> None:
+    posted: Posted = []
+    summary = msgspec.convert(
+        {"TrainingJobName": "j1", "Run": DETAIL["Run"], "DedupId": "d", "Ending": "marker"}, Summary
+    )
+    webhook(Request("webhook:ops", summary=summary, reason="summary"), ports(posted))
+    [(_, event, _)] = posted
+    assert event["detail-type"] == "Tocsin Run Summary"
+    assert event["summary"]["Ending"] == "marker"
+    assert event["firing"] == event["resolved"] == event["more"] == []
+
+
+@pytest.mark.parametrize(
+    ("firing", "resolved", "told", "more"),
+    [
+        ([10], [10], (1, 1), 0),
+        ([100_000] * 2, [100_000] * 2, (2, 0), 2),
+        ([100_000], [100_000] * 3, (1, 1), 2),
+        ([10**6] * 2, [10], (1, 0), 2),  # one is told whatever its size
+    ],
+)
+def test_what_is_too_much_is_told_by_name(
+    firing: list[int], resolved: list[int], told: tuple[int, int], more: int
+) -> None:
+    posted: Posted = []
+    request = Request(
+        "webhook:ops",
+        firing=tuple(alert(StatusDetails="x" * size) for size in firing),
+        resolved=tuple(alert(StatusDetails="x" * size) for size in resolved),
+    )
+    webhook(request, ports(posted))
+    [(_, event, _)] = posted
+    assert (len(event["firing"]), len(event["resolved"])) == told
+    assert event["more"] == ["VanishingGradient"] * more
+
+
+@pytest.mark.parametrize("action", ["webhook", "webhook:", "webhook:\n"])
+def test_an_endpoint_must_be_named(action: str) -> None:
+    posted: Posted = []
+    result = webhook(Request(action, firing=(alert(),)), ports(posted))
+    assert (result.outcome, posted) == (Outcome.REFUSED, [])
+    assert "webhook:NAME" in result.detail
+
+
+@pytest.mark.parametrize("error", [UnknownEndpoint("no such"), Rejected("it answered 404")])
+def test_what_will_never_arrive_is_refused(error: Exception) -> None:
+    result = webhook(Request("webhook:ops", firing=(alert(),)), ports([], error))
+    assert result == Result(Outcome.REFUSED, f"webhook 'ops': {error}")
+
+
+def test_what_may_arrive_later_is_tried_again() -> None:
+    with pytest.raises(TimeoutError):
+        webhook(Request("webhook:ops", firing=(alert(),)), ports([], TimeoutError()))

@@ -1,0 +1,89 @@
+"""What is inhibited by what; that in every circle somebody speaks."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tocsin.alerts import Group, Hold, Noted
+from tocsin.alerts._inhibit import DEFAULTS, inhibit, suppressed
+from tocsin.alerts._stage import Batch, View
+from tocsin.rules import rule_names
+
+from tests.unit.alerts.world import alert
+
+
+@pytest.mark.parametrize(
+    ("edges", "by"),
+    [
+        pytest.param({}, {}, id="nothing fires"),
+        pytest.param({"a": ""}, {}, id="one alone"),
+        pytest.param({"a": "b", "b": ""}, {"b": "a"}, id="one inhibits another"),
+        pytest.param({"b": "", "a": "b"}, {"b": "a"}, id="which fired before"),
+        pytest.param({"a": "b", "b": "c", "c": ""}, {"b": "a", "c": "b"}, id="a chain"),
+        pytest.param({"a": "x"}, {}, id="of what does not fire"),
+        pytest.param({"a": "b", "b": "a"}, {"b": "a"}, id="each other: the first speaks"),
+        pytest.param({"b": "a", "a": "b"}, {"a": "b"}, id="each other, the other way"),
+        pytest.param({"a": "b", "b": "c", "c": "a"}, {"b": "a", "c": "b"}, id="in a circle"),
+        pytest.param(
+            {"a": "b", "b": "a", "c": "a"}, {"a": "c", "b": "a"}, id="a circle, one above it"
+        ),
+        pytest.param({"a": "a"}, {}, id="itself"),
+    ],
+)
+def test_who_is_inhibited_by_whom(edges: dict[str, str], by: dict[str, str]) -> None:
+    assert suppressed({rule: frozenset(whom) for rule, whom in edges.items()}) == by
+
+
+RULES = st.sampled_from("abcdef")
+
+
+@given(st.dictionaries(RULES, st.frozensets(RULES)))
+def test_behind_everything_inhibited_somebody_speaks(edges: dict[str, frozenset[str]]) -> None:
+    by = suppressed(edges)
+    for rule in edges:
+        for _ in edges:
+            assert by.get(rule) != rule
+            rule = by.get(rule, rule)
+        assert rule not in by
+    for rule, source in by.items():
+        assert rule in edges[source]
+
+
+def batch_of(*alerts: object, action: str = "email") -> tuple[Batch, View]:
+    notes = {each.rule_configuration_name: Noted(each, 0.0) for each in alerts}  # type: ignore[attr-defined]  # alerts, made below
+    told = {rule: note for rule, note in notes.items() if action in note.alert.actions}
+    return Batch(action, told, {}), View(Group("s3://b/r", alerts=notes), (), 0.0)
+
+
+def test_a_declared_inhibition_says_by_whom() -> None:
+    batch = inhibit(*batch_of(alert("A", Inhibits=["B"]), alert("B")))
+    assert list(batch.firing) == ["A"]
+    (held,) = batch.held
+    assert (held.rule, held.reason, held.detail) == ("B", Hold.INHIBITED, "while A fires")
+
+
+def test_what_is_declared_holds_whatever_the_other_one_does() -> None:
+    assert inhibit(*batch_of(alert("A", Inhibits=["B"], Actions=["stop"]), alert("B"))).firing == {}
+
+
+def test_nan_speaks_for_the_losses() -> None:
+    nan = alert("nan", Rule="ExplodingTensor")
+    loss = alert("loss", Rule="LossNotDecreasing")
+    assert list(inhibit(*batch_of(nan, loss)).firing) == ["nan"]
+
+
+def test_but_only_where_it_is_told_itself() -> None:
+    nan = alert("nan", Rule="ExplodingTensor", Actions=["stop"])
+    loss = alert("loss", Rule="LossNotDecreasing")
+    assert list(inhibit(*batch_of(nan, loss)).firing) == ["loss"]
+
+
+def test_what_is_over_inhibits_nothing() -> None:
+    over = alert("A", firing=False, Inhibits=["B"])
+    assert "B" in inhibit(*batch_of(over, alert("B"))).firing
+
+
+def test_the_defaults_name_rules_that_exist() -> None:
+    known = {*rule_names("recommended"), *rule_names("sagemaker"), *rule_names()}
+    assert {*DEFAULTS, *frozenset().union(*DEFAULTS.values())} <= known

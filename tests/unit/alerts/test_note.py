@@ -1,0 +1,108 @@
+"""What is news of a run, in whatever order and however often it comes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tocsin.actions import Summary
+from tocsin.alerts import Group, Known
+from tocsin.alerts._group import MOST_RULES
+from tocsin.alerts._note import ended, noted, noted_all
+
+from tests.unit.alerts.world import EPOCH, RUN, alert
+
+FIRED = alert("A", Sequence=1)
+OVER = alert("A", firing=False, Sequence=2)
+AGAIN = alert("A", Sequence=3)
+
+
+@given(st.lists(st.sampled_from([FIRED, OVER, AGAIN]), min_size=1))
+def test_the_newest_counts_in_whatever_order_it_comes(came: list[Any]) -> None:
+    group = Group(RUN)
+    for one in came:
+        group = noted(group, one, EPOCH)
+    assert group.alerts["A"].alert == max(came, key=lambda one: one.sequence)
+
+
+@pytest.mark.parametrize(
+    "news",
+    [
+        pytest.param(alert("A", firing=False, PreviousStatus="InProgress"), id="never fired"),
+        pytest.param(
+            alert("A", RuleEvaluationStatus="Error", PreviousStatus="InProgress"), id="in error"
+        ),
+    ],
+)
+def test_what_never_fired_is_no_news(news: Any) -> None:
+    assert noted(Group(RUN), news, EPOCH) == Group(RUN)
+
+
+def test_without_numbers_another_alert_is_newer_and_no_old_one_comes_back() -> None:
+    first, over = alert("A", DedupId="1"), alert("A", firing=False, DedupId="2")
+    group = noted(noted(Group(RUN), first, EPOCH), over, EPOCH + 1)
+    assert group.alerts["A"].alert == over
+    for copy in (first, over):
+        assert noted(group, copy, EPOCH + 2) == group
+
+
+def test_when_it_was_first_seen_stays() -> None:
+    group = noted(noted(Group(RUN), FIRED, EPOCH), FIRED, EPOCH + 5)
+    assert group.alerts["A"].at == EPOCH
+
+
+def test_a_rule_that_watches_no_more_is_forgotten() -> None:
+    group = noted(noted(Group(RUN), FIRED, EPOCH), alert("B", Sequence=5), EPOCH)
+    known = Known((), frozenset({"C"}), sequence=3)
+    assert list(noted_all(group, known, EPOCH).alerts) == ["B"], "B is newer than what is known"
+
+
+def test_what_others_made_without_numbers_is_not_forgotten() -> None:
+    group = noted(Group(RUN), alert("mine"), EPOCH)
+    assert noted_all(group, Known((), frozenset(), 9), EPOCH) == group
+
+
+def test_there_is_an_end_to_the_rules_of_a_run() -> None:
+    group = Group(RUN)
+    for number in range(MOST_RULES + 3):
+        group = noted(group, alert(str(number)), EPOCH)
+    assert len(group.alerts) == MOST_RULES
+
+
+def test_what_rules_say_is_kept_short() -> None:
+    wordy = alert(
+        StatusDetails="x" * 5000,
+        Evidence={str(key): "y" * 1000 for key in range(100)},
+        Actions=["a" * 1000] * 100,
+        Inhibits=["b"] * 1000,
+        Silences=[{"Until": "2030-01-01T00:00:00Z"}] * 1000,
+        Tensor="t" * 9000,
+    )
+    kept = noted(Group(RUN), wordy, EPOCH).alerts["A"].alert
+    assert len(kept.status_details) == len(kept.tensor or "") == 1024
+    assert (len(kept.evidence), len(kept.actions), len(kept.actions[0])) == (16, 20, 512)
+    assert (len(kept.inhibits), len(kept.silences)) == (50, 20)
+
+
+def summary(sequence: int = 9, dedup_id: str = "s") -> Summary:
+    return Summary("j1", RUN, dedup_id, sequence=sequence)
+
+
+def test_an_end_holds_until_something_newer_comes() -> None:
+    group = ended(noted(Group(RUN), FIRED, EPOCH), summary())
+    assert group.ended
+    assert noted(group, AGAIN, EPOCH).ended, "it was there before the end"
+    assert not noted(group, alert("B", Sequence=10), EPOCH).ended
+    assert not noted(group, alert("B"), EPOCH).ended, "nobody knows how old it is"
+
+
+def test_an_end_that_comes_late_ends_nothing() -> None:
+    assert not ended(noted(Group(RUN), alert("A", Sequence=10), EPOCH), summary()).ended
+
+
+def test_a_second_end_counts_and_a_copy_of_the_first_does_not() -> None:
+    group = ended(ended(Group(RUN), summary()), summary(12, "t"))
+    assert group.summary == summary(12, "t")
+    assert ended(group, summary()) == group

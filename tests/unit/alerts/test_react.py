@@ -1,0 +1,365 @@
+"""Whole stories: what people get, whatever is lost, repeated, cut off or late on the way."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tocsin.actions import Alert, Job, Summary
+from tocsin.alerts import Flush, Known, Retry, TryAgain, react
+from tocsin.watch import Silence
+
+from tests.unit.alerts.world import EPOCH, RUN, Fake, alert
+
+ALL = {"Actions": ["stop", "email", "metric"], "Evidence": {"loss": 1.0}}
+
+
+def storm(rules: int = 20, **fields: Any) -> list[Alert]:
+    return [
+        alert(f"R{number:02}", Sequence=number + 1, **{**ALL, **fields}) for number in range(rules)
+    ]
+
+
+def outcomes(fake: Fake, action: str) -> Counter[str]:
+    return Counter(event["Outcome"] for event in fake.events if event["Action"] == action)
+
+
+def reasons(fake: Fake, decision: str = "send") -> dict[tuple[str, str], list[str]]:
+    found: dict[tuple[str, str], list[str]] = {}
+    for entry in fake.group().log:
+        if entry.decision == decision:
+            found.setdefault((entry.action, entry.rule), []).append(entry.reason)
+    return found
+
+
+def test_a_storm_is_one_email_and_one_stop_with_a_reason_for_each_rule(fake: Fake) -> None:
+    alerts = storm()
+    fake.receive(*alerts * 10)
+    assert fake.stopped == ["j1"]
+    assert fake.published == []
+    fake.pass_time(10)
+    (mail,) = fake.published
+    assert mail.attributes["action"] == "email"
+    assert "and 19 more" in (mail.subject or "")
+    assert outcomes(fake, "email") == {"done": 20}
+    assert outcomes(fake, "stop") == {"done": 1, "already_stopped": 19}
+    assert sorted(rule for rule, _ in fake.metrics) == [each.rule for each in alerts]
+    told = reasons(fake)
+    assert {told["email", each.rule][0] for each in alerts} == {"first_notification"}
+    assert len(told) == 3 * 20
+
+
+def test_what_fired_in_one_commit_is_known_at_its_first_message(fake: Fake) -> None:
+    alerts = [alert("NaN", Severity="critical", Sequence=1, **ALL), *storm()[1:]]
+    fake.known_runs[RUN] = Known(alerts, frozenset(each.rule for each in alerts), 20)
+    fake.receive(alerts[7])
+    assert len(fake.published) == 1
+    assert "NaN and 19 more" in (fake.published[0].subject or "")
+    fake.receive(*alerts)
+    fake.pass_time(60)
+    assert len(fake.published) == len(fake.stopped) == 1
+
+
+def test_a_critical_one_does_not_wait_and_takes_the_others_along(fake: Fake) -> None:
+    fake.receive(alert("slow"), alert("bad", Severity="critical"))
+    assert [mail.attributes["rule"] for mail in fake.published] == ["bad"]
+    fake.pass_time(60)
+    assert len(fake.published) == 1
+
+
+def test_news_after_a_message_is_a_second_one(fake: Fake) -> None:
+    fake.receive(alert("A"))
+    fake.pass_time(10)
+    fake.receive(alert("B"))
+    fake.pass_time(10)
+    assert len(fake.published) == 2
+    assert reasons(fake)["email", "B"] == ["new_in_group"]
+
+
+def test_it_is_told_when_it_is_over_and_again_if_it_comes_back(fake: Fake) -> None:
+    fake.receive(alert("A", Sequence=1))
+    fake.pass_time(10)
+    fake.receive(alert("A", firing=False, Sequence=2))
+    fake.pass_time(10)
+    assert [mail.attributes["status"] for mail in fake.published] == ["IssuesFound", "InProgress"]
+    assert (fake.published[1].subject or "").startswith("Tocsin resolved: A")
+    fake.receive(alert("A", Sequence=3))
+    fake.pass_time(10)
+    assert len(fake.published) == 3
+    first, over = "first_notification", "all_resolved"
+    assert reasons(fake)["email", "A"] == [first, over, first]
+
+
+def test_what_is_over_within_the_wait_is_not_told_at_all(fake: Fake) -> None:
+    fake.receive(alert("A", Sequence=1), alert("A", firing=False, Sequence=2))
+    fake.pass_time(60)
+    assert fake.published == []
+
+
+def test_the_end_of_it_is_told_to_those_only_who_want_that(fake: Fake) -> None:
+    quiet = {"Notify": {"SendResolved": False}}
+    fake.receive(alert("A", Sequence=1, **quiet))
+    fake.pass_time(10)
+    fake.receive(alert("A", firing=False, Sequence=2, **quiet))
+    fake.pass_time(60)
+    assert len(fake.published) == 1
+
+
+def test_what_goes_on_is_told_again_after_the_interval_until_the_run_ends(fake: Fake) -> None:
+    fake.receive(alert("A"))
+    fake.pass_time(8 * 3600 + 200)
+    assert [entry.reason for entry in fake.group().log if entry.decision == "send"] == [
+        "first_notification",
+        "repeat_interval",
+        "repeat_interval",
+    ]
+    fake.receive(Summary("j1", RUN, "end"))
+    fake.pass_time(24 * 3600)
+    assert len(fake.published) == 3
+    assert fake.group().wake_at is None
+
+
+def silenced(fake: Fake, **silence: Any) -> None:
+    until = datetime.fromtimestamp(EPOCH, UTC) + timedelta(hours=2)
+    fake.silenced.append(Silence(until, reason="known", id="s1", **silence))
+
+
+def test_a_silence_holds_mail_and_stop_back_and_then_lets_go(fake: Fake) -> None:
+    silenced(fake)
+    fake.receive(alert("A", Severity="critical", **ALL))
+    fake.pass_time(3600)
+    assert (fake.published, fake.stopped, len(fake.metrics)) == ([], [], 1)
+    assert reasons(fake, "hold") == {("stop", "A"): ["silenced"], ("email", "A"): ["silenced"]}
+    fake.pass_time(3600)
+    assert (len(fake.published), fake.stopped) == (1, ["j1"])
+
+
+def test_a_silence_that_is_ended_early_is_noticed(fake: Fake) -> None:
+    silenced(fake)
+    fake.receive(alert("A"))
+    fake.silenced.clear()
+    fake.pass_time(16 * 60)
+    assert len(fake.published) == 1
+
+
+def test_a_silence_of_other_rules_leaves_the_rest(fake: Fake) -> None:
+    silenced(fake, rule="A")
+    fake.receive(alert("A"), alert("B"))
+    fake.pass_time(10)
+    assert [mail.attributes["rule"] for mail in fake.published] == ["B"]
+
+
+def test_inhibition_holds_mails_back_but_never_a_stop(fake: Fake) -> None:
+    cause = alert("cause", Inhibits=["effect"], Sequence=1)
+    fake.receive(cause, alert("effect", Sequence=2, **ALL))
+    fake.pass_time(10)
+    assert [mail.attributes["rule"] for mail in fake.published] == ["cause"]
+    assert fake.stopped == ["j1"]
+    fake.receive(alert("cause", firing=False, Sequence=3, Inhibits=["effect"]))
+    fake.pass_time(10)
+    assert "effect" in fake.published[1].texts["email"], "now nothing speaks for it"
+
+
+def test_each_receiver_gets_its_own(fake: Fake) -> None:
+    fake.receive(
+        alert("A", Actions=["email:ana@example.com"]),
+        alert("B", Actions=["email:ben@example.com", "email"]),
+        alert("C", Actions=["email:ana@example.com", "webhook:ops"]),
+    )
+    fake.pass_time(10)
+    got = {mail.attributes["action"]: mail.texts["email"] for mail in fake.published}
+    assert set(got) == {"email:ana@example.com", "email:ben@example.com", "email"}
+    assert "C" in got["email:ana@example.com"]
+    assert "B" not in (fake.published[0].subject or "")
+    assert len(fake.posted) == 1
+
+
+def test_an_action_that_nobody_can_take_is_refused_and_keeps_none_back(fake: Fake) -> None:
+    fake.receive(alert("A", Actions=["dance", "email"]))
+    fake.pass_time(10)
+    assert outcomes(fake, "dance") == {"refused": 1}
+    assert len(fake.published) == 1
+
+
+def test_a_dry_run_says_what_it_would_do(fake: Fake) -> None:
+    fake.receive(alert("A", DryRun=True, Severity="critical", **ALL))
+    assert (fake.stopped, fake.published, fake.metrics) == ([], [], [])
+    assert {event["Outcome"] for event in fake.events} == {"dry_run"}
+
+
+def test_the_stop_guard_tells_people_instead(fake: Fake) -> None:
+    fake.guard = "10 jobs were stopped within 10 minutes"
+    fake.receive(alert("A", Actions=["stop"]))
+    assert fake.stopped == []
+    assert outcomes(fake, "stop") == {"refused": 1}
+    assert [mail.attributes["action"] for mail in fake.published] == ["email"]
+    assert fake.guard in fake.published[0].texts["email"]
+
+
+def test_a_job_that_has_ended_meanwhile_is_found_stopped(fake: Fake) -> None:
+    assert fake.job is not None
+    fake.job = Job(fake.job.arn, "Completed", fake.job.outputs)
+    fake.receive(Summary("j1", RUN, "end", sequence=5), alert("A", Sequence=3, **ALL))
+    assert fake.stopped == []
+    assert outcomes(fake, "stop") == {"already_stopped": 1}
+
+
+def test_the_end_of_a_job_is_summed_up_once(fake: Fake) -> None:
+    end = Summary("j1", RUN, "end", summary=["email", "stop"])
+    fake.receive(end, end, Flush(RUN))
+    assert [mail.attributes["action"] for mail in fake.published] == ["email"]
+    assert (fake.published[0].subject or "").startswith("Tocsin summary: j1")
+    assert fake.stopped == []
+
+
+def test_a_summary_of_a_silenced_job_is_not_sent(fake: Fake) -> None:
+    silenced(fake, job="j*")
+    fake.receive(Summary("j1", RUN, "end", summary=["email"]))
+    assert fake.published == []
+    assert reasons(fake, "hold") == {("email", ""): ["silenced"]}
+
+
+def test_what_fails_is_tried_again_by_itself_and_ends_among_dead_letters(fake: Fake) -> None:
+    fake.broken["post"] = ConnectionError("no route")
+    fake.receive(alert("A", Severity="critical", Actions=["webhook:ops", "email"]))
+    assert len(fake.published) == 1, "the failure is the webhook's alone"
+    assert outcomes(fake, "webhook") == {"failed": 1}
+    fake.pass_time(3600)
+    assert fake.dead == [Retry(RUN, "webhook:ops#0")]
+    assert fake.posted == []
+    entry = next(entry for entry in fake.group().log if entry.action == "webhook:ops")
+    assert entry.outcome == "failed"
+    fake.broken.clear()
+    fake.receive(*fake.dead)  # redriven by hand, when the endpoint is there again
+    assert len(fake.posted) == 1
+    assert outcomes(fake, "webhook") == {"failed": 1, "done": 1}
+    fake.receive(*fake.dead)
+    assert len(fake.posted) == 1
+
+
+def test_what_the_bus_does_not_take_is_told_again_and_not_done_again(fake: Fake) -> None:
+    fake.broken["event"] = RuntimeError("the bus is away")
+    fake.receive(alert("A", Severity="critical"))
+    assert len(fake.published) == 1
+    fake.broken.clear()
+    fake.pass_time(60)
+    assert outcomes(fake, "email") == {"done": 1}
+    assert len(fake.published) == 1
+
+
+def test_another_invocation_commits_in_between(fake: Fake) -> None:
+    fake.steal = lambda: fake.receive(alert("B", **ALL))
+    fake.receive(alert("A", **ALL))
+    fake.pass_time(10)
+    assert len(fake.published) == 1
+    assert outcomes(fake, "email") == {"done": 2}
+
+
+def test_a_task_that_another_invocation_is_at_is_left_to_it(fake: Fake) -> None:
+    fake.crash_at = 1  # after the group is committed, before the mail is published
+    with pytest.raises(BaseException, match=r"^$"):
+        react(alert("A", Severity="critical"), fake.world, ends=fake.now + 30)
+    fake.crash_at = None
+    fake.receive(Flush(RUN))
+    assert fake.published == []
+    with pytest.raises(TryAgain, match="being worked on"):
+        react(Retry(RUN, "email#0"), fake.world, ends=fake.now + 30)
+    fake.now += 32
+    fake.receive(Flush(RUN))
+    assert len(fake.published) == 1
+
+
+def test_a_rule_that_is_gone_or_over_is_not_stopped_for(fake: Fake) -> None:
+    fake.broken["stop"] = ConnectionError("throttled")
+    fake.receive(alert("A", Sequence=1, Actions=["stop"]))
+    fake.receive(alert("A", firing=False, Sequence=2, Actions=["stop"]))
+    fake.broken.clear()
+    fake.pass_time(60)
+    assert fake.stopped == []
+    assert outcomes(fake, "stop") == {"failed": 1, "refused": 1}
+
+
+STORY: list[Any] = [
+    alert("A", Severity="critical", Sequence=1, **ALL),
+    alert("B", Sequence=2, **ALL),
+    alert("A", firing=False, Severity="critical", Sequence=3, **ALL),
+    Summary("j1", RUN, "end", sequence=4, summary=["email"]),
+]
+
+
+def told(fake: Fake) -> Mapping[str, Any]:
+    """What has come of a story, for people and for the bus; a stop that was cut off and tried
+    again finds the job stopped already.
+    """
+    return {
+        "subjects": [(mail.subject or "").partition(";")[0] for mail in fake.published],
+        "stopped": fake.stopped,
+        "metrics": fake.metrics,
+        "events": Counter(
+            (event["Action"], event["RuleConfigurationName"], event["DedupId"])
+            for event in fake.events
+            if event["Outcome"] in ("done", "already_stopped")
+        ),
+    }
+
+
+def play(fake: Fake, copies: int = 1) -> Mapping[str, Any]:
+    for message in STORY:
+        fake.receive(*[message] * copies)
+        fake.pass_time(400)
+    fake.pass_time(24 * 3600)
+    return told(fake)
+
+
+def test_two_deliveries_of_everything_come_to_the_same() -> None:
+    assert play(Fake(), copies=2) == play(Fake())
+
+
+CALLS = (lambda fake: (play(fake), fake.calls)[1])(Fake())
+
+
+@pytest.mark.parametrize("call", range(CALLS))
+@pytest.mark.parametrize("after", [0.0, 0.5], ids=["before", "after"])
+def test_a_crash_at_any_call_loses_nothing_and_repeats_one_thing_at_most(
+    call: int, after: float
+) -> None:
+    right, crashed = play(Fake()), Fake(crash_at=call + after)
+    found = play(crashed)
+    assert crashed.dead == []
+    for what in ("subjects", "stopped", "metrics"):
+        lost = Counter(right[what]) - Counter(found[what])
+        assert not lost, f"{what} lost: {lost}"
+    repeated = sum(
+        len(found[what]) - len(right[what]) for what in ("subjects", "stopped", "metrics")
+    )
+    assert repeated <= 1
+    assert set(right["events"]) <= set(found["events"])
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.permutations(range(6)), st.integers(0, 5))
+def test_nothing_depends_on_which_message_comes_first(order: list[int], critical: int) -> None:
+    fake, severities = Fake(), {critical: "critical"}
+    everything = [
+        alert(f"R{at}", Sequence=at + 1, Severity=severities.get(at, "warning"), **ALL)
+        for at in range(6)
+    ]
+    fake.known_runs[RUN] = Known(everything, frozenset(each.rule for each in everything), 6)
+    fake.receive(*(everything[at] for at in order))
+    fake.pass_time(3600)
+    assert (len(fake.published), fake.stopped) == (1, ["j1"])
+    assert (fake.published[0].subject or "").startswith(f"Tocsin critical: R{critical} and 5 more")
+
+
+def test_a_run_is_found_by_nobody_elses_alerts(fake: Fake) -> None:
+    other = "s3://captures/jobs/j2"
+    fake.receive(alert("A"), alert("A", Run=other, TrainingJobName="j2"))
+    fake.pass_time(10)
+    assert sorted(mail.attributes["job"] for mail in fake.published) == ["j1", "j2"]
+    assert replace(fake.group(other), run=RUN).job == "j2"

@@ -1,0 +1,186 @@
+"""Alerts, and a world in memory that can break at any call and is put together again."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+from tocsin.actions import Alert, Job, Message, Ports
+from tocsin.alerts import (
+    Conflict,
+    Flush,
+    Group,
+    Known,
+    Retry,
+    Stored,
+    TryAgain,
+    World,
+    decode_group,
+    encode_group,
+    react,
+)
+from tocsin.alerts import Message as Incoming
+from tocsin.watch import Silence
+
+RUN = "s3://captures/jobs/j1"
+EPOCH = 1_800_000_000.0
+
+
+def alert(rule: str = "A", *, firing: bool = True, **fields: Any) -> Alert:
+    """An alert with fields as in the event; unless told otherwise its ids follow from the rule."""
+    status = "IssuesFound" if firing else "InProgress"
+    detail = {
+        "TrainingJobName": "j1",
+        "Run": RUN,
+        "RuleConfigurationName": rule,
+        "Rule": rule,
+        "RuleEvaluationStatus": status,
+        "PreviousStatus": "InProgress" if firing else "IssuesFound",
+        "DedupId": f"{rule}-{status}-{fields.get('Sequence', 0)}",
+        "Actions": ["email"],
+        "RunId": "r1",
+        **fields,
+    }
+    return msgspec.convert(detail, Alert)
+
+
+class Crash(BaseException):
+    """The invocation is cut off."""
+
+
+@dataclass
+class Fake:
+    """AWS in memory. ``crash_at`` cuts the invocation off before (n) or after (n + 0.5) its n-th
+    call of the outside world; ``broken`` are calls that fail.
+    """
+
+    now: float = EPOCH
+    crash_at: float | None = None
+    calls: int = 0
+    broken: dict[str, Exception] = field(default_factory=dict)
+    bodies: dict[str, tuple[bytes, int]] = field(default_factory=dict)
+    due: dict[str, float | None] = field(default_factory=dict)
+    known_runs: dict[str, Known] = field(default_factory=dict)
+    silenced: list[Silence] = field(default_factory=list)
+    queue: deque[tuple[float, Incoming]] = field(default_factory=deque)
+    dead: list[Incoming] = field(default_factory=list)
+    published: list[Message] = field(default_factory=list)
+    stopped: list[str] = field(default_factory=list)
+    metrics: list[tuple[str, float]] = field(default_factory=list)
+    posted: list[Mapping[str, Any]] = field(default_factory=list)
+    events: list[Mapping[str, Any]] = field(default_factory=list)
+    job: Job | None = field(
+        default_factory=lambda: Job("arn:aws:sagemaker:::training-job/j1", "InProgress", (RUN,))
+    )
+    guard: str | None = None
+    steal: Callable[[], None] | None = None
+
+    @property
+    def world(self) -> World:
+        return World(self, self, self, self, self.ports, lambda: self.now)
+
+    @property
+    def ports(self) -> Ports:
+        return Ports(
+            describe_job=lambda name: self.job,
+            job_tags=lambda arn: {},
+            stop_job=lambda name: self._does("stop", lambda: self._stop(name)),
+            may_stop=lambda run: self.guard,
+            write=lambda run, key, data: self._does("write", lambda: self.stopped.append(key)),
+            publish=lambda message: self._does("publish", lambda: self.published.append(message)),
+            subscribe=lambda protocol, endpoint: None,
+            refuses=lambda kind, recipient: None,
+            may_text=lambda count: None,
+            post=lambda name, event, key: self._does("post", lambda: self.posted.append(event)),
+            put_metric=lambda name, value, labels: self._does(
+                "metric", lambda: self.metrics.append((labels["Rule"], value))
+            ),
+            put_event=lambda kind, detail: self._does("event", lambda: self.events.append(detail)),
+            recent=lambda alert: (),
+            now=lambda: datetime.fromtimestamp(self.now, UTC),
+            broadcast={"email": 1, "sms": 1},
+        )
+
+    def load(self, run: str) -> Stored:
+        if run not in self.bodies:
+            return Stored(Group(run), None)
+        body, version = self.bodies[run]
+        return Stored(decode_group(body), version)
+
+    def save(self, group: Group, version: int | None) -> int:
+        if self.steal is not None:
+            steal, self.steal = self.steal, None
+            steal()
+        if (version or 0) != self.bodies.get(group.run, (b"", 0))[1]:
+            raise Conflict(group.run)
+        new = (version or 0) + 1
+
+        def keep() -> None:
+            self.bodies[group.run] = encode_group(group), new
+            self.due[group.run] = group.wake_at
+
+        self._does("save", keep)
+        return new
+
+    def active(self, now: float) -> Sequence[Silence]:
+        return [each for each in self.silenced if now < each.until.timestamp()]
+
+    def known(self, run: str) -> Known | None:
+        return self.known_runs.get(run)
+
+    def flush(self, run: str, delay: float) -> None:
+        self._does("flush", lambda: self.queue.append((self.now + delay, Flush(run))))
+
+    def retry(self, run: str, task: str, delay: float) -> None:
+        self._does("retry", lambda: self.queue.append((self.now + delay, Retry(run, task))))
+
+    def group(self, run: str = RUN) -> Group:
+        return self.load(run).group
+
+    def receive(self, *messages: Incoming) -> None:
+        """Each worked off as SQS would: what fails or is cut off comes back, five times in all."""
+        for message in messages:
+            for _ in range(5):
+                try:
+                    react(message, self.world, ends=self.now + 30)
+                    break
+                except (Crash, TryAgain):
+                    self.now += 180
+            else:
+                self.dead.append(message)
+
+    def pass_time(self, seconds: float) -> None:
+        """Time passes: delayed messages arrive, and patrol finds what is due a minute later."""
+        end = self.now + seconds
+        for _ in range(1000):
+            patrol = [(at + 60, Flush(run)) for run, at in self.due.items() if at is not None]
+            at, message = min(
+                (*self.queue, *patrol), key=lambda due: due[0], default=(end + 1, None)
+            )
+            if message is None or at > end:
+                self.now = max(self.now, end)
+                return
+            if (at, message) in self.queue:
+                self.queue.remove((at, message))
+            self.now = max(self.now, at)
+            self.receive(message)
+        raise AssertionError("something is due again and again")
+
+    def _stop(self, name: str) -> None:
+        self.stopped.append(name)
+        assert self.job is not None
+        self.job = Job(self.job.arn, "Stopping", self.job.outputs)
+
+    def _does(self, name: str, do: Callable[[], None]) -> None:
+        at, self.calls = self.calls, self.calls + 1
+        if self.crash_at == at:
+            raise Crash
+        if name in self.broken:
+            raise self.broken[name]
+        do()
+        if self.crash_at == at + 0.5:
+            raise Crash

@@ -1,0 +1,130 @@
+"""What a change of status and a run's end say of how they are to be told."""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import replace
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+import msgspec
+import pytest
+from tocsin.evaluation import (
+    Checkpoint,
+    configure,
+    decode_checkpoint,
+    encode_checkpoint,
+    finish,
+    fold,
+    last_changes,
+)
+from tocsin.evaluation._telling import MOST_SILENCES
+from tocsin.model import RuleStatus, Severity
+from tocsin.watch import Policy, Refused, Silence
+
+from .test_fold import run, step, watched
+
+UNTIL = datetime(2026, 12, 1, 8, tzinfo=timezone.utc)
+
+
+def test_changes_are_counted_in_their_order_over_the_whole_run() -> None:
+    rules = [watched("vhv", "a", resolve=1), watched("hv", "b")]
+    checkpoint = run(rules, map(step, range(3)))
+    assert [(change.sequence, change.name) for change in checkpoint.outbox] == [
+        (1, "a"),
+        (2, "a"),
+        (3, "b"),
+        (4, "a"),
+    ]
+    assert checkpoint.sequence == 4
+    checkpoint = configure(checkpoint.published(), [watched("hh", "a"), rules[1]], ())
+    assert [(change.sequence, change.name) for change in checkpoint.outbox] == [(5, "a")]
+
+
+def test_the_last_change_of_each_rule_stays_in_the_checkpoint() -> None:
+    rules = [watched("vhv", "a", resolve=1), watched("hv", "b"), watched("hhh", "c")]
+    bad = Refused("d", "NoSuchRule", "unknown", "f")
+    checkpoint = configure(run(rules, map(step, range(3))), rules, [bad])
+    kept = last_changes(decode_checkpoint(encode_checkpoint(checkpoint.published())))
+    assert [(change.sequence, change.name, change.status.value) for change in kept] == [
+        (3, "b", "IssuesFound"),
+        (4, "a", "IssuesFound"),
+        (5, "d", "Error"),
+    ]
+    assert kept[1] == replace(checkpoint.outbox[3], statuses=())
+    assert configure(checkpoint, rules, [bad]) == checkpoint  # told once
+
+
+def test_a_newer_configuration_is_told_with_what_changes_later() -> None:
+    before = run([watched("vhv", resolve=1)], map(step, range(2)))
+    rule = replace(
+        watched("vhv", resolve=1),
+        severity=Severity.CRITICAL,
+        actions=("stop",),
+        inhibits=("Overfit",),
+        policy=Policy(0.0),
+        silences=(Silence(UNTIL),),
+    )
+    after = configure(before, [rule], ())
+    assert after == before  # the rule goes on
+    change = fold(after, [rule], {"Script": step(2)}).outbox[-1]
+    assert (change.severity, change.actions, change.inhibits) == (
+        Severity.CRITICAL,
+        ("stop",),
+        ("Overfit",),
+    )
+    assert (change.policy, change.silences) == (Policy(0.0), (Silence(UNTIL),))
+
+
+def test_only_silences_of_the_job_are_told_and_of_many_the_longest() -> None:
+    for_job = [Silence(UNTIL + timedelta(days=day), job="j*") for day in range(30)]
+    rule = replace(watched("v"), silences=(Silence(UNTIL, job="other"), *reversed(for_job)))
+    (change,) = run([rule], [step(0)]).outbox
+    assert change.silences == tuple(for_job[-MOST_SILENCES:])
+
+
+@pytest.mark.parametrize(
+    ("scripts", "ending", "status"),
+    [
+        ([], "marker", None),
+        (["hh", "hv"], "marker", RuleStatus.ISSUES_FOUND),
+        (["hv", "hx"], "marker", RuleStatus.ISSUES_FOUND),
+        (["hh", "hx"], "marker", RuleStatus.ERROR),
+        (["hh", "nn"], "marker", RuleStatus.NO_ISSUES_FOUND),
+        (["nn"], "marker", RuleStatus.NOT_APPLICABLE),
+        (["hh", "nn"], "silence", RuleStatus.STOPPED),
+    ],
+)
+def test_what_a_run_comes_to(scripts: list[str], ending: Any, status: RuleStatus | None) -> None:
+    rules = [watched(script, f"r{at}") for at, script in enumerate(scripts)]
+    checkpoint = replace(run(rules, map(step, range(2))), steps=2, last_step=1)
+    checkpoint = finish(checkpoint, rules, ending, Policy(summary=("email",)), dry_run=True)
+    (summary,) = checkpoint.summaries
+    assert (summary.status, summary.ending, summary.dry_run) == (status, ending, True)
+    assert (summary.evaluated, summary.first, summary.last) == (2, 0, 1)
+    assert summary.policy.summary == ("email",)
+    assert summary.sequence == checkpoint.sequence
+    assert [each.status for each in summary.statuses] == [
+        record.status for record in checkpoint.rules.values()
+    ]
+
+
+def test_a_checkpoint_of_an_earlier_version_is_read() -> None:
+    checkpoint = finish(run([watched("hv")], map(step, range(2))), [watched("hv")], "marker")
+    content = msgspec.json.decode(zlib.decompress(encode_checkpoint(checkpoint)))
+    for new in ("sequence", "problems", "refusals", "summaries"):
+        del content[new]
+    for change in content["outbox"]:
+        for new in ("sequence", "inhibits", "policy", "silences"):
+            del change[new]
+    del content["rules"]["Script"]["told"]
+    old = decode_checkpoint(zlib.compress(msgspec.json.encode(content)))
+    assert old.rules["Script"] == replace(checkpoint.rules["Script"], told=None)
+    assert (old.sequence, old.outbox[0].policy, last_changes(old)) == (0, Policy(), ())
+
+
+def test_nothing_is_left_to_publish_once_it_is() -> None:
+    checkpoint = finish(run([watched("hv")], map(step, range(2))), [watched("hv")], "marker")
+    assert [type(item).__name__ for item in checkpoint.news] == ["StatusChange", "RunSummary"]
+    assert checkpoint.published().news == ()
+    assert Checkpoint("s3://b/j").news == ()

@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tocsin.watch import Notify, Policy, Watch, faults, policy
+
+
+@pytest.mark.parametrize(
+    ("notify", "expected"),
+    [
+        (Notify(), Policy()),
+        (Notify("0s", "5m"), Policy(0.0, 300.0)),
+        (Notify("15m", "2d"), Policy(900.0, 172_800.0)),
+        (Notify("1.5m", "4h", send_resolved=False), Policy(90.0, send_resolved=False)),
+        (
+            Notify(summary=("email", "email:ml@example.com", "sms", "webhook:ops")),
+            Policy(summary=("email", "email:ml@example.com", "sms", "webhook:ops")),
+        ),
+    ],
+)
+def test_in_numbers(notify: Notify, expected: Policy) -> None:
+    assert policy(notify) == expected
+    assert list(faults(Watch(notify=notify))) == []
+
+
+WAIT = "is not a time from 0s to 15m, such as 10s"
+REPEAT = "is not a time of 5m or more, such as 4h"
+
+
+@pytest.mark.parametrize(
+    ("notify", "told"),
+    [
+        ({"group_wait": "901s"}, f"notify.group_wait: '901s' {WAIT}"),
+        ({"group_wait": "soon"}, f"notify.group_wait: 'soon' {WAIT}"),
+        ({"group_wait": 10}, f"notify.group_wait: 10 {WAIT}"),
+        ({"group_wait": "-1s"}, f"notify.group_wait: '-1s' {WAIT}"),
+        ({"repeat_interval": 0}, f"notify.repeat_interval: 0 {REPEAT}"),
+        ({"repeat_interval": "0"}, f"notify.repeat_interval: '0' {REPEAT}"),
+        ({"repeat_interval": "0s"}, f"notify.repeat_interval: '0s' {REPEAT}"),
+        ({"repeat_interval": "299s"}, f"notify.repeat_interval: '299s' {REPEAT}"),
+        ({"repeat_interval": "9" * 400 + "d"}, "notify.repeat_interval: '999"),
+        (
+            {"summary": ("stop",)},
+            "notify.summary[0]: 'stop' tells nobody how a job ended: there are email, sms, webhook",
+        ),
+        ({"summary": ("metric:x",)}, "notify.summary[0]: 'metric:x' tells nobody"),
+        ({"summary": ("emial",)}, "notify.summary[0]: unknown action 'emial'"),
+    ],
+)
+def test_what_cannot_be_used_is_told_and_the_default_holds(
+    notify: dict[str, Any], told: str
+) -> None:
+    (fault,) = faults(Watch(notify=Notify(**notify)))
+    assert str(fault).startswith(told)
+    assert len(str(fault)) < 200
+    assert policy(Notify(**notify)) == Policy()
