@@ -23,6 +23,7 @@ def default_watch(
 
     All that is wrong with the file, or with its custom rules, is found now and not when the first
     job trains: OptionError, a line for each. The files of ``custom_rules`` are run for that.
+    Silences that are over are left out: they held for an earlier deployment.
     ``allowed`` are the recipients that the deployment tells and ``webhooks`` the endpoints it
     names; None: any.
     """
@@ -30,8 +31,10 @@ def default_watch(
         return "{}"
     from tocsin.watch import encode_watch
 
-    watch = _checked(path, allowed, webhooks)
-    return encode_watch(replace(watch, custom_rules=None)).decode()  # they are in the layer
+    watch, now = _checked(path, allowed, webhooks), datetime.now(UTC)
+    silences = tuple(each for each in watch.silences if each.until > now)
+    deployed = replace(watch, silences=silences, custom_rules=None)  # rules are in the layer
+    return encode_watch(deployed).decode()
 
 
 def custom_rules(path: Path | None) -> Path | None:
@@ -51,7 +54,7 @@ def _checked(
     from tocsin.watch import lint
 
     load_installed()
-    watch, problems = lint(path, recipients(allowed, webhooks), datetime.now(UTC))
+    watch, problems = lint(path, recipients(allowed, webhooks))
     if watch is None or problems:
         raise OptionError("\n".join(f"option watchFile: {wrong.at(path)}" for wrong in problems))
     return watch

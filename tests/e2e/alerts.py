@@ -6,7 +6,7 @@ import json
 import time
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from tocsin.alerts import Group
@@ -14,7 +14,7 @@ from tocsin.alerts.aws import DynamoGroups
 from tocsin.model import Mode
 from tocsin.tensors import Captured, Collection, RunWriter, Storage, open_storage
 
-from local.events import Events, listen
+from local.events import Event, Events, listen
 from local.mailbox import Message
 from local.stack import LocalAws
 
@@ -28,6 +28,7 @@ class Alerting:
     aws: LocalAws
     storage: Storage
     events: Events
+    seen: list[Event] = field(default_factory=list)
 
     @property
     def job(self) -> str:
@@ -53,12 +54,25 @@ class Alerting:
             group = self.group()
             if reached(group):
                 return group
-            self.events.receive(wait=1)
+            self.seen.extend(self.events.receive(wait=1))
         raise AssertionError(f"the alerts of {self.storage.url} have not come so far: {group}")
 
     def settled(self, sends: int) -> Group:
         """When so many lines of the log are sent and nothing is left to do."""
         return self.until(lambda group: len(_sent(group)) >= sends and not group.tasks)
+
+    def told(self, detail_type: str, *, least: int) -> list[Event]:
+        """The details of what the bus has told of the run, when they are at least so many."""
+        for _ in range(30):
+            found = [event["detail"] for event in self.seen if self._own(event, detail_type)]
+            arrived = self.events.receive(wait=1)
+            if len(found) >= least and not arrived:
+                return found
+            self.seen.extend(arrived)
+        raise AssertionError(f"{detail_type}: {len(found)} came, not {least}: {found}")
+
+    def _own(self, event: Event, detail_type: str) -> bool:
+        return event["detail-type"] == detail_type and event["detail"]["Run"] == self.storage.url
 
     def mails(self) -> list[Message]:
         """What subscribers have got about the run."""
@@ -75,8 +89,9 @@ def alerting(aws: LocalAws, **watch: Any) -> Alerting:
     bucket = aws.outputs["CaptureBucketName"]
     storage = open_storage(f"s3://{bucket}/jobs/{name}", client=aws.client("s3"))
     watch = {"notify": {"group_wait": "1s"}, **watch}
+    events = listen(aws.client, aws.outputs["EventBusName"], name)
     storage.write("watch.json", json.dumps(watch).encode())
-    return Alerting(aws, storage, listen(aws.client, aws.outputs["EventBusName"], name))
+    return Alerting(aws, storage, events)
 
 
 def _sent(group: Group) -> list[Any]:

@@ -82,6 +82,16 @@ def test_recipients_of_the_deployment(tmp_path: Path) -> None:
         default_watch(file, ["b@example.com"], ["ops"])
 
 
+def test_a_silence_that_is_over_is_left_out_and_refuses_no_deployment(tmp_path: Path) -> None:
+    file = tmp_path / "watch.yaml"
+    file.write_text(
+        "silences:\n"
+        "  - {job: old, until: 2020-01-01T00:00:00Z}\n"
+        "  - {job: new, until: 9000-01-01T00:00:00Z}\n"
+    )
+    assert [each["job"] for each in json.loads(default_watch(file))["silences"]] == ["new"]
+
+
 RULE = """
 from smdebug.rules.rule import Rule
 

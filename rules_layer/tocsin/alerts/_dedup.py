@@ -15,15 +15,17 @@ def dedup(batch: Batch, view: View) -> Batch:
 
     Rules that are held back but were told before count neither as firing nor as over.
     """
+    if not send_resolved(view):
+        batch = replace(batch, resolved={})
     sent = batch.sent(view)
     if sent is not None:
-        held = {each.rule for each in batch.held}
-        told = {rule: id_ for rule, id_ in sent.firing.items() if rule not in held}
+        still = view.group.firing.keys() - {each.rule for each in batch.held}
+        told = {rule: id_ for rule, id_ in sent.firing.items() if rule in still}
         sent = replace(sent, firing=told)
     reason = needs_update(
         sent,
         identities(batch.firing),
-        identities(batch.resolved) if send_resolved(view) else {},
+        identities(batch.resolved),
         repeat=repeat_interval(view),
         now=view.now,
     )

@@ -44,24 +44,29 @@ def noted(group: Group, alert: Alert, now: float) -> Group:
 
 
 def noted_all(group: Group, known: Known, now: float) -> Group:
-    """The group with all that the checkpoint knows, and without rules that watch no more."""
+    """The group with all that the checkpoint knows, and without rules that watch no more.
+
+    What is newer than the checkpoint is of one that was deleted: numbers have begun anew.
+    """
+    rest = {
+        rule: note
+        for rule, note in group.alerts.items()
+        if not note.alert.sequence
+        or (rule in known.rules) == (note.alert.sequence <= known.sequence)
+    }
+    if len(rest) < len(group.alerts):
+        group = replace(group, alerts=rest)
+    if _last(group) > known.sequence:
+        group = replace(group, summary=None, ended=False)
     for alert in known.alerts:
         group = noted(group, alert, now)
-    gone = {
-        rule
-        for rule, note in group.alerts.items()
-        if rule not in known.rules and 0 < note.alert.sequence <= known.sequence
-    }
-    if not gone:
-        return group
-    rest = {rule: note for rule, note in group.alerts.items() if rule not in gone}
-    return replace(group, alerts=rest)
+    return group
 
 
 def ended(group: Group, summary: Summary) -> Group:
     """The group of a run that has come to an end; an end that is known is no news."""
     if group.summary is not None and (
-        group.summary.dedup_id == summary.dedup_id or summary.sequence < group.summary.sequence
+        group.summary.dedup_id == summary.dedup_id or _order(summary) < _order(group.summary)
     ):
         return group
     newest = max((note.alert.sequence for note in group.alerts.values()), default=0)
@@ -81,6 +86,11 @@ def _newer(group: Group, alert: Alert, than: Alert) -> bool:
     if alert.dedup_id == than.dedup_id or alert.dedup_id in group.seen:
         return False
     return not alert.sequence or alert.sequence > than.sequence
+
+
+def _order(summary: Summary) -> tuple[int, int]:
+    """A run that goes on after its end may change no rule, but has more steps."""
+    return summary.sequence, summary.steps.evaluated
 
 
 def _last(group: Group) -> int:

@@ -59,7 +59,8 @@ def decide(group: Group, silences: Sequence[Silence], now: float, claim: Claim) 
             group = _booked(group, batch, batch.reason, now, claim)
         every = repeat_interval(view)
         if wait in stages(action) and batch.firing and every is not None:
-            wake.append(group.sent[action].at + every)
+            again = group.sent[action].at + every
+            wake += [again] if again > now else []  # past: it comes with the news that waits
     return replace(group, held=held, wake_at=min(wake, default=None))
 
 
@@ -75,7 +76,7 @@ def _batch(action: str, view: View) -> Batch:
     }
     resolved = {
         rule: alerts[rule]
-        for rule in (*sent.firing, *sent.resolved)
+        for rule in sent.firing  # what was told to be over is no news when it ends otherwise
         if rule in alerts and not alerts[rule].alert.firing
     }
     return Batch(action, firing, resolved)
@@ -101,11 +102,12 @@ def _booked(group: Group, batch: Batch, reason: Send, now: float, claim: Claim) 
     new = [rule for rule, id_ in firing.items() if before.firing.get(rule) != id_]
     if reason is Send.REPEAT:
         new = list(firing)
-    over = [rule for rule, id_ in resolved.items() if before.resolved.get(rule) != id_]
-    still = {
+    over = list(resolved)
+    held = {each.rule for each in batch.held}
+    still = {  # told before; of what is held back it is yet to be told that it is over
         rule: id_
         for rule, id_ in before.firing.items()
-        if rule not in firing and rule in group.firing  # told before, and held back now
+        if rule not in firing and (rule in group.firing or rule in held)
     }
     sent = Sent({**still, **firing}, resolved, now)
     if reason is Send.FIRED:
@@ -151,7 +153,7 @@ def _summed_up(group: Group, silences: Sequence[Silence], now: float, claim: Cla
         return group
     group = replace(group, summed_up=summary.dedup_id)
     silent = any(
-        each.rule == "*" and each.covers(group.job, "", Severity.INFO)
+        each.rule == "*" and each.severity is None and each.covers(group.job, "", Severity.INFO)
         for each in silences
         if now < each.until.timestamp()
     )

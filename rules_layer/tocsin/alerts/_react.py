@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from tocsin.actions import Alert, Outcome, Ports, Result, Summary
-from tocsin.alerts._group import Group, Task
+from tocsin.alerts._group import Entry, Group, Task
 from tocsin.alerts._messages import Message, Retry
 from tocsin.alerts._note import ended, noted, noted_all
 from tocsin.alerts._pipeline import Claim, decide
@@ -24,6 +24,7 @@ ACTION_TAKEN = "Tocsin Action Taken"
 LONGEST_DELAY = 900.0  # of an SQS message; what is due later is patrol's
 _TRIES = 10
 _FIRST_RETRY = 15.0
+_LONGEST_TASK = 15.0  # seconds; where fewer are left, another invocation goes on
 
 
 class TryAgain(Exception):
@@ -67,6 +68,9 @@ def react(message: Message, world: World, *, ends: float) -> Report:
         _decided(desk, message)
         _set_timer(desk, before.wake_at)
     while (task := desk.next_task()) is not None:
+        if world.now() > ends - _LONGEST_TASK and not isinstance(message, Retry):
+            world.timer.flush(message.run, ends + 2 - world.now())  # when the claim has run out
+            break
         _do(desk, task, trying_again=isinstance(message, Retry))
     return desk.report
 
@@ -105,20 +109,24 @@ class _Desk:
 def _decided(desk: _Desk, message: Message) -> None:
     world = desk.world
     now = world.now()
-    known, silences = world.checkpoints.known(message.run), world.silences.active(now)
+    silences = world.silences.active(now)
+    entries: list[Entry] = []
 
     def change(group: Group) -> Group:
+        # Read after the group, and again with it: it knows all that is known there.
+        known, before = world.checkpoints.known(message.run), set(map(id, group.log))
         if isinstance(message, Alert):
             group = noted(group, message, now)
         if known is not None:
             group = noted_all(group, known, now)
         if isinstance(message, Summary):
             group = ended(group, message)
-        return decide(claimed(group, now, desk.claim), silences, now, desk.claim)
+        group = decide(claimed(group, now, desk.claim), silences, now, desk.claim)
+        entries[:] = (entry for entry in group.log if id(entry) not in before)
+        return group
 
-    length = len(desk.group.log)
     desk.commit(change)
-    for entry in desk.group.log[length:]:
+    for entry in entries:
         counted = desk.report.sent if entry.decision == "send" else desk.report.held
         counted[entry.reason] += 1
         what = f"{entry.decision} {entry.action} for {entry.rule or 'the run'}: {entry.reason}"
@@ -158,7 +166,7 @@ def _do(desk: _Desk, task: Task, *, trying_again: bool) -> None:
         unrecorded = Result(result.outcome, f"{result.detail}; not yet on the bus: {error}")
         _failed(desk, task, unrecorded, trying_again=trying_again)
         return
-    desk.commit(lambda group: told(group, task.id))
+    desk.commit(lambda group: told(group, task.id, result))
 
 
 def _tell(ports: Ports, task: Task, group: Group, result: Result) -> None:

@@ -19,7 +19,7 @@ def silence(batch: Batch, view: View) -> Batch:
     held = []
     for rule, note in {**batch.firing, **batch.resolved}.items():
         if covering := max(silences_of(note.alert, view), key=_until, default=None):
-            until = min(_until(covering), view.now + _LOOK_AGAIN)
+            until = min(_until(covering), _next_look(view))
             held.append(Held(rule, Hold.SILENCED, _said(covering), until))
     return batch.hold(*held)
 
@@ -34,6 +34,12 @@ def silences_of(alert: Alert, view: View) -> Iterator[Silence]:
         covers = each.covers(alert.training_job_name, alert.rule_configuration_name, alert.severity)
         if covers and view.now < _until(each):
             yield each
+
+
+def _next_look(view: View) -> float:
+    """The same for all that looks meanwhile, so that one message is enough."""
+    first = min(note.at for note in view.group.alerts.values())
+    return first + ((view.now - first) // _LOOK_AGAIN + 1) * _LOOK_AGAIN
 
 
 def _until(silence: Silence) -> float:

@@ -24,8 +24,8 @@ def work(task: Task, group: Group, ports: Ports) -> Result:
     request = _request(task, group)
     if task.reason != Send.SUMMARY and not (request.firing or request.resolved):
         return Result(Outcome.REFUSED, "no such rule watches this run any more")
-    if task.reason == Send.FIRED and not request.firing:
-        return Result(Outcome.REFUSED, "resolved before it could be done")
+    if not _current(task, group):
+        return Result(Outcome.REFUSED, "over before it could be done; what came then is another")
     try:
         return take(request, ports)
     except Exception as error:  # noqa: BLE001  # whatever it is, it is this action's alone
@@ -42,7 +42,8 @@ def finished(group: Group, task_id: str, result: Result, now: float, claim: Clai
         return group
     group = _replaced(group, replace(task, outcome=result.outcome, detail=result.detail))
     group = _outcome(group, task_id, result)
-    if not result.guarded or any(_tells(group.alerts[rule].alert) for rule in task.firing):
+    there = [group.alerts[rule].alert for rule in task.firing if rule in group.alerts]
+    if not result.guarded or any(map(_tells, there)):
         return group
     alarm = replace(task, action="email", reason=Send.STOP_GUARD, resolved=(), ongoing=())
     return add_task(group, replace(alarm, claim=claim.owner, claimed_until=claim.until), now)
@@ -55,23 +56,24 @@ def handed(group: Group, task_id: str, result: Result) -> Group:
         return group
     group = _replaced(group, replace(task, handed=True, claim="", claimed_until=0.0))
     failed = [each.id for each in group.tasks if each.handed]
-    for old in failed[:-MOST_HANDED]:
-        group = told(group, old)
+    gone = failed[:-MOST_HANDED]
+    group = replace(group, tasks=tuple(task for task in group.tasks if task.id not in gone))
     return _outcome(group, task_id, result)
 
 
-def told(group: Group, task_id: str) -> Group:
+def told(group: Group, task_id: str, result: Result) -> Group:
     """The group without the task: all is done and told."""
-    return replace(group, tasks=tuple(task for task in group.tasks if task.id != task_id))
+    group = replace(group, tasks=tuple(task for task in group.tasks if task.id != task_id))
+    return _outcome(group, task_id, result)
 
 
 def claimed(group: Group, now: float, claim: Claim, task_id: str | None = None) -> Group:
     """The group in which tasks that nobody is at any more belong to ``claim``: those that were
-    left behind by a crash, or the one that a message is for.
+    left behind by a crash, or the one alone that a message is for.
     """
     tasks = tuple(
         replace(task, claim=claim.owner, claimed_until=claim.until)
-        if task.claimed_until < now and (not task.handed or task.id == task_id)
+        if task.claimed_until < now and (not task.handed if task_id is None else task.id == task_id)
         else task
         for task in group.tasks
     )
@@ -106,6 +108,16 @@ def events(task: Task, group: Group, result: Result) -> Iterator[Mapping[str, An
             "Detail": clean(detail, 2000),
             "DedupId": dedup_id,
         }
+
+
+def _current(task: Task, group: Group) -> bool:
+    """Whether anything is still as it was when the task was decided; else it would be told twice,
+    for what is new is decided by itself.
+    """
+    now = {rule: note.alert.dedup_id for rule, note in group.alerts.items()}
+    if group.summary is not None:
+        now[""] = group.summary.dedup_id
+    return any(now.get(rule) == id_ for rule, id_ in task.dedup_ids.items())
 
 
 def _request(task: Task, group: Group) -> Request:

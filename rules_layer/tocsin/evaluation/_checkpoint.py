@@ -13,6 +13,7 @@ from tocsin.evaluation._news import (
     Ending,
     News,
     Refusal,
+    RuleSummary,
     RunSummary,
     StatusChange,
     Violation,
@@ -30,7 +31,7 @@ class RuleRecord:
 
     ``streak`` and ``healthy`` count evaluations in a row; ``candidate`` is the first violation
     of the present streak; ``state`` belongs to the rule. A ``disabled`` rule is evaluated no more.
-    ``told`` is the last change of its status, without the statuses of other rules.
+    ``told`` is the last change of its status.
     """
 
     rule: str
@@ -100,8 +101,20 @@ class Checkpoint:
 
     @property
     def news(self) -> tuple[News, ...]:
-        """What is to be published, in this order."""
-        return (*self.refusals, *self.outbox, *self.summaries)
+        """What is to be published, in this order; each change with the statuses of all rules, which
+        the outbox leaves out: 200 changes with 200 statuses each are more than can be kept.
+        """
+        statuses = self.statuses if self.outbox else ()
+        changes = (replace(change, statuses=statuses) for change in self.outbox)
+        return (*self.refusals, *changes, *self.summaries)
+
+    @property
+    def statuses(self) -> tuple[RuleSummary, ...]:
+        """The present status of every rule."""
+        return tuple(
+            RuleSummary(name, record.status, record.details, record.changed_at)
+            for name, record in self.rules.items()
+        )
 
     @property
     def run_id(self) -> str | None:
@@ -114,7 +127,7 @@ class Checkpoint:
 
 
 def last_changes(checkpoint: Checkpoint) -> tuple[StatusChange, ...]:
-    """The newest change of each rule's status, oldest first; without the other rules' statuses."""
+    """The newest change of each rule's status, oldest first; without the statuses of all rules."""
     changes = [record.told for record in checkpoint.rules.values() if record.told is not None]
     return tuple(sorted(changes, key=lambda change: change.sequence))
 

@@ -199,7 +199,7 @@ def _judged(
         verdict.worker,
         verdict.tensor,
         verdict.reason.value,
-        verdict.detail,
+        verdict.detail[:1024],
         {key: json_number(value) for key, value in verdict.evidence.items()},
     )
     record = replace(

@@ -41,7 +41,8 @@ class RuleSummary:
 @dataclass(frozen=True)
 class StatusChange:
     """A rule's status became another. ``sequence`` is its number among the run's changes, from 1
-    on; ``silences`` are those that cover the rule and the run's job.
+    on; ``silences`` are those that cover the rule and the run's job; ``statuses`` those of all rules
+    when it is published.
     """
 
     name: str
@@ -58,7 +59,7 @@ class StatusChange:
     index_modified: float
     run_id: str | None
     dedup_id: str
-    statuses: tuple[RuleSummary, ...]
+    statuses: tuple[RuleSummary, ...] = ()
     violation: Violation | None = None
     sequence: int = 0
     inhibits: tuple[str, ...] = ()

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from tocsin.evaluation._checkpoint import Checkpoint
-from tocsin.evaluation._news import Ending, RuleSummary, RunSummary, StatusChange, news_id
+from tocsin.evaluation._news import Ending, RunSummary, StatusChange, news_id
 from tocsin.model import RuleStatus, Severity
 from tocsin.rules import Step
 from tocsin.tensors import job_name
 from tocsin.watch import Policy, Silence, Watched
 
-MOST_SILENCES = 10  # of a change; of more those that last longest, which hold back as much
+MOST_SILENCES = 3  # of a change; of more those that last longest, which hold back as much
 
 _WORST_FIRST = (
     RuleStatus.ISSUES_FOUND,
@@ -68,23 +68,14 @@ def with_change(
         run_id=checkpoint.run_id,
         dedup_id=news_id(checkpoint.run, checkpoint.run_id, name, after.status, step.step),
         violation=after.last_violation if after.status is RuleStatus.ISSUES_FOUND else None,
-        statuses=_statuses(checkpoint),
         sequence=sequence,
         **vars(told),
     )
-    kept = replace(after, told=replace(change, statuses=()))
     return replace(
         checkpoint,
-        rules={**checkpoint.rules, name: kept},
+        rules={**checkpoint.rules, name: replace(after, told=change)},
         sequence=sequence,
         outbox=(*checkpoint.outbox, change),
-    )
-
-
-def _statuses(checkpoint: Checkpoint) -> tuple[RuleSummary, ...]:
-    return tuple(
-        RuleSummary(name, record.status, record.details, record.changed_at)
-        for name, record in checkpoint.rules.items()
     )
 
 
@@ -110,5 +101,5 @@ def _summary(checkpoint: Checkpoint, ending: Ending, policy: Policy, dry_run: bo
         dry_run=dry_run,
         run_id=checkpoint.run_id,
         dedup_id=news_id(checkpoint.run, checkpoint.run_id, "summary", ending, last, sequence),
-        statuses=_statuses(checkpoint),
+        statuses=checkpoint.statuses,
     )

@@ -33,9 +33,10 @@ class Problem(NamedTuple):
 
 
 def lint(
-    file: str | Path, refuses: Refuses, now: datetime
+    file: str | Path, refuses: Refuses, now: datetime | None = None
 ) -> tuple[Watch | None, tuple[Problem, ...]]:
-    """What of a watch file can be used, None if nothing, and all that is wrong with it.
+    """What of a watch file can be used, None if nothing, and all that is wrong with it; with
+    ``now`` (aware), so is a silence that is over.
 
     Runs the files of its ``custom_rules``, for the rules in them. Raises OSError.
     """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from datetime import datetime
+from datetime import datetime, timezone
 from reprlib import repr as short  # what a file says may be long
 from typing import Any, get_type_hints
 
@@ -162,11 +162,12 @@ def _until(content: Any, path: Path, found: Found) -> datetime | None:
 
 
 def _time(content: Any) -> datetime | None:
+    """In UTC; None also for a time that UTC has no year for."""
     try:
         time = msgspec.convert(content, datetime) if isinstance(content, str) else None
-    except msgspec.ValidationError:
+        return None if time is None or time.tzinfo is None else time.astimezone(timezone.utc)
+    except (msgspec.ValidationError, OverflowError):
         return None
-    return time if time is not None and time.tzinfo is not None else None
 
 
 def _expired(content: Mapping[str, Any], now: datetime) -> Iterator[Fault]:

@@ -51,7 +51,7 @@ def test_the_last_change_of_each_rule_stays_in_the_checkpoint() -> None:
         (4, "a", "IssuesFound"),
         (5, "d", "Error"),
     ]
-    assert kept[1] == replace(checkpoint.outbox[3], statuses=())
+    assert kept[1] == checkpoint.outbox[3]
     assert configure(checkpoint, rules, [bad]) == checkpoint  # told once
 
 
@@ -128,3 +128,32 @@ def test_nothing_is_left_to_publish_once_it_is() -> None:
     assert [type(item).__name__ for item in checkpoint.news] == ["StatusChange", "RunSummary"]
     assert checkpoint.published().news == ()
     assert Checkpoint("s3://b/j").news == ()
+
+
+def test_the_most_that_a_watch_file_can_ask_for_is_remembered_and_told() -> None:
+    """200 rules with names, actions and silences as long as they may be, in JSON six bytes each."""
+    long = Silence(UNTIL, "*" * 256, "*" * 256, author="\x01" * 512, reason="\x01" * 512)
+    rules = [
+        replace(
+            watched("h", f"{at:03}" + "\x01" * 253),
+            actions=("\x01" * 512,) * 20,
+            silences=(long,) * 100,
+        )
+        for at in range(200)
+    ]
+    checkpoint = finish(run(rules, [step(0)]), rules, "marker")
+    assert decode_checkpoint(encode_checkpoint(checkpoint)) == checkpoint
+    changes = checkpoint.news[:-1]
+    assert {len(change.statuses) for change in changes} == {200}
+    assert {change.silences for change in checkpoint.outbox} == {(long,) * MOST_SILENCES}
+
+
+def test_what_is_told_of_all_rules_is_how_they_are_when_it_is_published() -> None:
+    rules = [watched("v", "a"), watched("v", "b")]
+    checkpoint = run(rules, [step(0)])
+    assert [change.statuses for change in checkpoint.outbox] == [(), ()]
+    for change in checkpoint.news:
+        assert [(each.name, each.status.value) for each in change.statuses] == [
+            ("a", "IssuesFound"),
+            ("b", "IssuesFound"),
+        ]

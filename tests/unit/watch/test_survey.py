@@ -68,6 +68,11 @@ def surveyed(content: Any, now: datetime | None = None) -> tuple[Watch, list[str
             ["silences[0].until: '2026-12-01T08:00:00' is no time", "silences[1].until: "],
         ),
         (
+            {"silences": [{"until": "9999-12-31T23:00:00-02:00"}, {"until": UNTIL}]},
+            Watch(silences=(Silence(TIME),)),
+            ["silences[0].until: '9999-12-31T23:00:00-02:00' is no time"],
+        ),
+        (
             {"silences": [{"until": UNTIL, "severity": "fatal"}, {"until": UNTIL, "id": "x"}]},
             Watch(),
             ["silences[0].severity: invalid enum value", "silences[1].id: unknown key"],

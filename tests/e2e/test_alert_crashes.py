@@ -1,0 +1,128 @@
+"""``act`` cut off before and after each call of AWS: nothing is lost, one thing repeated."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+import pytest
+from tocsin.actions import Alert
+from tocsin.alerts import react
+from tocsin.alerts.aws import Settings, connect
+from tocsin.tensors import STOP, open_storage
+
+from local.events import ACTION, listen
+from local.stack import LocalAws
+
+pytestmark = pytest.mark.e2e
+
+VISIBILITY = 180.0
+ACTIONS = ("email", "metric", "stop")
+
+
+class Cut(BaseException):
+    """The invocation is over, whatever it was doing."""
+
+
+@dataclass
+class Invocations:
+    """One message, delivered until it is worked off; the first try is cut off at a call: before
+    it (``"before-call"``) or when AWS has answered (``"after-call"``).
+    """
+
+    aws: LocalAws
+    cut_at: int = -1
+    moment: str = "before-call"
+    clock: float = field(default_factory=time.time)
+    calls: Counter[str] = field(default_factory=Counter)
+
+    def client(self, service: str) -> Any:
+        client = self.aws.client(service)
+        for moment in ("before-call", "after-call"):
+            client.meta.events.register(f"{moment}.*", self._seen(moment))
+        return client
+
+    def _seen(self, moment: str) -> Any:
+        def see(**_: Any) -> None:
+            self.calls[moment] += 1
+            if moment == self.moment and self.calls[moment] == self.cut_at + 1:
+                raise Cut
+
+        return see
+
+    def deliver(self, alert: Alert, queue: str) -> None:
+        world = connect(settings(self.aws, queue), self.client, lambda: self.clock)
+        for _ in range(5):
+            try:
+                react(alert, world, ends=self.clock + 30)
+            except Cut:
+                self.clock += VISIBILITY
+            else:
+                return
+        pytest.fail("the message has ended in the dead-letter queue")
+
+
+def settings(aws: LocalAws, queue: str) -> Settings:
+    """The deployment's, but for the queue: what is to be done later is nobody's here."""
+    outputs = aws.outputs
+    return Settings.read(
+        {
+            "TOCSIN_TABLE": outputs["StateTableName"],
+            "TOCSIN_BUS": outputs["EventBusName"],
+            "TOCSIN_TOPIC_ARN": outputs["AlertTopicArn"],
+            "TOCSIN_STATE_BUCKET": outputs["StateBucketName"],
+            "TOCSIN_ACT_QUEUE_URL": queue,
+            "TOCSIN_STOP_GUARD": "1000/10m",
+        }
+    )
+
+
+def critical(aws: LocalAws) -> Alert:
+    """An alert of a run that does not exist but for this."""
+    job = f"cut-{uuid.uuid4().hex[:12]}"
+    detail = {
+        "TrainingJobName": job,
+        "Run": f"s3://{aws.outputs['CaptureBucketName']}/jobs/{job}",
+        "RuleConfigurationName": "ExplodingTensor",
+        "Rule": "ExplodingTensor",
+        "RuleEvaluationStatus": "IssuesFound",
+        "Severity": "critical",
+        "Evidence": {"nan": 1},
+        "Actions": list(ACTIONS),
+        "DedupId": uuid.uuid4().hex,
+    }
+    return msgspec.convert(detail, Alert)
+
+
+def test_a_cut_at_any_call_loses_nothing_and_repeats_one_message_at_most(aws: LocalAws) -> None:
+    queue = aws.client("sqs").create_queue(QueueName=f"cut-{uuid.uuid4().hex[:8]}")["QueueUrl"]
+    events = listen(aws.client, aws.outputs["EventBusName"], f"cut-{uuid.uuid4().hex[:8]}")
+    whole = Invocations(aws)
+    whole.deliver(critical(aws), queue)
+    calls = whole.calls["before-call"]
+    assert calls == whole.calls["after-call"] >= 10
+    alerts = {}
+    for number in range(calls):
+        for moment in ("before-call", "after-call"):
+            alert = critical(aws)
+            alerts[alert.training_job_name] = alert
+            Invocations(aws, number, moment).deliver(alert, queue)
+    mails = Counter(mail.attributes.get("job", "") for mail in aws.mailbox.receive(wait=1))
+    assert {mails[job] for job in alerts} == {1, 2}
+    twice = [job for job in alerts if mails[job] == 2]
+    assert len(twice) == 2, "cut off behind SNS's answer, or before the record of it"
+    told: dict[str, set[tuple[str, str]]] = {}
+    while arrived := events.receive(wait=1):
+        for event in arrived:
+            if event["detail-type"] == ACTION:
+                detail = event["detail"]
+                found = told.setdefault(detail["TrainingJobName"], set())
+                found.add((detail["Action"], detail["Outcome"]))
+    s3 = aws.client("s3")
+    for job, alert in alerts.items():
+        assert told[job] == {(action, "done") for action in ACTIONS}
+        assert open_storage(alert.run, client=s3).head(STOP).size > 0
