@@ -205,6 +205,7 @@ def test_a_summary_and_a_refusal_are_events_of_their_own_kind() -> None:
         "DryRun": False,
         "EvaluatedAt": "2023-11-14T22:13:21.000Z",
         "DedupId": "s",
+        "Silences": [],
         "DebugRuleEvaluationStatuses": [
             {
                 "RuleConfigurationName": "rule0",

@@ -102,7 +102,9 @@ class Steps(msgspec.Struct, frozen=True):
 
 
 class Summary(msgspec.Struct, frozen=True, rename="pascal"):
-    """The detail of a ``Tocsin Run Summary``: what a run came to. ``summary`` are actions."""
+    """The detail of a ``Tocsin Run Summary``: what a run came to. ``summary`` are actions,
+    ``silences`` those of the watch file that cover all of the job.
+    """
 
     training_job_name: _Job
     run: _Run
@@ -116,6 +118,7 @@ class Summary(msgspec.Struct, frozen=True, rename="pascal"):
     dry_run: bool = False
     evaluated_at: str | None = None
     run_id: str | None = None
+    silences: list[Silenced] = []
 
 
 class _Envelope(msgspec.Struct, frozen=True, rename={"detail_type": "detail-type"}):

@@ -39,7 +39,8 @@ class Task:
     """An action to take, for some rules each with its reason.
 
     ``claim`` is whose it is, until ``claimed_until``. ``handed``: it has failed and is tried by a
-    message of its own. ``outcome`` is set when it is taken, and only left to be told.
+    message of its own. ``outcome`` is set when it is taken, and only left to be told. ``dropped``
+    are rules that were over, or fired anew, before it was taken: that is decided by itself.
     """
 
     id: str
@@ -54,6 +55,7 @@ class Task:
     handed: bool = False
     outcome: Outcome | None = None
     detail: str = ""
+    dropped: tuple[str, ...] = ()
 
     @property
     def rules(self) -> tuple[str, ...]:

@@ -12,7 +12,6 @@ from tocsin.alerts._reason import Hold, Send
 from tocsin.alerts._silence import silence
 from tocsin.alerts._stage import Batch, Stage, View, identities
 from tocsin.alerts._wait import wait
-from tocsin.model import Severity
 from tocsin.watch import Silence
 
 
@@ -152,11 +151,9 @@ def _summed_up(group: Group, silences: Sequence[Silence], now: float, claim: Cla
     if summary is None or group.summed_up == summary.dedup_id:
         return group
     group = replace(group, summed_up=summary.dedup_id)
-    silent = any(
-        each.rule == "*" and each.severity is None and each.covers(group.job, "", Severity.INFO)
-        for each in silences
-        if now < each.until.timestamp()
-    )
+    ends = [each.until for each in summary.silences]
+    ends += [each.until for each in silences if each.covers_all(group.job)]
+    silent = any(now < end.timestamp() for end in ends)
     for action in dict.fromkeys(summary.summary):
         if silent:
             group = _logged(group, [Entry(now, "", "hold", Hold.SILENCED, action)])

@@ -18,7 +18,7 @@ from tocsin.alerts._messages import Message, Retry
 from tocsin.alerts._note import ended, noted, noted_all
 from tocsin.alerts._pipeline import Claim, decide
 from tocsin.alerts._ports import Checkpoints, Conflict, GroupStore, Silences, Stored, Timer
-from tocsin.alerts._work import claimed, events, find, finished, handed, told, work
+from tocsin.alerts._work import claimed, events, find, finished, handed, still, told, work
 
 ACTION_TAKEN = "Tocsin Action Taken"
 LONGEST_DELAY = 900.0  # of an SQS message; what is due later is patrol's
@@ -152,12 +152,13 @@ def _do(desk: _Desk, task: Task, *, trying_again: bool) -> None:
     """One task: taken, remembered, told on the bus, and struck out."""
     ports, now = desk.world.ports, desk.world.now()
     if task.outcome is None:
+        task = still(task, desk.group)
         result = work(task, desk.group, ports)
         if result.outcome is Outcome.FAILED:
             _failed(desk, task, result, trying_again=trying_again)
             return
         desk.report.guarded += result.guarded
-        desk.commit(lambda group: finished(group, task.id, result, now, desk.claim))
+        desk.commit(lambda group: finished(group, task, result, now, desk.claim))
     else:
         result = Result(task.outcome, task.detail)
     try:
@@ -166,7 +167,7 @@ def _do(desk: _Desk, task: Task, *, trying_again: bool) -> None:
         unrecorded = Result(result.outcome, f"{result.detail}; not yet on the bus: {error}")
         _failed(desk, task, unrecorded, trying_again=trying_again)
         return
-    desk.commit(lambda group: told(group, task.id, result))
+    desk.commit(lambda group: told(group, task, result))
 
 
 def _tell(ports: Ports, task: Task, group: Group, result: Result) -> None:
@@ -179,7 +180,7 @@ def _failed(desk: _Desk, task: Task, result: Result, *, trying_again: bool) -> N
     desk.report.failed += 1
     desk.report.log.append(f"{task.id} of {desk.group.run}: {result.detail}")
     if trying_again:
-        desk.commit(lambda group: handed(group, task.id, result))
+        desk.commit(lambda group: handed(group, task, result))
         raise TryAgain(f"{task.action}: {result.detail}")
     if result.outcome is Outcome.FAILED:
         try:
@@ -187,4 +188,4 @@ def _failed(desk: _Desk, task: Task, result: Result, *, trying_again: bool) -> N
         except Exception as error:  # noqa: BLE001  # the retry matters more than its record
             desk.report.log.append(f"the failure is not on the bus: {error}")
     desk.world.timer.retry(desk.group.run, task.id, _FIRST_RETRY)
-    desk.commit(lambda group: handed(group, task.id, result))
+    desk.commit(lambda group: handed(group, task, result))

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from tocsin.actions import Alert, Outcome, Ports, Request, Result, take
-from tocsin.alerts._group import Group, Task
+from tocsin.alerts._group import Entry, Group, Task
 from tocsin.alerts._pipeline import Claim, add_task
 from tocsin.alerts._reason import Send
 from tocsin.model import Severity
@@ -16,32 +16,38 @@ from tocsin.words import clean
 MOST_HANDED = 100
 """Tasks of a run that have failed and are kept for being tried again; the oldest go."""
 _WORST = list(Severity)[::-1]
+_DROPPED = Result(Outcome.REFUSED, "it was over, or fired anew, before this could be done")
 _MESSAGES = ("email", "sms", "webhook")
+
+
+def still(task: Task, group: Group) -> Task:
+    """The task without what is not as it was when it was decided."""
+    now = {rule: note.alert.dedup_id for rule, note in group.alerts.items()}
+    if group.summary is not None:
+        now[""] = group.summary.dedup_id
+    dropped = (rule for rule, id_ in task.dedup_ids.items() if now.get(rule) != id_)
+    return replace(task, dropped=tuple(dropped))
 
 
 def work(task: Task, group: Group, ports: Ports) -> Result:
     """What comes of the task; what raises is ``failed``: other tasks are still to do."""
-    request = _request(task, group)
-    if task.reason != Send.SUMMARY and not (request.firing or request.resolved):
-        return Result(Outcome.REFUSED, "no such rule watches this run any more")
-    if not _current(task, group):
-        return Result(Outcome.REFUSED, "over before it could be done; what came then is another")
+    if not task.dedup_ids.keys() - set(task.dropped):
+        return _DROPPED
     try:
-        return take(request, ports)
+        return take(_request(task, group), ports)
     except Exception as error:  # noqa: BLE001  # whatever it is, it is this action's alone
         return Result(Outcome.FAILED, clean(f"{type(error).__name__}: {error}", 500))
 
 
-def finished(group: Group, task_id: str, result: Result, now: float, claim: Claim) -> Group:
+def finished(group: Group, task: Task, result: Result, now: float, claim: Claim) -> Group:
     """The group in which the task has been taken: its outcome is in the log, and to be told.
 
     Where the stop guard refused, people are told, if the rule itself would tell nobody.
     """
-    task = find(group, task_id)
-    if task is None:
+    if find(group, task.id) is None:
         return group
     group = _replaced(group, replace(task, outcome=result.outcome, detail=result.detail))
-    group = _outcome(group, task_id, result)
+    group = _outcome(group, task, result)
     there = [group.alerts[rule].alert for rule in task.firing if rule in group.alerts]
     if not result.guarded or any(map(_tells, there)):
         return group
@@ -49,22 +55,22 @@ def finished(group: Group, task_id: str, result: Result, now: float, claim: Clai
     return add_task(group, replace(alarm, claim=claim.owner, claimed_until=claim.until), now)
 
 
-def handed(group: Group, task_id: str, result: Result) -> Group:
+def handed(group: Group, task: Task, result: Result) -> Group:
     """The group in which the task has failed, and a message of its own tries it again."""
-    task = find(group, task_id)
-    if task is None:
+    found = find(group, task.id)
+    if found is None:
         return group
-    group = _replaced(group, replace(task, handed=True, claim="", claimed_until=0.0))
+    group = _replaced(group, replace(found, handed=True, claim="", claimed_until=0.0))
     failed = [each.id for each in group.tasks if each.handed]
     gone = failed[:-MOST_HANDED]
-    group = replace(group, tasks=tuple(task for task in group.tasks if task.id not in gone))
-    return _outcome(group, task_id, result)
+    group = replace(group, tasks=tuple(each for each in group.tasks if each.id not in gone))
+    return _outcome(group, task, result)
 
 
-def told(group: Group, task_id: str, result: Result) -> Group:
+def told(group: Group, task: Task, result: Result) -> Group:
     """The group without the task: all is done and told."""
-    group = replace(group, tasks=tuple(task for task in group.tasks if task.id != task_id))
-    return _outcome(group, task_id, result)
+    group = replace(group, tasks=tuple(each for each in group.tasks if each.id != task.id))
+    return _outcome(group, task, result)
 
 
 def claimed(group: Group, now: float, claim: Claim, task_id: str | None = None) -> Group:
@@ -90,12 +96,14 @@ def events(task: Task, group: Group, result: Result) -> Iterator[Mapping[str, An
     A job is stopped once: the first rule did that, and for others it was stopped already.
     """
     about = group.summary if task.reason == Send.SUMMARY else None
-    for at, (rule, dedup_id) in enumerate(task.dedup_ids.items()):
+    stopped = False
+    for rule, dedup_id in task.dedup_ids.items():
         note = group.alerts.get(rule)
         run_id = about.run_id if about else note.alert.run_id if note else None
-        outcome, detail = result.outcome, result.detail
-        if at and task.action == "stop" and outcome is Outcome.DONE:
-            outcome = Outcome.ALREADY_STOPPED
+        of_rule = _of_rule(task, rule, result)
+        outcome, detail = of_rule.outcome, of_rule.detail
+        if task.action == "stop" and outcome is Outcome.DONE:
+            outcome, stopped = Outcome.ALREADY_STOPPED if stopped else outcome, True
         yield {
             "TrainingJobName": group.job,
             "Run": group.run,
@@ -110,24 +118,15 @@ def events(task: Task, group: Group, result: Result) -> Iterator[Mapping[str, An
         }
 
 
-def _current(task: Task, group: Group) -> bool:
-    """Whether anything is still as it was when the task was decided; else it would be told twice,
-    for what is new is decided by itself.
-    """
-    now = {rule: note.alert.dedup_id for rule, note in group.alerts.items()}
-    if group.summary is not None:
-        now[""] = group.summary.dedup_id
-    return any(now.get(rule) == id_ for rule, id_ in task.dedup_ids.items())
-
-
 def _request(task: Task, group: Group) -> Request:
-    there = [group.alerts[rule].alert for rule in task.rules if rule in group.alerts]
+    kept = (rule for rule in task.rules if rule not in task.dropped)
+    there = [group.alerts[rule].alert for rule in kept if rule in group.alerts]
     there.sort(key=lambda alert: _WORST.index(alert.severity))
     return Request(
         action=task.action,
         firing=tuple(alert for alert in there if alert.firing),
         resolved=tuple(alert for alert in there if not alert.firing),
-        ongoing=tuple(group.alerts[rule].alert for rule in task.ongoing if rule in group.alerts),
+        ongoing=tuple(group.firing[rule].alert for rule in task.ongoing if rule in group.firing),
         stop=_stop(group),
         summary=group.summary if task.reason == Send.SUMMARY else None,
         reason=task.reason,
@@ -152,11 +151,15 @@ def _replaced(group: Group, task: Task) -> Group:
     return replace(group, tasks=tasks)
 
 
-def _outcome(group: Group, task_id: str, result: Result) -> Group:
-    log = tuple(
-        replace(entry, outcome=result.outcome, detail=result.detail)
-        if entry.task == task_id
-        else entry
-        for entry in group.log
-    )
-    return replace(group, log=log)
+def _outcome(group: Group, task: Task, result: Result) -> Group:
+    def with_it(entry: Entry) -> Entry:
+        if entry.task != task.id:
+            return entry
+        of_rule = _of_rule(task, entry.rule, result)
+        return replace(entry, outcome=of_rule.outcome, detail=of_rule.detail)
+
+    return replace(group, log=tuple(map(with_it, group.log)))
+
+
+def _of_rule(task: Task, rule: str, result: Result) -> Result:
+    return _DROPPED if rule in task.dropped else result

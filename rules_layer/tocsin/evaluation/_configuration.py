@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 
 from tocsin.evaluation._checkpoint import Checkpoint
 from tocsin.evaluation._ports import Job, World
+from tocsin.evaluation._telling import ToldOfRun
 from tocsin.tensors import WATCH, NotFound, Storage, TooLarge
 from tocsin.watch import (
     BadWatch,
     Fault,
-    Policy,
     Refused,
     Watch,
     Watched,
@@ -37,15 +37,14 @@ class Configuration:
     """The run's rules, those that are wrong, and what else could not be used, with the reason.
 
     ``job_watch`` is what the SageMaker job was configured with, remembered from the first look.
-    ``policy`` and ``dry_run`` are for what is told of the run as a whole.
+    ``told`` is for what is told of the run as a whole.
     """
 
     watched: tuple[Watched, ...]
     refused: tuple[Refused, ...]
     problems: tuple[Problem, ...]
     job_watch: Watch | None
-    policy: Policy
-    dry_run: bool
+    told: ToldOfRun
 
 
 def configuration(
@@ -107,7 +106,8 @@ def _problem(name: str, fault: Fault) -> Problem:
 def _resolved(watch: Watch, problems: Iterable[Problem], job_watch: Watch | None) -> Configuration:
     watched, refused = resolve(watch)
     told = tuple(dict.fromkeys(problems))[:MOST_PROBLEMS]
-    return Configuration(watched, refused, told, job_watch, policy(watch.notify), watch.dry_run)
+    of_run = ToldOfRun(policy(watch.notify), watch.dry_run, watch.silences)
+    return Configuration(watched, refused, told, job_watch, of_run)
 
 
 def _refused(rule: Watched) -> Refused:

@@ -9,10 +9,10 @@ import msgspec
 
 from tocsin.evaluation._checkpoint import Checkpoint, RuleRecord
 from tocsin.evaluation._news import Ending, Violation
-from tocsin.evaluation._telling import Told, told_of, with_change, with_end
+from tocsin.evaluation._telling import Told, ToldOfRun, told_of, with_change, with_end
 from tocsin.model import Outcome, RuleStatus, Verdict, json_number
 from tocsin.rules import Step
-from tocsin.watch import Options, Policy, Refused, Watched
+from tocsin.watch import Options, Refused, Watched
 
 STATE_BYTES = 256 << 10  # of one rule, encoded; past it the rule is in Error and the others go on
 
@@ -25,6 +25,8 @@ def configure(
     A rule that is refused, or had a status and lost it to a new beginning, is told of.
     """
     before, now = checkpoint.rules, _last(checkpoint)
+    watched = tuple(watched)
+    rehearsing = any(rule.dry_run for rule in watched)  # it is the whole file's
     records: dict[str, RuleRecord] = {}
     told: list[tuple[str, Told, RuleStatus]] = []
     for rule in watched:
@@ -50,7 +52,8 @@ def configure(
             records[bad.name] = kept
             continue
         records[bad.name] = record
-        told.append((bad.name, Told(), RuleStatus.IN_PROGRESS))
+        before_it = kept.status if kept is not None else RuleStatus.IN_PROGRESS
+        told.append((bad.name, Told(dry_run=rehearsing), before_it))
     checkpoint = replace(checkpoint, rules=records)
     for name, of, previous in told:
         checkpoint = with_change(checkpoint, name, of, previous, now)
@@ -84,9 +87,7 @@ def finish(
     checkpoint: Checkpoint,
     watched: Iterable[Watched],
     ending: Ending,
-    policy: Policy | None = None,
-    *,
-    dry_run: bool = False,
+    told: ToldOfRun | None = None,
 ) -> Checkpoint:
     """The run's end: what each rule that has found nothing comes to, and all of them together."""
     last = _last(checkpoint)
@@ -95,7 +96,7 @@ def finish(
         if record.status is RuleStatus.IN_PROGRESS:
             after = replace(record, status=_final(record, ending), details=_details(record, rule))
             checkpoint = _with_record(checkpoint, rule, after, last)
-    return with_end(checkpoint, ending, policy or Policy(), dry_run=dry_run)
+    return with_end(checkpoint, ending, told or ToldOfRun())
 
 
 def _last(checkpoint: Checkpoint) -> Step:

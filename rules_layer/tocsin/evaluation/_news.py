@@ -41,8 +41,8 @@ class RuleSummary:
 @dataclass(frozen=True)
 class StatusChange:
     """A rule's status became another. ``sequence`` is its number among the run's changes, from 1
-    on; ``silences`` are those that cover the rule and the run's job; ``statuses`` those of all rules
-    when it is published.
+    on; ``silences`` are those that cover the rule and the run's job; ``statuses`` are those of all
+    rules when it is published.
     """
 
     name: str
@@ -71,6 +71,7 @@ class StatusChange:
 class RunSummary:
     """A run has ended. ``sequence`` is that of its last change; ``status`` the worst of all rules,
     None if there are none; ``evaluated`` counts steps, ``first`` and ``last`` are their numbers.
+    ``silences`` are those that cover all rules of the run's job.
     """
 
     ending: Ending
@@ -84,6 +85,7 @@ class RunSummary:
     run_id: str | None
     dedup_id: str
     statuses: tuple[RuleSummary, ...]
+    silences: tuple[Silence, ...] = ()
 
 
 @dataclass(frozen=True)

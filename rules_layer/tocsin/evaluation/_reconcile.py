@@ -198,4 +198,4 @@ def _close(desk: Desk, rules: Configuration, hint: Hint, ended: bool) -> None:
 
 
 def _finished(checkpoint: Checkpoint, rules: Configuration, ending: Ending) -> Checkpoint:
-    return finish(checkpoint, rules.watched, ending, rules.policy, dry_run=rules.dry_run)
+    return finish(checkpoint, rules.watched, ending, rules.told)

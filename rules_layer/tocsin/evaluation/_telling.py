@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from tocsin.evaluation._checkpoint import Checkpoint
@@ -35,18 +36,31 @@ class Told:
     silences: tuple[Silence, ...] = ()
 
 
+@dataclass(frozen=True)
+class ToldOfRun:
+    """How a run's end is to be told. ``silences`` are all of the watch file."""
+
+    policy: Policy = field(default_factory=Policy)
+    dry_run: bool = False
+    silences: tuple[Silence, ...] = ()
+
+
 def told_of(rule: Watched, run: str) -> Told:
     """As the rule's configuration has it, with the silences that cover the run's job."""
     job = job_name(run)
-    covering = [each for each in rule.silences if each.covers(job, rule.name, rule.severity)]
+    covering = (each for each in rule.silences if each.covers(job, rule.name, rule.severity))
     return Told(
         rule.severity,
         rule.actions,
         rule.dry_run,
         rule.inhibits,
         rule.policy,
-        tuple(sorted(covering, key=lambda each: each.until)[-MOST_SILENCES:]),
+        _longest(covering),
     )
+
+
+def _longest(silences: Iterable[Silence]) -> tuple[Silence, ...]:
+    return tuple(sorted(silences, key=lambda each: each.until)[-MOST_SILENCES:])
 
 
 def with_change(
@@ -79,17 +93,16 @@ def with_change(
     )
 
 
-def with_end(
-    checkpoint: Checkpoint, ending: Ending, policy: Policy, *, dry_run: bool
-) -> Checkpoint:
+def with_end(checkpoint: Checkpoint, ending: Ending, told: ToldOfRun) -> Checkpoint:
     """The checkpoint with the run's end in it."""
-    summary = _summary(checkpoint, ending, policy, dry_run)
+    summary = _summary(checkpoint, ending, told)
     return replace(checkpoint, ended=ending, summaries=(*checkpoint.summaries, summary))
 
 
-def _summary(checkpoint: Checkpoint, ending: Ending, policy: Policy, dry_run: bool) -> RunSummary:
+def _summary(checkpoint: Checkpoint, ending: Ending, told: ToldOfRun) -> RunSummary:
     statuses = [record.status for record in checkpoint.rules.values()]
     sequence, last = checkpoint.sequence, checkpoint.last_step
+    job = job_name(checkpoint.run)
     return RunSummary(
         ending=ending,
         sequence=sequence,
@@ -97,9 +110,10 @@ def _summary(checkpoint: Checkpoint, ending: Ending, policy: Policy, dry_run: bo
         first=checkpoint.first_step,
         last=last,
         status=min(statuses, key=_WORST_FIRST.index, default=None),
-        policy=policy,
-        dry_run=dry_run,
+        policy=told.policy,
+        dry_run=told.dry_run,
         run_id=checkpoint.run_id,
         dedup_id=news_id(checkpoint.run, checkpoint.run_id, "summary", ending, last, sequence),
         statuses=checkpoint.statuses,
+        silences=_longest(each for each in told.silences if each.covers_all(job)),
     )

@@ -10,6 +10,8 @@ import msgspec
 
 from tocsin.watch._bad import BadWatch, plain
 
+_MOST_WRITTEN_OUT = 8 << 20
+
 
 def plain_data(data: bytes, *, yaml: bool) -> Any:
     """Mappings, lists, texts, numbers, booleans, None. Raises BadWatch."""
@@ -33,9 +35,23 @@ def _yaml(data: bytes) -> Any:
     except Exception as error:  # `!!bool x` is a KeyError there, and so on
         raise BadWatch(f"not YAML: {plain(error)}") from error
     try:  # .nan and the like, which would not survive being stored as JSON
-        return msgspec.json.decode(json.dumps(content, allow_nan=False, default=_as_written))
+        return msgspec.json.decode(_as_json(content))
+    except BadWatch:
+        raise
     except (TypeError, ValueError, RecursionError) as error:
         raise BadWatch(f"a value that JSON does not have: {plain(error)}") from error
+
+
+def _as_json(content: Any) -> str:
+    """Aliases of YAML are written out, up to a limit: a few lines of them can mean gigabytes."""
+    encoder = json.JSONEncoder(allow_nan=False, default=_as_written)
+    parts, size = [], 0
+    for part in encoder.iterencode(content):
+        parts.append(part)
+        size += len(part)
+        if size > _MOST_WRITTEN_OUT:
+            raise BadWatch(f"with its aliases written out it has over {_MOST_WRITTEN_OUT} bytes")
+    return "".join(parts)
 
 
 def _as_written(value: Any) -> str:

@@ -13,6 +13,7 @@ from tocsin.watch._times import seconds
 
 LONGEST_WAIT = 900.0
 SHORTEST_REPEAT = 300.0
+_LONGEST_REPEAT = 365 * 86400.0  # the time of the next one must be a number that a table takes
 _TELLING = ("email", "sms", "webhook")
 
 
@@ -46,7 +47,7 @@ def notify_faults(notify: Notify) -> Iterator[Fault]:
         text = f"{short(notify.group_wait)} is not a time from 0s to 15m, such as 10s"
         yield Fault(("notify", "group_wait"), text)
     if _repeat(notify) is None:
-        text = f"{short(notify.repeat_interval)} is not a time of 5m or more, such as 4h"
+        text = f"{short(notify.repeat_interval)} is not a time from 5m to 365d, such as 4h"
         yield Fault(("notify", "repeat_interval"), text)
     for at, action in enumerate(notify.summary):
         if fault := _summary_fault(action):
@@ -60,7 +61,7 @@ def _wait(notify: Notify) -> float | None:
 
 def _repeat(notify: Notify) -> float | None:
     repeat = seconds(notify.repeat_interval)
-    return repeat if repeat is not None and SHORTEST_REPEAT <= repeat < float("inf") else None
+    return repeat if repeat is not None and SHORTEST_REPEAT <= repeat <= _LONGEST_REPEAT else None
 
 
 def _summary_fault(action: str) -> str | None:

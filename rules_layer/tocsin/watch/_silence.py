@@ -41,3 +41,7 @@ class Silence:
     def covers_rule(self, rule: str, severity: Severity) -> bool:
         """Whether it is about such an alert of the jobs it covers."""
         return fnmatchcase(rule, self.rule) and self.severity in (None, severity)
+
+    def covers_all(self, job: str) -> bool:
+        """Whether it is about all alerts of such a job."""
+        return fnmatchcase(job, self.job) and self.rule == "*" and self.severity is None

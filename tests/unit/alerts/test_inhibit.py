@@ -79,6 +79,13 @@ def test_but_only_where_it_is_told_itself() -> None:
     assert list(inhibit(*batch_of(nan, loss)).firing) == ["loss"]
 
 
+@pytest.mark.parametrize("first_seen", ["A", "B"])
+def test_of_two_that_inhibit_each_other_the_first_to_fire_speaks(first_seen: str) -> None:
+    both = [alert("A", Inhibits=["B"], Sequence=1), alert("B", Inhibits=["A"], Sequence=2)]
+    both.sort(key=lambda each: each.rule != first_seen)
+    assert list(inhibit(*batch_of(*both)).firing) == ["A"]
+
+
 def test_what_is_over_inhibits_nothing() -> None:
     over = alert("A", firing=False, Inhibits=["B"])
     assert "B" in inhibit(*batch_of(over, alert("B"))).firing

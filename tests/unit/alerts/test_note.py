@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tocsin.actions import Summary
+from tocsin.actions import Steps, Summary
 from tocsin.alerts import Group, Known
 from tocsin.alerts._group import MOST_RULES
 from tocsin.alerts._note import ended, noted, noted_all
@@ -59,6 +59,23 @@ def test_a_rule_that_watches_no_more_is_forgotten() -> None:
     assert list(noted_all(group, known, EPOCH).alerts) == ["B"], "B is newer than what is known"
 
 
+def test_rules_that_are_gone_make_room_for_those_that_watch_now() -> None:
+    group = Group(RUN)
+    for number in range(MOST_RULES):
+        group = noted(group, alert(str(number), Sequence=number + 1), EPOCH)
+    new = alert("new", Sequence=MOST_RULES + 1)
+    known = Known([new], frozenset({"new"}), MOST_RULES + 1)
+    assert list(noted_all(group, known, EPOCH).alerts) == ["new"]
+
+
+def test_a_checkpoint_that_was_deleted_and_begins_anew_is_believed() -> None:
+    group = ended(noted(Group(RUN), alert("A", Sequence=7), EPOCH), summary())
+    again = alert("A", Sequence=1)
+    found = noted_all(group, Known([again], frozenset({"A"}), 1), EPOCH)
+    assert found.alerts["A"].alert == again
+    assert ended(found, summary(1, "t")).summary == summary(1, "t")
+
+
 def test_what_others_made_without_numbers_is_not_forgotten() -> None:
     group = noted(Group(RUN), alert("mine"), EPOCH)
     assert noted_all(group, Known((), frozenset(), 9), EPOCH) == group
@@ -100,6 +117,12 @@ def test_an_end_holds_until_something_newer_comes() -> None:
 
 def test_an_end_that_comes_late_ends_nothing() -> None:
     assert not ended(noted(Group(RUN), alert("A", Sequence=10), EPOCH), summary()).ended
+
+
+def test_a_late_copy_of_an_end_before_the_last_is_no_end() -> None:
+    first, second = (Summary("j1", RUN, str(n), sequence=9, steps=Steps(n)) for n in (3, 4))
+    group = ended(ended(Group(RUN), first), second)
+    assert ended(group, first) == group
 
 
 def test_a_second_end_counts_and_a_copy_of_the_first_does_not() -> None:

@@ -1,4 +1,4 @@
-"""What holds in every story: alerts, silences, crashes and time in any order, for each receiver."""
+"""What holds in every story, of alerts, silences, failures, crashes and time, for each receiver."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tocsin.alerts import Flush, Known, Message
@@ -68,6 +67,15 @@ class Story:
     def crash(self, calls: float) -> None:
         self.fake.crash_at = self.fake.calls + calls
 
+    def fail(self, call: str) -> None:
+        self.fake.broken[call] = ConnectionError("away")
+
+    def mend(self) -> None:
+        """What was away is back, and dead letters are sent once more."""
+        self.fake.broken.clear()
+        dead, self.fake.dead = self.fake.dead, []
+        self.fake.receive(*dead)
+
     def awake(self) -> None:
         """Nothing is due in the past, and nobody is told twice of the same."""
         self.fake.crash_at = None
@@ -87,6 +95,10 @@ STEPS = st.one_of(
     st.tuples(st.just("end"), RULES),
     st.tuples(st.just("copy"), st.integers(0, 9)),
 )
+FAILURES = st.one_of(
+    st.tuples(st.just("fail"), st.sampled_from(["publish", "post", "stop"])),
+    st.tuples(st.just("mend")),
+)
 CRASH = st.tuples(st.just("crash"), st.integers(0, 12).map(lambda half: half / 2))
 
 
@@ -97,6 +109,7 @@ def play(steps: Sequence[tuple[Any, ...]]) -> Story:
             story.fake.pass_time(how[0])
         else:
             getattr(story, what)(*how)
+    story.mend()
     story.fake.receive(Flush(RUN))  # messages that did not come by now are late, not lost
     story.awake()
     return story
@@ -107,7 +120,7 @@ def sends(story: Story) -> list[Any]:
 
 
 @settings(max_examples=300, deadline=None)
-@given(st.lists(st.one_of(STEPS, CRASH), max_size=14))
+@given(st.lists(st.one_of(STEPS, STEPS, FAILURES, CRASH), max_size=16))
 def test_every_receiver_of_what_fires_is_told_and_all_is_worked_off(
     steps: list[tuple[Any, ...]],
 ) -> None:
@@ -125,7 +138,7 @@ def test_every_receiver_of_what_fires_is_told_and_all_is_worked_off(
             if not inhibited:
                 assert told == story.newest[rule].dedup_id, (rule, action)
     heard = hearsay(story)
-    for (action, target, rule), fires in heard.items():
+    for (action, _, rule), fires in heard.items():
         assert fires == (rule in firing) or action == "stop", "who was told hears that it is over"
 
 
@@ -146,10 +159,10 @@ def test_nobody_is_told_twice_of_the_same(steps: list[tuple[Any, ...]]) -> None:
     story = play(steps)
     at: dict[tuple[str, str], float] = {}
     for entry in sends(story):
-        place = entry.action, entry.rule
+        of = entry.action, entry.rule
         if entry.reason == "repeat_interval":
-            assert entry.at - at[place] >= REPEAT
-        at[place] = entry.at
+            assert entry.at - at[of] >= REPEAT
+        at[of] = entry.at
     told: dict[tuple[Any, ...], str] = {}
     for event in story.fake.events:
         place = event["Action"], event["Target"], event["RuleConfigurationName"]

@@ -11,11 +11,16 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tocsin.actions import Alert, Job, Summary
-from tocsin.alerts import Flush, Known, Retry, TryAgain, react
+from tocsin.actions import Alert, Job, Message, Outcome, Ports, Result, Silenced, Summary
+from tocsin.alerts import Entry, Flush, Group, Known, Retry, Send, Task, TryAgain, react
+from tocsin.alerts import Message as Incoming
+from tocsin.alerts._group import MOST_LOG
+from tocsin.alerts._pipeline import Claim
+from tocsin.alerts._work import finished
+from tocsin.model import Severity
 from tocsin.watch import Silence
 
-from tests.unit.alerts.world import EPOCH, RUN, Fake, alert
+from tests.unit.alerts.world import EPOCH, RUN, Crash, Fake, alert
 
 ALL = {"Actions": ["stop", "email", "metric"], "Evidence": {"loss": 1.0}}
 
@@ -225,6 +230,15 @@ def test_a_summary_of_a_silenced_job_is_not_sent(fake: Fake) -> None:
     assert reasons(fake, "hold") == {("email", ""): ["silenced"]}
 
 
+@pytest.mark.parametrize(("ahead", "sent"), [(60, 0), (-60, 1)])
+def test_a_silence_of_the_watch_file_holds_a_summary_back(
+    fake: Fake, ahead: int, sent: int
+) -> None:
+    until = datetime.fromtimestamp(EPOCH + ahead, UTC)
+    fake.receive(Summary("j1", RUN, "end", summary=["email"], silences=[Silenced(until)]))
+    assert len(fake.published) == sent
+
+
 def test_what_fails_is_tried_again_by_itself_and_ends_among_dead_letters(fake: Fake) -> None:
     fake.broken["post"] = ConnectionError("no route")
     fake.receive(alert("A", Severity="critical", Actions=["webhook:ops", "email"]))
@@ -283,6 +297,173 @@ def test_a_rule_that_is_gone_or_over_is_not_stopped_for(fake: Fake) -> None:
     fake.pass_time(60)
     assert fake.stopped == []
     assert outcomes(fake, "stop") == {"failed": 1, "refused": 1}
+
+
+def test_what_was_told_to_be_over_is_no_news_at_the_runs_end(fake: Fake) -> None:
+    fake.receive(alert("A", Sequence=1))
+    fake.pass_time(10)
+    fake.receive(alert("A", firing=False, Sequence=2))
+    fake.pass_time(10)
+    last = alert("A", RuleEvaluationStatus="NoIssuesFound", Sequence=3)
+    fake.known_runs[RUN] = Known([last], frozenset({"A"}), 3)
+    fake.receive(Summary("j1", RUN, "end", sequence=3))
+    fake.pass_time(60)
+    assert len(fake.published) == 2
+
+
+def test_what_is_over_while_silenced_is_told_when_the_silence_ends(fake: Fake) -> None:
+    fake.receive(alert("A", Sequence=1))
+    fake.pass_time(10)
+    silenced(fake, rule="A")
+    fake.receive(alert("A", firing=False, Sequence=2), alert("B", Sequence=3))
+    fake.pass_time(3 * 3600)
+    assert reasons(fake)["email", "A"] == ["first_notification", "newly_resolved"]
+
+
+QUIET: dict[str, Any] = {"Notify": {"SendResolved": False}}
+
+
+def test_who_wants_no_end_told_is_not_told_of_it_beside_what_is_new(fake: Fake) -> None:
+    fake.receive(alert("A", Sequence=1, **QUIET))
+    fake.pass_time(10)
+    fake.receive(alert("A", firing=False, Sequence=2, **QUIET))
+    fake.pass_time(60)
+    fake.receive(alert("B", Sequence=3, **QUIET))
+    assert len(fake.published) == 1, "what is over does not hurry what is new"
+    fake.pass_time(10)
+    assert "Resolved" not in fake.published[1].texts["email"]
+    told = reasons(fake)
+    assert (told["email", "A"], told["email", "B"]) == (["first_notification"],) * 2
+
+
+def test_a_repetition_that_is_due_while_news_wait_is_no_reason_to_look_each_second(
+    fake: Fake,
+) -> None:
+    slow = {"Notify": {"GroupWait": 900, "RepeatInterval": 3600}}
+    fake.receive(alert("A", Sequence=1, **slow))
+    fake.pass_time(900 + 3600 - 100)
+    before = fake.calls
+    fake.receive(alert("B", Sequence=2, **slow))
+    fake.pass_time(900)
+    assert len(fake.published) == 2
+    assert fake.calls - before < 12
+
+
+def test_a_silence_takes_one_look_a_quarter_however_many_alerts_came(fake: Fake) -> None:
+    silenced(fake)
+    for number in range(50):
+        fake.receive(alert(f"R{number}", Sequence=number + 1))
+        fake.now += 1
+    assert len(fake.queue) == 1
+    fake.pass_time(3600)
+    assert len(fake.queue) == 1
+
+
+def test_what_a_crash_left_behind_is_not_lost_to_the_retry_of_something_else(fake: Fake) -> None:
+    fake.broken["post"] = fake.broken["publish"] = ConnectionError("no route")
+    fake.receive(alert("A", Severity="critical", Actions=["webhook:ops"]))
+    ((_, retry),) = fake.queue
+    fake.queue.clear()
+    fake.crash_at = fake.calls + 1  # after the group is committed
+    with pytest.raises(Crash):
+        react(alert("B", Severity="critical"), fake.world, ends=fake.now + 30)
+    fake.crash_at = None
+    fake.now += 180
+    del fake.broken["post"]
+    fake.receive(retry)
+    fake.broken.clear()
+    fake.receive(alert("B", Severity="critical"))  # comes back
+    fake.pass_time(60)
+    assert (len(fake.posted), len(fake.published), fake.group().tasks) == (1, 1, ())
+
+
+def test_what_has_changed_before_a_second_try_is_not_told_twice(fake: Fake) -> None:
+    fake.broken["publish"] = ConnectionError("throttled")
+    fake.receive(alert("A", Severity="critical", Sequence=1))
+    fake.broken.clear()
+    fake.receive(alert("A", firing=False, Severity="critical", Sequence=2))
+    fake.receive(alert("A", Severity="critical", Sequence=3))
+    fake.pass_time(60)
+    assert len(fake.published) == 1
+    assert outcomes(fake, "email") == {"failed": 1, "refused": 1, "done": 1}
+
+
+def test_a_second_try_tells_only_what_is_still_so(fake: Fake) -> None:
+    fake.broken["publish"] = ConnectionError("throttled")
+    quick = {"Notify": {"GroupWait": 0}}
+    both = [alert(rule, Sequence=at, **quick) for at, rule in enumerate("AB", 1)]
+    fake.known_runs[RUN] = Known(both, frozenset("AB"), 2)
+    fake.receive(both[0])
+    fake.broken.clear()
+    over = alert("A", firing=False, Sequence=3, **quick)
+    fake.known_runs[RUN] = Known((over, both[1]), frozenset("AB"), 3)
+    fake.receive(over)
+    fake.pass_time(60)
+    assert [mail.attributes["rule"] for mail in fake.published] == ["A", "B"]
+    first, late = (mail.texts["email"] for mail in fake.published)
+    assert "A is resolved" in first
+    assert "Resolved" not in late
+    assert [
+        (event["RuleConfigurationName"], event["Outcome"])
+        for event in fake.events
+        if event["DedupId"] in (both[0].dedup_id, both[1].dedup_id)
+    ] == [("A", "failed"), ("B", "failed"), ("A", "refused"), ("B", "done")]
+
+
+def test_the_log_is_right_when_the_bus_is_back(fake: Fake) -> None:
+    fake.broken["event"] = RuntimeError("the bus is away")
+    fake.receive(alert("A", Severity="critical"))
+    assert "not yet on the bus" in fake.group().log[-1].detail
+    fake.broken.clear()
+    fake.pass_time(60)
+    assert "not yet on the bus" not in fake.group().log[-1].detail
+
+
+def test_decisions_are_counted_when_the_log_is_full(fake: Fake) -> None:
+    entries = (Entry(EPOCH, "old", "hold", "silenced", "email"),) * MOST_LOG
+    fake.save(Group(RUN, log=entries), None)
+    report = react(alert("A", Severity="critical"), fake.world, ends=fake.now + 30)
+    assert report.sent == {"first_notification": 1}
+
+
+def test_a_guarded_stop_of_a_rule_that_is_gone_meanwhile_is_told(fake: Fake) -> None:
+    task = Task("stop#0", "stop", Send.FIRED, ("gone",), dedup_ids={"gone": "id"})
+    result = Result(Outcome.REFUSED, "10 jobs were stopped", guarded=True)
+    group = finished(Group(RUN, tasks=(task,)), task, result, EPOCH, Claim("me", EPOCH))
+    assert [each.action for each in group.tasks] == ["stop", "email"]
+
+
+def test_a_silence_of_one_severity_leaves_the_summary(fake: Fake) -> None:
+    silenced(fake, severity=Severity.INFO)
+    fake.receive(Summary("j1", RUN, "end", summary=["email"]))
+    assert len(fake.published) == 1
+
+
+def test_what_takes_long_is_gone_on_with_and_never_cut_off() -> None:
+    people = [f"email:{name}@example.com" for name in "abcdefg"]
+    slow = SlowFake()
+    slow.receive(alert("A", Severity="critical", Actions=people))
+    assert 0 < len(slow.published) < len(people)
+    slow.pass_time(180)
+    assert sorted(mail.attributes["action"] for mail in slow.published) == people
+
+
+class SlowFake(Fake):
+    """Each mail takes six seconds; what takes longer than an invocation is cut off."""
+
+    def receive(self, *messages: Incoming) -> None:
+        for message in messages:
+            started = self.now
+            super().receive(message)
+            assert self.now - started < 30
+
+    @property
+    def ports(self) -> Ports:
+        return replace(super().ports, publish=self._slowly)
+
+    def _slowly(self, message: Message) -> None:
+        self.published.append(message)
+        self.now += 6
 
 
 STORY: list[Any] = [

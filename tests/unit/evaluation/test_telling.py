@@ -18,7 +18,7 @@ from tocsin.evaluation import (
     fold,
     last_changes,
 )
-from tocsin.evaluation._telling import MOST_SILENCES
+from tocsin.evaluation._telling import MOST_SILENCES, ToldOfRun
 from tocsin.model import RuleStatus, Severity
 from tocsin.watch import Policy, Refused, Silence
 
@@ -98,7 +98,9 @@ def test_only_silences_of_the_job_are_told_and_of_many_the_longest() -> None:
 def test_what_a_run_comes_to(scripts: list[str], ending: Any, status: RuleStatus | None) -> None:
     rules = [watched(script, f"r{at}") for at, script in enumerate(scripts)]
     checkpoint = replace(run(rules, map(step, range(2))), steps=2, last_step=1)
-    checkpoint = finish(checkpoint, rules, ending, Policy(summary=("email",)), dry_run=True)
+    checkpoint = finish(
+        checkpoint, rules, ending, ToldOfRun(Policy(summary=("email",)), dry_run=True)
+    )
     (summary,) = checkpoint.summaries
     assert (summary.status, summary.ending, summary.dry_run) == (status, ending, True)
     assert (summary.evaluated, summary.first, summary.last) == (2, 0, 1)
@@ -107,6 +109,18 @@ def test_what_a_run_comes_to(scripts: list[str], ending: Any, status: RuleStatus
     assert [each.status for each in summary.statuses] == [
         record.status for record in checkpoint.rules.values()
     ]
+
+
+def test_an_end_names_the_silences_of_all_the_jobs_rules() -> None:
+    every, job = Silence(UNTIL), Silence(UNTIL + timedelta(days=1), job="j*")
+    narrower = (
+        Silence(UNTIL, rule="a"),
+        Silence(UNTIL, severity=Severity.WARNING),
+        Silence(UNTIL, job="other"),
+    )
+    told = ToldOfRun(silences=(job, *narrower, every))
+    (summary,) = finish(run([watched("h")], [step(0)]), [], "marker", told).summaries
+    assert summary.silences == (every, job)
 
 
 def test_a_checkpoint_of_an_earlier_version_is_read() -> None:

@@ -25,7 +25,7 @@ def test_in_numbers(notify: Notify, expected: Policy) -> None:
 
 
 WAIT = "is not a time from 0s to 15m, such as 10s"
-REPEAT = "is not a time of 5m or more, such as 4h"
+REPEAT = "is not a time from 5m to 365d, such as 4h"
 
 
 @pytest.mark.parametrize(
@@ -39,6 +39,8 @@ REPEAT = "is not a time of 5m or more, such as 4h"
         ({"repeat_interval": "0"}, f"notify.repeat_interval: '0' {REPEAT}"),
         ({"repeat_interval": "0s"}, f"notify.repeat_interval: '0s' {REPEAT}"),
         ({"repeat_interval": "299s"}, f"notify.repeat_interval: '299s' {REPEAT}"),
+        ({"repeat_interval": "366d"}, f"notify.repeat_interval: '366d' {REPEAT}"),
+        ({"repeat_interval": "9" * 200 + "d"}, "notify.repeat_interval: '999"),
         ({"repeat_interval": "9" * 400 + "d"}, "notify.repeat_interval: '999"),
         (
             {"summary": ("stop",)},

@@ -68,6 +68,7 @@ def summary_detail(run: str, summary: RunSummary, now: float) -> dict[str, Any]:
         "DryRun": summary.dry_run,
         "EvaluatedAt": _iso(now),
         "DedupId": summary.dedup_id,
+        _SILENCES: [_silence(silence) for silence in summary.silences],
         _STATUSES: [_status(status) for status in summary.statuses],
     }
 
