@@ -64,7 +64,7 @@ def main() -> None:
     parser.add_argument("--interval", type=float, default=0.25, help="seconds between saves")
     arguments = parser.parse_args()
     jobs, interval = arguments.jobs, arguments.interval
-    with local_aws(grace=5.0) as aws:
+    with local_aws({"stopGuard": "1000/1m"}, grace=5.0) as aws:  # so many stops are meant here
         times = [stop_one(aws, f"latency-{number}", interval) for number in range(jobs + 2)][2:]
     times.sort()
     print(f"index file → StopTrainingJob, {jobs} jobs of {TENSORS} summaries a step, warm")
