@@ -95,7 +95,8 @@ def _facts(result: Mapping[str, Any], story: Scenario) -> Table:
         saved = f", {100 * (planned - done) / planned:.0f} % saved" if result["stopped"] else ""
         table.add_row("steps", f"{done} of {planned} planned{saved}")
     if result["alerts"]:
-        table.add_row("messages", f"{result['messages']}: {_reasons(result['alerts'], 'send')}")
+        table.add_row("messages", str(result["messages"]))
+        table.add_row("decided", _reasons(result["alerts"], "send"))
         if held := _reasons(result["alerts"], "hold"):
             table.add_row("held back", held)
     if metric := result["metric"]:

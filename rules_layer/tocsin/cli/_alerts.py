@@ -41,7 +41,7 @@ def print_alerts(alerts: Sequence[Document], console: Console) -> None:
     grid.add_column("at (UTC)", no_wrap=True)
     grid.add_column("rule", overflow="fold")
     grid.add_column("action", overflow="fold")
-    grid.add_column("decision", overflow="fold")
+    grid.add_column("decision", overflow="fold", min_width=len("first_notification"))
     grid.add_column("outcome", overflow="fold")
     for alert in alerts:
         grid.add_row(
