@@ -115,14 +115,16 @@ def test_a_cut_at_any_call_loses_nothing_and_repeats_one_message_at_most(aws: Lo
     assert {mails[job] for job in alerts} == {1, 2}
     twice = [job for job in alerts if mails[job] == 2]
     assert len(twice) == 2, "cut off behind SNS's answer, or before the record of it"
-    told: dict[str, set[tuple[str, str]]] = {}
-    while arrived := events.receive(wait=1):
-        for event in arrived:
-            if event["detail-type"] == ACTION:
-                detail = event["detail"]
-                found = told.setdefault(detail["TrainingJobName"], set())
-                found.add((detail["Action"], detail["Outcome"]))
+    done = {(action, "done") for action in ACTIONS}
+    told: dict[str, set[tuple[str, str]]] = {job: set() for job in alerts}
+    for _ in range(60):
+        for event in events.receive(wait=1):
+            detail = event["detail"]
+            if event["detail-type"] == ACTION and detail["TrainingJobName"] in told:
+                told[detail["TrainingJobName"]].add((detail["Action"], detail["Outcome"]))
+        if all(found >= done for found in told.values()):
+            break
+    assert told == dict.fromkeys(alerts, done)
     s3 = aws.client("s3")
-    for job, alert in alerts.items():
-        assert told[job] == {(action, "done") for action in ACTIONS}
+    for alert in alerts.values():
         assert open_storage(alert.run, client=s3).head(STOP).size > 0
