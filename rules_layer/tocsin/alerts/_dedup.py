@@ -62,7 +62,7 @@ def once(batch: Batch, view: View) -> Batch:
     told = [
         Held(rule, Hold.TOLD)
         for rule, id_ in identities(batch.firing).items()
-        if sent.firing.get(rule) == id_
+        if sent.told.get(rule) == id_
     ]
     rest = replace(batch.hold(*told), resolved={})
     return replace(rest, reason=Send.FIRED if rest.firing else None)

@@ -17,21 +17,32 @@ MOST_RULES = 400  # whose alerts are remembered: two watch files full
 
 @dataclass(frozen=True)
 class Noted:
-    """The newest alert of a rule, and when (seconds since the epoch) it was first seen."""
+    """The newest alert of a rule, and when (seconds since the epoch) it was first seen.
+
+    Of a rule that is over, ``fired`` is the alert with which it had fired last, so that it is told
+    even if nobody has come to that before it was over.
+    """
 
     alert: Alert
     at: float
+    fired: Noted | None = None
+
+    def of(self, dedup_id: str) -> Alert | None:
+        """The alert of that identity, if it is one of the two."""
+        there = (self.alert, self.fired.alert) if self.fired else (self.alert,)
+        return next((alert for alert in there if alert.dedup_id == dedup_id), None)
 
 
 @dataclass(frozen=True)
 class Sent:
-    """What was last done by one action: the ``DedupId`` of each rule that fired then, rules that
-    were told to be over, and when.
+    """What was done by one action, by rule with the ``DedupId``: what was told to fire and not yet
+    to be over, what was told to be over, what was told to fire last; and when.
     """
 
     firing: Mapping[str, str] = field(default_factory=dict)
     resolved: Mapping[str, str] = field(default_factory=dict)
     at: float = 0.0
+    told: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

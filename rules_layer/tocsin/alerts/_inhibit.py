@@ -32,7 +32,8 @@ def inhibit(batch: Batch, view: View) -> Batch:
 
     A default inhibits only where the other is told by the same action: else nobody would be told.
     """
-    in_order = sorted(view.group.firing.items(), key=lambda item: item[1].alert.sequence)
+    speaking = {**view.group.firing, **batch.firing}
+    in_order = sorted(speaking.items(), key=lambda item: item[1].alert.sequence)
     firing = dict(in_order)
     edges = {rule: _inhibited(note.alert, firing, batch.action) for rule, note in firing.items()}
     by = suppressed(edges)

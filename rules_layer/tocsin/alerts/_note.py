@@ -28,16 +28,19 @@ def noted(group: Group, alert: Alert, now: float) -> Group:
     if old is None and not _matters(alert):
         return group
     if old is not None and not _newer(group, alert, old.alert):
-        return group
+        return _fired_before(group, alert, old, now)
     if old is None and len(group.alerts) >= MOST_RULES:
         return group
     seen = group.seen
     if old is not None and not old.alert.sequence:
         seen = (*seen, old.alert.dedup_id)[-_MOST_SEEN:]
+    fired = None
+    if old is not None and not alert.firing:
+        fired = replace(old, fired=None) if old.alert.firing else old.fired
     return replace(
         group,
         job=alert.training_job_name,
-        alerts={**group.alerts, rule: Noted(_trimmed(alert), now)},
+        alerts={**group.alerts, rule: Noted(_trimmed(alert), now, fired)},
         seen=seen,
         ended=group.ended and 0 < alert.sequence <= _last(group),
     )
@@ -76,6 +79,16 @@ def ended(group: Group, summary: Summary) -> Group:
         summary=summary,
         ended=not summary.sequence or newest <= summary.sequence,
     )
+
+
+def _fired_before(group: Group, alert: Alert, note: Noted, now: float) -> Group:
+    """The group in which a rule that is over is known to have fired: that came behind its end."""
+    if not alert.firing or note.alert.firing or not 0 < alert.sequence < note.alert.sequence:
+        return group
+    if note.fired is not None and note.fired.alert.sequence >= alert.sequence:
+        return group
+    note = replace(note, fired=Noted(_trimmed(alert), now))
+    return replace(group, alerts={**group.alerts, alert.rule_configuration_name: note})
 
 
 def _matters(alert: Alert) -> bool:

@@ -54,8 +54,11 @@ def decide(group: Group, silences: Sequence[Silence], now: float, claim: Claim) 
         group = _logged(group, _held_entries(batch, before, now))
         held |= {f"{action}|{each.rule}": each.reason for each in batch.held if _told(each.reason)}
         wake += [each.until for each in batch.held if each.until is not None]
+        group = _forgone(group, batch)
         if batch.reason is not None and (batch.firing or batch.resolved):
             group = _booked(group, batch, batch.reason, now, claim)
+            over = [note for rule, note in batch.firing.items() if rule not in group.firing]
+            wake += [now + max(note.alert.notify.wait, 1.0) for note in over]  # to tell that, too
         every = repeat_interval(view)
         if wait in stages(action) and batch.firing and every is not None:
             again = group.sent[action].at + every
@@ -69,16 +72,39 @@ def _actions(group: Group) -> list[str]:
 
 
 def _batch(action: str, view: View) -> Batch:
+    """What fires, or has fired and is over before it was told; and what is over of the rest."""
     alerts, sent = view.group.alerts, view.group.sent.get(action) or Sent()
+    missed = {
+        rule: note.fired
+        for rule, note in alerts.items()
+        if note.fired is not None and sent.told.get(rule) != note.fired.alert.dedup_id
+    }
     firing = {
-        rule: note for rule, note in view.group.firing.items() if action in note.alert.actions
+        rule: note
+        for rule, note in {**view.group.firing, **missed}.items()
+        if action in note.alert.actions
     }
     resolved = {
         rule: alerts[rule]
         for rule in sent.firing  # what was told to be over is no news when it ends otherwise
-        if rule in alerts and not alerts[rule].alert.firing
+        if rule in alerts and rule not in firing and not alerts[rule].alert.firing
     }
     return Batch(action, firing, resolved)
+
+
+def _forgone(group: Group, batch: Batch) -> Group:
+    """What is silenced or inhibited and over already is not told afterwards."""
+    sent = group.sent.get(batch.action) or Sent()
+    gone = {}
+    for each in batch.held:
+        note = group.alerts.get(each.rule)
+        over = note.fired if note is not None and not note.alert.firing else None
+        if over is not None and each.reason in (Hold.SILENCED, Hold.INHIBITED):
+            gone[each.rule] = over.alert.dedup_id
+    if not gone:
+        return group
+    sent = replace(sent, told={**sent.told, **gone})
+    return replace(group, sent={**group.sent, batch.action: sent})
 
 
 def _told(reason: Hold) -> bool:
@@ -108,9 +134,7 @@ def _booked(group: Group, batch: Batch, reason: Send, now: float, claim: Claim) 
         for rule, id_ in before.firing.items()
         if rule not in firing and (rule in group.firing or rule in held)
     }
-    sent = Sent({**still, **firing}, resolved, now)
-    if reason is Send.FIRED:
-        sent = Sent({**before.firing, **firing}, {}, now)
+    sent = Sent({**still, **firing}, resolved, now, {**before.told, **firing})
     group = replace(group, sent={**group.sent, batch.action: sent})
     return add_task(
         group,

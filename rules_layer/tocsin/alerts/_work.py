@@ -21,11 +21,10 @@ _MESSAGES = ("email", "sms", "webhook")
 
 
 def still(task: Task, group: Group) -> Task:
-    """The task without what is not as it was when it was decided."""
-    now = {rule: note.alert.dedup_id for rule, note in group.alerts.items()}
-    if group.summary is not None:
-        now[""] = group.summary.dedup_id
-    dropped = (rule for rule, id_ in task.dedup_ids.items() if now.get(rule) != id_)
+    """The task without rules that have fired anew since it was decided, or are not there any more;
+    nor is anybody told that a rule fires who was told meanwhile that it is over.
+    """
+    dropped = (rule for rule in task.dedup_ids if not _holds(task, rule, group))
     return replace(task, dropped=tuple(dropped))
 
 
@@ -118,9 +117,26 @@ def events(task: Task, group: Group, result: Result) -> Iterator[Mapping[str, An
         }
 
 
+def _holds(task: Task, rule: str, group: Group) -> bool:
+    dedup_id = task.dedup_ids[rule]
+    if rule == "":
+        return group.summary is not None and group.summary.dedup_id == dedup_id
+    alert = _alert(group, rule, dedup_id)
+    if alert is None or alert is group.alerts[rule].alert or task.reason == Send.FIRED:
+        return alert is not None
+    sent = group.sent.get(task.action)
+    return sent is not None and sent.firing.get(rule) == dedup_id
+
+
+def _alert(group: Group, rule: str, dedup_id: str) -> Alert | None:
+    note = group.alerts.get(rule)
+    return note.of(dedup_id) if note else None
+
+
 def _request(task: Task, group: Group) -> Request:
-    kept = (rule for rule in task.rules if rule not in task.dropped)
-    there = [group.alerts[rule].alert for rule in kept if rule in group.alerts]
+    kept = ((rule, id_) for rule, id_ in task.dedup_ids.items() if rule not in task.dropped)
+    about = (_alert(group, rule, id_) for rule, id_ in kept)
+    there = [alert for alert in about if alert is not None]
     there.sort(key=lambda alert: _WORST.index(alert.severity))
     return Request(
         action=task.action,

@@ -52,8 +52,9 @@ def test_behind_everything_inhibited_somebody_speaks(edges: dict[str, frozenset[
 
 def batch_of(*alerts: object, action: str = "email") -> tuple[Batch, View]:
     notes = {each.rule_configuration_name: Noted(each, 0.0) for each in alerts}  # type: ignore[attr-defined]  # alerts, made below
-    told = {rule: note for rule, note in notes.items() if action in note.alert.actions}
-    return Batch(action, told, {}), View(Group("s3://b/r", alerts=notes), (), 0.0)
+    group = Group("s3://b/r", alerts=notes)
+    told = {rule: note for rule, note in group.firing.items() if action in note.alert.actions}
+    return Batch(action, told, {}), View(group, (), 0.0)
 
 
 def test_a_declared_inhibition_says_by_whom() -> None:
