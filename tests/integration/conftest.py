@@ -1,10 +1,10 @@
-"""A status change to publish."""
+"""A status change and a run's end to publish."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from tocsin.evaluation import StatusChange, Violation
+from tocsin.evaluation import RuleSummary, RunSummary, StatusChange, Violation
 from tocsin.model import Mode, RuleStatus, Severity
 from tocsin.watch import Policy, Silence
 
@@ -36,4 +36,17 @@ CHANGE = StatusChange(
             datetime(2026, 12, 1, 8, tzinfo=UTC), job="nightly-*", author="ann", reason="known"
         ),
     ),
+)
+SUMMARY = RunSummary(
+    ending="marker",
+    sequence=17,
+    evaluated=50,
+    first=0,
+    last=490,
+    status=RuleStatus.ISSUES_FOUND,
+    policy=Policy(summary=("email",)),
+    dry_run=False,
+    run_id="r",
+    dedup_id="s",
+    statuses=(RuleSummary("eval-loss", RuleStatus.ISSUES_FOUND, "loss is nan", 1_700_000_000.0),),
 )

@@ -15,12 +15,11 @@ from moto import mock_aws
 from tocsin.actions import Outcome, Result
 from tocsin.alerts import Group, Task
 from tocsin.alerts._work import events as taken
-from tocsin.evaluation import Refusal, RuleSummary, RunSummary
+from tocsin.evaluation import Refusal
 from tocsin.evaluation.aws import AwsPublisher
 from tocsin.model import RuleStatus, Severity
-from tocsin.watch import Policy
 
-from .conftest import CHANGE, RUN
+from .conftest import CHANGE, RUN, SUMMARY
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "events.md"
 BLOCKS = [
@@ -31,19 +30,6 @@ PATTERNS = [block for block in BLOCKS if "source" in block]
 EXAMPLES = [block for block in BLOCKS if "source" not in block]
 
 FIRED = replace(CHANGE, name="LossDiverging", severity=Severity.CRITICAL)
-SUMMARY = RunSummary(
-    ending="marker",
-    sequence=17,
-    evaluated=50,
-    first=0,
-    last=490,
-    status=RuleStatus.ISSUES_FOUND,
-    policy=Policy(summary=("email",)),
-    dry_run=False,
-    run_id="r",
-    dedup_id="",
-    statuses=(RuleSummary("LossDiverging", RuleStatus.ISSUES_FOUND, "…", 1_700_000_000.0),),
-)
 NIGHTLY = "s3://b/jobs/nightly-7"
 NEWS = {
     "fired": (RUN, FIRED),

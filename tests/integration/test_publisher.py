@@ -10,12 +10,11 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 from tocsin.actions import Alert, Summary, decode
-from tocsin.evaluation import News, Refusal, RuleSummary, RunSummary
+from tocsin.evaluation import News, Refusal, RuleSummary
 from tocsin.evaluation.aws import AwsPublisher
 from tocsin.model import RuleStatus
-from tocsin.watch import Policy
 
-from .conftest import CHANGE, RUN
+from .conftest import CHANGE, RUN, SUMMARY
 
 
 def size(entry: dict[str, str]) -> int:
@@ -155,21 +154,6 @@ def test_of_too_many_silences_the_longest_is_left() -> None:
     assert found["Evidence"] == {"loss": "NaN"}
 
 
-SUMMARY = RunSummary(
-    ending="marker",
-    sequence=17,
-    evaluated=500,
-    first=0,
-    last=499,
-    status=RuleStatus.ISSUES_FOUND,
-    policy=Policy(summary=("email",)),
-    dry_run=False,
-    run_id="r",
-    dedup_id="s",
-    statuses=summaries(1, "fine"),
-)
-
-
 def test_a_summary_and_a_refusal_are_events_of_their_own_kind() -> None:
     aws = Aws()
     refusal = Refusal("watch.json: notify.repeat_interval", "0 is not a time", "r", "f")
@@ -193,7 +177,7 @@ def test_a_summary_and_a_refusal_are_events_of_their_own_kind() -> None:
         "RunId": "r",
         "Ending": "marker",
         "Sequence": 17,
-        "Steps": {"evaluated": 500, "first": 0, "last": 499},
+        "Steps": {"evaluated": 50, "first": 0, "last": 490},
         "RuleEvaluationStatus": "IssuesFound",
         "Summary": ["email"],
         "Notify": {
@@ -208,9 +192,9 @@ def test_a_summary_and_a_refusal_are_events_of_their_own_kind() -> None:
         "Silences": [],
         "DebugRuleEvaluationStatuses": [
             {
-                "RuleConfigurationName": "rule0",
-                "RuleEvaluationStatus": "InProgress",
-                "StatusDetails": "fine",
+                "RuleConfigurationName": "eval-loss",
+                "RuleEvaluationStatus": "IssuesFound",
+                "StatusDetails": "loss is nan",
                 "LastModifiedTime": "2023-11-14T22:13:20.000Z",
             }
         ],
@@ -236,7 +220,7 @@ def test_act_reads_what_is_published() -> None:
     assert (alert.sequence, alert.inhibits, alert.notify.wait) == (17, ["Overfit"], 10.0)
     assert alert.silences[0].until == CHANGE.silences[0].until
     assert isinstance(summary, Summary)
-    assert (summary.summary, summary.steps.last) == (["email"], 499)
+    assert (summary.summary, summary.steps.last) == (["email"], 490)
 
 
 def test_letters_are_sent_as_they_are() -> None:
