@@ -12,7 +12,7 @@ CDK := npx --yes aws-cdk@2.1148.1
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-unit test-frameworks $(FRAMEWORKS) fuzz lint format docs bench bench-detection synth bootstrap deploy destroy clean
+.PHONY: help setup demo test test-unit test-frameworks $(FRAMEWORKS) fuzz mutations lint format docs bench bench-detection synth bootstrap deploy destroy clean
 
 help:  ## what there is
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | column -t -s '|'
@@ -54,6 +54,9 @@ $(FRAMEWORKS): test-%: setup  ## those of one framework, in an environment of it
 
 fuzz: setup  ## feed the readers with anything for a minute
 	$(BIN)/python tests/fuzz/fuzz_tensors.py $(ARGS)
+
+mutations: setup  ## put faults in, one at a time, to see whether tests catch them: ARGS=alerts
+	@$(BIN)/python -m tests.mutations $(ARGS)
 
 lint: setup
 	$(BIN)/ruff check

@@ -46,6 +46,7 @@ def attach(
 
 
 VARIANTS: dict[str, Attach] = {
+    "loss alone": partial(attach, watch=watch("losses")),
     "summaries": partial(attach, watch=watch(*PARAMETERS, "gradients", "losses")),
     "default rules": attach,
     "raw weights": partial(attach, watch=watch(*PARAMETERS, raw=True)),

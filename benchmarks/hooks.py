@@ -51,7 +51,7 @@ def main() -> None:
             "Tocsin",
             "_hooks_tocsin",
             lambda: given.python or _made("torch", "tests/frameworks/torch-requirements.txt"),
-            ("summaries", "default rules", "raw weights"),
+            ("loss alone", "summaries", "default rules", "raw weights"),
             (PLAIN, "no hook again"),
         ),
         Side(

@@ -1,6 +1,6 @@
-"""Writes the pages of the rules, ``docs/rules/``: ``make docs`` runs it.
+"""Writes the pages of the rules, ``docs/rules/``; ``make docs`` runs it.
 
-What a page says comes from the rule's class, and its example from ``examples/rules``.
+The text of a page comes from the rule's class, its example from ``examples/rules``.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ EXAMPLES = ROOT / "examples" / "rules"
 _HEAD = """\
 # The rules
 
-Every rule of the catalogue; a page each. `tocsin rules NAME` says the same in the terminal.
-This page and those of the rules are generated (`make docs`).
+Every built-in rule has a page. `tocsin rules NAME` shows the same in the terminal. This page and
+those of the rules are generated (`make docs`).
 
 *Reads*: what a rule needs of a tensor. **summary**: the few numbers that the hook writes into the
-index, nothing else is fetched. **detail**: more numbers (counts for each unit, quantiles, moments
-for each channel), taken from the index where they were captured, else computed from the value.
+index; nothing else is fetched. **detail**: more numbers (counts for each unit, quantiles, moments
+for each channel), from the index if they were captured, else computed from the value.
 **values**: whole tensors. **update**: how far a tensor moved since its last save, from the index
-where it was captured, else from the values of both saves.
+if it was captured, else from the values of both saves.
 
 *By default*: the profiles in which the rule watches without being named.
 
@@ -35,8 +35,8 @@ where it was captured, else from the values of both saves.
 """
 
 _EXAMPLE = """\
-[`examples/rules/{file}`](../../examples/rules/{file}), run in the tests: `tocsin check` finds the
-issue in the run that `fires` writes, and none in that of `stays_quiet`."""
+[`examples/rules/{file}`](../../examples/rules/{file}), which the tests run: `tocsin check` finds the
+issue in the run that `fires` writes, and none in the run that `stays_quiet` writes."""
 
 
 def pages() -> dict[Path, str]:
@@ -48,7 +48,7 @@ def pages() -> dict[Path, str]:
 
 
 def example_of(name: str) -> Path:
-    """Where a rule's example lies."""
+    """The path of a rule's example."""
     module = inspect.getmodule(get_rule(name))
     assert module is not None
     return EXAMPLES / f"{module.__name__.rpartition('.')[2]}.py"
@@ -61,7 +61,7 @@ def _row(document: dict[str, Any]) -> str:
 
 
 def _needs(reads: dict[str, Any]) -> list[str]:
-    """What is needed of tensors, from the cheapest on."""
+    """Names what a rule needs of tensors, the cheapest first."""
     tensors = reads["tensors"]
     fields = {field for read in tensors for field in read["fields"]}
     updates = {"update_l1", "update_l2"}
@@ -87,12 +87,13 @@ def _page(document: dict[str, Any]) -> str:
         document["advice"],
         "## Parameters",
         _settings(document["parameters"]) or "None of its own.",
-        "Options of every rule that are not the usual ones here:\n\n" + options
+        "Options of every rule with other defaults here:\n\n" + options
         if (options := _settings(_unusual(document["options"])))
         else "",
         "## What it reads",
         _reads(document["reads"]),
         _watching(document["profiles"]),
+        _inhibiting(get_rule(name).inhibits),
         "## Example",
         _EXAMPLE.format(file=example_of(name).name),
         f"```python\n{example_of(name).read_text().rstrip()}\n```",
@@ -154,6 +155,11 @@ def _watching(profiles: list[str]) -> str:
     if not profiles:
         return "It watches only where a watch file names it."
     return f"It watches by default in profile {' and '.join(f'`{name}`' for name in profiles)}."
+
+
+def _inhibiting(rules: tuple[str, ...]) -> str:
+    names = ", ".join(f"[{name}]({name}.md)" for name in sorted(rules))
+    return names and f"While it fires, actions that notify of it do not notify of {names}."
 
 
 def main() -> None:

@@ -10,6 +10,7 @@ from aws_cdk import aws_events_targets as targets
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_lambda_event_sources as sources
 from constructs import Construct
+from tocsin.tensors import STOP
 
 from infra.capture import Capture
 from infra.constants import (
@@ -17,7 +18,6 @@ from infra.constants import (
     ROOT,
     RUN_SUMMARY,
     STATUS_CHANGE,
-    STOP_REQUEST,
     WEBHOOKS,
 )
 from infra.evaluation import allow_on_training_jobs
@@ -81,7 +81,7 @@ class Actions(Construct):
         self.act.function.add_event_source(
             sources.SqsEventSource(self.work.queue, batch_size=1, max_concurrency=CONCURRENCY)
         )
-        capture.grant_write(self.act, STOP_REQUEST)
+        capture.grant_write(self.act, STOP)
         capture.grant_index(self.act)
         state.grant_read(self.act)
         self.act.allow(

@@ -2,6 +2,7 @@
 
 Packages are installed with pip for the machine that will run them, without Docker. They are
 kept under ``.cache/``, by requirements and target; only our own code is copied anew each time.
+Whatever the umask is, and was when the sources were cloned, all users may read what is uploaded.
 """
 
 from __future__ import annotations
@@ -87,14 +88,18 @@ def staged_layer(
         shutil.copytree(installed, packages, copy_function=_link)
         for name, folder in folders.items():
             shutil.copytree(folder, packages / name, ignore=_LITTER)
+        _make_readable(packages)
+        for name in folders:
             digest.update(_fingerprint(packages / name))
         _check_size(packages, target)
         yield Path(scratch), digest.hexdigest()
 
 
 @contextmanager
-def staged_function(folder: Path, files: Mapping[str, str]) -> Iterator[Path]:
-    """A copy of a function's folder, with ``files`` (name, text) beside its handler."""
+def staged_function(folder: Path, files: Mapping[str, str]) -> Iterator[tuple[Path, str]]:
+    """A copy of a function's folder, with ``files`` (name, text) beside its handler, and its hash;
+    the copy goes with the block.
+    """
     if not (folder / "handler.py").is_file():
         raise BundleError(f"{folder} has no handler.py: run from a complete checkout")
     with tempfile.TemporaryDirectory(prefix="tocsin-function-") as scratch:
@@ -102,7 +107,8 @@ def staged_function(folder: Path, files: Mapping[str, str]) -> Iterator[Path]:
         shutil.copytree(folder, copy, ignore=_LITTER)
         for name, text in files.items():
             (copy / name).write_text(text, encoding="utf-8")
-        yield copy
+        _make_readable(copy)
+        yield copy, _fingerprint(copy).hex()
 
 
 def _installed(target: Target, cache: Path) -> Path:
@@ -162,12 +168,25 @@ def _check_size(packages: Path, target: Target) -> None:
         )
 
 
+def _make_readable(folder: Path) -> None:
+    """Sets the mode of each file to 0644, or 0755 if it is executable, and of folders to 0755.
+
+    The CDK's zip has the files only, with these modes, and Lambda reads them as another user.
+    """
+    for path in folder.rglob("*"):
+        path.chmod(0o755 if path.stat().st_mode & 0o111 else 0o644)
+
+
 def _fingerprint(folder: Path) -> bytes:
-    """A hash of names and contents, and of nothing else: times and places do not count."""
+    """A hash of names, modes and contents: times and places do not count.
+
+    The CDK uploads no asset whose hash is in the bucket: with another mode it must have another.
+    """
     digest = hashlib.sha256()
     for file in sorted(path for path in folder.rglob("*") if path.is_file()):
         content = hashlib.sha256(file.read_bytes()).hexdigest()
-        digest.update(f"{file.relative_to(folder).as_posix()} {content}\n".encode())
+        mode = file.stat().st_mode & 0o777
+        digest.update(f"{file.relative_to(folder).as_posix()} {mode:o} {content}\n".encode())
     return digest.digest()
 
 

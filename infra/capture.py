@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from aws_cdk import aws_s3 as s3
+from tocsin.tensors import INDEX
 
-from infra.constants import INDEX
 from infra.function import PythonFunction
 
 

@@ -9,8 +9,8 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
+from tocsin.tensors import END_MARKER
 
-from infra.constants import END_MARKER
 from infra.nag import acknowledge
 from infra.options import Options
 from infra.queues import WorkQueue

@@ -15,13 +15,9 @@ METRIC_NAMESPACE = "Tocsin"
 PYTHON = "3.13"
 CUSTOM_RULES = "tocsin_custom_rules"
 
-# Keys in the capture bucket and in the state bucket.
-END_MARKER = "training_job_end.ts"
-STOP_REQUEST = "STOP.json"
-WATCH_FILE = "watch.json"
+# A key in the capture bucket beside those of tocsin.tensors, and a prefix in the state bucket.
 PACE = "pace.json"
 CHECKPOINTS = "checkpoints/"
-INDEX = "index/"
 
 # Where the deployment's owner puts a webhook's address and secret, by its name.
 WEBHOOKS = "/tocsin/webhooks/"

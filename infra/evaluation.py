@@ -8,9 +8,11 @@ from aws_cdk import aws_events_targets as targets
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_lambda_event_sources as sources
 from constructs import Construct
+from tocsin.model import TERMINAL_JOB_STATUSES
+from tocsin.tensors import END_MARKER, WATCH
 
 from infra.capture import Capture
-from infra.constants import END_MARKER, ROOT, WATCH_FILE
+from infra.constants import ROOT
 from infra.function import PythonFunction
 from infra.options import Options
 from infra.queues import WorkQueue
@@ -21,7 +23,6 @@ TIMEOUT = Duration.seconds(60)
 # All functions of a new account may run 10 at a time before Amazon grants more. With three for act
 # and one for patrol they find room there, and none is throttled until its message is given up.
 CONCURRENCY = 6
-TERMINAL = ["Completed", "Failed", "Stopped"]
 
 
 class Evaluation(Construct):
@@ -48,9 +49,7 @@ class Evaluation(Construct):
             self,
             "Evaluate",
             folder=ROOT / "functions" / "evaluate",
-            files={
-                WATCH_FILE: default_watch(options.watch_file, options.recipients, options.webhooks)
-            },
+            files={WATCH: default_watch(options.watch_file, options.recipients, options.webhooks)},
             options=options,
             layers=[layer],
             timeout=TIMEOUT,
@@ -83,7 +82,7 @@ class Evaluation(Construct):
             event_pattern=events.EventPattern(
                 source=["aws.sagemaker"],
                 detail_type=["SageMaker Training Job State Change"],
-                detail={"TrainingJobStatus": TERMINAL},
+                detail={"TrainingJobStatus": list(TERMINAL_JOB_STATUSES)},
             ),
             targets=[targets.SqsQueue(work.queue, dead_letter_queue=work.dead_letters)],
         )

@@ -7,8 +7,9 @@ from aws_cdk import aws_events as events
 from aws_cdk import aws_events_targets as targets
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
+from tocsin.tensors import COLLECTIONS, END_MARKER, INDEX, WATCH
 
-from infra.constants import END_MARKER, ROOT, WATCH_FILE
+from infra.constants import ROOT
 from infra.function import PythonFunction
 from infra.options import Options
 from infra.queues import WorkQueue
@@ -40,9 +41,9 @@ class ExistingBucket(Construct):
                     "bucket": {"name": [name]},
                     "object": {
                         "key": [
-                            {"wildcard": f"{prefix}*index/*.json"},
-                            {"wildcard": f"{prefix}*collections/*.json"},
-                            {"wildcard": f"{prefix}*{WATCH_FILE}"},
+                            {"wildcard": f"{prefix}*{INDEX}*.json"},
+                            {"wildcard": f"{prefix}*{COLLECTIONS}*.json"},
+                            {"wildcard": f"{prefix}*{WATCH}"},
                             {"wildcard": f"{prefix}*{END_MARKER}"},
                         ]
                     },

@@ -43,13 +43,13 @@ class PythonFunction(Construct):
         cast("logs.CfnLogGroup", log.node.default_child).retention_in_days = options.retain_days
         self.role = iam.Role(self, "Role", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
         log.grant_write(self.role)
-        with staged_function(folder, files or {}) as staged:
+        with staged_function(folder, files or {}) as (staged, digest):
             self.function = lambda_.Function(
                 self,
                 "Function",
                 runtime=lambda_.Runtime.PYTHON_3_13,
                 architecture=architecture(options),
-                code=lambda_.Code.from_asset(str(staged)),
+                code=lambda_.Code.from_asset(str(staged), asset_hash=digest),
                 handler="handler.handler",
                 role=self.role,
                 log_group=log,

@@ -3,40 +3,45 @@
 from __future__ import annotations
 
 import difflib
-import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
+from tocsin.parsing import (
+    DEFAULT_STOP_LIMIT,
+    email_fault,
+    list_items,
+    phone_fault,
+    stop_limit,
+    webhook_name_fault,
+)
+
 from infra.constants import ROOT
 
 _BUCKET = r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]"
 _PREFIX = r"[\w!.'()=-]+(/[\w!.'()=-]+)*"
 _KEY_ARN = r"arn:aws[\w-]*:kms:[a-z0-9-]+:\d{12}:key/[\w-]+"
-_EMAIL = r"[^@\s,*]+@[^@\s,*]+\.[^@\s,*]+"
-_PHONE = r"\+[1-9]\d{6,14}"
-_RECIPIENT = rf"{_EMAIL}|\*@[^@\s,*]+\.[^@\s,*]+|{_PHONE}"
-_WEBHOOK = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}"
-_STOP_GUARD = r"([1-9][0-9]{0,3})/([1-9][0-9]{0,3})([mh])"
-_MOST_TEXT = 3000  # characters of all names and addresses: act's environment takes 4 KiB in all
+_MOST_TEXT = 3000  # characters of all recipients: the environment of act holds 4 KiB in all
 
-# CloudWatch Logs keeps logs for one of these numbers of days and no other.
+# CloudWatch Logs accepts no other numbers of days.
 _RETENTIONS = (1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 3653)
 
 
 class OptionError(ValueError):
-    """When an option has a value that cannot be meant: says what, where and how to mend it."""
+    """An option has a value that is not valid: the message says which, and what is valid."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """What a deployment may choose.
+    """The options of a deployment, each valid; README.md describes them.
 
-    ``capture_prefix`` is empty or ends with a slash; ``watch_file`` and ``local_python`` exist.
-    ``stop_guard`` is so many runs in so long a time: "10/10m". ``webhooks`` are names only.
-    With ``local_python`` the layer is installed for that interpreter instead of for Lambda.
+    capture_prefix: empty, or ends with a slash.
+    watch_file: an existing file.
+    webhooks: names only; their URLs and secrets are SSM parameters.
+    stop_guard: the most runs that may be stopped within a time.
+    local_python: an existing interpreter that the layer is installed for, instead of for Lambda.
     """
 
     capture_bucket: str | None = None
@@ -49,7 +54,7 @@ class Options:
     allowed_recipients: tuple[str, ...] = ()
     webhooks: tuple[str, ...] = ()
     sms_monthly_cap: int = 100
-    stop_guard: str = "10/10m"
+    stop_guard: str = DEFAULT_STOP_LIMIT
     architecture: str = "arm64"
     job_metrics: bool = True
     retain_days: int = 90
@@ -57,12 +62,12 @@ class Options:
 
     @property
     def recipients(self) -> tuple[str, ...]:
-        """Whom a rule may name: who is allowed, and who gets messages anyhow."""
+        """The recipients that a rule may name: those allowed, and those that get all alerts."""
         return (*self.allowed_recipients, *self.emails, *self.phones)
 
 
 def read_options(context: Mapping[str, Any]) -> Options:
-    """Reads the options out of the whole CDK context. An option that is absent has its default.
+    """Reads the options from the whole CDK context. An option that is absent has its default.
 
     Raises OptionError for a wrong value, and for a key that looks like a misspelt option.
     """
@@ -85,7 +90,7 @@ def read_options(context: Mapping[str, Any]) -> Options:
 
 
 def _refuse_misspelt(context: Mapping[str, Any]) -> None:
-    # Context is shared with the CDK's own flags, which have a colon or an at sign in their names.
+    # The names of the CDK's own flags in the context have a colon or an at sign.
     for key in context:
         if key in _PARSERS or ":" in key or "@" in key:
             continue
@@ -93,63 +98,56 @@ def _refuse_misspelt(context: Mapping[str, Any]) -> None:
             raise OptionError(f"unknown option {key} in CDK context: did you mean {meant}?")
 
 
-def _wrong(key: str, value: object, mend: str) -> NoReturn:
-    raise OptionError(
-        f'option {key} is {value!r}, but must be {mend} (-c {key}=… or "context" in cdk.json)'
-    )
+def _wrong(key: str, value: object, valid: str) -> NoReturn:
+    _refuse(key, f"is {value!r}, but must be {valid}")
 
 
-def _matching(pattern: str, mend: str) -> Callable[[str, Any], str]:
+def _refuse(key: str, fault: str) -> NoReturn:
+    raise OptionError(f'option {key} {fault} (-c {key}=… or "context" in cdk.json)')
+
+
+def _matching(pattern: str, valid: str) -> Callable[[str, Any], str]:
     def parse(key: str, value: Any) -> str:
         if not isinstance(value, str) or not re.fullmatch(pattern, value):
-            _wrong(key, value, mend)
+            _wrong(key, value, valid)
         return value
 
     return parse
 
 
-def _recipient(pattern: str, mend: str) -> Callable[[str, Any], str]:
-    """Of this form, and one that ``act`` would send to as well."""
-    matching = _matching(pattern, mend)
+def _each(
+    fault: Callable[[str], str | None], example: str
+) -> Callable[[str, Any], tuple[str, ...]]:
+    """A list of texts in which ``fault`` finds no fault."""
 
-    def parse(key: str, value: Any) -> str:
-        from tocsin.actions import malformed
-
-        text = matching(key, value)
-        kind = "email" if "@" in text else "sms"
-        if malformed(kind, re.sub(r"^\*(?=@)", "anybody", text)):
-            _wrong(key, value, mend)
-        return text
-
-    return parse
-
-
-def _each(one: Callable[[str, Any], str], mend: str) -> Callable[[str, Any], tuple[str, ...]]:
     def parse(key: str, value: Any) -> tuple[str, ...]:
-        items = _listed(value)
-        if not isinstance(items, list):
-            _wrong(key, value, f"a list, each {mend}")
-        return tuple(dict.fromkeys(one(key, item) for item in items))
+        items = list_items(value)
+        if items is None:
+            _wrong(key, value, f"a list of texts like {example}")
+        for item in items:
+            if not isinstance(item, str):
+                _refuse(key, f"has the item {item!r}, but must be a list of texts like {example}")
+            if why := fault(item):
+                _refuse(key, f"has a wrong item: {why}")
+        return tuple(dict.fromkeys(items))
 
     return parse
 
 
-def _listed(value: Any) -> Any:
-    """A list as JSON, as text that holds JSON, or as text with commas."""
-    if not isinstance(value, str):
-        return value
-    if value.lstrip().startswith("["):
-        try:
-            return json.loads(value)
-        except json.JSONDecodeError:
-            return value
-    return [item.strip() for item in value.split(",") if item.strip()]
+def _allowed_fault(recipient: str) -> str | None:
+    if "@" not in recipient:
+        return phone_fault(recipient)
+    if not recipient.startswith("*@"):
+        return email_fault(recipient)
+    if email_fault(f"anybody{recipient[1:]}"):
+        return f"{recipient!r} does not name a domain (write it like *@example.com)"
+    return None
 
 
 def _prefix(key: str, value: Any) -> str:
     text = value.strip("/") if isinstance(value, str) else value
-    mend = "a path like team/runs, without wildcards, spaces or empty parts"
-    return f"{_matching(_PREFIX, mend)(key, text)}/" if text != "" else ""
+    valid = "a path like team/runs, without wildcards, spaces or empty parts"
+    return f"{_matching(_PREFIX, valid)(key, text)}/" if text != "" else ""
 
 
 def _file(key: str, value: Any) -> Path:
@@ -176,24 +174,20 @@ def _cap(key: str, value: Any) -> int:
 
 
 def _number(value: Any) -> int:
-    """A number of JSON, or its digits as text; -1 for all else."""
+    """A number in JSON, or its digits as text; -1 for anything else."""
     plain = isinstance(value, int | str) and re.fullmatch("[0-9]{1,9}", str(value))
     return int(value) if plain else -1
 
 
 def _stop_guard(key: str, value: Any) -> str:
-    if isinstance(value, str) and (parts := re.fullmatch(_STOP_GUARD, value)):
-        minutes = int(parts[2]) * (60 if parts[3] == "h" else 1)
-        if int(parts[1]) <= 1000 and minutes <= 24 * 60:
-            return value
-    _wrong(key, value, "jobs per time, 1 to 1000 in 1m to 24h, like 10/10m")
+    try:
+        stop_limit(value)
+    except ValueError as error:
+        _refuse(key, f"is wrong: {error}")
+    return str(value)
 
 
-_ADDRESS = "an address like ops@example.com"
-_NUMBER = "a number like +15551230000"
-_ANY_RECIPIENT = "an address, *@example.com, or a number like +15551230000"
-_NAME = "a name of at most 64 letters, digits, dots, dashes and underscores, like oncall-slack"
-
+_emails = _each(email_fault, "ml-oncall@example.com")
 
 _PARSERS: Mapping[str, tuple[str, Callable[[str, Any], Any]]] = {
     "captureBucket": ("capture_bucket", _matching(_BUCKET, "a bucket's name")),
@@ -202,15 +196,12 @@ _PARSERS: Mapping[str, tuple[str, Callable[[str, Any], Any]]] = {
         "capture_key_arn",
         _matching(_KEY_ARN, "the ARN of a KMS key, not of an alias"),
     ),
-    "emails": ("emails", _each(_recipient(_EMAIL, _ADDRESS), _ADDRESS)),
-    "phones": ("phones", _each(_recipient(_PHONE, _NUMBER), _NUMBER)),
-    "alarmEmails": ("alarm_emails", _each(_recipient(_EMAIL, _ADDRESS), _ADDRESS)),
+    "emails": ("emails", _emails),
+    "phones": ("phones", _each(phone_fault, "+15551230000")),
+    "alarmEmails": ("alarm_emails", _emails),
     "watchFile": ("watch_file", _file),
-    "allowedRecipients": (
-        "allowed_recipients",
-        _each(_recipient(_RECIPIENT, _ANY_RECIPIENT), _ANY_RECIPIENT),
-    ),
-    "webhooks": ("webhooks", _each(_matching(_WEBHOOK, _NAME), _NAME)),
+    "allowedRecipients": ("allowed_recipients", _each(_allowed_fault, "*@example.com")),
+    "webhooks": ("webhooks", _each(webhook_name_fault, "oncall-slack")),
     "smsMonthlyCap": ("sms_monthly_cap", _cap),
     "stopGuard": ("stop_guard", _stop_guard),
     "architecture": ("architecture", _matching("arm64|x86_64", "arm64 or x86_64")),

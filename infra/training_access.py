@@ -5,9 +5,10 @@ from __future__ import annotations
 from aws_cdk import Aws
 from aws_cdk import aws_iam as iam
 from constructs import Construct
+from tocsin.tensors import STOP, WATCH
 
 from infra.capture import Capture
-from infra.constants import PACE, PREFIX_TAG, STOP_REQUEST, WATCH_FILE
+from infra.constants import PACE, PREFIX_TAG
 from infra.nag import acknowledge_wildcards
 
 
@@ -32,7 +33,7 @@ class TrainingAccess(Construct):
         read = [
             capture.objects(f"{own}/{run}{name}")
             for run in ("*/", "")  # the prefix may be a run itself
-            for name in (WATCH_FILE, STOP_REQUEST, PACE)
+            for name in (WATCH, STOP, PACE)
         ]
         statements = [_allow(["s3:PutObject"], written), _allow(["s3:GetObject"], read)]
         if capture.key_arn:

@@ -24,7 +24,7 @@ from local.paths import CACHE, ROOT
 from local.stack import local_aws
 
 UP_DEADLINE = 300.0  # seconds, installation included
-DOWN_DEADLINE = 30.0
+DOWN_DEADLINES = {signal.SIGTERM: 30.0, signal.SIGKILL: 60.0}
 
 
 def up(context: Mapping[str, Any] | None = None, folder: Path = CACHE) -> dict[str, Any]:
@@ -50,9 +50,9 @@ def down(folder: Path = CACHE) -> bool:
         _state(folder).unlink(missing_ok=True)
         return False
     endpoint = _endpoint(folder)
-    for request in (signal.SIGTERM, signal.SIGKILL):
+    for request, deadline in DOWN_DEADLINES.items():
         os.kill(pid, request)
-        if _becomes(lambda: _holder(folder) is None and not _answers(endpoint), DOWN_DEADLINE):
+        if _becomes(lambda: _holder(folder) is None and not _answers(endpoint), deadline):
             return True
     raise LocalError(f"process {pid} does not stop, or {endpoint} still answers")
 

@@ -130,6 +130,7 @@ def _result(
         "stopped": stopped_at is not None,
         "stopped_at_step": done if stopped_at is not None else None,
         "steps_done": done,
+        "not_judged": deployed["not_judged"],
         "rules": deployed["rules"],
         "check_agrees": document(check(storage)[0]) == deployed,
         "email": _email(mine),

@@ -17,7 +17,7 @@ from local.error import LocalError
 from local.synth import Assembly, Asset
 
 BOOTSTRAP_VERSION = "30"
-DEADLINE = 120.0  # seconds until the stack must be there
+DEADLINE = 300.0  # seconds until the stack must be there
 
 Clients = Callable[[str], Any]
 

@@ -21,7 +21,7 @@ from local.reaper import Reaper
 
 REGION = "us-east-1"
 ACCOUNT = "000000000000"
-DEADLINE = 60.0  # seconds until it is healthy
+DEADLINE = 300.0  # seconds until it is healthy
 
 _SERVER = Path(__file__).with_name("ministack_server.py")
 

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from tocsin.model import TERMINAL_JOB_STATUSES
+
 from local.emulator import ACCOUNT, REGION
 
 Request = Mapping[str, Any]
-
-FINISHED = ("Completed", "Failed", "Stopped")
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Job:
 
     @property
     def finished(self) -> bool:
-        return self.status in FINISHED
+        return self.status in TERMINAL_JOB_STATUSES
 
     def at(self, status: str) -> float | None:
         """When the job came to a secondary status; "Stopping" is when its stop was asked for."""

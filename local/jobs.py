@@ -13,12 +13,13 @@ from pathlib import Path
 from threading import Condition, Thread, Timer
 from typing import Any
 
+from tocsin.parsing import job_name_fault
+
 from local.job import Job, Request
 from local.reaper import Reaper
 
 GRACE = 120.0  # seconds between SIGTERM and SIGKILL, as in SageMaker
 
-_NAME = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}")
 _LOG = logging.getLogger(__name__)
 
 
@@ -193,8 +194,8 @@ def _log_failure(published: Future[None]) -> None:
 
 def _checked(request: Request) -> tuple[str, list[str]]:
     name = request.get("TrainingJobName")
-    if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise RequestError(f"TrainingJobName {name!r} must match {_NAME.pattern}")
+    if fault := job_name_fault(name):
+        raise RequestError(f"TrainingJobName: {fault}")
     algorithm = request.get("AlgorithmSpecification") or {}
     entry = algorithm.get("ContainerEntrypoint")
     if not entry:
@@ -202,7 +203,7 @@ def _checked(request: Request) -> tuple[str, list[str]]:
             "AlgorithmSpecification.ContainerEntrypoint is missing: here a training job is a "
             "process, so give the command that the container would run"
         )
-    return name, [*map(str, entry), *map(str, algorithm.get("ContainerArguments") or ())]
+    return str(name), [*map(str, entry), *map(str, algorithm.get("ContainerArguments") or ())]
 
 
 def _prepared(job: Job, base: Mapping[str, str]) -> tuple[Path, dict[str, str]]:

@@ -89,7 +89,7 @@ def _message(envelope: Mapping[str, Any]) -> Message:
 def read_sms(endpoint: str) -> list[Sms]:
     """All text messages since the emulator at ``endpoint`` started, by number, oldest first."""
     address = f"{endpoint}/_ministack/sns/sms-messages"
-    with urllib.request.urlopen(address, timeout=10) as answer:  # noqa: S310
+    with urllib.request.urlopen(address, timeout=60) as answer:  # noqa: S310
         by_phone = json.load(answer)["sms_messages"]
     return [
         Sms(phone, record["Message"]) for phone, records in by_phone.items() for record in records

@@ -67,7 +67,7 @@ class Narrator:
     def ends(self, result: Mapping[str, Any], story: Scenario) -> None:
         """All that came of it."""
         self._console.print()
-        self._console.print(_rules(result["rules"]))
+        self._console.print(_rules(result["rules"], result["not_judged"]["too_few_steps"]))
         if mail := result["email"]:
             title = f"e-mail: {mail['subject']}"
             self._console.print(Panel(Text(mail["body"].strip()), title=Text(title), expand=False))
@@ -79,12 +79,14 @@ class Narrator:
         self._console.print(f"[dim]{time.monotonic() - self._began:6.1f} s[/] {sign} {text}")
 
 
-def _rules(rules: list[Mapping[str, Any]]) -> Table:
+def _rules(rules: list[Mapping[str, Any]], too_few_steps: list[str]) -> Table:
     table = Table("rule", "status", "details", title="what the rules came to", title_justify="left")
     for rule in rules:
         status = rule["RuleEvaluationStatus"]
-        row = (rule["RuleConfigurationName"], Text(status, _COLOURS[status]))
-        table.add_row(*row, Text(rule["StatusDetails"]))
+        name, shown = rule["RuleConfigurationName"], Text(status, _COLOURS[status])
+        if name in too_few_steps:
+            shown = Text("not judged", "yellow")
+        table.add_row(name, shown, Text(rule["StatusDetails"]))
     return table
 
 

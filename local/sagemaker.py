@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from typing import Any
 
-from local.job import FINISHED, Job, describe
+from local.job import Job, describe
 from local.jobs import Jobs, RequestError
 
 BODY_LIMIT = 4 * 1024 * 1024  # bytes
@@ -90,7 +90,7 @@ _SORT: Mapping[str, Callable[[Job], Any]] = {
 
 def _summary(job: Job) -> Answer:
     keys = ("TrainingJobName", "TrainingJobArn", "TrainingJobStatus", "CreationTime")
-    more = ("LastModifiedTime", *(["TrainingEndTime"] if job.status in FINISHED else []))
+    more = ("LastModifiedTime", *(["TrainingEndTime"] if job.finished else []))
     whole = describe(job)
     return {key: whole[key] for key in (*keys, *more)}
 

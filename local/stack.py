@@ -127,5 +127,5 @@ def make_client(environment: Mapping[str, str], service: str) -> Any:
         region_name=environment["AWS_REGION"],
         aws_access_key_id=environment["AWS_ACCESS_KEY_ID"],
         aws_secret_access_key=environment["AWS_SECRET_ACCESS_KEY"],
-        config=Config(retries={"mode": "standard", "max_attempts": 3}, read_timeout=60),
+        config=Config(retries={"mode": "standard", "max_attempts": 3}, read_timeout=300),
     )

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
-from tocsin.tensors import STOP, NotFound, Storage, index_key, open_storage
+from tocsin.tensors import STOP, WATCH, NotFound, Storage, index_key, open_storage
 
 from local.environment import inherited
 from local.paths import ROOT
@@ -88,7 +88,7 @@ def start(aws: LocalAws, reaper: Reaper, name: str, scenario: Scenario) -> Train
     bucket = aws.outputs["CaptureBucketName"]
     run = f"s3://{bucket}/jobs/{name}/debug-output"
     folder = reaper.folder("training")
-    watch = folder / "watch.json"
+    watch = folder / WATCH
     watch.write_text(json.dumps(scenario.watch))
     checkpoint = folder / "checkpoint.npz"
     command = [
@@ -108,7 +108,7 @@ def start(aws: LocalAws, reaper: Reaper, name: str, scenario: Scenario) -> Train
         log = folder / "log"
         process = reaper.start(command, environment=environment, folder=folder, log=log)
         return PlainTraining(process, run, checkpoint, storage)
-    storage.write("watch.json", watch.read_bytes())
+    storage.write(WATCH, watch.read_bytes())
     for path in _in_the_order_of_writing(ROOT / scenario.replayed):
         storage.write(str(path.relative_to(ROOT / scenario.replayed)), path.read_bytes())
     return Replay(run, checkpoint)

@@ -1,20 +1,23 @@
-"""A rule of one's own: when an iterative pruning has gone far enough."""
+"""A custom rule: fires when an iterative pruning has gone far enough."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
-from tocsin import Rule, register
 from tocsin.model import Reason, Role, Verdict
 from tocsin.rules import (
     HEALTHY,
     UNDECIDED,
+    Meta,
     Read,
     Reads,
+    Rule,
     State,
     Step,
     Tensor,
     not_applicable,
+    register,
     violation,
 )
 
@@ -30,11 +33,11 @@ class PruningDone(Rule):
     ----------
     min_accuracy: fires when accuracy is below it, once it was reached.
     max_weights: fires when no more weights than this are not zero; 0: no bound.
-    accuracy_regex: what the tensor of the accuracy is called.
+    accuracy_regex: the name of the tensor with the accuracy.
     """
 
-    min_accuracy: float = 0.9
-    max_weights: int = 0
+    min_accuracy: Annotated[float, Meta(ge=0, le=1)] = 0.9
+    max_weights: Annotated[int, Meta(ge=0)] = 0
     accuracy_regex: tuple[str, ...] = ("accuracy",)
 
     def reads(self) -> Reads:
@@ -65,7 +68,7 @@ class PruningDone(Rule):
         return state, verdict
 
     def _size(self, weights: tuple[Tensor, ...]) -> Verdict:
-        """What the number of weights that are not zero says; workers have the same ones."""
+        """Judges the number of weights that are not zero; all workers have the same ones."""
         own = [tensor for tensor in weights if tensor.worker == weights[0].worker]
         known = [
             tensor.summary.size - tensor.summary.zeros

@@ -1,4 +1,4 @@
-"""A rule as it is written for smdebug: it runs there and here, unchanged."""
+"""A rule written for smdebug: it runs there and here, unchanged."""
 
 import numpy as np
 from smdebug.rules.rule import Rule

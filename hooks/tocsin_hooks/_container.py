@@ -86,10 +86,13 @@ class _File(msgspec.Struct, frozen=True, rename="pascal"):
     collection_configurations: list[Any] | None = None
 
 
+_decoder = msgspec.json.Decoder(_File)
+
+
 def _decoded(data: bytes) -> _File:
     if len(data) > _MOST_BYTES:
         raise BadWatch(f"larger than {_MOST_BYTES} bytes")
     try:
-        return msgspec.json.decode(data, type=_File)
+        return _decoder.decode(data)
     except RecursionError as error:
         raise BadWatch("nested too deeply") from error

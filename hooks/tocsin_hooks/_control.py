@@ -40,6 +40,9 @@ class Pace(msgspec.Struct, frozen=True):
     at: float = 0.0
 
 
+_decoder = msgspec.json.Decoder(Pace)
+
+
 @dataclass(frozen=True)
 class Change:
     """What holds from global step ``step`` on; a ``selection`` of None is the one before."""
@@ -161,7 +164,7 @@ class Control:
 
     def _follow(self) -> None:
         data = optional(self._storage.read, PACE, _MOST_BYTES)
-        pace = msgspec.json.decode(data, type=Pace) if data else None
+        pace = _decoder.decode(data) if data else None
         if pace is None or pace == self._followed or pace.at < self._started - _SKEW:
             return
         selection = None

@@ -2,12 +2,49 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection
 
+from tocsin.model import Mode, Role
 from tocsin.watch import Watch, resolve
 
 from tocsin_hooks._plan import Saved
+from tocsin_hooks._step import CapturedStep
 from tocsin_hooks._wishes import wanting
+
+_log = logging.getLogger("tocsin")
+_PATIENCE = 3  # saves with gradients, but without a loss
+
+
+class LossCoverage:
+    """Warns, once, that a run has no loss: a rule that sees none finds nothing wrong with it."""
+
+    def __init__(self) -> None:
+        self._trained = 0  # saves of training
+        self._with_gradients = 0
+        self._silent = False
+
+    def add(self, step: CapturedStep) -> None:
+        """A step is about to be written."""
+        if self._silent or step.mode is not Mode.TRAIN:
+            return
+        roles = {saved.place[0] for saved in step.saved.values()}
+        self._silent = Role.LOSS in roles
+        self._trained += 1
+        self._with_gradients += Role.GRADIENT in roles
+        if self._with_gradients >= _PATIENCE:
+            self.warn()
+
+    def warn(self) -> None:
+        """Warn if no loss has been seen in the steps so far: called at the end, too."""
+        if self._silent or not self._trained:
+            return
+        self._silent = True
+        _log.warning(
+            "no loss was captured in %d saved steps, so no rule can judge it: name it by "
+            "hook.record_loss(loss) or hook.save('loss', loss, collection='losses')",
+            self._trained,
+        )
 
 
 def unmatched(watch: Watch | None, tensors: Collection[Saved]) -> list[str]:

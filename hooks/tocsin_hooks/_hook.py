@@ -20,6 +20,7 @@ from tocsin.tensors import Captured, Storage
 from tocsin_hooks._budget import OVERHEAD
 from tocsin_hooks._capture import capture as captured_of
 from tocsin_hooks._capture import check_name
+from tocsin_hooks._ending import ends_cleanly, runs_to_end, uncaught
 from tocsin_hooks._memory import Memory
 from tocsin_hooks._meter import Meter
 from tocsin_hooks._plan import Plan
@@ -38,6 +39,7 @@ if TYPE_CHECKING:  # the rules are loaded by the first hook that is made, not by
 
 _log = logging.getLogger("tocsin")
 _AT_EXIT_SECONDS = 30.0
+_OF_SAGEMAKER = "TRAINING_JOB_NAME"
 
 
 @dataclass(frozen=True)
@@ -63,9 +65,13 @@ class Hook:
     child it does nothing either: the parent's loop is the one that is watched.
 
     The end. ``close`` writes what is waiting and the end marker, which says that the training is
-    complete. There is no marker inside SageMaker, whose job state tells the end; nor after
-    SIGTERM, because a restart may follow; nor after an exception. Without ``close`` what was
-    saved is still written when the interpreter exits.
+    complete. Without ``close`` the same happens when the interpreter exits. There is no marker
+    inside SageMaker, whose job state tells the end; nor after SIGTERM, because a restart may
+    follow; nor after an uncaught exception, unless a further step came after it (notebooks).
+
+    At exit ``sys.exit(1)`` cannot be seen, nor an exception that the script caught: use
+    ``with Hook(…)``, which sees both, or ``close(finished=False)``. In a process of
+    ``multiprocessing`` only ``close`` writes the marker.
 
     SIGTERM is left to the script: by default Python ends at once, and saves of the last moment
     may be missing. After ``stop_on_sigterm()`` it makes ``should_stop`` true instead.
@@ -75,7 +81,8 @@ class Hook:
     out: the run: a folder, ``s3://bucket/prefix``, or a Storage. None: where SageMaker's
         ``debughookconfig.json`` says, else what ``TOCSIN_RUN`` says.
     watch: a watch file, as a path or as a Watch: what to capture, and ``<run>/watch.json``. None:
-        what lies there already.
+        what lies there already. One with an error is raised at once, as ValueError or OSError:
+        the only thing that is.
     save_interval: save every N steps of a mode, or N by mode; default: the watch file's, or 10.
     capture: what to capture, in place of what the watch file says of it.
     include_workers: ``all``, or ``one``: then ``worker_0`` alone captures.
@@ -117,6 +124,8 @@ class Hook:
         self._pid = os.getpid()
         self._lock = threading.RLock()  # a signal handler may close while we do
         self._closed = False
+        self._left = False
+        self._uncaught = uncaught()
         self._first = worker == "worker_0" or num_workers == 1
         self._position = Position()
         self._steps: list[CapturedStep | None] = []
@@ -128,8 +137,11 @@ class Hook:
         self._memory = Memory()
         self._sigterm: Sigterm | None = None
         self._session: Session | None = None
+        from tocsin_hooks._container import destination, switched_off
+        from tocsin_hooks._settings import given_watch
+
+        asked = given_watch(watch)
         try:
-            from tocsin_hooks._container import destination, switched_off
             from tocsin_hooks._session import Session, Wanted
 
             self._position = Position(resumed_from)  # it counts, and goes into checkpoints, anyhow
@@ -139,7 +151,7 @@ class Hook:
             self._session = Session(
                 run,
                 Wanted(
-                    watch,
+                    asked,
                     save_interval,
                     capture,
                     configured,
@@ -153,6 +165,7 @@ class Hook:
                 ),
             )
             atexit.register(self._at_exit)
+            self._session.on_retire = partial(atexit.unregister, self._at_exit)
         except Exception as error:  # noqa: BLE001 - a training must not end by this
             self._session = None
             _log.error("nothing is captured: %s", error)
@@ -207,6 +220,11 @@ class Hook:
         plan = self.plan(name, collection, role=role, kind=kind, raw=raw, asked=True)
         if plan is not None:
             self.capture(plan, value)
+
+    def record_loss(self, loss: object, name: str = "loss") -> object:
+        """Save a loss of the step in hand, and return it."""
+        self.save(name, loss, "losses", role=Role.LOSS)
+        return loss
 
     def wants(
         self,
@@ -322,7 +340,7 @@ class Hook:
         Steady once it is true. SIGTERM counts after ``stop_on_sigterm()``.
         """
         asked = self._session is not None and self._session.stop_file.requested
-        return asked or (self._sigterm is not None and self._sigterm.received)
+        return asked or _was_received(self._sigterm)
 
     def stop_on_sigterm(self) -> None:
         """From now on SIGTERM makes ``should_stop`` true; a second one ends the process.
@@ -368,13 +386,26 @@ class Hook:
             self.end()
             self._closed = True
             self._steps.clear()
-            stopped = self._sigterm is not None and self._sigterm.received
             marker = self._first if finished is None else finished
-            marker = marker and not stopped and "TRAINING_JOB_NAME" not in os.environ
+            stopped = _was_received(self._sigterm)
+            marker = marker and not stopped and _OF_SAGEMAKER not in os.environ
             try:
                 self._close(marker, timeout)
             except Exception as error:  # noqa: BLE001 - a training must not end by this
                 _log.warning("the run was not closed: %s", error)
+
+    def leave(self) -> None:
+        """End the capture when the training is over but its script goes on, for example because
+        the model was deleted.
+
+        Writes what is waiting, and stops polling. The end marker is written when the interpreter
+        exits cleanly, or before that by ``close``. Does not wait, and may be called in any thread
+        while the garbage collector runs.
+        """
+        if self._left or self._closed or self._session is None or os.getpid() != self._pid:
+            return
+        self._left = True
+        self._session.leave(self._leave)
 
     def __enter__(self) -> Self:
         return self
@@ -385,18 +416,35 @@ class Hook:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self.close(finished=None if error is None else False)
+        clean = error is None or (isinstance(error, SystemExit) and error.code in (None, 0))
+        self.close(finished=None if clean else False)
 
     def _close(self, marker: bool, timeout: float) -> None:
         atexit.unregister(self._at_exit)
         if self._session and not self._session.close(marker=marker, timeout=timeout):
             _log.warning("the end of the run is missing: it could not be written in %g s", timeout)
+        if self._left and self._session:
+            runs_to_end.remove(self._session.place)
         if self._sigterm is not None:
             self._sigterm.close()
         _log.info("%s", self.stats)
 
+    def _leave(self) -> None:
+        """The part of ``leave`` that runs in the background. Nothing keeps the hook after it."""
+        self.end()
+        session = self._session
+        if session is None or session.uploader is None or self._closed:
+            return
+        if self._first and session.used and _OF_SAGEMAKER not in os.environ:
+            stopped = partial(_was_received, self._sigterm)
+            runs_to_end.add(session.place, session.uploader, self._uncaught, stopped)
+        atexit.unregister(self._at_exit)
+        self._memory = Memory()
+
     def _at_exit(self) -> None:
-        self.close(finished=False, timeout=_AT_EXIT_SECONDS)
+        used = self._session is not None and self._session.used
+        finished = None if used and ends_cleanly(self._uncaught) else False
+        self.close(finished=finished, timeout=_AT_EXIT_SECONDS)
 
     def _begin(self, mode: Mode) -> None:
         """Count a step, and decide whether it is saved. Steps do not nest: an inner one is not."""
@@ -404,7 +452,9 @@ class Hook:
         try:
             mode = Mode(mode)
             number, mode_step = self._position.advance(mode)
-            if self._session and not (self._closed or self._steps or os.getpid() != self._pid):
+            self._uncaught = uncaught()  # what was raised before did not end the training
+            over = self._closed or self._left or os.getpid() != self._pid
+            if self._session and not (over or self._steps):
                 begun = CapturedStep(number, mode, mode_step)
                 with self._meter:
                     self._due = self._session.begin(begun)
@@ -424,6 +474,10 @@ class Hook:
                 self._session.end(step, spent)
         except Exception as error:  # noqa: BLE001 - a training must not end by this
             self.trouble("a step is not captured", error)
+
+
+def _was_received(sigterm: Sigterm | None) -> bool:
+    return sigterm is not None and sigterm.received
 
 
 class _Step:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Mapping
+from queue import Empty, SimpleQueue
 from typing import Protocol
 
 from tocsin.tensors import NotFound
@@ -27,17 +28,22 @@ class Poller:
         self._interval = interval
         self._looks = looks
         self._told = set[str]()
-        self._closed = threading.Event()
+        self._closed = SimpleQueue[None]()
         self._thread = threading.Thread(target=self._poll, name="tocsin-poll", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
-        self._closed.set()
+        """May be called in any thread while the garbage collector runs."""
+        self._closed.put(None)
 
     def _poll(self) -> None:
-        while not self._closed.wait(self._interval):
-            for what, look in self._looks.items():
-                self._attempt(what, look)
+        while True:
+            try:
+                self._closed.get(timeout=self._interval)
+                return
+            except Empty:
+                for what, look in self._looks.items():
+                    self._attempt(what, look)
 
     def _attempt(self, what: str, look: Look) -> None:
         try:

@@ -25,7 +25,8 @@ class Position:
             self._next = {mode: int(resumed.get(mode.name, 0)) for mode in Mode}
         if min(self._next.values()) < 0:
             raise ValueError(f"resumed_from is {resumed}, but steps are counted from 0 on")
-        self.resumed_from = None if resumed is None else self._next[Mode.GLOBAL] - 1
+        done = self._next[Mode.GLOBAL]
+        self.resumed_from = done - 1 if done else None
 
     @property
     def counts(self) -> dict[str, int]:

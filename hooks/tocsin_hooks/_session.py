@@ -6,22 +6,24 @@ import logging
 import sys
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from weakref import WeakValueDictionary
 
 from tocsin.tensors import RunWriter, Storage, index_key, open_storage, parse_index_key
-from tocsin.watch import Capture, Watch, encode_watch, read_watch
+from tocsin.watch import Capture, Watch, encode_watch
 
 from tocsin_hooks._budget import OVERHEAD, Budget
 from tocsin_hooks._control import Control
-from tocsin_hooks._coverage import described, unmatched
+from tocsin_hooks._coverage import LossCoverage, described, unmatched
+from tocsin_hooks._earlier import warn_of_finished_run
+from tocsin_hooks._ending import runs_to_end
 from tocsin_hooks._poller import Look, Poller
 from tocsin_hooks._schedule import Due
 from tocsin_hooks._selection import Selection
-from tocsin_hooks._settings import Interval, Settings, mild, settings
+from tocsin_hooks._settings import Interval, Settings, settings
 from tocsin_hooks._step import CapturedStep
 from tocsin_hooks._stop import StopFile
 from tocsin_hooks._uploader import Uploader
@@ -34,7 +36,7 @@ _RETIRING = 10.0  # seconds
 class Wanted:
     """What a script asks of its hook: the arguments of ``Hook``, which says what they mean."""
 
-    watch: Watch | str | Path | None
+    watch: Watch | None
     interval: Interval | None
     capture: Capture | None
     configured: Capture | None
@@ -47,21 +49,12 @@ class Wanted:
     poll_interval: float
 
     def settings(self) -> Settings:
-        """What to capture; a watch file that cannot be used costs its wishes, not the capture.
-
-        What the container has ``configured`` counts where neither script nor file says anything.
+        """What to capture. What the container has ``configured`` counts where neither script nor
+        file says anything.
         """
-        default = settings(None, self.interval, self.capture or self.configured)
-        try:
-            watch = self.watch
-            if isinstance(watch, str | Path):
-                watch = read_watch(watch, mild=mild)
-            silent = watch is None or watch.capture == Capture()
-            capture = self.capture or (self.configured if silent else None)
-            return settings(watch, self.interval, capture)
-        except (ValueError, OSError) as error:
-            _log.error("capturing without the watch file: %s", error)
-            return default
+        silent = self.watch is None or self.watch.capture == Capture()
+        capture = self.capture or (self.configured if silent else None)
+        return settings(self.watch, self.interval, capture)
 
     def anew(self, watch: Watch) -> Selection:
         """What a newer watch file asks for; where it says nothing of the interval ours stays."""
@@ -96,6 +89,7 @@ class Session:
 
         storage = open_storage(out) if isinstance(out, str | Path) else out
         run_id = wanted.run_id or uuid.uuid4().hex
+        self._storage = storage
         self._url = storage.url
         self._first = first
         self._budget = Budget(overhead if first else None)
@@ -110,15 +104,24 @@ class Session:
         self.generation = 0
         self.dropped = 0
         self.uploader: Uploader | None = None
+        self._losses = LossCoverage()
+        self._reported = False
         self._control: Control | None = None
+        self._run_id = run_id
+        self._resumed = wanted.resumed_from is not None
+        self.place = (storage.url, wanted.worker)
         started = time.time()
         self.stop_file = StopFile(storage, run_id, started)
         looks: dict[str, Look] = {f"{storage.url}/STOP.json": self.stop_file.look}
         if first or workers == "all":
             writer = RunWriter(
-                storage, wanted.worker, run_id=run_id, resumed_from=wanted.resumed_from
+                storage,
+                wanted.worker,
+                run_id=run_id,
+                resumed_from=wanted.resumed_from,
+                started=started,
             )
-            self.uploader = Uploader(storage, writer, settings, num_workers, self._report)
+            self.uploader = Uploader(storage, writer, settings, num_workers, self._before)
             self._control = Control(
                 storage,
                 None if settings.watch is None else encode_watch(settings.watch),
@@ -134,9 +137,17 @@ class Session:
             looks[f"{storage.url}/watch.json"] = self._control.look
         self._poller = Poller(wanted.poll_interval, looks)
         self._retired = False
-        if (earlier := _open.get((storage.url, wanted.worker))) is not None:
+        self.on_retire: Callable[[], object] = lambda: None  # so that its hook can be freed
+        if (earlier := _open.get(self.place)) is not None:
             earlier.retire()
-        _open[storage.url, wanted.worker] = self
+        if (left := runs_to_end.remove(self.place)) is not None:
+            left.close(marker=False, timeout=_RETIRING)
+        _open[self.place] = self
+
+    @property
+    def used(self) -> bool:
+        """Whether any step was captured."""
+        return self.uploader is not None and self.uploader.used
 
     def begin(self, step: CapturedStep) -> Due | None:
         """What of a step is captured, if anything: it is due, and there is room for it."""
@@ -181,13 +192,25 @@ class Session:
         self._poller.close()
         if self.uploader is not None and not self.uploader.close(marker=False, timeout=_RETIRING):
             _log.warning("of an earlier hook of %s not all could be written", self._url)
+        self.on_retire()
+
+    def leave(self, last: Callable[[], None]) -> None:
+        """Stop polling, and write the rest in the background; see ``Uploader.leave``."""
+        self._poller.close()
+        if self.uploader is not None:
+            self.uploader.leave(last, self._losses.warn if self._first else lambda: None)
 
     def close(self, *, marker: bool, timeout: float) -> bool:
         """Whether all was written; see ``Uploader.close``."""
         if self._retired:
             return True
         self._poller.close()
-        return self.uploader is None or self.uploader.close(marker=marker, timeout=timeout)
+        if self.uploader is None:
+            return True
+        done = self.uploader.close(marker=marker, timeout=timeout)
+        if self._first:
+            self._losses.warn()
+        return done
 
     def _change(self, uploader: Uploader) -> None:
         """Let what was decided in the background hold from this step on."""
@@ -221,6 +244,16 @@ class Session:
         now = self._step, time.monotonic()
         before, self._looked = self._looked or self._started, now
         return self._step, max(_rate(self._started, now), _rate(before, now))
+
+    def _before(self, step: CapturedStep) -> None:
+        """A step is about to be written, in the background."""
+        if self._first:
+            self._losses.add(step)
+        if not self._reported:
+            self._reported = True
+            if self._first and not self._resumed:
+                warn_of_finished_run(self._storage, self._run_id)
+            self._report(step)
 
     def _report(self, step: CapturedStep) -> None:
         """Let the first worker say what is captured, and which rules have nothing to look at."""

@@ -10,8 +10,10 @@ from typing import Any, Literal
 
 import numpy as np
 from tocsin.model import Mode
+from tocsin.rules import find_rule
 from tocsin.tensors import REDUCTIONS, search
 from tocsin.watch import (
+    BadWatch,
     Capture,
     CollectionConfig,
     Fault,
@@ -23,9 +25,11 @@ from tocsin.watch import (
     plain_capture,
     read_watch,
     reductions,
+    resolve,
     to_capture,
 )
 
+from tocsin_hooks._container import switched_off
 from tocsin_hooks._plan import SCALARS
 from tocsin_hooks._schedule import Due, Schedule
 from tocsin_hooks._wishes import matches
@@ -37,6 +41,7 @@ __all__ = [
     "Interval",
     "Schedule",
     "Settings",
+    "given_watch",
     "mild",
     "patterns",
     "settings",
@@ -145,10 +150,28 @@ def mild(fault: Fault) -> None:
     _log.warning("watch file: %s; what it is about has its default", fault)
 
 
+def given_watch(watch: Watch | str | Path | None) -> Watch | None:
+    """The watch file that a script names. Raises ValueError and OSError if it has an error.
+
+    A rule that is not known here may be one of the deployment's own: that is a warning.
+    """
+    if watch is None or switched_off():
+        return None
+    where = "" if isinstance(watch, Watch) else f"{watch}: "
+    found = watch if isinstance(watch, Watch) else read_watch(watch)
+    for refused in resolve(found)[1]:
+        if find_rule(refused.rule_name) is not None:
+            raise BadWatch(f"{where}{refused.reason}")
+        _log.warning("%s%s", where, refused.reason)
+    try:
+        settings(found, None)
+    except ValueError as error:
+        raise BadWatch(f"{where}{error}") from error
+    return found
+
+
 def settings(
-    watch: Watch | str | Path | None,
-    interval: Interval | None,
-    capture: Capture | None = None,
+    watch: Watch | None, interval: Interval | None, capture: Capture | None = None
 ) -> Settings:
     """Arguments win over the watch file, and that over the defaults.
 
@@ -156,8 +179,6 @@ def settings(
     the intervals of what has none of its own. Raises ValueError and OSError for a file or a value
     that cannot be used.
     """
-    if isinstance(watch, str | Path):
-        watch = read_watch(watch, mild=mild)
     found = capture or (watch.capture if watch else Capture())
     effective = to_capture(plain_capture(_with_interval(found, interval)))  # as a file is checked
     if effective.save_all and "all" not in effective.collections:

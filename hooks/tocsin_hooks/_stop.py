@@ -36,6 +36,9 @@ class StopRequest(msgspec.Struct, frozen=True):
         return self.run_id == run_id or when > started
 
 
+_decoder = msgspec.json.Decoder(StopRequest)
+
+
 class StopFile:
     """Looks for ``STOP.json``, and remembers that it was there.
 
@@ -52,7 +55,7 @@ class StopFile:
     def look(self) -> None:
         if self.requested or (data := optional(self._storage.read, STOP, _LIMIT)) is None:
             return
-        request = msgspec.json.decode(data, type=StopRequest)
+        request = _decoder.decode(data)
         if request.addresses(self._run_id, self._started):
             self.requested = True
             why = request.reason or "-"

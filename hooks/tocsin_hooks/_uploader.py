@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from queue import SimpleQueue
 
 from tocsin.tensors import WATCH, Collection, RunWriter, Storage
@@ -23,13 +24,26 @@ _OFTEN = 100  # times the collections are written as soon as there is a new name
 _SELDOM = 60.0  # and then after so many seconds: a script may have new ones in every step
 
 
+@dataclass(frozen=True)
+class _Task:
+    run: Callable[[], None]
+
+
+def _nothing() -> None: ...
+
+
+def _ignore(step: CapturedStep) -> None: ...
+
+
 class Uploader:
     """Writes steps in the order in which they are put, one at a time.
 
     What lies on storage makes sense at any moment: the watch file and the collections are there
     before the first index file, an event file before its index file, and the end marker last.
     A step that cannot be written is given up. After three in a row ``broken`` is true and all
-    others are given up, too. ``first`` is called with the first step, before it is written.
+    others are given up, too. ``before`` is called with each step before it is written.
+
+    ``close`` ends it, and so does ``leave``, after which ``close`` can still write the marker.
     """
 
     def __init__(
@@ -38,26 +52,27 @@ class Uploader:
         writer: RunWriter,
         settings: Settings,
         num_workers: int,
-        first: Callable[[CapturedStep], None] = lambda step: None,
+        before: Callable[[CapturedStep], None] = _ignore,
     ) -> None:
         self._storage = storage
         self._writer = writer
         self._watch = encode_watch(settings.watch) if settings.watch else None
         self._configured = settings.collections
-        self._first = first
-        self._at_first = True
+        self._before = before
         self._num_workers = num_workers
         self._members: dict[str, set[str]] = {}
         self._collections_written = False
         self._names = 0
         self._rewritten = 0
         self._next_rewrite = 0.0
-        self._queue = SimpleQueue["tuple[CapturedStep, int] | Settings | bool"]()
+        self._queue = SimpleQueue["tuple[CapturedStep, int] | Settings | _Task | bool"]()
         # Each pair of counters is written by one thread only, so no lock is needed that a signal
         # handler could find taken.
         self._steps_in = self._bytes_in = 0
         self._steps_out = self._bytes_out = 0
         self._failures = 0
+        self._after: Callable[[], None] = _nothing
+        self._marked = False
         self.broken = False
         self.written = 0
         self.lost = 0
@@ -68,6 +83,11 @@ class Uploader:
     def begun(self) -> bool:
         """Whether the run has this hook's watch file, if it is to have one."""
         return self._watch is None
+
+    @property
+    def used(self) -> bool:
+        """Whether any step was handed over."""
+        return self._steps_in > 0
 
     @property
     def full(self) -> bool:
@@ -92,10 +112,30 @@ class Uploader:
         """
         self._queue.put(marker)
         self._thread.join(timeout)
-        return not (self._thread.is_alive() or self.broken)
+        if self._thread.is_alive():
+            return False
+        if marker and not self._marked:  # the thread had ended before
+            self._end(marker=True)
+        return not self.broken
+
+    def leave(self, last: Callable[[], None], after: Callable[[], None]) -> None:
+        """Write what is waiting, call ``last``, write what it puts, and end the thread with a call
+        of ``after``. Both are called in the background.
+
+        Does not wait, and may be called in any thread while the garbage collector runs.
+        """
+        self._after = after
+        self._queue.put(_Task(last))
 
     def _run(self) -> None:
         while not isinstance(item := self._queue.get(), bool):
+            if isinstance(item, _Task):
+                try:
+                    item.run()
+                except Exception as error:  # noqa: BLE001 - a training must not end by this
+                    self._failed("the last step", error)
+                self._queue.put(False)
+                continue
             if isinstance(item, Settings):
                 self._configured = item.collections
                 self._collections_written = False
@@ -104,11 +144,17 @@ class Uploader:
             self._steps_out += 1
             self._bytes_out += item[1]
             del item  # it may hold a large step, and the next one may be long in coming
+        self._end(marker=item)
+        self._after()
+        self._before, self._after = _ignore, _nothing  # what they hold may be large
+
+    def _end(self, *, marker: bool) -> None:
         try:
             # A spawned child that only imports the script has a hook, too, which has seen nothing.
-            if not self.broken and (item or self.written):
+            if not self.broken and (marker or self.written):
                 self._write_collections({}, last=True)
-                self._writer.close(marker=item)
+                self._writer.close(marker=marker)
+                self._marked = marker
         except Exception as error:  # noqa: BLE001 - a training must not end by this
             self._failed("the end of the run", error)
 
@@ -129,9 +175,7 @@ class Uploader:
         step.settle()
         if step.empty:
             return
-        if self._at_first:
-            self._at_first = False
-            self._first(step)
+        self._before(step)
         if self._watch is not None:
             self._storage.write(WATCH, self._watch)
             self._watch = None

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import distributed
 
-from tocsin_hooks.torch._backward import LossWatcher
 from tocsin_hooks.torch._trainer import Out, TrainerCapture, guarded
 
 if TYPE_CHECKING:
@@ -43,23 +42,13 @@ class TocsinCallback(TrainerCallback):
 
     def __init__(self, out: Out = None, **options: Any) -> None:
         self._capture = TrainerCapture(out, options)
-        self._loss = StepLoss()
-        self._watcher: LossWatcher | None = None
 
     @guarded
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        self._close(finished=False)
+        self._capture.close(finished=False)
         if state.global_step and self._capture.position is None:
             self._capture.position = _position(state)
-        model, capture = kwargs["model"], self._capture
-        capture.open(model, args.gradient_accumulation_steps)
-        self._watcher = LossWatcher(
-            model, lambda: capture.saving, self._differentiated, capture.trouble
-        )
-
-    @guarded
-    def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        self._loss = StepLoss()
+        self._capture.open(kwargs["model"], args.gradient_accumulation_steps, losses_add_up=True)
 
     @guarded
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
@@ -80,39 +69,7 @@ class TocsinCallback(TrainerCallback):
 
     @guarded
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        self._close(finished=None)
-
-    def _differentiated(self, loss: Any, value: Any) -> None:
-        if self._capture.torch is not None:
-            self._capture.torch.record_loss(self._loss.add(value))
-
-    def _close(self, *, finished: bool | None) -> None:
-        if self._watcher is not None:
-            self._watcher.close()
-            self._watcher = None
-        self._capture.close(finished=finished)
-
-
-class StepLoss:
-    """The loss of a step from those of its micro-batches, which the Trainer adds up.
-
-    TorchHook saves the mean of what is recorded in a step: so each is recorded such that the mean
-    so far is the sum so far.
-
-    >>> step = StepLoss()
-    >>> [step.add(1.0), step.add(2.0)]
-    [1.0, 5.0]
-    """
-
-    def __init__(self) -> None:
-        self._count = 0
-        self._sum: Any = 0.0
-
-    def add(self, loss: Any) -> Any:
-        before = self._sum
-        self._count += 1
-        self._sum = before + loss
-        return before + self._count * loss
+        self._capture.close(finished=None)
 
 
 def _position(state: Any) -> Mapping[str, int]:

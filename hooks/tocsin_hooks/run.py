@@ -9,11 +9,12 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from tocsin.watch import Watch, read_watch
+from tocsin.watch import Watch
 
 from tocsin_hooks._container import container, switched_off
 from tocsin_hooks._imports import when_imported
 from tocsin_hooks._script import CannotRun, run_module, run_script, without_our_frames
+from tocsin_hooks._settings import given_watch
 
 if TYPE_CHECKING:  # PyTorch is imported by the script, not for it
     from tocsin_hooks.torch._first_model import FirstModel
@@ -111,9 +112,9 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _watch(path: str) -> Watch:
+def _watch(path: str) -> Watch | None:
     try:
-        return read_watch(path)
+        return given_watch(path)
     except (ValueError, OSError) as error:
         raise argparse.ArgumentTypeError(str(error)) from error
 

@@ -17,6 +17,7 @@ from tocsin.tensors import Captured, Collection, RunWriter, Storage, open_storag
 from local.events import Event, Events, listen
 from local.mailbox import Message
 from local.stack import LocalAws
+from tests.waiting import patiently
 
 NAN = float("nan")
 
@@ -50,7 +51,7 @@ class Alerting:
 
     def until(self, reached: Callable[[Group], bool]) -> Group:
         """The run's group as soon as ``reached``; events wake the look at it."""
-        for _ in range(60):
+        for _ in patiently():
             group = self.group()
             if reached(group):
                 return group
@@ -63,7 +64,7 @@ class Alerting:
 
     def told(self, detail_type: str, *, least: int) -> list[Event]:
         """The details of what the bus has told of the run, when they are at least so many."""
-        for _ in range(30):
+        for _ in patiently():
             found = [event["detail"] for event in self.seen if self._own(event, detail_type)]
             arrived = self.events.receive(wait=1)
             if len(found) >= least and not arrived:

@@ -18,6 +18,6 @@ CONTEXT = {
 
 @pytest.fixture(scope="session")
 def aws() -> Iterator[LocalAws]:
-    """The embedded AWS with the stack deployed; a stopped training job has 2 s to end."""
-    with local_aws(CONTEXT, grace=2.0) as running:
+    """The embedded AWS with the stack deployed."""
+    with local_aws(CONTEXT) as running:
         yield running

@@ -17,6 +17,7 @@ from tocsin.tensors import STOP, open_storage
 
 from local.events import ACTION, listen
 from local.stack import LocalAws
+from tests.waiting import patiently
 
 pytestmark = pytest.mark.e2e
 
@@ -117,7 +118,7 @@ def test_a_cut_at_any_call_loses_nothing_and_repeats_one_message_at_most(aws: Lo
     assert len(twice) == 2, "cut off behind SNS's answer, or before the record of it"
     done = {(action, "done") for action in ACTIONS}
     told: dict[str, set[tuple[str, str]]] = {job: set() for job in alerts}
-    for _ in range(60):
+    for _ in patiently():
         for event in events.receive(wait=1):
             detail = event["detail"]
             if event["detail-type"] == ACTION and detail["TrainingJobName"] in told:

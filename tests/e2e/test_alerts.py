@@ -13,7 +13,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from tocsin.alerts.aws import DynamoSilences, Items, StopGuard, StopLimit
+from tocsin.alerts.aws import DynamoSilences, Items, StopGuard
+from tocsin.parsing import StopLimit
 from tocsin.tensors import STOP, NotFound
 from tocsin.watch import Silence
 

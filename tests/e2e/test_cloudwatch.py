@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -15,6 +14,7 @@ from local.events import ACTION, STATUS, listen
 from local.reaper import Reaper
 from local.scenarios import SCENARIOS, Scenario
 from local.trainings import start
+from tests.waiting import PATIENCE, patiently
 
 pytestmark = pytest.mark.e2e
 
@@ -27,7 +27,7 @@ def quiet() -> Iterator[LocalAws]:
     """A deployment of its own: alarms of the emulator look at all values whatever their dimensions
     are, so nobody else may publish any.
     """
-    with local_aws({"alarmEmails": [EMAIL]}, grace=2.0) as running:
+    with local_aws({"alarmEmails": [EMAIL]}) as running:
         yield running
 
 
@@ -45,11 +45,13 @@ def subscribed(aws: LocalAws, topic: str) -> str:
     return queue
 
 
-def told(aws: LocalAws, queue: str, count: int, timeout: float = 60) -> list[dict[str, Any]]:
+def told(aws: LocalAws, queue: str, count: int) -> list[dict[str, Any]]:
     """So many messages of alarms."""
-    sqs, deadline = aws.client("sqs"), time.monotonic() + timeout
+    sqs = aws.client("sqs")
     found: list[dict[str, Any]] = []
-    while len(found) < count and time.monotonic() < deadline:
+    for _ in patiently():
+        if len(found) >= count:
+            break
         answer = sqs.receive_message(QueueUrl=queue, MaxNumberOfMessages=10, WaitTimeSeconds=5)
         for message in answer.get("Messages", []):
             sqs.delete_message(QueueUrl=queue, ReceiptHandle=message["ReceiptHandle"])
@@ -90,7 +92,7 @@ def test_a_run_that_goes_wrong_raises_an_alarm_and_nothing_else(quiet: LocalAws)
             aws, reaper, "nightly-7", Scenario("", "sagemaker", diverging, 200, watch=WATCH)
         )
         messages = told(aws, queue, 2)
-        job = aws.jobs.wait("nightly-7", 60)
+        job = aws.jobs.wait("nightly-7", PATIENCE)
 
     assert job.status == "Completed", job.log.read_text()
     assert {message["AlarmName"] for message in messages} == {deployments, "nightly-7-exploding"}

@@ -15,6 +15,7 @@ from tocsin.rules import _registry, load_files
 from tocsin.tensors import Captured, Collection, RunWriter, open_storage
 
 from local import LocalAws
+from tests.waiting import patiently
 
 pytestmark = pytest.mark.e2e
 
@@ -29,8 +30,7 @@ def test_a_rule_for_smdebug_fires_in_lambda(aws: LocalAws, monkeypatch: pytest.M
     store = S3Checkpoints(aws.client("s3"), aws.outputs["StateBucketName"])
 
     def evaluated(step: int, *, ended: bool = False) -> Checkpoint:
-        deadline = time.monotonic() + 30
-        while time.monotonic() < deadline:
+        for _ in patiently():
             checkpoint = store.load(run.url).checkpoint
             if checkpoint.frontier >= step and (checkpoint.ended or not ended):
                 return checkpoint

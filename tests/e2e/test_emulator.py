@@ -5,7 +5,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from local.port import loopback_port, url
 from local.reaper import Reaper
 from local.stack import make_client
 from local.synth import Assembly, Asset
+from tests.waiting import PATIENCE, becomes
 
 pytestmark = pytest.mark.e2e
 
@@ -44,15 +44,8 @@ from local.reaper import Reaper
 with Reaper() as reaper, loopback_port() as port:
     with emulator(reaper, interpreter(), port) as running:
         print(running.endpoint, running.pid, running.log.parent, flush=True)
-        time.sleep(60)
+        time.sleep(3600)
 """
-
-
-def becomes(true: Callable[[], bool], timeout: float = 15) -> bool:
-    deadline = time.monotonic() + timeout
-    while not (result := true()) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    return result
 
 
 def group(leader: int) -> list[int]:
@@ -116,7 +109,7 @@ def test_it_listens_on_one_loopback_port(running: Emulator) -> None:
 
 @pytest.mark.parametrize("death", [None, signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_nothing_is_left_of_it(death: signal.Signals | None) -> None:
-    code = OWNER if death else OWNER.replace("time.sleep(60)", "sys.stdin.read()")
+    code = OWNER if death else OWNER.replace("time.sleep(3600)", "sys.stdin.read()")
     owner = subprocess.Popen(
         [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
@@ -239,7 +232,7 @@ def test_the_deployed_stack_as_a_whole(aws: LocalAws) -> None:
     assert all(described.values())
     aws.client("s3").head_bucket(Bucket=described["bucket"])
     aws.client("sns").publish(TopicArn=described["topic_arn"], Subject="Hello", Message="Body")
-    assert aws.mailbox.wait_for(lambda message: message.subject == "Hello", 10).body == "Body"
+    assert aws.mailbox.wait_for(lambda message: message.subject == "Hello", PATIENCE).body == "Body"
     aws.client("sns").publish(PhoneNumber="+15551230000", Message="Text")
     assert ("+15551230000", "Text") in [(sms.phone, sms.body) for sms in aws.sms()]
 
@@ -257,9 +250,9 @@ def test_a_training_job_reaches_the_embedded_aws(aws: LocalAws) -> None:
         },
         OutputDataConfig={"S3OutputPath": "s3://none"},
         ResourceConfig={"InstanceType": "ml.m5.large", "InstanceCount": 1, "VolumeSizeInGB": 1},
-        StoppingCondition={"MaxRuntimeInSeconds": 60},
+        StoppingCondition={"MaxRuntimeInSeconds": 3600},
     )
-    job = aws.jobs.wait("reaches-aws", 30)
+    job = aws.jobs.wait("reaches-aws", PATIENCE)
     assert job.status == "Completed", job.log.read_text()
     aws.client("s3").head_object(Bucket=aws.describe()["bucket"], Key="trained")
 

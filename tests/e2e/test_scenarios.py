@@ -2,22 +2,39 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from rich.console import Console
 
+from local import demo
 from local.demo import play
 from local.narrator import Narrator
 from local.scenarios import SCENARIOS
 from local.stack import LocalAws
+from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.e2e
 
+ENDLESS = 1_000_000  # steps: only a stop ends it
 
-def played(aws: LocalAws, scenario: str) -> dict[str, Any]:
+
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(demo, "_PATIENCE", PATIENCE)
+
+
+def played(aws: LocalAws, scenario: str, steps: int | None = None) -> dict[str, Any]:
+    """Plays it with so many planned steps, and no step saved more rarely on a slow machine."""
     narrator = Narrator(Console(quiet=True), quiet=True)
-    result = play(aws, scenario, SCENARIOS[scenario], narrator)
+    story = SCENARIOS[scenario]
+    story = replace(
+        story,
+        planned_steps=steps or story.planned_steps,
+        watch={**story.watch, "capture": {"max_overhead": 1}},
+    )
+    result = play(aws, scenario, story, narrator)
     assert result["check_agrees"], "tocsin check must conclude what the deployed stack concluded"
     assert result["run"].endswith(f"/jobs/{result['job']}/debug-output")
     return result
@@ -38,7 +55,7 @@ def statuses(result: dict[str, Any]) -> dict[str, str]:
 def test_a_training_that_goes_wrong_is_stopped_and_people_are_told(
     aws: LocalAws, scenario: str, stopping: str, reason: str, evidence: set[str]
 ) -> None:
-    result = played(aws, scenario)
+    result = played(aws, scenario, ENDLESS)
     assert statuses(result)[stopping] == "IssuesFound"
     (rule,) = (rule for rule in result["rules"] if rule["Rule"] == stopping)
     assert rule["FirstViolation"]["reason"] == reason
@@ -58,7 +75,7 @@ def test_a_training_that_goes_wrong_is_stopped_and_people_are_told(
 
 
 def test_a_storm_is_one_email_one_sms_and_one_stop_with_reasons_for_all(aws: LocalAws) -> None:
-    result = played(aws, "storm")
+    result = played(aws, "storm", ENDLESS)
     assert set(statuses(result).values()) == {"IssuesFound"}
     assert sum(rule["Violations"] for rule in result["rules"]) >= 200
     assert result["stopped"]

@@ -28,16 +28,18 @@ def test_without_context_every_option_has_its_default() -> None:
         ("emails", ["a@example.com", "a@example.com"], "emails", ("a@example.com",)),
         ("emails", [], "emails", ()),
         ("phones", "+15551230000", "phones", ("+15551230000",)),
-        ("allowedRecipients", "*@example.com,+15551230000", "allowed_recipients", None),
+        (
+            "allowedRecipients",
+            "*@example.com,+15551230000,a@example.com",
+            "allowed_recipients",
+            ("*@example.com", "+15551230000", "a@example.com"),
+        ),
         ("alarmEmails", "a@example.com", "alarm_emails", ("a@example.com",)),
         ("webhooks", "oncall-slack, 2.b_c", "webhooks", ("oncall-slack", "2.b_c")),
-        ("webhooks", ["a" * 64], "webhooks", ("a" * 64,)),
         ("smsMonthlyCap", 0, "sms_monthly_cap", 0),
         ("smsMonthlyCap", "0", "sms_monthly_cap", 0),
         ("smsMonthlyCap", 100_000, "sms_monthly_cap", 100_000),
-        ("stopGuard", "1/1m", "stop_guard", "1/1m"),
         ("stopGuard", "1000/24h", "stop_guard", "1000/24h"),
-        ("stopGuard", "5/1440m", "stop_guard", "5/1440m"),
         ("watchFile", "pyproject.toml", "watch_file", ROOT / "pyproject.toml"),
         ("architecture", "x86_64", "architecture", "x86_64"),
         ("jobMetrics", False, "job_metrics", False),
@@ -48,12 +50,11 @@ def test_without_context_every_option_has_its_default() -> None:
     ],
 )
 def test_reads_json_values_and_text(key: str, value: Any, field: str, expected: Any) -> None:
-    read = getattr(read_options({key: value}), field)
-    assert read == (("*@example.com", "+15551230000") if expected is None and read else expected)
+    assert getattr(read_options({key: value}), field) == expected
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "mend"),
+    ("key", "value", "valid"),
     [
         ("captureBucket", "s3://bucket", "a bucket's name"),
         ("captureBucket", 7, "a bucket's name"),
@@ -61,38 +62,27 @@ def test_reads_json_values_and_text(key: str, value: Any, field: str, expected: 
         ("capturePrefix", "a//b", "without wildcards"),
         ("capturePrefix", "${aws:username}", "without wildcards"),
         ("captureKeyArn", "arn:aws:kms:eu-west-1:111122223333:alias/mine", "not of an alias"),
-        ("emails", "ops", "ops@example.com"),
-        ("emails", "a@example.com,*@example.com", "ops@example.com"),
-        ("emails", "first.last@", "ops@example.com"),
-        ("emails", "a..b@example.com", "ops@example.com"),
-        ("emails", "a@-b.example.com", "ops@example.com"),
-        ("alarmEmails", "+15551230000", "ops@example.com"),
-        ("alarmEmails", "*@example.com", "ops@example.com"),
-        ("emails", '["a@example.com"', "a list"),
+        ("emails", "a@example.com,*@example.com", "'*@example.com' is not an e-mail address"),
+        ("emails", "a..b@example.com", "two periods"),
+        ("alarmEmails", "+15551230000", "'+15551230000' is not an e-mail address"),
+        ("alarmEmails", "*@example.com", "'*@example.com' is not an e-mail address"),
+        ("emails", '["a@example.com"', "a list of texts like ml-oncall@example.com"),
         ("emails", {"to": "a@example.com"}, "a list"),
-        ("emails", [7], "ops@example.com"),
-        ("phones", "0155512", "+15551230000"),
-        ("allowedRecipients", "*", "*@example.com"),
-        ("allowedRecipients", "*@-b.example.com", "*@example.com"),
-        ("allowedRecipients", "a*@example.com", "*@example.com"),
-        ("webhooks", "https://example.com/hook", "at most 64"),
-        ("webhooks", ".hidden", "at most 64"),
-        ("webhooks", "a" * 65, "at most 64"),
-        ("webhooks", "a/b", "at most 64"),
+        ("emails", [7], "has the item 7, but must be a list of texts"),
+        ("phones", "a@example.com", "'a@example.com' is not a phone number"),
+        ("phones", 15551230000, "a list of texts like +15551230000"),
+        ("allowedRecipients", "*", "'*' is not a phone number"),
+        ("allowedRecipients", "*@-b.example.com", "(write it like *@example.com)"),
+        ("allowedRecipients", "*@*.example.com", "(write it like *@example.com)"),
+        ("allowedRecipients", "a*@example.com", "'a*@example.com' is not an e-mail address"),
+        ("webhooks", "ops,https://example.com/hook", "is not a webhook's name"),
         ("smsMonthlyCap", -1, "from 0 to 100000"),
         ("smsMonthlyCap", "100001", "from 0 to 100000"),
         ("smsMonthlyCap", True, "from 0 to 100000"),
         ("smsMonthlyCap", 1.5, "from 0 to 100000"),
         ("smsMonthlyCap", "²", "from 0 to 100000"),
-        ("stopGuard", "10", "like 10/10m"),
-        ("stopGuard", 10, "like 10/10m"),
-        ("stopGuard", "0/10m", "like 10/10m"),
-        ("stopGuard", "1001/10m", "like 10/10m"),
-        ("stopGuard", "10/0m", "like 10/10m"),
-        ("stopGuard", "010/10m", "like 10/10m"),
-        ("stopGuard", "10/25h", "like 10/10m"),
-        ("stopGuard", "10/1441m", "like 10/10m"),
-        ("stopGuard", "10/600s", "like 10/10m"),
+        ("stopGuard", 10, "10 is not a stop limit"),
+        ("stopGuard", "10/25h", "'10/25h' is not a stop limit"),
         ("watchFile", "no/such/file.yaml", "a file that exists"),
         ("watchFile", 7, "a file that exists"),
         ("architecture", "ARM64", "arm64 or x86_64"),
@@ -105,12 +95,12 @@ def test_reads_json_values_and_text(key: str, value: Any, field: str, expected: 
         ("tocsin:layerRuntime", "docker", "lambda or local"),
     ],
 )
-def test_a_wrong_value_says_what_where_and_how_to_mend_it(key: str, value: Any, mend: str) -> None:
+def test_a_wrong_value_says_what_where_and_what_is_valid(key: str, value: Any, valid: str) -> None:
     with pytest.raises(OptionError) as caught:
         read_options({key: value})
     message = str(caught.value)
-    assert message.startswith(f"option {key} is ")
-    assert mend in message
+    assert message.startswith(f"option {key} ")
+    assert valid in message
     assert f"-c {key}=" in message
     assert "\n" not in message
 

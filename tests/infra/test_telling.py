@@ -6,7 +6,8 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tocsin.alerts.aws import Settings, StopLimit
+from tocsin.alerts.aws import Settings
+from tocsin.parsing import StopLimit
 
 from infra.options import OptionError
 

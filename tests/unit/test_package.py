@@ -11,6 +11,8 @@ import tocsin.trial
 from tocsin.model import Mode
 from tocsin.rules import register
 
+from tests.waiting import PATIENCE
+
 
 def test_the_names():
     assert tocsin.__all__ == sorted(tocsin.__all__)
@@ -45,6 +47,6 @@ def test_what_is_not_asked_for_is_not_loaded(statement, without):
     loaded = f"' '.join(set({without!r}.split()) & set(sys.modules))"
     code = f"import sys; {statement}; sys.exit({loaded} or 0)"
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=PATIENCE
     )
     assert (done.returncode, done.stderr) == (0, "")

@@ -99,7 +99,8 @@ class GluonHook:
         trainer: the Trainer, for its learning rate.
         options: those of ``Hook``. Under Horovod each rank is a worker.
 
-        Raises TypeError for an option that there is not, and nothing else.
+        Raises TypeError for an option that there is not, ValueError or OSError for a watch file
+        with an error, and nothing else.
 
         Example
         -------

@@ -1,4 +1,4 @@
-"""The loss of a training loop, seen where the loop calls ``backward`` on it."""
+"""Backward passes through a model: which loss they begin at, and who asked for them."""
 
 from __future__ import annotations
 
@@ -6,102 +6,152 @@ import dataclasses
 import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
 from types import CodeType, FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
-from tocsin_hooks.torch._root import ModuleHook
+_BACKWARD: CodeType = torch.autograd.backward.__code__
+_GRAD: CodeType = torch.autograd.grad.__code__
+"""The two functions through which a backward pass begins."""
 
-_ENTRANCES: Mapping[CodeType, str] = {
-    torch.autograd.backward.__code__: "tensors",
-    torch.autograd.grad.__code__: "outputs",
-}
-"""The functions through which a backward pass begins, and their argument that is the loss."""
-
+_TORCH = str(Path(torch.__file__).parent)
 _MOST_OUTPUTS = 64
 _MOST_FRAMES = 8  # from ``backward`` outwards, in which a GradScaler is looked for
 
-Seen = Callable[[Any, Any], None]
 Trouble = Callable[[str, Exception], None]
 
 
-class LossWatcher:
-    """Calls ``seen`` with the loss of each backward pass that goes through ``model``: the tensor,
-    and its value as it was before any ``GradScaler``.
+class Site(NamedTuple):
+    """The line of a script that calls ``backward``: the function's name, and the line in it.
 
-    A loss that functions compute is announced nowhere. But the gradient of the model's output is
-    (``Tensor.register_hook``), and at that moment the thread that called the model is inside
-    ``backward``, of which the loss is an argument. Steps that are not ``wanted`` cost nothing.
+    Not the file: each time that a notebook's cell is run, it is another one.
     """
 
-    def __init__(
-        self, model: Any, wanted: Callable[[], bool], seen: Seen, trouble: Trouble
-    ) -> None:
-        self._wanted = wanted
+    function: str
+    line: int
+
+
+@dataclass(frozen=True)
+class Backward:
+    """A backward pass that has begun: the ``loss`` it begins at, and the frame that asked."""
+
+    loss: Any
+    caller: FrameType | None
+
+    def value(self) -> Any:
+        """The loss as it was before ``GradScaler.scale`` multiplied it."""
+        value = self.loss.detach()
+        if self.loss.grad_fn is None or self.loss.grad_fn.name() != "MulBackward0":
+            return value
+        frame = self.caller
+        for _ in range(_MOST_FRAMES):
+            if frame is None:
+                break
+            for scaler in _at_hand(frame):
+                if isinstance(scaler, torch.amp.GradScaler) and scaler.is_enabled():
+                    return value / scaler.scale(torch.ones_like(value))
+            frame = frame.f_back
+        return value
+
+    def site(self) -> Site:
+        """The first function outwards that only passes on to no other ``backward``."""
+        frame = self.caller
+        while frame is not None and frame.f_back is not None and _passes_on(frame):
+            frame = frame.f_back
+        if frame is None:
+            return Site("", 0)
+        return Site(frame.f_code.co_name, frame.f_lineno - frame.f_code.co_firstlineno)
+
+
+class BackwardWatcher:
+    """Calls ``seen`` once for each backward pass that computes gradients of a model.
+
+    A loss that a function computes is announced nowhere. But the gradients of the model's outputs
+    and parameters are (``Tensor.register_hook``), and at that moment the thread that called the
+    model is inside ``backward``, of which the loss is an argument. Nothing of PyTorch is patched.
+    """
+
+    def __init__(self, seen: Callable[[Backward], None], trouble: Trouble) -> None:
         self._seen = seen
         self._trouble = trouble
-        watch = ModuleHook(self._forward, None, before=False)
-        self._handle = model.register_forward_hook(watch, with_kwargs=True)
+        self._handles: list[Any] = []
+        self._last: object = None  # the backward pass that was seen last
+        self._generation = 0
+
+    def watch_output(self, output: Any) -> bool:
+        """Wait for a gradient of what a forward pass gave; whether any will come."""
+        callback = self._callback()
+        found = [each for each in _tensors(output) if each.requires_grad]
+        self._handles += [each.register_hook(callback) for each in found]
+        return bool(found)
+
+    def watch_parameters(self, model: Any) -> None:
+        """Wait for a gradient of any parameter: slower, but seen however the model is called."""
+        callback = self._callback()
+        found = [each for each in model.parameters() if each.requires_grad]
+        self._handles += [each.register_hook(callback) for each in found]
 
     def close(self) -> None:
-        self._handle.remove()
+        """Wait no longer. Also ends what is kept alive by an output that somebody holds."""
+        self._generation += 1
+        self._last = None
+        while self._handles:
+            self._handles.pop().remove()
 
-    def _forward(self, module: Any, args: Any, kwargs: Any, output: Any) -> None:
-        try:
-            if torch.is_grad_enabled() and self._wanted():
-                tell = _Once(self._seen, self._trouble)
-                for tensor in _tensors(output):
-                    if tensor.requires_grad:
-                        tensor.register_hook(tell)
-        except Exception as error:  # noqa: BLE001 - a training must not end by this
-            self._trouble("the loss of a step is not seen", error)
+    def _callback(self) -> Callable[[Any], None]:
+        thread = threading.get_ident()  # on a GPU, gradients come in another
+        generation = self._generation
 
+        def arrived(_: Any) -> None:
+            if generation == self._generation:
+                self._arrived(thread)
 
-class _Once:
-    """Waits for the gradient of any output of a forward pass, in the thread that made it."""
+        return arrived
 
-    def __init__(self, seen: Seen, trouble: Trouble) -> None:
-        self._thread = threading.get_ident()  # on a GPU, gradients come in another
-        self._seen: Seen | None = seen
-        self._trouble = trouble
-
-    def __call__(self, gradient: Any) -> None:
-        seen, self._seen = self._seen, None
-        if seen is None:
+    def _arrived(self, thread: int) -> None:
+        task = torch._C._current_graph_task_id()
+        if task == self._last:
             return
         try:
-            loss, caller = _differentiated(sys._current_frames().get(self._thread))
-            if loss is not None and loss.numel() == 1:
-                seen(loss, _unscaled(loss, caller))
+            found = _begun(sys._current_frames().get(thread))
+            if found is not None:
+                self._last = task
+                self._seen(found)
         except Exception as error:  # noqa: BLE001 - a training must not end by this
             self._trouble("the loss of a step is not seen", error)
 
 
-def _differentiated(frame: FrameType | None) -> tuple[Any, FrameType | None]:
-    """The first tensor whose gradients are being computed, and who asked for them."""
+def _begun(frame: FrameType | None) -> Backward | None:
+    """The outermost backward pass that a thread is in: others recompute a part of it.
+
+    Gradients for their own sake, such as a gradient penalty's, are not those of a loss: they are
+    asked of something else than parameters.
+    """
+    found = None
     while frame is not None:
-        if argument := _ENTRANCES.get(frame.f_code):
-            given = frame.f_locals[argument]
-            loss = given if isinstance(given, torch.Tensor) else next(iter(given), None)
-            return loss, frame.f_back
+        if frame.f_code is _BACKWARD:
+            found = Backward(_first(frame.f_locals["tensors"]), frame.f_back)
+        elif frame.f_code is _GRAD and _of_parameters(frame.f_locals["inputs"]):
+            found = Backward(_first(frame.f_locals["outputs"]), frame.f_back)
         frame = frame.f_back
-    return None, None
+    return found
 
 
-def _unscaled(loss: Any, frame: FrameType | None) -> Any:
-    """``GradScaler.scale`` multiplies; what called ``backward`` has the scaler at hand."""
-    value = loss.detach()
-    if loss.grad_fn is None or loss.grad_fn.name() != "MulBackward0":
-        return value
-    for _ in range(_MOST_FRAMES):
-        if frame is None:
-            break
-        for scaler in _at_hand(frame):
-            if isinstance(scaler, torch.amp.GradScaler) and scaler.is_enabled():
-                return value / scaler.scale(torch.ones_like(value))
-        frame = frame.f_back
-    return value
+def _first(given: Any) -> Any:
+    return given if isinstance(given, torch.Tensor) else next(iter(given), None)
+
+
+def _of_parameters(inputs: Any) -> bool:
+    given = (inputs,) if isinstance(inputs, torch.Tensor) else inputs
+    return any(isinstance(each, torch.nn.Parameter) for each in given)
+
+
+def _passes_on(frame: FrameType) -> bool:
+    """Whether it is ``Tensor.backward``, or a trainer's method of that name."""
+    return frame.f_code.co_name == "backward" or frame.f_code.co_filename.startswith(_TORCH)
 
 
 def _at_hand(frame: FrameType) -> Iterable[Any]:

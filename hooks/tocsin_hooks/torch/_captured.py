@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 from weakref import ref
 
 import torch
@@ -36,7 +36,7 @@ class StepInHand:
         self._begun = False
         self._reducer = Reducer(hook.trouble)
         self._parts: list[Any] = []
-        self._losses: dict[str, tuple[Plan, dict[int, Any]]] = {}
+        self._losses: dict[str, _Loss] = {}
         self._output: tuple[Any, Any] | None = None
 
     @property
@@ -96,33 +96,43 @@ class StepInHand:
             self._output = None
         self.add_named([(name, value)])
 
-    def add_loss(self, name: Name, value: Any) -> None:
+    def add_loss(self, name: Name, value: Any, *, more: bool = False, sums: bool = False) -> None:
+        """Add the loss of a forward pass, or ``more`` of it. The loss of the step is their mean,
+        or if it ``sums`` them up, their sum."""
         if self.again and name.name in self._losses:
             return
         if plan := self.plan(name):
             value = value.detach()
             value = value.clone() if value.numel() <= _LARGEST_LOSS else _wide(value).mean()
-            self._losses.setdefault(name.name, (plan, {}))[1][self.passes] = value
+            passes = self._losses.setdefault(name.name, _Loss(plan, sums, {})).passes
+            passes[self.passes] = passes[self.passes] + value if more else value
 
     def forget_loss(self, name: str) -> None:
         """Take back a loss of this forward pass."""
         if name in self._losses:
-            self._losses[name][1].pop(self.passes, None)
+            self._losses[name].passes.pop(self.passes, None)
 
     def _hand_over(self) -> None:
-        self.add(
-            [(plan, _mean([*found.values()])) for plan, found in self._losses.values() if found]
-        )
+        self.add([(each.plan, each.value()) for each in self._losses.values() if each.passes])
         if self._parts:
             reduced = gathered(self._parts)
             self.hook.put_later(reduced.finish, reduced.nbytes)
 
 
-def _mean(values: list[Any]) -> Any:
-    """Of the losses of several forward passes; the last, if they differ in shape."""
-    if len(values) == 1 or any(value.shape != values[0].shape for value in values):
-        return values[-1]
-    return torch.stack([_wide(value) for value in values]).mean(0)
+class _Loss(NamedTuple):
+    """A loss of the step in hand, by forward passes."""
+
+    plan: Plan
+    sums: bool
+    passes: dict[int, Any]
+
+    def value(self) -> Any:
+        """Of all passes; of the last, if they differ in shape."""
+        values = [*self.passes.values()]
+        if len(values) == 1 or any(value.shape != values[0].shape for value in values):
+            return values[-1]
+        stacked = torch.stack([_wide(value) for value in values])
+        return stacked.sum(0) if self.sums else stacked.mean(0)
 
 
 def _wide(value: Any) -> Any:

@@ -49,6 +49,11 @@ class Driver:
         if self._training is not None:
             self._training.whole_evaluations = True
 
+    def add_up_losses(self) -> None:
+        """From now on the loss of a step is the sum of those of its forward passes."""
+        if self._training is not None:
+            self._training.loss.adds_up = True
+
     def resume(self) -> None:
         if self._training is not None:
             self._training.resume()
@@ -68,18 +73,3 @@ class Driver:
             step.add_named([(input_name(own, label), each) for label, each in inputs])
             for label, each in tensors_in(output, _MOST_TENSORS):
                 step.add_output(output_name(own, label), each)
-
-    def of_a_module(self, loss: Any) -> bool:
-        """Whether a loss module of this pass gave that tensor, or it times numbers."""
-        if self._training is None:
-            return False
-        return any(_multiple_of(loss, each) for each in self._training.losses)
-
-
-def _multiple_of(loss: Any, other: Any) -> bool:
-    node = loss.grad_fn
-    while node is not None and node is not other.grad_fn:
-        inner = [each for each, _ in node.next_functions if each is not None]
-        single = len(inner) == 1 and node.name() in ("MulBackward0", "DivBackward0")
-        node = inner[0] if single else None
-    return loss is other or node is not None

@@ -15,7 +15,6 @@ from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from tocsin_hooks.torch import TorchHook
-from tocsin_hooks.torch._backward import LossWatcher
 from tocsin_hooks.torch._driver import Driver
 from tocsin_hooks.torch._names import is_loss, unwrapped
 from tocsin_hooks.torch._root import owners
@@ -40,7 +39,6 @@ class FirstModel:
         self._hook: TorchHook | None = None
         self._model: Any = None  # kept, for the run is to end with the script
         self._driver: Driver | None = None
-        self._losses: LossWatcher | None = None
         self._handles: list[Any] = [
             register_module_forward_pre_hook(self._called),
             register_optimizer_step_pre_hook(self._updates),
@@ -49,8 +47,6 @@ class FirstModel:
     def close(self, *, finished: bool) -> None:
         """The script has ended."""
         self._release()
-        if self._losses is not None:
-            self._losses.close()
         if self._hook is not None:
             self._hook.close(finished=None if finished else False)
         elif finished and self._model is None:
@@ -95,16 +91,8 @@ class FirstModel:
     def _attach(self, model: Any) -> None:
         hook = self._hook = TorchHook.attach(model, self._out, **self._options)
         self._driver = Driver(hook)
-        self._losses = LossWatcher(
-            model, lambda: hook.hook.saving, self._differentiated, hook.hook.trouble
-        )
         run = f" to {self._out}" if self._out else ""
         say(f"{type(unwrapped(model)).__name__} is captured{run}")
-
-    def _differentiated(self, loss: Any, value: Any) -> None:
-        """A loss that a module has computed is saved by that module's name."""
-        if self._hook and self._driver and not self._driver.of_a_module(loss):
-            self._hook.record_loss(value)
 
     def _release(self) -> None:
         while self._handles:

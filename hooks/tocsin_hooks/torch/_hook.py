@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import logging
 import os
-import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -24,6 +24,8 @@ from tocsin_hooks.torch._workers import worker_options
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+_log = logging.getLogger("tocsin")
 
 
 class TorchHook:
@@ -66,7 +68,9 @@ class TorchHook:
         self.training: Training | None = None  # none if the model cannot be captured
         try:
             training = Training(self._step, losses, accumulate, raise_on_stop=raise_on_stop)
-            self._release = training.watch(model, self, partial(_ended, hook, owned))
+            self._release = training.watch(
+                model, self, partial(_ended, hook, type(model).__name__, owned=owned)
+            )
             self.training = training
         except Exception as error:  # noqa: BLE001 - a training must not end by this
             hook.trouble(f"{type(model).__name__} is not captured", error)
@@ -132,6 +136,8 @@ class TorchHook:
         elif self.hook.saving and not torch.compiler.is_compiling():
             with self._guarded(name):
                 self._step.add_loss(Name(name, ("losses",), Role.LOSS, None), loss)
+                if self.training is not None:
+                    self.training.loss.recorded(loss, name)
         return loss
 
     def save(
@@ -214,8 +220,13 @@ def _with_worker(options: dict[str, Any]) -> dict[str, Any]:
 def _nothing() -> None: ...
 
 
-def _ended(hook: Hook, owned: bool) -> None:
-    """The model is no more: end its run, in the background, for this may be the collector."""
+def _ended(hook: Hook, model: str, *, owned: bool) -> None:
+    """The model is gone, and its training over. This may be the garbage collector's thread."""
+    if not any(hook.position.values()):
+        _log.warning(
+            "nothing was captured: the %s was gone before its first step. Keep what you give "
+            "to TorchHook.attach in a variable, and train that",
+            model,
+        )
     if owned:
-        close = partial(hook.close, finished=False)
-        threading.Thread(target=close, name="tocsin-close").start()
+        hook.leave()

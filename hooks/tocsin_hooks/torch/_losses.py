@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from typing import Any
-from weakref import WeakSet, ref
+from weakref import WeakSet
 
 import torch
 from tocsin.model import Mode
@@ -13,6 +13,7 @@ from torch.nn.modules.module import register_module_forward_hook
 
 from tocsin_hooks.torch._captured import StepInHand
 from tocsin_hooks.torch._names import is_loss, loss_name, operand_names
+from tocsin_hooks.torch._origin import Origin, mark
 from tocsin_hooks.torch._root import ModuleHook
 from tocsin_hooks.torch._values import tensors_in
 
@@ -34,7 +35,7 @@ class Losses:
         self._named = WeakSet(named)
         self._handles: list[Any] = []
         self._calls = Counter[str]()
-        self._recorded: list[tuple[int, str, Any]] = []
+        self._recorded: list[tuple[int, str]] = []
 
     def begin_pass(self) -> None:
         """Another forward pass: calls are counted anew."""
@@ -60,11 +61,6 @@ class Losses:
         while self._handles:
             self._handles.pop().remove()
 
-    @property
-    def given(self) -> list[Any]:
-        """The tensors that modules of this forward pass gave, as far as they are alive."""
-        return [value for _, _, each in self._recorded if (value := each()) is not None]
-
     def _is_loss(self, module: Any) -> bool:
         return is_loss(module) or module in self._named
 
@@ -88,7 +84,7 @@ class Losses:
 
     def _forget_inner(self, module: Any) -> None:
         inner = {id(each) for each in module.modules() if each is not module}
-        for own, name, _ in self._recorded:
+        for own, name in self._recorded:
             if own in inner:
                 self._step.forget_loss(name)
         self._recorded = [each for each in self._recorded if each[0] not in inner]
@@ -104,7 +100,8 @@ class Losses:
             ):
                 name = loss_name(module, label, call)
                 self._step.add_loss(name, value)
-                self._recorded.append((id(module), name.name, ref(value)))
+                self._recorded.append((id(module), name.name))
+                mark(value, Origin("module", name.name))
                 found = True
         if found and self._step.passes == 1:
             self._show_operands(module, [*args, *kwargs.values()], call)

@@ -12,6 +12,7 @@ from tocsin.model import Mode
 from tocsin.tensors import Storage
 
 from tocsin_hooks import Hook
+from tocsin_hooks._settings import given_watch
 from tocsin_hooks.torch import TorchHook
 from tocsin_hooks.torch._driver import Driver
 from tocsin_hooks.torch._root import ModuleHook
@@ -51,6 +52,7 @@ class TrainerCapture:
     def __init__(self, out: Out, options: Mapping[str, Any]) -> None:
         self._out = out
         self._options = dict(options)
+        given_watch(options.get("watch"))  # now, for nothing is raised once a training runs
         self._options["save_interval"] = _intervals(options.get("save_interval"))
         self._driver: Driver | None = None
         self._evaluating = False
@@ -75,8 +77,19 @@ class TrainerCapture:
         """Whether the step in hand is saved: worth asking before computing what to save."""
         return self.torch is not None and self.torch.hook.saving
 
-    def open(self, model: Any, accumulate: int, *, compiled: bool = False, **options: Any) -> None:
-        """A training begins. ``options`` hold where the user gave none."""
+    def open(
+        self,
+        model: Any,
+        accumulate: int,
+        *,
+        compiled: bool = False,
+        losses_add_up: bool = False,
+        **options: Any,
+    ) -> None:
+        """A training begins. ``options`` hold where the user gave none.
+
+        ``losses_add_up``: the trainer divides the losses of micro-batches by their number.
+        """
         self.close(finished=False)
         if isinstance(self._out, Hook):
             given = {key: self._options[key] for key in ("loss",) if key in self._options}
@@ -85,6 +98,8 @@ class TrainerCapture:
         self.torch = TorchHook.attach(model, self._out, accumulate=accumulate, **given)
         self._driver = Driver(self.torch, compiled=compiled)
         self._driver.join_evaluations()
+        if losses_add_up:
+            self._driver.add_up_losses()
 
     def watch_calls(self, model: Any) -> None:
         """Capture what goes into the model and comes out of it, where the trainer's forward pass

@@ -10,7 +10,7 @@ from typing import Any
 from weakref import finalize, ref
 
 import torch
-from tocsin.model import Mode, Role
+from tocsin.model import Mode
 from torch.optim.optimizer import (
     register_optimizer_step_post_hook,
     register_optimizer_step_pre_hook,
@@ -28,7 +28,6 @@ from tocsin_hooks.torch._callbacks import (
 from tocsin_hooks.torch._captured import StepInHand
 from tocsin_hooks.torch._losses import Losses
 from tocsin_hooks.torch._names import (
-    Name,
     input_name,
     is_compiled,
     kind_of,
@@ -38,8 +37,9 @@ from tocsin_hooks.torch._names import (
 )
 from tocsin_hooks.torch._parameters import Parameters, without_gradients
 from tocsin_hooks.torch._root import Root, owners
+from tocsin_hooks.torch._step_loss import StepLoss
 from tocsin_hooks.torch._steps import Steps
-from tocsin_hooks.torch._values import scalar_loss, tensors_in
+from tocsin_hooks.torch._values import tensors_in
 
 _log = logging.getLogger("tocsin")
 _MOST_INPUTS = 8
@@ -71,6 +71,7 @@ class Training:
         self._raise_on_stop = raise_on_stop
         self._activations = Activations(step)
         self._losses = Losses(step, losses)
+        self.loss = StepLoss(step)
         self._parameters = Parameters(step)
         self._model: Callable[[], Any] = lambda: None
         self._inside: Any = None  # the module whose forward pass we are in
@@ -103,6 +104,7 @@ class Training:
         undo = (
             self._activations.close,
             self._losses.close,
+            self.loss.close,
             watched.remove,
             before.remove,
             after.remove,
@@ -120,11 +122,6 @@ class Training:
         return release
 
     # For those who know better than PyTorch's hooks when a model is called.
-
-    @property
-    def losses(self) -> list[Any]:
-        """What loss modules gave since the last forward pass began."""
-        return self._losses.given
 
     def pause(self) -> None:
         """From now on forward passes are neither steps nor captured."""
@@ -190,13 +187,11 @@ class Training:
         self._losses.close()
         if not self.step.saving or output is None:
             return
-        loss = scalar_loss(output)
-        if loss is not None and not any(each is loss for each in self.losses):
-            self.step.add_loss(Name("loss", ("losses",), Role.LOSS, None), loss)
+        losses = self.loss.forward_ended(root, output)
         if self.step.passes == 1:
             own = type(root).__name__
             for label, each in tensors_in(output, _MOST_OUTPUTS):
-                if each is not loss:
+                if not any(each is loss for loss in losses):
                     self.step.add_output(output_name(own, label), each)
         compiled = is_compiled(module)
         self._losses.open_outside(globally=not compiled or root.training)
@@ -256,6 +251,7 @@ class Training:
         if self._raise_on_stop and self.step.hook.should_stop:
             raise TrainingStopped("a stop was requested")
         self._parameters.begin()
+        self.loss.begin()
         self.step.begin(mode)
 
     def _begin_ahead(self) -> None:
@@ -273,6 +269,8 @@ class Training:
             compiled = compilations() != self._compilations_before
             root = self._model()
             self._losses.open_outside(globally=not compiled or is_compiled(root))
+            if root is not None:
+                self.loss.without_forward(root)
 
     def _close_windows(self) -> None:
         self._activations.close()

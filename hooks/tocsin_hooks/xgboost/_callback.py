@@ -14,6 +14,7 @@ from tocsin.tensors import Storage
 from xgboost import collective
 
 from tocsin_hooks import Hook
+from tocsin_hooks._settings import given_watch
 from tocsin_hooks.xgboost._capture import Evaluations, Rounds
 
 _log = logging.getLogger("tocsin")
@@ -61,6 +62,7 @@ class TocsinCallback(xgb.callback.TrainingCallback):
     ) -> None:
         super().__init__()
         inspect.signature(Hook).bind(out, **options)
+        given_watch(options.get("watch"))
         self._arguments: dict[str, Any] = {
             "out": out,
             "train": train,

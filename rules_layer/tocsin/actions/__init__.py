@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tocsin.actions._alert import Alert, BadAlert, Notify, Silenced, Status, Steps, Summary, decode
 from tocsin.actions._ports import Job, Links, Message, NotRunning, Ports, UnknownEndpoint
-from tocsin.actions._recipient import malformed, recipients, refusal
+from tocsin.actions._recipient import recipients, refusal
 from tocsin.actions._request import Action, Outcome, Request, Result
 from tocsin.actions._take import ACTIONS, take
 
@@ -28,7 +28,6 @@ __all__ = [
     "Summary",
     "UnknownEndpoint",
     "decode",
-    "malformed",
     "recipients",
     "refusal",
     "take",

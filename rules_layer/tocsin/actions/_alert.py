@@ -127,6 +127,13 @@ class _Envelope(msgspec.Struct, frozen=True, rename={"detail_type": "detail-type
     detail: msgspec.Raw
 
 
+_envelope = msgspec.json.Decoder(_Envelope)
+_details: dict[str, msgspec.json.Decoder[Any]] = {
+    "Tocsin Rule Evaluation Status Change": msgspec.json.Decoder(Alert),
+    "Tocsin Run Summary": msgspec.json.Decoder(Summary),
+}
+
+
 class BadAlert(ValueError):
     """The message is no alert of ours; the text says which field is wrong and how."""
 
@@ -134,9 +141,8 @@ class BadAlert(ValueError):
 def decode(body: str | bytes) -> Alert | Summary:
     """What the EventBridge envelope ``body`` carries. BadAlert if it is nothing of the kind."""
     try:
-        envelope = msgspec.json.decode(body, type=_Envelope)
-        kind: Any = Summary if envelope.detail_type.endswith("Summary") else Alert
-        found: Alert | Summary = msgspec.json.decode(envelope.detail, type=kind)
+        envelope = _envelope.decode(body)
+        found: Alert | Summary = _details[envelope.detail_type].decode(envelope.detail)
         return found
     except (msgspec.DecodeError, UnicodeError) as error:
         raise BadAlert(f"not an event of Tocsin's: {error}") from None

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from tocsin.actions._alert import Alert, Evidence
 from tocsin.actions._ports import Ports
 from tocsin.actions._request import Outcome, Request, Result
 from tocsin.model import METRIC_NAMESPACE
-from tocsin.words import ascii_only, clean, cut, label
+from tocsin.parsing import metric_name_fault
+from tocsin.words import clean, cut, label
 
-_NAME = re.compile(r"[!-9;-~][ -~]{0,254}")
 _NOT_FINITE = frozenset({"NaN", "Infinity", "-Infinity"})
 _LARGEST = 2.0**359  # beyond ±1.17e108 CloudWatch refuses a value, below 8.5e-109 likewise
 _SMALLEST = 2.0**-360
@@ -44,12 +43,8 @@ def _publish(alert: Alert, argument: str | None, ports: Ports) -> Result:
     name = "TrainingScalar" if argument is None else argument
     if value is None:
         name, value = f"{name}NonFinite", 1.0
-    if not _NAME.fullmatch(name):
-        return Result(
-            Outcome.REFUSED,
-            f"{cut(ascii_only(name), 80)!r} is no metric name: 1 to 255 printable ASCII characters "
-            "are, and no colon first",
-        )
+    if (fault := metric_name_fault(name)) is not None:
+        return Result(Outcome.REFUSED, fault)
     labels = {
         "Rule": alert.rule_configuration_name,
         "TrainingJobName": alert.training_job_name,

@@ -11,11 +11,11 @@ from tocsin.actions._alert import Alert
 from tocsin.actions._ports import Job, NotRunning, Ports
 from tocsin.actions._request import Outcome, Request, Result
 from tocsin.model import TERMINAL_JOB_STATUSES
+from tocsin.parsing import job_name_fault
+from tocsin.tensors import STOP
 
-STOP = "STOP.json"
 RUN_TAG = "tocsin:run"
 
-_JOB_NAME = re.compile(r"[A-Za-z0-9](-*[A-Za-z0-9]){0,62}")
 _ENDED = frozenset({*TERMINAL_JOB_STATUSES, "Stopping", "Deleting"})
 
 
@@ -32,7 +32,7 @@ def stop(request: Request, ports: Ports) -> Result:
         return Result(Outcome.REFUSED, "nothing fires, so there is no reason to stop the job")
     alert = request.firing[0]
     name = alert.training_job_name
-    job = ports.describe_job(name) if _JOB_NAME.fullmatch(name) else None
+    job = None if job_name_fault(name) else ports.describe_job(name)
     if job is None:
         return _ask_hook(alert, ports)
     if not _owns(job, alert, ports):

@@ -50,6 +50,9 @@ class Event(
     source: str = "tocsin"
 
 
+msgspec.json.Decoder(Event)  # what msgspec knows of a type is built here, not in several threads
+
+
 def webhook(request: Request, ports: Ports) -> Result:
     """Posts the event to the endpoint that the argument names."""
     name = clean(request.argument or "", 80)

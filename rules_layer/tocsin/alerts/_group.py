@@ -121,6 +121,9 @@ class Group:
         return {rule: noted for rule, noted in self.alerts.items() if noted.alert.firing}
 
 
+_decoder = msgspec.json.Decoder(Group)
+
+
 def encode_group(group: Group) -> bytes:
     return zlib.compress(msgspec.json.encode(group), level=6)
 
@@ -129,7 +132,7 @@ def decode_group(data: bytes) -> Group:
     """Raises ValueError on what is no group of this version."""
     inflate = zlib.decompressobj()
     try:
-        return msgspec.json.decode(inflate.decompress(data, MOST_BYTES), type=Group)
+        return _decoder.decode(inflate.decompress(data, MOST_BYTES))
     except (zlib.error, msgspec.DecodeError) as error:
         raise ValueError(f"not a group of alerts: {error}") from error
 

@@ -1,4 +1,4 @@
-"""Stage: what follows from something worse is not told beside it."""
+"""Stage: holds rules that say nothing new while another rule fires."""
 
 from __future__ import annotations
 
@@ -7,30 +7,13 @@ from collections.abc import Mapping
 from tocsin.actions import Alert
 from tocsin.alerts._reason import Hold
 from tocsin.alerts._stage import Alerts, Batch, Held, View
-
-_OVERFITTING = frozenset({"Overfit", "Overtraining", "LossTooGoodTooSoon"})
-_OF_LOSSES = frozenset(
-    {
-        "LossDiverging",
-        "LossNotDecreasing",
-        "LossOscillating",
-        "LossSpike",
-        "NoBetterThanGuessing",
-        "Underfitting",
-    }
-)
-DEFAULTS: Mapping[str, frozenset[str]] = {
-    "ExplodingTensor": _OF_LOSSES | _OVERFITTING,  # with NaN, no loss says anything any more
-    "GradientExplosion": _OVERFITTING,
-    "LossDiverging": _OVERFITTING,
-}
-"""Rules (by ``Rule``) beside which others tell nothing new, where both would be told alike."""
+from tocsin.rules import find_rule
 
 
 def inhibit(batch: Batch, view: View) -> Batch:
-    """Holds rules that another firing rule inhibits, by its configuration or by ``DEFAULTS``.
+    """Holds rules that another firing rule inhibits: by its configuration, or by its class.
 
-    A default inhibits only where the other is told by the same action: else nobody would be told.
+    The class inhibits only if the same action notifies of both: else nobody would be notified.
     """
     speaking = {**view.group.firing, **batch.firing}
     in_order = sorted(speaking.items(), key=lambda item: item[1].alert.sequence)
@@ -47,10 +30,11 @@ def inhibit(batch: Batch, view: View) -> Batch:
 
 
 def suppressed(edges: Mapping[str, frozenset[str]]) -> dict[str, str]:
-    """Which rules are inhibited, and by which; ``edges`` are whom each rule inhibits, the rule
-    that fired first in front.
+    """Maps each inhibited rule to the rule that inhibits it.
 
-    Of rules that inhibit each other in a circle, with nobody outside above them, the first speaks.
+    ``edges`` has the rules that each firing rule inhibits, in the order in which they fired. Among
+    rules that inhibit each other in a circle, the first one is not inhibited, unless a rule outside
+    the circle inhibits one of them.
     """
     targets = frozenset().union(*edges.values())
     by: dict[str, str] = {}
@@ -72,6 +56,12 @@ def suppressed(edges: Mapping[str, frozenset[str]]) -> dict[str, str]:
 def _inhibited(alert: Alert, firing: Alerts, action: str) -> frozenset[str]:
     named = {rule for rule in alert.inhibits if rule in firing}
     if action in alert.actions:
-        default = DEFAULTS.get(alert.rule, frozenset())
-        named |= {rule for rule, note in firing.items() if note.alert.rule in default}
+        others = _by_class(alert.rule)
+        named |= {rule for rule, note in firing.items() if note.alert.rule in others}
     return frozenset(named - {alert.rule_configuration_name})
+
+
+def _by_class(rule: str) -> frozenset[str]:
+    """The rules that a rule's class inhibits; none if the class is not known here."""
+    inhibits = getattr(find_rule(rule), "inhibits", ())
+    return frozenset(inhibits) if isinstance(inhibits, tuple) else frozenset()  # anybody's rule

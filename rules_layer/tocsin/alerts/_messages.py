@@ -37,6 +37,9 @@ class _Own(msgspec.Struct, frozen=True):
     task: str = ""
 
 
+_decoder = msgspec.json.Decoder(_Own)
+
+
 def encode_flush(run: str) -> str:
     return json.dumps({"tocsin": "flush", "run": run})
 
@@ -48,7 +51,7 @@ def encode_retry(run: str, task: str) -> str:
 def parse_message(body: str | bytes) -> Message:
     """BadAlert on what is none of the four; retrying will not mend it."""
     try:
-        own = msgspec.json.decode(body, type=_Own)
+        own = _decoder.decode(body)
     except (msgspec.DecodeError, UnicodeError):
         return decode(body)
     if not own.run.startswith("s3://"):

@@ -11,13 +11,13 @@ from tocsin.alerts._group import Entry, Group, Task
 from tocsin.alerts._pipeline import Claim, add_task
 from tocsin.alerts._reason import Send
 from tocsin.model import Severity
+from tocsin.watch import NOTIFYING
 from tocsin.words import clean
 
 MOST_HANDED = 100
 """Tasks of a run that have failed and are kept for being tried again; the oldest go."""
 _WORST = list(Severity)[::-1]
 _DROPPED = Result(Outcome.REFUSED, "it was over, or fired anew, before this could be done")
-_MESSAGES = ("email", "sms", "webhook")
 
 
 def still(task: Task, group: Group) -> Task:
@@ -48,7 +48,7 @@ def finished(group: Group, task: Task, result: Result, now: float, claim: Claim)
     group = _replaced(group, replace(task, outcome=result.outcome, detail=result.detail))
     group = _outcome(group, task, result)
     there = [group.alerts[rule].alert for rule in task.firing if rule in group.alerts]
-    if not result.guarded or any(map(_tells, there)):
+    if not result.guarded or any(map(_notifies, there)):
         return group
     alarm = replace(task, action="email", reason=Send.STOP_GUARD, resolved=(), ongoing=())
     return add_task(group, replace(alarm, claim=claim.owner, claimed_until=claim.until), now)
@@ -158,8 +158,8 @@ def _stop(group: Group) -> Result | None:
     return None
 
 
-def _tells(alert: Alert) -> bool:
-    return any(action.partition(":")[0] in _MESSAGES for action in alert.actions)
+def _notifies(alert: Alert) -> bool:
+    return any(action.partition(":")[0] in NOTIFYING for action in alert.actions)
 
 
 def _replaced(group: Group, task: Task) -> Group:

@@ -12,6 +12,7 @@ import typer
 from tocsin.cli._checkout import demo, local
 from tocsin.cli._errors import Problem
 from tocsin.cli._group import WRONG, Root
+from tocsin.cli._not_judged import errors, nothing_judged, why_nothing
 from tocsin.cli._options import Json, RuleFiles, Stack, Table
 from tocsin.cli._output import Document, answer, note, notes, progress
 from tocsin.cli._silence import silence
@@ -79,8 +80,11 @@ def check(
     is a comma within a value. Beside parameters and engine options there are name, include
     and exclude.
 
-    Exit code: 0 nothing found, 1 issues found, 2 the command or its input is wrong, or a rule
-    ended in Error.
+    A rule that has judged no step is shown as "not judged" or NotApplicable, and is listed in
+    not_judged of --json: for want of a loss, of steps, or of what else it reads.
+
+    Exit code: 0 nothing found, 1 issues found, 2 the command or its input is wrong, a rule ended
+    in Error, or nothing could be judged.
 
     \b
     Examples:
@@ -183,8 +187,8 @@ def lint(
         list[str] | None,
         typer.Option(
             metavar="RECIPIENT",
-            help="Whom the deployment tells: an address, *@example.com, a phone number or "
-            "webhook:NAME; may be given many times.",
+            help="A recipient that the deployment allows: an address, *@example.com, a phone "
+            "number or webhook:NAME; may be given many times.",
         ),
     ] = None,
     rule_files: RuleFiles = None,
@@ -192,11 +196,10 @@ def lint(
 ) -> int:
     """Check a watch file before a job trains under it.
 
-    Finds what cannot be used: unknown keys, rules and parameters, wrong actions, times and
-    silences, recipients that the deployment does not tell. Without --allow these are the
-    allowedRecipients, emails, phones and webhooks of ./cdk.json; if it has none of them, only
-    the form of recipients is checked. The files of custom_rules, and of --rules, are run, for
-    the rules in them.
+    Finds unknown keys, rules and parameters, wrong actions, times and silences, and recipients
+    that the deployment does not allow. Without --allow it allows the allowedRecipients, emails,
+    phones and webhooks of ./cdk.json; if it has none of them, only the form of recipients is
+    checked. The files of custom_rules, and of --rules, are run, for the rules in them.
 
     Exit code: 0 nothing is wrong, 2 something is; each problem is a line on stderr.
 
@@ -243,7 +246,7 @@ def status(
     (TOCSIN_STATE_TABLE) and the topic (TOCSIN_TOPIC_ARN). Without those the rest is shown.
 
     Exit code: 0 nothing found (or a list of runs), 1 issues found, 2 the command or its input is
-    wrong, or a rule ended in Error.
+    wrong, a rule ended in Error, or nothing could be judged.
 
     \b
     Examples:
@@ -277,12 +280,13 @@ app.add_typer(local)
 
 
 def _exit_code(document: Document) -> int:
-    """1 if any rule fired; 2 if none did but not all could be evaluated."""
-    wrong = [rule for rule in document["rules"] if rule["RuleEvaluationStatus"] == "Error"]
+    """1 if any rule fired; else 2, and why, if nothing was judged or a rule is in Error."""
     if any(rule["RuleEvaluationStatus"] == "IssuesFound" for rule in document["rules"]):
         return FOUND
-    if not wrong:
-        return 0
-    more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
-    note(f"{wrong[0]['RuleConfigurationName']} is in Error: {wrong[0]['StatusDetails']}{more}")
-    return WRONG
+    if nothing_judged(document):
+        note(f"nothing could be judged: {why_nothing(document)}")
+        return WRONG
+    if failed := errors(document):
+        note(failed)
+        return WRONG
+    return 0

@@ -1,4 +1,4 @@
-"""A silence as it is asked for on the command line."""
+"""A silence as the options of ``tocsin silence add`` describe it."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from tocsin.cli._alerts import utc
 from tocsin.cli._errors import Problem
 from tocsin.cli._stack import aws
 from tocsin.model import Severity
+from tocsin.parsing import seconds
 from tocsin.watch import Silence
 from tocsin.words import clean
 
 LONGEST = timedelta(days=30)
 _EXAMPLE = "2026-12-01T08:00Z"
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 def asked(
@@ -30,7 +30,7 @@ def asked(
     until: datetime,
     reason: str,
 ) -> Silence:
-    """The silence that options ask for, of no author yet. Raises Problem for what makes none."""
+    """The silence that the options describe, still without an author. Raises Problem."""
     silence = Silence(
         until=until,
         job="*" if job is None else job,
@@ -45,7 +45,7 @@ def asked(
     if not everything and not narrow:
         raise Problem("say what to silence with --job, --rule or --severity, or --all")
     if not silence.reason:
-        raise Problem("--reason is empty: say why, for those who wonder where the alerts are")
+        raise Problem("--reason is empty: say why, for others who miss the alerts")
     try:
         return msgspec.convert(msgspec.to_builtins(silence), Silence)
     except msgspec.ValidationError as error:
@@ -54,13 +54,13 @@ def asked(
 
 
 def ending(lasting: str | None, until: str | None, now: datetime) -> datetime:
-    """When a silence of ``--for`` or ``--until`` is over, in UTC. Raises Problem."""
+    """When a silence with ``--for`` or ``--until`` ends, in UTC. Raises Problem."""
     if (lasting is None) == (until is None):
-        wrong = "no silence without an end" if until is None else "one end is enough"
+        wrong = "a silence needs an end" if until is None else "a silence has one end"
         raise Problem(f"{wrong}: --for 2h or --until {_EXAMPLE}")
     end = _after(lasting, now) if lasting is not None else _moment(until or "")
     if end <= now:
-        raise Problem(f"the silence would be over already: it is {utc(now)}")
+        raise Problem(f"the silence would have ended already: it is {utc(now)}")
     if end - now > LONGEST:
         raise Problem(f"a silence lasts at most {LONGEST.days} days; for longer, change the rule")
     return end.astimezone(UTC).replace(microsecond=0)
@@ -79,18 +79,16 @@ def author_here() -> str:
 
 
 def _after(lasting: str, now: datetime) -> datetime:
-    time = re.fullmatch(r"(\d{1,9}(?:\.\d{1,9})?)([smhd])", lasting)
-    if time is None:
-        raise Problem(f"--for {lasting} is no time: write 30m, 2h or 3d")
-    seconds = float(time[1]) * _UNITS[time[2]]
-    return now + min(timedelta(seconds=seconds), 2 * LONGEST)
+    if (time := seconds(lasting)) is None:
+        raise Problem(f"--for {clean(lasting, 80)} is not a time: write 30m, 2h or 3d")
+    return now + timedelta(seconds=min(time, 2 * LONGEST.total_seconds()))
 
 
 def _moment(until: str) -> datetime:
     try:
         moment = datetime.fromisoformat(until)
     except ValueError:
-        raise Problem(f"--until {until} is no time: write {_EXAMPLE}") from None
+        raise Problem(f"--until {until} is not a time: write {_EXAMPLE}") from None
     if moment.tzinfo is None:
         raise Problem(f"--until {until} has no time zone: write {_EXAMPLE}")
     return moment

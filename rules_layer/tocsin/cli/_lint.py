@@ -1,4 +1,4 @@
-"""``tocsin lint``: all that is wrong with a watch file, before a job trains under it."""
+"""``tocsin lint``: lists all that is wrong with a watch file, before a job uses it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from rich.console import Console
 
 from tocsin.actions import recipients
-from tocsin.cli._deployment import told
+from tocsin.cli._deployment import allowed
 from tocsin.cli._installed import load_rules
 from tocsin.cli._output import Document
 from tocsin.cli._text import plain
@@ -19,13 +19,13 @@ from tocsin.watch import lint
 def lint_document(
     file: str, rule_files: Sequence[str] = (), allow: Sequence[str] = ()
 ) -> tuple[Document, list[str]]:
-    """The JSON of ``tocsin lint``, and each problem as it is told, with file and line.
+    """The JSON of ``tocsin lint``, and a line of text for each problem, with file and line.
 
-    ``lines`` are those of the problems, None where that cannot be told. Raises OSError for a
+    ``lines`` holds the line of each problem, None where it is not known. Raises OSError for a
     file that cannot be read, BadRule if one of ``rule_files`` fails.
     """
     load_rules(rule_files)
-    known = told(allow)
+    known = allowed(allow)
     watch, problems = lint(file, recipients(known.recipients, known.webhooks), datetime.now(UTC))
     rules = None
     if watch is not None:
@@ -40,7 +40,7 @@ def lint_document(
 
 
 def print_lint(document: Document, console: Console) -> None:
-    """A file without problems; problems are not an answer but go to stderr."""
+    """Prints that a file has no problem. Problems go to stderr, they are not the answer."""
     if not document["problems"]:
         rules = "1 rule" if document["rules"] == 1 else f"{document['rules']} rules"
         console.print(plain(f"{document['file']}: {rules}, no problem"), soft_wrap=True)

@@ -5,7 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 
 from tocsin.cli._errors import Problem
-from tocsin.tensors import NotARun, NotFound, Run, Storage, open_storage, parse_index_key
+from tocsin.tensors import (
+    COLLECTIONS,
+    INDEX,
+    NotARun,
+    NotFound,
+    Run,
+    Storage,
+    open_storage,
+    parse_index_key,
+)
 
 _HOST = "debug-output"  # where SageMaker's own jobs have their run, below the job's folder
 
@@ -31,9 +40,9 @@ def open_run(url: str) -> Run:
 def steps_at(storage: Storage) -> int:
     """How many steps there are index files of. NotARun where there is no run."""
     try:
-        places = (parse_index_key(found.key) for found in storage.list("index/"))
+        places = (parse_index_key(found.key) for found in storage.list(INDEX))
         steps = len({place[0] for place in places if place})
-        if steps or _any(storage, "collections/"):
+        if steps or _any(storage, COLLECTIONS):
             return steps
         raise not_a_run(storage)
     except NotFound:  # the bucket
@@ -44,11 +53,11 @@ def not_a_run(storage: Storage) -> NotARun:
     """Why the place holds no run, with the place next to it that does."""
     below = ""
     try:
-        if _any(storage, f"{_HOST}/index/"):
+        if _any(storage, f"{_HOST}/{INDEX}"):
             below = f"; did you mean {storage.url}/{_HOST}?"
     except NotFound:
         return NotARun(f"{storage.url} is not a run: there is no such bucket")
-    return NotARun(f"{storage.url} is not a run: it has neither index/ nor collections/{below}")
+    return NotARun(f"{storage.url} is not a run: it has neither {INDEX} nor {COLLECTIONS}{below}")
 
 
 def _any(storage: Storage, prefix: str) -> bool:

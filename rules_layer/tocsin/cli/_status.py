@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.text import Text
 
 from tocsin.cli._look import table
+from tocsin.cli._not_judged import nothing_judged
 from tocsin.cli._output import Document, note, progress
 from tocsin.cli._stack import CONNECTIONS, aws
 from tocsin.cli._text import plain
@@ -55,6 +56,7 @@ def _row(s3: Any, bucket: str, item: Mapping[str, Any]) -> Document | ValueError
         "finished": known["finished"],
         "last_step": known["steps"]["last"],
         "RuleEvaluationStatus": status.value if status else None,
+        "judged": not nothing_judged(known),
         "LastModifiedTime": item["LastModified"].astimezone(UTC).isoformat(timespec="seconds"),
     }
 
@@ -72,7 +74,7 @@ def print_runs(document: Document, console: Console) -> None:
     grid.add_column("updated (UTC)", no_wrap=True)
     for run in document["runs"]:
         grid.add_row(
-            status_text(run["RuleEvaluationStatus"]),
+            status_text(run["RuleEvaluationStatus"], judged=run["judged"]),
             Text("\n").join((plain(run["job"], "bold"), plain(run["run"], "dim"))),
             plain("-" if run["last_step"] is None else run["last_step"]),
             "finished" if run["finished"] else "running",

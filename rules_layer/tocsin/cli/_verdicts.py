@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tocsin.cli._look import facts, table
+from tocsin.cli._not_judged import NAME_THE_LOSS, NOT_JUDGED, names_not_judged, no_loss
 from tocsin.cli._output import Document
 from tocsin.cli._text import plain
 from tocsin.model import RuleStatus
@@ -31,15 +32,23 @@ def worst(statuses: Iterable[RuleStatus]) -> RuleStatus | None:
     return next((status for status in STYLES if status in found), None)
 
 
-def status_text(status: str | None) -> Text:
+def status_text(status: str | None, *, judged: bool = True) -> Text:
+    """The status. Of a rule or run without a judged step it is "not judged", unless the status
+    itself says so.
+    """
+    if not judged and status not in (None, "NotApplicable", "Error"):
+        return Text(NOT_JUDGED, "yellow")
     return Text(status or "-", STYLES[RuleStatus(status)] if status else "")
 
 
 def print_verdicts(document: Document, console: Console) -> None:
-    """The document of ``tocsin check`` for people."""
+    """The document of ``tocsin check`` for people: first of all whether there was a loss."""
+    if lacking := no_loss(document):
+        console.print(Text(lacking, "bold yellow"))
+        console.print(f"{NAME_THE_LOSS}\nfor each framework: docs/hooks\n")
     console.print(_header(document))
     console.print()
-    console.print(_table(document["rules"], several=len(document["workers"]) > 1))
+    console.print(_table(document))
     fired = [rule for rule in document["rules"] if rule["RuleEvaluationStatus"] == "IssuesFound"]
     advice = {name: text for name in (rule["Rule"] for rule in fired) if (text := _advice(name))}
     if advice:
@@ -64,15 +73,17 @@ def _header(document: Document) -> Table:
     return facts(rows)
 
 
-def _table(rules: list[Document], *, several: bool) -> Table:
+def _table(document: Document) -> Table:
+    several, without = len(document["workers"]) > 1, names_not_judged(document)
     grid = table()
     grid.add_column("status", no_wrap=True)
     grid.add_column("rule", overflow="fold")
     grid.add_column("first violation", overflow="fold")
     grid.add_column("violations", justify="right")
-    for rule in rules:
+    for rule in document["rules"]:
+        judged = rule["RuleConfigurationName"] not in without
         grid.add_row(
-            status_text(rule["RuleEvaluationStatus"]),
+            status_text(rule["RuleEvaluationStatus"], judged=judged),
             _what(rule),
             _first(rule["FirstViolation"], several=several),
             f"{rule['Violations']} of {rule['DataPoints']}",

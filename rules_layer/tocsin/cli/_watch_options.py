@@ -12,7 +12,7 @@ from tocsin.cli._errors import Problem
 from tocsin.cli._installed import load_custom_rules, load_rules
 from tocsin.cli._output import note
 from tocsin.rules import BadRule, get_rule, rule_names
-from tocsin.tensors import WATCH, NotFound, Storage, TooLarge
+from tocsin.tensors import WATCH, NotFound, RefusedFile, Storage
 from tocsin.watch import BadWatch, RuleConfig, Watch, parse_watch, read_watch, resolve, to_watch
 
 _COMMA = re.compile(r"(?<!\\),")
@@ -92,7 +92,7 @@ def _own(storage: Storage) -> Watch:
         watch = parse_watch(storage.read(WATCH, limit=_WATCH_BYTES))
     except NotFound:
         return Watch()
-    except (BadWatch, TooLarge) as error:
+    except (BadWatch, RefusedFile) as error:
         note(f"{storage.url}: refused {WATCH}: {error}")
         return Watch()
     if watch.custom_rules is not None:

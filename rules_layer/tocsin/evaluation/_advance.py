@@ -17,7 +17,7 @@ from tocsin.evaluation._restart import superseding
 from tocsin.evaluation._selection import Selection
 from tocsin.evaluation._trials import with_trial
 from tocsin.rules import Step
-from tocsin.tensors import NotFound, Storage, parse_index_key
+from tocsin.tensors import NotFound, RefusedFile, Storage, parse_index_key
 
 CAREFUL_ATTEMPTS = 2  # after so many that did not finish: one step per invocation
 SKIP_ATTEMPTS = 4  # after so many: that step is given up
@@ -170,4 +170,6 @@ def _is_there(storage: Storage, key: str) -> bool:
         storage.head(key)
     except NotFound:
         return False
+    except RefusedFile:  # nothing to wait for: what is there says why it cannot be read
+        return True
     return True

@@ -19,7 +19,7 @@ from tocsin.evaluation._news import (
     Violation,
 )
 from tocsin.evaluation._references import References
-from tocsin.model import Mode, RuleStatus
+from tocsin.model import Mode, Role, RuleStatus, Severity
 from tocsin.watch import Watch
 
 MOST_BYTES = 64 << 20  # decompressed; the state caps keep real ones far below
@@ -30,18 +30,23 @@ class RuleRecord:
     """A rule's state and what it has found.
 
     ``streak`` and ``healthy`` count evaluations in a row; ``candidate`` is the first violation
-    of the present streak; ``state`` belongs to the rule. A ``disabled`` rule is evaluated no more.
-    ``told`` is the last change of its status.
+    of the present streak; ``first_violation`` is that of the first streak that fired,
+    ``fired_at`` the violation at which it did; ``state`` belongs to the rule. A ``disabled`` rule
+    is evaluated no more. ``missing`` are the rule's reads that have found nothing so far, with the
+    roles that would satisfy each; None before the first step. ``told`` is the last change of its
+    status.
     """
 
     rule: str
     fingerprint: str
     parameters: Mapping[str, Any] = field(default_factory=dict)
+    severity: Severity | None = None
     status: RuleStatus = RuleStatus.IN_PROGRESS
     details: str = ""
     changed_at: float | None = None
     state: Mapping[str, Any] = field(default_factory=dict)
     applicable: bool = False
+    missing: Mapping[str, tuple[Role, ...]] | None = None
     disabled: bool = False
     last_step: int | None = None
     data_points: int = 0
@@ -50,6 +55,7 @@ class RuleRecord:
     healthy: int = 0
     candidate: Violation | None = None
     first_violation: Violation | None = None
+    fired_at: Violation | None = None
     last_violation: Violation | None = None
     told: StatusChange | None = None
 
@@ -126,6 +132,9 @@ class Checkpoint:
         return replace(self, refusals=(), outbox=(), summaries=())
 
 
+_decoder = msgspec.json.Decoder(Checkpoint)
+
+
 def last_changes(checkpoint: Checkpoint) -> tuple[StatusChange, ...]:
     """The newest change of each rule's status, oldest first; without the statuses of all rules."""
     changes = [record.told for record in checkpoint.rules.values() if record.told is not None]
@@ -141,6 +150,6 @@ def decode_checkpoint(data: bytes) -> Checkpoint:
     inflate = zlib.decompressobj()
     try:
         content = inflate.decompress(data, MOST_BYTES)
-        return msgspec.json.decode(content, type=Checkpoint)
+        return _decoder.decode(content)
     except (zlib.error, msgspec.DecodeError) as error:
         raise ValueError(f"not a checkpoint: {error}") from error

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from tocsin.evaluation._checkpoint import Checkpoint
 from tocsin.evaluation._ports import Job, World
 from tocsin.evaluation._telling import ToldOfRun
-from tocsin.tensors import WATCH, NotFound, Storage, TooLarge
+from tocsin.tensors import WATCH, NotFound, RefusedFile, Storage
 from tocsin.watch import (
     BadWatch,
     Fault,
@@ -86,7 +86,7 @@ def _own(storage: Storage, problems: list[Problem]) -> Watch | None:
         watch, faults = survey(storage.read(WATCH, limit=_WATCH_BYTES))
     except NotFound:
         return None
-    except (BadWatch, TooLarge) as error:
+    except (BadWatch, RefusedFile) as error:
         problems.append((WATCH, str(error)))
         return None
     if watch.custom_rules is not None:

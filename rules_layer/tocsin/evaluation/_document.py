@@ -6,6 +6,8 @@ from typing import Any
 
 from tocsin.evaluation._checkpoint import Checkpoint, RuleRecord
 from tocsin.evaluation._news import Violation
+from tocsin.evaluation._not_judged import not_judged
+from tocsin.model import Severity
 from tocsin.tensors import job_name
 
 
@@ -20,25 +22,38 @@ def document(checkpoint: Checkpoint) -> dict[str, Any]:
             "last": checkpoint.last_step,
         },
         "workers": list(checkpoint.workers),
+        "not_judged": not_judged(checkpoint.rules),
         "rules": [_rule(name, record) for name, record in checkpoint.rules.items()],
     }
 
 
 def _rule(name: str, record: RuleRecord) -> dict[str, Any]:
-    first = record.first_violation
     return {
         "RuleConfigurationName": name,
         "Rule": record.rule,
         "RuleEvaluationStatus": record.status.value,
         "StatusDetails": record.details,
-        "FirstViolation": _violation(first) if first else None,
+        "Severity": _severity(record),
+        "FirstViolation": _violation(record.first_violation),
+        "FiredAt": _violation(record.fired_at),
         "Violations": record.violations,
         "DataPoints": record.data_points,
         "Parameters": dict(record.parameters),
     }
 
 
-def _violation(violation: Violation) -> dict[str, Any]:
+def _severity(record: RuleRecord) -> Severity | None:
+    """As configured; of a rule that cannot be used, as its alert has it. Older versions did not
+    remember it.
+    """
+    if record.severity is None and record.told is not None:
+        return record.told.severity
+    return record.severity
+
+
+def _violation(violation: Violation | None) -> dict[str, Any] | None:
+    if violation is None:
+        return None
     return {
         "step": violation.step,
         "mode": violation.mode.name,

@@ -9,6 +9,7 @@ import msgspec
 
 from tocsin.evaluation._checkpoint import Checkpoint, RuleRecord
 from tocsin.evaluation._news import Ending, Violation
+from tocsin.evaluation._not_judged import NotJudged, roles_read, why_not_judged
 from tocsin.evaluation._telling import Told, ToldOfRun, told_of, with_change, with_end
 from tocsin.model import Outcome, RuleStatus, Verdict, json_number
 from tocsin.rules import Step
@@ -32,10 +33,14 @@ def configure(
     for rule in watched:
         kept = before.get(rule.name)
         if kept is not None and kept.fingerprint == rule.fingerprint:
-            records[rule.name] = kept
+            records[rule.name] = replace(kept, severity=rule.severity)
             continue
         records[rule.name] = RuleRecord(
-            rule.rule_name, rule.fingerprint, rule.parameters, details=checkpoint.note
+            rule.rule_name,
+            rule.fingerprint,
+            rule.parameters,
+            rule.severity,
+            details=checkpoint.note,
         )
         if kept is not None and kept.status is not RuleStatus.IN_PROGRESS:
             told.append((rule.name, told_of(rule, checkpoint.run), kept.status))
@@ -118,16 +123,17 @@ def reopen(checkpoint: Checkpoint) -> Checkpoint:
 
 
 def _final(record: RuleRecord, ending: Ending) -> RuleStatus:
-    if not record.applicable:
+    if why_not_judged(record) in (NotJudged.NO_LOSS, NotJudged.NOT_CAPTURED):
         return RuleStatus.NOT_APPLICABLE
     return RuleStatus.NO_ISSUES_FOUND if ending == "marker" else RuleStatus.STOPPED
 
 
 def _details(record: RuleRecord, rule: Watched) -> str:
-    if record.applicable and (record.data_points or record.details):
+    why = why_not_judged(record)
+    if why is None:
         return record.details
-    if record.applicable:
-        return "too few steps to judge by"
+    if why is NotJudged.TOO_FEW_STEPS:
+        return record.details or "too few steps to judge by"
     reads = [read.describe() for read in rule.reads.tensors.values()]
     if not reads:
         return record.details or "never captured: what it asks the run for"
@@ -138,7 +144,7 @@ def _details(record: RuleRecord, rule: Watched) -> str:
 
 def _evaluated(checkpoint: Checkpoint, rule: Watched, step: Step) -> RuleRecord:
     """The rule's record after this step."""
-    record = checkpoint.rules[rule.name]
+    record = _with_found(checkpoint.rules[rule.name], rule, step)
     if record.disabled or not _wanted(rule.options, record, step):
         return record
     try:
@@ -152,6 +158,15 @@ def _evaluated(checkpoint: Checkpoint, rule: Watched, step: Step) -> RuleRecord:
     if not step.tick:
         record = replace(record, last_step=_count(rule.options, step))
     return _judged(replace(record, state=state), rule, verdict, step, checkpoint)
+
+
+def _with_found(record: RuleRecord, rule: Watched, step: Step) -> RuleRecord:
+    """The record with the reads that have found nothing so far, up to this step."""
+    if step.tick:
+        return record
+    before = roles_read(rule) if record.missing is None else record.missing
+    missing = {name: roles for name, roles in before.items() if not step.tensors.get(name)}
+    return record if missing == record.missing else replace(record, missing=missing)
 
 
 def _disabled(record: RuleRecord, reason: str) -> RuleRecord:
@@ -218,6 +233,7 @@ def _judged(
         status=RuleStatus.ISSUES_FOUND,
         details=verdict.detail[:1024],
         first_violation=record.first_violation or record.candidate,
+        fired_at=record.fired_at or seen,
     )
 
 

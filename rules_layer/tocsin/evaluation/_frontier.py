@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from tocsin.tensors import IndexFile
@@ -45,19 +45,16 @@ def plan(
     now: float,
     ended: bool,
     refused: Collection[tuple[int, str]] = (),
-    superseded: Collection[str] = (),
 ) -> Plan:
     """The steps beyond ``frontier`` that are complete, given up, or closed by the run's end.
 
     A worker is settled at a step if it has the step, or a later one whose ``prev_step`` lies
     before it; files that were ``refused`` settle their worker too. ``num_workers`` None means
-    that no collections file has told it yet. Files of ``superseded`` starts of the job (run ids)
-    are what a restart has left behind.
+    that no collections file has told it yet.
     """
-    seen = [item for item in seen if _run_id(item) not in superseded]
     workers = num_workers or 1
     ready: list[Ready] = []
-    for facts in _facts(_of_newest_start(seen), frontier, frozenset(refused), workers):
+    for facts in _facts(seen, frontier, frozenset(refused), workers):
         due = 0.0 if ended else _due(facts, num_workers)
         if now < due:
             return Plan(tuple(ready), wake_at=due)
@@ -117,32 +114,3 @@ def _due(facts: _Facts, num_workers: int | None) -> float:
     if facts.chained:
         return 0.0 if len(facts.settled) >= num_workers else give_up
     return give_up if facts.complete is None else min(give_up, facts.complete + GRACE_SECONDS)
-
-
-def _of_newest_start(seen: Sequence[Seen]) -> Sequence[Seen]:
-    """Without files that an earlier start of the job left at or behind the newest one's first.
-
-    Each worker by itself: processes of one start may each have made an id of their own.
-    """
-    newest: dict[str, Seen] = {}
-    for item in seen:
-        known = newest.get(item.file.worker)
-        if item.file.meta and (known is None or item.modified >= known.modified):
-            newest[item.file.worker] = item
-    first: dict[str, int] = {}
-    for item in seen:
-        worker = item.file.worker
-        if worker in newest and _run_id(item) == _run_id(newest[worker]):
-            first[worker] = min(item.file.step, first.get(worker, item.file.step))
-    return [item for item in seen if not _stale(item, newest, first)]
-
-
-def _stale(item: Seen, newest: Mapping[str, Seen], first: Mapping[str, int]) -> bool:
-    worker = item.file.worker
-    if worker not in newest or _run_id(item) == _run_id(newest[worker]):
-        return False
-    return item.file.step >= first[worker]
-
-
-def _run_id(item: Seen) -> str | None:
-    return item.file.meta.run_id if item.file.meta else None

@@ -7,11 +7,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 from tocsin.evaluation._desk import Desk
 from tocsin.evaluation._frontier import Seen
+from tocsin.evaluation._restart import of_last_start
 from tocsin.tensors import (
     BadIndex,
     NotFound,
     Object,
-    TooLarge,
+    RefusedFile,
     index_objects,
     parse_index_key,
     read_index,
@@ -22,15 +23,31 @@ STEP_INDEX_BYTES = 64 << 20  # of one step, all workers together
 _THREADS = 16
 
 
-def new_files(desk: Desk, most: int) -> tuple[list[Seen], bool]:
-    """Index files behind the frontier, whole steps of them, and whether there are still more.
+def new_files(desk: Desk, most: int, deadline: float) -> tuple[list[Seen], bool]:
+    """Index files after the frontier, whole steps of them, and whether there are more.
+
+    Skips what earlier starts of the job left there, until ``deadline``.
+    """
+    after = desk.checkpoint.frontier
+    while True:
+        listed, last, more = _batch(desk, most, after)
+        seen, desk.checkpoint = of_last_start(desk.checkpoint, listed, desk.storage)
+        if seen or not more:
+            return seen, more
+        if desk.world.now() >= deadline:
+            return seen, False  # nothing to continue with: all that was found is superseded
+        after = last
+
+
+def _batch(desk: Desk, most: int, after: int) -> tuple[list[Seen], int, bool]:
+    """Index files after a step, the last step of them, and whether there are still more.
 
     About ``most`` of them, fewer if they are large; of a single step no more than may be in
     memory at once, the others are refused.
     """
     found: list[Object] = []
-    more, last, size, of_step = False, None, 0, 0
-    for item in index_objects(desk.storage, after=desk.checkpoint.frontier):
+    more, last, size, of_step = False, after, 0, 0
+    for item in index_objects(desk.storage, after):
         place = parse_index_key(item.key)
         step = place[0] if place else -1
         if step != last:
@@ -45,7 +62,7 @@ def new_files(desk: Desk, most: int) -> tuple[list[Seen], bool]:
         size += item.size
         found.append(item)
     fresh = [item for item in found if item.key not in desk.checkpoint.refused]
-    return list(_read_all(desk, fresh)), more
+    return list(_read_all(desk, fresh)), last, more
 
 
 def _read_all(desk: Desk, objects: list[Object]) -> Iterator[Seen]:
@@ -54,7 +71,7 @@ def _read_all(desk: Desk, objects: list[Object]) -> Iterator[Seen]:
     def read(item: Object) -> Seen | Exception:
         try:
             return Seen(read_index(desk.storage, item), item.modified)
-        except (BadIndex, TooLarge, NotFound, PermissionError) as error:
+        except (BadIndex, RefusedFile, NotFound, PermissionError) as error:
             return error
 
     if len(objects) < 2:

@@ -9,8 +9,8 @@ from tocsin.tensors import (
     BadIndex,
     IndexFile,
     NotFound,
+    RefusedFile,
     Storage,
-    TooLarge,
     decode_index,
     index_key,
     job_name,
@@ -44,6 +44,6 @@ def files_of(storage: Storage, files: Sequence[IndexFile]) -> list[IndexFile]:
         try:
             data = storage.read(index_key(file.step, file.worker), limit=_INDEX_BYTES)
             found.append(decode_index(data, file.step, file.worker))
-        except (NotFound, BadIndex, TooLarge):
+        except (NotFound, BadIndex, RefusedFile):
             continue
     return found

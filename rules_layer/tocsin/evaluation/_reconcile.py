@@ -21,11 +21,12 @@ from tocsin.tensors import (
     END_MARKER,
     BadCollections,
     Collections,
-    NotFound,
-    Storage,
+    End,
+    RefusedFile,
     job_name,
     parse_index_key,
     read_collections,
+    read_end,
 )
 from tocsin.watch import Watch
 
@@ -63,9 +64,9 @@ def reconcile(
     limits = Limits(deadline, attempts, on_step)
     most = limits.steps or BATCH_FILES
     # The end marker is looked for before the listing: then a run that has ended is listed whole.
-    marker = _marked_at(desk.storage)
-    seen, more = new_files(desk, most)
-    ended = _is_over(marker, desk.checkpoint, seen)
+    end = _end(desk)
+    seen, more = new_files(desk, most, deadline)
+    ended = _is_over(end, desk.checkpoint, seen)
     known = desk.version is not None
     if known and not (seen or more or hint.tick or desk.is_news) and ended == _is_ended(desk):
         return _ended_or_due(desk)  # a duplicate: nothing to read, nothing to write
@@ -85,7 +86,6 @@ def reconcile(
             now=world.now(),
             ended=ended,
             refused=[at for key in desk.checkpoint.refused if (at := parse_index_key(key))],
-            superseded=desk.checkpoint.superseded,
         )
         done, held_until = work_off(desk, planned.ready, selection, rules, limits, ended)
         desk.commit()
@@ -96,9 +96,9 @@ def reconcile(
         if not more or held_until is not None:
             break
         most = most if planned.ready else 2 * most
-        seen, more = new_files(desk, most)
-        ended = _is_over(marker, desk.checkpoint, seen)
-    if job and job.ended_at and marker is None and job.ended_at >= desk.checkpoint.last_time:
+        seen, more = new_files(desk, most, deadline)
+        ended = _is_over(end, desk.checkpoint, seen)
+    if job and job.ended_at and end is None and job.ended_at >= desk.checkpoint.last_time:
         desk.storage.write(END_MARKER, b"")  # over before anybody looked; this wakes us again
     _close(desk, rules, hint, ended)
     send_wake = _remember_wake(desk, wake_at)
@@ -107,21 +107,25 @@ def reconcile(
     return replace(_ended_or_due(desk), wake_at=wake_at if send_wake else None)
 
 
-def _marked_at(storage: Storage) -> float | None:
-    """When the end marker was written, if it is there."""
+def _end(desk: Desk) -> End | None:
     try:
-        return storage.head(END_MARKER).modified
-    except NotFound:
+        return read_end(desk.storage)
+    except RefusedFile as error:
+        desk.refuse(END_MARKER, str(error))
         return None
 
 
-def _is_over(marker: float | None, checkpoint: Checkpoint, seen: Sequence[Seen]) -> bool:
+def _is_over(end: End | None, checkpoint: Checkpoint, seen: Sequence[Seen]) -> bool:
     """Whether the marker ends what lies there now, and not an earlier start of the job.
 
     Other workers may still be at their last files when one writes the marker.
     """
+    if end is None:
+        return False
     newest = max([checkpoint.last_time, *(item.modified for item in seen)])
-    return marker is not None and marker + HOLD_SECONDS >= newest
+    starts = {item.file.worker: item.file.meta.run_id for item in seen if item.file.meta}
+    current = {**checkpoint.run_ids, **starts}.values()
+    return end.ends(current, newest) and end.modified + HOLD_SECONDS >= newest
 
 
 def _is_ended(desk: Desk) -> bool:
@@ -179,7 +183,8 @@ def _close(desk: Desk, rules: Configuration, hint: Hint, ended: bool) -> None:
     if checkpoint.ended or checkpoint.last_step is None:
         return
     if ended:
-        total = sum(1 for item in desk.storage.list("index/") if parse_index_key(item.key))
+        places = (parse_index_key(item.key) for item in desk.storage.list("index/"))
+        total = sum(1 for place in places if place and place[0] <= checkpoint.frontier)
         late = max(0, total - checkpoint.files - checkpoint.refused_files)
         desk.report.late += max(0, late - checkpoint.late_files)
         desk.checkpoint = _finished(replace(checkpoint, late_files=late), rules, "marker")

@@ -1,21 +1,24 @@
-"""A job that started again behind the frontier, from a checkpoint of its own."""
+"""A job that was started again: which of its starts counts."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 
 from tocsin.evaluation._checkpoint import Checkpoint
+from tocsin.evaluation._frontier import Seen
 from tocsin.tensors import (
     BadIndex,
     IndexFile,
     NotFound,
+    RefusedFile,
     Storage,
-    TooLarge,
-    index_key,
+    index_at,
     parse_index_key,
     read_index,
+    starts_of,
 )
 
 _MOST_STARTS = 100  # remembered as over; a job that is started more often is in other trouble
@@ -37,6 +40,41 @@ def restarted(checkpoint: Checkpoint, keys: Iterable[str], storage: Storage) -> 
     return checkpoint
 
 
+def of_last_start(
+    checkpoint: Checkpoint, seen: Sequence[Seen], storage: Storage
+) -> tuple[list[Seen], Checkpoint]:
+    """The files among ``seen`` that belong to the last start of the job or that it resumed from,
+    and the checkpoint, in which the starts that no file is kept of are superseded.
+
+    ``seen`` is a part of the run. To compare a start that the checkpoint does not know with those
+    before, the index files that lie before its first file are read.
+    """
+    seen = [item for item in seen if _run_id(item.file) not in checkpoint.superseded]
+    new = {
+        item.file.worker
+        for item in seen
+        if _run_id(item.file) not in (None, checkpoint.run_ids.get(item.file.worker))
+    }
+    if not new:
+        return seen, checkpoint
+    last = _last_evaluated(checkpoint, sorted(new), storage)
+    starts = starts_of([*last, *(item.file for item in seen)], partial(index_at, storage))
+    kept = [item for item in seen if starts.keeps(item.file)]
+    over = {_run_id(item.file) for item in seen} - {_run_id(item.file) for item in kept}
+    gone = sorted(run_id for run_id in over if run_id is not None)
+    return kept, replace(checkpoint, superseded=superseding(checkpoint, gone))
+
+
+def _last_evaluated(
+    checkpoint: Checkpoint, workers: Iterable[str], storage: Storage
+) -> list[IndexFile]:
+    """The files of these workers at the last step that was evaluated, unless superseded."""
+    if checkpoint.last_step is None:
+        return []
+    files = (index_at(storage, checkpoint.last_step, worker) for worker in workers)
+    return [file for file in files if file and _run_id(file) not in checkpoint.superseded]
+
+
 def _newer_start(checkpoint: Checkpoint, key: str, storage: Storage) -> IndexFile | None:
     """The file, if another start of the job wrote it after all that was evaluated."""
     try:
@@ -44,28 +82,33 @@ def _newer_start(checkpoint: Checkpoint, key: str, storage: Storage) -> IndexFil
         if found.modified < math.floor(checkpoint.last_time):  # HEAD knows whole seconds only
             return None
         file = read_index(storage, found)
-    except (NotFound, BadIndex, TooLarge):
+    except (NotFound, BadIndex, RefusedFile):
         return None
     if file.meta is None or file.meta.run_id in checkpoint.superseded:
         return None
     return file if checkpoint.run_ids.get(file.worker) not in (None, file.meta.run_id) else None
 
 
-def _first_of_start(file: IndexFile, storage: Storage) -> int:
-    """The first step of the start that wrote ``file``, along ``prev_step`` as far as it leads."""
+def _first_of_start(file: IndexFile, storage: Storage) -> IndexFile:
+    """The first file of the start that wrote ``file``, along ``prev_step`` as far as it leads."""
     while file.meta and (before := file.meta.prev_step) is not None and before < file.step:
-        try:
-            earlier = read_index(storage, storage.head(index_key(before, file.worker)))
-        except (NotFound, BadIndex, TooLarge):
-            break
-        if earlier.meta is None or earlier.meta.run_id != file.meta.run_id:
+        earlier = index_at(storage, before, file.worker)
+        if earlier is None or _run_id(earlier) != file.meta.run_id:
             break
         file = earlier
-    return file.step
+    return file
 
 
-def _taken_back(checkpoint: Checkpoint, step: int) -> Checkpoint:
-    """Rules keep their records until ``configure`` gives them new ones and tells of it."""
+def _taken_back(checkpoint: Checkpoint, first: IndexFile) -> Checkpoint:
+    """Rules keep their records until ``configure`` gives them new ones and tells of it.
+
+    Of a start that did not resume the counters begin again, too.
+    """
+    step = first.step
+    if first.meta is not None and first.meta.resumed_from is None:
+        checkpoint = replace(
+            checkpoint, steps=0, first_step=None, first_time=None, files=0, workers=()
+        )
     return replace(
         checkpoint,
         frontier=step - 1,
@@ -81,3 +124,7 @@ def _taken_back(checkpoint: Checkpoint, step: int) -> Checkpoint:
 def superseding(checkpoint: Checkpoint, starts: Iterable[str]) -> tuple[str, ...]:
     """The starts that are over, with these."""
     return tuple(dict.fromkeys([*checkpoint.superseded, *starts]))[-_MOST_STARTS:]
+
+
+def _run_id(file: IndexFile) -> str | None:
+    return None if file.meta is None else file.meta.run_id

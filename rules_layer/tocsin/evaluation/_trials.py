@@ -12,7 +12,7 @@ from tocsin.evaluation._frontier import Ready
 from tocsin.evaluation._others import beside
 from tocsin.evaluation._selection import Selection
 from tocsin.rules import Step
-from tocsin.tensors import IndexFile, Storage
+from tocsin.tensors import Storage
 from tocsin.trial import PastTrial, Trial, glance
 
 _MOST_RUNS = 3  # in memory, with what was read of them
@@ -46,7 +46,7 @@ class Trials:
         if trial is None or anew or trial.last_step > before.frontier:
             trial = PastTrial(storage, _opener(storage.url, open_run))
         if trial.last_step < before.frontier:
-            trial.catch_up(before.frontier, _stale(before))
+            trial.catch_up(before.frontier)
         trial.show(ready.step, (seen.file for seen in ready.files), selection.collections)
         self._of[storage.url] = trial, before.superseded
         if len(self._of) > _MOST_RUNS:
@@ -69,20 +69,3 @@ def with_trial(
     return {
         name: replace(step, trial=trial) if name in asking else step for name, step in steps.items()
     }
-
-
-def _stale(before: Checkpoint) -> Callable[[IndexFile], bool]:
-    """Whether an earlier start of the job left a file where the present one has been already;
-    to be asked in the order of steps.
-    """
-    present: set[str] = set()
-
-    def stale(file: IndexFile) -> bool:
-        run_id = file.meta.run_id if file.meta else None
-        if run_id in before.superseded:
-            return file.worker in present
-        if run_id is not None:
-            present.add(file.worker)
-        return False
-
-    return stale

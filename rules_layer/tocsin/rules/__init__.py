@@ -1,11 +1,12 @@
-"""One file per rule, pure functions of state and step; registry and profiles."""
+"""One file per rule, pure functions of state and step; the registry and its profiles."""
 
-from tocsin.rules import _catalogue  # noqa: F401  # registers them
+from msgspec import Meta
+
 from tocsin.rules._describe import OPTION_MEANINGS, describe, summary
 from tocsin.rules._files import load_files, load_installed
+from tocsin.rules._parameters import BadRule
 from tocsin.rules._registry import (
     OPTIONS,
-    BadRule,
     build,
     defaults,
     find_rule,
@@ -39,6 +40,7 @@ __all__ = [
     "SAGEMAKER",
     "UNDECIDED",
     "BadRule",
+    "Meta",
     "Read",
     "Reads",
     "Rule",
@@ -59,3 +61,6 @@ __all__ = [
     "tensor_key",
     "violation",
 ]
+
+# After the names above: the rules import them from here, as custom rules do.
+from tocsin.rules import _catalogue  # noqa: F401  # registers the rules

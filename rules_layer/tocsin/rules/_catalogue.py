@@ -1,6 +1,6 @@
-"""The rules that come with Tocsin: importing this registers them."""
+"""The rules that come with Tocsin. A rule registers itself when it is imported."""
 
-from tocsin.rules import (
+from tocsin.rules import (  # noqa: F401
     all_zero,
     check_input_images,
     class_imbalance,
@@ -41,45 +41,3 @@ from tocsin.rules import (
     weight_update_ratio,
     workers_disagree,
 )
-
-__all__ = [
-    "all_zero",
-    "check_input_images",
-    "class_imbalance",
-    "confusion",
-    "constant_output",
-    "dead_relu",
-    "exploding_tensor",
-    "feature_importance_overweight",
-    "frozen_parameters",
-    "gradient_explosion",
-    "learning_rate_schedule",
-    "learning_rate_too_large",
-    "learning_rate_too_small",
-    "loss_diverging",
-    "loss_not_decreasing",
-    "loss_oscillating",
-    "loss_spike",
-    "loss_too_good_too_soon",
-    "nlp_sequence_ratio",
-    "no_better_than_guessing",
-    "non_finite_data",
-    "not_normalized_data",
-    "overfit",
-    "overtraining",
-    "poor_weight_initialization",
-    "saturated_activation",
-    "sigmoid_saturation",
-    "similar_across_runs",
-    "stalled_training_rule",
-    "straggling_worker",
-    "tanh_saturation",
-    "tensor_variance",
-    "tree_depth",
-    "unchanged_tensor",
-    "underfitting",
-    "unused_features",
-    "vanishing_gradient",
-    "weight_update_ratio",
-    "workers_disagree",
-]

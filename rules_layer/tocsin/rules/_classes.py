@@ -13,7 +13,7 @@ from tocsin.rules._rule import Tensor
 Classes = NDArray[np.int64]
 
 MOST_CLASSES = 100
-"""Counted; of more, one more is kept to tell it."""
+"""The classes that are counted; one more is kept to show that there are more."""
 
 _IGNORED = -100  # a label that PyTorch's losses leave out: padding, parts of words
 
@@ -21,7 +21,7 @@ _IGNORED = -100  # a label that PyTorch's losses leave out: padding, parts of wo
 def of_workers(
     labels: Iterable[Tensor], predictions: Iterable[Tensor]
 ) -> Iterator[tuple[Tensor, NDArray[Any], NDArray[Any] | None]]:
-    """Each worker's first labels, their values, and its first predictions for as many samples."""
+    """Yields each worker's first labels, their values, and its first predictions for as many."""
     known = [(found.worker, found.value) for found in predictions if found.value is not None]
     seen = set()
     for label in labels:
@@ -40,7 +40,7 @@ def of_workers(
 def labelled(value: NDArray[Any]) -> Classes | None:
     """The classes of labels: whole numbers, one for each sample, or one-hot rows.
 
-    None: something else, as in a regression, a mask of an image, or tokens of a text.
+    None for anything else: a regression, a mask of an image, tokens of a text.
     """
     if value.dtype.kind not in "biuf" or not value.size:
         return None
@@ -54,10 +54,10 @@ def labelled(value: NDArray[Any]) -> Classes | None:
 
 
 def predicted(value: NDArray[Any], *, binary: bool) -> Classes | None:
-    """The classes of predictions: of rows the place of the largest number, else whole numbers.
+    """The classes of predictions: the index of the largest number of a row, or whole numbers.
 
-    In a ``binary`` problem also those told by one number each: a probability of at least 0.5, or
-    a score above 0. None: something else, for example real numbers where there are more classes.
+    In a ``binary`` problem one number for each sample is enough: a probability of at least 0.5, or
+    a score above 0, is class 1. None for anything else, such as real numbers for more classes.
     """
     if value.dtype.kind not in "biuf" or not value.size or value.ndim > 2:
         return None
@@ -75,10 +75,10 @@ def predicted(value: NDArray[Any], *, binary: bool) -> Classes | None:
 def count(
     counts: dict[str, list[int]], labels: NDArray[Any], predictions: NDArray[Any] | None
 ) -> bool:
-    """Add samples to ``counts``; whether they have classes.
+    """Adds samples to ``counts``. Returns whether they have classes.
 
-    ``counts`` has by class how many labels there are, how many of these have a predicted class,
-    and of how many it is another.
+    ``counts`` has for each class the number of labels, how many of these have a predicted class,
+    and how many of these predictions are wrong.
     """
     classes = labelled(labels)
     if classes is None:

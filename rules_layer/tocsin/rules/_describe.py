@@ -1,8 +1,7 @@
-"""All there is to know of a rule, as data: for the terminal and the pages of the docs."""
+"""Describes a rule as data, for the terminal and the pages of the docs."""
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
 import re
 import types
@@ -11,19 +10,20 @@ from collections.abc import Mapping
 from typing import Any
 
 from tocsin.model import Detail
+from tocsin.rules._parameters import Parameter, limits, parameters_of
 from tocsin.rules._registry import build, defaults, get_rule
 from tocsin.rules._rule import PROFILES, Reads, Rule
 
 OPTION_MEANINGS: Mapping[str, tuple[Any, str]] = {
     "for_steps": (1, "evaluations in a row that must violate"),
     "start_step": (0, "the first step that is evaluated"),
-    "end_step": (None, "the first step that is evaluated no more"),
-    "every": (1, "steps from one evaluation to the next, at least"),
+    "end_step": (None, "the first step that is no longer evaluated"),
+    "every": (1, "least number of steps between two evaluations"),
     "grace": (0, "first steps, or time like 30s, in which violations don't count"),
-    "resolve": (None, "healthy evaluations in a row that take the finding back"),
+    "resolve": (None, "healthy evaluations in a row that resolve the rule"),
     "mode": (None, "TRAIN, EVAL or PREDICT: evaluates steps of that mode only"),
 }
-"""What the engine does for every rule alike: default and meaning."""
+"""The engine's options for every rule: default and meaning."""
 
 Described = dict[str, Any]
 
@@ -32,15 +32,14 @@ _PARAMETER = re.compile(r"(\w+(?:, \w+)*) ?: ?(.*)")
 
 
 def describe(name: str) -> Described:
-    """The JSON of ``tocsin rules NAME``. Raises BadRule for a name that nobody knows."""
+    """The JSON of ``tocsin rules NAME``. Raises BadRule for an unknown name."""
     rule = get_rule(name)
     text = inspect.cleandoc(rule.__doc__ or "")
     meanings = _meanings(text)
     known = {profile: defaults(rule, profile) for profile in PROFILES}
-    types_ = typing.get_type_hints(rule)
-    own = [field.name for field in dataclasses.fields(rule)]
+    own = parameters_of(rule)
     built, _ = build(name, {})
-    if not built.reads().tensors and "tensor_regex" in own:  # it reads what it is told to
+    if not built.reads().tensors and "tensor_regex" in own:  # it reads only what is named
         built, _ = build(name, {"tensor_regex": "…"})
     return {
         "name": name,
@@ -49,11 +48,11 @@ def describe(name: str) -> Described:
         "parameters": [
             {
                 "name": key,
-                "type": _type(types_[key]),
+                "type": _type(parameter.type),
                 "defaults": {profile: known[profile][key] for profile in PROFILES},
-                "meaning": meanings.get(key, ""),
+                "meaning": _meaning(meanings.get(key, ""), parameter),
             }
-            for key in own
+            for key, parameter in own.items()
         ],
         "options": [
             {
@@ -74,12 +73,12 @@ def describe(name: str) -> Described:
 
 
 def summary(rule: type[Rule]) -> str:
-    """The sentence that alerts say."""
+    """The first sentence of a rule's docstring, which alerts show."""
     return inspect.cleandoc(rule.__doc__ or "").partition("\n")[0]
 
 
 def _meanings(text: str) -> Mapping[str, str]:
-    """What the docstring's section on parameters says of each; one line may speak of several."""
+    """The text on each parameter in the docstring; one line may explain several."""
     found = _PARAMETERS.search(text)
     meanings: dict[str, str] = {}
     names: list[str] = []
@@ -90,6 +89,11 @@ def _meanings(text: str) -> Mapping[str, str]:
         else:
             meanings |= {name: f"{meanings[name]} {line.strip()}".strip() for name in names}
     return meanings
+
+
+def _meaning(text: str, parameter: Parameter) -> str:
+    words = limits(parameter.bounds)
+    return f"{text} Must be {words}.".strip() if words else text
 
 
 def _type(hint: Any) -> str:
@@ -110,7 +114,7 @@ def _type(hint: Any) -> str:
 
 
 def _reads(reads: Reads) -> Described:
-    """What a rule reads with the defaults of profile recommended."""
+    """Describes what a rule reads with the defaults of profile recommended."""
     return {
         "tensors": [
             {
@@ -134,7 +138,7 @@ def _reads(reads: Reads) -> Described:
 
 
 def _detail(detail: Detail | None) -> list[str]:
-    """What a read asks of the summary beyond its plain fields, in words."""
+    """Describes what a read asks of the summary beyond its plain fields."""
     if detail is None:
         return []
     words = []

@@ -1,4 +1,4 @@
-"""How far two tensors are apart, as far as their summaries tell."""
+"""The difference of two tensors, as far as their summaries show it."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ DIFFERENCE_FIELDS = (
     "l2",
     "fingerprint",
 )
-"""What ``excess`` needs of the summaries."""
+"""The fields of a summary that ``excess`` needs."""
 
 
 def excess(one: TensorSummary, other: TensorSummary, rtol: float, atol: float = 0.0) -> float:
-    """How many times the tolerance they are apart: certainly not close if above 1.
+    """How many times the tolerance two tensors differ by: above 1 they are certainly not close.
 
     If every element of the one is within ``atol + rtol * |element of the other|``, then so are
     their means, extremes and norms, each by its own scale; the converse does not hold. Equal
-    fingerprints are 0; with both tolerances 0 unequal ones are infinity, as are different sizes,
-    or different numbers of NaN or infinities. What neither is known to have counts for nothing.
+    fingerprints give 0. Infinity follows from different sizes, from different numbers of NaN or
+    infinities, and without tolerance from different fingerprints. Unknown fields are ignored.
     """
     if one.fingerprint is not None and other.fingerprint is not None:
         if one.fingerprint == other.fingerprint:

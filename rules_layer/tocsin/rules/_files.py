@@ -1,4 +1,4 @@
-"""Rules in files: in a folder on this machine, or the one that a deployment brought along."""
+"""Loads rules from files: a folder on this machine, or the one that a deployment includes."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from tocsin.rules._registry import BadRule, forget, load_entry_points, register
+from tocsin.rules._parameters import BadRule
+from tocsin.rules._registry import forget, load_entry_points, register
 
 CUSTOM = "tocsin_custom_rules"
-"""The package that a deployment's folder of rule files is in its layer."""
+"""The name of a deployment's folder of rule files in its layer, as a package."""
 
 
 def load_installed() -> None:
-    """Make known the rules of other distributions (entry points ``tocsin.rules``), and those of
-    package ``tocsin_custom_rules`` if there is one. A file of it that fails is warned of, and
-    costs its own rules only.
+    """Loads the rules of other distributions (entry points ``tocsin.rules``), and those of package
+    ``tocsin_custom_rules`` if there is one. Warns of a file in it that fails, and goes on.
     """
     load_entry_points()
     spec = find_spec(CUSTOM)
@@ -35,11 +35,11 @@ def load_installed() -> None:
 
 
 def load_files(path: str | Path) -> None:
-    """Make known the rules of a file, or of each file of a folder, by running it.
+    """Loads the rules of a file, or of each file in a folder, by running it.
 
     Rules register themselves (``@register``); those written for smdebug are found. A file whose
-    name begins with ``_`` is for the others to import (``from ._helpers import …``). Raises
-    BadRule for a file that fails, or where there is none.
+    name begins with ``_`` is a helper for the others (``from ._helpers import …``). Raises BadRule
+    for a file that fails, and where there is none.
     """
     path = Path(path)
     if not path.exists():
@@ -56,11 +56,11 @@ def _files(folder: Path) -> Iterator[Path]:
 
 
 def _load(file: Path) -> None:
-    """Run a file as a module under a name of its own. Raises BadRule."""
+    """Runs a file as a module under a name of its own. Raises BadRule."""
     file = file.resolve()
     name = f"{_package(file.parent)}.{file.stem}"
     spec = spec_from_file_location(name, file)
-    if spec is None or spec.loader is None:
+    if spec is None or spec.loader is None or not file.is_file():
         raise BadRule(f"{file}: not a Python file")
     module = sys.modules[name] = module_from_spec(spec)
     # By its name: the reading API stands above this room, and only rules in files need it.
@@ -79,7 +79,7 @@ def _load(file: Path) -> None:
 
 @contextmanager
 def _no_bytecode() -> Iterator[None]:
-    """Nothing is cached beside a rule file: an edit within the same second would be missed."""
+    """Writes no cache beside a rule file: it would hide an edit within the same second."""
     before, sys.dont_write_bytecode = sys.dont_write_bytecode, True
     try:
         yield
@@ -88,7 +88,7 @@ def _no_bytecode() -> Iterator[None]:
 
 
 def _package(folder: Path) -> str:
-    """A package for the files of a folder, so that they can import each other."""
+    """Makes a package for the files of a folder, so that they can import each other."""
     name = f"{CUSTOM}_{hashlib.sha256(str(folder).encode()).hexdigest()[:12]}"
     package = sys.modules.setdefault(name, ModuleType(name))
     package.__path__ = [str(folder)]
@@ -96,7 +96,7 @@ def _package(folder: Path) -> str:
 
 
 def _for_smdebug(module: ModuleType, base: Any) -> Iterator[Any]:
-    """The rules that a module itself defines in the style of smdebug."""
+    """Yields the rules in smdebug's style that a module itself defines."""
     for name, value in list(vars(module).items()):
         own = isinstance(value, type) and value.__module__ == module.__name__
         if own and issubclass(value, base) and value.is_for_smdebug() and not name.startswith("_"):

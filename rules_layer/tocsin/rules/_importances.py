@@ -1,4 +1,4 @@
-"""How much each feature counts in a boosted model, as XGBoost's hooks save it."""
+"""Feature importances of a boosted model, as XGBoost's hooks save them."""
 
 from __future__ import annotations
 
@@ -13,17 +13,21 @@ from tocsin.rules._rule import Read, Tensor
 IMPORTANCES = Read(
     roles=(Role.FEATURE_IMPORTANCE,), kinds=("weight",), fields=("mean",), values=True
 )
-"""How often a feature is split by. A tensor each, where smdebug leaves out those that never are,
-or one vector of all."""
+"""The number of splits by each feature: a tensor each, where smdebug leaves out unused features, or
+one vector of all."""
 
 SHAP = Read(roles=(Role.FEATURE_IMPORTANCE,), kinds=("shap",))
-"""Saved of every feature, so they tell how many there are."""
+"""SHAP values are saved for every feature, so they show how many there are."""
 
 
 @dataclass(frozen=True)
 class Importances:
-    """Those of one worker, largest first, and the tensor of the largest. ``features`` is how many
-    the model has, ``known`` whether that is known and not only how many it uses.
+    """The importances of one worker.
+
+    ``tensor`` holds the largest.
+    ``values`` are in descending order.
+    ``features`` is how many features the model has.
+    ``known`` says whether that number is known; else it is the number of used features.
     """
 
     tensor: Tensor
@@ -33,12 +37,12 @@ class Importances:
 
     @property
     def unused(self) -> int:
-        """How many features no tree is split by."""
+        """The number of features that no tree splits by."""
         return self.features - sum(value > 0 for value in self.values)
 
 
 def importances(found: Iterable[Tensor], shap: Iterable[Tensor]) -> list[Importances]:
-    """What the reads IMPORTANCES and SHAP have found, by worker and way of counting."""
+    """Groups the tensors of IMPORTANCES and SHAP by worker and way of counting."""
     seen = [tensor.worker for tensor in shap]
     grouped = []
     for (worker, _), group in groupby(sorted(found, key=_group), _group):
@@ -54,7 +58,7 @@ def importances(found: Iterable[Tensor], shap: Iterable[Tensor]) -> list[Importa
 
 
 def _group(tensor: Tensor) -> tuple[str, str]:
-    """Scalars of one folder belong together, a vector stands for itself."""
+    """Scalars of one folder are a group, and each vector is one."""
     folder, _, _ = tensor.name.rpartition("/")
     return tensor.worker, tensor.name if _is_vector(tensor) else folder
 
@@ -74,5 +78,5 @@ def _values(tensor: Tensor) -> list[float]:
 
 
 def _sane(number: float) -> float:
-    """An importance is not negative, and the sum of many is finite."""
+    """The number, brought within bounds: not negative, and small enough for a finite sum."""
     return min(max(number, 0.0), 1e300)

@@ -1,4 +1,4 @@
-"""Weights as they were before training, by themselves."""
+"""Judges the weights as they were before training."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from collections.abc import Iterable
 from tocsin.model import Reason, Verdict
 from tocsin.rules._rule import Tensor, violation
 
-_EQUAL = 1e-12  # of the squared mean: a variance below is that of one number, rounded
+_EQUAL = 1e-12  # of the squared mean: a smaller variance is the rounding of one number
 
 
 def alike(weights: Iterable[Tensor]) -> Verdict | None:
-    """More than half of the weights, and at least two, are one number each.
+    """Finds that more than half of the weights, and at least two, are constant.
 
-    One of them may: a head or an adapter that begins at zero gets its gradient all the same.
+    A single one may be: a head or an adapter that begins at zero still gets a gradient.
     """
     between = _between_layers(weights)
     equal = [weight for weight in between if _is_constant(weight)]
@@ -22,7 +22,7 @@ def alike(weights: Iterable[Tensor]) -> Verdict | None:
         return None
     value = equal[0].summary.mean or 0.0
     detail = (
-        f"{len(equal)} of {len(between)} weights are one number each: all elements of "
+        f"{len(equal)} of {len(between)} weights are constant: all elements of "
         f"{equal[0].name} are {value:.3g}"
     )
     evidence = {"constant": len(equal), "weights": len(between), "value": value}
@@ -30,8 +30,9 @@ def alike(weights: Iterable[Tensor]) -> Verdict | None:
 
 
 def too_large(weights: Iterable[Tensor], limit: float) -> Verdict | None:
-    """In half of the weights or more, variance x connections is above ``limit``. Embeddings are
-    left out: their rows are looked up, not summed.
+    """Finds that in half of the weights or more, variance x connections is above ``limit``.
+
+    Leaves out embeddings: their rows are looked up, not summed.
     """
     summed = [each for each in _between_layers(weights) if "embed" not in each.name.lower()]
     gains = sorted((_gain(weight), at, weight) for at, weight in enumerate(summed))
@@ -41,14 +42,14 @@ def too_large(weights: Iterable[Tensor], limit: float) -> Verdict | None:
     if gain <= limit:
         return None
     detail = (
-        f"variance x connections of {weight.name} is {gain:.3g}, and of at least half of the "
-        f"weights as much; about 1 is usual, {limit:g} the limit"
+        f"variance x connections of {weight.name} is {gain:.3g}, and as large in at least half of "
+        f"the weights; about 1 is usual, {limit:g} is the limit"
     )
     return violation(Reason.ABOVE_THRESHOLD, detail, weight, gain=gain, limit=limit)
 
 
 def _between_layers(weights: Iterable[Tensor]) -> list[Tensor]:
-    """Those of two dimensions or more: the scales of a normalisation layer all begin at 1."""
+    """The weights with two dimensions or more: scales of normalisation layers all begin at 1."""
     return [
         weight
         for weight in weights
@@ -65,6 +66,6 @@ def _is_constant(weight: Tensor) -> bool:
 
 
 def _gain(weight: Tensor) -> float:
-    """Variance times connections: those of an input or those of an output, whichever are fewer."""
+    """The variance times the connections of an input or of an output, whichever are fewer."""
     shape = weight.shape or (1,)
     return (weight.summary.variance or 0.0) * (math.prod(shape) / max(shape))

@@ -1,4 +1,4 @@
-"""What a rule is: parameters, what it reads, and one pure method."""
+"""The base of all rules, and what a rule gets and gives: reads, steps, verdicts."""
 
 from __future__ import annotations
 
@@ -12,20 +12,21 @@ from typing import Any, ClassVar
 from numpy.typing import NDArray
 
 from tocsin.model import Detail, Mode, Outcome, Reason, Role, TensorSummary, Verdict
+from tocsin.rules._parameters import check
 
 RECOMMENDED, SAGEMAKER = "recommended", "sagemaker"
 PROFILES = (RECOMMENDED, SAGEMAKER)
 
 State = Mapping[str, Any]
-"""What a rule remembers from step to step: JSON, small, owned by the rule, ``{}`` at first."""
+"""The memory of a rule from step to step: JSON, small, owned by the rule, ``{}`` at first."""
 
 
 @dataclass(frozen=True)
 class Tensor:
     """One tensor of one worker at one step, as a rule sees it.
 
-    ``value`` is there only where the rule's read asks for values; ``previous`` holds up to
-    ``Read.back`` earlier saves of the same tensor, newest first.
+    ``value`` is set only where the rule's read asks for values.
+    ``previous`` holds up to ``Read.back`` earlier saves of the same tensor, newest first.
     """
 
     name: str
@@ -43,12 +44,13 @@ class Tensor:
 class Step:
     """One complete step, reduced to what the rule reads.
 
-    ``tensors`` maps the name of each read to what it selected, in the order of workers and
-    names. ``time`` is the moment of the newest index file (seconds since the epoch), ``times``
-    that of each worker. A ``tick`` is the passing of time without a step: no tensors, ``time``
-    is now. ``others`` has, by the run's name in ``Reads.runs``, what the same reads selected at
-    this step of that run; a run that has no such step is missing. ``trial`` is the run up to this
-    step, for a rule that reads it as a whole.
+    ``tensors`` maps the name of each read to what it selected, ordered by worker and name.
+    ``time`` is when the newest index file was written, in seconds since the epoch.
+    ``times`` says the same for each worker.
+    ``tick`` marks the passing of time without a step: no tensors, and ``time`` is now.
+    ``others`` has, for each run in ``Reads.runs``, what the same reads selected at this step of
+    that run. A run without such a step is left out.
+    ``trial`` is the run up to this step, for a rule that reads it as a whole.
     """
 
     step: int
@@ -64,13 +66,16 @@ class Step:
 
 @dataclass(frozen=True)
 class Read:
-    """Tensors that a rule wants: those of any of the roles, unless named explicitly.
+    """Selects the tensors that a rule wants, by role unless they are named. With nothing given it
+    selects every tensor.
 
-    ``collections`` and ``regex`` (``re.search`` on the name) replace the roles, and are a union.
-    Nothing given selects every tensor. ``kinds`` narrows roles (``relu``, ``tanh`` …).
-    ``fields`` are the summary fields used, ``detail`` what the summary holds beyond its plain
-    numbers; ``values`` asks for whole tensors; ``back`` for that many earlier saves of each
-    tensor in the same mode.
+    ``roles``: tensors with any of them.
+    ``kinds``: of these only those of a kind (``relu``, ``tanh`` …).
+    ``collections``, ``regex``: named tensors (``re.search`` on the name); the union replaces roles.
+    ``fields``: the fields of the summary that the rule uses.
+    ``values``: whether it needs whole tensors.
+    ``back``: how many earlier saves of each tensor it needs, in the same mode.
+    ``detail``: what it needs of the summary beyond plain numbers.
     """
 
     roles: tuple[Role, ...] = ()
@@ -83,7 +88,7 @@ class Read:
     detail: Detail | None = None
 
     def describe(self) -> str:
-        """What is looked for, in words for a status."""
+        """The selection in words, for a status."""
         named = [f"collection {name}" for name in self.collections]
         named += [f"name matching {pattern!r}" for pattern in self.regex]
         if not named:
@@ -94,7 +99,7 @@ class Read:
         return " or ".join(named)
 
     def explicitly(self, collections: tuple[str, ...], regex: tuple[str, ...]) -> Read:
-        """This read, with what a user named in place of the roles, if anything."""
+        """This read, with the tensors that a user named, if any, in place of the roles."""
         if not collections and not regex:
             return self
         return replace(self, roles=(), kinds=(), collections=collections, regex=regex)
@@ -102,10 +107,14 @@ class Read:
 
 @dataclass(frozen=True)
 class Reads:
-    """All that a rule reads of a step: named reads, whether it wants to know the time, the same
-    reads of other ``runs`` (a URL, or the name of a job beside this one), and whether it wants
-    the whole run, as a ``trial``. Where ``peers`` are compared, nothing is read of a run with a
-    single worker.
+    """All that a rule reads of a step.
+
+    ``tensors``: the reads by name.
+    ``ticks``: whether it is evaluated as time passes, too.
+    ``runs``: other runs of which it gets the same reads (a URL, or the name of a job beside this
+    one).
+    ``trial``: whether it gets the whole run up to the step.
+    ``peers``: whether it compares workers: then nothing is read of a run with a single one.
     """
 
     tensors: Mapping[str, Read]
@@ -119,19 +128,32 @@ class Reads:
 class Rule(ABC):
     """Base of all rules: a frozen dataclass of parameters with two pure methods.
 
-    To write one: declare the parameters as fields with the defaults of profile ``recommended``;
-    put what differs in profile ``sagemaker`` (parameters or engine options such as
-    ``for_steps``) into ``sagemaker``, and engine options of ``recommended`` into ``options``;
-    say what to read in ``reads``; judge one step in ``evaluate``. The first line of the
-    docstring is the sentence that people see in the alert; ``causes`` says why it happens and
-    ``advice`` what to try. ``profiles`` are those in which it watches without being asked for.
+    To write one, declare the parameters as fields with the defaults of profile ``recommended``,
+    and bounds as ``Annotated[float, Meta(gt=0)]`` (``msgspec.Meta``). ``reads`` says what to read,
+    ``evaluate`` judges one step. The first line of the docstring is what people see in the alert.
+
+    ``options``: engine options such as ``for_steps`` with other defaults than usual.
+    ``sagemaker``: parameters and options that differ in profile ``sagemaker``.
+    ``alternatives``: groups of parameters that name the same tensors; a user who sets one of a
+    group replaces the defaults of all of them.
+    ``profiles``: those in which the rule watches without being named.
+    ``inhibits``: rules that say nothing new while this one fires. An action that notifies of this
+    one does not notify of them.
+    ``causes``: why it happens.
+    ``advice``: what to try.
     """
 
     options: ClassVar[Mapping[str, Any]] = {}
     sagemaker: ClassVar[Mapping[str, Any]] = {}
+    alternatives: ClassVar[tuple[tuple[str, ...], ...]] = ()
     profiles: ClassVar[tuple[str, ...]] = (RECOMMENDED,)
+    inhibits: ClassVar[tuple[str, ...]] = ()
     causes: ClassVar[str] = ""
     advice: ClassVar[str] = ""
+
+    def __post_init__(self) -> None:
+        """Raises BadRule, a ValueError, for a parameter that is out of its bounds."""
+        check(self)
 
     @abstractmethod
     def reads(self) -> Reads: ...
@@ -141,7 +163,7 @@ class Rule(ABC):
 
 
 def tensor_key(tensor: Tensor) -> str:
-    """A short name for a worker's tensor in a rule's state: 48 bits in 8 characters."""
+    """A short key of a worker's tensor for a rule's state: 48 bits in 8 characters."""
     name = f"{tensor.worker}/{tensor.name}".encode()
     return base64.urlsafe_b64encode(hashlib.blake2b(name, digest_size=6).digest()).decode()
 
@@ -151,7 +173,7 @@ UNDECIDED = Verdict(Outcome.UNDECIDED, Reason.TOO_EARLY)
 
 
 def not_applicable(reason: Reason, detail: str) -> Verdict:
-    """The step has nothing that the rule could judge."""
+    """The step has nothing that the rule can judge."""
     return Verdict(Outcome.NOT_APPLICABLE, reason, detail)
 
 
@@ -160,6 +182,6 @@ def violation(
 ) -> Verdict:
     """The step breaks the rule; ``evidence`` are the numbers that decided.
 
-    The first is the one that tells most: the action ``metric`` publishes it, an SMS names it.
+    Put the most telling number first: the action ``metric`` publishes it, an SMS shows it.
     """
     return Verdict(Outcome.VIOLATION, reason, detail, tensor.name, tensor.worker, evidence)

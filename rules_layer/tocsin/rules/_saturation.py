@@ -1,25 +1,36 @@
-"""Layers of which most units are saturated: what three rules have in common."""
+"""Judges layers by their saturated units, for three rules."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 
-from tocsin.model import Reason, Verdict
-from tocsin.rules._rule import HEALTHY, not_applicable, violation
-from tocsin.rules._units import Layer, worst
+from tocsin.model import Reason, Role, Verdict
+from tocsin.rules._rule import HEALTHY, Reads, not_applicable, violation
+from tocsin.rules._units import Layer, activations, worst
+
+
+def both_sides(kind: str, inputs: tuple[float, float], outputs: tuple[float, float]) -> Reads:
+    """Reads inputs and outputs of activations; units with values between these ends are alive."""
+    return Reads(
+        {
+            "inputs": activations(Role.ACTIVATION_INPUT, kind, inputs),
+            "outputs": activations(Role.ACTIVATION_OUTPUT, kind, outputs),
+        }
+    )
 
 
 def saturation(
-    layers: Sequence[Layer], threshold_layer: float, min_units: int, min_side: float = 0.0
+    layers: Iterable[Layer], threshold_layer: float, min_units: int, min_side: float = 0.0
 ) -> Verdict:
-    """What to say of layers whose inactive units are saturated ones.
+    """Judges layers whose inactive units are the saturated ones.
 
-    Those of less than ``min_units`` are let pass, and those with less than ``min_side`` % of
-    their saturated values at the rarer end.
+    Layers with less than ``min_units`` pass, and those with less than ``min_side`` % of their
+    saturated values at the rarer end.
     """
-    if not layers:
+    known = list(layers)
+    if not known:
         return not_applicable(Reason.NO_TENSOR, "no such activation whose units are known")
-    found = worst(each for each in layers if each.units >= min_units and _rarer(each) >= min_side)
+    found = worst(each for each in known if each.units >= min_units and _rarer(each) >= min_side)
     if found is None or found.percent <= threshold_layer:
         return HEALTHY
     detail = (
@@ -37,7 +48,7 @@ def saturation(
 
 
 def _rarer(found: Layer) -> float:
-    """The % of the saturated values that lie at the end where there are less."""
+    """The % of the saturated values that lie at the rarer end."""
     bounds = found.tensor.summary.bounds
     if bounds is None or not bounds.below + bounds.above:
         return 0.0

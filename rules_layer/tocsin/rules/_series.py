@@ -1,4 +1,4 @@
-"""Scalars that are followed from step to step: losses and metrics."""
+"""Scalars that rules follow from step to step: losses, metrics, learning rates."""
 
 from __future__ import annotations
 
@@ -11,23 +11,26 @@ from dataclasses import dataclass
 from itertools import groupby, islice
 from typing import Literal
 
-from tocsin.model import Role
+from tocsin.model import Mode, Role
 from tocsin.rules._rule import Read, Step, Tensor
 
+TRAINING = (Mode.TRAIN, Mode.GLOBAL)
+"""The modes of training. GLOBAL is the mode of frameworks that do not tell modes apart."""
+
 MOST_SERIES = 8
-"""Followed by one rule in one mode: a rule's state stays small whatever a run captures."""
+"""The series that one rule follows in one mode: its state stays small whatever a run captures."""
 
 SCALAR_FIELDS = ("mean", "nan", "posinf", "neginf")
-"""What ``points`` needs of a tensor's summary."""
+"""The fields of a summary that ``points`` needs."""
 
 LOSSES = Read(roles=(Role.LOSS,), fields=SCALAR_FIELDS)
-"""What rules on losses read, unless a user names other tensors."""
+"""Reads the losses, for rules on losses; a user may name other tensors."""
 
 Direction = Literal["falls", "rises"]
 
 _LONGEST_KEY = 40
 
-# A word of the name, as frameworks and people write metrics of which more is better.
+# A word of the name, as frameworks and people write metrics that should rise.
 _RISES = re.compile(
     r"(?<![a-z])(auc|aucpr|m?ap|ndcg|pre|accuracy|acc|top_?\d+|precision|recall|f1|r2|iou|dice|bleu|"
     r"rouge|psnr|ssim)(?![a-z])"
@@ -40,8 +43,13 @@ _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 @dataclass(frozen=True)
 class Point:
-    """A scalar at a step, the mean over workers. ``cost`` is smaller the better: of a metric that
-    should rise (``rises``), minus its value. Both may be NaN or infinite.
+    """A scalar at a step: the mean over workers.
+
+    ``key`` is unique in mode and name.
+    ``tensor`` is that of the worker whose value is the worst.
+    ``value`` may be NaN or infinite.
+    ``cost`` is the value, or minus the value of what should rise: less is better.
+    ``rises`` says that it should rise.
     """
 
     key: str
@@ -52,7 +60,7 @@ class Point:
 
 
 def rises(name: str) -> bool:
-    """Whether more of a metric of this name is better: accuracy, auc, map …"""
+    """Whether a metric of this name should rise: accuracy, auc, map …"""
     words = _HUMP.sub("_", name).lower()
     return _RISES.search(words) is not None and _FALLS.search(words) is None
 
@@ -60,10 +68,9 @@ def rises(name: str) -> bool:
 def points(
     step: Step, tensors: Iterable[Tensor], direction: Direction | None = None
 ) -> Iterator[Point]:
-    """The scalars among ``tensors`` whose value is known, one per name, at most MOST_SERIES.
+    """Yields the scalars among ``tensors`` whose value is known, one per name, at most MOST_SERIES.
 
-    ``direction`` says what is good; None goes by the name. ``key`` is unique in mode and name.
-    The tensor is that of the worker whose value is farthest from good.
+    ``direction`` says what is good; None goes by the name.
     """
     return islice(_points(step, tensors, direction), MOST_SERIES)
 
@@ -83,7 +90,7 @@ def _points(step: Step, tensors: Iterable[Tensor], direction: Direction | None) 
 
 
 def _short(name: str) -> str:
-    """The name itself, or of a long one the beginning and a digest: states hold many keys."""
+    """The name, shortened to its beginning and a digest if it is long: states hold many keys."""
     if len(name) <= _LONGEST_KEY:
         return name
     digest = base64.urlsafe_b64encode(hashlib.blake2b(name.encode(), digest_size=9).digest())
@@ -91,7 +98,7 @@ def _short(name: str) -> str:
 
 
 def _scalar(tensor: Tensor) -> float | None:
-    """The tensor's mean, or what keeps it from having one; None if nothing is known."""
+    """The tensor's mean; NaN or infinity if it holds one; None if nothing is known."""
     summary = tensor.summary
     if summary.nan:
         return math.nan
@@ -101,5 +108,5 @@ def _scalar(tensor: Tensor) -> float | None:
 
 
 def _lost(lost: list[float]) -> float:
-    """NaN if any is, else the infinity."""
+    """NaN if one of them is NaN, else the first infinity."""
     return math.nan if any(math.isnan(number) for number in lost) else lost[0]

@@ -1,4 +1,4 @@
-"""How much better predictions are than the best constant guess, on a scale up to 1."""
+"""The skill of predictions: how much better they are than the best constant guess, at most 1."""
 
 from __future__ import annotations
 
@@ -19,9 +19,14 @@ _DIGITS = 6
 
 @dataclass(frozen=True)
 class Scored:
-    """What one batch tells: of classes the labels' ``counts``, ``hits`` and the ``surprise`` (sum
-    of cross-entropies in nats, None where there are no probabilities); of numbers their sum, sum
-    of squares, and the sum of squared ``errors``.
+    """One batch of predictions, compared with its labels.
+
+    ``samples``: how many there are.
+    ``counts``: for classes, how many labels each has; None for numbers.
+    ``hits``: how many classes are predicted right.
+    ``surprise``: the sum of cross-entropies in nats; None without probabilities.
+    ``total``, ``squares``: for numbers, the sum of the labels and of their squares.
+    ``errors``: for numbers, the sum of squared errors.
     """
 
     samples: int
@@ -34,7 +39,7 @@ class Scored:
 
 
 def scored(labels: NDArray[Any], predictions: NDArray[Any]) -> Scored | None:
-    """A batch of labels with its predictions; None where they do not fit or are not finite."""
+    """Compares a batch with its predictions; None if they do not fit or are not finite."""
     if predictions.ndim == labels.ndim + 1 and predictions.shape[:-1] == labels.shape:
         labels, predictions = labels.reshape(-1), predictions.reshape(-1, predictions.shape[-1])
     if not labels.size or predictions.dtype.kind not in "biuf" or labels.dtype.kind not in "biuf":
@@ -78,7 +83,7 @@ def _numbers(labels: NDArray[Any], predictions: NDArray[Any]) -> Scored | None:
 
 
 def _surprise(classes: NDArray[np.int64], rows: NDArray[Any]) -> float:
-    """The sum of cross-entropies of rows that are probabilities, or else scores."""
+    """The sum of cross-entropies of rows: probabilities, or else scores."""
     wide = rows.astype(np.float64)
     at = np.arange(len(classes))
     if (wide >= 0).all() and np.allclose(wide.sum(axis=1), 1.0, atol=1e-3):
@@ -90,15 +95,16 @@ def _surprise(classes: NDArray[np.int64], rows: NDArray[Any]) -> float:
 
 
 def _pairs(flat: NDArray[Any]) -> Numbers:
-    """One number for each sample of two classes as a row of two."""
+    """Two columns made of one number for each sample, in a problem of two classes."""
     wide = flat.astype(np.float64)
     likely = bool(((wide >= 0) & (wide <= 1)).all())
     return np.stack([1 - wide, wide] if likely else [np.zeros_like(wide), wide], axis=1)
 
 
 def skill(recent: Sequence[Sequence[float]]) -> float | None:
-    """The part of a constant guess's errors that predictions avoid, over rows of ``compared``:
-    the larger of accuracy's and cross-entropy's for classes, R² for numbers. None where such a
+    """The part of a constant guess's errors that predictions avoid, over rows of ``compared``.
+
+    For classes the larger of accuracy's and cross-entropy's, for numbers R². None where a constant
     guess makes no errors.
     """
     sums = [sum(column) for column in zip(*recent, strict=True)]
@@ -111,7 +117,7 @@ def skill(recent: Sequence[Sequence[float]]) -> float | None:
 
 
 def remembered(past: Mapping[str, Any], batch: Scored) -> dict[str, Any] | None:
-    """``past`` with the labels of one more batch; None if it has other labels or too many."""
+    """``past`` with the labels of one more batch; None for labels of another kind or too many."""
     samples = past.get("samples", 0) + batch.samples
     if batch.counts is not None and "total" not in past:
         counts = dict(past.get("counts", {}))
@@ -129,9 +135,10 @@ def remembered(past: Mapping[str, Any], batch: Scored) -> dict[str, Any] | None:
 
 
 def compared(past: Mapping[str, Any], batch: Scored) -> list[float]:
-    """What is kept of a batch: its errors, and those of the best constant guess that ``past``
-    tells (it is what ``remembered`` has made, with this batch). The same labels are in both, so
-    that their chances cancel.
+    """The errors of a batch beside those of the best constant guess.
+
+    The guess follows from ``past``, which ``remembered`` has made with this batch: both have the
+    same labels, so chance cancels.
     """
     known = past["samples"]
     if batch.counts is None:

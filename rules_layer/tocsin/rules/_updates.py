@@ -1,4 +1,4 @@
-"""How far the weights moved from one save to the next, against gradients and loss."""
+"""Updates: how far the weights moved between two saves, beside gradients and loss."""
 
 from __future__ import annotations
 
@@ -7,12 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import median
 
-from tocsin.model import Mode, Role
+from tocsin.model import Role
 from tocsin.rules._rule import Read, Reads, Step, Tensor
-from tocsin.rules._series import LOSSES, points
-
-TRAINING = (Mode.TRAIN, Mode.GLOBAL)
-"""The modes in which weights change; GLOBAL is that of runs that do not tell modes apart."""
+from tocsin.rules._series import LOSSES, TRAINING, points
 
 READS = Reads(
     {
@@ -21,16 +18,18 @@ READS = Reads(
         "losses": LOSSES,
     }
 )
-"""What an update is told by."""
+"""Reads what an update follows from."""
 
 
 @dataclass(frozen=True)
 class Update:
-    """What became of a worker's weights in ``steps`` steps. All norms are Euclidean.
+    """The change of a worker's weights in ``steps`` steps. All norms are Euclidean.
 
-    ``relative`` is the median over the weights of |Δw| / |w|, where |w| is the larger one of
-    before and after; ``weight`` is the one in the middle. ``distance`` is |Δw| of all weights
-    together, ``size`` their |w|, ``gradient`` the |g| of all gradients.
+    ``relative`` is the median over the weights of |Δw| / |w|, with the larger |w| of both saves.
+    ``weight`` is the weight with that median.
+    ``distance`` is |Δw| of all weights together.
+    ``size`` is |w| of all weights together.
+    ``gradient`` is |g| of all gradients together.
     """
 
     steps: int
@@ -43,13 +42,13 @@ class Update:
     def gain(self, loss: float, steps: float) -> float:
         """The part of a loss that one of ``steps`` such steps can take away, to first order.
 
-        It is at most |g| |Δw| / steps, as a product of vectors is at most that of their norms.
+        The bound is |g| |Δw| / steps: a product of vectors is at most that of their norms.
         """
         return self.gradient * (self.distance / steps) / abs(loss) if loss else math.inf
 
 
 def missing(step: Step) -> str:
-    """What a step lacks to judge updates by, in words; empty if it has all."""
+    """Names what a step lacks for judging updates; empty if it lacks nothing."""
     if step.mode not in TRAINING:
         return f"a step of mode {step.mode.name}"
     lacking = [name for name, found in step.tensors.items() if not found]
@@ -57,7 +56,7 @@ def missing(step: Step) -> str:
 
 
 def total_loss(step: Step) -> float | None:
-    """The sum of a step's losses: None if none is known, NaN or infinite if one is lost."""
+    """The sum of a step's losses: None if none is known, NaN or infinite if one of them is."""
     losses = [point.value for point in points(step, step.tensors["losses"], "falls")]
     return sum(losses) if losses else None
 
@@ -65,7 +64,7 @@ def total_loss(step: Step) -> float | None:
 def latest_update(step: Step, since: int | None) -> Update | None:
     """The update from the save at mode step ``since`` to this one; None if it is not known.
 
-    Of several workers the first is taken: they train the same weights, or each a part of them.
+    It takes the first of several workers: they train the same weights, or each a part of them.
     """
     worker = next((tensor.worker for tensor in step.tensors["weights"]), None)
     weights = [tensor for tensor in step.tensors["weights"] if tensor.worker == worker]
@@ -89,12 +88,12 @@ def latest_update(step: Step, since: int | None) -> Update | None:
 
 
 def known(number: float | None) -> float | None:
-    """A number as a state keeps it: five digits, None if it is not finite."""
+    """A number as a state keeps it: with five digits, None if it is not finite."""
     return float(f"{number:.5g}") if number is not None and math.isfinite(number) else None
 
 
 def typical(numbers: Iterable[float | None]) -> float:
-    """The median of what ``known`` has kept; what was lost counts as worse than any."""
+    """The median of what ``known`` has kept; None counts as infinitely large."""
     return median(math.inf if number is None else number for number in numbers)
 
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from tocsin.model import Reason, Role, Verdict
-from tocsin.rules._registry import register
-from tocsin.rules._rule import (
+from tocsin.rules import (
     HEALTHY,
-    RECOMMENDED,
+    Meta,
     Read,
     Reads,
     Rule,
@@ -18,6 +17,7 @@ from tocsin.rules._rule import (
     Step,
     Tensor,
     not_applicable,
+    register,
     violation,
 )
 
@@ -27,19 +27,19 @@ from tocsin.rules._rule import (
 class AllZero(Rule):
     """A tensor consists of zeros.
 
-    Fires when at least ``threshold`` % of the elements of a selected tensor are exactly zero; of
-    several it reports the one with the largest share.
+    Fires when at least ``threshold`` % of the elements of a selected tensor are exactly zero.
+    Reports the tensor with the largest share.
 
-    With no selection it watches the weights of two dimensions or more, and in profile
-    ``recommended`` twenty saves in a row must show it. Gradients (of layers that are frozen or not
-    used, of words that a batch does not have) and biases (at the start) are zero in the best
-    of runs; a layer may begin at zero, but should not stay there. Profile ``sagemaker`` takes
-    Amazon's word that the user must select.
+    Without a selection it watches the weights with two dimensions or more, and in profile
+    ``recommended`` it fires after twenty saves in a row. Healthy runs have gradients of zero
+    (frozen or unused layers, words that a batch does not have), biases of zero (at the start), and
+    layers that begin at zero but do not stay there. In profile ``sagemaker`` the user must select,
+    as in Amazon's documents.
 
     Parameters
     ----------
     collection_names, tensor_regex: which tensors to watch; the union, if both are given.
-    threshold: % of the elements, above 0 and at most 100.
+    threshold: % of the elements.
     weights: watch the weights if nothing is selected.
 
     Example: every weight of a layer is 0 from the start and stays so.
@@ -47,10 +47,9 @@ class AllZero(Rule):
 
     options: ClassVar[Mapping[str, Any]] = {"for_steps": 20}
     sagemaker: ClassVar[Mapping[str, Any]] = {"weights": False}
-    profiles: ClassVar[tuple[str, ...]] = (RECOMMENDED,)
     causes: ClassVar[str] = (
-        "Weights that all begin at zero get no gradient to leave it by; weight decay or pruning "
-        "that is far too strong drives them there; a mask or a placeholder was never filled."
+        "Weights that all begin at zero get no gradient and stay there; weight decay or pruning is "
+        "far too strong; a mask or a placeholder was never filled."
     )
     advice: ClassVar[str] = (
         "Initialise weights at random (He for ReLU, Glorot for tanh), lower weight decay, and "
@@ -59,12 +58,8 @@ class AllZero(Rule):
 
     collection_names: tuple[str, ...] = ()
     tensor_regex: tuple[str, ...] = ()
-    threshold: float = 100.0
+    threshold: Annotated[float, Meta(gt=0, le=100)] = 100.0
     weights: bool = True
-
-    def __post_init__(self) -> None:
-        if not 0 < self.threshold <= 100:
-            raise ValueError(f"threshold is {self.threshold}, but must be above 0, at most 100")
 
     def reads(self) -> Reads:
         if not (self._selected or self.weights):

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from tocsin.model import Detail, Reason, Role, Verdict
-from tocsin.rules._registry import register
-from tocsin.rules._rule import (
+from tocsin.rules import (
     HEALTHY,
     SAGEMAKER,
     UNDECIDED,
+    Meta,
     Read,
     Reads,
     Rule,
@@ -20,6 +19,7 @@ from tocsin.rules._rule import (
     Step,
     Tensor,
     not_applicable,
+    register,
     tensor_key,
     violation,
 )
@@ -34,17 +34,16 @@ class CheckInputImages(Rule):
 
     Fires when, over at least ``threshold_samples`` images, the mean of any channel is further
     from 0 than ``threshold_mean``. The means run over all images saved so far, of all workers.
-    Amazon's prose speaks of unit variance too, but has no parameter for it, so the mean alone
-    decides, here as there; NotNormalizedData looks at scales. Of axes with more than 32 channels,
-    which are not those of images, the first 32 count.
+    Amazon's text mentions unit variance too, but has no parameter for it, so only the mean counts;
+    NotNormalizedData looks at scales. If there are more than 32 channels, the first 32 count.
 
-    Images between 0 and 1 train well without being centred, so the rule fires on many runs that
-    are fine; profile ``recommended`` asks for it by name.
+    Images between 0 and 1 train well without being centred, so the rule fires on many healthy runs.
+    Profile ``recommended`` watches only where the rule is named.
 
     Parameters
     ----------
-    threshold_mean: distance of a channel's mean from 0, in units of the input, above 0.
-    threshold_samples: how many images must have been seen, at least 1.
+    threshold_mean: distance of a channel's mean from 0, in units of the input.
+    threshold_samples: how many images are needed.
     regex: which tensors are images, instead of inputs with four dimensions or more.
     channel: the axis of channels, 1 where images come first; -1 if channels are last.
 
@@ -53,28 +52,18 @@ class CheckInputImages(Rule):
 
     profiles: ClassVar[tuple[str, ...]] = (SAGEMAKER,)
     causes: ClassVar[str] = (
-        "The mean of the data set is not subtracted, or values of another data set or another "
-        "order of channels are, or augmentation comes after normalisation."
+        "The mean of the data set is not subtracted, or the mean of another data set or order of "
+        "channels is, or augmentation comes after normalisation."
     )
     advice: ClassVar[str] = (
         "Subtract each channel's mean over the training set and divide by its standard deviation, "
         "in training and in evaluation alike."
     )
 
-    threshold_mean: float = 0.2
-    threshold_samples: int = 500
+    threshold_mean: Annotated[float, Meta(gt=0)] = 0.2
+    threshold_samples: Annotated[int, Meta(ge=1)] = 500
     regex: str | None = None
     channel: int = 1
-
-    def __post_init__(self) -> None:
-        if not 0 < self.threshold_mean < math.inf:
-            raise ValueError(
-                f"threshold_mean is {self.threshold_mean}, but must be a number above 0"
-            )
-        if self.threshold_samples < 1:
-            raise ValueError(
-                f"threshold_samples is {self.threshold_samples}, but must be at least 1"
-            )
 
     def reads(self) -> Reads:
         read = Read((Role.INPUT,), detail=Detail(channel_axis=self.channel))
@@ -109,7 +98,7 @@ class CheckInputImages(Rule):
         return means, violation(Reason.ABOVE_THRESHOLD, detail, known[key], **evidence)
 
     def _means(self, tensor: Tensor) -> list[Any] | None:
-        """How many samples there are, and each channel's mean over them."""
+        """The number of samples, and each channel's mean over them."""
         shape, channels = tensor.shape or (), tensor.summary.channels
         if channels is None or len(shape) < (2 if self.regex else 4):
             return None
@@ -118,7 +107,7 @@ class CheckInputImages(Rule):
 
 
 def _merged(before: Sequence[Any] | None, found: list[Any]) -> list[Any]:
-    """The means of both together; of the newer alone if the channels are others now."""
+    """The means over both; over the newer alone if the number of channels changed."""
     samples, *means = found
     if before is not None and len(before) == len(found):
         samples += before[0]

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from tocsin.model import Mode, Reason, Role, Verdict
-from tocsin.rules._chance import count_at, least_share
-from tocsin.rules._classes import MOST_CLASSES, count, of_workers
-from tocsin.rules._registry import register
-from tocsin.rules._rule import (
+from tocsin.rules import (
     HEALTHY,
-    RECOMMENDED,
-    SAGEMAKER,
+    PROFILES,
     UNDECIDED,
+    Meta,
     Read,
     Reads,
     Rule,
@@ -23,8 +19,11 @@ from tocsin.rules._rule import (
     Step,
     Tensor,
     not_applicable,
+    register,
     violation,
 )
+from tocsin.rules._chance import count_at, least_share
+from tocsin.rules._classes import MOST_CLASSES, count, of_workers
 
 _MOST_LABELS = 20  # times ``samples``; then all counts are halved, so that old ones fade
 
@@ -36,35 +35,35 @@ Counts = Mapping[str, Sequence[int]]  # of a class: labels, of these judged, mis
 class ClassImbalance(Rule):
     """Some classes are far more frequent in the training data than others, or are never learned.
 
-    Counts the labels of the saved steps of all workers. Once there are ``samples`` of them it
-    fires when the most frequent class has more than ``threshold_imbalance`` times as many as the
-    rarest (Amazon's text says smallest to largest, which could never exceed 10), or when of some
-    class more than the share ``threshold_misprediction`` is predicted wrongly. Classes that
-    never occurred do not count. Steps of EVAL and PREDICT are left out: validation data is often
-    sorted by class, and saved in part.
+    Counts the labels of the saved steps of all workers. With ``samples`` labels it fires when the
+    most frequent class has more than ``threshold_imbalance`` times the labels of the rarest
+    (Amazon's text says smallest to largest, which could never exceed 10), or when more than the
+    share ``threshold_misprediction`` of a class is predicted wrongly. Classes that never occurred
+    do not count. Steps of EVAL and PREDICT are left out: validation data is often sorted by class,
+    and saved in part.
 
-    Profile ``recommended`` demands that chance does not explain the counts (Poisson score
-    intervals for these, Wilson's for the shares, of ``sigmas`` deviations), and does not judge
-    mispredictions: at the start of a training all classes are predicted wrongly. Labels that are
-    no classes (real numbers, masks, tokens, more than 100 different ones) are not judged, and
-    -100, which PyTorch's losses ignore, is none.
+    In profile ``recommended`` chance must not explain the counts (Poisson score intervals for
+    counts, Wilson's for shares, of ``sigmas`` deviations), and mispredictions are not judged: at
+    the start of a training all classes are predicted wrongly. Labels that are not classes are not
+    judged: real numbers, masks, tokens, more than 100 different ones. Neither is -100, which
+    PyTorch's losses ignore.
 
     Parameters
     ----------
-    threshold_imbalance: most frequent to rarest class, a ratio of at least 1.
-    threshold_misprediction: share of a class, 0 to 1; none: not judged.
-    samples: how many labels are needed, at least 1.
-    argmax: predictions are rows of probabilities, of which the largest counts. Rows are
-        recognised as such, so it need not be set.
+    threshold_imbalance: ratio of the most frequent class to the rarest.
+    threshold_misprediction: share of a class; none: not judged.
+    samples: how many labels are needed.
+    argmax: predictions are rows of probabilities, and the largest counts. Need not be set: rows
+        are recognised.
     labels_regex, predictions_regex: tensors of that name, instead of those with that role.
-    sigmas: how many standard deviations chance may explain, at least 0.
-    most_classes: of more than so many, 2 to 100, nothing is said: characters, words and places are
-        by nature as unequal as that.
+    sigmas: how many standard deviations chance may explain.
+    most_classes: labels of more classes are not judged: characters, words and places are unequal by
+        nature.
 
     Example: 990 labels of class 0 and 10 of class 1.
     """
 
-    profiles: ClassVar[tuple[str, ...]] = (RECOMMENDED, SAGEMAKER)
+    profiles: ClassVar[tuple[str, ...]] = PROFILES
     options: ClassVar[Mapping[str, Any]] = {"for_steps": 3}
     sagemaker: ClassVar[Mapping[str, Any]] = {
         "threshold_misprediction": 0.7,
@@ -75,7 +74,7 @@ class ClassImbalance(Rule):
         "most_classes": MOST_CLASSES,
     }
     causes: ClassVar[str] = (
-        "The data holds few samples of some classes, or the loader draws them rarely. A model "
+        "The data holds few samples of some classes, or the loader draws them rarely. The model "
         "then does well on average by ignoring them."
     )
     advice: ClassVar[str] = (
@@ -83,30 +82,14 @@ class ClassImbalance(Rule):
         "by a metric per class instead of accuracy."
     )
 
-    threshold_imbalance: float = 10.0
-    threshold_misprediction: float | None = None
-    samples: int = 200
+    threshold_imbalance: Annotated[float, Meta(ge=1, extra={"infinite": True})] = 10.0
+    threshold_misprediction: Annotated[float, Meta(ge=0, le=1)] | None = None
+    samples: Annotated[int, Meta(ge=1)] = 200
     argmax: bool = False
     labels_regex: str | None = None
     predictions_regex: str | None = None
-    sigmas: float = 3.0
-    most_classes: int = 20
-
-    def __post_init__(self) -> None:
-        if not self.threshold_imbalance >= 1:
-            raise ValueError(
-                f"threshold_imbalance is {self.threshold_imbalance}, but must be at least 1"
-            )
-        share = self.threshold_misprediction
-        if share is not None and not 0 <= share <= 1:
-            raise ValueError(f"threshold_misprediction is {share}, but must be from 0 to 1")
-        if self.samples < 1:
-            raise ValueError(f"samples is {self.samples}, but must be at least 1")
-        if not 2 <= self.most_classes <= MOST_CLASSES:
-            must = f"must be from 2 to {MOST_CLASSES}"
-            raise ValueError(f"most_classes is {self.most_classes}, but {must}")
-        if not 0 <= self.sigmas < math.inf:
-            raise ValueError(f"sigmas is {self.sigmas}, but must be at least 0")
+    sigmas: Annotated[float, Meta(ge=0)] = 3.0
+    most_classes: Annotated[int, Meta(ge=2, le=MOST_CLASSES)] = 20
 
     def reads(self) -> Reads:
         return Reads(

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tocsin.model import Reason, Role, Verdict
-from tocsin.rules._classes import Classes, labelled, of_workers, predicted
-from tocsin.rules._registry import register
-from tocsin.rules._rule import (
+from tocsin.rules import (
     HEALTHY,
     SAGEMAKER,
+    Meta,
     Read,
     Reads,
     Rule,
@@ -23,8 +22,10 @@ from tocsin.rules._rule import (
     Step,
     Tensor,
     not_applicable,
+    register,
     violation,
 )
+from tocsin.rules._classes import Classes, labelled, of_workers, predicted
 
 _MOST_CLASSES = 1000
 
@@ -35,23 +36,26 @@ class Confusion(Rule):
     """A classifier takes one class for another.
 
     Builds the confusion matrix of a step, over all workers: how many samples of label j were
-    predicted as i. Fires when of those predicted as some class less than ``min_diag`` are
+    predicted as i. Fires when, of the predictions of a class, less than the share ``min_diag`` is
     right, or more than ``max_off_diag`` belong to one other class. Amazon's documents divide the
     first by the sum of the whole diagonal, under which ten classes without an error would fire;
-    here both shares are of the predictions of that class. Classes that were not predicted at
-    this step have no shares. A training at its start is confused, so no profile but
-    ``sagemaker`` watches for it unless it is asked for.
+    here both are shares of the predictions of that class. Classes that were not predicted at this
+    step are not judged. Every training is confused at its start, so only profile ``sagemaker``
+    watches without the rule being named.
 
     Parameters
     ----------
-    category_no: how many classes there are, at least 2: samples of others are left out. None: as
-        many as occur, up to 1000.
-    labels, predictions: name of a tensor or a collection, instead of tensors with that role.
-    labels_collection, predictions_collection: one more collection to look in.
-    min_diag: least share of a class's predictions that are right, 0 to 1.
-    max_off_diag: largest share of a class's predictions that are of one other class, 0 to 1.
+    category_no: how many classes there are; samples of other classes are left out. None: as many
+        as occur, up to 1000.
+    labels, predictions: name of a tensor or a collection, instead of tensors with that role. Where
+        a tensor has that name, it goes before the others that are found.
+    labels_collection, predictions_collection: name of a collection, to look in as well. Tensors
+        that you name by either parameter are read alone: the profile's default of the other does
+        not count.
+    min_diag: least share of a class's predictions that are right.
+    max_off_diag: largest share of a class's predictions that belong to one other class.
 
-    Example: of eight samples predicted as cats two are dogs.
+    Example: two of eight samples that are predicted as cats are dogs.
     """
 
     profiles: ClassVar[tuple[str, ...]] = (SAGEMAKER,)
@@ -62,6 +66,10 @@ class Confusion(Rule):
         "labels_collection": "labels",
         "predictions_collection": "predictions",
     }
+    alternatives: ClassVar[tuple[tuple[str, ...], ...]] = (
+        ("labels", "labels_collection"),
+        ("predictions", "predictions_collection"),
+    )
     causes: ClassVar[str] = (
         "The classes look alike to the model: too little training or capacity, wrong labels, or "
         "too few samples of the class that loses."
@@ -71,20 +79,13 @@ class Confusion(Rule):
         "them apart, and train longer if the loss still falls."
     )
 
-    category_no: int | None = None
+    category_no: Annotated[int, Meta(ge=2)] | None = None
     labels: str | None = None
     predictions: str | None = None
     labels_collection: str | None = None
     predictions_collection: str | None = None
-    min_diag: float = 0.9
-    max_off_diag: float = 0.1
-
-    def __post_init__(self) -> None:
-        if self.category_no is not None and self.category_no < 2:
-            raise ValueError(f"category_no is {self.category_no}, but must be at least 2")
-        for name in ("min_diag", "max_off_diag"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise ValueError(f"{name} is {getattr(self, name)}, but must be from 0 to 1")
+    min_diag: Annotated[float, Meta(ge=0, le=1)] = 0.9
+    max_off_diag: Annotated[float, Meta(ge=0, le=1)] = 0.1
 
     def reads(self) -> Reads:
         return Reads(
@@ -97,11 +98,12 @@ class Confusion(Rule):
         )
 
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
-        read = step.tensors
+        labels = _named_first(step.tensors["labels"], self.labels)
+        predictions = _named_first(step.tensors["predictions"], self.predictions)
         found = [
             (tensor, *classes)
-            for tensor, labels, predictions in of_workers(read["labels"], read["predictions"])
-            if (classes := _classes(labels, predictions)) is not None
+            for tensor, known, guessed in of_workers(labels, predictions)
+            if (classes := _classes(known, guessed)) is not None
         ]
         if not found:
             return state, not_applicable(Reason.NO_TENSOR, "no labels with predicted classes")
@@ -150,6 +152,11 @@ def _read(role: Role, name: str | None, collection: str | None) -> Read:
     collections = tuple(dict.fromkeys(one for one in (name, collection) if one))
     regex = (f"^{re.escape(name)}$",) if name else ()
     return Read(roles=(role,), values=True).explicitly(collections, regex)
+
+
+def _named_first(tensors: Iterable[Tensor], name: str | None) -> list[Tensor]:
+    """The tensors of this name before the others, which are in a collection."""
+    return sorted(tensors, key=lambda tensor: tensor.name != name)
 
 
 def _classes(

@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from tocsin.model import Detail, Reason, Role, Verdict
-from tocsin.rules._registry import register
-from tocsin.rules._rule import (
+from tocsin.rules import (
     HEALTHY,
-    RECOMMENDED,
     UNDECIDED,
+    Meta,
     Read,
     Reads,
     Rule,
@@ -20,6 +19,7 @@ from tocsin.rules._rule import (
     Step,
     Tensor,
     not_applicable,
+    register,
     violation,
 )
 
@@ -30,42 +30,34 @@ class ConstantOutput(Rule):
     """The model gives the same output for every sample.
 
     Looks at predictions with one number or one row for each of at least ``samples`` samples,
-    while the labels differ. Fires when the standard deviation over the samples (of rows: the
+    while the labels differ. Fires when the standard deviation over the samples (for rows, the
     root mean square of that of their columns) is at most ``threshold`` of the predictions' root
     mean square and, if labels and predictions are numbers of the same shape, of the labels'
-    standard deviation: a target that hardly varies may be predicted by what hardly varies.
-    Profile ``recommended`` demands it at five saves in a row, not among the first 20 steps,
-    because a last layer that starts at zero has said nothing yet. Not judged are a
-    discriminator's batch of one label, and classes in place of scores: at the start many a
-    classifier takes the same class for all.
+    standard deviation: predictions of a target that hardly varies may hardly vary.
+    Profile ``recommended`` fires at five saves in a row, and not in the first 20 steps, because a
+    last layer may start at zero. It does not judge a discriminator's batch of one label, nor
+    classes in place of scores: at the start many classifiers predict one class for all.
 
     Parameters
     ----------
-    threshold: largest spread of the predictions, a share of their size, 0 to 1.
-    samples: how many samples a batch needs at least, 2 or more.
+    threshold: largest spread of the predictions, a share of their size.
+    samples: least number of samples of a batch.
 
     Example: all units of the last hidden layer are dead, and only the bias is left.
     """
 
-    profiles: ClassVar[tuple[str, ...]] = (RECOMMENDED,)
     options: ClassVar[Mapping[str, Any]] = {"for_steps": 5, "grace": 20}
     causes: ClassVar[str] = (
-        "Nothing of the input reaches the output: dead or saturated units, weights that decayed "
-        "to zero or were driven off by a learning rate too high, or inputs that are all alike."
+        "Nothing of the input reaches the output: dead or saturated units, weights that decayed to "
+        "zero or diverged under a high learning rate, or inputs that are all alike."
     )
     advice: ClassVar[str] = (
         "Look at activations and gradients layer by layer to find where the samples become "
         "alike, lower the learning rate, and check that the inputs are scaled and differ."
     )
 
-    threshold: float = 1e-3
-    samples: int = 8
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.threshold < 1:
-            raise ValueError(f"threshold is {self.threshold}, but must be from 0 to below 1")
-        if self.samples < 2:
-            raise ValueError(f"samples is {self.samples}, but must be at least 2")
+    threshold: Annotated[float, Meta(ge=0, lt=1)] = 1e-3
+    samples: Annotated[int, Meta(ge=2)] = 8
 
     def reads(self) -> Reads:
         fields = ("mean", "variance", "min", "max")
@@ -94,8 +86,8 @@ class ConstantOutput(Rule):
         if share > self.threshold:
             return state, HEALTHY
         detail = (
-            f"over the samples {tensor.name} varies by {share:.3g} of its size, while the labels "
-            f"differ; more than {self.threshold:g} is needed"
+            f"{tensor.name} varies over the samples by {share:.3g} of its size, at most "
+            f"{self.threshold:g}, while the labels differ"
         )
         return state, violation(
             Reason.CONSTANT, detail, tensor, spread=share, threshold=self.threshold
@@ -111,7 +103,7 @@ class ConstantOutput(Rule):
 
 
 def _share(predictions: Tensor, labels: Tensor) -> float | None:
-    """The predictions' spread as a share of what it ought to be; None: nothing to judge by."""
+    """The predictions' spread as a share of their size or the labels' spread; None if unknown."""
     ours, theirs = _moments(predictions), _moments(labels)
     if ours is None or theirs is None or not theirs[0] > 0:
         return None
@@ -125,7 +117,7 @@ def _share(predictions: Tensor, labels: Tensor) -> float | None:
 
 
 def _moments(tensor: Tensor) -> tuple[float, float] | None:
-    """Standard deviation over the samples, and root mean square; of rows over all columns."""
+    """The standard deviation over the samples, and the root mean square; both over all columns."""
     summary = tensor.summary
     if _columns(tensor) == 1:
         means, variances = [summary.mean], [summary.variance]
@@ -138,7 +130,7 @@ def _moments(tensor: Tensor) -> tuple[float, float] | None:
         for mean, variance in zip(means, variances, strict=False)
         if mean is not None and variance is not None
     ]
-    if not known or len(known) < len(means):  # what is not finite is ExplodingTensor's
+    if not known or len(known) < len(means):  # not finite: ExplodingTensor judges that
         return None
     spread = sum(variance for _, variance in known)
     square = sum(mean * mean for mean, _ in known) + spread
@@ -153,7 +145,7 @@ def _columns(tensor: Tensor) -> int:
 
 
 def _are_classes(predictions: Tensor, labels: Tensor) -> bool:
-    """Whether both look like the numbers of classes."""
+    """Whether both look like numbers of classes."""
     ends = [
         end for tensor in (predictions, labels) for end in (tensor.summary.min, tensor.summary.max)
     ]

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tocsin.model import Reason, Role, Verdict
-from tocsin.rules._registry import register
-from tocsin.rules._rule import (
+from tocsin.rules import (
     HEALTHY,
-    RECOMMENDED,
-    SAGEMAKER,
+    PROFILES,
     UNDECIDED,
+    Meta,
     Reads,
     Rule,
     State,
     Step,
     not_applicable,
+    register,
     tensor_key,
     violation,
 )
@@ -28,7 +28,6 @@ from tocsin.rules._units import (
     Layer,
     activations,
     active_counts,
-    check_thresholds,
     inactive,
     layer,
     values_per_unit,
@@ -41,32 +40,31 @@ _FOLLOWED = 160  # units of a layer: keeps the state small, and the share a good
 @register
 @dataclass(frozen=True)
 class DeadRelu(Rule):
-    """ReLU units of a layer have died: they give zero for every input and cannot learn any more.
+    """ReLU units of a layer have died: they give zero for every input and can no longer learn.
 
     A unit is inactive in a save if less than ``threshold_inactivity`` % of its outputs, or none,
     are above zero; the units of images are their channels. Fires when more than
     ``threshold_layer`` % of a layer's units were inactive in each of the last ``saves`` saves.
 
-    Amazon's documents leave open what activity is and whether it is judged at each step. Profile
-    ``sagemaker`` takes the share of outputs above zero in one step. Profile ``recommended`` goes
-    by Amazon's paper (Rauschmayr et al., MLSys 2021), where a unit is dead if its outputs over
-    many batches sum to zero: a unit that fires for a few samples is alive. Of layers with more
-    than 160 units an even selection of 160 is followed from save to save, of those with more than
-    65,536 none.
+    Amazon's documents do not define activity, nor whether each step is judged. Profile
+    ``sagemaker`` takes the share of outputs above zero in one step. Profile ``recommended`` follows
+    Amazon's paper (Rauschmayr et al., MLSys 2021): a unit is dead if its outputs over many batches
+    sum to zero, so a unit that fires for a few samples is alive. It follows at most 160 units of a
+    layer, evenly selected, and none of a layer with more than 65,536.
 
     Parameters
     ----------
     tensor_regex: which tensors to watch, instead of the outputs of activations of kind relu.
-    threshold_inactivity: % of a unit's outputs, 0 to 100; 0 asks for no output above zero.
-    threshold_layer: % of a layer's units, 0 to below 100.
-    saves: how many saves in a row must show the same units inactive, at least 1.
+    threshold_inactivity: % of a unit's outputs; 0 demands that none is above zero.
+    threshold_layer: % of a layer's units.
+    saves: how many saves in a row must show the same units inactive.
     samples: least outputs per unit in those saves, so that small batches count for less.
-    min_units: layers with fewer units must be dead altogether.
+    min_units: of a layer with fewer units all must be dead.
 
     Example: 60 of the 64 units of a layer give zero for all 640 samples of 10 saves.
     """
 
-    profiles: ClassVar[tuple[str, ...]] = (RECOMMENDED, SAGEMAKER)
+    profiles: ClassVar[tuple[str, ...]] = PROFILES
     sagemaker: ClassVar[Mapping[str, Any]] = {
         "threshold_inactivity": 1.0,
         "threshold_layer": 50.0,
@@ -85,17 +83,11 @@ class DeadRelu(Rule):
     )
 
     tensor_regex: tuple[str, ...] = ()
-    threshold_inactivity: float = 0.0
-    threshold_layer: float = 75.0
-    saves: int = 10
-    samples: int = 200
-    min_units: int = 8
-
-    def __post_init__(self) -> None:
-        check_thresholds(self.threshold_inactivity, self.threshold_layer, self.min_units)
-        for name in ("saves", "samples"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}, but must be at least 1")
+    threshold_inactivity: Annotated[float, Meta(ge=0, le=100)] = 0.0
+    threshold_layer: Annotated[float, Meta(ge=0, lt=100)] = 75.0
+    saves: Annotated[int, Meta(ge=1)] = 10
+    samples: Annotated[int, Meta(ge=1)] = 200
+    min_units: Annotated[int, Meta(ge=1)] = 8
 
     def reads(self) -> Reads:
         read = activations(Role.ACTIVATION_OUTPUT, "relu", (0.0, None))
@@ -136,8 +128,8 @@ class DeadRelu(Rule):
     def _together(
         self, found: Layer, counts: NDArray[np.uint32], before: list[Any] | None
     ) -> tuple[list[Any], Layer]:
-        """What to remember: saves, values per unit, and in hexadecimal who was inactive in all of
-        them; and the layer with those.
+        """What to remember (saves, values per unit, and in hexadecimal the units that were inactive
+        in all of them), and the layer with these units.
         """
         saves, values = 1, values_per_unit(found.tensor.summary)
         if len(counts) > _FOLLOWED:

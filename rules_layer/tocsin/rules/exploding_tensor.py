@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from tocsin.model import Reason, Role, Verdict
-from tocsin.rules._registry import register
-from tocsin.rules._rule import (
+from tocsin.rules import (
     HEALTHY,
-    RECOMMENDED,
-    SAGEMAKER,
+    PROFILES,
     UNDECIDED,
+    Meta,
     Read,
     Reads,
     Rule,
@@ -20,6 +19,7 @@ from tocsin.rules._rule import (
     Step,
     Tensor,
     not_applicable,
+    register,
     violation,
 )
 
@@ -30,32 +30,42 @@ class ExplodingTensor(Rule):
     """A tensor contains values that are not finite numbers.
 
     Fires when a selected tensor holds a NaN or, unless ``only_nan``, an infinity. Without a
-    selection every captured tensor is watched, but for the trees of XGBoost, which hold NaN by
+    selection it watches every captured tensor except the trees of XGBoost, which hold NaN by
     design. Evidence: how many of each, and of how many.
 
-    ``lenient``, as in profile ``recommended``, knows what is not finite in healthy runs, as long
-    as nothing is selected. Beside a finite loss gradients count after ``patience`` saves in a row:
-    loss scaling of half precision overflows on purpose, above all in the first steps, and skips
-    the update. An
-    infinity below zero is a mask in what goes into a softmax, and in what is named one. Inputs and
-    labels are NonFiniteData's.
+    ``lenient``, as in profile ``recommended``, makes exceptions for healthy runs if nothing is
+    selected. While the loss is finite, gradients count after ``patience`` saves in a row: loss
+    scaling of half precision overflows on purpose, mostly in the first steps, and skips the update.
+    A negative infinity is a mask in the input of a softmax, and in a tensor named so. Inputs and
+    labels are left to NonFiniteData.
 
     Parameters
     ----------
     collection_names, tensor_regex: which tensors to watch; the union, if both are given.
     only_nan: infinities are allowed (attention masks, for example, are filled with them).
-    lenient: make the exceptions said above.
-    patience: saves in a row in which gradients may not be finite, if ``lenient``, at least 1.
+    lenient: make the exceptions above.
+    patience: saves in a row before gradients that are not finite count, if ``lenient``.
 
     Example: a loss that is NaN at step 40 fires at step 40.
     """
 
-    profiles: ClassVar[tuple[str, ...]] = (RECOMMENDED, SAGEMAKER)
+    profiles: ClassVar[tuple[str, ...]] = PROFILES
     sagemaker: ClassVar[Mapping[str, Any]] = {"lenient": False}
+    inhibits: ClassVar[tuple[str, ...]] = (  # with NaN, no loss means anything
+        "LossDiverging",
+        "LossNotDecreasing",
+        "LossOscillating",
+        "LossSpike",
+        "LossTooGoodTooSoon",
+        "NoBetterThanGuessing",
+        "Overfit",
+        "Overtraining",
+        "Underfitting",
+    )
     causes: ClassVar[str] = (
         "A learning rate that is too high lets weights and activations grow until they overflow; "
-        "log(0), division by zero and half precision without loss scaling do it at once. From one "
-        "NaN all others follow within a step or two."
+        "log(0), division by zero and half precision without loss scaling overflow at once. One "
+        "NaN spreads to all tensors within a step or two."
     )
     advice: ClassVar[str] = (
         "Lower the learning rate, clip gradients, look for a division by zero or a logarithm of "
@@ -66,11 +76,7 @@ class ExplodingTensor(Rule):
     tensor_regex: tuple[str, ...] = ()
     only_nan: bool = False
     lenient: bool = True
-    patience: int = 3
-
-    def __post_init__(self) -> None:
-        if self.patience < 1:
-            raise ValueError(f"patience is {self.patience}, but must be at least 1")
+    patience: Annotated[int, Meta(ge=1)] = 3
 
     def reads(self) -> Reads:
         read = Read(fields=("size", "nan", "posinf", "neginf"))
@@ -111,7 +117,7 @@ class ExplodingTensor(Rule):
         return bool(self.collection_names or self.tensor_regex) or tensor.role is not Role.TREE
 
     def _counts(self, tensor: Tensor) -> tuple[int, int]:
-        """How many are NaN, and how many are infinities that nobody can have meant."""
+        """The numbers of NaN, and of infinities that are not a mask."""
         summary = tensor.summary
         masked = self._makes_exceptions and _may_be_masked(tensor)
         below = 0 if masked else summary.neginf or 0
@@ -119,7 +125,7 @@ class ExplodingTensor(Rule):
 
 
 def _loss_is_finite(tensors: Iterable[Tensor]) -> bool:
-    """Whether there is a loss, and nothing is wrong with any."""
+    """Whether there is a loss, and every loss is finite."""
     losses = [tensor.summary for tensor in tensors if tensor.role is Role.LOSS]
     return bool(losses) and not any(each.nan or each.posinf or each.neginf for each in losses)
 

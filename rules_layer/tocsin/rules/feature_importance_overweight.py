@@ -5,24 +5,24 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from tocsin.model import Reason, Verdict
-from tocsin.rules._importances import IMPORTANCES, SHAP, Importances, importances
-from tocsin.rules._registry import register
-from tocsin.rules._rule import (
+from tocsin.rules import (
     HEALTHY,
-    RECOMMENDED,
-    SAGEMAKER,
+    PROFILES,
     UNDECIDED,
+    Meta,
     Read,
     Reads,
     Rule,
     State,
     Step,
     not_applicable,
+    register,
     violation,
 )
+from tocsin.rules._importances import IMPORTANCES, SHAP, Importances, importances
 
 
 @register
@@ -31,26 +31,26 @@ class FeatureImportanceOverweight(Rule):
     """A few features decide nearly everything in a boosted model.
 
     Fires when the ``nfeatures`` most important features have more than the share ``threshold`` of
-    all importance, counted by XGBoost's ``weight``: how often a feature is split by. Under that
-    alone every model of so few features fires, and so do most models in their first rounds, small
-    trees and low learning rates longest. Profile ``recommended`` judges models of at least
-    ``least_features`` features, once no new one has come into use for ``settled`` rounds, and
-    fires at three saves in a row. How many features a model has is known if SHAP values are
-    saved, or one vector of all importances; else those count that are split by.
+    all importance, counted by XGBoost's ``weight``: the number of splits by a feature. That alone
+    fires on every model with so few features, and on most models in their first rounds, longest
+    with small trees and low learning rates. Profile ``recommended`` judges models with at least
+    ``least_features`` features, after ``settled`` rounds without a new feature, and fires at three
+    saves in a row. The number of features is known if SHAP values or one vector of all importances
+    are saved; else it is the number of features that trees split by.
 
     Parameters
     ----------
-    threshold: largest share of the importance, 0 to 1.
-    nfeatures: how many features together, at least 1.
+    threshold: largest share of the importance.
+    nfeatures: how many features together.
     tensor_regex: which importances to look at; those of one folder (``feature_importance/weight/``)
         are taken together.
-    least_features: models of fewer features are not judged; 0 judges all.
-    settled: boosting rounds without a new feature before a model is judged; 0 for none.
+    least_features: models with fewer features are not judged.
+    settled: boosting rounds without a new feature before a model is judged.
 
-    Example: two of twenty features have 90 % of all splits, one of which tells the label.
+    Example: two of twenty features have 90 % of all splits, and one of them gives away the label.
     """
 
-    profiles: ClassVar[tuple[str, ...]] = (RECOMMENDED, SAGEMAKER)
+    profiles: ClassVar[tuple[str, ...]] = PROFILES
     options: ClassVar[Mapping[str, Any]] = {"for_steps": 3}
     sagemaker: ClassVar[Mapping[str, Any]] = {
         "tensor_regex": (".*feature_importance/weight",),
@@ -59,27 +59,18 @@ class FeatureImportanceOverweight(Rule):
     }
     causes: ClassVar[str] = (
         "A feature gives the label away (it is computed from it, or known only afterwards), is an "
-        "identifier, or the others carry no information."
+        "identifier, or the other features carry no information."
     )
     advice: ClassVar[str] = (
         "Check that the strongest features are known at the time of prediction, train without "
         "them to compare, and look at columns of many different values such as identifiers."
     )
 
-    threshold: float = 0.8
-    nfeatures: int = 3
+    threshold: Annotated[float, Meta(ge=0, le=1)] = 0.8
+    nfeatures: Annotated[int, Meta(ge=1)] = 3
     tensor_regex: tuple[str, ...] = ()
-    least_features: int = 10
-    settled: int = 20
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.threshold <= 1:
-            raise ValueError(f"threshold is {self.threshold}, but must be from 0 to 1")
-        if self.nfeatures < 1:
-            raise ValueError(f"nfeatures is {self.nfeatures}, but must be at least 1")
-        for name in ("least_features", "settled"):
-            if getattr(self, name) < 0:
-                raise ValueError(f"{name} is {getattr(self, name)}, but must be at least 0")
+    least_features: Annotated[int, Meta(ge=0)] = 10
+    settled: Annotated[int, Meta(ge=0)] = 20
 
     def reads(self) -> Reads:
         tensors: dict[str, Read] = {"importances": IMPORTANCES.explicitly((), self.tensor_regex)}
@@ -117,7 +108,7 @@ class FeatureImportanceOverweight(Rule):
 
 
 def _grown(state: State, found: list[Importances], now: int) -> State:
-    """By worker: how many features were used at most, and the round since when."""
+    """For each worker the largest number of used features, and the round that reached it."""
     after = dict(state)
     for one in found:
         used = one.features - one.unused

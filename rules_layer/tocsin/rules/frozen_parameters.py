@@ -6,13 +6,13 @@ import re
 from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from tocsin.model import Reason, Role, Verdict
-from tocsin.rules._registry import register
-from tocsin.rules._rule import (
+from tocsin.rules import (
     HEALTHY,
     UNDECIDED,
+    Meta,
     Read,
     Reads,
     Rule,
@@ -20,16 +20,17 @@ from tocsin.rules._rule import (
     Step,
     Tensor,
     not_applicable,
+    register,
     tensor_key,
     violation,
 )
-from tocsin.rules._updates import TRAINING
+from tocsin.rules._series import TRAINING
 
 _SLIGHT = 1e-3  # of the largest gradient: an update by less may be lost in rounding
 _ENDING = re.compile(r"(?::\d+)?$|[._]?[Gg]rad(?::\d+)?$")
 
 _Driven = tuple[float, Tensor]
-"""A weight that should move, behind the norm of its gradient."""
+"""The norm of a gradient, and the weight that it should move."""
 
 
 @register
@@ -37,29 +38,29 @@ _Driven = tuple[float, Tensor]
 class FrozenParameters(Rule):
     """A weight gets gradients but has never changed: it is not being trained.
 
-    A weight has changed when its update since the save before is not zero, or, where that was not
-    captured, its fingerprint is another. Fires when one
-    of two dimensions or more has not since its first save, though in ``patience`` of them its own
-    gradient was not zero (nor less than a thousandth of the largest: such updates may be lost in
-    rounding) and other weights or biases changed. Fires also when none of them ever changed in
-    that many saves, and in ``accumulation`` steps: the optimiser does not step.
+    A weight has changed if its update since the last save is not zero or, where updates were not
+    captured, if its fingerprint is different. Fires when a weight with two dimensions or more has
+    never changed in ``patience`` saves in which its gradient was not zero (nor less than a
+    thousandth of the largest: rounding may lose such updates) and other weights or biases changed.
+    Also fires when nothing ever changed in that many saves and in ``accumulation`` steps: the
+    optimiser does not step.
 
-    What is frozen on purpose gets no gradient, and is left alone; so is what has changed once.
-    A gradient belongs to the weight whose name it ends in (``gradient/NAME``, ``NAME.grad``,
-    ``gradients/NAMEGrad``). Weights of one dimension, mostly scales, may be too near to 1 for
-    small updates of half precision, and are not judged.
+    Weights that are frozen on purpose get no gradient and are not judged, nor are weights that
+    changed once. A gradient belongs to the weight whose name it ends in (``gradient/NAME``,
+    ``NAME.grad``, ``gradients/NAMEGrad``). Weights with one dimension, mostly scales, may be too
+    near to 1 for small updates of half precision, and are not judged.
 
     Parameters
     ----------
-    patience: saves without a change, at least 1.
-    accumulation: steps in which gradients may be gathered before the weights change, 0 or more.
+    patience: saves without a change.
+    accumulation: steps in which gradients may be accumulated before the weights change.
 
     Example: the optimiser was built before a new head was put on the model.
     """
 
     causes: ClassVar[str] = (
         "The parameter was never given to the optimiser, or was replaced after the optimiser was "
-        "built; the optimiser's step is never called; or the updates are lost in rounding."
+        "built; the optimiser's step is never called; or rounding loses the updates."
     )
     advice: ClassVar[str] = (
         "Compare the optimiser's parameters with the model's, and build it after the model is "
@@ -67,14 +68,8 @@ class FrozenParameters(Rule):
         "(requires_grad=False, trainable=False): that saves time as well."
     )
 
-    patience: int = 10
-    accumulation: int = 64
-
-    def __post_init__(self) -> None:
-        if self.patience < 1:
-            raise ValueError(f"patience is {self.patience}, but must be at least 1")
-        if self.accumulation < 0:
-            raise ValueError(f"accumulation is {self.accumulation}, but must be 0 or more")
+    patience: Annotated[int, Meta(ge=1)] = 10
+    accumulation: Annotated[int, Meta(ge=0)] = 64
 
     def reads(self) -> Reads:
         weights = Read(roles=(Role.WEIGHT, Role.BIAS), fields=("update_l2",), back=1)
@@ -106,7 +101,7 @@ class FrozenParameters(Rule):
         return self._none(state, step, still) if still else (state, UNDECIDED)
 
     def _some(self, counts: dict[str, int], still: list[_Driven]) -> tuple[State, Verdict]:
-        """Weights change: has each of them ever?"""
+        """Weights change: judges those that never did."""
         stuck = []
         for norm, weight in still if counts else ():
             if (key := tensor_key(weight)) in counts:
@@ -126,7 +121,7 @@ class FrozenParameters(Rule):
         return {"counts": counts}, found
 
     def _none(self, state: State, step: Step, driven: list[_Driven]) -> tuple[State, Verdict]:
-        """No weight has changed: has any ever?"""
+        """No weight has changed at this save: judges whether any ever did."""
         if "counts" in state:
             return state, UNDECIDED
         still, since = state.get("still", 0) + 1, state.get("since", step.mode_step)
@@ -143,8 +138,9 @@ class FrozenParameters(Rule):
 
 
 def _counts(state: State, judged: list[tuple[Tensor, bool]]) -> dict[str, int]:
-    """In how many saves a weight that has never changed should have, by its key. Whatever has
-    changed, or came only later, is left out.
+    """For each weight that has never changed, by its key, the saves in which it should have.
+
+    Weights that came later than the first save are left out.
     """
     if "counts" not in state:
         return {tensor_key(weight): 0 for weight, changed in judged if not changed}
@@ -156,7 +152,7 @@ def _counts(state: State, judged: list[tuple[Tensor, bool]]) -> dict[str, int]:
 
 
 def _changed(weight: Tensor) -> bool | None:
-    """Whether it is another than at the save before; None if that is not known."""
+    """Whether a weight differs from its last save; None if that is not known."""
     if weight.summary.update_l2 is not None:
         return weight.summary.update_l2 > 0
     now = weight.summary.fingerprint
@@ -169,7 +165,7 @@ def _is_judged(weight: Tensor) -> bool:
 
 
 def _gradients(step: Step) -> Mapping[tuple[str, str], float]:
-    """The norm of the gradient of each weight that has one, by worker and name."""
+    """The norm of each weight's gradient, by worker and name."""
     names = {_base(weight.name) for weight in step.tensors["weights"]}
     norms = {}
     for tensor in step.tensors["gradients"]:
@@ -181,12 +177,12 @@ def _gradients(step: Step) -> Mapping[tuple[str, str], float]:
 
 @lru_cache(maxsize=1 << 14)
 def _base(name: str) -> str:
-    """A weight's or gradient's name without what a framework adds behind it."""
+    """The name of a weight or gradient without a framework's suffix."""
     return _ENDING.sub("", name, count=1)
 
 
 def _weight_of(gradient: str, names: Container[str]) -> str | None:
-    """The weight whose name this gradient's ends in, behind a slash or as a whole."""
+    """The weight whose name this gradient's name is, or ends in after a slash."""
     while gradient not in names:
         _, slash, gradient = gradient.partition("/")
         if not slash:

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import groupby
 from statistics import median
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from tocsin.model import Reason, Role, Verdict
-from tocsin.rules._registry import register
-from tocsin.rules._rule import (
+from tocsin.rules import (
     HEALTHY,
     UNDECIDED,
+    Meta,
     Read,
     Reads,
     Rule,
@@ -21,6 +21,7 @@ from tocsin.rules._rule import (
     Step,
     Tensor,
     not_applicable,
+    register,
     violation,
 )
 
@@ -32,48 +33,40 @@ _FIRST = 5  # saves whose median is the run's own measure
 class GradientExplosion(Rule):
     """Gradients have grown far beyond what they were at the start.
 
-    The norm of all gradients of a worker together is set against the median of the run's first
-    five saves (those without any gradient left out). Fires when the largest worker's is at least
-    ``ratio`` times that and above ``least``, or above ``threshold`` in any case. In profile
-    ``recommended`` it takes three saves in a row: one odd batch is no explosion. The start is the
-    measure because healthy gradients are largest there; the floor is there because a network
-    that leaves a plateau starts from next to nothing. Gradients that are not finite are
-    ExplodingTensor's.
+    Compares the norm of all gradients of a worker with its median over the run's first five saves
+    (saves with a norm of 0 left out). Fires when the norm of any worker is at least ``ratio`` times
+    that and above ``least``, or above ``threshold`` in any case. Profile ``recommended`` fires at
+    three saves in a row: one odd batch is not an explosion. The start is the reference because
+    healthy gradients are largest there; ``least`` is there because a network that leaves a plateau
+    starts with tiny gradients. Gradients that are not finite are left to ExplodingTensor.
 
     Parameters
     ----------
-    ratio: how many times the norm at the start, above 1.
-    least: norm below which no growth counts, 0 or more.
-    threshold: norm that is too large from the first save on, above 0.
+    ratio: how many times the norm at the start is too large.
+    least: norm below which no growth counts.
+    threshold: norm that is too large from the first save on.
     collection_names, tensor_regex: which tensors to watch instead of those with role gradient.
 
     Example: a norm of about 2 that becomes 300, 4000 and 50000.
     """
 
     options: ClassVar[Mapping[str, Any]] = {"for_steps": 3}
+    inhibits: ClassVar[tuple[str, ...]] = ("LossTooGoodTooSoon", "Overfit", "Overtraining")
     causes: ClassVar[str] = (
         "Each layer, or each step of a recurrence, multiplies the gradient by weights that have "
-        "become too large; or a learning rate that is too high has thrown the weights to where "
-        "the loss is steep."
+        "become too large; or a learning rate that is too high has moved the weights to where the "
+        "loss is steep."
     )
     advice: ClassVar[str] = (
         "Clip gradients by their norm, lower the learning rate or warm it up, and use "
         "normalisation layers or gated recurrent units."
     )
 
-    ratio: float = 100.0
-    least: float = 10.0
-    threshold: float = 1e8
+    ratio: Annotated[float, Meta(gt=1)] = 100.0
+    least: Annotated[float, Meta(ge=0)] = 10.0
+    threshold: Annotated[float, Meta(gt=0)] = 1e8
     collection_names: tuple[str, ...] = ()
     tensor_regex: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        if not 1 < self.ratio < math.inf:
-            raise ValueError(f"ratio is {self.ratio}, but must be a number above 1")
-        if not 0 <= self.least < math.inf:
-            raise ValueError(f"least is {self.least}, but must be a number from 0 on")
-        if not 0 < self.threshold < math.inf:
-            raise ValueError(f"threshold is {self.threshold}, but must be a number above 0")
 
     def reads(self) -> Reads:
         read = Read(roles=(Role.GRADIENT,), fields=("l2",))
@@ -107,7 +100,7 @@ class GradientExplosion(Rule):
 
 
 def _norm(tensors: list[Tensor]) -> tuple[float, Tensor] | None:
-    """The norm of one worker's gradients together, and the one with the largest share."""
+    """The norm of one worker's gradients together, and the gradient with the largest share."""
     parts = [(tensor.summary.l2, tensor) for tensor in tensors if tensor.summary.l2 is not None]
     if not parts:
         return None

@@ -5,18 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from tocsin.model import Reason, Verdict
-from tocsin.rules._registry import register
-from tocsin.rules._rule import (
+from tocsin.rules import (
     HEALTHY,
     UNDECIDED,
+    Meta,
     Reads,
     Rule,
     State,
     Step,
     not_applicable,
+    register,
     violation,
 )
 from tocsin.rules._updates import READS, Update, known, latest_update, missing, total_loss, typical
@@ -27,50 +28,41 @@ _WINDOW = 5  # saves of whose losses the median is taken
 @register
 @dataclass(frozen=True)
 class LearningRateTooLarge(Rule):
-    """The weights are thrown about and the loss does not fall: the learning rate is too large.
+    """The weights change erratically and the loss does not fall: the learning rate is too large.
 
-    An update is too long when it is a large part of the weights themselves (the median over them
+    An update is too long if it is a large part of the weights themselves (the median over them
     of |Δw| / |w| is at least ``threshold``) and overshoots: to first order it would lower the
-    loss by |g| |Δw|, and that is ``overshoot`` times the loss or more. Both are for one step: of n
+    loss by |g| |Δw|, and that is ``overshoot`` times the loss or more. Both are for one step: for n
     steps between two saves |Δw| is divided by √n, as such steps undo each other. Fires when
-    that has happened, be it only once (often units are dead afterwards and nothing moves any
-    more), and the loss, the median of five saves, has not fallen by ``fallen_percent`` % of its
-    first value: ten saves in a row, as the loss of one batch may be low by chance. Weights that
-    move fast while the loss falls are left alone. What is not finite is ExplodingTensor's, and
-    counts here as a loss that has not fallen.
+    that has happened, even once (afterwards units are often dead and nothing moves), and the loss,
+    the median of five saves, has not fallen by ``fallen_percent`` % of its first value: ten saves
+    in a row, as the loss of one batch may be low by chance. Weights that move fast while the loss
+    falls are not judged. A loss that is not finite counts as one that has not fallen;
+    ExplodingTensor reports it.
 
     Parameters
     ----------
-    threshold: of the weights' size, that one step moves them, above 0.
-    overshoot: of the loss, that one step's update would take away, above 0.
-    fallen_percent: % of its first value by which a loss must have fallen to be left alone.
+    threshold: fraction of the weights' size by which one step moves them.
+    overshoot: how many times the loss one step's update would take away, to first order.
+    fallen_percent: % of its first value by which a loss must have fallen to count as falling.
 
     Example: stochastic gradient descent at a rate of 10 in place of 0.1.
     """
 
     options: ClassVar[Mapping[str, Any]] = {"for_steps": 10}
     causes: ClassVar[str] = (
-        "The learning rate is beyond what the curvature of the loss allows: each step overshoots "
-        "by more than it gains. A missing warm-up, a sum of losses where a mean was meant, or "
-        "inputs that are not normalised have the same effect."
+        "The learning rate is larger than the curvature of the loss allows: each step overshoots "
+        "by more than it gains. A missing warm-up, a sum of losses in place of a mean, or inputs "
+        "that are not normalised have the same effect."
     )
     advice: ClassVar[str] = (
         "Divide the learning rate by ten, and again, until the loss falls; warm it up, clip "
         "gradients, normalise inputs."
     )
 
-    threshold: float = 0.07
-    overshoot: float = 2.0
-    fallen_percent: float = 10.0
-
-    def __post_init__(self) -> None:
-        for name in ("threshold", "overshoot"):
-            if not 0 < getattr(self, name) < math.inf:
-                raise ValueError(f"{name} is {getattr(self, name)}, but must be a number above 0")
-        if not 0 < self.fallen_percent <= 100:
-            raise ValueError(
-                f"fallen_percent is {self.fallen_percent}, but must be above 0, at most 100"
-            )
+    threshold: Annotated[float, Meta(gt=0)] = 0.07
+    overshoot: Annotated[float, Meta(gt=0)] = 2.0
+    fallen_percent: Annotated[float, Meta(gt=0, le=100)] = 10.0
 
     def reads(self) -> Reads:
         return READS

@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from tocsin.model import Reason, Verdict
-from tocsin.rules._registry import register
-from tocsin.rules._rule import (
+from tocsin.rules import (
     HEALTHY,
     UNDECIDED,
+    Meta,
     Reads,
     Rule,
     State,
     Step,
     not_applicable,
+    register,
     violation,
 )
 from tocsin.rules._updates import READS, Update, known, latest_update, missing, total_loss, typical
 
-_ENOUGH = 6  # updates of a good length: no longer a learning rate that is too small throughout
-_WINDOW = 5  # saves of which medians are taken
-_STEADY = 1.6  # a pace within this factor of what it was is no warm-up and no decay
+_ENOUGH = 6  # updates of a good length: the learning rate is not too small throughout
+_WINDOW = 5  # saves of which a level is the median
+_STEADY = 1.6  # a pace that changed by less than this factor is neither warm-up nor decay
 
 
 @register
@@ -32,22 +32,23 @@ class LearningRateTooSmall(Rule):
     """The weights move too little for the loss to fall: the learning rate is too small.
 
     To first order a step lowers the loss by at most |g| |Δw|, gradient times update, summed over
-    all weights. Fires when that was less than ``threshold`` of the loss in nearly every save from
-    the start on, though gradients do not vanish, and the loss indeed did not fall by
-    ``fallen_percent`` %. It takes ``saves`` of them to say so.
+    all weights. Fires after ``saves`` saves when that was less than ``threshold`` of the loss in
+    nearly all of them, from the start on, though gradients do not vanish, and the loss did not fall
+    by ``fallen_percent`` %.
 
-    A rate that decays, or starts again, after updates of a good length is never judged; nor is
-    one that still warms up (|Δw| / |g| grows). Where the gradient cannot change the loss (
-    |g| |w| below ``sensitivity`` of it) a longer step would not help: that is VanishingGradient's.
-    Weights that do not move at all are FrozenParameters'. Sets updates against gradients as
-    Rauschmayr et al., Amazon SageMaker Debugger (MLSys 2021), table 1, and against the loss.
+    A rate that decays, or starts again, after updates of a good length is never judged, nor is
+    one that still warms up (|Δw| / |g| grows). Where the gradient cannot change the loss
+    (|g| |w| below ``sensitivity`` of it) a longer step would not help: VanishingGradient judges
+    that. Weights that do not move at all are left to FrozenParameters. Compares updates with
+    gradients, as Rauschmayr et al., Amazon SageMaker Debugger (MLSys 2021), table 1, and with the
+    loss.
 
     Parameters
     ----------
-    threshold: of the loss, that one step's update could take away, above 0.
-    sensitivity: least |g| |w| / loss at which gradients count as not vanishing, 0 or more.
-    fallen_percent: % of its first value by which a loss must have fallen to be left alone.
-    saves: updates to judge by, at least 10.
+    threshold: fraction of the loss that one step's update could take away.
+    sensitivity: least |g| |w| / loss at which gradients do not count as vanishing.
+    fallen_percent: % of its first value by which a loss must have fallen to count as falling.
+    saves: how many updates are needed.
 
     Example: stochastic gradient descent at a rate of 0.0001 in place of 0.1.
     """
@@ -61,22 +62,10 @@ class LearningRateTooSmall(Rule):
         "hundred steps. Look at what the schedule really sets."
     )
 
-    threshold: float = 1e-4
-    sensitivity: float = 0.5
-    fallen_percent: float = 10.0
-    saves: int = 20
-
-    def __post_init__(self) -> None:
-        if not 0 < self.threshold < math.inf:
-            raise ValueError(f"threshold is {self.threshold}, but must be a number above 0")
-        if not 0 <= self.sensitivity < math.inf:
-            raise ValueError(f"sensitivity is {self.sensitivity}, but must be a number from 0 on")
-        if not 0 < self.fallen_percent <= 100:
-            raise ValueError(
-                f"fallen_percent is {self.fallen_percent}, but must be above 0, at most 100"
-            )
-        if self.saves < 2 * _WINDOW:
-            raise ValueError(f"saves is {self.saves}, but must be at least {2 * _WINDOW}")
+    threshold: Annotated[float, Meta(gt=0)] = 1e-4
+    sensitivity: Annotated[float, Meta(ge=0)] = 0.5
+    fallen_percent: Annotated[float, Meta(gt=0, le=100)] = 10.0
+    saves: Annotated[int, Meta(ge=2 * _WINDOW)] = 20
 
     def reads(self) -> Reads:
         return READS
@@ -117,12 +106,12 @@ class LearningRateTooSmall(Rule):
         return state, violation(Reason.CHANGED_TOO_LITTLE, detail, update.weight, **evidence)
 
     def _tells(self, update: Update, loss: float) -> bool:
-        """Whether there was an update, and a gradient that it could have used."""
+        """Whether there is an update, and a gradient that can change the loss."""
         bearing = update.gradient * update.size >= self.sensitivity * abs(loss)
         return update.distance > 0 and update.gradient > 0 and bearing
 
 
 def _steady(before: Sequence[float | None], now: Sequence[float | None]) -> bool:
-    """Whether updates are about as long as they were, for the gradients that there are."""
+    """Whether updates are about as long as before, in units of their gradients."""
     old, new = typical(before), typical(now)
     return old <= new * _STEADY and new <= old * _STEADY

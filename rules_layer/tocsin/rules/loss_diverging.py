@@ -5,34 +5,32 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from tocsin.model import Reason, Verdict
-from tocsin.rules._registry import register
-from tocsin.rules._rule import (
+from tocsin.rules import (
     HEALTHY,
     UNDECIDED,
+    Meta,
     Reads,
     Rule,
     State,
     Step,
-    not_applicable,
+    register,
     violation,
 )
-from tocsin.rules._series import LOSSES, Direction, Point, points
+from tocsin.rules._series import LOSSES, Direction, Point
 from tocsin.rules._window import (
-    TRAINING,
     Memory,
     another_fell,
+    each_in_training,
     extended,
-    followed,
     known,
     level,
     lowered,
     reach,
     rounded,
     start,
-    worst,
 )
 
 _LOST = 3  # saves in a row that are not finite
@@ -43,21 +41,20 @@ _LOST = 3  # saves in a row that are not finite
 class LossDiverging(Rule):
     """The loss grows instead of falling.
 
-    Judges the last ``window`` saves of each training loss, all of them, so a spike does not count.
-    Fires when they are above ``factor`` times the first saves: all of the first ``window``, or the
-    first three (or every save since the first is above the first alone) where the rise is
-    ``noise`` times half the range of the last, so the noise of single samples does not count.
-    Also when the loss had come down, by its best median, to a part ``1 / comeback`` of what it is
-    now and is back above 80 % of its start; and after three saves in a row that are not finite.
-    It stays quiet while another loss of the run has fallen: losses that pull against each other
-    (a GAN's) take turns.
+    Judges the last ``window`` saves of each training loss together, so a spike does not count.
+    Fires when all of them are above ``factor`` times the first saves: the first ``window``, or the
+    first three (or the first alone, if every save since is above it) where the rise is ``noise``
+    times half the range of the last saves, so the noise of single samples does not count. Also
+    fires when the loss had come down, by its best median, to ``1 / comeback`` of its value now and
+    is back above 80 % of its start, and after three saves in a row that are not finite. Does not
+    fire while another loss of the run has fallen: competing losses (a GAN's) take turns.
 
     Parameters
     ----------
-    window: saves that are judged together, 4 to 32; nothing is judged before there are so many.
-    factor: how many times the first loss is too much, above 1.
-    comeback: how many times the best is too much for a loss that is back at its start, above 1.
-    noise: least rise over the first loss, in half ranges, from 0.
+    window: saves that are judged together; nothing is judged before there are as many.
+    factor: how many times the first loss is too much.
+    comeback: how many times the best is too much for a loss that is back at its start.
+    noise: least rise over the first loss, in half ranges.
     collection_names, tensor_regex: which tensors are losses, instead of those with role loss.
     direction: falls or rises says what is good; none goes by the name (accuracy rises).
 
@@ -65,6 +62,7 @@ class LossDiverging(Rule):
     """
 
     options: ClassVar[Mapping[str, Any]] = {"for_steps": 2}
+    inhibits: ClassVar[tuple[str, ...]] = ("LossTooGoodTooSoon", "Overfit", "Overtraining")
     causes: ClassVar[str] = (
         "The learning rate is too high for the model or ends its warm-up too high, gradients "
         "explode, or the sign of the loss or of the update is wrong."
@@ -74,36 +72,20 @@ class LossDiverging(Rule):
         "the batches of the first steps that rose."
     )
 
-    window: int = 8
-    factor: float = 3.0
-    comeback: float = 5.0
-    noise: float = 3.0
+    window: Annotated[int, Meta(ge=4, le=32)] = 8
+    factor: Annotated[float, Meta(gt=1)] = 3.0
+    comeback: Annotated[float, Meta(gt=1)] = 5.0
+    noise: Annotated[float, Meta(ge=0)] = 3.0
     collection_names: tuple[str, ...] = ()
     tensor_regex: tuple[str, ...] = ()
     direction: Direction | None = None
-
-    def __post_init__(self) -> None:
-        if not 4 <= self.window <= 32:
-            raise ValueError(f"window is {self.window}, but must be from 4 to 32")
-        for name in ("factor", "comeback"):
-            if not 1 < getattr(self, name) < math.inf:
-                raise ValueError(f"{name} is {getattr(self, name)}, but must be above 1")
-        if not 0 <= self.noise < math.inf:
-            raise ValueError(f"noise is {self.noise}, but must be a number from 0")
 
     def reads(self) -> Reads:
         return Reads({"losses": LOSSES.explicitly(self.collection_names, self.tensor_regex)})
 
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
-        if step.mode not in TRAINING:
-            return state, not_applicable(Reason.NO_TENSOR, f"a step of mode {step.mode.name}")
-        here = list(followed(state, points(step, step.tensors["losses"], self.direction)))
-        if not here:
-            return state, not_applicable(Reason.NO_TENSOR, "no loss whose value is known")
-        series = dict(state)
-        for point in here:
-            series[point.key] = self._remembered(state.get(point.key, {}), point.cost)
-        return series, worst(self._judge(series, point) for point in here)
+        losses, direction = step.tensors["losses"], self.direction
+        return each_in_training(state, step, losses, self._remembered, self._judge, direction)
 
     def _remembered(self, memory: Memory, cost: float) -> Memory:
         after = extended(memory, cost, self.window, self.window)
@@ -113,7 +95,7 @@ class LossDiverging(Rule):
             after["least"] = min(number, memory.get("least", number))
         return after
 
-    def _judge(self, series: State, point: Point) -> Verdict:
+    def _judge(self, _: State, series: State, point: Point) -> Verdict:
         memory, name = series[point.key], point.tensor.name
         last, begun = memory["last"], memory["first"]
         if last[-_LOST:] == [None] * _LOST:
@@ -140,5 +122,5 @@ class LossDiverging(Rule):
 
 
 def _times(number: float, factor: float) -> float:
-    """What is ``factor`` times as bad, of a loss below 0, too."""
+    """The loss that is ``factor`` times as bad, for losses below 0, too."""
     return number + (factor - 1) * abs(number)

@@ -5,20 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from tocsin.model import Mode, Reason, Verdict
-from tocsin.rules._registry import register
-from tocsin.rules._rule import (
+from tocsin.rules import (
     HEALTHY,
-    RECOMMENDED,
-    SAGEMAKER,
+    PROFILES,
     UNDECIDED,
+    Meta,
     Reads,
     Rule,
     State,
     Step,
     not_applicable,
+    register,
     violation,
 )
 from tocsin.rules._series import LOSSES, Direction, Point, points
@@ -44,34 +44,35 @@ _FIRST = 5
 class LossNotDecreasing(Rule):
     """The loss does not go down as it should.
 
-    Every ``num_steps`` steps a loss is compared. Fires when it fell by less than
+    Compares each loss every ``num_steps`` steps. Fires when it fell by less than
     ``diff_percent`` %, unless it rose by no more than ``increase_threshold_percent`` % (Amazon's
-    documents name both numbers and not how they combine; this is the reading under which both
-    have a use), or when it is not finite.
+    documents name both numbers and not how they combine; in this reading both have a use), or when
+    it is not finite.
 
-    Profile ``sagemaker`` compares with the newest save at least ``num_steps`` back and keeps
-    Amazon's documented defaults, which fire on every loss that has converged. Profile
+    Profile ``sagemaker`` compares with the newest save at least ``num_steps`` steps before and
+    keeps Amazon's documented defaults, which fire on every loss that has converged. Profile
     ``recommended`` compares with the beginning (the larger of the first save and the median of
-    the first five), so that a loss may level off. It fires at the second time in a row, not
-    before ``2 * smooth`` saves, and not where a loss of the run once was ``settled_percent`` %
-    lower than at its beginning (or, of several trained together, higher: a GAN's take turns, and
-    those of a generator, discriminator or critic are never judged), or its noise is more than that.
+    the first five), so a loss may level off. It fires at the second time in a row, and not before
+    ``2 * smooth`` saves. It does not fire if a loss of the run was once ``settled_percent`` % lower
+    than at its beginning, if one of several training losses was as much higher (a GAN's take
+    turns), or if the noise is larger than that. It never judges the losses of a generator,
+    discriminator or critic.
 
     Parameters
     ----------
     collection_names, tensor_regex: which tensors are losses, instead of those with role loss.
-    use_losses_collection: false asks for an explicit selection.
-    num_steps: distance of the comparisons, in steps, at least 1.
-    diff_percent, increase_threshold_percent: % of the older loss, 0 to 100.
+    use_losses_collection: false demands an explicit selection.
+    num_steps: distance of the comparisons, in steps.
+    diff_percent, increase_threshold_percent: % of the older loss.
     mode: TRAIN or EVAL judges one mode, GLOBAL all steps as one series, none each by itself.
-    smooth: how many saves the median is taken of, 1 to 20.
-    settled_percent: % of the loss at its beginning; none compares with the save ``num_steps`` back.
+    smooth: how many saves the median is taken of.
+    settled_percent: % of the loss at its beginning; none compares with a save ``num_steps`` before.
     direction: falls or rises says what is good; none goes by the name (accuracy rises).
 
     Example: a loss of 2.30 that is 2.30 after 100 and after 200 steps.
     """
 
-    profiles: ClassVar[tuple[str, ...]] = (RECOMMENDED, SAGEMAKER)
+    profiles: ClassVar[tuple[str, ...]] = PROFILES
     options: ClassVar[Mapping[str, Any]] = {"for_steps": 2}
     sagemaker: ClassVar[Mapping[str, Any]] = {
         "num_steps": 10,
@@ -86,30 +87,23 @@ class LossNotDecreasing(Rule):
         "applied, or labels do not belong to their inputs."
     )
     advice: ClassVar[str] = (
-        "Check the learning rate (too high oscillates or grows, too low stands still), whether "
-        "gradients reach every layer and are applied, and whether inputs and labels fit together."
+        "Check the learning rate (too high: the loss oscillates or grows; too low: it stays), that "
+        "gradients reach every layer and are applied, and that labels fit their inputs."
     )
 
     collection_names: tuple[str, ...] = ()
     tensor_regex: tuple[str, ...] = ()
     use_losses_collection: bool = True
-    num_steps: int = 100
-    diff_percent: float = 2.0
-    increase_threshold_percent: float = 0.0
+    num_steps: Annotated[int, Meta(ge=1)] = 100
+    diff_percent: Annotated[float, Meta(ge=0, lt=100)] = 2.0
+    increase_threshold_percent: Annotated[float, Meta(ge=0, lt=100)] = 0.0
     mode: str | None = None
-    smooth: int = 8
-    settled_percent: float | None = 10.0
+    smooth: Annotated[int, Meta(ge=1, le=20)] = 8
+    settled_percent: Annotated[float, Meta(ge=0, lt=100)] | None = 10.0
     direction: Direction | None = None
 
     def __post_init__(self) -> None:
-        if self.num_steps < 1:
-            raise ValueError(f"num_steps is {self.num_steps}, but must be at least 1")
-        if not 1 <= self.smooth <= 20:
-            raise ValueError(f"smooth is {self.smooth}, but must be from 1 to 20")
-        for name in ("diff_percent", "increase_threshold_percent", "settled_percent"):
-            value = getattr(self, name)
-            if value is not None and not 0 <= value < 100:
-                raise ValueError(f"{name} is {value}, but must be from 0 to below 100")
+        super().__post_init__()
         if self.mode is not None and self.mode not in Mode.__members__:
             raise ValueError(
                 f"mode is {self.mode!r}, but must be one of {', '.join(Mode.__members__)}"
@@ -137,15 +131,15 @@ class LossNotDecreasing(Rule):
             verdicts.append(verdict)
         verdict = worst(verdicts)
         if verdict is HEALTHY and any(memory["bad"] for memory in series.values()):
-            verdict = UNDECIDED  # losses come due at different steps: the other is not well yet
+            verdict = UNDECIDED  # losses are compared at different steps: another is not well yet
         return series, verdict
 
     def _judge(self, state: State, point: Point, now: int) -> tuple[Memory, Verdict]:
-        """One loss: what to remember of it, and the verdict."""
+        """The memory of one loss, and its verdict."""
         past: Memory = state.get(point.key, {})
         cost = rounded(point.cost)
         if cost is None:
-            detail = f"{point.tensor.name} is {point.value} and cannot decrease any more"
+            detail = f"{point.tensor.name} is {point.value} and can no longer decrease"
             verdict = violation(Reason.NOT_FINITE, detail, point.tensor, loss=point.value)
             return {**past, "bad": True}, verdict
         begun = past.get("first", [])
@@ -182,13 +176,13 @@ class LossNotDecreasing(Rule):
             return UNDECIDED
         before = beginning(memory)
         if spread([cost for _, cost in memory["saves"]]) > abs(before) * settled / 100:
-            return HEALTHY  # nobody can tell
+            return HEALTHY  # too noisy to judge
         return self._compared(
             point, before, typical(memory["saves"], self.smooth), "since it began"
         )
 
     def _moved(self, memory: Memory, percent: float) -> dict[str, bool]:
-        """Whether the loss ever ``fell`` or ``rose`` by so many percent of its beginning."""
+        """Whether the loss ever ``fell`` or ``rose`` by this percentage of its beginning."""
         fell = percent_down(beginning(memory), typical(memory["saves"], self.smooth))
         return {
             "fell": memory.get("fell", False) or fell >= percent,

@@ -2,34 +2,32 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from tocsin.model import Reason, Verdict
-from tocsin.rules._registry import register
-from tocsin.rules._rule import (
+from tocsin.rules import (
     HEALTHY,
     UNDECIDED,
+    Meta,
     Reads,
     Rule,
     State,
     Step,
-    not_applicable,
+    register,
     violation,
 )
-from tocsin.rules._series import LOSSES, Direction, Point, points
+from tocsin.rules._series import LOSSES, Direction, Point
 from tocsin.rules._window import (
-    TRAINING,
+    Memory,
     another_fell,
+    each_in_training,
     extended,
-    followed,
     quantile,
     reach,
     start,
-    worst,
 )
 
 _CROSSINGS = 5
@@ -44,15 +42,15 @@ class LossOscillating(Rule):
     their 20th and 80th percentile. Fires when it is ``amplitude`` times the first loss and
     ``calm`` times the range of the run's first saves (half a window of them), the loss crossed
     its median at least five times, and the median is not below half the first loss. So a loss
-    that was as restless from the beginning does not fire (single samples; a loss that is thrown
-    up at once is LossDiverging's), nor one that swings while another loss of the run has fallen
+    that was as restless from the beginning does not fire (single samples; LossDiverging judges a
+    loss that jumps up at once), nor one that swings while another loss of the run has fallen
     (a GAN's).
 
     Parameters
     ----------
-    window: saves that are judged together, 10 to 48.
-    amplitude: least swing, in units of the first loss, above 0.
-    calm: least swing, in ranges of the first saves, from 0.
+    window: saves that are judged together.
+    amplitude: least swing, in units of the first loss.
+    calm: least swing, in ranges of the first saves.
     collection_names, tensor_regex: which tensors are losses, instead of those with role loss.
     direction: falls or rises says what is good; none goes by the name (accuracy rises).
 
@@ -69,40 +67,27 @@ class LossOscillating(Rule):
         "gradients, and shuffle the data."
     )
 
-    window: int = 20
-    amplitude: float = 1.0
-    calm: float = 3.0
+    window: Annotated[int, Meta(ge=10, le=48)] = 20
+    amplitude: Annotated[float, Meta(gt=0)] = 1.0
+    calm: Annotated[float, Meta(ge=0)] = 3.0
     collection_names: tuple[str, ...] = ()
     tensor_regex: tuple[str, ...] = ()
     direction: Direction | None = None
-
-    def __post_init__(self) -> None:
-        if not 10 <= self.window <= 48:
-            raise ValueError(f"window is {self.window}, but must be from 10 to 48")
-        if not 0 < self.amplitude < math.inf:
-            raise ValueError(f"amplitude is {self.amplitude}, but must be a number above 0")
-        if not 0 <= self.calm < math.inf:
-            raise ValueError(f"calm is {self.calm}, but must be a number from 0")
 
     def reads(self) -> Reads:
         return Reads({"losses": LOSSES.explicitly(self.collection_names, self.tensor_regex)})
 
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
-        if step.mode not in TRAINING:
-            return state, not_applicable(Reason.NO_TENSOR, f"a step of mode {step.mode.name}")
-        here = list(followed(state, points(step, step.tensors["losses"], self.direction)))
-        if not here:
-            return state, not_applicable(Reason.NO_TENSOR, "no loss whose value is known")
-        series = dict(state)
-        for point in here:
-            memory = state.get(point.key, {})
-            series[point.key] = extended(memory, point.cost, self.window // 2, self.window)
-        return series, worst(self._judge(series, point) for point in here)
+        losses, direction = step.tensors["losses"], self.direction
+        return each_in_training(state, step, losses, self._remembered, self._judge, direction)
 
-    def _judge(self, series: State, point: Point) -> Verdict:
+    def _remembered(self, memory: Memory, cost: float) -> Memory:
+        return extended(memory, cost, self.window // 2, self.window)
+
+    def _judge(self, _: State, series: State, point: Point) -> Verdict:
         memory = series[point.key]
         last = [number for number in memory["last"] if number is not None]
-        if len(last) < self.window:  # what is not finite is LossDiverging's
+        if len(last) < self.window:  # LossDiverging judges losses that are not finite
             return UNDECIDED
         first = start(memory)
         low, middle, high = (quantile(last, q) for q in (0.2, 0.5, 0.8))

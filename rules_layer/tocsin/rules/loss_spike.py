@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from tocsin.model import Reason, Verdict
-from tocsin.rules._registry import register
-from tocsin.rules._rule import (
+from tocsin.rules import (
     HEALTHY,
     UNDECIDED,
+    Meta,
     Reads,
     Rule,
     State,
     Step,
-    not_applicable,
+    register,
     violation,
 )
-from tocsin.rules._series import LOSSES, Direction, Point, points
-from tocsin.rules._window import TRAINING, Memory, extended, followed, level, rounded, spread, worst
+from tocsin.rules._series import LOSSES, Direction, Point
+from tocsin.rules._window import Memory, each_in_training, extended, level, rounded, spread
 
 
 @register
@@ -27,19 +27,19 @@ from tocsin.rules._window import TRAINING, Memory, extended, followed, level, ro
 class LossSpike(Rule):
     """The loss has jumped far above everything before.
 
-    Judges each save of a training loss against the median of the ``window`` saves before it.
+    Compares each save of a training loss with the median of the ``window`` saves before it.
     Fires when it is above by ``ratio - 1`` times that median, by ``z`` times their median
     absolute deviation, and by ``record`` times the distance from the median to the highest loss
-    seen so far. That last condition tells a bad batch from the noise of small batches and from
+    seen so far. That last condition separates a bad batch from the noise of small batches and from
     learning-rate restarts; 0 turns it off for losses whose spikes stay below the beginning. A loss
-    that is not finite is ExplodingTensor's.
+    that is not finite is left to ExplodingTensor.
 
     Parameters
     ----------
-    window: saves before, of which the level is the median, 8 to 48.
-    ratio: how many times the level is too much, above 1.
-    z: least jump, in median absolute deviations, from 0.
-    record: least jump, in units of the highest loss so far above the level, from 0.
+    window: saves before, of which the level is the median.
+    ratio: how many times the level is too much.
+    z: least jump, in median absolute deviations.
+    record: least jump, in units of the highest loss so far above the level.
     collection_names, tensor_regex: which tensors are losses, instead of those with role loss.
     direction: falls or rises says what is good; none goes by the name (accuracy rises).
 
@@ -55,38 +55,20 @@ class LossSpike(Rule):
         "those before: if they stay high, go back to an earlier checkpoint."
     )
 
-    window: int = 12
-    ratio: float = 3.0
-    z: float = 10.0
-    record: float = 6.0
+    window: Annotated[int, Meta(ge=8, le=48)] = 12
+    ratio: Annotated[float, Meta(gt=1)] = 3.0
+    z: Annotated[float, Meta(ge=0)] = 10.0
+    record: Annotated[float, Meta(ge=0)] = 6.0
     collection_names: tuple[str, ...] = ()
     tensor_regex: tuple[str, ...] = ()
     direction: Direction | None = None
-
-    def __post_init__(self) -> None:
-        if not 8 <= self.window <= 48:
-            raise ValueError(f"window is {self.window}, but must be from 8 to 48")
-        if not 1 < self.ratio < math.inf:
-            raise ValueError(f"ratio is {self.ratio}, but must be a number above 1")
-        for name in ("z", "record"):
-            if not 0 <= getattr(self, name) < math.inf:
-                raise ValueError(f"{name} is {getattr(self, name)}, but must be a number from 0")
 
     def reads(self) -> Reads:
         return Reads({"losses": LOSSES.explicitly(self.collection_names, self.tensor_regex)})
 
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
-        if step.mode not in TRAINING:
-            return state, not_applicable(Reason.NO_TENSOR, f"a step of mode {step.mode.name}")
-        series = dict(state)
-        verdicts = []
-        for point in followed(state, points(step, step.tensors["losses"], self.direction)):
-            memory = state.get(point.key, {})
-            series[point.key] = self._remembered(memory, point.cost)
-            verdicts.append(self._judge(memory, point))
-        if not verdicts:
-            return state, not_applicable(Reason.NO_TENSOR, "no loss whose value is known")
-        return series, worst(verdicts)
+        losses, direction = step.tensors["losses"], self.direction
+        return each_in_training(state, step, losses, self._remembered, self._judge, direction)
 
     def _remembered(self, memory: Memory, cost: float) -> Memory:
         if (number := rounded(cost)) is None:
@@ -95,7 +77,8 @@ class LossSpike(Rule):
         after = extended(memory, cost, 0, self.window)
         return {**after, "highest": number if highest is None else max(number, highest)}
 
-    def _judge(self, memory: Memory, point: Point) -> Verdict:
+    def _judge(self, before: State, _: State, point: Point) -> Verdict:
+        memory = before.get(point.key, {})
         last = memory.get("last", ())
         if len(last) < self.window or not math.isfinite(point.cost):
             return UNDECIDED
@@ -109,7 +92,7 @@ class LossSpike(Rule):
         if jump <= least:
             return HEALTHY
         sign = -1.0 if point.rises else 1.0
-        before, highest = sign * usual, sign * memory["highest"]
-        detail = f"{point.tensor.name} jumped to {point.value:.3g} from a level of {before:.3g}"
-        evidence = {"loss": point.value, "level": before, "worst_before": highest}
+        usual, highest = sign * usual, sign * memory["highest"]
+        detail = f"{point.tensor.name} jumped to {point.value:.3g} from a level of {usual:.3g}"
+        evidence = {"loss": point.value, "level": usual, "worst_before": highest}
         return violation(Reason.ABOVE_THRESHOLD, detail, point.tensor, **evidence)

@@ -5,15 +5,15 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 
 from tocsin.model import Reason, Role, Verdict
-from tocsin.rules._registry import register
-from tocsin.rules._rule import (
+from tocsin.rules import (
     HEALTHY,
     SAGEMAKER,
+    Meta,
     Read,
     Reads,
     Rule,
@@ -21,11 +21,12 @@ from tocsin.rules._rule import (
     Step,
     Tensor,
     not_applicable,
+    register,
     violation,
 )
 
 _NO_TOKENS = re.compile(r"(?i)mask|type|segment|position|label")
-_TOKENS = re.compile(r"(?i)embedding\d*_input_0$")  # of MXNet, where tokens are real numbers
+_TOKENS = re.compile(r"(?i)embedding\d*_input_0$")  # in MXNet tokens are real numbers
 
 
 @register
@@ -35,18 +36,18 @@ class NLPSequenceRatio(Rule):
 
     Fires when the share of a token of ``token_values`` among all tokens of a saved batch is above
     the threshold at the same place of ``token_thresholds_percent``. Amazon's documents do not say
-    whether batches are taken together: each is judged by itself, since a batch is what the model
-    computes at a time; ``for_steps`` asks for several in a row. Shares of 50 % and more are usual
-    where sequences are short and differ in length, so profile ``recommended`` asks for the rule
-    by name.
+    whether batches are taken together. Here each batch is judged by itself, since the model
+    computes one at a time; ``for_steps`` demands several in a row. Shares of 50 % and more are
+    usual where sequences are short and differ in length, so profile ``recommended`` watches only
+    where the rule is named.
 
     Parameters
     ----------
-    tensor_regex: which tensors are sequences, instead of inputs of integers with one or two
-        dimensions that are not named like a mask or like types, segments or positions, and of
-        what goes into an embedding.
+    tensor_regex: which tensors are sequences, instead of the inputs of embeddings, and of inputs
+        of integers with one or two dimensions that are not named like a mask, types, segments or
+        positions.
     token_values: tokens to count, as numbers.
-    token_thresholds_percent: for each of them the largest share, in %, 0 to 100.
+    token_thresholds_percent: for each of them the largest share, in %.
 
     Example: batches padded to 512 tokens, of which 480 are the padding 0.
     """
@@ -63,23 +64,19 @@ class NLPSequenceRatio(Rule):
 
     tensor_regex: tuple[str, ...] = ()
     token_values: tuple[float, ...] = (0.0,)
-    token_thresholds_percent: tuple[float, ...] = (50.0,)
+    token_thresholds_percent: tuple[Annotated[float, Meta(ge=0, le=100)], ...] = (50.0,)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         tokens, percents = len(self.token_values), len(self.token_thresholds_percent)
         if not tokens or tokens != percents:
             raise ValueError(
                 f"token_values has {tokens} and token_thresholds_percent {percents} numbers, but "
-                "must have as many, and at least 1"
+                "both must have the same number of them, at least 1"
             )
         for value in self.token_values:
             if not math.isfinite(value):
-                raise ValueError(f"token_values has {value}, but must be numbers")
-        for percent in self.token_thresholds_percent:
-            if not 0 <= percent <= 100:
-                raise ValueError(
-                    f"token_thresholds_percent has {percent}, but must be from 0 to 100"
-                )
+                raise ValueError(f"token_values has {value}, but must have finite numbers")
 
     def reads(self) -> Reads:
         read = Read((Role.INPUT,), values=True)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from tocsin.model import Mode, Reason, Role, Verdict
-from tocsin.rules._classes import of_workers
-from tocsin.rules._registry import register
-from tocsin.rules._rule import (
+from tocsin.rules import (
     HEALTHY,
     UNDECIDED,
+    Meta,
     Read,
     Reads,
     Rule,
@@ -19,25 +18,27 @@ from tocsin.rules._rule import (
     Step,
     Tensor,
     not_applicable,
+    register,
     violation,
 )
+from tocsin.rules._classes import of_workers
 from tocsin.rules._skill import Scored, compared, remembered, scored, skill
 
-_RECENT = 5  # batches that the skill is taken of
-_HISTORY = 32  # earlier skills remembered, thinned out as they grow more
+_RECENT = 5  # batches over which the skill is taken
+_HISTORY = 32  # earlier skills that are remembered; every other one is dropped beyond
 
 
 @register
 @dataclass(frozen=True)
 class NoBetterThanGuessing(Rule):
-    """The model predicts no better than somebody who always says the same.
+    """The model is no better than always predicting the mean or the most frequent class.
 
-    Its skill is the part of the errors of the best constant guess that predictions avoid: of
-    numbers R²; of classes, by accuracy ((accuracy − share of the commonest class) / (1 − share))
-    or by cross-entropy (1 − cross-entropy / entropy of the labels), whichever is larger, so
-    neither rare classes nor too much confidence look like ignorance. Fires when that of the last
-    five batches is below ``least_skill`` and has grown by less than ``progress`` since half as
-    many batches, what is below 0 taken as 0: who learns slowly is left alone.
+    Its skill is the part of the errors of the best constant guess that predictions avoid. For
+    numbers it is R². For classes it is the larger of accuracy's ((accuracy − share of the most
+    frequent class) / (1 − share)) and cross-entropy's (1 − cross-entropy / entropy of the labels),
+    so neither rare classes nor too much confidence look like ignorance. Fires when the skill of the
+    last five batches is below ``least_skill`` and has grown by less than ``progress`` since half as
+    many batches (below 0 counts as 0), so a model that learns slowly does not fire.
 
     Judges evaluations if there are labels and predictions in EVAL, after ``evaluations`` of them;
     else training, after ``saves``. Not applicable to labels other than one number or class for
@@ -45,38 +46,29 @@ class NoBetterThanGuessing(Rule):
 
     Parameters
     ----------
-    least_skill: above 0 and below 1; 0 is the constant guess, 1 is perfect.
-    progress: least growth of the skill that counts as learning, at least 0.
-    evaluations: EVAL batches before judging, at least 5.
-    saves: TRAIN batches before judging where there is no EVAL, at least 5.
+    least_skill: 0 is the constant guess, 1 is perfect.
+    progress: least growth of the skill that counts as learning.
+    evaluations: EVAL batches before judging.
+    saves: TRAIN batches before judging where there is no EVAL.
 
     Example: labels were shuffled, and 16 evaluations later R² is −0.1.
     """
 
     options: ClassVar[Mapping[str, Any]] = {"for_steps": 2}
     causes: ClassVar[str] = (
-        "Labels do not belong to their inputs, the inputs hold nothing of what is to be predicted "
-        "or arrive broken, the model cannot express it, or its updates lead nowhere."
+        "Labels do not belong to their inputs, the inputs do not determine the labels or arrive "
+        "damaged, the model cannot express the relation, or its updates lead nowhere."
     )
     advice: ClassVar[str] = (
         "Check a few samples with their labels as the model receives them, then whether the model "
-        "can learn ten of them by heart. If it can, data or regularisation are to blame; if not, "
-        "look at the learning rate, the loss and the gradients. It may be all that data can tell."
+        "can overfit ten of them. If it can, the cause is the data or the regularisation; if not, "
+        "look at the learning rate, the loss and the gradients. The data may also not allow more."
     )
 
-    least_skill: float = 0.05
-    progress: float = 0.02
-    evaluations: int = 8
-    saves: int = 30
-
-    def __post_init__(self) -> None:
-        if not 0 < self.least_skill < 1:
-            raise ValueError(f"least_skill is {self.least_skill}, but must be above 0 and below 1")
-        if not self.progress >= 0:
-            raise ValueError(f"progress is {self.progress}, but must be a number from 0 on")
-        for name in ("evaluations", "saves"):
-            if getattr(self, name) < _RECENT:
-                raise ValueError(f"{name} is {getattr(self, name)}, but must be at least {_RECENT}")
+    least_skill: Annotated[float, Meta(gt=0, lt=1)] = 0.05
+    progress: Annotated[float, Meta(ge=0, extra={"infinite": True})] = 0.02
+    evaluations: Annotated[int, Meta(ge=_RECENT)] = 8
+    saves: Annotated[int, Meta(ge=_RECENT)] = 30
 
     def reads(self) -> Reads:
         return Reads(
@@ -126,7 +118,7 @@ class NoBetterThanGuessing(Rule):
 
 
 def _batches(step: Step) -> Iterator[tuple[Tensor, Scored]]:
-    """Each worker's predictions, and what they come to."""
+    """Yields each worker's predictions, compared with their labels."""
     predictions = step.tensors["predictions"]
     for label, values, predicted in of_workers(step.tensors["labels"], predictions):
         if predicted is not None and (batch := scored(values, predicted)) is not None:
@@ -141,5 +133,5 @@ def _half_way(skills: Sequence[Sequence[float]], batches: int) -> float:
 
 
 def _thinned(skills: list[list[float]]) -> list[list[float]]:
-    """At most so many, every other one dropped when they are more; the newest stays."""
+    """The skills, without every other one if there are too many; the newest stays."""
     return skills if len(skills) <= _HISTORY else [*skills[:-1:2], skills[-1]]

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from tocsin.model import Reason, Role, Verdict
-from tocsin.rules._registry import register
-from tocsin.rules._rule import (
+from tocsin.rules import (
     HEALTHY,
     Read,
     Reads,
@@ -16,6 +15,7 @@ from tocsin.rules._rule import (
     Step,
     Tensor,
     not_applicable,
+    register,
     violation,
 )
 
@@ -28,9 +28,9 @@ class NonFiniteData(Rule):
     """The data that is fed to the model contains values that are not finite numbers.
 
     Fires at the first saved step whose inputs or labels hold a NaN or an infinity, and so names
-    the cause where ExplodingTensor sees what comes of it. Quiet about two things that are meant:
-    infinities in an input that has ``mask`` in its name, and NaN in labels, for "unknown", as
-    long as every loss captured in that step is finite.
+    the cause where ExplodingTensor names the effect. Two things are allowed: infinities in an
+    input with ``mask`` in its name, and NaN in labels, for "unknown", if every loss captured in
+    that step is finite.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ class NonFiniteData(Rule):
     causes: ClassVar[str] = (
         "Missing values that were read as NaN, a division by a deviation of zero or a logarithm of "
         "zero in the preparation of the data, or a damaged file. One such value makes the loss "
-        "NaN, and one update with it every weight."
+        "NaN, and one update makes every weight NaN."
     )
     advice: ClassVar[str] = (
         "Look for the samples of this step; fill in or drop missing values, add a small number to "

@@ -6,12 +6,12 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from tocsin.model import Detail, Reason, Role, Verdict
-from tocsin.rules._registry import register
-from tocsin.rules._rule import (
+from tocsin.rules import (
     HEALTHY,
+    Meta,
     Read,
     Reads,
     Rule,
@@ -19,11 +19,12 @@ from tocsin.rules._rule import (
     Step,
     Tensor,
     not_applicable,
+    register,
     violation,
 )
 
 _NO_FEATURES = re.compile(r"(?i)mask|(?<![a-z])(ids?|index|indices|len|lengths?|steps?)(?![a-z])")
-_DUST = 1e-6  # of the largest scale: what is left of a constant feature that was centred
+_DUST = 1e-6  # of the largest scale: less is the rest of a constant feature that was centred
 
 
 @register
@@ -32,21 +33,21 @@ class NotNormalizedData(Rule):
     """The inputs of the model are not normalised: their scale is far from one.
 
     Looks at the scale of each feature, or channel of images: the root of its mean square in the
-    step, so that an offset counts as much as a spread. Fires in three saved steps in a row if
+    step, so an offset counts as much as a spread. Fires in three saved steps in a row if
 
     * the largest scale is above ``max_scale``: raw measurements, images from 0 to 255;
-    * or no value is further from 0 than ``min_value``: data divided twice;
-    * or scales, but for the largest and smallest tenth of them, differ by more than ``max_ratio``.
+    * or no value is further from 0 than ``min_value``: data that was divided twice;
+    * or scales, except the largest and smallest tenth, differ by a factor above ``max_ratio``.
 
     The bounds are wide: standardised data, values from 0 to 1 or to 16, one-hot vectors and
-    images without their mean are all fine. Integers (token ids, bytes), inputs with one dimension
+    images minus their mean are all fine. Integers (token ids, bytes), inputs with one dimension
     and those named like a mask, an index or a length are left out.
 
     Parameters
     ----------
-    max_scale: largest scale of a feature, in units of the input, above 0.
-    min_value: least magnitude of the largest value, in units of the input, 0 or more.
-    max_ratio: largest ratio of the scales of two features, above 1.
+    max_scale: largest scale of a feature, in units of the input.
+    min_value: least magnitude of the largest value, in units of the input; below ``max_scale``.
+    max_ratio: largest ratio of the scales of two features.
     tensor_regex: which tensors to watch, instead of those with role input.
 
     Example: thirteen measurements of wines, of which one is around 0.4 and another around 750.
@@ -54,27 +55,26 @@ class NotNormalizedData(Rule):
 
     options: ClassVar[Mapping[str, Any]] = {"for_steps": 3}
     causes: ClassVar[str] = (
-        "The step that scales the data is missing, comes twice, or uses numbers of another data "
-        "set. Large features then rule the gradient, small ones are never learned, and saturated "
-        "or dead units follow."
+        "The step that scales the data is missing, comes twice, or uses the statistics of another "
+        "data set. Large features then dominate the gradient, small ones are never learned, and "
+        "units saturate or die."
     )
     advice: ClassVar[str] = (
         "Standardise each feature with mean and deviation of the training set, or scale images to "
-        "0 to 1, once; the same for evaluation. A normalisation layer at the model's start will "
-        "do as well: then leave this rule out."
+        "0 to 1, once, in evaluation as well. A normalisation layer at the model's start does the "
+        "same: then leave this rule out."
     )
 
-    max_scale: float = 100.0
-    min_value: float = 0.01
-    max_ratio: float = 1e4
+    max_scale: Annotated[float, Meta(gt=0, extra={"infinite": True})] = 100.0
+    min_value: Annotated[float, Meta(ge=0)] = 0.01
+    max_ratio: Annotated[float, Meta(gt=1, extra={"infinite": True})] = 1e4
     tensor_regex: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        for name, least in (("max_scale", 0), ("max_ratio", 1)):
-            if not getattr(self, name) > least:
-                raise ValueError(f"{name} is {getattr(self, name)}, but must be above {least}")
-        if not 0 <= self.min_value < self.max_scale:
-            raise ValueError(f"min_value is {self.min_value}, but must be from 0 to max_scale")
+        super().__post_init__()
+        if self.min_value >= self.max_scale:
+            must = f"must be below max_scale, {self.max_scale:g}"
+            raise ValueError(f"min_value is {self.min_value}, but {must}")
 
     def reads(self) -> Reads:
         read = Read((Role.INPUT,), fields=("min", "max"), detail=Detail(channel_axis=1))

@@ -5,20 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from tocsin.model import Reason, Verdict
-from tocsin.rules._registry import register
-from tocsin.rules._rule import (
+from tocsin.rules import (
     HEALTHY,
-    RECOMMENDED,
-    SAGEMAKER,
+    PROFILES,
     UNDECIDED,
+    Meta,
     Reads,
     Rule,
     State,
     Step,
     not_applicable,
+    register,
     violation,
 )
 from tocsin.rules._series import Direction
@@ -38,40 +38,40 @@ from tocsin.rules._train_eval import (
 class Overfit(Rule):
     """The model fits its training data better and better, and new data worse.
 
-    At the end of every evaluation the mean of a validation loss is set against the mean of the
+    At the end of every evaluation it compares the mean of a validation loss with the mean of the
     training loss of that name since the evaluation before. Fires when (validation − training) /
     training is above ``ratio_threshold`` in ``patience`` evaluations in a row.
 
-    Profile ``recommended`` wants two things more, since a gap alone is what most good models have:
-    the validation loss has risen from its best, by ``least_rise``, by ``ratio_threshold``, and
-    clearly beyond its noise; and the training loss has fallen by 5 % since then. It takes medians
+    Most good models have such a gap, so profile ``recommended`` demands two things more: the
+    validation loss has risen from its best, by ``least_rise``, by ``ratio_threshold``, and clearly
+    beyond its noise; and the training loss has fallen by 5 % since then. It takes medians
     of three evaluations and waits for the fifth. Plateaus, noise, restarts of the learning rate
-    and divergence are no overfitting.
+    and divergence are not overfitting.
 
     Profile ``sagemaker`` is Amazon's documented rule. The documents do not say how steps pair or
-    what the means run over; here an evaluation is the EVAL steps that lie between two of training,
+    which steps a mean is over; here an evaluation is the EVAL steps between two steps of training,
     or one step of XGBoost, and ``patience`` counts evaluations in a row.
 
-    A loss is of validation by its name (``validation-``, ``val_``, ``eval-``, ``test-`` …, of
-    training ``train-``), else by the mode of its step.
+    The name of a loss says whether it is a validation loss (``validation-``, ``val_``, ``eval-``,
+    ``test-`` …) or a training loss (``train-``), else the mode of its step.
 
     Parameters
     ----------
     tensor_regex: which tensors to compare, instead of losses and of metrics named like one.
-    patience: how many evaluations in a row must show it, at least 1.
-    ratio_threshold: largest (validation − training) / training, a fraction, at least 0.
+    patience: how many evaluations in a row must show it.
+    ratio_threshold: largest (validation − training) / training, a fraction.
     least_rise: least rise of the validation loss from its best, as a fraction of its fall from
-        the first evaluation to that best (of one that did not fall, half of the best); to have
-        doubled is enough. None asks for no rise.
+        the first evaluation to that best (if it did not fall, half of the best); twice the best
+        is enough. None demands no rise.
     direction: falls or rises, for metrics named by ``tensor_regex``; none goes by their names.
 
     Example: training loss 0.5, 0.3, 0.1, 0.05, 0.02 with validation loss 0.6, 0.5, 0.6, 0.8, 0.9.
     """
 
-    profiles: ClassVar[tuple[str, ...]] = (RECOMMENDED, SAGEMAKER)
+    profiles: ClassVar[tuple[str, ...]] = PROFILES
     sagemaker: ClassVar[Mapping[str, Any]] = {"patience": 1, "least_rise": None, "start_step": 0}
     causes: ClassVar[str] = (
-        "The model has more freedom than the training data can pin down, or sees them too often."
+        "The model has more parameters than the training data can determine, or sees it too often."
     )
     advice: ClassVar[str] = (
         "Stop earlier and keep the best checkpoint, add data or augmentation, or regularise: "
@@ -79,18 +79,10 @@ class Overfit(Rule):
     )
 
     tensor_regex: tuple[str, ...] = ()
-    patience: int = 3
-    ratio_threshold: float = 0.1
-    least_rise: float | None = 0.2
+    patience: Annotated[int, Meta(ge=1)] = 3
+    ratio_threshold: Annotated[float, Meta(ge=0)] = 0.1
+    least_rise: Annotated[float, Meta(ge=0)] | None = 0.2
     direction: Direction | None = None
-
-    def __post_init__(self) -> None:
-        if self.patience < 1:
-            raise ValueError(f"patience is {self.patience}, but must be at least 1")
-        for name in ("ratio_threshold", "least_rise"):
-            value = getattr(self, name)
-            if value is not None and not 0 <= value < math.inf:
-                raise ValueError(f"{name} is {value}, but must be a number of at least 0")
 
     def reads(self) -> Reads:
         return Reads({"losses": losses_of(self.tensor_regex)})
@@ -131,7 +123,7 @@ class Overfit(Rule):
         )
         detail = (
             f"{now.name} is {validation:.3g} with a training loss of {train:.3g}; "
-            f"it had been at {best:.3g}"
+            f"its best was {best:.3g}"
         )
         evidence = {"validation": validation, "training": train, "best": best, "ratio": _gap(now)}
         return violation(Reason.INCREASING, detail, now.tensor, **evidence)
@@ -142,7 +134,7 @@ def _gap(now: Evaluation) -> float:
 
 
 def _ratio(cost: float, to: float) -> float:
-    """By what fraction a cost is above another; of nothing, any rise is without bound."""
+    """The fraction by which a cost is above another; infinite above 0."""
     if to:
         return (cost - to) / abs(to)
     return math.copysign(math.inf, cost) if cost else 0.0

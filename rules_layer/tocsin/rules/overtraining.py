@@ -2,67 +2,67 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from tocsin.model import Reason, Verdict
-from tocsin.rules._registry import register
-from tocsin.rules._rule import (
+from tocsin.rules import (
     HEALTHY,
-    RECOMMENDED,
-    SAGEMAKER,
+    PROFILES,
     UNDECIDED,
+    Meta,
     Reads,
     Rule,
     State,
     Step,
     Tensor,
     not_applicable,
+    register,
     violation,
 )
 from tocsin.rules._series import Direction
 from tocsin.rules._train_eval import ENOUGH, Evaluation, as_saved, follow, losses_among, losses_of
 
-Mark = tuple[float, int]  # the best so far, and for how long in a row there was trouble since
+Mark = tuple[float, int]  # the best so far, and the number of stalled saves in a row since
 
 
 @register
 @dataclass(frozen=True)
 class Overtraining(Rule):
-    """The training goes on although the model has been better before.
+    """The training goes on although the model was better before.
 
     Fires when a validation loss had clearly improved (by a fifth of its best), and has then been
-    clearly above its best for ``patience_validation`` evaluations in a row: beyond its noise, and
-    by ``least_rise`` of what it had improved. It takes medians of three evaluations and waits for
-    the fifth. A loss that levels off is converged, not overtrained; one whose training loss rises
-    with it by half as much diverges, or has a new learning rate, and is not this rule's either.
-    (The meaning of Rauschmayr et al., "Amazon SageMaker Debugger", MLSys 2021, table 1.)
+    clearly above its best for ``patience_validation`` evaluations in a row: by more than its noise,
+    and by ``least_rise`` of its improvement. It takes medians of three evaluations and waits for
+    the fifth. A loss that levels off has converged and is not overtrained. One whose training loss
+    rises with it by half as much diverges, or has a new learning rate, and does not fire either.
+    (In the sense of Rauschmayr et al., "Amazon SageMaker Debugger", MLSys 2021, table 1.)
 
     Profile ``sagemaker`` is Amazon's documented rule: fires when there was no new best, by
     ``delta``, for ``patience_train`` saves of a training loss or ``patience_validation``
-    evaluations of a validation loss. Its documents do not say whether both must stall; either
-    does here, as the purpose is to stop in time and many runs save only one of them. It fires on
+    evaluations of a validation loss. Its documents do not say whether both must stall. Here either
+    is enough, as the purpose is to stop in time and many runs save only one of them. It fires on
     every run that has converged.
 
-    An evaluation is the EVAL steps that lie between two of training, or one step of XGBoost. A
-    loss is of validation by its name (``validation-``, ``val_`` …), else by the mode of its step.
+    An evaluation is the EVAL steps between two steps of training, or one step of XGBoost. The name
+    of a loss says whether it is a validation loss (``validation-``, ``val_`` …), else the mode of
+    its step.
 
     Parameters
     ----------
-    patience_train: saves of a training loss without a new best, at least 1; none allows any.
-    patience_validation: evaluations in a row, at least 1.
-    delta: what a best must improve by to be a new one, and a rise exceed, in units of the loss.
+    patience_train: saves of a training loss without a new best; none allows any number.
+    patience_validation: evaluations in a row.
+    delta: least improvement to a new best, and least rise, in units of the loss.
     least_rise: rise of a validation loss from its best, as a fraction of its fall from the first
-        evaluation to that best; to have doubled is enough. None asks for no rise, but a new best.
+        evaluation to that best; twice the best is enough. None demands a new best instead.
     tensor_regex: which tensors to follow, instead of losses and of metrics named like one.
     direction: falls or rises, for metrics named by ``tensor_regex``; none goes by their names.
 
     Example: a validation loss of 2.0, 1.0, 0.6, and then 1.1 or more for five evaluations.
     """
 
-    profiles: ClassVar[tuple[str, ...]] = (RECOMMENDED, SAGEMAKER)
+    profiles: ClassVar[tuple[str, ...]] = PROFILES
     sagemaker: ClassVar[Mapping[str, Any]] = {
         "patience_train": 5,
         "patience_validation": 10,
@@ -77,22 +77,12 @@ class Overtraining(Rule):
         "stopping), or let the learning rate decay sooner."
     )
 
-    patience_train: int | None = None
-    patience_validation: int = 5
-    delta: float = 0.0
-    least_rise: float | None = 0.2
+    patience_train: Annotated[int, Meta(ge=1)] | None = None
+    patience_validation: Annotated[int, Meta(ge=1)] = 5
+    delta: Annotated[float, Meta(ge=0)] = 0.0
+    least_rise: Annotated[float, Meta(ge=0)] | None = 0.2
     tensor_regex: tuple[str, ...] = ()
     direction: Direction | None = None
-
-    def __post_init__(self) -> None:
-        for name in ("patience_train", "patience_validation"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ValueError(f"{name} is {value}, but must be at least 1")
-        for name in ("delta", "least_rise"):
-            value = getattr(self, name)
-            if value is not None and not 0 <= value < math.inf:
-                raise ValueError(f"{name} is {value}, but must be a number of at least 0")
 
     def reads(self) -> Reads:
         return Reads({"losses": losses_of(self.tensor_regex)})

@@ -5,16 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from tocsin.model import Detail, Reason, Role, Verdict
-from tocsin.rules._initial_weights import alike, too_large
-from tocsin.rules._registry import register
-from tocsin.rules._rule import (
+from tocsin.rules import (
     HEALTHY,
-    RECOMMENDED,
-    SAGEMAKER,
+    PROFILES,
     UNDECIDED,
+    Meta,
     Read,
     Reads,
     Rule,
@@ -22,10 +20,11 @@ from tocsin.rules._rule import (
     Step,
     Tensor,
     not_applicable,
+    register,
     violation,
 )
-from tocsin.rules._series import LOSSES, points
-from tocsin.rules._updates import TRAINING
+from tocsin.rules._initial_weights import alike, too_large
+from tocsin.rules._series import LOSSES, TRAINING, points
 
 _LOW, _HIGH = 0.05, 0.95
 
@@ -37,31 +36,32 @@ class PoorWeightInitialization(Rule):
 
     Looks at the first ``steps`` saves for three signs. (a) The largest variance of a layer's
     activation inputs is more than ``threshold`` times the smallest (outputs where no inputs are
-    captured); it should be similar from layer to layer (Glorot & Bengio 2010). (b) Gradients
-    lie within ``distribution_range``, from the 5th to the 95th percentile (the standard deviation,
-    where that is not known). (c) No loss has reached a new low for ``patience`` saves. Amazon's
-    documents speak of a ratio of minimum to maximum, which cannot be above 1, and of the variance
-    of weights as well as of inputs; inputs are what the default regex selects.
+    captured); it should be similar from layer to layer (Glorot & Bengio 2010). (b) The range of
+    gradients, from the 5th to the 95th percentile (or the standard deviation, if that is not
+    known), is below ``distribution_range``. (c) No loss has reached a new low for ``patience``
+    saves. Amazon's documents give a ratio of minimum to maximum, which cannot be above 1, and the
+    variance of weights as well as of inputs; the default regex selects inputs.
 
     Amazon's documents do not say how the signs combine. With ``any_of``, as in profile
     ``sagemaker``, each fires alone, (b) by the layer with the smallest range. Profile
-    ``recommended`` goes by standard deviations, for which no values need to be read, and wants (c)
-    together with (a), or with (b) for more than half of the gradients, from the first save on.
-    There it also fires at the first save with weights when more than half of those of two
-    dimensions or more, and at least two, are one number each, so that all units of a layer stay
-    alike; or when in half of them variance x connections (of an input or an output, whichever are
-    fewer; about 1 by Glorot, at most 2 by He) is above ``gain``.
+    ``recommended`` takes standard deviations, which need no values, and demands (c) together with
+    (a), or with (b) for more than half of the gradients, from the first save on. It also fires at
+    the first save with weights if, of the weights with two dimensions or more, more than half and
+    at least two are constant, so that all units of a layer stay alike; or if in half of them
+    variance x connections (of an input or an output, whichever are fewer; about 1 by Glorot, at
+    most 2 by He) is above ``gain``.
 
     Parameters
     ----------
     activation_inputs_regex: which tensors are activation inputs, instead of those of that role.
-        Amazon's default matches the names of MXNet only.
-    threshold: largest ratio of variances, at least 1.
-    distribution_range: smallest range of gradients, in their units, 0 or more.
-    patience: saves without a new low of the loss, at least 1.
-    steps: first saves that are looked at, at least 1.
-    gain: largest variance of weights times connections, above 0.
-    any_of: each sign fires alone, and weights themselves are not looked at.
+        Amazon's default matches the names of MXNet only. With a pattern of your own, outputs are
+        not read where it finds no inputs.
+    threshold: largest ratio of variances.
+    distribution_range: smallest range of gradients, in their units.
+    patience: saves without a new low of the loss.
+    steps: first saves that are judged.
+    gain: largest variance of weights times connections.
+    any_of: each sign fires alone, and weights themselves are not judged.
 
     Example: all weights begin at 0.
     """
@@ -72,10 +72,10 @@ class PoorWeightInitialization(Rule):
         "distribution_range": 0.001,
         "any_of": True,
     }
-    profiles: ClassVar[tuple[str, ...]] = (RECOMMENDED, SAGEMAKER)
+    profiles: ClassVar[tuple[str, ...]] = PROFILES
     causes: ClassVar[str] = (
         "Weights begin at zero or another constant, so all units of a layer compute the same and "
-        "stay the same; or their spread does not fit the number of connections and the "
+        "stay the same; or their variance does not fit the number of connections and the "
         "activation, and signals grow or fade from layer to layer."
     )
     advice: ClassVar[str] = (
@@ -84,52 +84,40 @@ class PoorWeightInitialization(Rule):
     )
 
     activation_inputs_regex: tuple[str, ...] = ()
-    threshold: float = 1000.0
-    distribution_range: float = 1e-8
-    patience: int = 5
-    steps: int = 10
-    gain: float = 300.0
+    threshold: Annotated[float, Meta(ge=1)] = 1000.0
+    distribution_range: Annotated[float, Meta(ge=0)] = 1e-8
+    patience: Annotated[int, Meta(ge=1)] = 5
+    steps: Annotated[int, Meta(ge=1)] = 10
+    gain: Annotated[float, Meta(gt=0)] = 300.0
     any_of: bool = False
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.threshold < math.inf:
-            raise ValueError(f"threshold is {self.threshold}, but must be a number from 1 on")
-        if not 0 <= self.distribution_range < math.inf:
-            raise ValueError(
-                f"distribution_range is {self.distribution_range}, but must be a number from 0 on"
-            )
-        for name in ("patience", "steps"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}, but must be at least 1")
-        if not 0 < self.gain < math.inf:
-            raise ValueError(f"gain is {self.gain}, but must be a number above 0")
 
     def reads(self) -> Reads:
         inputs = Read(roles=(Role.ACTIVATION_INPUT,), fields=("variance",))
-        return Reads(
-            {
-                "inputs": inputs.explicitly((), self.activation_inputs_regex),
-                "outputs": Read(roles=(Role.ACTIVATION_OUTPUT,), fields=("variance",)),
-                "gradients": Read(
-                    roles=(Role.GRADIENT,),
-                    fields=("size", "variance"),
-                    detail=Detail(quantiles=(_LOW, _HIGH)) if self.any_of else None,
-                ),
-                "losses": LOSSES,
-                "weights": Read(roles=(Role.WEIGHT,), fields=("size", "mean", "variance")),
-            }
-        )
+        reads = {
+            "inputs": inputs.explicitly((), self.activation_inputs_regex),
+            "outputs": Read(roles=(Role.ACTIVATION_OUTPUT,), fields=("variance",)),
+            "gradients": Read(
+                roles=(Role.GRADIENT,),
+                fields=("size", "variance"),
+                detail=Detail(quantiles=(_LOW, _HIGH)) if self.any_of else None,
+            ),
+            "losses": LOSSES,
+            "weights": Read(roles=(Role.WEIGHT,), fields=("size", "mean", "variance")),
+        }
+        if self.activation_inputs_regex not in ((), self.sagemaker["activation_inputs_regex"]):
+            del reads["outputs"]  # a user named the inputs: outputs do not replace them
+        return Reads(reads)
 
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
         if step.mode not in TRAINING or not any(step.tensors.values()):
-            return state, not_applicable(Reason.NO_TENSOR, "nothing to tell initial weights by")
+            return state, not_applicable(Reason.NO_TENSOR, "nothing that shows initial weights")
         saves = state.get("saves", 0) + 1
         if saves > self.steps:
             return state, UNDECIDED
         lows = _lows(state.get("lows", {}), step)
         weights, begun = step.tensors["weights"], state.get("begun", False)
         signs = {"variances": self._variances(step), "ranges": self._ranges(step)}
-        # What was well at first is not the doing of the initial weights.
+        # A sign that comes later has another cause than the initial weights.
         well = {name for name, sign in signs.items() if sign is HEALTHY}
         fine = sorted(well.union(state.get("fine", ())))
         stuck = self._stuck(step, lows)
@@ -145,7 +133,7 @@ class PoorWeightInitialization(Rule):
     def _variances(self, step: Step) -> Verdict | None:
         """Sign (a), or HEALTHY; None if there are no two layers to compare."""
         inputs, outputs = (
-            self._told((tensor.summary.variance, tensor) for tensor in step.tensors[read])
+            self._known((tensor.summary.variance, tensor) for tensor in step.tensors.get(read, ()))
             for read in ("inputs", "outputs")
         )
         known = inputs or outputs
@@ -163,8 +151,8 @@ class PoorWeightInitialization(Rule):
         return violation(Reason.IMBALANCED, detail, wide, **evidence)
 
     def _ranges(self, step: Step) -> Verdict | None:
-        """Sign (b), or HEALTHY; None if there is no gradient to tell."""
-        known = self._told((_range(tensor), tensor) for tensor in step.tensors["gradients"])
+        """Sign (b), or HEALTHY; None if no gradient has a range."""
+        known = self._known((_range(tensor), tensor) for tensor in step.tensors["gradients"])
         if not known:
             return None
         width, tensor = known[0 if self.any_of else len(known) // 2]
@@ -176,16 +164,15 @@ class PoorWeightInitialization(Rule):
         evidence = {"range": width, "distribution_range": limit}
         return violation(Reason.BELOW_THRESHOLD, detail, tensor, **evidence)
 
-    def _told(self, found: Iterable[tuple[float | None, Tensor]]) -> list[tuple[float, Tensor]]:
-        """What is known, from the smallest on. A layer that begins at zero has outputs that do not
-        vary and lets no gradient pass at first, so nothing follows from zeros: they are for
-        ``any_of`` alone.
+    def _known(self, found: Iterable[tuple[float | None, Tensor]]) -> list[tuple[float, Tensor]]:
+        """The known sizes in ascending order, with zeros only if ``any_of``: a layer that begins at
+        zero has constant outputs and passes no gradient at first, so zeros prove nothing.
         """
-        told = [(size, tensor) for size, tensor in found if size or (size == 0 and self.any_of)]
-        return sorted(told, key=lambda pair: pair[0])
+        known = [(size, tensor) for size, tensor in found if size or (size == 0 and self.any_of)]
+        return sorted(known, key=lambda pair: pair[0])
 
     def _stuck(self, step: Step, lows: Mapping[str, tuple[float | None, int]]) -> Verdict | None:
-        """Whether no loss has had a new low of late; only where a loss is there to name."""
+        """Sign (c), at a step with a loss; else None."""
         age = min((age for _, age in lows.values()), default=0)
         if age < self.patience or not step.tensors["losses"]:
             return None
@@ -201,7 +188,7 @@ def _both(sign: Verdict, stuck: Verdict) -> Verdict:
 def _lows(
     before: Mapping[str, tuple[float | None, int]], step: Step
 ) -> dict[str, tuple[float | None, int]]:
-    """Each loss's lowest value so far, and how many saves ago that was."""
+    """The lowest value of each loss so far, and how many saves ago it was."""
     lows = dict(before)
     for point in points(step, step.tensors["losses"], "falls"):
         low, age = lows.get(point.key, (None, -1))
@@ -211,7 +198,7 @@ def _lows(
 
 
 def _range(gradient: Tensor) -> float | None:
-    """From the 5th to the 95th percentile, or about; a single number has no range."""
+    """The range from the 5th to the 95th percentile, or the standard deviation. None: unknown."""
     summary = gradient.summary
     if summary.size == 1:
         return None

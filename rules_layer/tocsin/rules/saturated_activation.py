@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from tocsin.model import Role, Verdict
-from tocsin.rules._registry import register
-from tocsin.rules._rule import SAGEMAKER, Reads, Rule, State, Step
+from tocsin.rules import SAGEMAKER, Meta, Reads, Rule, State, Step, register
 from tocsin.rules._saturation import saturation
-from tocsin.rules._units import activations, check_thresholds, layer
+from tocsin.rules._units import activations, layers
 
 _KINDS = ("tanh", "sigmoid")
 
@@ -19,27 +18,27 @@ _KINDS = ("tanh", "sigmoid")
 @register
 @dataclass(frozen=True)
 class SaturatedActivation(Rule):
-    """Tanh or sigmoid units of a layer are stuck at their ends, where they pass on no gradient.
+    """Tanh or sigmoid units of a layer are stuck at their ends, where they pass no gradient.
 
     A unit is saturated in a step if less than ``threshold_inactivity`` % of its inputs, or none,
     lie between the bounds of its activation. Fires when more than ``threshold_layer`` % of the
-    units of a layer are; in profile ``recommended`` in three saved steps in a row. The bounds
-    are Amazon's: about where single precision cannot tell the output from its asymptote. Amazon
-    derives them from a gradient of 1e-7, which does not fit them; we keep the numbers. Far less
-    already stops a layer from learning, so profile ``recommended`` leaves this to TanhSaturation
-    and SigmoidSaturation unless it is asked for by name.
+    units of a layer are saturated; in profile ``recommended`` in three saved steps in a row. The
+    bounds are Amazon's: about where single precision rounds the output to its asymptote. Amazon
+    derives them from a gradient of 1e-7, which does not fit them; the numbers are kept. A layer
+    stops learning long before, so profile ``recommended`` watches with TanhSaturation and
+    SigmoidSaturation instead, unless this rule is named.
 
     Parameters
     ----------
     collection_names, tensor_regex: which tensors to watch, the union, instead of the inputs of
-        activations of kind tanh or sigmoid. Which of the two a tensor without a kind belongs to
-        must be part of its name, as in ``tanh0_input``.
+        activations of kind tanh or sigmoid. The name of a tensor without a kind must contain one
+        of the two, as in ``tanh0_input``.
     threshold_tanh_min, threshold_tanh_max: bounds of the inputs of tanh, in their own units.
     threshold_sigmoid_min, threshold_sigmoid_max: bounds of the inputs of sigmoid.
-    threshold_tanh, threshold_sigmoid: the same as pairs of min and max, as they once were given.
-    threshold_inactivity: % of a unit's inputs, 0 to 100.
-    threshold_layer: % of a layer's units, 0 to below 100.
-    min_units: layers with fewer units are left out: a lone output may be sure of itself.
+    threshold_tanh, threshold_sigmoid: the same as pairs of min and max, the older form.
+    threshold_inactivity: % of a unit's inputs.
+    threshold_layer: % of a layer's units.
+    min_units: layers with fewer units are left out: a single output may be confident.
 
     Example: a tanh layer whose inputs are beyond 30 for every sample.
     """
@@ -49,8 +48,8 @@ class SaturatedActivation(Rule):
     sagemaker: ClassVar[Mapping[str, Any]] = {"min_units": 1}
     causes: ClassVar[str] = (
         "Weights or inputs that are too large, or a learning rate that lets the weights grow, push "
-        "the inputs of the activation so far out that its output does not change any more. The "
-        "gradient there is zero, so nothing brings them back."
+        "the inputs of the activation so far out that its output no longer changes. The gradient "
+        "there is zero, so nothing brings them back."
     )
     advice: ClassVar[str] = (
         "Normalise the inputs, use Glorot initialisation, put a normalisation layer before the "
@@ -65,18 +64,18 @@ class SaturatedActivation(Rule):
     threshold_sigmoid_max: float = 16.99999
     threshold_tanh: tuple[float, ...] = ()
     threshold_sigmoid: tuple[float, ...] = ()
-    threshold_inactivity: float = 1.0
-    threshold_layer: float = 50.0
-    min_units: int = 4
+    threshold_inactivity: Annotated[float, Meta(ge=0, le=100)] = 1.0
+    threshold_layer: Annotated[float, Meta(ge=0, lt=100)] = 50.0
+    min_units: Annotated[int, Meta(ge=1)] = 4
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         for kind in _KINDS:
             if len(self._pair(kind)) != 2:
                 raise ValueError(f"threshold_{kind} must be two numbers, min and max")
             low, high = self._pair(kind)
             if not -math.inf < low < high < math.inf:
                 raise ValueError(f"threshold_{kind} is {low}, {high}, but must be min below max")
-        check_thresholds(self.threshold_inactivity, self.threshold_layer, self.min_units)
 
     def _pair(self, kind: str) -> tuple[float, ...]:
         tanh = self.threshold_tanh or (self.threshold_tanh_min, self.threshold_tanh_max)
@@ -92,17 +91,17 @@ class SaturatedActivation(Rule):
         return Reads(reads)
 
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
-        layers = [
-            found
+        tensors = (
+            tensor
             for kind in _KINDS
             for tensor in step.tensors[kind]
             if (tensor.kind if tensor.kind in _KINDS else _kind(tensor.name)) == kind
-            if (found := layer(tensor, self.threshold_inactivity, self.threshold_layer))
-        ]
-        return state, saturation(layers, self.threshold_layer, self.min_units)
+        )
+        found = layers(tensors, self.threshold_inactivity, self.threshold_layer)
+        return state, saturation(found, self.threshold_layer, self.min_units)
 
 
 def _kind(name: str) -> str | None:
-    """The activation that a tensor belongs to: the one that comes last in its name."""
+    """The activation that a tensor belongs to: the last one in its name."""
     last = max(_KINDS, key=name.lower().rfind)
     return last if last in name.lower() else None

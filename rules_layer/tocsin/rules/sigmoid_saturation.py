@@ -5,77 +5,60 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
-from tocsin.model import Role, Verdict
-from tocsin.rules._registry import register
-from tocsin.rules._rule import Reads, Rule, State, Step
-from tocsin.rules._saturation import saturation
-from tocsin.rules._units import activations, check_thresholds, layer
+from tocsin.model import Verdict
+from tocsin.rules import Meta, Reads, Rule, State, Step, register
+from tocsin.rules._saturation import both_sides, saturation
+from tocsin.rules._units import layers
 
 
 @register
 @dataclass(frozen=True)
 class SigmoidSaturation(Rule):
-    """Most sigmoid units of a layer sit at 0 or 1, where hardly any gradient gets through.
+    """Most sigmoid units of a layer are at 0 or 1, where they pass hardly any gradient.
 
     A unit is saturated in a step if less than ``threshold_inactivity`` % of its inputs lie within
-    ±``threshold``, or of its outputs between what a sigmoid makes of these: either of the two is
-    enough to have captured. Inputs outside [-5, 5] are where Amazon's paper (Rauschmayr et al.,
-    MLSys 2021) sees the gradient vanish; the slope there is 0.0066. Fires when more than
+    ±``threshold``, or of its outputs within the sigmoid of these; capturing either of the two is
+    enough. In Amazon's paper (Rauschmayr et al., MLSys 2021) the gradient vanishes for inputs
+    outside [-5, 5]; the slope there is 0.0066. Fires when more than
     ``threshold_layer`` % of the units of a layer are saturated in three saved steps in a row.
-    Quiet about layers that may be the model's output: those of less than ``min_units`` units, and
-    those that are nearly always at the same end, like the scores of many rare labels.
-    SaturatedActivation, Amazon's rule, waits until no gradient is left at all.
+    Does not judge layers that may be the model's output: those with less than ``min_units`` units,
+    and those that are nearly always at the same end, like the scores of many rare labels.
+    SaturatedActivation, Amazon's rule, fires when no gradient is left at all.
 
     Parameters
     ----------
-    threshold: where saturation begins, in units of the input, above 0.
-    threshold_inactivity: % of a unit's values, 0 to 100.
-    threshold_layer: % of a layer's units, 0 to below 100.
-    min_units: least units of a layer that is judged, at least 1.
-    min_side: % of the saturated values that must lie at the rarer end, 0 to 50.
+    threshold: where saturation begins, in units of the input.
+    threshold_inactivity: % of a unit's values.
+    threshold_layer: % of a layer's units.
+    min_units: least units of a layer that is judged.
+    min_side: % of the saturated values that must lie at the rarer end.
 
-    Example: inputs of 0 to 255 that nobody scaled, so that 9 of 10 units give 0 or 1.
+    Example: inputs from 0 to 255 that are not scaled, so that 9 of 10 units give 0 or 1.
     """
 
     options: ClassVar[Mapping[str, Any]] = {"for_steps": 3}
     causes: ClassVar[str] = (
-        "Weights or inputs are too large for the number of inputs of a unit: they were initialised "
-        "so, the data is not normalised, or a learning rate that is too high made them grow."
+        "Weights or inputs are too large for the number of inputs of a unit: by initialisation, "
+        "because the data is not normalised, or because the learning rate is too high."
     )
     advice: ClassVar[str] = (
         "Normalise the inputs, use Glorot initialisation, put a normalisation layer before the "
         "activation, lower the learning rate, or use ReLU in hidden layers."
     )
 
-    threshold: float = 5.0
-    threshold_inactivity: float = 10.0
-    threshold_layer: float = 60.0
-    min_units: int = 8
-    min_side: float = 20.0
-
-    def __post_init__(self) -> None:
-        if not 0 < self.threshold < math.inf:
-            raise ValueError(f"threshold is {self.threshold}, but must be a number above 0")
-        if not 0 <= self.min_side <= 50:
-            raise ValueError(f"min_side is {self.min_side}, but must be from 0 to 50")
-        check_thresholds(self.threshold_inactivity, self.threshold_layer, self.min_units)
+    threshold: Annotated[float, Meta(gt=0)] = 5.0
+    threshold_inactivity: Annotated[float, Meta(ge=0, le=100)] = 10.0
+    threshold_layer: Annotated[float, Meta(ge=0, lt=100)] = 60.0
+    min_units: Annotated[int, Meta(ge=1)] = 8
+    min_side: Annotated[float, Meta(ge=0, le=50)] = 20.0
 
     def reads(self) -> Reads:
         high = 1 / (1 + math.exp(-self.threshold))
-        inside = (-self.threshold, self.threshold)
-        return Reads(
-            {
-                "inputs": activations(Role.ACTIVATION_INPUT, "sigmoid", inside),
-                "outputs": activations(Role.ACTIVATION_OUTPUT, "sigmoid", (1 - high, high)),
-            }
-        )
+        return both_sides("sigmoid", (-self.threshold, self.threshold), (1 - high, high))
 
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
-        layers = [
-            found
-            for tensor in (*step.tensors["inputs"], *step.tensors["outputs"])
-            if (found := layer(tensor, self.threshold_inactivity, self.threshold_layer))
-        ]
-        return state, saturation(layers, self.threshold_layer, self.min_units, self.min_side)
+        tensors = (*step.tensors["inputs"], *step.tensors["outputs"])
+        found = layers(tensors, self.threshold_inactivity, self.threshold_layer)
+        return state, saturation(found, self.threshold_layer, self.min_units, self.min_side)

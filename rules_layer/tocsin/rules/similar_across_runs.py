@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from tocsin.model import Reason, Verdict
-from tocsin.rules._difference import DIFFERENCE_FIELDS, excess
-from tocsin.rules._registry import register
-from tocsin.rules._rule import (
+from tocsin.rules import (
     HEALTHY,
+    Meta,
     Read,
     Reads,
     Rule,
@@ -19,8 +17,10 @@ from tocsin.rules._rule import (
     Step,
     Tensor,
     not_applicable,
+    register,
     violation,
 )
+from tocsin.rules._difference import DIFFERENCE_FIELDS, excess
 
 
 @register
@@ -28,21 +28,20 @@ from tocsin.rules._rule import (
 class SimilarAcrossRuns(Rule):
     """Tensors of this run differ from those of another run at the same step.
 
-    Fires when they are *not* similar, which is what Amazon's rule of this name did. Compared are
-    the tensors that both runs have at the same global step, by name and worker; what only one of
-    them has is left out.
+    Fires when they are *not* similar, as Amazon's rule of this name does. Compares the tensors that
+    both runs have at the same global step, by name and worker, and ignores all others.
 
     Amazon's documents name no tolerance. Here the sizes, the numbers of NaN and infinities, and
-    means, extremes and norms must agree within ``atol + rtol * scale``, as those of tensors do of
-    which every element is that close. These are in the index, so nothing large is read; the price
-    is that two tensors with the same elements in another order pass. With both tolerances 0
-    the fingerprints must be equal, which is exact.
+    means, extremes and norms must agree within ``atol + rtol * scale``, as they do if every element
+    is that close. These are in the index, so nothing large is read; the price is that two tensors
+    with the same elements in another order pass. With both tolerances 0 the fingerprints must be
+    equal, which is exact.
 
     Parameters
     ----------
     other_trials: the runs to compare with: URLs, or names of jobs beside this one. Required.
-    rtol: tolerance as a fraction of the tensor's own scale, at least 0.
-    atol: tolerance in units of the tensor, at least 0.
+    rtol: tolerance as a fraction of the tensor's own scale.
+    atol: tolerance in units of the tensor.
     collection_names, tensor_regex: which tensors to compare; default: all.
 
     Example: a rerun with the same seed whose loss at step 10 is 0.512 instead of 0.498.
@@ -59,17 +58,10 @@ class SimilarAcrossRuns(Rule):
     )
 
     other_trials: tuple[str, ...] = ()
-    rtol: float = 1e-5
-    atol: float = 1e-8
+    rtol: Annotated[float, Meta(ge=0)] = 1e-5
+    atol: Annotated[float, Meta(ge=0)] = 1e-8
     collection_names: tuple[str, ...] = ()
     tensor_regex: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        for name in ("rtol", "atol"):
-            if not 0 <= getattr(self, name) < math.inf:
-                raise ValueError(
-                    f"{name} is {getattr(self, name)}, but must be a number of at least 0"
-                )
 
     def reads(self) -> Reads:
         read = Read(fields=DIFFERENCE_FIELDS)
@@ -78,7 +70,7 @@ class SimilarAcrossRuns(Rule):
 
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
         if not self.other_trials:
-            why = "parameter other_trials is missing: it says with which runs to compare"
+            why = "parameter other_trials is missing: it names the runs to compare with"
             return state, not_applicable(Reason.NO_TENSOR, why)
         here = step.tensors["tensors"]
         found = [
@@ -87,11 +79,11 @@ class SimilarAcrossRuns(Rule):
             for one, other in _pairs(here, reads.get("tensors", ()))
         ]
         if not found:
-            return state, not_applicable(Reason.NO_TENSOR, "no tensor that the other run has, too")
+            return state, not_applicable(Reason.NO_TENSOR, "no tensor that both runs have")
         times, run, one, other = max(found, key=lambda each: each[0])
         if times <= 1:
             return state, HEALTHY
-        detail = f"{one.name} is not that of {run}: {_shown(one)} here, {_shown(other)} there"
+        detail = f"{one.name} differs from {run}: {_shown(one)} here, {_shown(other)} there"
         means = {"mean": one.summary.mean, "other_mean": other.summary.mean}
         evidence = {name: mean for name, mean in means.items() if mean is not None}
         return state, violation(
@@ -100,7 +92,7 @@ class SimilarAcrossRuns(Rule):
 
 
 def _pairs(here: Iterable[Tensor], there: Iterable[Tensor]) -> Iterator[tuple[Tensor, Tensor]]:
-    """The tensors that both runs have."""
+    """Yields the tensors that both runs have."""
     others = {(tensor.worker, tensor.name): tensor for tensor in there}
     for tensor in here:
         if other := others.get((tensor.worker, tensor.name)):

@@ -2,40 +2,39 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from tocsin.model import Outcome, Reason, Verdict
-from tocsin.rules._registry import register
-from tocsin.rules._rule import (
+from tocsin.rules import (
     HEALTHY,
-    RECOMMENDED,
-    SAGEMAKER,
+    PROFILES,
     UNDECIDED,
+    Meta,
     Read,
     Reads,
     Rule,
     State,
     Step,
     not_applicable,
+    register,
 )
 
-_ENOUGH = 2  # intervals between steps before they say how long one takes
+_ENOUGH = 2  # intervals between steps that show how long one takes
 
 
 @register
 @dataclass(frozen=True)
 class StalledTrainingRule(Rule):
-    """The training has not come forward for a long time.
+    """The training has not saved a new step for a long time.
 
     Fires when no new step with a selected tensor was written for ``threshold`` seconds, and for
     ``ratio`` times the longest interval between two steps so far: a slow model that saves rarely,
-    or pauses for an evaluation, is not a stalled one. Before there have been two intervals the
-    limit is ``ratio`` times the threshold. Judged by the passing of time, and by the times at
-    which the steps were written, so that a run looked at afterwards gives the same verdict.
-    Profile ``sagemaker`` is Amazon's rule: the threshold alone.
+    or pauses for an evaluation, has not stalled. Before the second interval the limit is ``ratio``
+    times the threshold. Judges by the passing of time, and by the times at which the steps were
+    written, so a later check of the run gives the same verdict. Profile ``sagemaker`` is Amazon's
+    rule: the threshold alone.
 
     Amazon's rule stops the job itself. Here a stop is an action: give the rule the action
     ``stop``. It stops the job of the run in which the rule fired, never another one that
@@ -43,19 +42,19 @@ class StalledTrainingRule(Rule):
 
     Parameters
     ----------
-    threshold: seconds without a new step, above 0.
+    threshold: seconds without a new step.
     stop_training_on_fire: accepted for compatibility, and has no effect: see above.
     training_job_name_prefix: accepted for compatibility, and has no effect: see above.
-    ratio: how many times the longest interval so far a stall must be, at least 0.
+    ratio: how many times the longest interval so far a stall must be.
     collection_names, tensor_regex: which tensors are signs of life; default: any.
 
     Example: a step every 10 seconds, and then none for half an hour.
     """
 
-    profiles: ClassVar[tuple[str, ...]] = (RECOMMENDED, SAGEMAKER)
+    profiles: ClassVar[tuple[str, ...]] = PROFILES
     sagemaker: ClassVar[Mapping[str, Any]] = {"ratio": 0.0}
     causes: ClassVar[str] = (
-        "A worker waits for another that is gone, a data loader hangs, or the machine is."
+        "A worker waits for another that is gone, or a data loader or the machine hangs."
     )
     advice: ClassVar[str] = (
         "Look at the job's log and at the use of its processors; take a stack trace of the "
@@ -63,18 +62,12 @@ class StalledTrainingRule(Rule):
         "the threshold."
     )
 
-    threshold: int = 1800
+    threshold: Annotated[int, Meta(ge=1)] = 1800
     stop_training_on_fire: bool = False
     training_job_name_prefix: str | None = None
-    ratio: float = 5.0
+    ratio: Annotated[float, Meta(ge=0)] = 5.0
     collection_names: tuple[str, ...] = ()
     tensor_regex: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        if self.threshold < 1:
-            raise ValueError(f"threshold is {self.threshold}, but must be at least 1 second")
-        if not 0 <= self.ratio < math.inf:
-            raise ValueError(f"ratio is {self.ratio}, but must be a number of at least 0")
 
     def reads(self) -> Reads:
         read = Read().explicitly(self.collection_names, self.tensor_regex)
@@ -102,6 +95,6 @@ class StalledTrainingRule(Rule):
         return max(self.threshold, self.ratio * (state["longest"] if known else self.threshold))
 
     def _stalled(self, pause: float, limit: float) -> Verdict:
-        detail = f"no new step for {pause:.0f} s, where up to {limit:.0f} s are allowed"
+        detail = f"no new step has been saved for {pause:.0f} s; the limit is {limit:.0f} s"
         evidence = {"seconds": pause, "limit": limit}
         return Verdict(Outcome.VIOLATION, Reason.LATE, detail, evidence=evidence)

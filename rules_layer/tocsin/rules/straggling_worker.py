@@ -2,34 +2,34 @@
 
 from __future__ import annotations
 
-import math
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from statistics import median
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from tocsin.model import Outcome, Reason, Verdict
-from tocsin.rules._registry import register
-from tocsin.rules._rule import (
+from tocsin.rules import (
     HEALTHY,
     UNDECIDED,
+    Meta,
     Read,
     Reads,
     Rule,
     State,
     Step,
     not_applicable,
+    register,
 )
 
-_EARLY = 5  # steps of a worker that show how late it is by nature
+_EARLY = 5  # first steps of a worker, which show how late it usually is
 _INTERVALS = 9  # between steps, of which the median is typical
-_MOST_WORKERS = 1000  # followed: a rule's state is limited
+_MOST_WORKERS = 1000  # that are followed: a rule's state is limited
 
 Memory = tuple[int, float, float | None, float]
-"""Of a worker: early steps seen and the latest of them; when its peers wrote the first step of
-those at which it is late now (None: it is not), and how late it was then.
+"""The memory of a worker: the number of its early steps, its largest lateness at these, the time at
+which its peers wrote the first step of the current delay (None: no delay), and its lateness then.
 """
 
 
@@ -38,20 +38,20 @@ those at which it is late now (None: it is not), and how late it was then.
 class StragglingWorker(Rule):
     """A worker falls behind the others.
 
-    A worker's lateness at a step is when it wrote the step, minus the median of when its peers
-    did. Fires when that is above ``threshold_seconds``, above ``ratio`` times the typical interval
-    between steps, and above twice the worst of its own first five steps, since some workers are
-    later by nature (they write more, or write from farther away); and when it stays so: the
-    peers have gone on for half as long as it was late at first, and it has not made up a quarter
-    of that. An upload that hung once is made up for. In three saved steps in a row.
+    A worker's lateness at a step is the time at which it wrote the step, minus the median time of
+    its peers. Fires when the lateness is above ``threshold_seconds``, above ``ratio`` times the
+    typical interval between steps, and above twice the worst of its own first five steps, since
+    some workers are always later (they write more, or from farther away). The delay must last: the
+    peers have gone on for half as long as the worker was late at first, and it has not made up a
+    quarter of that, as after an upload that hung once. In three saved steps in a row.
 
     It needs the times of at least two workers. Workers that wait for each other at every step
     arrive together however slow one is.
 
     Parameters
     ----------
-    threshold_seconds: least lateness that counts, in seconds, above 0.
-    ratio: least lateness that counts, in typical intervals between saved steps, at least 0.
+    threshold_seconds: least lateness that counts, in seconds.
+    ratio: least lateness that counts, in typical intervals between saved steps.
 
     Example: three workers write every 20 seconds, and from step 50 on one of them needs 30.
     """
@@ -59,23 +59,15 @@ class StragglingWorker(Rule):
     options: ClassVar[Mapping[str, Any]] = {"for_steps": 3}
     causes: ClassVar[str] = (
         "Its machine is slower, hotter or shared, its part of the data is larger, or its data "
-        "loader or network holds it up."
+        "loader or network delays it."
     )
     advice: ClassVar[str] = (
         "Compare the worker's processor, memory and network use with its peers', move the job "
-        "to other machines, or deal out the data evenly."
+        "to other machines, or distribute the data evenly."
     )
 
-    threshold_seconds: float = 10.0
-    ratio: float = 1.0
-
-    def __post_init__(self) -> None:
-        if not 0 < self.threshold_seconds < math.inf:
-            raise ValueError(
-                f"threshold_seconds is {self.threshold_seconds}, but must be a number above 0"
-            )
-        if not 0 <= self.ratio < math.inf:
-            raise ValueError(f"ratio is {self.ratio}, but must be a number of at least 0")
+    threshold_seconds: Annotated[float, Meta(gt=0)] = 10.0
+    ratio: Annotated[float, Meta(ge=0)] = 1.0
 
     def reads(self) -> Reads:
         return Reads({"tensors": Read()})
@@ -105,7 +97,7 @@ class StragglingWorker(Rule):
 
     def _found(self, lateness: float, worker: str, interval: float) -> Verdict:
         detail = (
-            f"{worker} was {lateness:.3g} s behind its peers, "
+            f"{worker} was {lateness:.3g} s later than its peers, "
             f"which write a step every {interval:.3g} s"
         )
         evidence = {"late_seconds": lateness, "interval_seconds": interval}
@@ -130,7 +122,7 @@ def _stays_behind(memory: Memory, lateness: float, peers: float) -> bool:
 
 
 def _lateness(times: Mapping[str, float]) -> Iterator[tuple[str, float, float]]:
-    """Each worker with how late it is, in seconds, and the median of its peers' times."""
+    """Yields each worker, its lateness in seconds, and the median of its peers' times."""
     ordered = sorted(times.values())
     for worker, time in sorted(times.items()):
         own = bisect_left(ordered, time)

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from tocsin.model import Reason, Verdict
-from tocsin.rules._registry import register
-from tocsin.rules._rule import HEALTHY, Read, Reads, Rule, State, Step, not_applicable, violation
+from tocsin.rules import (
+    HEALTHY,
+    Meta,
+    Read,
+    Reads,
+    Rule,
+    State,
+    Step,
+    not_applicable,
+    register,
+    violation,
+)
 
 
 @register
@@ -17,11 +26,10 @@ class TensorVariance(Rule):
     """The values of a tensor vary too much or too little.
 
     Fires when the population variance of a selected tensor, over its finite elements, is above
-    ``max_threshold`` or below ``min_threshold``; a bound that is none is not checked, and
-    with neither nothing can fire. Of several tensors it reports the one farthest beyond its
-    bound. A single number has variance 0.
+    ``max_threshold`` or below ``min_threshold``; at least one of them must be set. Reports the
+    tensor that is the farthest beyond its bound. A single number has variance 0.
 
-    What is a good variance only the user knows, so it watches what is named and nothing else.
+    Only the user knows which variance is good, so it watches the named tensors and nothing else.
 
     Parameters
     ----------
@@ -34,9 +42,9 @@ class TensorVariance(Rule):
 
     profiles: ClassVar[tuple[str, ...]] = ()
     causes: ClassVar[str] = (
-        "An initialisation or a layer without normalisation that makes each layer's values larger "
-        "or smaller than those before; weights that grow without decay; outputs that have "
-        "collapsed to one value."
+        "An initialisation, or a layer without normalisation, makes each layer's values larger or "
+        "smaller than those before; weights grow without decay; outputs have collapsed to one "
+        "value."
     )
     advice: ClassVar[str] = (
         "Look at the layers before this one, at its initialisation and normalisation, and at "
@@ -45,14 +53,12 @@ class TensorVariance(Rule):
 
     collection_names: tuple[str, ...] = ()
     tensor_regex: tuple[str, ...] = ()
-    max_threshold: float | None = None
-    min_threshold: float | None = None
+    max_threshold: Annotated[float, Meta(ge=0)] | None = None
+    min_threshold: Annotated[float, Meta(ge=0)] | None = None
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         low, high = self.min_threshold, self.max_threshold
-        for name, bound in (("max_threshold", high), ("min_threshold", low)):
-            if bound is not None and not 0 <= bound < math.inf:
-                raise ValueError(f"{name} is {bound}, but must be a number from 0 on, or none")
         if low is not None and high is not None and low > high:
             raise ValueError(f"min_threshold is {low}, but must be at most max_threshold, {high}")
 

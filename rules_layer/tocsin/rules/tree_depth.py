@@ -6,14 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from tocsin.model import Reason, Role, Verdict
-from tocsin.rules._registry import register
-from tocsin.rules._rule import (
+from tocsin.rules import (
     HEALTHY,
-    RECOMMENDED,
-    SAGEMAKER,
+    PROFILES,
+    Meta,
     Read,
     Reads,
     Rule,
@@ -21,10 +20,11 @@ from tocsin.rules._rule import (
     Step,
     Tensor,
     not_applicable,
+    register,
     violation,
 )
 
-_MOST_NODES = 100_000  # of which branches are followed
+_MOST_NODES = 100_000  # of a tree whose branches are followed
 
 
 @register
@@ -32,20 +32,20 @@ _MOST_NODES = 100_000  # of which branches are followed
 class TreeDepth(Rule):
     """A tree of a boosted model has grown too deep.
 
-    Fires when the deepest leaf of a tree lies more than ``depth`` levels below its root. Where
-    the branches are saved (``trees/ID``, ``trees/Yes``, ``trees/No``) they are followed.
-    Otherwise the depth is ``floor(log2(id + 1))`` of the largest node number: Amazon's log2(id)
-    made exact for children numbered 2i+1 and 2i+2, and too small where XGBoost numbers the nodes
-    of an uneven tree without gaps.
+    Fires when the deepest leaf of a tree lies more than ``depth`` levels below its root. Follows
+    the branches where they are saved (``trees/ID``, ``trees/Yes``, ``trees/No``). Otherwise the
+    depth is ``floor(log2(id + 1))`` of the largest node number: Amazon's log2(id) made exact for
+    children numbered 2i+1 and 2i+2, and too small where XGBoost numbers the nodes of an uneven tree
+    without gaps.
 
     Parameters
     ----------
-    depth: levels below the root that are still fine, at least 0.
+    depth: levels below the root that are still fine.
 
     Example: a tree of 14 levels, grown with max_depth 0 (no limit).
     """
 
-    profiles: ClassVar[tuple[str, ...]] = (RECOMMENDED, SAGEMAKER)
+    profiles: ClassVar[tuple[str, ...]] = PROFILES
     sagemaker: ClassVar[Mapping[str, Any]] = {"depth": 4.0}
     causes: ClassVar[str] = (
         "max_depth is large or unlimited. Each level halves the samples that a split is based on, "
@@ -56,11 +56,7 @@ class TreeDepth(Rule):
         "gamma, and compare the loss on validation data."
     )
 
-    depth: float = 10.0
-
-    def __post_init__(self) -> None:
-        if not self.depth >= 0:
-            raise ValueError(f"depth is {self.depth}, but must be at least 0")
+    depth: Annotated[float, Meta(ge=0, extra={"infinite": True})] = 10.0
 
     def reads(self) -> Reads:
         kinds = ("node", "id", "yes", "no")
@@ -82,7 +78,7 @@ class TreeDepth(Rule):
 
 
 def _deepest(tensors: list[Tensor]) -> tuple[int, Tensor] | None:
-    """The depth of a worker's deepest tree, and the tensor that tells it."""
+    """The depth of a worker's deepest tree, and the tensor that shows it."""
     columns = {tensor.name.rpartition("/")[2].lower(): tensor for tensor in tensors}
     texts = [_texts(columns.get(name)) for name in ("id", "yes", "no")]
     if texts[0] and len(texts[0]) == len(texts[1]) == len(texts[2]):
@@ -100,7 +96,7 @@ def _texts(tensor: Tensor | None) -> list[str]:
 
 
 def _followed(ids: list[str], yes: list[str], no: list[str]) -> int:
-    """The longest way down from a root, in branches. A loop, which no tree has, ends it."""
+    """The longest way down from a root, in branches. A loop, which a tree cannot have, ends it."""
     branches = dict(zip(ids, zip(yes, no, strict=True), strict=True))
     below = {child for pair in branches.values() for child in pair}
     level = [node for node in branches if node not in below]

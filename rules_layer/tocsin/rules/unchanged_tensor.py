@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tocsin.model import Reason, Verdict
-from tocsin.rules._registry import register
-from tocsin.rules._rule import (
+from tocsin.rules import (
     HEALTHY,
     UNDECIDED,
+    Meta,
     Read,
     Reads,
     Rule,
@@ -21,6 +20,7 @@ from tocsin.rules._rule import (
     Step,
     Tensor,
     not_applicable,
+    register,
     violation,
 )
 
@@ -30,21 +30,21 @@ from tocsin.rules._rule import (
 class UnchangedTensor(Rule):
     """A tensor no longer changes from save to save.
 
-    Fires when a selected tensor is as good as equal to each of its values in the last
-    ``num_steps`` saves, itself among them: |now - then| <= ``atol`` + ``rtol`` |then| for every
-    element, as ``numpy.allclose`` has it. Saves are counted, not steps, and each mode by itself.
-    So of equal values at 0, 1 and 2 it fires first at 2, and a single value never. A tensor
-    that changes its shape has changed; empty ones are not judged.
+    Fires when a selected tensor is nearly equal to each of its values in the last ``num_steps``
+    saves, the current one included: |now - then| <= ``atol`` + ``rtol`` |then| for every element,
+    as in ``numpy.allclose``. Counts saves, not steps, and each mode by itself. With equal values
+    at 0, 1 and 2 it fires first at 2, and on a single value never. A tensor that changes its shape
+    has changed; empty tensors are not judged.
 
-    It watches what is named, and nothing else: frozen layers, constants and losses that have
-    converged do not change, and are well.
+    It watches the named tensors and nothing else: frozen layers, constants and losses that have
+    converged do not change in a healthy run.
 
     Parameters
     ----------
     collection_names, tensor_regex: which tensors to watch; the union, if both are given.
-    num_steps: saves that must be equal, at least 2.
-    rtol: relative tolerance, of the earlier value, 0 or more.
-    atol: absolute tolerance, in units of the tensor, 0 or more.
+    num_steps: saves that must be equal.
+    rtol: relative tolerance, of the earlier value.
+    atol: absolute tolerance, in units of the tensor.
     equal_nan: NaN counts as equal to NaN.
 
     Example: the loss is 0.69315 in three saves in a row.
@@ -52,7 +52,7 @@ class UnchangedTensor(Rule):
 
     profiles: ClassVar[tuple[str, ...]] = ()
     causes: ClassVar[str] = (
-        "The optimiser does not step, the tensor is not connected with what is trained, or the "
+        "The optimiser does not step, the tensor is not connected to the trained weights, or the "
         "same batch is fed again and again."
     )
     advice: ClassVar[str] = (
@@ -62,17 +62,10 @@ class UnchangedTensor(Rule):
 
     collection_names: tuple[str, ...] = ()
     tensor_regex: tuple[str, ...] = ()
-    num_steps: int = 3
-    rtol: float = 1e-5
-    atol: float = 1e-8
+    num_steps: Annotated[int, Meta(ge=2)] = 3
+    rtol: Annotated[float, Meta(ge=0)] = 1e-5
+    atol: Annotated[float, Meta(ge=0)] = 1e-8
     equal_nan: bool = False
-
-    def __post_init__(self) -> None:
-        if self.num_steps < 2:
-            raise ValueError(f"num_steps is {self.num_steps}, but must be at least 2")
-        for name in ("rtol", "atol"):
-            if not 0 <= getattr(self, name) < math.inf:
-                raise ValueError(f"{name} is {getattr(self, name)}, but must be a number from 0 on")
 
     def reads(self) -> Reads:
         if not (self.collection_names or self.tensor_regex):

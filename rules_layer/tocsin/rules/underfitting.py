@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from tocsin.model import Mode, Reason, Verdict
-from tocsin.rules._registry import register
-from tocsin.rules._rule import (
+from tocsin.rules import (
     HEALTHY,
     UNDECIDED,
+    Meta,
     Reads,
     Rule,
     State,
     Step,
     not_applicable,
+    register,
     violation,
 )
-from tocsin.rules._series import LOSSES, Direction, Point, points
+from tocsin.rules._series import LOSSES, TRAINING, Direction, Point, points
 from tocsin.rules._window import (
-    TRAINING,
     Memory,
     beginning,
     extended,
@@ -38,21 +38,21 @@ _FIRST = 5
 @register
 @dataclass(frozen=True)
 class Underfitting(Rule):
-    """Neither training nor validation loss has come down: the model learns next to nothing.
+    """Neither training nor validation loss has fallen: the model learns almost nothing.
 
     Judges at training steps, once a training loss has been saved for ``patience`` steps and
-    ``2 * smooth`` times. Fires when no loss of the run, in TRAIN or EVAL, ever came
+    ``2 * smooth`` times. Fires when no loss of the run, in TRAIN or EVAL, ever was
     ``min_decrease_percent`` % below its beginning. A loss is the median of ``smooth`` saves, its
-    beginning the larger of its first save and the median of the first five; so one that fell and
-    levelled off is not meant, however long it stands still. Quiet where noise (the median
-    absolute deviation) is more than twice that percentage, and where several losses are trained
-    and one has risen as much, because they may pull against each other (a GAN's).
+    beginning the larger of its first save and the median of the first five; so a loss that fell
+    and levelled off never fires. Does not fire if the noise (the median absolute deviation) is more
+    than twice that percentage, or if one of several training losses has risen as much: they may
+    compete (a GAN's).
 
     Parameters
     ----------
-    patience: steps of training before judging, at least 1.
-    min_decrease_percent: % of the first loss, above 0 and below 100.
-    smooth: saves that the median is taken of, 4 to 32.
+    patience: steps of training before judging.
+    min_decrease_percent: % of the first loss.
+    smooth: saves that the median is taken of.
     collection_names, tensor_regex: which tensors are losses, instead of those with role loss.
     direction: falls or rises says what is good; none goes by the name (accuracy rises).
 
@@ -60,29 +60,20 @@ class Underfitting(Rule):
     """
 
     causes: ClassVar[str] = (
-        "The model is too small or too strongly regularised, inputs do not hold what is to be "
-        "predicted (shuffled labels, lost columns), or the learning rate is far too low."
+        "The model is too small or too strongly regularised, the inputs do not determine the "
+        "labels (shuffled labels, lost columns), or the learning rate is far too low."
     )
     advice: ClassVar[str] = (
-        "See whether the model can learn ten samples by heart; if it cannot, check labels, "
-        "gradients and learning rate, and if it can, use a larger model or better inputs."
+        "See whether the model can overfit ten samples. If it cannot, check labels, gradients and "
+        "learning rate; if it can, use a larger model or better inputs."
     )
 
-    patience: int = 500
-    min_decrease_percent: float = 5.0
-    smooth: int = 8
+    patience: Annotated[int, Meta(ge=1)] = 500
+    min_decrease_percent: Annotated[float, Meta(gt=0, lt=100)] = 5.0
+    smooth: Annotated[int, Meta(ge=4, le=32)] = 8
     collection_names: tuple[str, ...] = ()
     tensor_regex: tuple[str, ...] = ()
     direction: Direction | None = None
-
-    def __post_init__(self) -> None:
-        if self.patience < 1:
-            raise ValueError(f"patience is {self.patience}, but must be at least 1")
-        if not 4 <= self.smooth <= 32:
-            raise ValueError(f"smooth is {self.smooth}, but must be from 4 to 32")
-        if not 0 < self.min_decrease_percent < 100:
-            given = self.min_decrease_percent
-            raise ValueError(f"min_decrease_percent is {given}, but must be above 0 and below 100")
 
     def reads(self) -> Reads:
         return Reads({"losses": LOSSES.explicitly(self.collection_names, self.tensor_regex)})
@@ -103,7 +94,7 @@ class Underfitting(Rule):
 
     def _remembered(self, memory: Memory, cost: float) -> Memory:
         if memory.get("fell"):
-            return memory  # that is all there is to know
+            return memory  # nothing else counts
         after = extended(memory, cost, _FIRST, self.smooth)
         after["saves"] = memory.get("saves", 0) + 1
         if len(after["last"]) == self.smooth:

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from tocsin.model import Reason, Verdict
-from tocsin.rules._importances import IMPORTANCES, SHAP, importances
-from tocsin.rules._registry import register
-from tocsin.rules._rule import (
+from tocsin.rules import (
     HEALTHY,
-    RECOMMENDED,
     UNDECIDED,
+    Meta,
     Reads,
     Rule,
     State,
     Step,
     not_applicable,
+    register,
     violation,
 )
+from tocsin.rules._importances import IMPORTANCES, SHAP, importances
 
 
 @register
@@ -27,21 +27,20 @@ from tocsin.rules._rule import (
 class UnusedFeatures(Rule):
     """A boosted model ignores nearly all of its features.
 
-    Fires when at least the share ``threshold`` of the features has not been split by in any tree
-    (importance by ``weight`` is zero or missing), after at least ``rounds`` boosting rounds and
-    one for each feature: before that there may have been too few splits for all. The number of
-    features has to be known: SHAP values are saved, or the importances of all features in one
-    vector or with zeros. The low side of feature importance in Rauschmayr et al. 2021, Table 1.
+    Fires when no tree splits by at least the share ``threshold`` of the features (importance by
+    ``weight`` is zero or missing), after at least ``rounds`` boosting rounds and one for each
+    feature: before that there may have been too few splits for all. The number of features must be
+    known: SHAP values are saved, or the importances of all features in one vector or with zeros.
+    The low side of feature importance in Rauschmayr et al. 2021, Table 1.
 
     Parameters
     ----------
-    threshold: share of unused features, above 0 up to 1.
-    rounds: boosting rounds before a model is judged, at least 0.
+    threshold: share of unused features.
+    rounds: boosting rounds before a model is judged.
 
     Example: after 200 rounds one of thirty features is used.
     """
 
-    profiles: ClassVar[tuple[str, ...]] = (RECOMMENDED,)
     options: ClassVar[Mapping[str, Any]] = {"for_steps": 3}
     causes: ClassVar[str] = (
         "The other columns are constant, empty or copies of the used ones, one feature gives the "
@@ -52,14 +51,8 @@ class UnusedFeatures(Rule):
         "at the time of prediction, and leave out those that carry nothing."
     )
 
-    threshold: float = 0.95
-    rounds: int = 50
-
-    def __post_init__(self) -> None:
-        if not 0 < self.threshold <= 1:
-            raise ValueError(f"threshold is {self.threshold}, but must be above 0 and up to 1")
-        if self.rounds < 0:
-            raise ValueError(f"rounds is {self.rounds}, but must be at least 0")
+    threshold: Annotated[float, Meta(gt=0, le=1)] = 0.95
+    rounds: Annotated[int, Meta(ge=0)] = 50
 
     def reads(self) -> Reads:
         return Reads({"importances": IMPORTANCES, "shap": SHAP})

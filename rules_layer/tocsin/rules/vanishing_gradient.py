@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from tocsin.model import Reason, Role, Verdict
-from tocsin.rules._registry import register
-from tocsin.rules._rule import (
+from tocsin.rules import (
     HEALTHY,
-    RECOMMENDED,
-    SAGEMAKER,
+    PROFILES,
+    Meta,
     Read,
     Reads,
     Rule,
@@ -21,6 +19,7 @@ from tocsin.rules._rule import (
     Step,
     Tensor,
     not_applicable,
+    register,
     violation,
 )
 
@@ -32,18 +31,18 @@ _LEFT_OUT = re.compile(r"bias|beta|lora_?a", re.IGNORECASE)
 class VanishingGradient(Rule):
     """Gradients of a layer have become too small to learn from.
 
-    Fires when the mean of |g| of a gradient tensor is below ``threshold``; of several it
-    reports the smallest. In profile ``recommended`` three saved steps in a row must show it, so
-    that one odd batch does not. Gradients of biases (told by their names) count only if they are
-    selected: they are next to nothing where the targets' mean is zero. So do those of LoRA's A,
-    which are multiplied by a B that begins at zero. Gradients without a finite element are
-    ExplodingTensor's, empty ones nobody's.
+    Fires when the mean of |g| of a gradient tensor is below ``threshold``. Reports the smallest.
+    In profile ``recommended`` three saved steps in a row must show it, so one odd batch does not
+    count. Gradients of biases (known by their names) count only if they are selected: they are
+    tiny where the targets' mean is zero. The same holds for those of LoRA's A, which are
+    multiplied by a B that begins at zero. Gradients without a finite element are left to
+    ExplodingTensor. Empty tensors are ignored.
 
     Parameters
     ----------
-    threshold: least mean of |g|, in units of the gradient, above 0.
-    zeros: true counts them, too; none leaves them out where there is anything else, for of a large
-        embedding a batch touches a few rows only.
+    threshold: least mean of |g|, in units of the gradient.
+    zeros: true counts zeros, too; none ignores them if there are other elements, as a batch touches
+        few rows of a large embedding.
     collection_names, tensor_regex: which tensors to watch instead of those with role gradient.
 
     Example: ten sigmoid layers, of which the first gets gradients of 3e-9.
@@ -51,7 +50,7 @@ class VanishingGradient(Rule):
 
     options: ClassVar[Mapping[str, Any]] = {"for_steps": 3}
     sagemaker: ClassVar[Mapping[str, Any]] = {"zeros": True}
-    profiles: ClassVar[tuple[str, ...]] = (RECOMMENDED, SAGEMAKER)
+    profiles: ClassVar[tuple[str, ...]] = PROFILES
     causes: ClassVar[str] = (
         "Each layer multiplies the gradient by its weights and the slope of its activation: many "
         "layers with slopes or weights below one leave nothing for the first ones. Units that are "
@@ -62,14 +61,10 @@ class VanishingGradient(Rule):
         "initialisation that suits the activation (He for ReLU, Glorot for tanh)."
     )
 
-    threshold: float = 1e-7
+    threshold: Annotated[float, Meta(gt=0)] = 1e-7
     zeros: bool | None = None
     collection_names: tuple[str, ...] = ()
     tensor_regex: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        if not 0 < self.threshold < math.inf:
-            raise ValueError(f"threshold is {self.threshold}, but must be a number above 0")
 
     def reads(self) -> Reads:
         read = Read(roles=(Role.GRADIENT,), fields=("abs_mean", "size", "zeros"))

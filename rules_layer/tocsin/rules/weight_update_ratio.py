@@ -5,15 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from tocsin.model import Reason, Role, Verdict
-from tocsin.rules._registry import register
-from tocsin.rules._rule import (
+from tocsin.rules import (
     HEALTHY,
-    RECOMMENDED,
-    SAGEMAKER,
+    PROFILES,
     UNDECIDED,
+    Meta,
     Read,
     Reads,
     Rule,
@@ -21,14 +20,15 @@ from tocsin.rules._rule import (
     Step,
     Tensor,
     not_applicable,
+    register,
     tensor_key,
     violation,
 )
-from tocsin.rules._updates import TRAINING
+from tocsin.rules._series import TRAINING
 
 _Ratio = tuple[float, Tensor]
 
-_NEAR = 100  # steps between saves, in which healthy weights remain much the same
+_NEAR = 100  # steps between saves in which healthy weights stay much the same
 
 
 @register
@@ -37,28 +37,28 @@ class WeightUpdateRatio(Rule):
     """Updates are too large or too small for the weights that they change.
 
     The ratio is mean |w - w before| / (mean |w| + ``epsilon``), between a save and the one before
-    it. Amazon's documents name the rule and the epsilon but no formula; this is what they imply.
+    it. Amazon's documents name the rule and the epsilon but no formula; they imply this one.
     Fires when the ratio of a weight is above ``large_threshold`` or below ``small_threshold``.
     Steps of modes EVAL and PREDICT, in which weights don't change, are left out.
 
-    ``lenient``, as in profile ``recommended``, knows healthy runs: a large ratio counts where the
-    saves are at most a hundred steps apart, as weights that decay and are learned anew turn into
-    others in a thousand (SGD at a rate of 0.1 with momentum and decay); a small ratio is taken
-    per step between the saves, and counts only for a weight that does move (one that never does is
-    FrozenParameters') and whose ratio was not a good one in any of ``patience`` saves or more
-    (at the end of a schedule or of learning updates become as small as can be). In that profile
-    it takes five saves in a row. Profile ``sagemaker`` keeps Amazon's documented defaults, which
-    fire on every frozen weight.
+    ``lenient``, as in profile ``recommended``, makes exceptions for healthy runs. A large ratio
+    counts where the saves are at most a hundred steps apart: in a thousand steps weight decay
+    replaces weights by newly learned ones (SGD at a rate of 0.1 with momentum and decay). A small
+    ratio is taken per step between the saves. It counts only for a weight that moves
+    (FrozenParameters judges others) and that never had a good ratio in ``patience`` saves or more:
+    at the end of a schedule or of learning, updates become tiny. That profile fires at five saves
+    in a row. Profile ``sagemaker`` keeps Amazon's documented defaults, which fire on every frozen
+    weight.
 
     Parameters
     ----------
-    num_steps: the save before must not be more than so many steps back, else it is not compared
-        (Amazon: "a step >= s - num_steps", to be set to the save interval); none: however far.
-    large_threshold: largest ratio, above 0.
-    small_threshold: smallest ratio, 0 or more.
-    epsilon: added to mean |w|, in units of the weights, above 0.
-    lenient: judge ratios as said above.
-    patience: saves before a small ratio counts, if ``lenient``, at least 1.
+    num_steps: compares with a save at most this many steps before (Amazon: "a step >= s -
+        num_steps", to be set to the save interval); none: at any distance.
+    large_threshold: largest ratio.
+    small_threshold: smallest ratio; below ``large_threshold``.
+    epsilon: added to mean |w|, in units of the weights.
+    lenient: make the exceptions above.
+    patience: saves before a small ratio counts, if ``lenient``.
     collection_names, tensor_regex: which tensors to watch instead of those with role weight.
 
     Example: a weight that turns into its opposite at every step: its ratio is 2.
@@ -66,37 +66,31 @@ class WeightUpdateRatio(Rule):
 
     options: ClassVar[Mapping[str, Any]] = {"for_steps": 5}
     sagemaker: ClassVar[Mapping[str, Any]] = {"large_threshold": 10.0, "lenient": False}
-    profiles: ClassVar[tuple[str, ...]] = (RECOMMENDED, SAGEMAKER)
+    profiles: ClassVar[tuple[str, ...]] = PROFILES
     causes: ClassVar[str] = (
-        "The learning rate does not fit this layer: too high, and it is thrown from one place to "
-        "the next; too low, or next to no gradient, and it stays where it began."
+        "The learning rate does not fit this layer: too high, and its weights change erratically; "
+        "too low, or with hardly any gradient, and they stay where they began."
     )
     advice: ClassVar[str] = (
         "A step usually moves weights by about a thousandth of their size: change the learning "
-        "rate, or that of this layer, towards it; warm up, clip gradients, check initialisation."
+        "rate, or that of this layer, towards that; warm up, clip gradients, check initialisation."
     )
 
-    num_steps: int | None = None
-    large_threshold: float = 0.9
-    small_threshold: float = 1e-8
-    epsilon: float = 1e-9
+    num_steps: Annotated[int, Meta(ge=1)] | None = None
+    large_threshold: Annotated[float, Meta(gt=0)] = 0.9
+    small_threshold: Annotated[float, Meta(ge=0)] = 1e-8
+    epsilon: Annotated[float, Meta(gt=0)] = 1e-9
     lenient: bool = True
-    patience: int = 20
+    patience: Annotated[int, Meta(ge=1)] = 20
     collection_names: tuple[str, ...] = ()
     tensor_regex: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.num_steps is not None and self.num_steps < 1:
-            raise ValueError(f"num_steps is {self.num_steps}, but must be at least 1, or none")
-        for name in ("large_threshold", "epsilon"):
-            if not 0 < getattr(self, name) < math.inf:
-                raise ValueError(f"{name} is {getattr(self, name)}, but must be a number above 0")
-        if self.patience < 1:
-            raise ValueError(f"patience is {self.patience}, but must be at least 1")
-        if not 0 <= self.small_threshold < self.large_threshold:
+        super().__post_init__()
+        small, large = self.small_threshold, self.large_threshold
+        if small >= large:
             raise ValueError(
-                f"small_threshold is {self.small_threshold}, but must be from 0 to below "
-                f"large_threshold, {self.large_threshold}"
+                f"small_threshold is {small}, but must be below large_threshold, {large}"
             )
 
     def reads(self) -> Reads:
@@ -139,7 +133,7 @@ class WeightUpdateRatio(Rule):
     def _never_good(
         self, state: State, known: list[_Ratio], steps: int
     ) -> tuple[State, list[_Ratio]]:
-        """The ratios per step of weights that move, and of which none was a good one so far."""
+        """The ratios per step of weights that move and never had a good ratio so far."""
         good, saves = set(state.get("good", ())), state.get("saves", 0) + 1
         small = []
         for ratio, tensor in known:

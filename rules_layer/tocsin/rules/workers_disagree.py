@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 from tocsin.model import Reason, Role, Verdict
-from tocsin.rules._difference import DIFFERENCE_FIELDS, excess
-from tocsin.rules._registry import register
-from tocsin.rules._rule import (
+from tocsin.rules import (
     HEALTHY,
+    Meta,
     Read,
     Reads,
     Rule,
@@ -18,13 +17,15 @@ from tocsin.rules._rule import (
     Step,
     Tensor,
     not_applicable,
+    register,
     tensor_key,
     violation,
 )
+from tocsin.rules._difference import DIFFERENCE_FIELDS, excess
 
-_ALIKE = 0.2  # changes that differ by no more than this fraction of the larger
-_ROUNDING = 1e-6  # a change of the mean, as a fraction of the typical element, that may be nothing
-_ENOUGH, _MOSTLY = 10, 0.7  # changes that have been compared, and how many of them were alike
+_ALIKE = 0.2  # alike are changes that differ by no more than this fraction of the larger
+_ROUNDING = 1e-6  # a smaller change of the mean, as a fraction of the typical element, is rounding
+_ENOUGH, _MOSTLY = 10, 0.7  # compared changes that are needed, and the share that must be alike
 
 
 @register
@@ -35,19 +36,19 @@ class WorkersDisagree(Rule):
     Fires, in three saved steps in a row, when a weight differs between workers although it was
     the same in all of them before. Equal fingerprints are the same; else sizes, means, extremes
     and norms must be within ``rtol``, as different hardware rounds differently. It also fires
-    when weights that were never the same move alike: how the change of their mean differs from
-    the change before is the same, to a fifth, in most of at least ten cases. Then the workers
-    share gradients, and began with different weights.
+    when weights that were never the same move alike: the difference between two changes of their
+    mean in a row is the same, to a fifth, in most of at least ten cases. Then the workers share
+    gradients but began with different weights.
 
     Shards of a model (FSDP, tensor or expert parallel) and ensembles differ from their first
-    common step on, if not in shape, and move differently: they are quiet. That all elements of a
-    weight are one number (a norm's ones, a bias of zeros) counts for nothing, shards have that in
-    common too. Where workers drift apart by design (local SGD, a parameter server, experts that
-    begin as copies of each other), leave the rule out, or name other weights.
+    common step on, by shape or by value, and move differently, so they do not fire. Constant
+    weights (a norm's ones, a bias of zeros) prove nothing, as shards share them too. Where workers
+    drift apart by design (local SGD, a parameter server, experts that begin as copies of each
+    other), leave the rule out, or name other weights.
 
     Parameters
     ----------
-    rtol: largest difference that is rounding, as a fraction of the weight's own scale, above 0.
+    rtol: largest difference by rounding, as a fraction of the weight's own scale.
     collection_names, tensor_regex: which tensors to compare instead of weights and biases.
 
     Example: two workers of which one misses the all-reduce from step 100 on.
@@ -65,13 +66,9 @@ class WorkersDisagree(Rule):
         "same weights or load the same checkpoint."
     )
 
-    rtol: float = 1e-4
+    rtol: Annotated[float, Meta(gt=0, lt=1)] = 1e-4
     collection_names: tuple[str, ...] = ()
     tensor_regex: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        if not 0 < self.rtol < 1:
-            raise ValueError(f"rtol is {self.rtol}, but must be between 0 and 1")
 
     def reads(self) -> Reads:
         read = Read(roles=(Role.WEIGHT, Role.BIAS), fields=DIFFERENCE_FIELDS, back=2)
@@ -93,7 +90,7 @@ class WorkersDisagree(Rule):
                 together = _moved_alike(pair)
                 moved += together is not None
                 alike += together is True
-            elif _says_something(pair.usual):
+            elif _varies(pair.usual):
                 pairs.append(pair)
                 newly[key] = 1
         agreed = {**agreed, **newly} if newly else agreed
@@ -101,13 +98,13 @@ class WorkersDisagree(Rule):
         if moved >= _ENOUGH and alike >= _MOSTLY * moved:
             pairs += strangers
         if not pairs:
-            why = "no weight that two workers have, and had alike or changed alike"
+            why = "no weight that two workers share"
             return state, not_applicable(Reason.NO_TENSOR, why)
         worst = max(pairs, key=lambda pair: pair.times)
         return state, HEALTHY if worst.times <= 1 else self._found(worst)
 
     def _farthest(self, tensors: Sequence[Tensor]) -> _Pair:
-        """The copy that is the farthest from the usual one, which is that of median norm."""
+        """The copy that differs most from the usual one, which is the copy with the median norm."""
         usual = sorted(tensors, key=lambda tensor: tensor.summary.l2 or 0.0)[len(tensors) // 2]
         apart = [excess(tensor.summary, usual.summary, self.rtol) for tensor in tensors]
         times = max(apart)
@@ -125,7 +122,7 @@ class WorkersDisagree(Rule):
 
 
 class _Pair(NamedTuple):
-    """The copy that differs most from a usual one, by so many times the tolerance."""
+    """The copy that differs most from the usual one, by ``times`` the tolerance."""
 
     times: float
     odd: Tensor
@@ -133,7 +130,7 @@ class _Pair(NamedTuple):
 
 
 def _copies(tensors: Iterable[Tensor]) -> Iterator[tuple[Tensor, ...]]:
-    """The copies of each weight, if there are several and all of one shape."""
+    """Yields the copies of each weight, if there are several and all of one shape."""
     named: dict[str, dict[str, Tensor]] = {}
     for tensor in tensors:
         named.setdefault(tensor.name, {})[tensor.worker] = tensor
@@ -147,10 +144,10 @@ def _shape(tensor: Tensor) -> tuple[int | None, ...]:
 
 
 def _moved_alike(pair: _Pair) -> bool | None:
-    """Whether the means of both copies turn alike; None: it is not known that they turned at all.
+    """Whether the means of both copies turn alike; None if it is not known that they turn.
 
-    The turn, by which a change differs from the one before, is the gradients' work. The change
-    itself is also that of weight decay, which pulls different weights differently.
+    The turn is the difference between a change and the one before. It is due to the gradients; the
+    change itself is also due to weight decay, which moves different weights differently.
     """
     one, other = _turn(pair.odd), _turn(pair.usual)
     if one is None or other is None:
@@ -167,8 +164,8 @@ def _turn(tensor: Tensor) -> float | None:
     return known[0] - 2 * known[1] + known[2] if len(known) == 3 else None
 
 
-def _says_something(tensor: Tensor) -> bool:
-    """Whether its elements differ, so that another one like it is no coincidence."""
+def _varies(tensor: Tensor) -> bool:
+    """Whether its elements differ, so that an equal copy is not a coincidence."""
     low, high = tensor.summary.min, tensor.summary.max
     return low is not None and high is not None and low < high
 

@@ -18,6 +18,7 @@ from tocsin.tensors._completeness import complete_steps
 from tocsin.tensors._detail import answers, detailed
 from tocsin.tensors._dtypes import itemsize
 from tocsin.tensors._encoding import encode_record
+from tocsin.tensors._end import End, read_end
 from tocsin.tensors._event import Record, Unreadable, decode_record, frames
 from tocsin.tensors._fingerprint import (
     FINGERPRINT_SMALL,
@@ -31,11 +32,14 @@ from tocsin.tensors._index import (
     RunMeta,
     decode_index,
     encode_index,
+    index_at,
     index_objects,
     read_index,
 )
 from tocsin.tensors._layout import (
+    COLLECTIONS,
     END_MARKER,
+    INDEX,
     STOP,
     WATCH,
     after_step,
@@ -57,8 +61,19 @@ from tocsin.tensors._reductions import (
     reduced,
     reduction_name,
 )
+from tocsin.tensors._regular import open_regular
 from tocsin.tensors._run import NotARun, Run
-from tocsin.tensors._storage import NotFound, Object, Storage, TooLarge, Truncated, open_storage
+from tocsin.tensors._starts import Starts, Written, starts_of
+from tocsin.tensors._storage import (
+    NotAFile,
+    NotFound,
+    Object,
+    RefusedFile,
+    Storage,
+    TooLarge,
+    Truncated,
+    open_storage,
+)
 from tocsin.tensors._summary import summarize, update_norms
 from tocsin.tensors._tensorboard import export_tensorboard
 from tocsin.tensors._values import Value, read_values
@@ -69,8 +84,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BFLOAT16",
+    "COLLECTIONS",
     "END_MARKER",
     "FINGERPRINT_SMALL",
+    "INDEX",
     "REDUCTIONS",
     "STOP",
     "WATCH",
@@ -80,22 +97,27 @@ __all__ = [
     "Captured",
     "Collection",
     "Collections",
+    "End",
     "Entry",
     "IndexFile",
     "LocalStorage",
+    "NotAFile",
     "NotARun",
     "NotFound",
     "Object",
     "Record",
+    "RefusedFile",
     "Run",
     "RunMeta",
     "RunWriter",
     "S3Storage",
+    "Starts",
     "Storage",
     "TooLarge",
     "Truncated",
     "Unreadable",
     "Value",
+    "Written",
     "after_step",
     "answers",
     "as_array",
@@ -117,22 +139,26 @@ __all__ = [
     "fingerprint_weights",
     "frames",
     "from_bfloat16",
+    "index_at",
     "index_key",
     "index_objects",
     "itemsize",
     "job_name",
     "named",
+    "open_regular",
     "open_storage",
     "parse_collections_key",
     "parse_index_key",
     "parse_reduction",
     "read_collections",
+    "read_end",
     "read_index",
     "read_values",
     "reduced",
     "reduction_name",
     "search",
     "split_key",
+    "starts_of",
     "summarize",
     "to_bfloat16",
     "update_norms",

@@ -13,7 +13,7 @@ from msgspec import Meta
 from tocsin.tensors._layout import COLLECTIONS, parse_collections_key
 from tocsin.tensors._patterns import search
 from tocsin.tensors._reductions import base_name
-from tocsin.tensors._storage import Storage
+from tocsin.tensors._storage import RefusedFile, Storage
 
 _LIMIT = 16 * 1024 * 1024
 _Text = Annotated[str, Meta(max_length=4096)]
@@ -107,6 +107,8 @@ def read_collections(storage: Storage) -> Collections | None:
             continue
         try:
             own = decode_collections(storage.read(found.key, limit=_LIMIT), worker)
+        except RefusedFile as error:
+            raise BadCollections(str(error)) from None
         except ValueError as error:
             raise BadCollections(f"{found.key} of run {storage.url}: {error}") from None
         joined = own if joined is None else _join(joined, own)

@@ -17,10 +17,11 @@ from tocsin.tensors._layout import (
     INDEX,
     LONG_STEP,
     after_step,
+    index_key,
     parse_index_key,
     resolve_event,
 )
-from tocsin.tensors._storage import Object, Storage
+from tocsin.tensors._storage import NotFound, Object, Storage
 
 _LIMIT = 64 * 1024 * 1024
 _MAX_ENTRIES = 250_000
@@ -41,13 +42,15 @@ class RunMeta:
     """What our hook tells of the start of a job that wrote an index file.
 
     ``run_id`` is new at every start, ``prev_step`` the step that this worker uploaded before
-    (None at first), ``resumed_from`` the step that a checkpoint was taken up at.
+    (None at first), ``resumed_from`` the step that a checkpoint was taken up at, ``started`` when
+    the start began, in seconds since the epoch.
     """
 
     run_id: str
     prev_step: int | None = None
     resumed_from: int | None = None
     version: int = _VERSION
+    started: float | None = None
 
 
 class Entry(
@@ -102,6 +105,7 @@ class _Meta(msgspec.Struct, frozen=True):
     run_id: _Word | None = None
     prev_step: _Natural | None = None
     resumed_from: _Natural | None = None
+    started: float | None = None
 
 
 _Payload = Annotated[list[Entry], Meta(max_length=_MAX_ENTRIES)]
@@ -146,11 +150,19 @@ def decode_index(data: bytes, step: int, worker: str) -> IndexFile:
 
 
 def read_index(storage: Storage, found: Object) -> IndexFile:
-    """The index file at an object's key. Raises BadIndex, NotFound; TooLarge above 64 MiB."""
+    """The index file at an object's key. Raises BadIndex, NotFound, RefusedFile."""
     place = parse_index_key(found.key)
     if place is None:
         raise BadIndex("key is not that of an index file")
     return decode_index(storage.read(found.key, limit=_LIMIT), *place)
+
+
+def index_at(storage: Storage, step: int, worker: str) -> IndexFile | None:
+    """The index file of a step and worker; None where there is none that can be used."""
+    try:
+        return read_index(storage, Object(index_key(step, worker), 0, 0.0))
+    except (ValueError, NotFound, PermissionError):
+        return None
 
 
 def index_objects(storage: Storage, after: int = -1) -> Iterator[Object]:
@@ -196,6 +208,8 @@ def encode_payloads(
             "prev_step": index.meta.prev_step,
             "resumed_from": index.meta.resumed_from,
         }
+        if index.meta.started is not None:
+            meta["started"] = index.meta.started
     payloads = (
         f'"tensor_payload": [{", ".join(_recorded(entry, extras) for entry in recorded)}]',
         f'"shape_payload": [{", ".join(_shaped(entry, extras) for entry in shaped)}]',
@@ -260,4 +274,4 @@ def _merge(recorded: Sequence[Entry], shaped: Sequence[Entry]) -> tuple[Entry, .
 def _run_meta(meta: _Meta) -> RunMeta | None:
     if meta.tocsin is None or meta.run_id is None:
         return None
-    return RunMeta(meta.run_id, meta.prev_step, meta.resumed_from, meta.tocsin)
+    return RunMeta(meta.run_id, meta.prev_step, meta.resumed_from, meta.tocsin, meta.started)

@@ -10,10 +10,13 @@ from collections.abc import Iterator, Sequence
 from io import FileIO
 from pathlib import Path
 
+from tocsin.tensors._regular import check_regular, open_regular
 from tocsin.tensors._storage import (
     TEMPORARY,
+    NotAFile,
     NotFound,
     Object,
+    Outside,
     Parts,
     TooLarge,
     Truncated,
@@ -22,6 +25,7 @@ from tocsin.tensors._storage import (
 )
 
 _NO_NAMES = frozenset({"", ".", ".."})
+_FILES = (".json", ".tfevents", ".ts")  # a folder of such a name stands where a file belongs
 
 
 class LocalStorage:
@@ -43,6 +47,7 @@ class LocalStorage:
             found = os.stat(self._path(key))
         except (FileNotFoundError, NotADirectoryError):
             raise NotFound(self.url, key) from None
+        check_regular(self._called(key), found.st_mode)
         return Object(key, found.st_size, found.st_mtime)
 
     def read(self, key: str, limit: int | None = None) -> bytes:
@@ -76,7 +81,7 @@ class LocalStorage:
         os.replace(temporary, path)
 
     def _path(self, key: str) -> str:
-        """Where a key lies. Raises ValueError for one that leads out of the run."""
+        """Where a key lies. Raises Outside for one that leads out of the run."""
         path, plain = self._root, True
         for part in key.split("/"):
             path = f"{path}/{part}"
@@ -85,14 +90,19 @@ class LocalStorage:
             return path
         path = os.path.realpath(os.path.join(self._root, key))
         if not path.startswith(os.path.join(self._root, "")):
-            raise ValueError(f"key {key!r} leads out of the run {self.url}")
+            raise Outside(self.url, key)
         return path
 
     def _open(self, key: str) -> FileIO:
         try:
-            return FileIO(self._path(key))
-        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+            return FileIO(open_regular(self._path(key)))
+        except (FileNotFoundError, NotADirectoryError):
             raise NotFound(self.url, key) from None
+        except NotAFile as found:
+            raise NotAFile(self._called(key), found.kind) from None
+
+    def _called(self, key: str) -> str:
+        return f"{key} of run {self.url}"
 
     def _walk(self, folder: str, prefix: str, after: str) -> Iterator[Object]:
         names = []
@@ -100,7 +110,7 @@ class LocalStorage:
             with os.scandir(os.path.join(self._root, folder)) as found:
                 for entry in found:
                     name = entry.name
-                    if entry.is_dir(follow_symlinks=False):
+                    if entry.is_dir(follow_symlinks=False) and not name.endswith(_FILES):
                         name += "/"  # a folder sorts with its slash, as its keys do
                     key = folder + name
                     if key.startswith(prefix) and (key > after or after.startswith(key)):

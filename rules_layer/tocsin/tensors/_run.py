@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from typing import Any
@@ -12,11 +12,13 @@ from numpy.typing import NDArray
 from tocsin.model import Mode
 from tocsin.tensors._collections import BadCollections, Collections, read_collections
 from tocsin.tensors._completeness import complete_steps
+from tocsin.tensors._end import End, read_end
 from tocsin.tensors._event import Unreadable
 from tocsin.tensors._index import IndexFile, index_objects, read_index
 from tocsin.tensors._layout import COLLECTIONS, END_MARKER, job_name, parse_index_key
 from tocsin.tensors._local import LocalStorage
-from tocsin.tensors._storage import NotFound, Object, Storage
+from tocsin.tensors._starts import Starts, starts_of
+from tocsin.tensors._storage import NotFound, Object, RefusedFile, Storage
 from tocsin.tensors._values import Value, read_values
 
 _READERS = 16
@@ -31,20 +33,21 @@ class Run:
 
     Every index file is read once, at the first question that needs one. Damage stays where it
     is: ``damaged`` names each file that cannot be used, with the reason, and the rest is there.
+    If a job was started several times, the last start counts, with the steps that it resumed from.
     Raises NotARun for a place without index and collections files.
     """
 
     def __init__(self, storage: Storage) -> None:
         self.storage = storage
+        self._damaged: dict[str, str] = {}
         try:  # the marker first: once it is there, the list behind it is all there will be
-            self.finished = any(True for _ in storage.list(END_MARKER))
+            self._end = self._read_end()
             self._objects = list(index_objects(storage))
             is_run = bool(self._objects) or any(True for _ in storage.list(COLLECTIONS))
         except NotFound:  # the bucket
             is_run = False
         if not is_run:
             raise NotARun(f"{storage.url} is not a run: it has neither index/ nor collections/")
-        self._damaged: dict[str, str] = {}
         self.collections = self._read_collections()
 
     @property
@@ -56,9 +59,17 @@ class Run:
         """The name of the training job."""
         return job_name(self.url)
 
+    @cached_property
+    def finished(self) -> bool:
+        """Whether the run has its end marker, and not one of an earlier start only."""
+        newest = max((found.modified for found in self._objects), default=0.0)
+        if self._end is None or self._end.ends((), newest):
+            return self._end is not None
+        return self._end.ends(self._starts.current, newest)
+
     @property
     def damaged(self) -> Mapping[str, str]:
-        """Key -> reason, for every collections and index file that cannot be used."""
+        """Key -> reason, for every index and collections file and marker that cannot be used."""
         self._files  # noqa: B018 - reading them finds the damage
         return dict(sorted(self._damaged.items()))
 
@@ -115,14 +126,30 @@ class Run:
         by = f" by {worker}" if worker else ""
         raise LookupError(f"no value of {name} was saved at step {step}{by} in run {self.url}")
 
+    def _read_end(self) -> End | None:
+        try:
+            return read_end(self.storage)
+        except RefusedFile as error:
+            self._damaged[END_MARKER] = str(error)
+            return None
+
     @cached_property
     def _files(self) -> dict[int, dict[str, IndexFile | None]]:
         files: dict[int, dict[str, IndexFile | None]] = {}
-        for found, index in zip(self._objects, self._read_indexes(), strict=True):
+        for found, index in zip(self._objects, self._indexes, strict=True):
             place = parse_index_key(found.key)
-            if place is not None:
+            if place is not None and (index is None or self._starts.keeps(index)):
                 files.setdefault(place[0], {})[place[1]] = index
         return files
+
+    @cached_property
+    def _starts(self) -> Starts:
+        return starts_of(index for index in self._indexes if index is not None)
+
+    @cached_property
+    def _indexes(self) -> Sequence[IndexFile | None]:
+        """For each of ``_objects`` what is in it, None where that cannot be used."""
+        return list(self._read_indexes())
 
     def _read_indexes(self) -> Iterable[IndexFile | None]:
         if isinstance(self.storage, LocalStorage):  # threads would only stand in each other's way

@@ -30,11 +30,33 @@ class NotFound(Exception):
         self.key = key
 
 
-class TooLarge(ValueError):
-    """A file is bigger than the reader allows; nothing of it was read."""
+class RefusedFile(ValueError):
+    """There is a file that may not be read; nothing of it was read."""
+
+
+class TooLarge(RefusedFile):
+    """A file is bigger than the reader allows."""
 
     def __init__(self, url: str, key: str, size: int, limit: int) -> None:
         super().__init__(f"{key} of run {url} has {size} bytes, more than the {limit} allowed")
+
+
+class NotAFile(RefusedFile):
+    """Something else is there than a regular file: a named pipe, a device, a folder …
+
+    Reading a pipe or a device may never end. ``kind`` says which it is.
+    """
+
+    def __init__(self, name: str, kind: str) -> None:
+        super().__init__(f"{name} is {kind}, not a file: remove it")
+        self.kind = kind
+
+
+class Outside(RefusedFile):
+    """A key, or the link that lies there, leads out of the run."""
+
+    def __init__(self, url: str, key: str) -> None:
+        super().__init__(f"{key!r} leads out of the run {url}: put a file in its place")
 
 
 class Truncated(ValueError):
@@ -55,16 +77,20 @@ class Storage(Protocol):
         """Files whose key begins with ``prefix`` and sorts behind ``after``, in key order.
 
         Lazy: what is not asked for is not listed. Files being written (``.tmp``) are left out.
+        What is no regular file is listed too, so that whoever reads it learns why it cannot.
         """
 
     def head(self, key: str) -> Object:
-        """Size and time of one file. Raises NotFound."""
+        """Size and time of one file. Raises NotFound, NotAFile."""
 
     def read(self, key: str, limit: int | None = None) -> bytes:
-        """A whole file. Raises NotFound, and TooLarge for more than ``limit`` bytes."""
+        """A whole file. Raises NotFound, NotAFile, and TooLarge for more than ``limit`` bytes."""
 
     def read_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> Parts:
-        """The ``(start, length)`` ranges of a file, in the order given. NotFound, Truncated."""
+        """The ``(start, length)`` ranges of a file, in the order given.
+
+        Raises NotFound, NotAFile, Truncated.
+        """
 
     def write(self, key: str, data: bytes) -> None:
         """Make or replace a file; readers see all of it or nothing."""

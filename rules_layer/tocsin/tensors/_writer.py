@@ -19,6 +19,7 @@ from tocsin.tensors._bfloat16 import BFLOAT16, is_bfloat16
 from tocsin.tensors._collections import Collection, encode_collections
 from tocsin.tensors._dtypes import is_text
 from tocsin.tensors._encoding import Piece, labels, moment, pieces, step_field
+from tocsin.tensors._end import encode_end
 from tocsin.tensors._index import Entry, IndexFile, RunMeta, decode_index, encode_payloads
 from tocsin.tensors._layout import END_MARKER, collections_key, event_key, index_key
 from tocsin.tensors._storage import Storage
@@ -125,12 +126,15 @@ class RunWriter:
         *,
         run_id: str | None = None,
         resumed_from: int | None = None,
+        started: float | None = None,
         extras: bool = True,
         checksum: bool = False,
     ) -> None:
         self._storage = storage
         self._worker = worker
-        self._meta = None if run_id is None else RunMeta(run_id, None, resumed_from)
+        self._meta = (
+            None if run_id is None else RunMeta(run_id, None, resumed_from, started=started)
+        )
         self._extras = extras
         self._checksum = checksum
 
@@ -161,7 +165,8 @@ class RunWriter:
     def close(self, *, marker: bool = True) -> None:
         """End the run for everybody; only one worker should, after all others are done."""
         if marker:
-            self._storage.write(END_MARKER, b"")
+            run_id = self._meta.run_id if self._meta is not None and self._extras else None
+            self._storage.write(END_MARKER, encode_end(run_id))
 
 
 def _stored(value: NDArray[Any], dtype: str | None) -> tuple[NDArray[Any], str]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
+from itertools import chain
 
 from tocsin.model import Mode
-from tocsin.tensors import IndexFile, complete_steps
+from tocsin.tensors import IndexFile, Starts, complete_steps, starts_of
 from tocsin.trial._state import StepState
 from tocsin.trial._table import Layout, StepFile, Tables
 
@@ -19,6 +20,9 @@ class Catalog:
     ``last_complete`` is the greatest step that all workers have saved: nothing more comes for it
     and for those before it, whoever is missing there. When more than ``window`` steps behind it
     wait for a worker, all but half a window of them are given up.
+
+    Of a job that was started several times it knows the last start, and the steps that this one
+    resumed from.
     """
 
     def __init__(self, window: int) -> None:
@@ -27,6 +31,9 @@ class Catalog:
         self.workers: set[str] = set()
         self._window = window
         self._tables = Tables()
+        self._starts = Starts({}, frozenset())
+        self._started: set[tuple[str, str]] = set()  # worker and run id
+        self._compared: set[tuple[str, str]] = set()  # those of which it is known what counts
         self._files: dict[int, tuple[StepFile, ...]] = {}
         self._unreadable: dict[int, set[str]] = {}
         self._fresh: set[int] = set()
@@ -38,6 +45,10 @@ class Catalog:
 
     def add(self, step: int, worker: str, index: IndexFile | None) -> None:
         """Take in an index file, None for one that cannot be read; then ``settle``."""
+        if index is not None and index.meta is not None:
+            if not self._starts.keeps(index):
+                return
+            self._started.add((worker, index.meta.run_id))
         self.workers.add(worker)
         self._fresh.add(step)
         known = self._files.get(step, ())
@@ -47,18 +58,59 @@ class Catalog:
                 self._unreadable.setdefault(step, set()).add(worker)
             return
         self._unreadable.get(step, set()).discard(worker)
-        file = self._tables.step_file(index)
+        self._insert(self._tables.step_file(index), others)
+
+    def _insert(self, file: StepFile, others: Iterable[StepFile]) -> None:
+        """Add a file to the ``others`` of its step."""
         if file.layout not in self._layouts[file.mode]:
             self._layouts[file.mode].add(file.layout)
             self._names[file.mode].update(file.layout.members)
-        if not known:  # the first worker's word on the mode counts
-            self._global.setdefault(file.mode, {}).setdefault(file.mode_step, step)
+        if file.step not in self._files:  # the first worker's word on the mode counts
+            self._global.setdefault(file.mode, {}).setdefault(file.mode_step, file.step)
             self._sorted.clear()
-        self._files[step] = tuple(sorted([*others, file], key=lambda file: file.worker))
+        self._files[file.step] = tuple(sorted([*others, file], key=lambda file: file.worker))
+
+    def drop_replaced(self) -> None:
+        """Forget what a later start of the job replaces, if another start was taken in."""
+        one_each = len({worker for worker, _ in self._started}) == len(self._started)
+        if one_each or self._started == self._compared:
+            return
+        files = list(chain.from_iterable(self._files.values()))
+        found = starts_of(files)
+        before = self._starts.until
+        until = {start: min(at, before.get(start, at)) for start, at in found.until.items()}
+        self._starts = Starts({**before, **until}, found.current)
+        self._begin_again(filter(self._starts.keeps, files))
+
+    def _begin_again(self, files: Iterable[StepFile]) -> None:
+        """Know these files, and none of those before."""
+        self.workers = {worker for missing in self._unreadable.values() for worker in missing}
+        self.last_complete = -1
+        self._started.clear()
+        self._files.clear()
+        self._global.clear()
+        self._sorted.clear()
+        for mode in Mode:
+            self._layouts[mode].clear()
+            self._names[mode].clear()
+        for file in files:
+            self.workers.add(file.worker)
+            if file.meta is not None:
+                self._started.add((file.worker, file.meta.run_id))
+            self._insert(file, self._files.get(file.step, ()))
+        self._compared = set(self._started)
+        self._fresh = set(self._files)
+        self._settled = frozenset()
+
+    @property
+    def current_starts(self) -> Set[str]:
+        """The run ids of the last start of the job, one or each worker's own."""
+        return {run_id for _, run_id in self._started} - self._starts.until.keys()
 
     def settle(self, num_workers: int | None, *, finished: bool) -> None:
         """Find out what is complete; ``num_workers`` is None while that is not known."""
         self.finished = finished
+        self.drop_replaced()
         steps = self.steps()
         if finished:
             self.last_complete = max(self.last_complete, steps[-1] if steps else -1)

@@ -44,12 +44,14 @@ def create_trial(
 ) -> Trial:
     """The run in a folder or at ``s3://bucket/prefix``, opened for reading.
 
-    ``range_steps`` is the global steps to look at, from the first up to but not including the
-    second. ``timeout`` is how many seconds to wait for a run, and for the collections files of
-    all its workers, to appear. ``partial`` opens a run that ended without all of those.
-    ``refresh_interval`` is how many seconds pass between looks for news: by default 1 in S3 and
-    0 in a folder. Once more than ``incomplete_step_wait_window`` steps wait for a worker, they
-    count as complete but for the newest half. ``client`` is a boto3 S3 client to use.
+    If a job was started several times into one run, the last start counts, with the steps that it
+    resumed from. ``range_steps`` is the global steps to look at, from the first up to but not
+    including the second; nothing is known of starts that saved no step there. ``timeout`` is how
+    many seconds to wait for a run, and for the collections files of all its workers, to appear.
+    ``partial`` opens a run that ended without all of those. ``refresh_interval`` is how many
+    seconds pass between looks for news: by default 1 in S3 and 0 in a folder. Once more than
+    ``incomplete_step_wait_window`` steps wait for a worker, they count as complete but for the
+    newest half. ``client`` is a boto3 S3 client to use.
 
     Raises NotARun at once, or after the timeout, where there is no run; MissingCollectionFiles
     for a run that has ended without all of its collections files; BadCollections.

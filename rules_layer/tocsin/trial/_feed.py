@@ -11,10 +11,12 @@ from tocsin.tensors import (
     END_MARKER,
     BadCollections,
     Collections,
+    End,
     IndexFile,
-    NotFound,
+    RefusedFile,
     Storage,
     read_collections,
+    read_end,
 )
 from tocsin.trial._catalog import Catalog
 from tocsin.trial._source import Source
@@ -62,6 +64,7 @@ class Feed:
         self._clock = clock
         self._due: float | None = None
         self._names_then = -1
+        self._newest = 0.0  # when the newest index file was written
 
     @property
     def num_workers(self) -> int | None:
@@ -82,29 +85,35 @@ class Feed:
         if not force and (self._catalog.finished or (self._due is not None and now < self._due)):
             return
         first = self._due is None
-        ended = self._ended()  # before the list, which then is the last one
-        self._take_indexes(everything=ended is not None and not first)
-        self._take_collections(last=ended is not None)
+        end = self._read_end()  # before the list, which then is the last one
+        ended = self._is_over(end)
+        self._take_indexes(everything=ended and not first)
+        self._take_collections(last=ended)
         self._catalog.settle(self.num_workers, finished=False)
-        if ended is not None:
-            age = self._clock.wall() - ended
+        if end is not None and self._is_over(end):
+            age = self._clock.wall() - end.modified
             if age < _LATE and not self._catalog.even:
                 self._clock.sleep(min(_LATE, _LATE - age))
                 self._take_indexes(everything=True)
             self._catalog.settle(self.num_workers, finished=True)
         self._due = self._clock.monotonic() + self._interval
 
-    def _ended(self) -> float | None:
-        """When the run ended, in seconds since the epoch; None while it goes on."""
+    def _is_over(self, end: End | None) -> bool:
+        return end is not None and end.ends(self._catalog.current_starts, self._newest)
+
+    def _read_end(self) -> End | None:
+        self.damaged.pop(END_MARKER, None)
         try:
-            return self._storage.head(END_MARKER).modified
-        except NotFound:
+            return read_end(self._storage)
+        except RefusedFile as error:
+            self.damaged[END_MARKER] = str(error)
             return None
 
     def _take_indexes(self, *, everything: bool) -> None:
         news = self._source.news(everything=everything)
         for found, index in zip(news, self._source.indexes(news), strict=True):
             self.damaged.pop(found.key, None)
+            self._newest = max(self._newest, found.modified)
             if isinstance(index, IndexFile):
                 self._catalog.add(found.step, found.worker, index)
             else:

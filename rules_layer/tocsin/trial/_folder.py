@@ -16,10 +16,12 @@ import numpy as np
 from tocsin.tensors import (
     IndexFile,
     LocalStorage,
+    NotAFile,
     NotFound,
     TooLarge,
     Truncated,
     decode_index,
+    open_regular,
     parse_index_key,
 )
 from tocsin.trial._source import Found, Steps
@@ -31,7 +33,7 @@ _ALIGNED = 16  # as all memory of numpy is
 _OPEN = 64  # event files that are held open
 _COARSE = 2_000_000_000  # ns: how long a folder may go on changing within one time stamp
 _NO_NAMES = frozenset({"", ".", ".."})
-_FLAGS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
+_NO_LINKS = getattr(os, "O_NOFOLLOW", 0)
 
 
 class _File:
@@ -78,7 +80,7 @@ class Folder:
                     continue
                 place = parse_index_key(key)
                 if place is not None and place[0] in self._steps:
-                    news.append(Found(key, *place, stamp))
+                    news.append(Found(key, *place, stamp[1] / 1e9, stamp))
         return sorted(news, key=lambda found: (found.step, found.worker))
 
     def indexes(self, found: Sequence[Found]) -> Iterator[IndexFile | Exception]:
@@ -131,9 +133,11 @@ class Folder:
                     return None
             self._plain.add(folder)
         try:
-            return _File(os.open(f"{self._root}/{key}", os.O_RDONLY | _FLAGS))
+            return _File(open_regular(f"{self._root}/{key}", _NO_LINKS))
         except (FileNotFoundError, NotADirectoryError):
             raise NotFound(self._root, key) from None
+        except NotAFile as found:
+            raise NotAFile(f"{key} of run {self._root}", found.kind) from None
         except OSError as error:
             if error.errno == errno.ELOOP:
                 return None
@@ -161,8 +165,8 @@ class Folder:
             return []
 
 
-def _stamp(entry: os.DirEntry[str]) -> object:
-    """What changes when a file is written anew; None for one that is gone."""
+def _stamp(entry: os.DirEntry[str]) -> tuple[int, int, int] | None:
+    """What changes when a file is written again, with its time in ns; None for one that is gone."""
     try:
         status = entry.stat()
     except FileNotFoundError:

@@ -72,12 +72,15 @@ class PastTrial(Glance):
         self._catalog.last_complete = step
         self._told.collections = collections or self._told.collections
 
-    def catch_up(self, step: int, is_stale: Callable[[IndexFile], bool]) -> None:
-        """Read what was saved after ``last_step`` and up to ``step``, but for ``is_stale``."""
+    def catch_up(self, step: int) -> None:
+        """Read what was saved after ``last_step`` and up to ``step``."""
         source = source_of(self._storage, Steps(self.last_step + 1, step + 1))
         news = source.news(everything=True)[-MOST_FILES:]
-        found = [index for index in source.indexes(news) if isinstance(index, IndexFile)]
-        self.show(step, (file for file in found if not is_stale(file)))
+        for index in source.indexes(news):
+            if isinstance(index, IndexFile):
+                self._catalog.add(index.step, index.worker, index)
+        self._catalog.drop_replaced()
+        self.show(step, ())
 
     def raise_trouble(self) -> None:
         """Raise what kept a rule from reading, if it was the storage and not the run."""

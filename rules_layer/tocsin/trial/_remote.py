@@ -45,7 +45,7 @@ class Remote:
                 break  # and so are all behind it
             if place[0] not in self._steps:
                 continue
-            found = Found(listed.key, *place, (listed.size, listed.modified))
+            found = Found(listed.key, *place, listed.modified, (listed.size, listed.modified))
             if self._read.get(listed.key) != found.stamp:
                 news.append(found)
         return sorted(news, key=lambda found: (found.step, found.worker))

@@ -13,11 +13,15 @@ READERS = 16  # requests at a time, where they take long
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """An index file; a file that is written anew has another ``stamp``."""
+    """An index file; a file that is written anew has another ``stamp``.
+
+    ``modified`` is in seconds since the epoch.
+    """
 
     key: str
     step: int
     worker: str
+    modified: float
     stamp: object
 
 

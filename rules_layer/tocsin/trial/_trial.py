@@ -168,11 +168,18 @@ class Trial:
         return self._catalog.has(tname)
 
     def tensor(self, tname: str) -> Tensor:
-        """A tensor by name. Raises TensorUnavailable."""
+        """A tensor by name. Raises TensorUnavailable.
+
+        ``loss`` is also the loss of a run that has one, whatever it was saved as:
+        ``CrossEntropyLoss_output_0``, for example.
+        """
         tensor = self._tensors.get(tname)
         if tensor is None:
             if not self.has_tensor(tname):
-                raise TensorUnavailable(tname)
+                losses = self.tensor_names(collection="losses") if tname == "loss" else []
+                if len(losses) != 1:
+                    raise TensorUnavailable(tname)
+                return self.tensor(losses[0])
             tensor = self._tensors[tname] = Tensor(tname, self, self._catalog, self._reader)
         return tensor
 

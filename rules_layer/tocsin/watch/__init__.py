@@ -1,6 +1,6 @@
 """What to watch and what to do about it."""
 
-from tocsin.watch._actions import action_fault
+from tocsin.watch._actions import NOTIFYING, action_fault
 from tocsin.watch._bad import BadWatch, Fault, placed
 from tocsin.watch._built_in import belongs, built_in
 from tocsin.watch._capture import patterns, plain_capture, reductions, to_capture
@@ -23,6 +23,7 @@ from tocsin.watch._watched import Options, Refused, Watched, resolve
 
 __all__ = [
     "LONGEST_WAIT",
+    "NOTIFYING",
     "SHORTEST_REPEAT",
     "WATCH_FILE",
     "BadWatch",

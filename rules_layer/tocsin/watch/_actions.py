@@ -1,26 +1,27 @@
-"""How an action may be written: ``stop``, ``email:ml-oncall@example.com``, ``metric:loss`` …"""
+"""The form of an action: ``stop``, ``email:ml-oncall@example.com``, ``metric:loss`` …"""
 
 from __future__ import annotations
 
 import difflib
-import re
+from collections.abc import Callable, Mapping
+from functools import partial
 
-_EMAIL = re.compile(r"[^@\s,;<>*]+@[^@\s,;<>*]+\.[^@\s,;<>*.]+")
-_PHONE = re.compile(r"\+[1-9]\d{6,14}")
-_METRIC = re.compile(r"[!-9;-~][ -~]{0,254}")  # what CloudWatch takes
-_WEBHOOK = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+from tocsin.parsing import email_fault, metric_name_fault, phone_fault, webhook_name_fault
 
-_ARGUMENTS = {
-    "email": (_EMAIL, "an address like ml-oncall@example.com"),
-    "sms": (_PHONE, "a phone number like +15551230000"),
-    "metric": (_METRIC, "a metric name of 1 to 255 printable ASCII characters, no colon first"),
-    "webhook": (_WEBHOOK, "the name that the deployment gives an endpoint"),
+NOTIFYING = ("email", "sms", "webhook")
+"""The actions that notify somebody."""
+
+_ARGUMENTS: Mapping[str, Callable[[str], str | None]] = {
+    "email": partial(email_fault, form_only=True),
+    "sms": phone_fault,
+    "metric": metric_name_fault,
+    "webhook": webhook_name_fault,
 }
 ACTIONS = ("stop", *_ARGUMENTS)
 
 
 def action_fault(action: str) -> str | None:
-    """What is wrong with an action as it is written; None if nothing is."""
+    """Why an action is not valid, in one line; None if it is."""
     name, colon, argument = action.partition(":")
     if name not in ACTIONS:
         near = difflib.get_close_matches(name.lower(), ACTIONS, n=1)
@@ -30,5 +31,5 @@ def action_fault(action: str) -> str | None:
         return f"{action!r}: stop takes no argument" if colon else None
     if not colon:
         return f"{action!r} must name its endpoint: webhook:NAME" if name == "webhook" else None
-    pattern, what = _ARGUMENTS[name]
-    return None if pattern.fullmatch(argument) else f"{action!r}: {argument!r} is not {what}"
+    fault = _ARGUMENTS[name](argument)
+    return None if fault is None else f"{action!r}: {fault}"

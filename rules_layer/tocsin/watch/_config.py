@@ -150,6 +150,9 @@ class Watch:
     dry_run: bool = False
 
 
+msgspec.json.Decoder(Watch)  # what msgspec knows of a type is built here, not in several threads
+
+
 def as_tuple(value: str | Sequence[str]) -> tuple[str, ...]:
     """A single pattern, or several."""
     return (value,) if isinstance(value, str) else tuple(value)

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tocsin.rules import BadRule, load_files
-from tocsin.watch._actions import action_fault
+from tocsin.watch._actions import NOTIFYING, action_fault
 from tocsin.watch._bad import BadWatch, Fault
 from tocsin.watch._bad import Path as Place
 from tocsin.watch._config import Watch
 from tocsin.watch._faults import faults
 from tocsin.watch._lines import lines
-from tocsin.watch._load import MOST_BYTES
+from tocsin.watch._load import is_yaml, watch_bytes
 from tocsin.watch._survey import survey
 
 Refuses = Callable[[str, str], str | None]
@@ -41,11 +41,11 @@ def lint(
     Runs the files of its ``custom_rules``, for the rules in them. Raises OSError.
     """
     path = Path(file)
-    yaml = path.suffix in (".yaml", ".yml")
-    with path.open("rb") as opened:
-        data = opened.read(MOST_BYTES + 1)
-    if len(data) > MOST_BYTES:
-        return None, (Problem(Fault((), f"larger than {MOST_BYTES} bytes"), None),)
+    yaml = is_yaml(path)
+    try:
+        data = watch_bytes(path)
+    except BadWatch as error:
+        return None, (Problem(Fault((), str(error)), None),)
     try:
         watch, unusable = survey(data, yaml=yaml, now=now)
     except BadWatch as error:
@@ -78,7 +78,7 @@ def _custom(watch: Watch, path: Path) -> Iterator[Fault]:
 def _recipients(watch: Watch, refuses: Refuses) -> Iterator[Fault]:
     for path, action in _actions(watch):
         kind, colon, recipient = action.partition(":")
-        if not colon or kind not in ("email", "sms", "webhook") or action_fault(action):
+        if not colon or kind not in NOTIFYING or action_fault(action):
             continue
         if (why := refuses(kind, recipient)) is not None:
             yield Fault(path, why)

@@ -1,4 +1,4 @@
-"""How a run's alerts are put together: ``notify`` of a watch file in numbers."""
+"""When a run's alerts are sent: ``notify`` of a watch file in numbers."""
 
 from __future__ import annotations
 
@@ -6,22 +6,24 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from reprlib import repr as short  # what a file says may be long
 
-from tocsin.watch._actions import action_fault
+from tocsin.parsing import seconds
+from tocsin.watch._actions import NOTIFYING, action_fault
 from tocsin.watch._bad import Fault
 from tocsin.watch._config import Notify
-from tocsin.watch._times import seconds
 
 LONGEST_WAIT = 900.0
 SHORTEST_REPEAT = 300.0
-_LONGEST_REPEAT = 365 * 86400.0  # the time of the next one must be a number that a table takes
-_TELLING = ("email", "sms", "webhook")
+_LONGEST_REPEAT = 365 * 86400.0  # the state table stores the time of the next message
 
 
 @dataclass(frozen=True)
 class Policy:
-    """``group_wait`` seconds pass before what a run reports is told, in one message; what goes on
-    is told again every ``repeat_interval`` seconds; ``send_resolved``: also when it is over.
-    ``summary`` are the actions that tell how a job has ended.
+    """When a run's alerts are sent.
+
+    group_wait: seconds from the first alert to the message; alerts within it share the message.
+    repeat_interval: seconds between messages about an alert that still fires.
+    send_resolved: a message is also sent when an alert is resolved.
+    summary: the actions that notify people when the job ends.
     """
 
     group_wait: float = 10.0
@@ -31,7 +33,7 @@ class Policy:
 
 
 def policy(notify: Notify) -> Policy:
-    """In numbers; what cannot be used is as if nothing were said."""
+    """``notify`` in numbers. Replaces values that are not valid by the defaults."""
     wait, repeat = _wait(notify), _repeat(notify)
     return Policy(
         Policy.group_wait if wait is None else wait,
@@ -42,7 +44,7 @@ def policy(notify: Notify) -> Policy:
 
 
 def notify_faults(notify: Notify) -> Iterator[Fault]:
-    """What ``policy`` passes over."""
+    """Lists the values that ``policy`` replaces by the defaults."""
     if _wait(notify) is None:
         text = f"{short(notify.group_wait)} is not a time from 0s to 15m, such as 10s"
         yield Fault(("notify", "group_wait"), text)
@@ -67,6 +69,6 @@ def _repeat(notify: Notify) -> float | None:
 def _summary_fault(action: str) -> str | None:
     if fault := action_fault(action):
         return fault
-    if action.partition(":")[0] in _TELLING:
+    if action.partition(":")[0] in NOTIFYING:
         return None
-    return f"{action!r} tells nobody how a job ended: there are {', '.join(_TELLING)}"
+    return f"{action!r} does not notify anybody: use one of {', '.join(NOTIFYING)}"

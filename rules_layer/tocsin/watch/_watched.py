@@ -12,12 +12,12 @@ from typing import Any
 import msgspec
 
 from tocsin.model import Mode, Severity
+from tocsin.parsing import seconds
 from tocsin.rules import OPTIONS, BadRule, Reads, Rule, build, rule_names
 from tocsin.tensors import BadPattern, search
 from tocsin.watch._config import RuleConfig, Watch, as_tuple
 from tocsin.watch._policy import Policy, policy
 from tocsin.watch._silence import Silence
-from tocsin.watch._times import seconds
 
 _LEAST = {"for_steps": 1, "start_step": 0, "end_step": 1, "every": 1, "resolve": 1}
 

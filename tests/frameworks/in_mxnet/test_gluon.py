@@ -454,6 +454,8 @@ def test_a_copied_network_is_not_watched(network: Any, data: Any, tmp_path: Path
 def test_an_option_that_there_is_not_is_told_at_once(network: Any, tmp_path: Path) -> None:
     with pytest.raises(TypeError, match="sav_interval"):
         GluonHook.attach(network(), tmp_path, sav_interval=1)
+    with pytest.raises(FileNotFoundError, match=r"missing\.yaml"):
+        GluonHook.attach(network(), tmp_path, watch="missing.yaml")
 
 
 def test_a_parameter_that_is_never_used_costs_itself_alone(
@@ -580,3 +582,29 @@ def test_only_mxnet_is_imported() -> None:
     )
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert told.stdout.split() == []
+
+
+@pytest.mark.parametrize("recorded", [True, False])
+def test_a_loss_that_a_function_computes(
+    recorded: bool, network: Any, data: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Is saved if it is recorded, and its absence is said."""
+    net, expected = network(), []
+    hook = GluonHook.attach(net, tmp_path / "run", save_interval=1, max_overhead=1)
+    trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1})
+    for _ in range(4):
+        with autograd.record():
+            chosen = mx.nd.pick(mx.nd.log_softmax(net(data[0])), data[1])
+            loss = -chosen.mean()
+        loss.backward()
+        if recorded:
+            hook.record_loss(loss)
+        expected.append(float(loss.asscalar()))
+        trainer.step(1)
+    hook.close()
+    names = create_trial(tmp_path / "run").tensor_names(collection="losses")
+    assert names == (["loss"] if recorded else [])
+    assert ("no loss was captured in 3 saved steps" in caplog.text) is not recorded
+    if recorded:
+        saved = [value(tmp_path / "run", "loss", step).item() for step in range(4)]
+        assert saved == pytest.approx(expected)

@@ -11,6 +11,8 @@ import pytest
 from tocsin.model import Mode
 from tocsin.tensors import END_MARKER, LocalStorage, read_collections, read_index
 
+from tests.waiting import PATIENCE
+
 SCRIPT = """
 import os, sys
 import torch
@@ -86,7 +88,7 @@ def test_children_leave_the_run_alone(tmp_path: Path, run: Path, body: str) -> N
         env=dict(os.environ),
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=PATIENCE,
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -14,6 +14,8 @@ from tocsin.model import RuleStatus
 from tocsin.tensors import LocalStorage
 from tocsin_hooks.torch._workers import worker_options
 
+from tests.waiting import PATIENCE
+
 SCRIPT = Path(__file__).parent / "two_processes.py"
 TORCHRUN = {"TORCHELASTIC_RUN_ID": "ab", "MASTER_PORT": "7", "TORCHELASTIC_RESTART_COUNT": "1"}
 SLURM = {"SLURM_JOB_ID": "12", "SLURM_STEP_ID": "0"}
@@ -22,7 +24,11 @@ SLURM = {"SLURM_JOB_ID": "12", "SLURM_STEP_ID": "0"}
 @pytest.mark.parametrize("how", ["wrapped", "inner", "one"])
 def test_two_processes(how: str, run: Path) -> None:
     done = subprocess.run(
-        [sys.executable, SCRIPT, run, how], capture_output=True, text=True, check=False, timeout=240
+        [sys.executable, SCRIPT, run, how],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE,
     )
     assert done.returncode == 0, done.stderr
     trial = create_trial(str(run))

@@ -64,12 +64,24 @@ def test_a_model_that_dies_ends_its_run(run: Path, train: Any, written: Read, cy
     assert hook() is None
     assert hooks_of(nn.Module()) == nothing
     for thread in threading.enumerate():
-        if thread.name == "tocsin-close":
+        if thread.name == "tocsin-upload":
             thread.join()
     steps = written(run)
     assert list(steps) == [(TRAIN, 0), (TRAIN, 1)]
     assert "Net_fc1.weight" in steps[TRAIN, 1]
     assert not (run / "training_job_end.ts").exists()
+
+
+@pytest.mark.parametrize("trained", [0, 1])
+def test_a_model_that_nobody_keeps_is_warned_of(
+    trained: int, run: Path, train: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    net = Net()
+    TorchHook.attach(net, run, **EVERY)
+    train(net, trained)
+    del net
+    gc.collect()
+    assert ("gone before its first step" in caplog.text) is not bool(trained)
 
 
 def test_a_hook_does_not_keep_the_model_alive(run: Path, train: Any) -> None:
@@ -217,23 +229,40 @@ for step in range(3):
 """
 
 
-@pytest.mark.parametrize(("end", "code"), [("", 0), ("raise RuntimeError('out of memory')", 1)])
+FUNCTION = "def main():" + SCRIPT.replace("\n", "\n    ") + "\nmain()\n"
+"""The same, with a model that is gone before the script ends."""
+
+
+@pytest.mark.parametrize("script", [SCRIPT, FUNCTION], ids=["module", "function"])
+@pytest.mark.parametrize(
+    ("end", "code", "marker"),
+    [
+        ("", 0, True),
+        ("raise RuntimeError('out of memory')", 1, False),
+        ("import os; os._exit(0)", 0, False),
+        ("import os, signal; os.kill(os.getpid(), signal.SIGTERM)", -15, False),
+    ],
+    ids=["clean", "exception", "_exit", "SIGTERM"],
+)
 def test_a_script_of_two_lines_writes_everything(
-    end: str, code: int, run: Path, written: Read
+    script: str, end: str, code: int, marker: bool, run: Path, written: Read
 ) -> None:
-    """Whatever its end is, without a warning, and without an end marker."""
+    """Whatever its end is, without a warning. A clean exit is the end of the run."""
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", SCRIPT + end, str(run)],
+        [sys.executable, "-W", "error", "-c", script + end, str(run)],
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == code, done.stderr
     assert "Warning" not in done.stderr
-    steps = written(run)
-    assert list(steps) == [(TRAIN, step) for step in range(3)]
-    assert {"MSELoss_output_0", "Sequential_0.weight", "1_output_0"} <= set(steps[TRAIN, 2])
-    assert not (run / "training_job_end.ts").exists()
+    if end.startswith("import"):  # it may be cut off in the middle
+        assert not marker
+    else:
+        steps = written(run)
+        assert list(steps) == [(TRAIN, step) for step in range(3)]
+        assert {"MSELoss_output_0", "Sequential_0.weight", "1_output_0"} <= set(steps[TRAIN, 2])
+    assert (run / "training_job_end.ts").exists() is marker
 
 
 def test_what_an_import_brings() -> None:

@@ -18,6 +18,8 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 import transformers
 from tocsin_hooks.huggingface import TocsinCallback
 
+from tests.waiting import PATIENCE
+
 pytestmark = pytest.mark.filterwarnings("ignore")
 END_MARKER = "training_job_end.ts"
 STEPS = 6
@@ -140,7 +142,7 @@ def test_a_stop_ends_the_training(trainer: Any, run: Path) -> None:
         def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
             if state.global_step == 2:
                 (run / STOP).write_text(json.dumps({"requested_at": time.time() + 60}))
-                end = time.monotonic() + 30
+                end = time.monotonic() + PATIENCE
                 while not callback._capture.should_stop:
                     assert time.monotonic() < end
                     time.sleep(0.005)
@@ -182,7 +184,7 @@ def test_an_exception_leaves_the_run_unfinished(trainer: Any, run: Path) -> None
     callback = TocsinCallback(run, save_interval=1)
     with pytest.raises(RuntimeError, match="the data are gone"):
         trainer(None, callback, Failing()).train()
-    callback._close(finished=False)  # what the end of the process does
+    callback._capture.close(finished=False)  # what the end of the process does
     assert create_trial(str(run)).steps() == [0, 1]
     assert not (run / END_MARKER).exists()
 
@@ -194,7 +196,6 @@ def test_what_goes_wrong_in_us_stays_with_us(
         raise RuntimeError("a fault of ours")
 
     callback = TocsinCallback(run)
-    monkeypatch.setattr(callback, "_differentiated", broken)
     monkeypatch.setattr(type(callback._capture), "open", broken)
     trained = trainer(None, callback)
     trained.train()

@@ -22,6 +22,8 @@ from tocsin_hooks.lightning import TocsinCallback
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
+from tests.waiting import PATIENCE
+
 pytestmark = pytest.mark.filterwarnings("ignore")
 END_MARKER = "training_job_end.ts"
 
@@ -166,7 +168,7 @@ def test_a_stop_ends_the_fit(run: Path) -> None:
 
 
 def wait_until(true: Any) -> None:
-    end = time.monotonic() + 30
+    end = time.monotonic() + PATIENCE
     while not true():
         assert time.monotonic() < end
         time.sleep(0.005)
@@ -242,7 +244,7 @@ def test_two_processes_are_two_workers(run: Path) -> None:
         env={**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE,
         check=False,
     )
     assert ended.returncode == 0, ended.stderr

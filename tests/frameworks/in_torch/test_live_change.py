@@ -14,6 +14,8 @@ from tocsin.watch import Watch, encode_watch, to_watch
 from tocsin_hooks.torch import TorchHook
 from torch import nn
 
+from tests.waiting import PATIENCE
+
 Until = Callable[[Callable[[], bool]], None]
 
 
@@ -23,7 +25,7 @@ def until(net: nn.Module, batch: tuple[torch.Tensor, torch.Tensor]) -> Until:
     optimizer, criterion = torch.optim.SGD(net.parameters(), 0.01), nn.CrossEntropyLoss()
 
     def train(done: Callable[[], bool]) -> None:
-        end = time.monotonic() + 60
+        end = time.monotonic() + PATIENCE
         while not done():
             assert time.monotonic() < end
             optimizer.zero_grad()

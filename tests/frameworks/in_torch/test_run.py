@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 from tocsin import Mode, create_trial
 
+from tests.waiting import PATIENCE
+
 HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
 SCRIPTS = HERE / "scripts"
@@ -36,7 +38,7 @@ def python(*arguments: object, run: Path | None = None, **environment: str) -> E
         env=env,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE,
         check=False,
     )
 

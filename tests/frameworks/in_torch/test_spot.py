@@ -15,6 +15,8 @@ from tocsin.evaluation import check, document
 from tocsin.model import Mode
 from tocsin.tensors import END_MARKER, IndexFile, LocalStorage, open_storage, read_index
 
+from tests.waiting import PATIENCE
+
 SCRIPT = Path(__file__).parents[3] / "examples" / "digits_torch.py"
 STEPS = 60
 Start = Callable[..., "subprocess.Popen[str]"]
@@ -55,7 +57,7 @@ def interrupted(process: subprocess.Popen[str], after: str) -> int:
     while not process.stdout.readline().startswith(after):
         assert process.poll() is None
     process.send_signal(signal.SIGTERM)
-    output, errors = process.communicate(timeout=120)
+    output, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0, errors
     assert output.splitlines()[-1].startswith("stop requested after step "), output
     return int(output.split()[-1])
@@ -76,7 +78,7 @@ def test_it_is_one_run_whose_steps_go_on(run: Path, start: Start, job: dict[str,
 
     steps = last + 1 + STEPS
     again = start(steps, **job)
-    _, errors = again.communicate(timeout=240)
+    _, errors = again.communicate(timeout=PATIENCE)
     assert again.returncode == 0, errors
     found = indexes(run)
     assert [index.mode_step for index in found] == list(range(0, steps, 5))

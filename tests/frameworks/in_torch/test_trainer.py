@@ -59,3 +59,8 @@ def test_an_evaluation_that_calls_the_model_many_times_is_one_step(
         (Mode.TRAIN, 1),
     ]
     assert {"eval_loss", "Net_input_0"} <= set(steps[Mode.EVAL, 1])
+
+
+def test_a_watch_file_with_an_error_is_raised_before_the_training(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"missing\.yaml"):
+        TrainerCapture(tmp_path / "run", {"watch": tmp_path / "missing.yaml"})

@@ -111,6 +111,28 @@ def test_ranking(train: Any, features: Any, tmp_path: Path) -> None:
     assert names(tmp_path / "run", collection="losses") == []
 
 
+def test_a_loss_that_functions_compute(train: Any, tmp_path: Path) -> None:
+    def logistic(scores: Any, data: xgb.DMatrix) -> tuple[Any, Any]:
+        likely = 1 / (1 + np.exp(-scores))
+        return likely - data.get_label(), likely * (1 - likely)
+
+    def log_loss(scores: Any, data: xgb.DMatrix) -> tuple[str, float]:
+        labels = data.get_label()
+        return "log_loss", float(np.mean(np.log1p(np.exp(scores)) - labels * scores))
+
+    history: dict[str, Any] = {}
+    parameters = {"objective": None, "disable_default_eval_metric": 1}
+    given = {"obj": logistic, "custom_metric": log_loss, "evals_result": history}
+    train(5, parameters=parameters, **given)
+    assert names(tmp_path / "run", collection="losses") == [
+        "train-log_loss",
+        "validation-log_loss",
+    ]
+    saved = [value(tmp_path / "run", "train-log_loss", step).item() for step in range(5)]
+    assert saved == pytest.approx(history["train"]["log_loss"])
+    assert saved == sorted(saved, reverse=True)
+
+
 def test_a_custom_metric_may_be_no_number(train: Any, tmp_path: Path, verdicts: Any) -> None:
     train(6, custom_metric=lambda predictions, data: ("my_loss", NAN))
     assert np.isnan(value(tmp_path / "run", "train-my_loss", 5)).all()
@@ -402,6 +424,8 @@ def test_estimators_are_cloned_and_pickled_with_it(features: Any, tmp_path: Path
 def test_an_option_that_there_is_not_is_told_at_once() -> None:
     with pytest.raises(TypeError, match="sav_interval"):
         TocsinCallback("run", sav_interval=1)
+    with pytest.raises(FileNotFoundError, match=r"no-such-file\.yaml"):
+        TocsinCallback("run", watch="no-such-file.yaml")
 
 
 @pytest.mark.parametrize(
@@ -410,7 +434,6 @@ def test_an_option_that_there_is_not_is_told_at_once() -> None:
         ({"validation": "test.csv"}, "train and validation must be a DMatrix or (X, y)"),
         ({"validation": (np.zeros((5, 9)), np.zeros(5))}, "predictions of the booster are not"),
         ({"save_interval": 0}, "save_interval"),
-        ({"watch": "no-such-file.yaml"}, "no-such-file.yaml"),
     ],
 )
 def test_what_cannot_be_captured_is_said_once_and_left_out(

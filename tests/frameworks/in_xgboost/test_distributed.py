@@ -9,6 +9,8 @@ from pathlib import Path
 from tocsin import create_trial
 from xgboost.tracker import RabitTracker
 
+from tests.waiting import PATIENCE
+
 SCRIPT = Path(__file__).with_name("distributed.py")
 
 
@@ -26,7 +28,7 @@ def test_ranks_are_workers_and_stop_together(tmp_path: Path) -> None:
         )
         for rank in range(2)
     ]
-    said = [process.communicate(timeout=120) for process in ranks]
+    said = [process.communicate(timeout=PATIENCE) for process in ranks]
     assert [process.returncode for process in ranks] == [0, 0], said
     ranks_said, rounds = zip(*(output.split()[-2:] for output, _ in said), strict=True)
     assert sorted(ranks_said) == ["0", "1"]

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from tocsin.tensors import END_MARKER
 
+from tests.waiting import PATIENCE
+
 SCRIPT = Path(__file__).parents[3] / "examples" / "digits_xgboost.py"
 
 
@@ -32,7 +34,7 @@ def test_the_rule_for_it_fires(
         [sys.executable, str(SCRIPT), "--out", str(tmp_path), "--seed", seed, *chosen],
         check=True,
         capture_output=True,
-        timeout=120,
+        timeout=PATIENCE,
     )
     assert (tmp_path / END_MARKER).exists()
     fired = {name for name, status in verdicts(tmp_path).items() if status == "IssuesFound"}
@@ -41,5 +43,7 @@ def test_the_rule_for_it_fires(
 
 def test_its_length_can_be_chosen(tmp_path: Path) -> None:
     command = [sys.executable, str(SCRIPT), "--out", str(tmp_path), "--steps", "5"]
-    subprocess.run([*command, "--save-interval", "1"], check=True, capture_output=True, timeout=120)
+    subprocess.run(
+        [*command, "--save-interval", "1"], check=True, capture_output=True, timeout=PATIENCE
+    )
     assert len(list((tmp_path / "index").rglob("*.json"))) == 5

@@ -42,7 +42,7 @@ DETAIL = {
 class Context:
     """What powertools reads of an invocation."""
 
-    left: int = 30_000
+    left: int = 600_000
     function_name: str = "act"
     memory_limit_in_mb: int = 256
     invoked_function_arn: str = "arn:aws:lambda:us-east-1:111122223333:function:act"

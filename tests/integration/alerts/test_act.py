@@ -212,7 +212,7 @@ def test_somebody_else_at_a_task_sends_the_message_back(
     act.handler(record(body(Actions=["email"])), Context())
     group = decode_group(deployment.item(f"alerts#{RUN}")["body"]["B"])
     [task] = group.tasks
-    later = act.world.now() + 60
+    later = act.world.now() + 3600
     taken = replace(group, tasks=(replace(task, claim="other", claimed_until=later),))
     stored = act.world.groups.load(RUN)
     act.world.groups.save(taken, stored.version)

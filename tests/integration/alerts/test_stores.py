@@ -25,12 +25,12 @@ from tocsin.alerts.aws import (
     KnownRuns,
     SqsTimer,
     StopGuard,
-    StopLimit,
     TextCap,
 )
 from tocsin.evaluation import Checkpoint, RuleRecord
 from tocsin.evaluation.aws import S3Checkpoints, checkpoint_key
 from tocsin.model import Severity
+from tocsin.parsing import StopLimit
 from tocsin.watch import Silence
 
 from ..conftest import CHANGE

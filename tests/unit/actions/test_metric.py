@@ -40,11 +40,7 @@ def test_publishes_the_first_number(
         ("metric", {}),
         ("metric", {"tensor": "w", "gone": None, "flag": False}),
         ("metric:", {"loss": 1.0}),
-        ("metric::colon", {"loss": 1.0}),
-        ("metric: space", {"loss": 1.0}),
-        ("metric:verlüst", {"loss": 1.0}),
         ("metric:a\nb", {"loss": 1.0}),
-        ("metric:" + "x" * 256, {"loss": 1.0}),
         ("metric:" + "x" * 250, {"loss": "NaN"}),
     ],
 )

@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 from tocsin.actions import Job, NotRunning, Outcome, Result
-from tocsin.actions._stop import STOP, stop
-from tocsin.tensors._layout import STOP as WHERE_HOOKS_LOOK
+from tocsin.actions._stop import stop
 
 ARN = "arn:aws:sagemaker:us-east-1:111122223333:training-job/j1"
 RUN = "s3://captures/jobs/j1/debug-output"
@@ -167,7 +166,3 @@ def test_what_is_over_stops_nothing(ask: Any, world: Any, make_alert: Any) -> No
 
 def test_takes_no_argument(ask: Any, world: Any) -> None:
     assert stop(ask("stop:j2"), world.ports).outcome is Outcome.REFUSED
-
-
-def test_the_request_lies_where_hooks_look() -> None:
-    assert STOP == WHERE_HOOKS_LOOK

@@ -42,7 +42,7 @@ def test_trouble_is_raised(ask: Any, make_world: Any, action: str) -> None:
         ("email:bad", "it would have been refused: bad is no address"),
         ("sms", "it would have been done: published to the topic"),
         ("metric:loss", "it would have been done: published abs_mean as loss = 3.1e-09"),
-        ("metric:", "it would have been refused: '' is no metric name"),
+        ("metric:", "it would have been refused: '' is not a metric name"),
     ],
 )
 def test_a_dry_run_says_what_it_would_do_and_does_nothing(

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tocsin.alerts import Group, Hold, Noted
-from tocsin.alerts._inhibit import DEFAULTS, inhibit, suppressed
+from tocsin.alerts._inhibit import inhibit, suppressed
 from tocsin.alerts._stage import Batch, View
-from tocsin.rules import rule_names
+from tocsin.rules import get_rule, rule_names
 
 from tests.unit.alerts.world import alert
 
@@ -92,6 +92,35 @@ def test_what_is_over_inhibits_nothing() -> None:
     assert "B" in inhibit(*batch_of(over, alert("B"))).firing
 
 
-def test_the_defaults_name_rules_that_exist() -> None:
-    known = {*rule_names("recommended"), *rule_names("sagemaker"), *rule_names()}
-    assert {*DEFAULTS, *frozenset().union(*DEFAULTS.values())} <= known
+OVERFITTING = {"LossTooGoodTooSoon", "Overfit", "Overtraining"}
+OF_LOSSES = {
+    "LossDiverging",
+    "LossNotDecreasing",
+    "LossOscillating",
+    "LossSpike",
+    "NoBetterThanGuessing",
+    "Underfitting",
+}
+
+
+def test_the_rules_that_built_in_rules_inhibit() -> None:
+    built_in = {name: get_rule(name) for name in rule_names()}
+    assert {name: set(rule.inhibits) for name, rule in built_in.items() if rule.inhibits} == {
+        "ExplodingTensor": OF_LOSSES | OVERFITTING,
+        "GradientExplosion": OVERFITTING,
+        "LossDiverging": OVERFITTING,
+    }
+
+
+@pytest.mark.parametrize("inhibits", [None, "B", 3, ["B"]])
+def test_a_class_that_says_nonsense_inhibits_nothing(
+    monkeypatch: pytest.MonkeyPatch, inhibits: object
+) -> None:
+    monkeypatch.setattr(get_rule("VanishingGradient"), "inhibits", inhibits)
+    both = alert("A", Rule="VanishingGradient"), alert("B")
+    assert set(inhibit(*batch_of(*both)).firing) == {"A", "B"}
+
+
+def test_a_rule_of_an_unknown_class_inhibits_nothing_by_default() -> None:
+    both = alert("A", Rule="NotInstalledHere"), alert("B", Rule="LossSpike")
+    assert set(inhibit(*batch_of(*both)).firing) == {"A", "B"}

@@ -8,6 +8,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,8 @@ import numpy as np
 import pytest
 from botocore.stub import Stubber
 from moto import mock_aws
-from tocsin.cli import app
+from tocsin.cli import _check, app
+from tocsin.evaluation import check
 from tocsin.model import Mode
 from tocsin.tensors import END_MARKER, Captured, Collection, LocalStorage, RunWriter
 from typer.testing import CliRunner
@@ -75,16 +77,19 @@ class Sample:
 
 
 @pytest.fixture(params=SAMPLES)
-def sample(request: pytest.FixtureRequest, tmp_path: Path) -> Sample:
-    """Each of smdebug's runs in turn, written half a minute ago: nothing is still on its way, but
-    a worker that is behind is still waited for, as smdebug does."""
+def sample(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Sample:
+    """Each of smdebug's runs in turn, checked half a minute after it was written: nothing is still
+    on its way, but a worker that is behind is still waited for, as smdebug does."""
     folder = _FIXTURES / request.param
     expected = json.loads((folder / "expected.json").read_text())
     source = next(p for p in (folder / "run", folder / "tensors") if p.is_dir())
     path = shutil.copytree(source, tmp_path / request.param)
-    then = time.time() - 30
+    then = time.time() - 3600
     for file in path.rglob("*"):
         os.utime(file, (then, then))
+    monkeypatch.setattr(_check, "check", partial(check, now=lambda: then + 30))
     return Sample(request.param, path, expected["trial"])
 
 
@@ -114,6 +119,36 @@ def write_ill(path: Path) -> Path:
             ],
         )
     storage.write(END_MARKER, b"")
+    return path
+
+
+def write_run(
+    path: Path,
+    steps: int,
+    names: str,
+    *,
+    modes: tuple[Mode, ...] = (Mode.TRAIN,),
+    loss_in: tuple[Mode, ...] = (Mode.TRAIN, Mode.EVAL),
+    end: bool = True,
+) -> Path:
+    """A run that is healthy as far as can be seen. ``names`` of what it captures: ``loss``,
+    ``weight``, and ``gradient``, which has weights beside it.
+    """
+    storage, writer = LocalStorage(path), RunWriter(LocalStorage(path), run_id="r1")
+    writer.write_collections([Collection("losses", include_regex=("^loss$",))])
+    values = np.random.default_rng(0).normal(size=(4, 8))
+    for step in range(steps):
+        mode = modes[step % len(modes)]
+        tensors = []
+        if "loss" in names and mode in loss_in:
+            tensors.append(Captured("loss", np.float32(1 / (step + 1))))
+        if "weight" in names or "gradient" in names:
+            tensors.append(Captured("fc.weight", values * (1 + step / 1000)))
+        if "gradient" in names:
+            tensors.append(Captured("gradient/fc.weight", values / 10))
+        writer.write(step, mode, step // len(modes), tensors)
+    if end:
+        storage.write(END_MARKER, b"")
     return path
 
 

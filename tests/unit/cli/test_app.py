@@ -55,7 +55,10 @@ def test_version(tocsin):
         (["check", "ftp://x/y"], "ftp://x/y is neither a folder nor s3://bucket/prefix"),
         (["check", "s3://"], "s3:// is not of the form s3://bucket/prefix"),
         (["check", "{run}", "--watch", "{tmp}/w.yaml"], "{tmp}/w.yaml: no such file or directory"),
-        (["check", "{run}", "--watch", "{tmp}"], "{tmp}: is a directory"),
+        (
+            ["check", "{run}", "--watch", "{tmp}"],
+            "{tmp}: a folder, not a file: give a file, or /dev/stdin",
+        ),
         (["check", "{run}", "--rule", "Vanishing"], "unknown rule 'Vanishing': did you mean"),
         (["check", "{run}", "--rule", ""], "unknown rule ''"),
         (

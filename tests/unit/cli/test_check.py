@@ -15,7 +15,9 @@ RULE = [
     "Rule",
     "RuleEvaluationStatus",
     "StatusDetails",
+    "Severity",
     "FirstViolation",
+    "FiredAt",
     "Violations",
     "DataPoints",
     "Parameters",
@@ -26,7 +28,7 @@ STATUSES = ["InProgress", "NoIssuesFound", "IssuesFound", "NotApplicable", "Erro
 def test_smdebugs_runs(tocsin, sample):
     said = tocsin("check", sample.path, "--json")
     document = said.json
-    assert list(document) == ["run", "job", "finished", "steps", "workers", "rules"]
+    assert list(document) == ["run", "job", "finished", "steps", "workers", "not_judged", "rules"]
     assert document["run"] == str(sample.path)
     assert document["job"] == sample.name
     assert document["finished"] is sample.trial["loaded_all_steps"]
@@ -40,12 +42,19 @@ def test_smdebugs_runs(tocsin, sample):
         assert 0 <= rule["Violations"] <= rule["DataPoints"]
         fired = rule["RuleEvaluationStatus"] == "IssuesFound"
         assert (rule["FirstViolation"] is not None) == fired
+        assert (rule["FiredAt"] is not None) == fired
+        assert rule["Severity"] == "warning"
         assert rule["Violations"] > 0 or not fired
+    assert list(document["not_judged"]) == ["no_loss", "too_few_steps", "not_captured"]
+    without = [name for names in document["not_judged"].values() for name in names]
+    assert sorted(without) == [rule["Rule"] for rule in document["rules"] if not rule["DataPoints"]]
     statuses = {rule["RuleEvaluationStatus"] for rule in document["rules"]}
     assert said.code == (1 if "IssuesFound" in statuses else 0)
     people = tocsin("check", sample.path)
     assert people.code == said.code
-    assert people.out.splitlines()[0].split() == ["run", str(sample.path)]
+    lacking = len(document["not_judged"]["no_loss"])
+    assert people.out.startswith("no loss was captured: ") == bool(lacking)
+    assert f"run      {sample.path}" in people.out.splitlines()
     for rule in document["rules"]:
         assert f"{rule['Violations']} of {rule['DataPoints']}" in people.out
 
@@ -60,10 +69,20 @@ def test_the_document_of_a_run_that_goes_wrong(tocsin, ill):
         "Rule": "VanishingGradient",
         "RuleEvaluationStatus": "IssuesFound",
         "StatusDetails": "mean |gradient| 1e-09 of gradient/w is below threshold 1e-07",
+        "Severity": "warning",
         "FirstViolation": {
             "step": 20,
             "mode": "TRAIN",
             "mode_step": 2,
+            "worker": "worker_0",
+            "tensor": "gradient/w",
+            "reason": "below_threshold",
+            "evidence": {"abs_mean": pytest.approx(1e-9), "threshold": 1e-7},
+        },
+        "FiredAt": {
+            "step": 40,
+            "mode": "TRAIN",
+            "mode_step": 4,
             "worker": "worker_0",
             "tensor": "gradient/w",
             "reason": "below_threshold",
@@ -107,7 +126,7 @@ def test_numbers_that_json_does_not_have(tocsin, ill):
 
 def test_a_step_without_tensors_for_it(tocsin, ill):
     said = tocsin("check", ill, "--rule", "VanishingGradient:tensor_regex=^none$")
-    assert said.code == 0
+    assert said.code == 2
     assert "NotApplicable" in said.out
     assert "never captured: name matching '^none$'" in said.out
 
@@ -127,7 +146,8 @@ def test_a_rule_in_error_is_not_passed_over(tocsin, ill):
     assert said.code == 2
     assert said.out.count("Error ") == 2
     (line,) = said.err.splitlines()
-    assert line.startswith("tocsin: Nobody is in Error: unknown rule 'Nobody'")
+    wrong = "Nobody is in Error: unknown rule 'Nobody'"
+    assert line.startswith(f"tocsin: nothing could be judged: {wrong}")
     assert line.endswith("(and 1 more)")
 
 

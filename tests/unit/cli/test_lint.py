@@ -40,7 +40,7 @@ def test_every_problem_is_told(tocsin, tmp_path):
         "7: rules[1].parameters.bogus: LossNotDecreasing: unknown parameter 'bogus'",
         "7: rules[1].parameters.diff_percent: LossNotDecreasing: diff_percent is 200.0",
         "8: rules[1].actions[0]: unknown action 'emial'",
-        "8: rules[1].actions[1]: 'email:nobody': 'nobody' is not an address",
+        "8: rules[1].actions[1]: 'email:nobody': 'nobody' is not an e-mail address",
         "8: rules[1].actions[2]: 'sms:12': '12' is not a phone number",
         "9: rules[1].inhibits[0]: no rule of this file is named 'Overfit'",
         "9: rules[1].inhibits[1]: a rule cannot inhibit itself",
@@ -220,7 +220,7 @@ def test_a_deployment_that_cannot_be_read(tocsin, tmp_path, monkeypatch):
     assert tocsin("lint", _file(tmp_path, TELLS), "--allow", "*@example.com").code == 2
 
 
-def test_how_to_mend_it(tocsin, tmp_path):
+def test_how_to_fix_it(tocsin, tmp_path):
     path = _file(tmp_path, '{actions: ["email:a@example.com"]}')
     assert tocsin("lint", path, "--allow", "*@example.org").complaint == (
         f"{path}:1: actions[0]: 'a@example.com' is not on the deployment's list of recipients: "

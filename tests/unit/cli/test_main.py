@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.waiting import PATIENCE
+
 SCRIPT = Path(sys.executable).with_name("tocsin")
 
 
@@ -19,7 +21,7 @@ def _run(*command, **environment):
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=PATIENCE,
         env={**os.environ, "COLUMNS": "80", **environment},
     )
 
@@ -73,7 +75,7 @@ def test_a_reader_that_leaves_changes_no_verdict(ill):
             stderr=subprocess.PIPE,
             text=True,
             check=False,
-            timeout=60,
+            timeout=PATIENCE,
         )
     assert (done.returncode, done.stderr) == (1, "")
 

@@ -17,7 +17,9 @@ from tocsin.evaluation import Checkpoint, check
 from tocsin.evaluation.aws import S3Checkpoints, checkpoint_key
 from tocsin.model import RuleStatus, Severity
 from tocsin.tensors import LocalStorage
-from tocsin.watch import Silence
+from tocsin.watch import Silence, to_watch
+
+from .conftest import write_run
 
 RUN = "s3://capture/jobs/j1/debug-output"
 NOW = 1.7e9
@@ -43,6 +45,7 @@ def test_all_runs(tocsin, known):
         "finished",
         "last_step",
         "RuleEvaluationStatus",
+        "judged",
         "LastModifiedTime",
     ]
     assert {**runs["j1"], "LastModifiedTime": ""} == {
@@ -51,10 +54,11 @@ def test_all_runs(tocsin, known):
         "finished": True,
         "last_step": 50,
         "RuleEvaluationStatus": "IssuesFound",
+        "judged": True,
         "LastModifiedTime": "",
     }
     assert (runs["j2"]["finished"], runs["j2"]["last_step"]) == (False, None)
-    assert runs["j2"]["RuleEvaluationStatus"] is None
+    assert (runs["j2"]["RuleEvaluationStatus"], runs["j2"]["judged"]) == (None, False)
     people = tocsin("status", "--state-bucket", "state").out
     row = next(line.split() for line in people.splitlines() if line.startswith("IssuesFound"))
     assert row[:4] == ["IssuesFound", "j1", "50", "finished"]
@@ -91,7 +95,32 @@ def test_one_run(tocsin, known, ill):
         assert (said.code, said.json) == (1, {**checked, "run": RUN, **nothing})
         assert said.err == ""
     assert tocsin("status", RUN, "--state-bucket", "state").out.startswith(f"run      {RUN}")
-    assert tocsin("status", "s3://capture/jobs/j2", "--state-bucket", "state").code == 0
+    nothing_yet = tocsin("status", "s3://capture/jobs/j2", "--state-bucket", "state")
+    assert nothing_yet.code == 2
+    assert "nothing could be judged: the run has no complete step" in nothing_yet.err
+
+
+@pytest.mark.parametrize(
+    ("captured", "code", "first", "row"),
+    [
+        ("gradient", 0, "no loss was captured: 9 rules cannot judge", "NoIssuesFound"),
+        ("loss", 2, f"run      {RUN}", "not judged"),
+    ],
+)
+def test_a_run_in_which_little_was_judged(tocsin, stack, aws, tmp_path, captured, code, first, row):
+    """What ``check`` says of it, and a list of runs that does not call it healthy."""
+    run = write_run(tmp_path / "run", steps=10 if captured == "gradient" else 1, names=captured)
+    rules = ["--rule", "LossSpike"] if captured == "loss" else []
+    checked = tocsin("check", run, "--json", *rules)
+    given = to_watch({"rules": ["LossSpike"]}) if rules else None
+    S3Checkpoints(aws, "state").save(replace(check(LocalStorage(run), given)[0], run=RUN), None)
+    said = tocsin("status", RUN, "--state-bucket", "state", "--json")
+    assert (said.code, said.err) == (code, checked.err) == (checked.code, checked.err)
+    assert said.json["not_judged"] == checked.json["not_judged"]
+    assert said.json["rules"] == checked.json["rules"]
+    assert tocsin("status", RUN, "--state-bucket", "state").out.splitlines()[0] == first
+    listed = tocsin("status", "--state-bucket", "state")
+    assert any(line.startswith(f"{row} ") for line in listed.out.splitlines())
 
 
 def test_the_bucket_of_the_environment(tocsin, known, monkeypatch):
@@ -189,7 +218,7 @@ def test_the_last_decisions_and_all_of_them(tocsin, told):
 def test_a_run_of_which_nothing_was_decided(tocsin, known):
     url = "s3://capture/jobs/j2"
     said = tocsin("status", url, "--state-bucket", "state", "--actions")
-    assert (said.code, said.err) == (0, "")
+    assert said.code == 2
     assert "nothing has been decided about alerts yet" in said.out
     assert "decided" not in tocsin("status", url, "--state-bucket", "state").out
 
@@ -240,6 +269,9 @@ def test_a_run_that_only_alerts_tell_of(tocsin, known, stack):
     assert (said.json["job"], said.json["steps"]["evaluated"]) == ("theirs", 0)
     statuses = {rule["RuleEvaluationStatus"] for rule in said.json["rules"]}
     assert (set(_rules(said.json)), statuses) == (set(group.alerts), {"IssuesFound"})
+    assert said.json["not_judged"] == {"no_loss": [], "too_few_steps": [], "not_captured": []}
+    severities = {rule["Severity"] for rule in said.json["rules"]}
+    assert severities == {each.alert.severity for each in group.alerts.values()}
     assert len(said.json["alerts"]) == 5
     assert "ExplodingTensor" in tocsin("status", url, "--state-bucket", "state").out
 

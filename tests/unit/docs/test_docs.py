@@ -19,6 +19,7 @@ import typer
 from tocsin.cli import app
 from tocsin.watch import parse_watch, resolve
 from typer.core import TyperGroup
+from typer.testing import CliRunner
 
 from docs.generate import PAGES, pages
 
@@ -118,6 +119,16 @@ def test_the_command_line_takes_it(words: list[str]) -> None:
         context = command.make_context(name, [*rest], parent=context)
         name, command, rest = command.resolve_command(context, [*rest])
     command.make_context(name, rest, parent=context)  # raises on what it does not know
+
+
+def test_the_readme_shows_what_the_command_prints() -> None:
+    command = "tocsin check tests/fixtures/smdebug/torch_mlp/run"
+    rest = (ROOT / "README.md").read_text().partition(command)[2]
+    shown = rest.partition("```text\n")[2].partition("```")[0].splitlines()
+    said = CliRunner().invoke(app, command.split()[1:], prog_name="tocsin", env={"COLUMNS": "120"})
+    printed = [line.split() for line in said.stdout.splitlines()]
+    assert [line for line in shown if "──" not in line and line.split() not in printed] == []
+    assert len(shown) > 6
 
 
 def test_make_has_the_targets() -> None:

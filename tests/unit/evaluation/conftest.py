@@ -44,6 +44,7 @@ class Job:
         worker: str = "worker_0",
         mode: Mode = Mode.TRAIN,
         chained: bool = True,
+        resumed: int | None = None,
     ) -> str:
         write_step(
             self.storage,
@@ -62,7 +63,7 @@ class Job:
                     ),
                 ),
             ],
-            meta=RunMeta(self.run_id, previous) if chained else None,
+            meta=RunMeta(self.run_id, previous, resumed) if chained else None,
         )
         key = index_key(step, worker)
         self.touch(key, START + step)

@@ -704,7 +704,7 @@ def test_an_action_of_the_job_that_nobody_can_take_is_told(
     wake(job, world)
     ((where, why),) = refusals(world)
     assert where == "DebugRuleConfigurations: rules[0].actions[0]"
-    assert "'nobody' is not an address" in why
+    assert "'nobody' is not an e-mail address" in why
     assert published(world, StatusChange)[0].actions == ("email:nobody",)
 
 

@@ -123,13 +123,3 @@ def test_workers_that_made_ids_of_their_own_are_one_start() -> None:
     ]
     planned = plan(seen, frontier=-1, num_workers=2, now=NOW, ended=False)
     assert [(item.step, len(item.files)) for item in planned.ready] == [(0, 2), (1, 2)]
-
-
-def test_files_of_an_earlier_start_behind_the_newest_ones_first_are_stale() -> None:
-    old = [file(step, prev=step - 10, at=NOW - 100) for step in (50, 60, 70)]
-    new = [file(50, prev=None, at=NOW, run_id="b"), file(60, prev=50, at=NOW, run_id="b")]
-    planned = plan([old[2], *new], frontier=40, num_workers=1, now=NOW, ended=False)
-    assert [item.step for item in planned.ready] == [50, 60]
-    assert {s.file.meta.run_id for item in planned.ready for s in item.files if s.file.meta} == {
-        "b"
-    }

@@ -127,11 +127,11 @@ def test_a_restart_takes_back_what_was_seen(
         save(job, step)
     looks.look()
     job.run_id = "run-2"
-    key = job.save(2, previous=1, loss=20.0)
+    key = job.save(2, previous=None, resumed=1, loss=20.0)
     job.touch(key, NOW - 1)
     world, run = looks.world, job.storage.url
     evaluate(Hint(run, (key,)), world, owner="me", ends=NOW + 100)
-    job.touch(job.save(4, previous=2, loss=40.0), NOW)
+    job.touch(job.save(4, previous=2, resumed=1, loss=40.0), NOW)
     state = looks.state()
     assert state["at 2"][0] == {"0": 0.0, "1": 1.0, "2": 20.0}
     assert state["at 4"][0] == {"0": 0.0, "1": 1.0, "2": 20.0, "4": 40.0}  # 3 is of the old start
@@ -145,14 +145,14 @@ def test_a_restart_that_another_process_saw(job: Job, watch: Callable[..., Any])
         save(job, step)
     looks.look()
     job.run_id = "run-2"
-    key = job.save(2, previous=1, loss=20.0)
+    key = job.save(2, previous=None, resumed=1, loss=20.0)
     job.touch(key, NOW - 1)
     looks.world = replace(looks.world, trials=Trials())
     evaluate(Hint(job.storage.url, (key,)), looks.world, owner="other", ends=NOW + 100)
-    job.touch(job.save(4, previous=2, loss=40.0), NOW)
+    job.touch(job.save(4, previous=2, resumed=1, loss=40.0), NOW)
     looks.look()
     looks.world = replace(looks.world, trials=warm)
-    job.touch(job.save(5, previous=4, loss=50.0), NOW)
+    job.touch(job.save(5, previous=4, resumed=1, loss=50.0), NOW)
     state = looks.state()
     assert state["at 5"][0] == {"0": 0.0, "1": 1.0, "2": 20.0, "4": 40.0, "5": 50.0}
 
@@ -163,7 +163,7 @@ def test_history_is_read_so_far_back_and_no_further(
     job.steps(6)
     monkeypatch.setattr(_past, "MOST_FILES", 2)
     trial = PastTrial(job.storage, lambda name: pytest.fail(name))
-    trial.catch_up(4, lambda file: False)
+    trial.catch_up(4)
     assert trial.steps() == [3, 4]
     assert trial.last_step == 4
 

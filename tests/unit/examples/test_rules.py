@@ -1,19 +1,39 @@
-"""Each rule's example, through real files and the real engine: what its page shows is so."""
+"""Each rule's example, through real files and the real engine: what its page shows is so.
+
+Each rule is also copied into a folder of custom rules, as a start for a rule of one's own. There it
+comes to the same verdicts.
+"""
 
 from __future__ import annotations
 
 import importlib.util
+import inspect
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 from tocsin.evaluation import check, document
-from tocsin.rules import rule_names
+from tocsin.rules import _registry, get_rule, load_files, rule_names
 from tocsin.tensors import open_storage
 from tocsin.watch import to_watch
 
 from docs.generate import example_of
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _copies(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A folder with a copy of every built-in rule, under another name, is loaded."""
+    folder = tmp_path_factory.mktemp("my_rules")
+    for name in rule_names():
+        source = Path(inspect.getfile(get_rule(name)))
+        text = source.read_text().replace(f"class {name}(Rule):", f"class My{name}(Rule):")
+        (folder / source.name).write_text(text)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_registry, "_rules", dict(_registry._rules))
+        load_files(folder)
+        yield
 
 
 def example(name: str) -> ModuleType:
@@ -26,20 +46,22 @@ def example(name: str) -> ModuleType:
     return module
 
 
-def judged(name: str, module: ModuleType, run: Path) -> dict[str, Any]:
-    watch = to_watch({"rules": [getattr(module, "RULE", name)]})
-    checkpoint, report = check(open_storage(run), watch)
+def judged(rule: Any, run: Path) -> dict[str, Any]:
+    checkpoint, report = check(open_storage(run), to_watch({"rules": [rule]}))
     assert not report.log
-    (rule,) = document(checkpoint)["rules"]
-    return rule
+    (found,) = document(checkpoint)["rules"]
+    return found
 
 
 @pytest.mark.parametrize("name", rule_names())
 def test_fires_where_it_should_and_only_there(name: str, tmp_path: Path) -> None:
     module = example(name)
-    module.fires(str(tmp_path / "fires"))
-    module.stays_quiet(str(tmp_path / "quiet"))
-    fired = judged(name, module, tmp_path / "fires")
-    assert fired["RuleEvaluationStatus"] == "IssuesFound", fired["StatusDetails"]
-    quiet = judged(name, module, tmp_path / "quiet")
-    assert quiet["RuleEvaluationStatus"] == "NoIssuesFound", quiet["StatusDetails"]
+    rule = getattr(module, "RULE", {"rule": name})
+    for write, status in ((module.fires, "IssuesFound"), (module.stays_quiet, "NoIssuesFound")):
+        run = tmp_path / write.__name__
+        write(str(run))
+        found = judged(rule, run)
+        assert found["RuleEvaluationStatus"] == status, found["StatusDetails"]
+        copied = judged({**rule, "rule": f"My{name}"}, run)
+        names = {"Rule": name, "RuleConfigurationName": name}
+        assert {**copied, **names} == found

@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 from tocsin.tensors import IndexFile, LocalStorage, Storage, read_index
 
+from tests.waiting import PATIENCE
+
 
 class DoubleStorage(LocalStorage):
     """A folder whose writes wait for ``gate`` and fail for keys that contain a ``failing`` part."""
@@ -27,7 +29,7 @@ class DoubleStorage(LocalStorage):
 
     def write(self, key: str, data: bytes) -> None:
         self.attempts.append(key)
-        assert self.gate.wait(30)
+        assert self.gate.wait(PATIENCE)
         if any(part in key for part in self.failing):
             raise OSError("storage is away")
         super().write(key, data)

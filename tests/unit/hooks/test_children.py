@@ -10,12 +10,14 @@ from typing import Any
 import pytest
 from tocsin.tensors import END_MARKER, LocalStorage, read_collections, read_values
 
+from tests.waiting import PATIENCE
+
 SCRIPT = """
 import multiprocessing, os, sys
 from concurrent.futures import ProcessPoolExecutor
 from tocsin_hooks import Hook, modes
 
-hook = Hook(sys.argv[1], save_interval=1, poll_interval=0.01)
+hook = Hook(sys.argv[1], save_interval=1, max_overhead=None, poll_interval=0.01)
 
 def train(steps):
     for _ in range(steps):
@@ -79,7 +81,7 @@ def test_a_child_leaves_the_run_of_its_parent_alone(
     tmp_path: Path, index_files: Any, start: Callable[..., Popen[str]], children: str, steps: int
 ) -> None:
     process = start(SCRIPT.replace("{children}", children), tmp_path)
-    _, errors = process.communicate(timeout=120)
+    _, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0, errors
     assert "Traceback" not in errors
     indexes = index_files(tmp_path)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
-from tocsin.tensors import LocalStorage
+from tocsin.tensors import LocalStorage, NotAFile
 from tocsin.watch import BadWatch
 from tocsin_hooks._control import PACE, Control, Pace
+
+from tests.irregular import in_time
 
 OWN = b'{"rules": []}'
 NEWER = b'{"rules": ["AllZero"]}'
@@ -198,3 +201,12 @@ def test_an_absurd_number_of_steps_is_kept_within_bounds(tmp_path: Path) -> None
     change = other.control.taken(1)
     assert change is not None
     assert change.every == 1
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_what_is_no_file_is_refused(tmp_path: Path, first: bool) -> None:
+    os.mkfifo(tmp_path / "watch.json")
+    os.mkfifo(tmp_path / PACE)
+    worker = Worker(tmp_path, first=first, alone=first)
+    with pytest.raises(NotAFile, match="is a named pipe, not a file"):
+        in_time(worker.control.look)

@@ -1,9 +1,14 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+from tocsin.model import Mode
 from tocsin.watch import RuleConfig, Watch
-from tocsin_hooks._coverage import described, unmatched
+from tocsin_hooks import Hook
+from tocsin_hooks._coverage import LossCoverage, described, unmatched
 from tocsin_hooks._plan import Saved
+from tocsin_hooks._step import CapturedStep
 
 
 def saved(*tensors: tuple[str, str]) -> list[Saved]:
@@ -63,3 +68,54 @@ def test_rules_that_nobody_named_are_not(watch: Watch | None) -> None:
 )
 def test_what_is_captured_in_a_line(tensors: list[tuple[str, str]], expected: str) -> None:
     assert described(saved(*tensors)) == expected
+
+
+GRADIENT, WEIGHT = ("gradient/fc.weight", "gradients"), ("fc.weight", "weights")
+LOSS, METRIC = ("loss", "losses"), ("accuracy", "metrics")
+
+
+@pytest.mark.parametrize(
+    ("steps", "after"),
+    [
+        ([], None),
+        ([[LOSS, GRADIENT]] * 5, None),
+        ([[GRADIENT]] * 2 + [[GRADIENT, LOSS]], None),  # in time
+        ([[GRADIENT]] * 5, 3),
+        ([[WEIGHT], [GRADIENT], [WEIGHT], [GRADIENT, METRIC], [GRADIENT], [LOSS]], 5),
+        ([[WEIGHT]] * 2, "end"),
+        ([[METRIC]], "end"),
+        ([[("CrossEntropyLoss_output_0", "mine")]], None),  # a loss by its name
+    ],
+)
+def test_a_run_without_a_loss_is_warned_of_once(
+    steps: list[list[tuple[str, str]]], after: int | str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    coverage, said = LossCoverage(), None
+    for number, tensors in enumerate(steps, 1):
+        found = {each.name: each for each in saved(*tensors)}
+        coverage.add(CapturedStep(number, Mode.TRAIN, number, saved=found))
+        said = said or (number if caplog.records else None)
+    coverage.warn()
+    said = said or ("end" if caplog.records else None)
+    coverage.warn()
+    assert said == after
+    assert [record.levelname for record in caplog.records] == ["WARNING"] * (after is not None)
+    assert all("record_loss" in record.getMessage() for record in caplog.records)
+
+
+def test_what_is_only_evaluated_needs_no_loss(caplog: pytest.LogCaptureFixture) -> None:
+    coverage = LossCoverage()
+    coverage.add(CapturedStep(0, Mode.EVAL, 0))
+    coverage.warn()
+    assert not caplog.records
+
+
+@pytest.mark.parametrize("loss", [False, True])
+def test_a_hook_warns_of_it(loss: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with Hook(tmp_path / "run", save_interval=1) as hook:
+        for _ in range(4):
+            with hook.step():
+                hook.save("fc.weight", [1.0, 2.0], collection="weights")
+                if loss:
+                    assert hook.record_loss(0.5) == 0.5
+    assert ("no loss was captured" in caplog.text) is not loss

@@ -12,7 +12,9 @@ import numpy as np
 import pytest
 from tocsin.tensors import WATCH, IndexFile, LocalStorage, read_values
 from tocsin.watch import Watch, encode_watch, parse_watch, to_watch
-from tocsin_hooks import Hook, modes
+from tocsin_hooks import Hook, _uploader, modes
+
+from tests.waiting import PATIENCE
 
 POLL = 0.005
 
@@ -41,7 +43,7 @@ class Training:
 
     def until(self, done: Callable[[], bool]) -> int:
         """Train on until something is so; the number of the step that comes next."""
-        end = time.monotonic() + 30
+        end = time.monotonic() + PATIENCE
         while not done():
             assert time.monotonic() < end
             self.step()
@@ -55,8 +57,9 @@ def run(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def training(run: Path) -> Iterator[Callable[..., Training]]:
+def training(run: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Training]]:
     made: list[Hook] = []
+    monkeypatch.setattr(_uploader, "_MOST_STEPS", 10**9)  # none is dropped on a slow disk
 
     def make(watch: dict[str, Any] | None, **options: Any) -> Training:
         watched = None if watch is None else to_watch(watch)

@@ -20,6 +20,7 @@ def test_modes_are_counted_apart_and_together() -> None:
         (None, (0, 0), None),
         (99, (100, 100), 99),
         ({"TRAIN": 80, "EVAL": 20, "GLOBAL": 100}, (100, 80), 99),
+        ({"TRAIN": 0, "GLOBAL": 0}, (0, 0), None),  # a checkpoint of before the first step
     ],
 )
 def test_it_is_taken_up_where_it_was(

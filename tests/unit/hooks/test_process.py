@@ -13,13 +13,15 @@ import numpy as np
 import pytest
 from tocsin.tensors import END_MARKER, IndexFile, LocalStorage, read_values
 
+from tests.waiting import PATIENCE
+
 LOOP = """
-import os, signal, sys
+import atexit, os, signal, sys, threading
 import numpy as np
 from tocsin_hooks import Hook, modes
 
 signal.signal(signal.SIGHUP, signal.SIG_DFL)  # ignored under nohup, and that is inherited
-hook = Hook(sys.argv[1], save_interval=1, poll_interval=0.01)
+hook = Hook(sys.argv[1], save_interval=1, max_overhead=None, poll_interval=0.01)
 
 def train(steps):
     for _ in range(steps):
@@ -35,7 +37,26 @@ def train(steps):
 def written(steps):
     while hook.stats.saved < steps:
         train(1)
+
+def again():
+    global hook
+    hook = Hook(sys.argv[1], save_interval=1)
+
+def sigterm():
+    signal.raise_signal(signal.SIGTERM)
+
+def thread(work):
+    started = threading.Thread(target=list, args=(work,))
+    started.start()
+    started.join()
+
+def fork():
+    if (pid := os.fork()) == 0:
+        sys.exit(0)
+    os.waitpid(pid, 0)
+    assert not os.path.exists(sys.argv[1] + "/training_job_end.ts")
 """
+CELL = "__import__('code').InteractiveInterpreter(globals()).runcode({!r})"
 ENDLESS = 10**12
 # A shell lets what it starts in the background ignore Ctrl-C, and that is inherited.
 CTRL_C = (
@@ -54,13 +75,35 @@ def wait_until_running(process: subprocess.Popen[str]) -> None:
     ("script", "code", "steps", "marker"),
     [
         ("train(12); hook.close()", 0, 12, True),
-        ("train(12)", 0, 12, False),
+        ("train(12)", 0, 12, True),
+        ("train(12); sys.exit()", 0, 12, True),
         ("train(12); raise RuntimeError('out of memory')", 1, 12, False),
-        ("train(12); sys.exit(3)", 3, 12, False),
+        ("train(12); sys.exit(3)", 3, 12, True),  # cannot be seen: the page says so
+        ("train(12); hook.close(finished=False); sys.exit(3)", 3, 12, False),
         ("with hook: train(12)", 0, 12, True),
-        ("with hook: train(12); sys.exit(0)", 0, 12, False),
+        ("with hook: train(12); sys.exit(0)", 0, 12, True),
+        ("with hook: train(12); sys.exit(3)", 3, 12, False),
+        ("with hook: train(12); sys.exit('no data')", 1, 12, False),
         (f"train(12); {CTRL_C}", -signal.SIGINT, 12, False),
         ("os.environ['TRAINING_JOB_NAME'] = 'job-1'; train(12); hook.close()", 0, 12, False),
+        ("os.environ['TRAINING_JOB_NAME'] = 'job-1'; train(12)", 0, 12, False),
+        (f"train(4); {CELL.format('1 / 0')}; train(8)", 0, 12, True),
+        (f"train(4); {CELL.format('train(8); 1 / 0')}", 0, 12, False),
+        ("hook.stop_on_sigterm(); train(12); sigterm()", 0, 12, False),
+        ("train(12); thread(1 / 0 for _ in 'a')", 0, 12, True),
+        ("train(12); atexit.register(next, iter(()))", 0, 12, True),
+        ("train(12); hook.leave()", 0, 12, True),
+        ("train(11); hook.begin(); hook.save('loss', 11); hook.leave()", 0, 12, True),
+        ("train(12); hook.leave(); hook.leave(); train(3)", 0, 12, True),
+        ("train(12); hook.leave(); hook.close()", 0, 12, True),
+        ("train(12); hook.leave(); hook.close(finished=False)", 0, 12, False),
+        ("train(12); hook.leave(); raise RuntimeError('in a report')", 1, 12, False),
+        ("os.environ['TRAINING_JOB_NAME'] = 'job-1'; train(12); hook.leave()", 0, 12, False),
+        ("hook.stop_on_sigterm(); train(12); hook.leave(); written(12); sigterm()", 0, 12, False),
+        ("train(12); hook.leave(); written(12); fork()", 0, 12, True),
+        ("train(12); again(); train(5)", 0, 12, True),
+        ("train(12); again(); train(5); hook.close(finished=False)", 0, 12, False),
+        ("train(12); hook.leave(); again(); train(5); hook.close(finished=False)", 0, 12, False),
     ],
 )
 def test_all_that_was_saved_is_there_however_the_script_ends(
@@ -73,7 +116,7 @@ def test_all_that_was_saved_is_there_however_the_script_ends(
     marker: bool,
 ) -> None:
     process = start(LOOP + script, tmp_path)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode == code, errors
     assert [index.step for index in index_files(tmp_path)] == list(range(steps))
     assert (tmp_path / END_MARKER).exists() is marker
@@ -102,7 +145,7 @@ def test_what_is_visible_after_a_violent_end_is_whole(
     assert process.stdout is not None
     assert "written\n" in iter(process.stdout.readline, "")
     process.send_signal(getattr(signal, number))
-    process.communicate(timeout=60)
+    process.communicate(timeout=PATIENCE)
     assert process.returncode == -getattr(signal, number)
     assert_whole(tmp_path, index_files(tmp_path))
 
@@ -111,7 +154,7 @@ def test_what_is_visible_after_an_exit_without_goodbye_is_whole(
     tmp_path: Path, index_files: Any, start: Start
 ) -> None:
     process = start(LOOP + "written(20); train(5); os._exit(3)", tmp_path)
-    process.communicate(timeout=60)
+    process.communicate(timeout=PATIENCE)
     assert process.returncode == 3
     indexes = index_files(tmp_path)
     assert_whole(tmp_path, indexes)
@@ -131,7 +174,7 @@ print(hook.position["TRAIN"], hook.stats.saved + hook.stats.dropped, flush=True)
     process = start(LOOP + script, tmp_path, **job)
     wait_until_running(process)
     process.send_signal(signal.SIGTERM)
-    output, errors = process.communicate(timeout=60)
+    output, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0, errors
     begun, accounted = map(int, output.split())
     assert begun == accounted
@@ -156,7 +199,7 @@ while True:
     assert process.stdout is not None
     assert process.stdout.readline() == "asked\n"
     process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=60)
+    process.communicate(timeout=PATIENCE)
     assert process.returncode == -signal.SIGTERM
 
 
@@ -175,7 +218,7 @@ hook.close()
 sys.exit(0 if code == -signal.SIGTERM and not hook.should_stop else 1)
 """
     process = start(LOOP + script, tmp_path)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0, errors
 
 
@@ -189,7 +232,7 @@ train({ENDLESS})
     process = start(LOOP + script, tmp_path)
     wait_until_running(process)
     process.send_signal(signal.SIGTERM)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0, errors
     assert not (tmp_path / END_MARKER).exists()
 
@@ -198,6 +241,6 @@ def test_the_import_is_light() -> None:
     heavy = {"boto3", "botocore", "typer", "rich", "pydantic", "yaml", "sklearn", "torch", "scipy"}
     script = f"import sys, tocsin_hooks; print(sorted({heavy} & set(sys.modules)))"
     output = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=PATIENCE, check=True
     )
     assert output.stdout == "[]\n"

@@ -14,6 +14,8 @@ import pytest
 from tocsin.evaluation import check, document
 from tocsin.tensors import END_MARKER, open_storage
 
+from tests.waiting import PATIENCE
+
 # Least squares by gradient descent; a checkpoint every ten steps and at the end.
 SCRIPT = """
 import json, os, signal, sys
@@ -25,7 +27,8 @@ run, ends_at, ending = sys.argv[1], int(sys.argv[2]), sys.argv[3]
 checkpoint = Path(run + ".json")
 state = json.loads(checkpoint.read_text()) if checkpoint.exists() else None
 weight = np.array(state["weight"] if state else [0.0, 0.0])
-hook = Hook(run, save_interval=1, poll_interval=0.01, resumed_from=state and state["tocsin"])
+resumed = state and state["tocsin"]
+hook = Hook(run, save_interval=1, max_overhead=None, poll_interval=0.01, resumed_from=resumed)
 hook.stop_on_sigterm()
 random = np.random.default_rng(0)
 
@@ -55,7 +58,7 @@ SIGKILL = "signal.raise_signal(signal.SIGKILL)"
 
 
 def finished(process: Popen[str]) -> int:
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=PATIENCE)
     assert "Traceback" not in errors or process.returncode, errors
     return process.returncode
 

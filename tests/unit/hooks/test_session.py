@@ -15,6 +15,8 @@ from tocsin.tensors import LocalStorage, read_collections
 from tocsin.watch import Capture, RuleConfig, Watch
 from tocsin_hooks import Hook
 
+from tests.waiting import PATIENCE
+
 
 @pytest.fixture(autouse=True)
 def _outside(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -104,7 +106,7 @@ def test_a_worker_that_does_not_write_is_stopped_all_the_same(tmp_path: Path) ->
     looked = threading.Event()
     look = hook._session.stop_file.look
     hook._session._poller._looks = {"STOP.json": lambda: (look(), looked.set())}
-    assert looked.wait(30)
+    assert looked.wait(PATIENCE)
     assert hook.should_stop
     hook.close()
 

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from tocsin.tensors import LocalStorage
+from tocsin.tensors import LocalStorage, NotAFile
 from tocsin_hooks._stop import Sigterm, StopFile, StopRequest
+
+from tests.irregular import IRREGULAR, in_time
 
 STARTED = datetime(2026, 1, 1, 12, tzinfo=timezone.utc).timestamp()
 
@@ -52,6 +54,15 @@ def test_a_look(tmp_path: Path, content: bytes | None, requested: bool | None) -
     else:
         stop.look()
     assert stop.requested is bool(requested)
+
+
+@pytest.mark.parametrize("kind", IRREGULAR)
+def test_what_is_no_file_is_refused(tmp_path: Path, kind: str) -> None:
+    IRREGULAR[kind](tmp_path / "STOP.json")
+    stop = StopFile(LocalStorage(tmp_path), "ours", STARTED)
+    with pytest.raises(NotAFile, match=f"STOP.json of run {tmp_path} is {kind}"):
+        in_time(stop.look)
+    assert not stop.requested
 
 
 def test_a_request_is_remembered_though_its_file_goes(tmp_path: Path) -> None:

@@ -15,6 +15,8 @@ from tocsin_hooks._settings import settings
 from tocsin_hooks._step import CapturedStep, Later
 from tocsin_hooks._uploader import Uploader
 
+from tests.waiting import PATIENCE
+
 WATCH = Watch(capture=Capture(collections={"fc": CollectionConfig(include_regex="^fc")}))
 
 
@@ -34,7 +36,7 @@ def test_files_appear_in_an_order_that_makes_sense_at_any_moment(storage: Any) -
     upload = uploader(storage, WATCH)
     upload.put(captured(0))
     upload.put(captured(1))
-    assert upload.close(marker=True, timeout=30)
+    assert upload.close(marker=True, timeout=PATIENCE)
     kinds = [key.split("/")[0] for key in storage.attempts]
     assert kinds == [
         "watch.json", "collections", "events", "index", "events", "index", "training_job_end.ts",
@@ -46,7 +48,7 @@ def test_the_collections_file_is_written_anew_when_names_are_added(storage: Any)
     upload = uploader(storage, WATCH)
     for number, name in enumerate(["loss", "loss", "other", "other"]):
         upload.put(captured(number, name))
-    upload.close(marker=False, timeout=30)
+    upload.close(marker=False, timeout=PATIENCE)
     assert sum("collections/" in key for key in storage.attempts) == 2
     found = read_collections(storage)
     assert found is not None
@@ -56,7 +58,7 @@ def test_the_collections_file_is_written_anew_when_names_are_added(storage: Any)
 
 
 def test_a_run_without_steps_still_says_what_it_is(storage: Any) -> None:
-    uploader(storage).close(marker=True, timeout=30)
+    uploader(storage).close(marker=True, timeout=PATIENCE)
     assert read_collections(storage) is not None
     assert storage.attempts[-1] == "training_job_end.ts"
 
@@ -69,7 +71,7 @@ def test_a_step_that_cannot_be_written_is_left_out_of_the_chain(
     upload = uploader(storage)
     for number in range(4):
         upload.put(captured(number))
-    assert upload.close(marker=True, timeout=30)
+    assert upload.close(marker=True, timeout=PATIENCE)
     assert (upload.written, upload.lost, upload.broken) == (3, 1, False)
     chain = [(index.step, index.meta.prev_step) for index in index_files(storage)]
     assert chain == [(0, None), (2, 0), (3, 2)]
@@ -83,7 +85,7 @@ def test_three_failures_in_a_row_end_the_capture(
     upload = uploader(storage)
     for number in range(10):
         upload.put(captured(number))
-    assert not upload.close(marker=True, timeout=30)
+    assert not upload.close(marker=True, timeout=PATIENCE)
     assert (upload.written, upload.lost, upload.broken) == (0, 10, True)
     assert sum("events/" in key for key in storage.attempts) == 3
     assert [record.levelname for record in caplog.records] == ["WARNING", "ERROR"]
@@ -104,7 +106,7 @@ def test_it_is_full_when_storage_is_behind(
         upload.put(captured(number))  # eight bytes each
     assert full == [False, False, True]
     storage.gate.set()
-    assert upload.close(marker=False, timeout=30)
+    assert upload.close(marker=False, timeout=PATIENCE)
     assert not upload.full
 
 
@@ -127,9 +129,9 @@ def test_putting_never_waits_for_storage(storage: Any, tmp_path: Path) -> None:
         done.set()
 
     threading.Thread(target=put, daemon=True).start()
-    assert done.wait(30)
+    assert done.wait(PATIENCE)
     storage.gate.set()
-    assert upload.close(marker=False, timeout=30)
+    assert upload.close(marker=False, timeout=PATIENCE)
     assert upload.written == 100
 
 
@@ -140,7 +142,7 @@ def test_what_is_still_on_its_way_is_waited_for_in_the_background(
     plan = Plan(Saved("late", ("losses",)))
 
     def finish() -> Any:
-        assert arrived.wait(30)
+        assert arrived.wait(PATIENCE)
         return [(plan, each) for each in capture(plan, 2.0)]
 
     step = captured(0)
@@ -148,7 +150,7 @@ def test_what_is_still_on_its_way_is_waited_for_in_the_background(
     upload = uploader(storage)
     upload.put(step)
     arrived.set()
-    assert upload.close(marker=False, timeout=30)
+    assert upload.close(marker=False, timeout=PATIENCE)
     (index,) = index_files(storage)
     assert [entry.name for entry in index.entries] == ["loss", "late"]
 
@@ -163,7 +165,7 @@ def test_what_never_arrives_costs_its_step_only(storage: Any, index_files: Any) 
         if number == 1:
             step.later.append(Later(finish, 8))
         upload.put(step)
-    assert upload.close(marker=True, timeout=30)
+    assert upload.close(marker=True, timeout=PATIENCE)
     assert [index.step for index in index_files(storage)] == [0, 2]
     assert upload.lost == 1
 
@@ -173,7 +175,7 @@ def test_collections_that_are_configured_anew_are_written(storage: Any) -> None:
     upload.put(captured(0))
     upload.configure(settings(WATCH, 1))
     upload.put(captured(1))
-    assert upload.close(marker=False, timeout=30)
+    assert upload.close(marker=False, timeout=PATIENCE)
     found = read_collections(storage)
     assert found is not None
     assert found.collections["fc"].include_regex == ("^fc",)
@@ -187,7 +189,7 @@ def test_names_that_are_new_at_every_step_are_written_more_and_more_seldom(
     upload = uploader(storage)
     for step in range(10):
         upload.put(captured(step, f"loss{step}"))
-    assert upload.close(marker=False, timeout=30)
+    assert upload.close(marker=False, timeout=PATIENCE)
     assert len([key for key in storage.attempts if key.startswith("collections/")]) == 4
     collections = read_collections(storage)
     assert collections is not None

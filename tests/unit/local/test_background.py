@@ -11,6 +11,7 @@ import pytest
 from local import background
 from local.background import down, up
 from local.error import LocalError
+from tests.waiting import PATIENCE, becomes
 
 RUN = """
 import sys, contextlib, pathlib
@@ -35,6 +36,12 @@ background.run(pathlib.Path(sys.argv[1]), {"retainDays": 7})
 Start = Callable[[], "subprocess.Popen[str]"]
 
 
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    for request in (signal.SIGTERM, signal.SIGKILL):
+        monkeypatch.setitem(background.DOWN_DEADLINES, request, PATIENCE)
+
+
 @pytest.fixture
 def start(tmp_path: Path) -> Start:
     def start() -> subprocess.Popen[str]:
@@ -44,9 +51,7 @@ def start(tmp_path: Path) -> Start:
             stderr=subprocess.PIPE,
             text=True,
         )
-        assert background._becomes(
-            lambda: (tmp_path / "up.json").exists() or process.poll() is not None, 10
-        )
+        assert becomes(lambda: (tmp_path / "up.json").exists() or process.poll() is not None)
         return process
 
     return start
@@ -56,7 +61,7 @@ def test_what_is_up_is_found_and_taken_down(start: Start, tmp_path: Path) -> Non
     process = start()
     assert up(folder=tmp_path)["context"] == {"retainDays": 7}
     assert down(tmp_path) is True
-    out, err = process.communicate(timeout=10)
+    out, err = process.communicate(timeout=PATIENCE)
     assert (process.returncode, out, err) == (0, "stopped in order\n", "")
     assert not (tmp_path / "up.json").exists()
     assert down(tmp_path) is False
@@ -71,13 +76,13 @@ def test_it_is_up_only_once(start: Start, tmp_path: Path) -> None:
     assert "another process holds" in second.stderr
     assert up(folder=tmp_path)["context"] == {"retainDays": 7}
     assert down(tmp_path) is True
-    first.communicate(timeout=10)
+    first.communicate(timeout=PATIENCE)
 
 
 def test_what_died_counts_as_down(start: Start, tmp_path: Path) -> None:
     process = start()
     process.send_signal(signal.SIGKILL)
-    process.communicate(timeout=10)
+    process.communicate(timeout=PATIENCE)
     assert (tmp_path / "up.json").exists()
     assert down(tmp_path) is False
     assert not (tmp_path / "up.json").exists()
@@ -86,11 +91,11 @@ def test_what_died_counts_as_down(start: Start, tmp_path: Path) -> None:
 def test_what_does_not_obey_is_killed(
     tmp_path: Path, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(background, "DOWN_DEADLINE", 0.5)
+    monkeypatch.setitem(background.DOWN_DEADLINES, signal.SIGTERM, 0.5)
     process = start()
     process.send_signal(signal.SIGSTOP)
     assert down(tmp_path) is True
-    assert process.wait(10) == -signal.SIGKILL
+    assert process.wait(PATIENCE) == -signal.SIGKILL
     process.communicate()
 
 

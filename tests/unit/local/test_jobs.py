@@ -13,8 +13,10 @@ import pytest
 from local.job import Job
 from local.jobs import Jobs, RequestError
 from local.reaper import Reaper
+from tests.waiting import PATIENCE, becomes
 
-SLEEP = "import time; print('up', flush=True); time.sleep(60)"
+GRACE = 2 * PATIENCE  # nobody waits so long for what it ends
+SLEEP = "import time; print('up', flush=True); time.sleep(3600)"
 STUBBORN = "import signal; signal.signal(15, signal.SIG_IGN); " + SLEEP
 OBEDIENT = "import signal, sys; signal.signal(15, lambda *_: sys.exit(0)); " + SLEEP
 
@@ -31,16 +33,13 @@ def published() -> list[Job]:
 
 @pytest.fixture
 def jobs(reaper: Reaper, published: list[Job]) -> Iterator[Jobs]:
-    with Jobs(reaper, {"GIVEN": "1"}, published.append, grace=0.3) as jobs:
+    with Jobs(reaper, {"GIVEN": "1"}, published.append, GRACE) as jobs:
         yield jobs
 
 
 def wait_until_up(jobs: Jobs, name: str) -> None:
-    deadline = time.monotonic() + 10
     log = jobs.get(name).log
-    while not (log.exists() and log.read_text() == "up\n"):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    assert becomes(lambda: log.exists() and log.read_text() == "up\n")
 
 
 @pytest.mark.parametrize(
@@ -49,7 +48,7 @@ def wait_until_up(jobs: Jobs, name: str) -> None:
 )
 def test_a_job_ends_as_its_process_ends(jobs: Jobs, code: str, status: str, exit_code: int) -> None:
     jobs.create(request("j1", code))
-    job = jobs.wait("j1", 10)
+    job = jobs.wait("j1", PATIENCE)
     assert (job.status, job.exit_code) == (status, exit_code)
     assert [change.status for change in job.changes] == ["Starting", "Training", status]
     assert (job.failure is None) == (status == "Completed")
@@ -57,7 +56,7 @@ def test_a_job_ends_as_its_process_ends(jobs: Jobs, code: str, status: str, exit
 
 def test_output_goes_to_the_log(jobs: Jobs) -> None:
     jobs.create(request("j1", "import sys; print('out'); print('err', file=sys.stderr)"))
-    assert sorted(jobs.wait("j1", 10).log.read_text().split()) == ["err", "out"]
+    assert sorted(jobs.wait("j1", PATIENCE).log.read_text().split()) == ["err", "out"]
 
 
 def test_the_process_finds_its_parameters_as_in_sagemaker(jobs: Jobs) -> None:
@@ -71,7 +70,7 @@ print(json.dumps([json.loads(file.read_text()), dict(os.environ)]))
     hyperparameters = {"learning-rate": "0.1", "epochs": "3"}
     environment = {"MINE": "2", "TRAINING_JOB_NAME": "forged"}
     jobs.create(request("j1", code, HyperParameters=hyperparameters, Environment=environment))
-    job = jobs.wait("j1", 10)
+    job = jobs.wait("j1", PATIENCE)
     assert job.status == "Completed", job.log.read_text()
     in_file, found = json.loads(job.log.read_text())
     assert in_file == json.loads(found["SM_HPS"]) == hyperparameters
@@ -80,24 +79,28 @@ print(json.dumps([json.loads(file.read_text()), dict(os.environ)]))
     assert (found["TRAINING_JOB_NAME"], found["TRAINING_JOB_ARN"]) == ("j1", job.arn)
 
 
-@pytest.mark.parametrize(("code", "exit_code"), [(SLEEP, -15), (OBEDIENT, 0), (STUBBORN, -9)])
+@pytest.mark.parametrize(
+    ("code", "grace", "exit_code"),
+    [(SLEEP, GRACE, -15), (OBEDIENT, GRACE, 0), (STUBBORN, 0.3, -9)],
+)
 def test_a_stopped_job_is_stopped_however_its_process_takes_it(
-    jobs: Jobs, code: str, exit_code: int
+    reaper: Reaper, code: str, grace: float, exit_code: int
 ) -> None:
-    jobs.create(request("j1", code))
-    wait_until_up(jobs, "j1")
-    before = time.time()
-    jobs.stop("j1")
-    assert jobs.get("j1").at("Stopping") is not None
-    job = jobs.wait("j1", 10)
+    with Jobs(reaper, {}, lambda job: None, grace) as jobs:
+        jobs.create(request("j1", code))
+        wait_until_up(jobs, "j1")
+        before = time.time()
+        jobs.stop("j1")
+        assert jobs.get("j1").at("Stopping") is not None
+        job = jobs.wait("j1", PATIENCE)
     assert (job.status, job.exit_code) == ("Stopped", exit_code)
     assert before <= (job.at("Stopping") or 0) <= (job.at("Stopped") or 0)
-    assert ((job.at("Stopped") or 0) - before >= 0.3) == (code == STUBBORN)
+    assert (job.at("Stopped") or 0) - before >= 0.3 or code != STUBBORN
 
 
 def test_a_job_that_takes_too_long_is_stopped(jobs: Jobs) -> None:
     jobs.create(request("j1", SLEEP, StoppingCondition={"MaxRuntimeInSeconds": 0.2}))
-    job = jobs.wait("j1", 10)
+    job = jobs.wait("j1", PATIENCE)
     assert (job.status, job.changes[-1].status) == ("Stopped", "MaxRuntimeExceeded")
 
 
@@ -108,20 +111,18 @@ def test_a_command_that_does_not_exist_fails_the_job(jobs: Jobs) -> None:
             "AlgorithmSpecification": {"ContainerEntrypoint": ["no-such-command"]},
         }
     )
-    job = jobs.wait("j1", 10)
+    job = jobs.wait("j1", PATIENCE)
     assert job.status == "Failed"
     assert "no-such-command" in (job.failure or "")
 
 
 def test_changes_are_published_once_and_in_order(reaper: Reaper, published: list[Job]) -> None:
-    with Jobs(reaper, {}, published.append, grace=0.3) as jobs:
+    with Jobs(reaper, {}, published.append, GRACE) as jobs:
         jobs.create(request("j1", SLEEP))
         wait_until_up(jobs, "j1")
         jobs.stop("j1")
-        jobs.wait("j1", 10)
-        deadline = time.monotonic() + 10
-        while len(published) < 4 and time.monotonic() < deadline:
-            time.sleep(0.01)
+        jobs.wait("j1", PATIENCE)
+        becomes(lambda: len(published) == 4)
     assert [job.changes[-1].status for job in published] == [
         "Starting",
         "Training",
@@ -138,16 +139,16 @@ def test_a_listener_that_fails_does_not_disturb_the_job(
 
     with caplog.at_level(logging.ERROR), Jobs(reaper, {}, fail) as jobs:
         jobs.create(request("j1", "pass"))
-        assert jobs.wait("j1", 10).status == "Completed"
+        assert jobs.wait("j1", PATIENCE).status == "Completed"
     assert "nobody there" in caplog.text
 
 
 def test_at_the_end_no_job_runs(reaper: Reaper, published: list[Job]) -> None:
-    with Jobs(reaper, {}, published.append) as jobs:
+    with Jobs(reaper, {}, published.append, GRACE) as jobs:
         jobs.create(request("j1", STUBBORN))
         wait_until_up(jobs, "j1")
         began = time.monotonic()
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < PATIENCE
     assert jobs.get("j1").exit_code == -9
     assert "Failed" not in [job.status for job in published]
 
@@ -155,10 +156,8 @@ def test_at_the_end_no_job_runs(reaper: Reaper, published: list[Job]) -> None:
 @pytest.mark.parametrize(
     ("name", "algorithm", "message"),
     [
-        ("-j", {"ContainerEntrypoint": ["true"]}, "TrainingJobName '-j' must match"),
-        ("../j", {"ContainerEntrypoint": ["true"]}, "must match"),
-        ("j" * 64, {"ContainerEntrypoint": ["true"]}, "must match"),
-        (None, {"ContainerEntrypoint": ["true"]}, "must match"),
+        ("../j", {"ContainerEntrypoint": ["true"]}, "TrainingJobName: '../j' is not a"),
+        (None, {"ContainerEntrypoint": ["true"]}, "TrainingJobName: None is not a"),
         ("j1", {}, "ContainerEntrypoint is missing"),
         ("j1", None, "ContainerEntrypoint is missing"),
     ],
@@ -173,7 +172,7 @@ def test_a_request_that_cannot_be_run_is_refused(
 
 def test_a_name_is_used_once(jobs: Jobs) -> None:
     jobs.create(request("j1"))
-    jobs.wait("j1", 10)
+    jobs.wait("j1", PATIENCE)
     with pytest.raises(RequestError, match="already exists") as refused:
         jobs.create(request("j1"))
     assert refused.value.code == "ResourceInUse"
@@ -181,7 +180,7 @@ def test_a_name_is_used_once(jobs: Jobs) -> None:
 
 def test_what_is_over_cannot_be_stopped(jobs: Jobs) -> None:
     jobs.create(request("j1"))
-    jobs.wait("j1", 10)
+    jobs.wait("j1", PATIENCE)
     with pytest.raises(RequestError, match="is in status Completed"):
         jobs.stop("j1")
     with pytest.raises(RequestError, match="Requested resource not found"):
@@ -191,7 +190,7 @@ def test_what_is_over_cannot_be_stopped(jobs: Jobs) -> None:
 def test_tags_are_added(jobs: Jobs) -> None:
     job = jobs.create(request("j1", Tags=[{"Key": "a", "Value": "1"}]))
     assert jobs.tag(job.arn, {"b": "2"}) == {"a": "1", "b": "2"}
-    assert jobs.wait("j1", 10).tags == {"a": "1", "b": "2"}
+    assert jobs.wait("j1", PATIENCE).tags == {"a": "1", "b": "2"}
 
 
 def test_jobs_run_side_by_side(jobs: Jobs) -> None:
@@ -201,11 +200,10 @@ def test_jobs_run_side_by_side(jobs: Jobs) -> None:
         wait_until_up(jobs, name)
     assert [job.name for job in jobs.all()] == ["j1", "j2", "j3"]
     jobs.stop("j2")
-    assert jobs.wait("j2", 10).status == "Stopped"
+    assert jobs.wait("j2", PATIENCE).status == "Stopped"
     assert jobs.get("j1").status == jobs.get("j3").status == "InProgress"
 
 
 def test_the_log_lies_in_the_folder_of_the_job(jobs: Jobs) -> None:
-    assert jobs.create(request("j1")).log.relative_to(jobs.wait("j1", 10).log.parents[1]) == Path(
-        "j1/log"
-    )
+    log = jobs.create(request("j1")).log
+    assert log.relative_to(jobs.wait("j1", PATIENCE).log.parents[1]) == Path("j1/log")

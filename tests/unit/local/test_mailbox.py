@@ -11,6 +11,7 @@ import pytest
 from moto import mock_aws
 
 from local.mailbox import Mailbox, Message, Sms, read_sms
+from tests.waiting import PATIENCE
 
 
 @pytest.fixture
@@ -62,7 +63,7 @@ def test_who_is_written_to_by_email(attributes: dict[str, str], by_email: bool) 
 def test_waiting_for_one_message_passes_over_others(sns: Any, topic: str, mailbox: Mailbox) -> None:
     sns.publish(TopicArn=topic, Subject="one", Message="1")
     sns.publish(TopicArn=topic, Subject="two", Message="2")
-    assert mailbox.wait_for(lambda message: message.subject == "two", 5).body == "2"
+    assert mailbox.wait_for(lambda message: message.subject == "two", PATIENCE).body == "2"
 
 
 def test_waiting_in_vain_tells_what_came_instead(sns: Any, topic: str, mailbox: Mailbox) -> None:

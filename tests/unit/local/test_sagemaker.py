@@ -16,16 +16,17 @@ from local.jobs import Jobs
 from local.port import loopback_port, url
 from local.reaper import Reaper
 from local.sagemaker import BODY_LIMIT, serve
+from tests.waiting import PATIENCE
 
 ROLE = "arn:aws:iam::000000000000:role/training"
 HOOK = {"S3OutputPath": "s3://bucket/runs", "LocalPath": "/opt/ml/output/tensors"}
 RULES = [{"RuleConfigurationName": "V", "RuleEvaluatorImage": "i", "RuleParameters": {"n": "1"}}]
-SLEEP = "import time; time.sleep(60)"
+SLEEP = "import time; time.sleep(3600)"
 
 
 @pytest.fixture
 def jobs(reaper: Reaper) -> Iterator[Jobs]:
-    with Jobs(reaper, {}, lambda job: None, grace=0.3) as jobs:
+    with Jobs(reaper, {}, lambda job: None, grace=PATIENCE) as jobs:
         yield jobs
 
 
@@ -60,7 +61,7 @@ def create(sagemaker: Any, name: str, code: str = "", **more: Any) -> str:
         },
         OutputDataConfig={"S3OutputPath": "s3://bucket/out"},
         ResourceConfig={"InstanceType": "ml.m5.large", "InstanceCount": 1, "VolumeSizeInGB": 1},
-        StoppingCondition={"MaxRuntimeInSeconds": 60},
+        StoppingCondition={"MaxRuntimeInSeconds": 3600},
         **more,
     )
     return str(answer["TrainingJobArn"])
@@ -75,7 +76,7 @@ def test_a_job_from_creation_to_its_end(sagemaker: Any, jobs: Jobs) -> None:
         DebugRuleConfigurations=RULES,
         CheckpointConfig={"S3Uri": "s3://bucket/checkpoints"},
     )
-    jobs.wait("j1", 10)
+    jobs.wait("j1", PATIENCE)
     job = sagemaker.describe_training_job(TrainingJobName="j1")
     assert (
         arn == job["TrainingJobArn"] == "arn:aws:sagemaker:us-east-1:000000000000:training-job/j1"
@@ -93,7 +94,7 @@ def test_a_stop_is_accepted_at_once_and_shows_when_it_was_asked_for(
     create(sagemaker, "j1", SLEEP)
     before = datetime.now(UTC)
     sagemaker.stop_training_job(TrainingJobName="j1")
-    jobs.wait("j1", 10)
+    jobs.wait("j1", PATIENCE)
     job = sagemaker.describe_training_job(TrainingJobName="j1")
     assert job["TrainingJobStatus"] == "Stopped"
     (stopping,) = [
@@ -141,7 +142,7 @@ def test_errors_are_those_that_botocore_knows(
     sagemaker: Any, jobs: Jobs, operation: str, arguments: Any, code: str, message: str
 ) -> None:
     create(sagemaker, "over")
-    jobs.wait("over", 10)
+    jobs.wait("over", PATIENCE)
     with pytest.raises(ClientError) as error:
         getattr(sagemaker, operation)(**arguments)
     assert error.value.response["Error"] == {"Code": code, "Message": message}
@@ -169,7 +170,7 @@ def test_a_name_is_used_once(sagemaker: Any) -> None:
 def test_listing(sagemaker: Any, jobs: Jobs, filters: Any, names: list[str]) -> None:
     for name in ("b-one", "a-two"):
         create(sagemaker, name)
-        jobs.wait(name, 10)
+        jobs.wait(name, PATIENCE)
     create(sagemaker, "b-three", SLEEP)
     found = sagemaker.list_training_jobs(**filters)["TrainingJobSummaries"]
     assert [job["TrainingJobName"] for job in found] == names
@@ -190,7 +191,7 @@ def test_tags(sagemaker: Any) -> None:
 
 
 def post(endpoint: str, body: bytes, headers: dict[str, str]) -> tuple[int, dict[str, Any]]:
-    connection = http.client.HTTPConnection(urlsplit(endpoint).netloc, timeout=10)
+    connection = http.client.HTTPConnection(urlsplit(endpoint).netloc, timeout=PATIENCE)
     try:
         connection.putrequest("POST", "/", skip_host="Host" in headers)
         for name, value in headers.items():

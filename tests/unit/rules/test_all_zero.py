@@ -6,15 +6,12 @@ from typing import Any
 import numpy as np
 import pytest
 from tocsin.model import Mode, Outcome, Reason, Role, TensorSummary
-from tocsin.rules import RECOMMENDED, SAGEMAKER, BadRule, Read, Step, Tensor, build, rule_names
+from tocsin.rules import Step, Tensor
 from tocsin.rules.all_zero import AllZero
 
+from tests.unit.rules.judging import HEALTHY, NOT_APPLICABLE, VIOLATION, made
+
 NAN = float("nan")
-HEALTHY, VIOLATION, NOT_APPLICABLE = (
-    Outcome.HEALTHY,
-    Outcome.VIOLATION,
-    Outcome.NOT_APPLICABLE,
-)
 
 MakeTensor = Callable[..., Tensor]
 MakeStep = Callable[..., Step]
@@ -42,7 +39,7 @@ MakeStep = Callable[..., Step]
     ],
 )
 def test_one_tensor(make_step: MakeStep, content: Any, threshold: str, expected: Outcome) -> None:
-    rule, _ = build("AllZero", {"tensor_regex": "a", "threshold": threshold}, SAGEMAKER)
+    rule = made("AllZero", "sagemaker", tensor_regex="a", threshold=threshold)
     state, verdict = rule.evaluate({}, make_step("tensors", 0, {"a": content}))
     assert (state, verdict.outcome) == ({}, expected)
 
@@ -71,34 +68,11 @@ def test_unasked_it_watches_weights_between_layers(
     assert AllZero().evaluate({}, step)[1].outcome is expected
 
 
-def test_what_is_read() -> None:
-    fields = ("size", "zeros")
-    assert AllZero().reads().tensors == {"tensors": Read(roles=(Role.WEIGHT,), fields=fields)}
-    assert AllZero(collection_names=("biases",)).reads().tensors == {
-        "tensors": Read(collections=("biases",), fields=fields)
-    }
-
-
 def test_amazons_rule_needs_a_selection() -> None:
-    rule, options = build("AllZero", {}, SAGEMAKER)
-    assert (rule, options) == (AllZero(weights=False), {})
+    rule = made("AllZero", "sagemaker")
     assert rule.reads().tensors == {}
     _, verdict = rule.evaluate({}, Step(0, Mode.TRAIN, 0, 0.0))
     assert (verdict.outcome, verdict.detail) == (
         NOT_APPLICABLE,
         "name collection_names or tensor_regex",
     )
-
-
-def test_parameters_as_on_the_wire() -> None:
-    given = {"tensor_regex": ".*", "threshold": "100"}
-    assert build("AllZero", given) == (AllZero((), (".*",)), {"for_steps": 20})
-    assert build("AllZero", given, SAGEMAKER) == (AllZero((), (".*",), weights=False), {})
-    assert "AllZero" in rule_names(RECOMMENDED)
-    assert "AllZero" not in rule_names(SAGEMAKER)
-
-
-@pytest.mark.parametrize("threshold", ["0", "-1", "100.1", "nan"])
-def test_refused_thresholds(threshold: str) -> None:
-    with pytest.raises(BadRule, match="but must be above 0, at most 100"):
-        build("AllZero", {"threshold": threshold})

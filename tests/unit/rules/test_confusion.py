@@ -4,27 +4,23 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tocsin.model import Mode, Outcome, Reason, Role, TensorSummary, Verdict
-from tocsin.rules import BadRule, Read, Step, Tensor, build
+from tocsin.model import Mode, Outcome, Reason, Verdict
+from tocsin.rules import Read, Step
 from tocsin.rules.confusion import Confusion
 
-HEALTHY, VIOLATION, NOT_APPLICABLE = Outcome.HEALTHY, Outcome.VIOLATION, Outcome.NOT_APPLICABLE
+from tests.unit.rules.judging import HEALTHY, NOT_APPLICABLE, VIOLATION, made, valued
+
 TEN = np.arange(10)
 FLIPPED = np.where(TEN == 4, 7, TEN)
 PROBABILITIES = np.eye(10)[TEN] * 0.6 + 0.02
 
 
-def tensor(name: str, value: Any, worker: str = "worker_0") -> Tensor:
-    array = np.asarray(value)
-    return Tensor(name, worker, TensorSummary(), array.shape, value=array)
-
-
 def judged(labels: Any, predictions: Any, profile: str = "sagemaker", **parameters: Any) -> Verdict:
-    rule, _ = build("Confusion", parameters, profile)
     found = {
-        "labels": () if labels is None else (tensor("labels", labels),),
-        "predictions": () if predictions is None else (tensor("predictions", predictions),),
+        "labels": () if labels is None else (valued("labels", labels),),
+        "predictions": () if predictions is None else (valued("predictions", predictions),),
     }
+    rule = made("Confusion", profile, **parameters)
     state, verdict = rule.evaluate({}, Step(0, Mode.GLOBAL, 0, 0.0, found))
     assert state == {}
     return verdict
@@ -83,57 +79,22 @@ def test_what_it_says() -> None:
     assert dict(verdict.evidence) == {"confused": 0.5, "predicted": 7, "label": 4}
 
 
+def test_a_named_tensor_may_be_a_collection() -> None:
+    reads = made("Confusion", labels="y.true", labels_collection="truth").reads().tensors
+    assert reads["labels"] == Read(
+        collections=("y.true", "truth"), regex=(r"^y\.true$",), values=True
+    )
+
+
 def test_workers_are_taken_together_each_with_its_own_predictions() -> None:
     def step(second: Any) -> Step:
-        labels = (tensor("labels", [0] * 20), tensor("labels", [1] * 20, "worker_1"))
+        labels = (valued("labels", [0] * 20), valued("labels", [1] * 20, "worker_1"))
         predictions = (
-            tensor("predictions", [0] * 20),
-            tensor("predictions", second, "worker_1"),
+            valued("predictions", [0] * 20),
+            valued("predictions", second, "worker_1"),
         )
         return Step(0, Mode.TRAIN, 0, 0.0, {"labels": labels, "predictions": predictions})
 
     assert Confusion().evaluate({}, step([1] * 20))[1].outcome is HEALTHY
     assert Confusion().evaluate({}, step([1] * 19 + [0]))[1].outcome is HEALTHY  # 20 of 21
     assert Confusion().evaluate({}, step([1] * 10 + [0] * 10))[1].outcome is VIOLATION
-
-
-def test_reads_by_role_or_by_name() -> None:
-    assert Confusion().reads().tensors == {
-        "labels": Read(roles=(Role.LABEL,), values=True),
-        "predictions": Read(roles=(Role.PREDICTION,), values=True),
-    }
-    assert build("Confusion", {}, "sagemaker")[0].reads().tensors == {
-        "labels": Read(collections=("labels",), regex=("^labels$",), values=True),
-        "predictions": Read(collections=("predictions",), regex=("^predictions$",), values=True),
-    }
-    rule, _ = build("Confusion", {"labels": "y.true", "labels_collection": "truth"})
-    read = rule.reads().tensors["labels"]
-    assert read == Read(collections=("y.true", "truth"), regex=(r"^y\.true$",), values=True)
-
-
-@pytest.mark.parametrize(
-    ("profile", "options"), [("recommended", {"for_steps": 3}), ("sagemaker", {})]
-)
-def test_parameters_as_on_the_wire(profile: str, options: dict[str, Any]) -> None:
-    wire = {"category_no": "10", "min_diag": "0.8", "max_off_diag": "0.2"}
-    rule, found = build("Confusion", wire, profile)
-    assert isinstance(rule, Confusion)
-    assert (rule.category_no, rule.min_diag, rule.max_off_diag) == (10, 0.8, 0.2)
-    assert found == options
-    assert (
-        build("Confusion", {"category_no": "None"}, profile)[0]
-        == build("Confusion", {}, profile)[0]
-    )
-
-
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"category_no": "1"}, "category_no is 1, but must be at least 2"),
-        ({"min_diag": 1.1}, "min_diag is 1.1, but must be from 0 to 1"),
-        ({"max_off_diag": "nan"}, "max_off_diag is nan, but must be from 0 to 1"),
-    ],
-)
-def test_refused(parameters: dict[str, Any], message: str) -> None:
-    with pytest.raises(BadRule, match=message):
-        build("Confusion", parameters)

@@ -1,24 +1,25 @@
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
-import msgspec
 import numpy as np
 import pytest
-from tocsin.model import Detail, Mode, Outcome, Reason, Role, TensorSummary
-from tocsin.rules import BadRule, Read, Rule, Step, Tensor, build
+from tocsin.model import Detail, Mode, Outcome, Reason, TensorSummary
+from tocsin.rules import Read, Step, Tensor
 from tocsin.rules.dead_relu import DeadRelu
-from tocsin.tensors import detailed, summarize
 
-HEALTHY, VIOLATION, UNDECIDED, NOT_APPLICABLE = (
-    Outcome.HEALTHY,
-    Outcome.VIOLATION,
-    Outcome.UNDECIDED,
-    Outcome.NOT_APPLICABLE,
+from tests.unit.rules.judging import (
+    HEALTHY,
+    NOT_APPLICABLE,
+    UNDECIDED,
+    VIOLATION,
+    judged,
+    made,
+    outcomes,
+    valued,
 )
-POSITIVE = Detail(active=(0.0, None))
-AMAZON = build("DeadRelu", {}, "sagemaker")[0]
+
+AMAZON = made("DeadRelu", "sagemaker")
 QUICK = DeadRelu(saves=3, samples=6)
 NAN = float("nan")
 
@@ -26,27 +27,11 @@ NAN = float("nan")
 def output(name: str, value: Any, *, worker: str = "worker_0") -> Tensor:
     if isinstance(value, TensorSummary):
         return Tensor(name, worker, value)
-    value = np.asarray(value)
-    known = {
-        field: getattr(detailed(value, POSITIVE), field)
-        for field in ("bounds", "units", "inactive_units", "unit_active")
-    }
-    summary = msgspec.structs.replace(summarize(value), **known)
-    return Tensor(name, worker, summary, value.shape, str(value.dtype))
+    return valued(name, value, worker, read=Read(detail=Detail(active=(0.0, None))))
 
 
 def step(number: int, *outputs: Tensor, mode: Mode = Mode.TRAIN) -> Step:
     return Step(number, mode, number, 0.0, {"outputs": outputs})
-
-
-def judged(rule: Rule, steps: Sequence[Step]) -> list[Outcome]:
-    state: Any = {}
-    outcomes = []
-    for each in steps:
-        state, verdict = rule.evaluate(state, each)
-        state = msgspec.json.decode(msgspec.json.encode(state))
-        outcomes.append(verdict.outcome)
-    return outcomes
 
 
 def alive(units: int, living: int, rows: int = 4) -> np.ndarray:
@@ -118,7 +103,7 @@ def test_the_same_units_over_several_saves(history: list[Any], expected: list[Ou
         step(10 * at, *([] if value is None else [output("relu0_output", value)]))
         for at, value in enumerate(history)
     ]
-    assert judged(QUICK, steps) == expected
+    assert outcomes(QUICK, steps) == expected
 
 
 def test_a_unit_that_fires_now_and_then_is_alive() -> None:
@@ -126,8 +111,8 @@ def test_a_unit_that_fires_now_and_then_is_alive() -> None:
     steps = [
         step(at, output("relu0_output", (rng.random((16, 64)) < 0.02) * 1.0)) for at in range(200)
     ]
-    assert VIOLATION not in judged(DeadRelu(), steps)
-    assert VIOLATION in judged(AMAZON, steps)
+    assert VIOLATION not in outcomes(DeadRelu(), steps)
+    assert VIOLATION in outcomes(AMAZON, steps)
 
 
 def test_modes_and_workers() -> None:
@@ -137,9 +122,7 @@ def test_modes_and_workers() -> None:
         step(at, output("r", DEAD), output("r", WELL, worker="worker_1"), mode=mode)
         for at, mode in enumerate(modes)
     ]
-    state: Any = {}
-    for each in steps:
-        state, verdict = QUICK.evaluate(state, each)
+    verdict = judged(QUICK, steps)[-1]
     assert (verdict.outcome, verdict.worker) == (VIOLATION, "worker_0")
 
 
@@ -151,58 +134,3 @@ def test_reports_the_worst_layer() -> None:
         "90 % of the units of a were inactive in each of 1 saves, more than 50 %"
     )
     assert dict(verdict.evidence) == {"dead_percent": 90, "units": 10, "threshold_layer": 50}
-
-
-def test_the_state_is_small() -> None:
-    found = [output(f"layer{at}_output", np.zeros((64, 512))) for at in range(100)]
-    state: Any = {}
-    for at in range(12):
-        state, _ = DeadRelu().evaluate(state, step(at, *found))
-    assert len(msgspec.json.encode(state)) <= 64 * 100
-
-
-def test_reads() -> None:
-    assert DeadRelu().reads().tensors == {
-        "outputs": Read(
-            (Role.ACTIVATION_OUTPUT,), ("relu",), fields=("size", "nan"), detail=POSITIVE
-        )
-    }
-    assert DeadRelu(("ReLU",)).reads().tensors == {
-        "outputs": Read(regex=("ReLU",), fields=("size", "nan"), detail=POSITIVE)
-    }
-
-
-@pytest.mark.parametrize(
-    ("profile", "parameters", "expected"),
-    [
-        ("recommended", {}, DeadRelu()),
-        ("sagemaker", {}, DeadRelu((), 1.0, 50.0, 1, 1, 1)),
-        (
-            "sagemaker",
-            {"tensor_regex": ".*relu_output|.*ReLU_output", "threshold_layer": "60.0"},
-            DeadRelu((".*relu_output|.*ReLU_output",), 1.0, 60.0, 1, 1, 1),
-        ),
-        ("recommended", {"threshold_inactivity": "0.5"}, DeadRelu(threshold_inactivity=0.5)),
-    ],
-)
-def test_parameters_as_on_the_wire(
-    profile: str, parameters: dict[str, Any], expected: DeadRelu
-) -> None:
-    assert build("DeadRelu", parameters, profile)[0] == expected
-
-
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"threshold_inactivity": "-1"}, "threshold_inactivity is -1.0, but must be from 0 to 100"),
-        ({"threshold_inactivity": "nan"}, "threshold_inactivity is nan"),
-        ({"threshold_layer": "100"}, "threshold_layer is 100.0, but must be from 0 to below 100"),
-        ({"saves": "0"}, "saves is 0, but must be at least 1"),
-        ({"samples": 0}, "samples is 0, but must be at least 1"),
-        ({"min_units": 0}, "min_units is 0, but must be at least 1"),
-    ],
-)
-def test_refused(parameters: dict[str, Any], message: str) -> None:
-    with pytest.raises(BadRule) as caught:
-        build("DeadRelu", parameters)
-    assert message in str(caught.value)

@@ -7,15 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 from tocsin.model import Mode, Outcome, Reason, Role, TensorSummary
-from tocsin.rules import BadRule, Read, Step, Tensor, build
+from tocsin.rules import Step, Tensor
 from tocsin.rules.exploding_tensor import ExplodingTensor
 
+from tests.unit.rules.judging import HEALTHY, NOT_APPLICABLE, VIOLATION, fired, judged
+
 NAN, INF = float("nan"), float("inf")
-HEALTHY, VIOLATION, NOT_APPLICABLE = (
-    Outcome.HEALTHY,
-    Outcome.VIOLATION,
-    Outcome.NOT_APPLICABLE,
-)
 
 MakeTensor = Callable[..., Tensor]
 MakeStep = Callable[..., Step]
@@ -54,17 +51,6 @@ def test_one_tensor(make_step: MakeStep, content: Any, only_nan: bool, expected:
     state, verdict = rule.evaluate({}, make_step("tensors", 0, {"w": content}))
     assert verdict.outcome is expected
     assert state == {}
-
-
-def test_fires_at_exactly_the_steps_with_nan(make_step: MakeStep) -> None:
-    history = {0: [NAN], 1: [1.0], 2: [2.0, NAN], 7: [3.0]}
-    rule = ExplodingTensor()
-    fired = [
-        at
-        for at, values in history.items()
-        if rule.evaluate({}, make_step("tensors", at, {"w": values}))[1].violation
-    ]
-    assert fired == [0, 2]
 
 
 @pytest.mark.parametrize("mode", Mode)
@@ -135,58 +121,6 @@ def test_trees_are_watched_only_when_named(
     assert rule.evaluate({}, make_step("tensors", 0, [tree]))[1].outcome is expected
 
 
-def test_nothing_saved_is_not_healthy(make_step: MakeStep) -> None:
-    _, verdict = ExplodingTensor().evaluate({}, make_step("tensors", 0, {}))
-    assert (verdict.outcome, verdict.reason) == (NOT_APPLICABLE, Reason.NO_TENSOR)
-
-
-def test_reads_every_tensor_unless_some_are_named() -> None:
-    fields = ("size", "nan", "posinf", "neginf")
-    assert ExplodingTensor().reads().tensors == {"tensors": Read(fields=fields)}
-    named = ExplodingTensor(collection_names=("weights",), tensor_regex=("fc",))
-    assert named.reads().tensors == {
-        "tensors": Read(collections=("weights",), regex=("fc",), fields=fields)
-    }
-
-
-@pytest.mark.parametrize("profile", ["recommended", "sagemaker"])
-@pytest.mark.parametrize(
-    ("parameters", "expected"),
-    [
-        ({}, ExplodingTensor()),
-        ({"only_nan": "True"}, ExplodingTensor(only_nan=True)),
-        ({"only_nan": "False"}, ExplodingTensor()),
-        ({"only_nan": True}, ExplodingTensor(only_nan=True)),
-        (
-            {"tensor_regex": "relu.*, tanh", "collection_names": "weights"},
-            ExplodingTensor(("weights",), ("relu.*", "tanh")),
-        ),
-        ({"tensor_regex": ["w{1,2}"]}, ExplodingTensor(tensor_regex=("w{1,2}",))),
-        ({"tensor_regex": "", "collection_names": []}, ExplodingTensor()),
-        ({"base_trial": "s3://b/j", "rule_to_invoke": "ExplodingTensor"}, ExplodingTensor()),
-    ],
-)
-def test_parameters_as_on_the_wire(
-    parameters: dict[str, Any], expected: ExplodingTensor, profile: str
-) -> None:
-    expected = replace(expected, lenient=profile == "recommended")
-    assert build("ExplodingTensor", parameters, profile) == (expected, {})
-
-
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"only_nan": "maybe"}, "parameter only_nan: expected `bool`"),
-        ({"tensor_regex": [1]}, "parameter tensor_regex: expected `str`"),
-        ({"only_nans": "True"}, "did you mean only_nan?"),
-    ],
-)
-def test_refused_parameters(parameters: dict[str, Any], message: str) -> None:
-    with pytest.raises(BadRule, match=r"^ExplodingTensor: ") as caught:
-        build("ExplodingTensor", parameters)
-    assert message in str(caught.value)
-
-
 @pytest.mark.parametrize(
     ("name", "role", "kind", "value", "lenient", "strict"),
     [
@@ -221,17 +155,9 @@ def test_gradients_that_overflow_again_and_again(
     make_step: MakeStep, make_tensor: MakeTensor
 ) -> None:
     """Loss scaling skips some steps; an evaluation in between changes nothing."""
-    rule, fired = ExplodingTensor(patience=3), []
-    state: Any = {}
+    steps = []
     for at, content in enumerate(([INF], [INF], [1.0], [INF], None, [NAN], [INF], [INF])):
         loss = make_tensor("loss", 0.5, role=Role.LOSS)
         found = [] if content is None else [make_tensor("grad/w", content, role=Role.GRADIENT)]
-        state, verdict = rule.evaluate(state, make_step("tensors", at, [*found, loss]))
-        fired += [at] * verdict.violation
-    assert fired == [6, 7]
-    assert state == {"saves": 3}
-
-
-def test_patience_is_at_least_one() -> None:
-    with pytest.raises(BadRule, match="patience is 0, but must be at least 1"):
-        build("ExplodingTensor", {"patience": "0"})
+        steps.append(make_step("tensors", at, [*found, loss]))
+    assert fired(judged(ExplodingTensor(patience=3), steps)) == [6, 7]

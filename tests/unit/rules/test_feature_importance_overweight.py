@@ -1,31 +1,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
-from tocsin.model import Mode, Outcome, Reason, Role, Verdict
-from tocsin.rules import BadRule, Read, Rule, State, Step, Tensor, build
-from tocsin.rules.feature_importance_overweight import FeatureImportanceOverweight
-from tocsin.tensors import summarize
+from tocsin.model import Mode, Outcome, Reason
+from tocsin.rules import Step, Tensor
 
-HEALTHY, VIOLATION, UNDECIDED, NOT_APPLICABLE = (
-    Outcome.HEALTHY,
-    Outcome.VIOLATION,
-    Outcome.UNDECIDED,
-    Outcome.NOT_APPLICABLE,
+from tests.unit.rules.judging import (
+    HEALTHY,
+    NOT_APPLICABLE,
+    UNDECIDED,
+    VIOLATION,
+    judged,
+    made,
+    outcomes,
+    valued,
 )
-
-
-def rule(profile: str = "sagemaker", **parameters: Any) -> Rule:
-    return build("FeatureImportanceOverweight", parameters, profile)[0]
-
-
-def tensor(name: str, value: Any, worker: str = "worker_0", *, whole: bool = True) -> Tensor:
-    array = np.asarray(value)
-    shown = array if whole else None
-    return Tensor(name, worker, summarize(array), array.shape, str(array.dtype), value=shown)
 
 
 def weights(
@@ -34,26 +28,19 @@ def weights(
     if not isinstance(values, Mapping):
         values = {f"f{at}": [value] for at, value in enumerate(values)}
     return tuple(
-        tensor(f"feature_importance/weight/{name}", value, whole=whole)
+        replace(each, value=each.value if whole else None)
         for name, value in values.items()
+        for each in [valued(f"feature_importance/weight/{name}", value)]
     )
 
 
 def step(found: tuple[Tensor, ...], number: int = 0, features: int = 0) -> Step:
-    shap = tuple(tensor(f"average_shap/f{at}", [0.1]) for at in range(features))
+    shap = tuple(valued(f"average_shap/f{at}", [0.1]) for at in range(features))
     return Step(number, Mode.GLOBAL, number, 0.0, {"importances": found, "shap": shap})
 
 
-def judged(rule: Rule, steps: Iterable[Step]) -> list[Verdict]:
-    state: State = {}
-    verdicts = []
-    for each in steps:
-        state, verdict = rule.evaluate(state, each)
-        verdicts.append(verdict)
-    return verdicts
-
-
-VECTOR = (tensor("feature_importance/weight", [9.0, 1, 0, 0, 0]),)
+rule = partial(made, "FeatureImportanceOverweight")
+VECTOR = (valued("feature_importance/weight", [9.0, 1, 0, 0, 0]),)
 
 
 @pytest.mark.parametrize(
@@ -77,15 +64,15 @@ VECTOR = (tensor("feature_importance/weight", [9.0, 1, 0, 0, 0]),)
         ((), {}, NOT_APPLICABLE),
         (weights({"f0": []}), {}, NOT_APPLICABLE),
         (weights({"f0": ["x"]}), {}, NOT_APPLICABLE),
-        ((tensor("feature_importance/weight", np.array(1.0)),), {}, VIOLATION),
+        ((valued("feature_importance/weight", np.array(1.0)),), {}, VIOLATION),
     ],
 )
 def test_one_step(found: tuple[Tensor, ...], parameters: dict[str, Any], expected: Outcome) -> None:
-    assert judged(rule(**parameters), [step(found)])[0].outcome is expected
+    assert outcomes(rule("sagemaker", **parameters), [step(found)]) == [expected]
 
 
 def test_what_it_says() -> None:
-    (verdict,) = judged(rule(), [step(weights([0.1, 0.6, 0.2, 0.05, 0.05]))])
+    (verdict,) = judged(rule("sagemaker"), [step(weights([0.1, 0.6, 0.2, 0.05, 0.05]))])
     assert (verdict.reason, verdict.tensor) == (
         Reason.ABOVE_THRESHOLD,
         "feature_importance/weight/f1",
@@ -103,10 +90,10 @@ def test_what_it_says() -> None:
 
 def test_folders_and_workers_are_judged_each_by_itself() -> None:
     gain = tuple(
-        tensor(f"feature_importance/gain/f{at}", [9.0 if at == 7 else 0.1]) for at in range(9)
+        valued(f"feature_importance/gain/f{at}", [9.0 if at == 7 else 0.1]) for at in range(9)
     )
-    other = tuple(tensor(f"feature_importance/weight/f{at}", [1.0], "worker_1") for at in range(9))
-    (verdict,) = judged(rule(), [step((*other, *gain, *weights([1.0] * 9)))])
+    other = tuple(valued(f"feature_importance/weight/f{at}", [1.0], "worker_1") for at in range(9))
+    (verdict,) = judged(rule("sagemaker"), [step((*other, *gain, *weights([1.0] * 9)))])
     assert verdict.tensor == "feature_importance/gain/f7"
 
 
@@ -115,8 +102,8 @@ def test_folders_and_workers_are_judged_each_by_itself() -> None:
 )
 def test_recommended_leaves_models_of_few_features_alone(features: int, expected: Outcome) -> None:
     leak = weights([0.9, 0.05, 0.05])
-    verdicts = judged(rule("recommended"), [step(leak, at, features) for at in range(0, 40, 5)])
-    assert verdicts[-1].outcome is expected
+    found = outcomes(rule(), [step(leak, at, features) for at in range(0, 40, 5)])
+    assert found[-1] is expected
 
 
 def test_recommended_waits_until_no_new_feature_comes_into_use() -> None:
@@ -125,45 +112,4 @@ def test_recommended_waits_until_no_new_feature_comes_into_use() -> None:
         step(weights([10.0] * 3 + [1.0] * min(at // 10, 4)), at, features=30)
         for at in range(0, 100, 5)
     ]
-    outcomes = [verdict.outcome for verdict in judged(rule("recommended"), steps)]
-    assert outcomes == [UNDECIDED] * 12 + [VIOLATION] * 8
-
-
-def test_reads() -> None:
-    shap = Read(roles=(Role.FEATURE_IMPORTANCE,), kinds=("shap",))
-    assert FeatureImportanceOverweight().reads().tensors == {
-        "importances": Read(
-            roles=(Role.FEATURE_IMPORTANCE,), kinds=("weight",), fields=("mean",), values=True
-        ),
-        "shap": shap,
-    }
-    assert rule("sagemaker").reads().tensors == {
-        "importances": Read(regex=(".*feature_importance/weight",), fields=("mean",), values=True),
-        "shap": shap,
-    }
-
-
-def test_parameters_as_on_the_wire() -> None:
-    name = "FeatureImportanceOverweight"
-    wire = {
-        "threshold": "0.8",
-        "nfeatures": "3",
-        "tensor_regex": ".*feature_importance/weight",
-    }
-    assert build(name, wire, "sagemaker") == build(name, {}, "sagemaker")
-    assert build(name, {}, "sagemaker")[1] == {}
-    assert build(name, {})[1] == {"for_steps": 3}
-
-
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"threshold": 80}, "threshold is 80.0, but must be from 0 to 1"),
-        ({"nfeatures": 0}, "nfeatures is 0, but must be at least 1"),
-        ({"least_features": -1}, "least_features is -1, but must be at least 0"),
-        ({"settled": -1}, "settled is -1, but must be at least 0"),
-    ],
-)
-def test_refused(parameters: dict[str, Any], message: str) -> None:
-    with pytest.raises(BadRule, match=message):
-        build("FeatureImportanceOverweight", parameters)
+    assert outcomes(rule(), steps) == [UNDECIDED] * 12 + [VIOLATION] * 8

@@ -20,6 +20,8 @@ from tocsin.rules import (
     rule_names,
 )
 
+from tests.irregular import IRREGULAR, in_time
+
 NATIVE = """
 from __future__ import annotations
 from dataclasses import dataclass
@@ -181,3 +183,10 @@ def test_of_a_file_that_fails_no_rule_is_known(put: Put) -> None:
     with pytest.raises(BadRule, match="RuntimeError: too late"):
         load_files(put("late.py", NATIVE + "raise RuntimeError('too late')"))
     assert find_rule("Mine") is None
+
+
+@pytest.mark.parametrize("kind", IRREGULAR)
+def test_what_is_no_regular_file_is_not_run(tmp_path: Path, kind: str) -> None:
+    IRREGULAR[kind](tmp_path / "mine.py")
+    with pytest.raises(BadRule, match=r"mine\.py: not a Python file"):
+        in_time(lambda: load_files(tmp_path))

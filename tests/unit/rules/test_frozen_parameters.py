@@ -1,15 +1,15 @@
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Mapping
 
-import msgspec
 import pytest
-from tocsin.model import Mode, Outcome, Reason, Role, TensorSummary, Verdict
-from tocsin.rules import RECOMMENDED, BadRule, Step, Tensor, build, rule_names
-from tocsin.rules.frozen_parameters import FrozenParameters
+from tocsin.model import Mode, Reason, Role, TensorSummary
+from tocsin.rules import Step, Tensor
+
+from tests.unit.rules.judging import first, judging
 
 MATRIX = (4, 3)
+judged = judging("FrozenParameters")
 
 
 def save(
@@ -38,21 +38,6 @@ def save(
         for name, norm in gradients.items()
     )
     return Step(at, mode, at, 1000.0 + at, {"weights": tuple(weights), "gradients": of})
-
-
-def judged(steps: Iterable[Step], **parameters: Any) -> list[Verdict]:
-    rule, _ = build("FrozenParameters", parameters)
-    state: Any = {}
-    verdicts = []
-    for step in steps:
-        state, verdict = rule.evaluate(state, step)
-        state = msgspec.json.decode(msgspec.json.encode(state))
-        verdicts.append(verdict)
-    return verdicts
-
-
-def first_violation(verdicts: Iterable[Verdict]) -> int | None:
-    return next((at for at, verdict in enumerate(verdicts) if verdict.violation), None)
 
 
 STUCK = {"a": True, "b": False}
@@ -105,7 +90,7 @@ NONE = {"a": False, "b": False}
     ],
 )
 def test_histories(steps: list[Step], expected: int | None) -> None:
-    assert first_violation(judged(steps)) == expected
+    assert first(judged(steps)) == expected
 
 
 @pytest.mark.parametrize(
@@ -126,7 +111,7 @@ def test_names_of_gradients(weight: str, gradient: str) -> None:
         Step(at, Mode.TRAIN, at, 0.0, {**step.tensors, "gradients": (own,)})
         for at, step in enumerate(steps)
     ]
-    assert first_violation(judged(steps)) == 9
+    assert first(judged(steps)) == 9
 
 
 @pytest.mark.parametrize("gradient", ["gradient/aux_fc.weight", "fc.weight2", "weight", "other"])
@@ -135,7 +120,7 @@ def test_gradients_of_others(gradient: str) -> None:
         save(at, {"fc.weight": False, "a": True}, {gradient: 1.0, "a": 1.0}, prefix="")
         for at in range(20)
     ]
-    assert first_violation(judged(steps)) is None
+    assert first(judged(steps)) is None
 
 
 def test_workers_have_gradients_of_their_own() -> None:
@@ -145,21 +130,12 @@ def test_workers_have_gradients_of_their_own() -> None:
         mine, other = save(at, STUCK, {"a": 1.0}), save(at, {}, {"b": 1.0}, worker="worker_1")
         found = {read: mine.tensors[read] + other.tensors[read] for read in mine.tensors}
         steps.append(Step(at, Mode.TRAIN, at, 0.0, found))
-    assert first_violation(judged(steps)) is None
+    assert first(judged(steps)) is None
 
 
-def test_only_training_counts() -> None:
-    """Between two steps of an evaluation nothing changes."""
-    verdicts = judged(save(at, NONE, mode=Mode.EVAL) for at in range(100))
-    assert {verdict.outcome for verdict in verdicts} == {Outcome.NOT_APPLICABLE}
-
-
-def test_without_gradients_nobody_knows_what_is_meant() -> None:
-    (verdict,) = judged([save(0, STUCK, {})])
-    assert (verdict.outcome, verdict.detail) == (
-        Outcome.NOT_APPLICABLE,
-        "no gradient that belongs to a weight",
-    )
+def test_accumulation_may_be_short() -> None:
+    steps = [save(at, NONE) for at in range(9)]
+    assert first(judged(steps, patience="3", accumulation="0")) == 2
 
 
 def test_says_what_stands_still() -> None:
@@ -182,32 +158,3 @@ def test_says_what_stands_still() -> None:
         "no weight has changed in 10 saves, though the norm of the gradient of b is 2"
     )
     assert dict(verdict.evidence) == {"saves": 10, "gradient": 2.0, "weights": 2}
-
-
-def test_the_state_of_many_weights_is_small() -> None:
-    rule = FrozenParameters()
-    state: Any = {}
-    for at in range(30):
-        changed = {f"encoder.block{n}.attention.weight": n % 2 == 0 for n in range(500)}
-        state, _ = rule.evaluate(state, save(at, changed))
-    assert len(msgspec.json.encode(state)) < 64 * 500
-
-
-def test_parameters_as_on_the_wire() -> None:
-    given = {"patience": "3", "accumulation": "0"}
-    for profile in ("recommended", "sagemaker"):
-        assert build("FrozenParameters", given, profile) == (FrozenParameters(3, 0), {})
-    assert "FrozenParameters" in rule_names(RECOMMENDED)
-    assert first_violation(judged([save(at, NONE) for at in range(9)], **given)) == 2
-
-
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"patience": "0"}, "patience is 0, but must be at least 1"),
-        ({"accumulation": "-1"}, "accumulation is -1, but must be 0 or more"),
-    ],
-)
-def test_refused_parameters(parameters: dict[str, Any], message: str) -> None:
-    with pytest.raises(BadRule, match=message):
-        build("FrozenParameters", parameters)

@@ -1,30 +1,21 @@
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
-import msgspec
 import numpy as np
 import pytest
-from tocsin.model import Outcome, Reason, Role, TensorSummary, Verdict
-from tocsin.rules import BadRule, Read, Step, Tensor, build
+from tocsin.model import Outcome, Reason, TensorSummary
+from tocsin.rules import Step, Tensor
 from tocsin.rules.gradient_explosion import GradientExplosion
 
+from tests.unit.rules.judging import fired, judging
+
 NAN, INF = float("nan"), float("inf")
+judged = judging("GradientExplosion")
 
 MakeTensor = Callable[..., Tensor]
 MakeStep = Callable[..., Step]
-
-
-def judged(steps: Iterable[Step], **parameters: Any) -> list[Verdict]:
-    rule, _ = build("GradientExplosion", parameters)
-    state: Any = {}
-    verdicts = []
-    for step in steps:
-        state, verdict = rule.evaluate(state, step)
-        state = msgspec.json.decode(msgspec.json.encode(state))
-        verdicts.append(verdict)
-    return verdicts
 
 
 @pytest.mark.parametrize(
@@ -43,8 +34,7 @@ def judged(steps: Iterable[Step], **parameters: Any) -> list[Verdict]:
 )
 def test_norms(make_step: MakeStep, norms: list[float], expected: list[int]) -> None:
     steps = [make_step("gradients", 10 * at, {"g": [norm]}) for at, norm in enumerate(norms)]
-    verdicts = judged(steps)
-    assert [at for at, verdict in enumerate(verdicts) if verdict.violation] == expected
+    assert fired(judged(steps)) == expected
 
 
 def test_undecided_while_the_start_is_not_known(make_step: MakeStep) -> None:
@@ -88,33 +78,4 @@ def test_nothing_to_judge(make_step: MakeStep, found: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("content", [np.zeros((0, 3)), 5, np.array([2, 3], np.int32)])
 def test_odd_tensors(make_step: MakeStep, content: Any) -> None:
-    verdicts = judged(make_step("gradients", 0, {"g": content}) for _ in range(7))
-    assert not any(verdict.violation for verdict in verdicts)
-
-
-def test_reads_gradients_unless_others_are_named() -> None:
-    assert GradientExplosion().reads().tensors == {
-        "gradients": Read(roles=(Role.GRADIENT,), fields=("l2",))
-    }
-    named = GradientExplosion(collection_names=("mine",)).reads().tensors
-    assert named == {"gradients": Read(collections=("mine",), fields=("l2",))}
-
-
-def test_parameters_as_on_the_wire() -> None:
-    given = {"ratio": "50", "least": "0", "threshold": "1e4", "tensor_regex": "a,b"}
-    expected = GradientExplosion(50.0, 0.0, 1e4, (), ("a", "b"))
-    assert build("GradientExplosion", given) == (expected, {"for_steps": 3})
-    assert build("GradientExplosion", given, "sagemaker") == (expected, {})
-
-
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"ratio": "1"}, "ratio is 1.0, but must be a number above 1"),
-        ({"least": "-1"}, "least is -1.0, but must be a number from 0 on"),
-        ({"threshold": "nan"}, "threshold is nan, but must be a number above 0"),
-    ],
-)
-def test_refused_parameters(parameters: dict[str, Any], message: str) -> None:
-    with pytest.raises(BadRule, match=message):
-        build("GradientExplosion", parameters)
+    assert not fired(judged(make_step("gradients", 0, {"g": content}) for _ in range(7)))

@@ -1,16 +1,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from typing import Any
 
-import msgspec
 import pytest
-from tocsin.model import Mode, Outcome, Reason, TensorSummary, Verdict
-from tocsin.rules import RECOMMENDED, BadRule, Step, Tensor, build, rule_names
+from tocsin.model import Mode, Outcome, Reason, TensorSummary
+from tocsin.rules import Step, Tensor
 from tocsin.rules.learning_rate_too_large import LearningRateTooLarge
 
-NAN, INF = float("nan"), float("inf")
+from tests.unit.rules.judging import HEALTHY, UNDECIDED, fired, judging, outcomes
+
+NAN = float("nan")
+judged = judging("LearningRateTooLarge")
 
 
 def save(
@@ -35,25 +36,10 @@ def save(
     return Step(at, mode, at, 1000.0 + at, found)
 
 
-def judged(steps: Iterable[Step], **parameters: Any) -> list[Verdict]:
-    rule, _ = build("LearningRateTooLarge", parameters)
-    state: Any = {}
-    verdicts = []
-    for step in steps:
-        state, verdict = rule.evaluate(state, step)
-        state = msgspec.json.decode(msgspec.json.encode(state))
-        verdicts.append(verdict)
-    return verdicts
-
-
-def violations(verdicts: Iterable[Verdict]) -> list[int]:
-    return [at for at, verdict in enumerate(verdicts) if verdict.violation]
-
-
 @pytest.mark.parametrize(
     ("steps", "expected"),
     [
-        pytest.param([save(at, 5.0) for at in range(8)], [4, 5, 6, 7], id="thrown about"),
+        pytest.param([save(at, 5.0) for at in range(8)], [4, 5, 6, 7], id="erratic"),
         pytest.param(
             [save(at, 5.0 if at == 1 else 0.0) for at in range(8)], [4, 5, 6, 7], id="dead after"
         ),
@@ -85,17 +71,17 @@ def violations(verdicts: Iterable[Verdict]) -> list[int]:
     ],
 )
 def test_histories(steps: list[Step], expected: list[int]) -> None:
-    assert violations(judged(steps)) == expected
+    assert fired(judged(steps)) == expected
 
 
 def test_undecided_until_five_saves_then_healthy() -> None:
-    outcomes = [verdict.outcome for verdict in judged([save(at, 0.01) for at in range(6)])]
-    assert outcomes == [Outcome.UNDECIDED] * 4 + [Outcome.HEALTHY] * 2
+    found = outcomes(LearningRateTooLarge(), [save(at, 0.01) for at in range(6)])
+    assert found == [UNDECIDED] * 4 + [HEALTHY] * 2
 
 
 def test_the_first_loss_that_is_known_is_the_measure() -> None:
     steps = [save(0, 5.0, loss=NAN), *(save(at, 5.0) for at in range(1, 8))]
-    assert violations(judged(steps)) == [4, 5, 6, 7]
+    assert fired(judged(steps)) == [4, 5, 6, 7]
 
 
 def test_one_zero_head_among_others_does_not_count(make_tensor: Any) -> None:
@@ -109,16 +95,7 @@ def test_one_zero_head_among_others_does_not_count(make_tensor: Any) -> None:
         )
         return Step(at, Mode.TRAIN, at, 0.0, {**save(at, 0.1).tensors, "weights": weights})
 
-    assert not violations(judged([step(at) for at in range(8)], overshoot="0.001"))
-
-
-def test_only_training_counts() -> None:
-    steps = []
-    for at in range(6):
-        steps += [save(at, 9.0, mode=Mode.EVAL), save(at, 0.01)]
-    verdicts = judged(steps)
-    assert {verdict.outcome for verdict in verdicts[::2]} == {Outcome.NOT_APPLICABLE}
-    assert not violations(verdicts)
+    assert not fired(judged([step(at) for at in range(8)], overshoot="0.001"))
 
 
 @pytest.mark.parametrize("read", ["weights", "gradients", "losses"])
@@ -144,24 +121,3 @@ def test_says_what_was_compared() -> None:
         "a step moved the weights by 0.16 of their size, such as w, and the loss went from 2 to 2"
     )
     assert dict(verdict.evidence) == {"relative_update": 0.15811, "loss": 2.0, "first_loss": 2.0}
-
-
-def test_parameters_as_on_the_wire() -> None:
-    given = {"threshold": "0.1", "overshoot": "1", "fallen_percent": "5"}
-    expected = LearningRateTooLarge(0.1, 1.0, 5.0)
-    assert build("LearningRateTooLarge", given) == (expected, {"for_steps": 10})
-    assert build("LearningRateTooLarge", given, "sagemaker") == (expected, {})
-    assert "LearningRateTooLarge" in rule_names(RECOMMENDED)
-
-
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"threshold": "0"}, "threshold is 0.0, but must be a number above 0"),
-        ({"overshoot": "inf"}, "overshoot is inf, but must be a number above 0"),
-        ({"fallen_percent": "101"}, "fallen_percent is 101.0, but must be above 0, at most 100"),
-    ],
-)
-def test_refused_parameters(parameters: dict[str, Any], message: str) -> None:
-    with pytest.raises(BadRule, match=message):
-        build("LearningRateTooLarge", parameters)

@@ -1,16 +1,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from typing import Any
 
-import msgspec
 import pytest
-from tocsin.model import Mode, Outcome, Reason, TensorSummary, Verdict
-from tocsin.rules import RECOMMENDED, BadRule, Step, Tensor, build, rule_names
+from tocsin.model import Mode, Outcome, Reason, TensorSummary
+from tocsin.rules import Step, Tensor
 from tocsin.rules.learning_rate_too_small import LearningRateTooSmall
 
-NAN, INF = float("nan"), float("inf")
+from tests.unit.rules.judging import first, judging
+
+NAN = float("nan")
+judged = judging("LearningRateTooSmall")
 
 
 def save(
@@ -34,27 +34,12 @@ def save(
     return Step(at, mode, at, 1000.0 + at, found)
 
 
-def judged(steps: Iterable[Step], **parameters: Any) -> list[Verdict]:
-    rule, _ = build("LearningRateTooSmall", parameters)
-    state: Any = {}
-    verdicts = []
-    for step in steps:
-        state, verdict = rule.evaluate(state, step)
-        state = msgspec.json.decode(msgspec.json.encode(state))
-        verdicts.append(verdict)
-    return verdicts
-
-
-def first_violation(verdicts: Iterable[Verdict]) -> int | None:
-    return next((at for at, verdict in enumerate(verdicts) if verdict.violation), None)
-
-
 @pytest.mark.parametrize("interval", [1, 10, 100])
 @pytest.mark.parametrize(("move", "expected"), [(1e-5, 20), (1.9e-4, 20), (2e-4, None), (1, None)])
 def test_steps_that_can_take_nothing_away(interval: int, move: float, expected: int | None) -> None:
     """A step moves by ``move``, of a loss of 2.0: the limit is at 1e-4 x 2.0."""
     steps = [save(at * interval, move * interval) for at in range(40)]
-    assert first_violation(judged(steps)) == expected
+    assert first(judged(steps)) == expected
 
 
 @pytest.mark.parametrize(
@@ -86,13 +71,13 @@ def test_steps_that_can_take_nothing_away(interval: int, move: float, expected: 
 )
 def test_is_quiet(steps: list[Step]) -> None:
     verdicts = judged(steps)
-    assert first_violation(verdicts) is None
+    assert first(verdicts) is None
     assert verdicts[0].outcome is Outcome.UNDECIDED
 
 
 def test_a_warm_up_that_is_over_and_was_all_too_short_is_told() -> None:
     steps = [save(at, 1e-5 * min(1.0, at / 12)) for at in range(60)]
-    assert first_violation(judged(steps)) is not None
+    assert first(judged(steps)) is not None
 
 
 def test_a_run_that_once_moved_well_stays_healthy() -> None:
@@ -101,22 +86,12 @@ def test_a_run_that_once_moved_well_stays_healthy() -> None:
 
 
 def test_negative_losses_have_a_size_too() -> None:
-    assert first_violation(judged([save(at, 1e-5, loss=-2.0) for at in range(40)])) == 20
+    assert first(judged([save(at, 1e-5, loss=-2.0) for at in range(40)])) == 20
 
 
 def test_gaps_and_duplicates_do_not_matter() -> None:
     places = [0, 1, 1, 5, 3, *range(10, 60)]
-    assert first_violation(judged([save(at, 1e-5) for at in places])) == 20
-
-
-def test_only_training_counts() -> None:
-    """EVAL comes first and between; it says nothing, and takes no part in the distances."""
-    steps = []
-    for at in range(30):
-        steps += [save(at, 0.0, mode=Mode.EVAL), save(at, 1e-5)]
-    verdicts = judged(steps)
-    assert {verdict.outcome for verdict in verdicts[::2]} == {Outcome.NOT_APPLICABLE}
-    assert first_violation(verdicts[1::2]) == 20
+    assert first(judged([save(at, 1e-5) for at in places])) == 20
 
 
 @pytest.mark.parametrize("read", ["weights", "gradients", "losses"])
@@ -149,29 +124,3 @@ def test_says_what_was_compared() -> None:
         "threshold": 1e-4,
         "relative_update": pytest.approx(1e-5),
     }
-
-
-def test_parameters_as_on_the_wire() -> None:
-    given = {"threshold": "1e-3", "sensitivity": "0", "fallen_percent": "5", "saves": "10"}
-    for profile in ("recommended", "sagemaker"):
-        assert build("LearningRateTooSmall", given, profile) == (
-            LearningRateTooSmall(1e-3, 0.0, 5.0, 10),
-            {},
-        )
-    assert "LearningRateTooSmall" in rule_names(RECOMMENDED)
-    assert "LearningRateTooSmall" not in rule_names("sagemaker")
-
-
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"threshold": "0"}, "threshold is 0.0, but must be a number above 0"),
-        ({"threshold": "nan"}, "threshold is nan, but must be a number above 0"),
-        ({"sensitivity": "-1"}, "sensitivity is -1.0, but must be a number from 0 on"),
-        ({"fallen_percent": "0"}, "fallen_percent is 0.0, but must be above 0, at most 100"),
-        ({"saves": "9"}, "saves is 9, but must be at least 10"),
-    ],
-)
-def test_refused_parameters(parameters: dict[str, Any], message: str) -> None:
-    with pytest.raises(BadRule, match=message):
-        build("LearningRateTooSmall", parameters)

@@ -1,18 +1,20 @@
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
-import msgspec
 import numpy as np
 import pytest
-from tocsin.model import Mode, Outcome, Reason, Role, TensorSummary, Verdict
-from tocsin.rules import BadRule, Read, Step, Tensor, build
-from tocsin.rules.loss_diverging import LossDiverging
+from tocsin.model import Mode, Reason, TensorSummary
+from tocsin.rules import Step, Tensor
+
+from tests.unit.rules.judging import first, judged, made
 
 NAN, INF = float("nan"), float("inf")
 MakeStep = Callable[..., Step]
 MakeTensor = Callable[..., Tensor]
+rule = partial(made, "LossDiverging")
 
 RANDOM = np.random.default_rng(3)
 NOISE = RANDOM.standard_normal(400)
@@ -21,30 +23,10 @@ STEPS = np.arange(400)
 FALLS = [2.3 * 0.9**at + 0.1 for at in range(40)]
 
 
-def rule(profile: str = "recommended", **parameters: Any) -> LossDiverging:
-    built, _ = build("LossDiverging", parameters, profile)
-    assert isinstance(built, LossDiverging)
-    return built
-
-
-def judged(rule: LossDiverging, steps: Iterable[Step]) -> list[Verdict]:
-    state: Any = {}
-    verdicts = []
-    for step in steps:
-        state, verdict = rule.evaluate(state, step)
-        verdicts.append(verdict)
-    return verdicts
-
-
-def first(verdicts: Iterable[Verdict]) -> int | None:
-    """Which save is the first in violation."""
-    return next((at for at, verdict in enumerate(verdicts) if verdict.violation), None)
-
-
 @pytest.mark.parametrize(
     ("losses", "expected"),
     [
-        pytest.param([2.3, *[20.0, 17.0, 25.0] * 5], 8, id="thrown up at once"),
+        pytest.param([2.3, *[20.0, 17.0, 25.0] * 5], 8, id="jumps at once"),
         pytest.param([2.3 * 1.5**at for at in range(40)], 15, id="grows without end"),
         pytest.param([2.6, 3.2, 3.6, 4.9, 8.9, 11, 13, 17, *[26.8] * 20], 12, id="grows, is held"),
         pytest.param([*FALLS, *[30.0] * 10], 47, id="falls, then explodes"),
@@ -102,17 +84,6 @@ def test_losses_that_pull_against_each_other(make_step: MakeStep) -> None:
     assert first(judged(rule(), alone)) is not None
 
 
-def test_only_training_is_judged(make_step: MakeStep) -> None:
-    """Evaluation before training and in between, with a loss that explodes."""
-    steps = []
-    for at in range(40):
-        steps.append(make_step("losses", 2 * at, {"loss": 2.0**at}, mode=Mode.EVAL))
-        steps.append(make_step("losses", 2 * at + 1, {"loss": 1 / (1 + at)}))
-    verdicts = judged(rule(), steps)
-    assert first(verdicts) is None
-    assert {verdict.outcome for verdict in verdicts[::2]} == {Outcome.NOT_APPLICABLE}
-
-
 def test_modes_may_be_unknown(make_step: MakeStep) -> None:
     losses = [2.3, *[20.0] * 10]
     steps = [
@@ -145,51 +116,3 @@ def test_says_what_happened(make_step: MakeStep, make_tensor: MakeTensor) -> Non
     lost = judged(rule(), [make_step("losses", step, {"d": NAN}) for step in range(3)])[-1]
     assert lost.reason is Reason.NOT_FINITE
     assert lost.detail == "d is nan and was not finite for 3 saves"
-
-
-@pytest.mark.parametrize("found", [{}, {"loss": []}, {"loss": np.array("a")}])
-def test_no_loss_is_not_applicable(make_step: MakeStep, found: Mapping[str, Any]) -> None:
-    state, verdict = rule().evaluate({}, make_step("losses", 0, found))
-    assert state == {}
-    assert (verdict.outcome, verdict.reason) == (Outcome.NOT_APPLICABLE, Reason.NO_TENSOR)
-
-
-def test_the_state_of_many_losses_is_small(make_step: MakeStep) -> None:
-    state: Any = {}
-    for at in range(60):
-        found = {f"a_loss_with_a_long_name_{number}" * 3: 1.23456789e-5 * at for number in range(9)}
-        state, _ = rule(window=32).evaluate(state, make_step("losses", at, found))
-    assert len(msgspec.json.encode(state)) < 8192
-
-
-def test_reads_losses_unless_others_are_named() -> None:
-    fields = ("mean", "nan", "posinf", "neginf")
-    assert rule().reads().tensors == {"losses": Read(roles=(Role.LOSS,), fields=fields)}
-    named = rule(collection_names="metrics", tensor_regex="loss,cost").reads().tensors
-    assert named["losses"] == Read(collections=("metrics",), regex=("loss", "cost"), fields=fields)
-
-
-@pytest.mark.parametrize("profile", ["recommended", "sagemaker"])
-def test_parameters_as_on_the_wire(profile: str) -> None:
-    wire = {"window": "12", "factor": "10", "comeback": "7", "noise": "0", "direction": "falls"}
-    built = LossDiverging(window=12, factor=10.0, comeback=7.0, noise=0.0, direction="falls")
-    assert build("LossDiverging", wire, profile)[0] == built
-    assert rule(direction="None") == rule()
-
-
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"window": "3"}, "window is 3, but must be from 4 to 32"),
-        ({"window": "33"}, "window is 33, but must be from 4 to 32"),
-        ({"factor": "1"}, "factor is 1.0, but must be above 1"),
-        ({"factor": "inf"}, "factor is inf, but must be above 1"),
-        ({"comeback": "nan"}, "comeback is nan, but must be above 1"),
-        ({"noise": "-1"}, "noise is -1.0, but must be a number from 0"),
-        ({"direction": "up"}, "parameter direction"),
-    ],
-)
-def test_refused_parameters(parameters: dict[str, str], message: str) -> None:
-    with pytest.raises(BadRule, match=r"^LossDiverging: ") as caught:
-        build("LossDiverging", parameters)
-    assert message in str(caught.value)

@@ -1,17 +1,19 @@
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
-import msgspec
 import numpy as np
 import pytest
-from tocsin.model import Mode, Outcome, Reason, Role, TensorSummary, Verdict
-from tocsin.rules import BadRule, Read, Step, build
-from tocsin.rules.loss_oscillating import LossOscillating
+from tocsin.model import Reason, TensorSummary
+from tocsin.rules import Step
+
+from tests.unit.rules.judging import first, judged, made
 
 NAN, INF = float("nan"), float("inf")
 MakeStep = Callable[..., Step]
+rule = partial(made, "LossOscillating")
 
 RANDOM = np.random.default_rng(4)
 NOISE = RANDOM.standard_normal(400)
@@ -19,26 +21,6 @@ SINGLE = RANDOM.chisquare(1, 400)  # squared errors of single samples
 STEPS = np.arange(400)
 CALM = [2.3 - 0.01 * at for at in range(10)]
 SWINGS = [1.5, 9.0] * 20
-
-
-def rule(profile: str = "recommended", **parameters: Any) -> LossOscillating:
-    built, _ = build("LossOscillating", parameters, profile)
-    assert isinstance(built, LossOscillating)
-    return built
-
-
-def judged(rule: LossOscillating, steps: Iterable[Step]) -> list[Verdict]:
-    state: Any = {}
-    verdicts = []
-    for step in steps:
-        state, verdict = rule.evaluate(state, step)
-        verdicts.append(verdict)
-    return verdicts
-
-
-def first(verdicts: Iterable[Verdict]) -> int | None:
-    """Which save is the first in violation."""
-    return next((at for at, verdict in enumerate(verdicts) if verdict.violation), None)
 
 
 @pytest.mark.parametrize(
@@ -93,16 +75,6 @@ def test_quiet_beside_a_loss_that_falls(make_step: MakeStep) -> None:
     assert first(judged(rule(), both)) is None
 
 
-def test_only_training_is_judged(make_step: MakeStep) -> None:
-    steps = []
-    for at, loss in enumerate([*CALM, *SWINGS]):
-        steps.append(make_step("losses", 2 * at, {"loss": loss}, mode=Mode.EVAL))
-        steps.append(make_step("losses", 2 * at + 1, {"loss": 1.0}))
-    verdicts = judged(rule(), steps)
-    assert first(verdicts) is None
-    assert {verdict.outcome for verdict in verdicts[::2]} == {Outcome.NOT_APPLICABLE}
-
-
 def test_says_what_happened(make_step: MakeStep) -> None:
     losses = [2.5] * 10 + SWINGS
     steps = [make_step("losses", at, {"a": 2.5, "b": loss}) for at, loss in enumerate(losses)]
@@ -110,48 +82,3 @@ def test_says_what_happened(make_step: MakeStep) -> None:
     assert (verdict.reason, verdict.tensor) == (Reason.OSCILLATING, "b")
     assert verdict.detail == "b swings between 1.5 and 9; it began at 2.5"
     assert dict(verdict.evidence) == {"swing": 7.5, "first": 2.5, "median": 1.5}
-
-
-@pytest.mark.parametrize("found", [{}, {"loss": []}, {"loss": np.array("a")}])
-def test_no_loss_is_not_applicable(make_step: MakeStep, found: Mapping[str, Any]) -> None:
-    state, verdict = rule().evaluate({}, make_step("losses", 0, found))
-    assert state == {}
-    assert (verdict.outcome, verdict.reason) == (Outcome.NOT_APPLICABLE, Reason.NO_TENSOR)
-
-
-def test_the_state_of_many_losses_is_small(make_step: MakeStep) -> None:
-    state: Any = {}
-    for at in range(60):
-        found = {f"a_loss_with_a_long_name_{number}" * 3: 1.23456789e-5 * at for number in range(9)}
-        state, _ = rule(window=48).evaluate(state, make_step("losses", at, found))
-    assert len(msgspec.json.encode(state)) < 8192
-
-
-def test_reads_losses_unless_others_are_named() -> None:
-    fields = ("mean", "nan", "posinf", "neginf")
-    assert rule().reads().tensors == {"losses": Read(roles=(Role.LOSS,), fields=fields)}
-    named = rule(collection_names="metrics", tensor_regex="loss,cost").reads().tensors
-    assert named["losses"] == Read(collections=("metrics",), regex=("loss", "cost"), fields=fields)
-
-
-@pytest.mark.parametrize("profile", ["recommended", "sagemaker"])
-def test_parameters_as_on_the_wire(profile: str) -> None:
-    wire = {"window": "30", "amplitude": "2", "calm": "0", "direction": "falls"}
-    built = LossOscillating(window=30, amplitude=2.0, calm=0.0, direction="falls")
-    assert build("LossOscillating", wire, profile)[0] == built
-
-
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"window": "9"}, "window is 9, but must be from 10 to 48"),
-        ({"window": "49"}, "window is 49, but must be from 10 to 48"),
-        ({"amplitude": "0"}, "amplitude is 0.0, but must be a number above 0"),
-        ({"amplitude": "nan"}, "amplitude is nan, but must be a number above 0"),
-        ({"calm": "-1"}, "calm is -1.0, but must be a number from 0"),
-    ],
-)
-def test_refused_parameters(parameters: dict[str, str], message: str) -> None:
-    with pytest.raises(BadRule, match=r"^LossOscillating: ") as caught:
-        build("LossOscillating", parameters)
-    assert message in str(caught.value)

@@ -5,35 +5,19 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from tocsin.model import Mode, Outcome, TensorSummary
-from tocsin.rules import BadRule, Step, Tensor, build
+from tocsin.model import Mode, Outcome
+from tocsin.rules import Step
 from tocsin.rules._skill import compared, remembered, scored, skill
 from tocsin.rules.no_better_than_guessing import NoBetterThanGuessing
 
-HEALTHY, VIOLATION, UNDECIDED, NOT_APPLICABLE = (
-    Outcome.HEALTHY,
-    Outcome.VIOLATION,
-    Outcome.UNDECIDED,
-    Outcome.NOT_APPLICABLE,
-)
+from tests.unit.rules.judging import HEALTHY, NOT_APPLICABLE, UNDECIDED, VIOLATION, outcomes, valued
+
 Array = NDArray[Any]
 
 
-def tensor(name: str, value: Array, worker: str = "worker_0") -> Tensor:
-    return Tensor(name, worker, TensorSummary(size=value.size), value=value)
-
-
 def step(at: int, labels: Array, predictions: Array, mode: Mode = Mode.EVAL) -> Step:
-    read = {"labels": (tensor("y", labels),), "predictions": (tensor("p", predictions),)}
+    read = {"labels": (valued("y", labels),), "predictions": (valued("p", predictions),)}
     return Step(at, mode, at, 0.0, read)
-
-
-def outcomes(steps: list[Step], **parameters: Any) -> list[Outcome]:
-    rule, state, seen = NoBetterThanGuessing(**parameters), {}, []
-    for each in steps:
-        state, verdict = rule.evaluate(state, each)
-        seen.append(verdict.outcome)
-    return seen
 
 
 def numbers(knowledge: float, at: int, size: int = 64) -> tuple[Array, Array]:
@@ -70,7 +54,7 @@ def classes(right: float, at: int, shares: tuple[float, ...] = (0.5, 0.3, 0.2)) 
 )
 def test_evaluations(batches: list[tuple[Array, Array]], expected: Outcome) -> None:
     steps = [step(at, *batch) for at, batch in enumerate(batches)]
-    assert outcomes(steps)[-1] is expected
+    assert outcomes(NoBetterThanGuessing(), steps)[-1] is expected
 
 
 def test_a_rare_class_is_told_by_probabilities_not_by_hits() -> None:
@@ -80,15 +64,15 @@ def test_a_rare_class_is_told_by_probabilities_not_by_hits() -> None:
         labels = (np.random.default_rng(at).random(256) < 0.05).astype(int)
         rare = np.where(labels == 1, 0.4, 0.02)
         steps.append(step(at, labels, np.stack([1 - rare, rare], axis=1)))
-    assert outcomes(steps)[-1] is HEALTHY
+    assert outcomes(NoBetterThanGuessing(), steps)[-1] is HEALTHY
 
 
 def test_training_counts_only_where_nothing_is_evaluated() -> None:
     train = [step(at, *numbers(0.0, at), Mode.TRAIN) for at in range(40)]
-    assert outcomes(train)[-1] is VIOLATION
+    assert outcomes(NoBetterThanGuessing(), train)[-1] is VIOLATION
     evaluated = [step(at, *numbers(0.9, at)) for at in range(40, 50)]
-    assert set(outcomes([*evaluated, *train])[10:]) == {UNDECIDED}
-    assert outcomes([*train, *evaluated])[-1] is HEALTHY
+    assert set(outcomes(NoBetterThanGuessing(), [*evaluated, *train])[10:]) == {UNDECIDED}
+    assert outcomes(NoBetterThanGuessing(), [*train, *evaluated])[-1] is HEALTHY
 
 
 @pytest.mark.parametrize(
@@ -126,18 +110,3 @@ def test_skill_of_a_perfect_classifier_is_one() -> None:
     past = remembered({}, batch)
     assert past is not None
     assert skill([compared(past, batch)]) == pytest.approx(1.0, abs=1e-5)
-
-
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"least_skill": "0"}, "least_skill is 0.0"),
-        ({"least_skill": 1}, "least_skill is 1.0"),
-        ({"progress": -0.1}, "progress is -0.1"),
-        ({"evaluations": 4}, "evaluations is 4"),
-        ({"saves": "2"}, "saves is 2"),
-    ],
-)
-def test_parameters_that_cannot_be_meant(parameters: dict[str, Any], message: str) -> None:
-    with pytest.raises(BadRule, match=message):
-        build("NoBetterThanGuessing", parameters)

@@ -6,11 +6,12 @@ from typing import Any
 import numpy as np
 import pytest
 from tocsin.model import Mode, Outcome, Reason, Role, TensorSummary
-from tocsin.rules import Read, Step, Tensor, build
+from tocsin.rules import Step, Tensor
 from tocsin.rules.non_finite_data import NonFiniteData
 
+from tests.unit.rules.judging import HEALTHY, NOT_APPLICABLE, VIOLATION
+
 NAN, INF = float("nan"), float("inf")
-HEALTHY, VIOLATION, NOT_APPLICABLE = Outcome.HEALTHY, Outcome.VIOLATION, Outcome.NOT_APPLICABLE
 
 MakeTensor = Callable[..., Tensor]
 
@@ -83,23 +84,3 @@ def test_tells_how_many(
     assert (verdict.tensor, verdict.reason) == ("x", Reason.NOT_FINITE)
     assert verdict.detail == detail
     assert dict(verdict.evidence) == evidence
-
-
-def test_nothing_captured() -> None:
-    assert NonFiniteData().evaluate({}, step())[1].outcome is NOT_APPLICABLE
-
-
-def test_reads() -> None:
-    fields = ("size", "nan", "posinf", "neginf")
-    assert NonFiniteData().reads().tensors == {
-        "data": Read((Role.INPUT, Role.LABEL), fields=fields),
-        "losses": Read((Role.LOSS,), fields=fields),
-    }
-    assert NonFiniteData(("x",)).reads().tensors["data"] == Read(regex=("x",), fields=fields)
-
-
-@pytest.mark.parametrize("profile", ["recommended", "sagemaker"])
-def test_parameters_as_on_the_wire(profile: str) -> None:
-    wire = {"tensor_regex": "^x, ^y", "end_step": "100"}
-    rule = NonFiniteData(("^x", "^y"))
-    assert build("NonFiniteData", wire, profile) == (rule, {"end_step": "100"})

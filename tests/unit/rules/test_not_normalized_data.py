@@ -2,28 +2,24 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
 import numpy as np
 import pytest
-from tocsin.model import Channels, Detail, Mode, Outcome, Reason, Role, TensorSummary
-from tocsin.rules import BadRule, Read, Step, Tensor, build
+from tocsin.model import Channels, Detail, Mode, Outcome, Reason, TensorSummary
+from tocsin.rules import BadRule, Read, Step, Tensor
 from tocsin.rules.not_normalized_data import NotNormalizedData
-from tocsin.tensors import detailed, summarize
 
-HEALTHY, NOT_APPLICABLE = Outcome.HEALTHY, Outcome.NOT_APPLICABLE
+from tests.unit.rules.judging import HEALTHY, NOT_APPLICABLE, made, valued
+
 LARGE, SMALL, UNEVEN = Reason.OUT_OF_RANGE, Reason.BELOW_THRESHOLD, Reason.IMBALANCED
 RNG = np.random.default_rng(0)
 WINE_MEANS = [13.0, 2.34, 2.37, 19.5, 99.7, 2.3, 2.03, 0.36, 1.59, 5.06, 0.96, 2.61, 747]
 NORMAL = RNG.standard_normal((32, 13))
 
 
-def inputs(value: Any, *, name: str = "x", worker: str = "worker_0") -> Tensor:
+def inputs(value: Any, *, name: str = "x") -> Tensor:
     if isinstance(value, TensorSummary):
-        return Tensor(name, worker, value)
-    value = np.asarray(value)
-    channels = detailed(value, Detail(channel_axis=1)).channels
-    summary = msgspec.structs.replace(summarize(value), channels=channels)
-    return Tensor(name, worker, summary, value.shape, str(value.dtype))
+        return Tensor(name, "worker_0", value)
+    return valued(name, value, read=Read(detail=Detail(channel_axis=1)))
 
 
 def step(*found: Tensor) -> Step:
@@ -125,32 +121,9 @@ def test_tells_what_is_wrong(value: Any, detail: str, evidence: dict[str, Any]) 
     assert dict(verdict.evidence) == evidence
 
 
-def test_reads() -> None:
-    assert NotNormalizedData().reads().tensors == {
-        "inputs": Read((Role.INPUT,), fields=("min", "max"), detail=Detail(channel_axis=1))
-    }
-    assert NotNormalizedData(tensor_regex=("x",)).reads().tensors["inputs"].regex == ("x",)
-
-
-@pytest.mark.parametrize("profile", ["recommended", "sagemaker"])
-def test_parameters_as_on_the_wire(profile: str) -> None:
-    wire = {"max_scale": "300", "min_value": "0", "max_ratio": "1e6"}
-    rule, options = build("NotNormalizedData", wire, profile)
-    assert rule == NotNormalizedData(300.0, 0.0, 1e6)
-    assert options == ({"for_steps": 3} if profile == "recommended" else {})
-
-
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"max_scale": "0"}, "max_scale is 0.0, but must be above 0"),
-        ({"max_scale": "nan"}, "max_scale is nan, but must be above 0"),
-        ({"max_ratio": "1"}, "max_ratio is 1.0, but must be above 1"),
-        ({"min_value": "-1"}, "min_value is -1.0, but must be from 0 to max_scale"),
-        ({"min_value": "200"}, "min_value is 200.0, but must be from 0 to max_scale"),
-    ],
-)
-def test_refused(parameters: dict[str, Any], message: str) -> None:
-    with pytest.raises(BadRule) as caught:
-        build("NotNormalizedData", parameters)
-    assert message in str(caught.value)
+@pytest.mark.parametrize("min_value", [100, 200])
+def test_the_bounds_of_scales_must_be_in_order(min_value: float) -> None:
+    with pytest.raises(
+        BadRule, match=f"min_value is {min_value}.0, but must be below max_scale, 100"
+    ):
+        made("NotNormalizedData", min_value=min_value)

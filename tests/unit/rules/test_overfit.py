@@ -1,28 +1,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
-import msgspec
 import numpy as np
 import pytest
-from tocsin.model import Mode, Outcome, Reason, Role, TensorSummary, Verdict
-from tocsin.rules import BadRule, Step, build
-from tocsin.rules.overfit import Overfit
+from tocsin.model import Mode, Outcome, Reason, TensorSummary, Verdict
+from tocsin.rules import Rule, Step
+
+from tests.unit.rules.judging import fired, first, judged, made, violations
 
 NAN = float("nan")
+rule = partial(made, "Overfit")
 MakeStep = Callable[..., Step]
 
 FALLS = tuple(0.8**at for at in range(12))  # training loss
 TURNS = (1.0, 0.7, 0.5, 0.45, 0.5, 0.62, 0.74, 0.86, 0.98, 1.1, 1.22, 1.34)
 LEVELS_OFF = (1.0, 0.7, 0.55, 0.5, 0.49, 0.5, 0.5, 0.49, 0.5, 0.49, 0.5, 0.5)
 NOISE = np.random.default_rng(3)
-
-
-def rule(profile: str = "recommended", **parameters: Any) -> Overfit:
-    built, _ = build("Overfit", parameters, profile)
-    assert isinstance(built, Overfit)
-    return built
 
 
 @pytest.fixture
@@ -51,23 +47,18 @@ def run(make_step: MakeStep) -> Callable[..., list[Step]]:
     return make
 
 
-def judged(rule: Overfit, steps: Iterable[Step]) -> list[Verdict]:
-    """The verdicts at the ends of evaluations."""
-    state: Any = {}
-    verdicts = []
-    for step in steps:
-        state, verdict = rule.evaluate(state, step)
-        state = msgspec.json.decode(msgspec.json.encode(state))
-        if step.mode is Mode.TRAIN and step.step % 3 == 0 and step.step:
-            verdicts.append(verdict)
-        else:
-            assert not verdict.violation
-    return verdicts
+def ends(rule: Rule, steps: list[Step]) -> list[Verdict]:
+    """The verdicts at the ends of evaluations: each third step, of training."""
+    verdicts = judged(rule, steps)
+    last = [at for at in range(1, len(steps)) if at % 3 == 0]
+    assert set(fired(verdicts)) <= set(last)
+    return [verdicts[at] for at in last]
 
 
-def first(verdicts: Iterable[Verdict]) -> int | None:
-    """After which evaluation it fired, counted from 1."""
-    return next((at for at, verdict in enumerate(verdicts, 1) if verdict.violation), None)
+def first_end(rule: Rule, steps: list[Step]) -> int | None:
+    """The number of evaluations after which it fires."""
+    at = first(ends(rule, steps))
+    return None if at is None else at + 1
 
 
 def scaled(values: Iterable[float], by: float) -> tuple[float, ...]:
@@ -103,7 +94,7 @@ QUIET = {
 
 @pytest.mark.parametrize(("train", "validation"), QUIET.values(), ids=QUIET)
 def test_quiet(run: Any, train: Any, validation: Any) -> None:
-    assert first(judged(rule(), run(train, validation))) is None
+    assert first_end(rule(), run(train, validation)) is None
 
 
 FIRES = {
@@ -122,9 +113,8 @@ FIRES = {
 
 @pytest.mark.parametrize(("train", "validation", "parameters", "at"), FIRES.values(), ids=FIRES)
 def test_fires(run: Any, train: Any, validation: Any, parameters: Any, at: int) -> None:
-    verdicts = judged(rule(**parameters), run(train, validation))
-    assert first(verdicts) == at
-    assert all(verdict.violation for verdict in verdicts[at - 1 :])
+    verdicts = ends(rule(**parameters), run(train, validation))
+    assert fired(verdicts) == list(range(at - 1, len(verdicts)))
 
 
 @pytest.mark.parametrize(
@@ -138,7 +128,7 @@ def test_fires(run: Any, train: Any, validation: Any, parameters: Any, at: int) 
     ],
 )
 def test_profile_sagemaker(run: Any, validation: Any, parameters: Any, expected: Any) -> None:
-    verdicts = judged(rule("sagemaker", **parameters), run([1.0] * len(validation), validation))
+    verdicts = ends(rule("sagemaker", **parameters), run([1.0] * len(validation), validation))
     assert [verdict.violation for verdict in verdicts] == expected
 
 
@@ -152,12 +142,8 @@ def test_xgboost_by_name(make_step: MakeStep) -> None:
         )
         for at, (train, validation) in enumerate(zip(FALLS, TURNS, strict=True))
     ]
-    state: Any = {}
-    verdicts = []
-    for step in steps:
-        state, verdict = rule().evaluate(state, step)
-        verdicts.append(verdict)
-    assert first(verdicts) == 10  # the ninth evaluation is over when the next one comes
+    verdicts = judged(rule(), steps)
+    assert first(verdicts) == 9  # the ninth evaluation ends when the next one comes
     assert verdicts[9].tensor == "validation-rmse"
 
 
@@ -173,29 +159,20 @@ def test_metrics_that_should_rise(run: Any, make_step: MakeStep) -> None:
             for at, (train, validation) in enumerate(zip(FALLS, TURNS, strict=True))
         ]
 
-    def fired(judge: Overfit, steps: list[Step]) -> list[Verdict]:
-        state: Any = {}
-        verdicts = []
-        for step in steps:
-            state, verdict = judge.evaluate(state, step)
-            verdicts.append(verdict)
-        return [verdict for verdict in verdicts if verdict.violation]
-
-    found = fired(rule(tensor_regex="-auc"), steps("auc"))
-    assert found
-    assert 0 < float(found[0].evidence["validation"]) < float(found[0].evidence["training"]) < 1
-    assert fired(rule(tensor_regex="-x", direction="rises"), steps("x"))
-    assert not fired(rule(tensor_regex="-x"), steps("x"))
+    found, *_ = violations(rule(tensor_regex="-auc"), steps("auc")).values()
+    assert 0 < float(found.evidence["validation"]) < float(found.evidence["training"]) < 1
+    assert violations(rule(tensor_regex="-x", direction="rises"), steps("x"))
+    assert not violations(rule(tensor_regex="-x"), steps("x"))
 
 
 def test_says_what_was_compared(run: Any) -> None:
-    verdict = judged(rule(), run(FALLS, TURNS))[8]
+    verdict = ends(rule(), run(FALLS, TURNS))[8]
     assert (verdict.reason, verdict.tensor, verdict.worker) == (
         Reason.INCREASING,
         "loss",
         "worker_0",
     )
-    assert verdict.detail == "loss is 0.98 with a training loss of 0.168; it had been at 0.5"
+    assert verdict.detail == "loss is 0.98 with a training loss of 0.168; its best was 0.5"
     assert list(verdict.evidence) == ["validation", "training", "best", "ratio"]
     assert verdict.evidence["ratio"] == pytest.approx(0.98 / 0.8**8 - 1, rel=1e-5)
 
@@ -209,37 +186,4 @@ def test_says_what_was_compared(run: Any) -> None:
     ],
 )
 def test_outcomes(run: Any, train: Any, validation: Any, expected: Any) -> None:
-    assert [verdict.outcome for verdict in judged(rule(), run(train, validation))] == expected
-
-
-def test_reads_losses_and_metrics_unless_others_are_named() -> None:
-    (read,) = rule().reads().tensors.values()
-    assert (read.roles, read.regex, read.values) == ((Role.LOSS, Role.METRIC), (), False)
-    (read,) = rule(tensor_regex=".*auc, .*loss").reads().tensors.values()
-    assert (read.roles, read.regex) == ((), (".*auc", ".*loss"))
-
-
-def test_profiles() -> None:
-    assert build("Overfit", {}) == (Overfit(), {})
-    amazon = Overfit(patience=1, ratio_threshold=0.1, least_rise=None)
-    assert build("Overfit", {}, "sagemaker") == (amazon, {"start_step": 0})
-    wire = {"tensor_regex": ".*", "start_step": "20", "patience": "4", "ratio_threshold": "0.25"}
-    built, options = build("Overfit", wire, "sagemaker")
-    assert built == Overfit((".*",), 4, 0.25, None)
-    assert options == {"start_step": "20"}
-
-
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"patience": "0"}, "patience is 0, but must be at least 1"),
-        ({"ratio_threshold": "-1"}, "ratio_threshold is -1.0, but must be a number of at least 0"),
-        ({"ratio_threshold": "nan"}, "ratio_threshold is nan, but must be"),
-        ({"least_rise": "inf"}, "least_rise is inf, but must be"),
-        ({"direction": "up"}, "parameter direction"),
-    ],
-)
-def test_refused_parameters(parameters: dict[str, Any], message: str) -> None:
-    with pytest.raises(BadRule) as caught:
-        build("Overfit", parameters)
-    assert message in str(caught.value)
+    assert [verdict.outcome for verdict in ends(rule(), run(train, validation))] == expected

@@ -1,28 +1,24 @@
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
-import msgspec
 import numpy as np
 import pytest
-from tocsin.model import Mode, Outcome, Reason, Role, TensorSummary, Verdict
-from tocsin.rules import BadRule, Step, build
-from tocsin.rules.overtraining import Overtraining
+from tocsin.model import Mode, Outcome, Reason, TensorSummary, Verdict
+from tocsin.rules import Rule, Step
+
+from tests.unit.rules.judging import fired, first, judged, made, violations
 
 NAN = float("nan")
+rule = partial(made, "Overtraining")
 MakeStep = Callable[..., Step]
 
 FLAT = (0.5,) * 14
 TURNS = (2.0, 1.0, 0.6, 0.6, 1.0, *[1.2] * 9)
 LEVELS_OFF = (2.0, 1.0, 0.6, 0.5, 0.45, 0.42, 0.41, *[0.4] * 7)
 NOISE = np.random.default_rng(5).standard_normal(14)
-
-
-def rule(profile: str = "recommended", **parameters: Any) -> Overtraining:
-    built, _ = build("Overtraining", parameters, profile)
-    assert isinstance(built, Overtraining)
-    return built
 
 
 @pytest.fixture
@@ -41,20 +37,15 @@ def run(make_step: MakeStep) -> Callable[..., list[Step]]:
     return make
 
 
-def judged(rule: Overtraining, steps: Iterable[Step]) -> list[Verdict]:
-    """The verdicts at training steps but the first: there an evaluation is over."""
-    state: Any = {}
-    verdicts = []
-    for step in steps:
-        state, verdict = rule.evaluate(state, step)
-        state = msgspec.json.decode(msgspec.json.encode(state))
-        verdicts.append(verdict)
-    return verdicts[2::2]
+def ends(rule: Rule, steps: list[Step]) -> list[Verdict]:
+    """The verdicts at training steps but the first: there an evaluation ends."""
+    return judged(rule, steps)[2::2]
 
 
-def first(verdicts: Iterable[Verdict]) -> int | None:
-    """After which evaluation it fired, counted from 1."""
-    return next((at for at, verdict in enumerate(verdicts, 1) if verdict.violation), None)
+def first_end(rule: Rule, steps: list[Step]) -> int | None:
+    """The number of evaluations after which it fires."""
+    at = first(ends(rule, steps))
+    return None if at is None else at + 1
 
 
 QUIET = {
@@ -78,7 +69,7 @@ QUIET = {
 
 @pytest.mark.parametrize(("train", "validation"), QUIET.values(), ids=QUIET)
 def test_quiet(run: Any, train: Any, validation: Any) -> None:
-    assert first(judged(rule(), run(train, validation))) is None
+    assert first_end(rule(), run(train, validation)) is None
 
 
 FIRES = {
@@ -97,9 +88,8 @@ FIRES = {
 
 @pytest.mark.parametrize(("train", "validation", "parameters", "at"), FIRES.values(), ids=FIRES)
 def test_fires(run: Any, train: Any, validation: Any, parameters: Any, at: int) -> None:
-    verdicts = judged(rule(**parameters), run(train, validation))
-    assert first(verdicts) == at
-    assert all(verdict.violation for verdict in verdicts[at - 1 :])
+    verdicts = ends(rule(**parameters), run(train, validation))
+    assert fired(verdicts) == list(range(at - 1, len(verdicts)))
 
 
 FALLS = tuple(np.linspace(3, 1, 14))
@@ -122,11 +112,11 @@ FALLS = tuple(np.linspace(3, 1, 14))
 def test_profile_sagemaker(
     run: Any, train: Any, validation: Any, parameters: Any, at: int | None
 ) -> None:
-    assert first(judged(rule("sagemaker", **parameters), run(train, validation))) == at
+    assert first_end(rule("sagemaker", **parameters), run(train, validation)) == at
 
 
 def test_says_what_has_happened(run: Any) -> None:
-    verdict = judged(rule(), run(FLAT, TURNS))[9]
+    verdict = ends(rule(), run(FLAT, TURNS))[9]
     assert (verdict.reason, verdict.tensor, verdict.worker) == (
         Reason.INCREASING,
         "loss",
@@ -136,21 +126,19 @@ def test_says_what_has_happened(run: Any) -> None:
         "loss is 1.2; its best was 0.6, and it was clearly worse in the last 5 evaluations"
     )
     assert dict(verdict.evidence) == {"now": 1.2, "best": 0.6, "stalled": 5}
-    stalled = judged(rule("sagemaker"), run([1.0] * 14, FALLS))[4]
+    stalled = ends(rule("sagemaker"), run([1.0] * 14, FALLS))[4]
     assert stalled.reason is Reason.NOT_DECREASING
     assert stalled.detail == "loss is 1; its best was 1, with no new one by 0.01 in 5 saves since"
 
 
 def test_metrics_that_should_rise(make_step: MakeStep) -> None:
-    state: Any = {}
-    found = []
-    for at, value in enumerate(TURNS):
-        step = make_step("losses", at, {"validation-auc": 1 - value / 4}, mode=Mode.GLOBAL)
-        state, verdict = rule(tensor_regex="auc").evaluate(state, step)
-        found += [verdict] if verdict.violation else []
-    assert found
-    assert found[0].evidence["now"] == pytest.approx(0.7)
-    assert found[0].evidence["best"] == pytest.approx(0.85)
+    steps = [
+        make_step("losses", at, {"validation-auc": 1 - value / 4}, mode=Mode.GLOBAL)
+        for at, value in enumerate(TURNS)
+    ]
+    found, *_ = violations(rule(tensor_regex="auc"), steps).values()
+    assert found.evidence["now"] == pytest.approx(0.7)
+    assert found.evidence["best"] == pytest.approx(0.85)
 
 
 @pytest.mark.parametrize(
@@ -163,36 +151,5 @@ def test_metrics_that_should_rise(make_step: MakeStep) -> None:
     ],
 )
 def test_outcomes(run: Any, profile: str, train: Any, validation: Any, expected: Any) -> None:
-    verdicts = judged(rule(profile), run(train, validation))
+    verdicts = ends(rule(profile), run(train, validation))
     assert [verdict.outcome for verdict in verdicts] == expected
-
-
-def test_reads_losses_and_metrics_unless_others_are_named() -> None:
-    (read,) = rule().reads().tensors.values()
-    assert (read.roles, read.regex, read.values) == ((Role.LOSS, Role.METRIC), (), False)
-    (read,) = rule(tensor_regex="a,b").reads().tensors.values()
-    assert (read.roles, read.regex) == ((), ("a", "b"))
-
-
-def test_profiles() -> None:
-    assert build("Overtraining", {}) == (Overtraining(), {})
-    assert build("Overtraining", {}, "sagemaker") == (Overtraining(5, 10, 0.01, None), {})
-    wire = {"patience_train": "7", "patience_validation": "8", "delta": "0.1"}
-    assert build("Overtraining", wire, "sagemaker")[0] == Overtraining(7, 8, 0.1, None)
-
-
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"patience_train": "0"}, "patience_train is 0, but must be at least 1"),
-        ({"patience_validation": "-1"}, "patience_validation is -1, but must be at least 1"),
-        ({"patience_validation": "none"}, "parameter patience_validation: expected `int`"),
-        ({"delta": "-0.1"}, "delta is -0.1, but must be a number of at least 0"),
-        ({"delta": "nan"}, "delta is nan, but must be a number of at least 0"),
-        ({"least_rise": "inf"}, "least_rise is inf, but must be a number of at least 0"),
-    ],
-)
-def test_refused_parameters(parameters: dict[str, Any], message: str) -> None:
-    with pytest.raises(BadRule) as caught:
-        build("Overtraining", parameters)
-    assert message in str(caught.value)

@@ -123,6 +123,15 @@ class UnknownOption(Base):
 
 
 @dataclass(frozen=True)
+class UnknownAlternative(Base):
+    """A group with a parameter that there is not."""
+
+    alternatives: ClassVar[tuple[tuple[str, ...], ...]] = (("names", "name"),)
+
+    names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Positive(Base):
     """A rule with a check of its own."""
 
@@ -173,6 +182,7 @@ class Abstract(Rule):
         (DefaultFactory, "rule DefaultFactory: parameter names needs a default"),
         (UnknownInSagemaker, "rule UnknownInSagemaker: 'limits' is neither a parameter nor"),
         (UnknownOption, "rule UnknownOption: 'for_step' is neither a parameter nor"),
+        (UnknownAlternative, "rule UnknownAlternative: 'name' is neither a parameter nor"),
         (RefusedDefault, "rule RefusedDefault: limit is 0, but must be at least 1"),
         (RefusedSagemaker, "rule RefusedSagemaker: limit is -1, but must be at least 1"),
         (UnknownType, "rule UnknownType: name 'Decimal' is not defined"),
@@ -262,6 +272,38 @@ def test_build(
 ) -> None:
     register(Good)
     assert build("Good", parameters, profile) == (rule, options)
+
+
+@dataclass(frozen=True)
+class Naming(Base):
+    """Two parameters name the same tensors, and each has a default."""
+
+    alternatives: ClassVar[tuple[tuple[str, ...], ...]] = (("names", "collection"),)
+    sagemaker: ClassVar[Mapping[str, Any]] = {"collection": "losses"}
+
+    names: tuple[str, ...] = ("loss",)
+    collection: str | None = None
+    other: str | None = "x"
+
+
+@pytest.mark.parametrize(
+    ("profile", "parameters", "rule"),
+    [
+        ("recommended", {}, Naming()),
+        ("sagemaker", {}, Naming(("loss",), "losses")),
+        ("recommended", {"collection": "mine"}, Naming((), "mine")),
+        ("sagemaker", {"collection": "mine"}, Naming((), "mine")),
+        ("sagemaker", {"names": "mine"}, Naming(("mine",), None)),
+        ("sagemaker", {"names": "a", "collection": "b"}, Naming(("a",), "b")),
+        ("sagemaker", {"collection": "None"}, Naming(("loss",), None)),  # names nothing
+        ("sagemaker", {"other": "y"}, Naming(("loss",), "losses", "y")),
+    ],
+)
+def test_what_a_user_names_replaces_the_defaults_of_its_group(
+    profile: str, parameters: dict[str, Any], rule: Rule
+) -> None:
+    register(Naming)
+    assert build("Naming", parameters, profile) == (rule, {})
 
 
 UNKNOWN = "Good: unknown parameter {!r}: `tocsin rules Good` lists them"

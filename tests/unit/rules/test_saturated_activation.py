@@ -2,30 +2,26 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
 import numpy as np
 import pytest
-from tocsin.model import Detail, Mode, Outcome, Reason, Role, TensorSummary
-from tocsin.rules import BadRule, Read, Rule, Step, Tensor, build
+from tocsin.model import Detail, Mode, Outcome, Reason, TensorSummary
+from tocsin.rules import BadRule, Rule, Step, Tensor, build
 from tocsin.rules.saturated_activation import SaturatedActivation
-from tocsin.tensors import detailed, summarize
 
-HEALTHY, VIOLATION, NOT_APPLICABLE = Outcome.HEALTHY, Outcome.VIOLATION, Outcome.NOT_APPLICABLE
-AMAZON = build("SaturatedActivation", {}, "sagemaker")[0]
-FIELDS = ("bounds", "units", "inactive_units", "unit_active")
+from tests.unit.rules.judging import HEALTHY, NOT_APPLICABLE, VIOLATION, made, valued
+
+AMAZON = made("SaturatedActivation", "sagemaker")
 NAN = float("nan")
 
 
 def seen(rule: Rule, read: str, name: str, value: Any, kind: str | None = None) -> Step:
     """A step in which one read has found one tensor."""
     reads = rule.reads().tensors
-    summary = value
-    if not isinstance(value, TensorSummary):
-        detail = detailed(np.asarray(value), reads[read].detail or Detail())
-        known = {field: getattr(detail, field) for field in FIELDS}
-        summary = msgspec.structs.replace(summarize(np.asarray(value)), **known)
-    found = dict.fromkeys(reads, ()) | {read: (Tensor(name, "worker_0", summary, kind=kind),)}
-    return Step(0, Mode.TRAIN, 0, 0.0, found)
+    if isinstance(value, TensorSummary):
+        tensor = Tensor(name, "worker_0", value, kind=kind)
+    else:
+        tensor = valued(name, value, read=reads[read], kind=kind)
+    return Step(0, Mode.TRAIN, 0, 0.0, dict.fromkeys(reads, ()) | {read: (tensor,)})
 
 
 def stuck(units: int, beyond: int, at: float, rows: int = 4) -> np.ndarray:
@@ -104,54 +100,6 @@ def test_the_verdict_tells_layer_and_share() -> None:
     assert dict(verdict.evidence) == {"saturated_percent": 70, "units": 10, "threshold_layer": 50}
 
 
-def test_reads() -> None:
-    reads = SaturatedActivation().reads().tensors
-    assert reads["tanh"] == Read(
-        (Role.ACTIVATION_INPUT,),
-        ("tanh",),
-        fields=("size", "nan"),
-        detail=Detail(active=(-9.4999, 9.4999)),
-    )
-    assert reads["sigmoid"].kinds == ("sigmoid",)
-    assert reads["sigmoid"].detail == Detail(active=(-23.0, 16.99999))
-    named = SaturatedActivation(("mine",), ("x",)).reads().tensors
-    assert set(named) == {"tanh", "sigmoid"}
-    assert (named["tanh"].collections, named["tanh"].regex) == (("mine",), ("x",))
-
-
-@pytest.mark.parametrize(
-    ("profile", "parameters", "expected"),
-    [
-        ("recommended", {}, (SaturatedActivation(), {"for_steps": 3})),
-        ("sagemaker", {}, (SaturatedActivation(min_units=1), {})),
-        (
-            "sagemaker",
-            {"tensor_regex": ".*tanh_input,.*sigmoid_input", "threshold_tanh": "-5,5"},
-            (
-                SaturatedActivation(
-                    tensor_regex=(".*tanh_input", ".*sigmoid_input"),
-                    threshold_tanh=(-5.0, 5.0),
-                    min_units=1,
-                ),
-                {},
-            ),
-        ),
-        (
-            "sagemaker",
-            {"threshold_sigmoid_min": "-20", "threshold_inactivity": "2"},
-            (
-                SaturatedActivation(
-                    threshold_sigmoid_min=-20.0, threshold_inactivity=2.0, min_units=1
-                ),
-                {},
-            ),
-        ),
-    ],
-)
-def test_parameters_as_on_the_wire(profile: str, parameters: dict[str, Any], expected: Any) -> None:
-    assert build("SaturatedActivation", parameters, profile) == expected
-
-
 def test_pairs_go_before_single_bounds() -> None:
     rule = SaturatedActivation(threshold_tanh=(-1, 2), threshold_tanh_max=5)
     assert rule.reads().tensors["tanh"].detail == Detail(active=(-1, 2))
@@ -163,8 +111,6 @@ def test_pairs_go_before_single_bounds() -> None:
         ({"threshold_tanh": "1"}, "threshold_tanh must be two numbers, min and max"),
         ({"threshold_sigmoid": "2,1"}, "threshold_sigmoid is 2.0, 1.0, but must be min below max"),
         ({"threshold_tanh_min": "nan"}, "threshold_tanh is nan"),
-        ({"threshold_layer": "-1"}, "threshold_layer is -1.0, but must be from 0 to below 100"),
-        ({"min_units": "0"}, "min_units is 0, but must be at least 1"),
     ],
 )
 def test_refused(parameters: dict[str, Any], message: str) -> None:

@@ -2,25 +2,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 from tocsin.model import Outcome, Reason, TensorSummary
-from tocsin.rules import BadRule, Step, Tensor, build
+from tocsin.rules import Step, Tensor
 from tocsin.rules.similar_across_runs import SimilarAcrossRuns
+
+from tests.unit.rules.judging import made
 
 OK, BAD, NONE = Outcome.HEALTHY, Outcome.VIOLATION, Outcome.NOT_APPLICABLE
 NAN = float("nan")
+rule = partial(made, "SimilarAcrossRuns", other_trials="j0")
 
 MakeTensor = Callable[..., Tensor]
 MakeStep = Callable[..., Step]
-
-
-def rule(other_trials: str = "j0", **parameters: Any) -> SimilarAcrossRuns:
-    built, _ = build("SimilarAcrossRuns", {"other_trials": other_trials, **parameters})
-    assert isinstance(built, SimilarAcrossRuns)
-    return built
 
 
 @pytest.fixture
@@ -74,13 +72,13 @@ def test_tolerances(beside: Any) -> None:
 
 def test_the_most_different_of_all_runs_is_reported(beside: Any) -> None:
     step = beside({"a": 1.0, "b": 1.0}, j0={"a": 1.1, "b": 1.0}, j1={"a": 1.0, "b": 2.0})
-    _, verdict = rule("j0,j1,j2").evaluate({}, step)
+    _, verdict = rule(other_trials="j0,j1,j2").evaluate({}, step)
     assert (verdict.reason, verdict.tensor, verdict.worker) == (Reason.DIFFERENT, "b", "worker_0")
     found = dict(verdict.evidence)
     assert (found["mean"], found["other_mean"], found["run"]) == (1.0, 2.0, "j1")
     assert next(iter(found)) == "mean"
     assert verdict.detail == (
-        "b is not that of j1: size 1 mean 1 norm 1 here, size 1 mean 2 norm 2 there"
+        "b differs from j1: size 1 mean 1 norm 1 here, size 1 mean 2 norm 2 there"
     )
 
 
@@ -106,33 +104,11 @@ def test_a_step_that_the_other_run_lacks(beside: Any) -> None:
     assert verdict.outcome is NONE
 
 
+def test_reads_the_other_runs() -> None:
+    assert rule(other_trials="j0, s3://bucket/j1").reads().runs == ("j0", "s3://bucket/j1")
+
+
 def test_says_that_it_needs_another_run(beside: Any) -> None:
     _, verdict = SimilarAcrossRuns().evaluate({}, beside({"w": 1.0}, j0={"w": 2.0}))
     assert verdict.outcome is NONE
     assert verdict.detail.startswith("parameter other_trials is missing")
-
-
-def test_reads_the_other_runs() -> None:
-    reads = rule("j0, s3://bucket/j1", collection_names="losses", tensor_regex="a").reads()
-    assert reads.runs == ("j0", "s3://bucket/j1")
-    assert reads.tensors["tensors"].collections == ("losses",)
-    assert not reads.tensors["tensors"].values
-
-
-def test_profiles() -> None:
-    assert SimilarAcrossRuns.profiles == ()
-    for profile in ("recommended", "sagemaker"):
-        assert build("SimilarAcrossRuns", {}, profile) == (SimilarAcrossRuns(), {})
-
-
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"rtol": "-1"}, "rtol is -1.0, but must be a number of at least 0"),
-        ({"atol": "nan"}, "atol is nan, but must be a number of at least 0"),
-    ],
-)
-def test_refused_parameters(parameters: dict[str, Any], message: str) -> None:
-    with pytest.raises(BadRule) as caught:
-        build("SimilarAcrossRuns", parameters)
-    assert message in str(caught.value)

@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import msgspec
 import pytest
 from tocsin.model import Mode, Outcome, Reason, TensorSummary
-from tocsin.rules import BadRule, Read, Step, Tensor, build
+from tocsin.rules import Step, Tensor
 from tocsin.rules.stalled_training_rule import StalledTrainingRule
+
+from tests.unit.rules.judging import judged, made
 
 OK, LATE, WAIT, NONE = (
     Outcome.HEALTHY,
@@ -14,13 +17,8 @@ OK, LATE, WAIT, NONE = (
     Outcome.UNDECIDED,
     Outcome.NOT_APPLICABLE,
 )
+rule = partial(made, "StalledTrainingRule")
 SOME = (Tensor("loss", "worker_0", TensorSummary()),)
-
-
-def rule(profile: str = "recommended", **parameters: Any) -> StalledTrainingRule:
-    built, _ = build("StalledTrainingRule", parameters, profile)
-    assert isinstance(built, StalledTrainingRule)
-    return built
 
 
 def history(*moments: float | str) -> list[Step]:
@@ -92,45 +90,7 @@ def test_profile_sagemaker(moments: Any, parameters: Any, expected: list[Outcome
 
 
 def test_says_for_how_long() -> None:
-    judge, state = rule(), {}
-    for step in history(0, 1, 2):
-        state, _ = judge.evaluate(state, step)  # type: ignore[assignment]
-    _, verdict = judge.evaluate(state, history("2000")[0])
+    verdict = judged(rule(), history(0, 1, 2, "2000"))[-1]
     assert (verdict.reason, verdict.tensor, verdict.worker) == (Reason.LATE, None, None)
-    assert verdict.detail == "no new step for 1998 s, where up to 1800 s are allowed"
+    assert verdict.detail == "no new step has been saved for 1998 s; the limit is 1800 s"
     assert dict(verdict.evidence) == {"seconds": 1998.0, "limit": 1800.0}
-
-
-def test_reads_time_and_any_tensor_unless_some_are_named() -> None:
-    reads = rule().reads()
-    assert reads.ticks
-    assert reads.tensors == {"tensors": Read()}
-    named = rule(collection_names="losses", tensor_regex="a,b").reads().tensors["tensors"]
-    assert named == Read(collections=("losses",), regex=("a", "b"))
-
-
-def test_parameters() -> None:
-    wire = {
-        "threshold": "60",
-        "stop_training_on_fire": "True",
-        "training_job_name_prefix": "my-job",
-    }
-    assert rule("sagemaker", **wire) == StalledTrainingRule(60, True, "my-job", 0.0)
-    assert rule("sagemaker") == StalledTrainingRule(ratio=0.0)
-    assert rule() == StalledTrainingRule(1800, False, None, 5.0)
-
-
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"threshold": "0"}, "threshold is 0, but must be at least 1 second"),
-        ({"threshold": "1.5"}, "parameter threshold: expected `int`"),
-        ({"ratio": "-1"}, "ratio is -1.0, but must be a number of at least 0"),
-        ({"ratio": "inf"}, "ratio is inf, but must be"),
-        ({"stop_training_on_fire": "maybe"}, "parameter stop_training_on_fire: expected `bool`"),
-    ],
-)
-def test_refused_parameters(parameters: dict[str, Any], message: str) -> None:
-    with pytest.raises(BadRule) as caught:
-        build("StalledTrainingRule", parameters)
-    assert message in str(caught.value)

@@ -1,36 +1,37 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any
 
 import msgspec
 import numpy as np
 import pytest
-from tocsin.model import Mode, Outcome, Reason, Verdict
-from tocsin.rules import BadRule, Step, build
-from tocsin.rules.straggling_worker import StragglingWorker
+from tocsin.model import Mode, Reason
+from tocsin.rules import Step
+
+from tests.unit.rules.judging import (
+    HEALTHY,
+    NOT_APPLICABLE,
+    UNDECIDED,
+    VIOLATION,
+    fired,
+    judged,
+    made,
+    outcomes,
+)
 
 RANDOM = np.random.default_rng(0)
 STEPS = 40
+rule = partial(made, "StragglingWorker")
 
 
-def rule(**parameters: Any) -> StragglingWorker:
-    built, _ = build("StragglingWorker", parameters)
-    assert isinstance(built, StragglingWorker)
-    return built
-
-
-def judged(rule: StragglingWorker, times: Iterable[Mapping[str, float]]) -> list[Verdict]:
-    """The verdicts on steps that the workers wrote at these times."""
-    state: Any = {}
-    verdicts = []
-    for number, written in enumerate(times):
-        newest = max(written.values(), default=0.0)
-        step = Step(number, Mode.TRAIN, number, newest, {"tensors": ()}, times=written)
-        after, verdict = rule.evaluate(state, step)
-        state = msgspec.json.decode(msgspec.json.encode(after))
-        verdicts.append(verdict)
-    return verdicts
+def saves(times: Iterable[Mapping[str, float]]) -> list[Step]:
+    """Steps that the workers wrote at these times."""
+    return [
+        Step(at, Mode.TRAIN, at, max(written.values(), default=0.0), {"tensors": ()}, times=written)
+        for at, written in enumerate(times)
+    ]
 
 
 def run(
@@ -74,15 +75,8 @@ QUIET = {
 
 @pytest.mark.parametrize("times", QUIET.values(), ids=QUIET)
 def test_quiet(times: list[dict[str, float]]) -> None:
-    streak = longest = 0
-    for verdict in judged(rule(), times):
-        streak = streak + 1 if verdict.violation else 0
-        longest = max(longest, streak)
-    assert longest < rule_options()["for_steps"]
-
-
-def rule_options() -> dict[str, Any]:
-    return build("StragglingWorker", {})[1]
+    late = fired(judged(rule(), saves(times)))
+    assert not any({at, at + 1, at + 2} <= set(late) for at in late)  # three in a row
 
 
 FIRES = {
@@ -103,7 +97,7 @@ FIRES = {
 
 @pytest.mark.parametrize(("times", "parameters"), FIRES.values(), ids=FIRES)
 def test_fires_and_goes_on(times: list[dict[str, float]], parameters: dict[str, str]) -> None:
-    verdicts = judged(rule(**parameters), times)
+    verdicts = judged(rule(**parameters), saves(times))
     assert not any(verdict.violation for verdict in verdicts[:11])
     assert all(verdict.violation for verdict in verdicts[-8:])
     worst = max(times[-1], key=lambda worker: times[-1][worker])
@@ -114,22 +108,20 @@ def test_a_worker_that_is_missing_now_and_then_is_not_well_in_between() -> None:
     times = run(lambda step: 60.0 if step > 10 else 0.0)
     for step in range(0, STEPS, 3):
         del times[step]["worker_3"]
-    outcomes = [verdict.outcome for verdict in judged(rule(), times)]
-    assert outcomes[-3:] == [Outcome.VIOLATION, Outcome.VIOLATION, Outcome.UNDECIDED]
+    assert outcomes(rule(), saves(times))[-3:] == [VIOLATION, VIOLATION, UNDECIDED]
 
 
 def test_says_how_late() -> None:
-    verdict = judged(rule(), run(lambda step: 60.0 if step > 10 else 0.0))[-1]
+    verdict = judged(rule(), saves(run(lambda step: 60.0 if step > 10 else 0.0)))[-1]
     assert (verdict.reason, verdict.tensor, verdict.worker) == (Reason.LATE, None, "worker_3")
-    assert verdict.detail == "worker_3 was 60 s behind its peers, which write a step every 20 s"
+    assert verdict.detail == "worker_3 was 60 s later than its peers, which write a step every 20 s"
     assert dict(verdict.evidence) == {"late_seconds": 60.0, "interval_seconds": 20.0}
 
 
 def test_outcomes() -> None:
-    seen = [verdict.outcome for verdict in judged(rule(), run(lambda step: 0.0))]
-    assert seen == [Outcome.UNDECIDED] * 4 + [Outcome.HEALTHY] * (STEPS - 4)
-    alone = judged(rule(), run(lambda step: 0.0, workers=1))
-    assert {verdict.outcome for verdict in alone} == {Outcome.NOT_APPLICABLE}
+    together, alone = (saves(run(lambda step: 0.0, workers=workers)) for workers in (4, 1))
+    assert outcomes(rule(), together) == [UNDECIDED] * 4 + [HEALTHY] * (STEPS - 4)
+    assert set(outcomes(rule(), alone)) == {NOT_APPLICABLE}
 
 
 def test_the_state_of_many_workers_is_small() -> None:
@@ -139,23 +131,3 @@ def test_the_state_of_many_workers_is_small() -> None:
         step = Step(number, Mode.TRAIN, number, 0.0, {"tensors": ()}, times=times)
         state, _ = rule().evaluate(state, step)
     assert len(msgspec.json.encode(state)) < 64 << 10
-
-
-def test_profiles() -> None:
-    assert build("StragglingWorker", {}) == (StragglingWorker(), {"for_steps": 3})
-    assert StragglingWorker.profiles == ("recommended",)
-    assert rule(threshold_seconds="30", ratio="2") == StragglingWorker(30.0, 2.0)
-
-
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"threshold_seconds": "0"}, "threshold_seconds is 0.0, but must be a number above 0"),
-        ({"threshold_seconds": "nan"}, "threshold_seconds is nan, but must be a number above 0"),
-        ({"ratio": "-1"}, "ratio is -1.0, but must be a number of at least 0"),
-    ],
-)
-def test_refused_parameters(parameters: dict[str, Any], message: str) -> None:
-    with pytest.raises(BadRule) as caught:
-        build("StragglingWorker", parameters)
-    assert message in str(caught.value)

@@ -6,23 +6,22 @@ from typing import Any
 import numpy as np
 import pytest
 from tocsin.evaluation import check, document
-from tocsin.model import Mode, Outcome, Reason, Role, TensorSummary, Verdict
-from tocsin.rules import BadRule, Read, Step, Tensor, build
-from tocsin.rules.tree_depth import TreeDepth
-from tocsin.tensors import open_storage, summarize
+from tocsin.model import Mode, Reason, TensorSummary, Verdict
+from tocsin.rules import Step, Tensor
+from tocsin.tensors import open_storage
 from tocsin.watch import to_watch
 
-HEALTHY, VIOLATION, NOT_APPLICABLE = Outcome.HEALTHY, Outcome.VIOLATION, Outcome.NOT_APPLICABLE
+from tests.unit.rules.judging import HEALTHY, NOT_APPLICABLE, VIOLATION, made, valued
+
 XGBOOST = Path(__file__).parents[2] / "fixtures" / "smdebug" / "xgboost" / "run"
 
 
 def tensor(column: str, value: Any, worker: str = "worker_0") -> Tensor:
-    array = np.asarray(value)
-    return Tensor(f"trees/{column}", worker, summarize(array), array.shape, value=array)
+    return valued(f"trees/{column}", value, worker)
 
 
 def judged(*found: Tensor, profile: str = "sagemaker", **parameters: Any) -> Verdict:
-    rule, _ = build("TreeDepth", parameters, profile)
+    rule = made("TreeDepth", profile, **parameters)
     step = Step(0, Mode.GLOBAL, 0, 0.0, {"trees": found})
     state, verdict = rule.evaluate({}, step)
     assert state == {}
@@ -115,19 +114,3 @@ def test_a_real_run() -> None:
         ]
     assert found["2"]["RuleEvaluationStatus"] == "NoIssuesFound"
     assert found["1"]["FirstViolation"]["evidence"]["depth"] == 2
-
-
-def test_profiles_and_reads() -> None:
-    assert build("TreeDepth", {}, "sagemaker") == (TreeDepth(depth=4.0), {})
-    assert build("TreeDepth", {}) == (TreeDepth(depth=10.0), {})
-    assert build("TreeDepth", {"depth": "6"})[0] == TreeDepth(depth=6.0)
-    kinds = ("node", "id", "yes", "no")
-    assert TreeDepth().reads().tensors == {
-        "trees": Read(roles=(Role.TREE,), kinds=kinds, fields=("max",), values=True)
-    }
-
-
-@pytest.mark.parametrize("depth", [-1, "nan", "deep"])
-def test_refused(depth: Any) -> None:
-    with pytest.raises(BadRule, match="depth"):
-        build("TreeDepth", {"depth": depth})

@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 from tocsin.model import Mode, Outcome, Reason, TensorSummary, Verdict
-from tocsin.rules import BadRule, Read, Step, Tensor, build, rule_names
+from tocsin.rules import Step, Tensor, build, rule_names
 from tocsin.rules.unchanged_tensor import UnchangedTensor
+
+from tests.unit.rules.judging import fired, made
 
 NAN = float("nan")
 
@@ -25,7 +27,7 @@ def judged(make_step: MakeStep) -> Callable[..., list[Verdict]]:
     """The verdicts over a tensor's values, with as much of the past as the rule asks for."""
 
     def judge(values: Sequence[Any], **parameters: Any) -> list[Verdict]:
-        rule, _ = build("UnchangedTensor", {"tensor_regex": "a", **parameters})
+        rule = made("UnchangedTensor", tensor_regex="a", **parameters)
         back = rule.reads().tensors["tensors"].back
         saved: list[Tensor] = []
         verdicts = []
@@ -71,8 +73,7 @@ def test_histories(
     parameters: dict[str, str],
     expected: list[int],
 ) -> None:
-    verdicts = judged(values, **parameters)
-    assert [at for at, verdict in enumerate(verdicts) if verdict.violation] == expected
+    assert fired(judged(values, **parameters)) == expected
 
 
 def test_undecided_before_there_are_enough(judged: Callable[..., list[Verdict]]) -> None:
@@ -104,36 +105,3 @@ def test_without_a_selection_it_watches_nothing_and_says_so() -> None:
     assert (state, verdict.outcome) == ({}, Outcome.NOT_APPLICABLE)
     assert verdict.detail == "name collection_names or tensor_regex"
     assert all("UnchangedTensor" not in rule_names(each) for each in ("recommended", "sagemaker"))
-
-
-def test_reads_as_many_saves_as_it_compares() -> None:
-    rule = UnchangedTensor(collection_names=("losses",), num_steps=5)
-    assert rule.reads().tensors == {"tensors": Read(collections=("losses",), values=True, back=4)}
-
-
-def test_parameters_as_on_the_wire() -> None:
-    given = {
-        "collection_names": "losses,metrics",
-        "tensor_regex": "",
-        "num_steps": "4",
-        "rtol": "1e-05",
-        "atol": "1e-08",
-        "equal_nan": "False",
-    }
-    for profile in ("recommended", "sagemaker"):
-        expected = UnchangedTensor(("losses", "metrics"), (), 4, 1e-5, 1e-8, False)
-        assert build("UnchangedTensor", given, profile) == (expected, {})
-
-
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"num_steps": "1"}, "num_steps is 1, but must be at least 2"),
-        ({"rtol": "-1"}, "rtol is -1.0, but must be a number from 0 on"),
-        ({"atol": "nan"}, "atol is nan, but must be a number from 0 on"),
-        ({"equal_nan": "perhaps"}, "parameter equal_nan: expected `bool`"),
-    ],
-)
-def test_refused_parameters(parameters: dict[str, Any], message: str) -> None:
-    with pytest.raises(BadRule, match=message):
-        build("UnchangedTensor", parameters)

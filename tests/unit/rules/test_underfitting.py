@@ -1,17 +1,19 @@
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
-import msgspec
 import numpy as np
 import pytest
-from tocsin.model import Mode, Outcome, Reason, Role, TensorSummary, Verdict
-from tocsin.rules import BadRule, Read, Step, build
-from tocsin.rules.underfitting import Underfitting
+from tocsin.model import Mode, Outcome, Reason, TensorSummary
+from tocsin.rules import Rule, Step
+
+from tests.unit.rules.judging import decided, made
 
 NAN, INF = float("nan"), float("inf")
 MakeStep = Callable[..., Step]
+rule = partial(made, "Underfitting")
 
 RANDOM = np.random.default_rng(11)
 NOISE = RANDOM.standard_normal(200)
@@ -19,26 +21,9 @@ SINGLE = RANDOM.chisquare(1, 200)  # squared errors of single samples
 STEPS = np.arange(200)
 
 
-def rule(profile: str = "recommended", **parameters: Any) -> Underfitting:
-    built, _ = build("Underfitting", parameters, profile)
-    assert isinstance(built, Underfitting)
-    return built
-
-
-def judged(rule: Underfitting, steps: Iterable[Step]) -> dict[int, Verdict]:
-    """The verdicts that are one, by step."""
-    state: Any = {}
-    verdicts = {}
-    for step in steps:
-        state, verdict = rule.evaluate(state, step)
-        if verdict.outcome in (Outcome.HEALTHY, Outcome.VIOLATION):
-            verdicts[step.step] = verdict
-    return verdicts
-
-
-def first(verdicts: Mapping[int, Verdict]) -> int | None:
-    """The first step in violation."""
-    return next((at for at, verdict in verdicts.items() if verdict.violation), None)
+def first(rule: Rule, steps: Iterable[Step]) -> int | None:
+    """The number of the first step in violation."""
+    return next((at for at, found in decided(rule, steps).items() if found.violation), None)
 
 
 @pytest.mark.parametrize(
@@ -75,7 +60,7 @@ def test_when_it_fires(
     make_step: MakeStep, losses: Any, parameters: dict[str, str], expected: int | None
 ) -> None:
     steps = [make_step("losses", 10 * at, {"loss": loss}) for at, loss in enumerate(losses)]
-    assert first(judged(rule(**parameters), steps)) == expected
+    assert first(rule(**parameters), steps) == expected
 
 
 def runs(make_step: MakeStep, train: Any, validation: Any) -> list[Step]:
@@ -100,7 +85,7 @@ def runs(make_step: MakeStep, train: Any, validation: Any) -> list[Step]:
 def test_training_and_validation(
     make_step: MakeStep, train: Any, validation: Any, expected: int | None
 ) -> None:
-    assert first(judged(rule(), runs(make_step, train, validation))) == expected
+    assert first(rule(), runs(make_step, train, validation)) == expected
 
 
 @pytest.mark.parametrize(
@@ -116,67 +101,17 @@ def test_several_losses(make_step: MakeStep, losses: dict[str, Any], expected: i
         make_step("losses", 10 * at, {name: series[at] for name, series in losses.items()})
         for at in range(60)
     ]
-    assert first(judged(rule(), steps)) == expected
+    assert first(rule(), steps) == expected
 
 
 def test_says_what_happened(make_step: MakeStep) -> None:
     steps = [make_step("losses", 10 * at, {"loss": 2.3 if at < 9 else 2.25}) for at in range(51)]
-    verdict = judged(rule(), steps)[500]
+    verdict = decided(rule(), steps)[500]
     assert (verdict.reason, verdict.tensor) == (Reason.NOT_DECREASING, "loss")
     assert verdict.detail == "loss never fell by 5 % of 2.3: its best median is 2.25"
     assert dict(verdict.evidence) == {"best": 2.25, "first": 2.3, "steps": 500}
 
 
-@pytest.mark.parametrize("found", [{}, {"loss": []}, {"loss": np.array("a")}])
-def test_no_loss_is_not_applicable(make_step: MakeStep, found: Mapping[str, Any]) -> None:
-    state, verdict = rule().evaluate({}, make_step("losses", 0, found))
-    assert state == {}
-    assert (verdict.outcome, verdict.reason) == (Outcome.NOT_APPLICABLE, Reason.NO_TENSOR)
-
-
 def test_predictions_are_not_judged(make_step: MakeStep) -> None:
     state, verdict = rule().evaluate({}, make_step("losses", 0, {"loss": 1.0}, mode=Mode.PREDICT))
     assert (state, verdict.outcome) == ({}, Outcome.NOT_APPLICABLE)
-
-
-def test_the_state_of_many_losses_is_small(make_step: MakeStep) -> None:
-    state: Any = {}
-    for at in range(60):
-        found = {
-            f"a_loss_with_a_long_name_{number}" * 3: 2 + 1.234567e-5 * at for number in range(9)
-        }
-        for mode in (Mode.TRAIN, Mode.EVAL):
-            state, _ = rule().evaluate(state, make_step("losses", at, found, mode=mode))
-    assert len(msgspec.json.encode(state)) < 8192
-
-
-def test_reads_losses_unless_others_are_named() -> None:
-    fields = ("mean", "nan", "posinf", "neginf")
-    assert rule().reads().tensors == {"losses": Read(roles=(Role.LOSS,), fields=fields)}
-    named = rule(collection_names="metrics", tensor_regex="loss,cost").reads().tensors
-    assert named["losses"] == Read(collections=("metrics",), regex=("loss", "cost"), fields=fields)
-
-
-@pytest.mark.parametrize("profile", ["recommended", "sagemaker"])
-def test_parameters_as_on_the_wire(profile: str) -> None:
-    wire = {"patience": "9", "min_decrease_percent": "1", "smooth": "4", "direction": "falls"}
-    built = Underfitting(patience=9, min_decrease_percent=1.0, smooth=4, direction="falls")
-    assert build("Underfitting", wire, profile)[0] == built
-
-
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"patience": "0"}, "patience is 0, but must be at least 1"),
-        ({"smooth": "3"}, "smooth is 3, but must be from 4 to 32"),
-        (
-            {"min_decrease_percent": "0"},
-            "min_decrease_percent is 0.0, but must be above 0 and below 100",
-        ),
-        ({"min_decrease_percent": "nan"}, "must be above 0 and below 100"),
-    ],
-)
-def test_refused_parameters(parameters: dict[str, str], message: str) -> None:
-    with pytest.raises(BadRule, match=r"^Underfitting: ") as caught:
-        build("Underfitting", parameters)
-    assert message in str(caught.value)

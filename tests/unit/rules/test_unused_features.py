@@ -5,42 +5,30 @@ from typing import Any
 import numpy as np
 import pytest
 from tocsin.model import Mode, Outcome, Reason, Verdict
-from tocsin.rules import BadRule, Step, Tensor, build
-from tocsin.rules.unused_features import UnusedFeatures
-from tocsin.tensors import summarize
+from tocsin.rules import Step, Tensor
 
-HEALTHY, VIOLATION, UNDECIDED, NOT_APPLICABLE = (
-    Outcome.HEALTHY,
-    Outcome.VIOLATION,
-    Outcome.UNDECIDED,
-    Outcome.NOT_APPLICABLE,
-)
-
-
-def tensor(name: str, value: Any, worker: str = "worker_0") -> Tensor:
-    array = np.asarray(value)
-    return Tensor(name, worker, summarize(array), array.shape, str(array.dtype), value=array)
+from tests.unit.rules.judging import HEALTHY, NOT_APPLICABLE, UNDECIDED, VIOLATION, made, valued
 
 
 def scalars(*values: float, worker: str = "worker_0") -> tuple[Tensor, ...]:
     return tuple(
-        tensor(f"feature_importance/weight/f{at}", [value], worker)
+        valued(f"feature_importance/weight/f{at}", [value], worker)
         for at, value in enumerate(values)
     )
 
 
 def vector(used: int, unused: int) -> tuple[Tensor, ...]:
-    return (tensor("feature_importance/weight", [1.0] * used + [0.0] * unused),)
+    return (valued("feature_importance/weight", [1.0] * used + [0.0] * unused),)
 
 
 def shap(features: int) -> tuple[Tensor, ...]:
-    return tuple(tensor(f"average_shap/f{at}", [0.1]) for at in range(features))
+    return tuple(valued(f"average_shap/f{at}", [0.1]) for at in range(features))
 
 
 def judged(
     found: tuple[Tensor, ...], others: tuple[Tensor, ...] = (), at: int = 200, **parameters: Any
 ) -> Verdict:
-    rule, _ = build("UnusedFeatures", parameters)
+    rule = made("UnusedFeatures", **parameters)
     step = Step(at, Mode.GLOBAL, at, 0.0, {"importances": found, "shap": others})
     state, verdict = rule.evaluate({}, step)
     assert state == {}
@@ -62,7 +50,7 @@ def judged(
         (scalars(1.0, *[np.nan] * 39), (), NOT_APPLICABLE),
         (scalars(1.0), (), NOT_APPLICABLE),  # of how many?
         ((), shap(30), NOT_APPLICABLE),
-        ((tensor("feature_importance/weight", []),), (), NOT_APPLICABLE),
+        ((valued("feature_importance/weight", []),), (), NOT_APPLICABLE),
     ],
 )
 def test_one_step(found: tuple[Tensor, ...], others: tuple[Tensor, ...], expected: Outcome) -> None:
@@ -76,6 +64,10 @@ def test_one_step(found: tuple[Tensor, ...], others: tuple[Tensor, ...], expecte
 )  # fmt: skip
 def test_there_must_have_been_splits_for_all(at: int, features: int, expected: Outcome) -> None:
     assert judged(vector(1, features - 1), at=at).outcome is expected
+
+
+def test_less_is_enough_where_it_is_asked_for() -> None:
+    assert judged(vector(1, 1), at=10, threshold="0.5", rounds="10").outcome is VIOLATION
 
 
 def test_what_it_says() -> None:
@@ -94,23 +86,3 @@ def test_what_it_says() -> None:
 def test_the_worker_is_named() -> None:
     found = (*scalars(*[1.0] * 30), *scalars(1.0, *[0.0] * 29, worker="worker_1"))
     assert judged(found).worker == "worker_1"
-
-
-def test_parameters_as_on_the_wire() -> None:
-    rule, options = build("UnusedFeatures", {"threshold": "0.5", "rounds": "10"})
-    assert rule == UnusedFeatures(0.5, 10)
-    assert options == {"for_steps": 3}
-    assert judged(vector(1, 1), at=10, threshold="0.5", rounds="10").outcome is VIOLATION
-
-
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"threshold": 0}, "threshold is 0.0, but must be above 0 and up to 1"),
-        ({"threshold": 95}, "must be above 0 and up to 1"),
-        ({"rounds": -1}, "rounds is -1, but must be at least 0"),
-    ],
-)
-def test_refused(parameters: dict[str, Any], message: str) -> None:
-    with pytest.raises(BadRule, match=message):
-        build("UnusedFeatures", parameters)

@@ -2,27 +2,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import msgspec
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from tocsin.model import Mode, Outcome, Reason, Role, TensorSummary, Verdict
-from tocsin.rules import BadRule, Step, Tensor, build
-from tocsin.rules.workers_disagree import WorkersDisagree
+from tocsin.model import Mode, Outcome, Reason, TensorSummary
+from tocsin.rules import Step, Tensor
+
+from tests.unit.rules.judging import judged, made, outcomes
 
 OK, BAD, NONE = Outcome.HEALTHY, Outcome.VIOLATION, Outcome.NOT_APPLICABLE
 Values = Mapping[str, Any]
+rule = partial(made, "WorkersDisagree")
 
 MakeTensor = Callable[..., Tensor]
 MakeStep = Callable[..., Step]
-
-
-def rule(**parameters: Any) -> WorkersDisagree:
-    built, _ = build("WorkersDisagree", parameters)
-    assert isinstance(built, WorkersDisagree)
-    return built
 
 
 def random(*seed: int, size: int = 40) -> NDArray[Any]:
@@ -48,20 +45,6 @@ def run(make_step: MakeStep, make_tensor: MakeTensor) -> Callable[..., list[Step
         return made
 
     return make
-
-
-def judged(rule: WorkersDisagree, steps: Iterable[Step]) -> list[Verdict]:
-    state: Any = {}
-    verdicts = []
-    for step in steps:
-        after, verdict = rule.evaluate(state, step)
-        state = msgspec.json.decode(msgspec.json.encode(after))
-        verdicts.append(verdict)
-    return verdicts
-
-
-def outcomes(steps: Iterable[Step], **parameters: Any) -> list[Outcome]:
-    return [verdict.outcome for verdict in judged(rule(**parameters), steps)]
 
 
 def both(weights: Values) -> dict[str, Values]:
@@ -158,7 +141,7 @@ ROUNDED = W * (1 + 1e-7 * random(3))
     ],
 )
 def test_two_workers(run: Any, steps: Any, expected: list[Outcome]) -> None:
-    assert outcomes(run(*steps)) == expected
+    assert outcomes(rule(), run(*steps)) == expected
 
 
 def test_the_odd_one_of_many_is_named(run: Any) -> None:
@@ -175,8 +158,8 @@ def test_the_odd_one_of_many_is_named(run: Any) -> None:
 
 def test_rtol(run: Any) -> None:
     steps = run(both({"w": W}), {"worker_0": {"w": W}, "worker_1": {"w": 1.001 * W}})
-    assert outcomes(steps, rtol="0.01") == [OK, OK]
-    assert outcomes(steps, rtol="0.0005") == [OK, BAD]
+    assert outcomes(rule(rtol="0.01"), steps) == [OK, OK]
+    assert outcomes(rule(rtol="0.0005"), steps) == [OK, BAD]
 
 
 def trained(start: Iterable[int], gradients: Iterable[int], decay: float = 0.0) -> list[Values]:
@@ -207,13 +190,13 @@ def test_workers_that_share_gradients_must_share_weights(
     run: Any, one: list[Values], other: list[Values], expected: bool
 ) -> None:
     steps = [{"worker_0": a, "worker_1": b, "worker_2": a} for a, b in zip(one, other, strict=True)]
-    assert (BAD in outcomes(run(*steps))) is expected
-    assert outcomes(run(*steps))[-1] is BAD or not expected
+    assert (BAD in outcomes(rule(), run(*steps))) is expected
+    assert outcomes(rule(), run(*steps))[-1] is BAD or not expected
 
 
 def test_modes_share_what_was_seen(run: Any) -> None:
     agree, differ = run(both({"w": W}), {"worker_0": {"w": W}, "worker_1": {"w": OTHER}})
-    assert outcomes([replace(agree, mode=Mode.EVAL), differ]) == [OK, BAD]
+    assert outcomes(rule(), [replace(agree, mode=Mode.EVAL), differ]) == [OK, BAD]
 
 
 def test_the_state_is_small_and_kept_where_nothing_is_new(run: Any) -> None:
@@ -224,21 +207,3 @@ def test_the_state_is_small_and_kept_where_nothing_is_new(run: Any) -> None:
     state, _ = rule().evaluate({}, steps[0])
     assert len(msgspec.json.encode(state)) < 20 * len(names)
     assert rule().evaluate(state, steps[1])[0] == state
-
-
-def test_reads_weights_and_biases_unless_others_are_named() -> None:
-    (read,) = rule().reads().tensors.values()
-    assert (read.roles, read.back, read.values) == ((Role.WEIGHT, Role.BIAS), 2, False)
-    (read,) = rule(collection_names="a", tensor_regex="b").reads().tensors.values()
-    assert (read.roles, read.collections, read.regex) == ((), ("a",), ("b",))
-
-
-def test_profiles() -> None:
-    assert build("WorkersDisagree", {}) == (WorkersDisagree(), {"for_steps": 3})
-    assert WorkersDisagree.profiles == ("recommended",)
-
-
-@pytest.mark.parametrize("rtol", ["0", "1", "-0.1", "nan"])
-def test_refused_parameters(rtol: str) -> None:
-    with pytest.raises(BadRule, match="but must be between 0 and 1"):
-        rule(rtol=rtol)

@@ -92,12 +92,12 @@ def test_the_last_of_a_name_wins():
 def test_our_extra_keys():
     summary = {"size": 4, "l2": 2.0, "quantiles": {"0.05": 1}, "min": None}
     extra = {"dtype": "float32", "shape": [4], "role": "weight", "kind": "dense", "crc32": 7}
-    meta = {"tocsin": 1, "run_id": "r", "prev_step": 4, "resumed_from": 2}
+    meta = {"tocsin": 1, "run_id": "r", "prev_step": 4, "resumed_from": 2, "started": 1.5}
     tensors = [
         {"tensorname": "w", "start_idx": 0, "length": 98, "summary": summary, "new": 1, **extra}
     ]
     index = _decode(_document(meta=meta, tensor_payload=tensors))
-    assert index.meta == RunMeta("r", 4, 2)
+    assert index.meta == RunMeta("r", 4, 2, started=1.5)
     known = TensorSummary(size=4, l2=2.0, quantiles={"0.05": 1.0})
     assert index.entries == (Entry("w", 0, 98, (4,), "float32", "weight", "dense", 7, known),)
 

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import re
 import time
+from collections.abc import Callable
 
 import pytest
 from tocsin.model import Role
@@ -142,17 +144,32 @@ def test_odd_names(name: str) -> None:
     assert named(name) is None
 
 
+def took(work: Callable[[], object]) -> float:
+    """Seconds of the processor; the least of three times, for other work disturbs."""
+    seconds = []
+    for _ in range(3):
+        started = time.process_time()
+        work()
+        seconds.append(time.process_time() - started)
+    return min(seconds)
+
+
+@pytest.fixture(scope="module")
+def quadratic() -> float:
+    """What a search takes on this machine that goes through a name once for each letter."""
+    pattern, name = re.compile("[a-z]+!"), "a" * 4096
+    return took(lambda: pattern.search(name))
+
+
 @pytest.mark.parametrize("end", ["", "!", "_output_"])
 @pytest.mark.parametrize(
     "piece",
     ["loss", "_", "a_", "relu_", "/", "weights/", "0", "_1", "norm_", "triplet", "train-", "A1",
      "gradient", "input_", "bias.", "log_soft", "accuracy_", ":0", "x/relu_output_0"],
 )  # fmt: skip
-def test_no_name_takes_long(piece: str, end: str) -> None:
+def test_no_name_takes_long(quadratic: float, piece: str, end: str) -> None:
     name = (piece * 4096)[: 4096 - len(end)] + end
-    started = time.process_time()
-    named(name)
-    assert time.process_time() - started < 0.1
+    assert took(lambda: named.__wrapped__(name)) < 4 * quadratic
 
 
 @pytest.mark.parametrize(

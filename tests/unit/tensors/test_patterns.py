@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import time
-
 import pytest
 from tocsin.tensors import BadPattern, search
 
@@ -30,7 +28,6 @@ def test_what_does_not_compile(pattern):
 
 
 def test_what_does_not_end_is_ended():
-    started = time.perf_counter()
+    """Without a limit this takes minutes: each letter more takes 1.6 times as long."""
     with pytest.raises(BadPattern, match="takes longer"):
-        search("(.*a){30}b", "a" * 80)
-    assert time.perf_counter() - started < 5
+        search("(a|aa)+$", "a" * 40 + "!")

@@ -8,6 +8,7 @@ from tocsin.model import Mode
 from tocsin.tensors import (
     Captured,
     Collection,
+    LocalStorage,
     NotARun,
     Run,
     RunWriter,
@@ -148,3 +149,33 @@ def test_steps_of_many_digits_are_in_order(tmp_path):
     for step in steps:
         writer.write(step, Mode.TRAIN, step, [Captured("t", 1.0)])
     assert _run(tmp_path).steps() == steps
+
+
+def _started(storage, run_id, steps, *, resumed=None, ended=False):
+    writer = RunWriter(storage, run_id=run_id, resumed_from=resumed)
+    for step in steps:
+        writer.write(step, Mode.TRAIN, step, [Captured("loss", float(step))])
+    writer.close(marker=ended)
+
+
+@pytest.mark.parametrize(
+    ("resumed", "steps", "expected"),
+    [(None, range(0, 60, 10), range(0, 60, 10)), (50, range(60, 90, 10), range(0, 90, 10))],
+)
+def test_of_several_starts_the_last_one_counts(tmp_path, resumed, steps, expected):
+    storage = LocalStorage(tmp_path)
+    _started(storage, "a", range(0, 110, 10), ended=True)
+    _started(storage, "b", steps, resumed=resumed)
+    run = Run(storage)
+    assert (run.steps(), run.steps(Mode.TRAIN)) == (list(expected), list(expected))
+    assert not run.finished
+    assert run.damaged == {}
+    _started(storage, "b", [], ended=True)
+    assert Run(storage).finished
+
+
+def test_a_run_that_has_ended_says_so_without_reading_it(tmp_path, monkeypatch):
+    storage = LocalStorage(tmp_path)
+    _started(storage, "a", range(3), ended=True)
+    monkeypatch.setattr(Run, "_read_index", None)
+    assert Run(storage).finished

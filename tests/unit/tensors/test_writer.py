@@ -65,7 +65,7 @@ def test_extra_keys(storage):
     summary = summarize(value)
     raw = Captured("raw", value, role="weight", kind="dense", summary=summary)
     known = Captured("known", shape=(9,), dtype="float16", role="gradient", summary=summary)
-    _write(storage, raw, known, meta=RunMeta("id", 1, 0))
+    _write(storage, raw, known, meta=RunMeta("id", 1, 0, started=2.5))
     document = _document(storage)
     assert document["meta"] == {
         "mode": "TRAIN",
@@ -75,6 +75,7 @@ def test_extra_keys(storage):
         "run_id": "id",
         "prev_step": 1,
         "resumed_from": 0,
+        "started": 2.5,
     }
     (recorded,), (shaped,) = document["tensor_payload"], document["shape_payload"]
     assert recorded["crc32"] == zlib.crc32(value.tobytes())
@@ -167,7 +168,7 @@ def test_a_whole_run(storage):
     assert not Run(storage).finished
     writer.close()
     assert Run(storage).finished
-    assert storage.read(END_MARKER) == b""
+    assert storage.read(END_MARKER) == b'{"run_id":"id"}'
 
 
 _names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20)

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tocsin.tensors import (
+    END_MARKER,
     LocalStorage,
     NotFound,
     TooLarge,
@@ -18,10 +19,13 @@ from tocsin.tensors import (
     event_key,
     index_key,
 )
+from tocsin.tensors._storage import Outside
 from tocsin.trial import _folder as folder_module
 from tocsin.trial import create_trial
 from tocsin.trial._folder import Folder
 from tocsin.trial._source import Steps
+
+from tests.irregular import IRREGULAR, in_time
 
 
 @pytest.fixture
@@ -75,8 +79,8 @@ def test_other_files_are_no_news(run, folder):
         (event_key(0, "worker_0"), 0, 10**15, Truncated),
         (event_key(0, "worker_0"), 10**15, 1, Truncated),
         (event_key(0, "worker_0"), 50, 100_000, Truncated),
-        ("../outside", 0, 1, ValueError),
-        ("events/../../outside", 0, 1, ValueError),
+        ("../outside", 0, 1, Outside),
+        ("events/../../outside", 0, 1, Outside),
     ],
 )
 def test_reading_what_is_not_there(run, folder, key, start, length, error):
@@ -134,6 +138,24 @@ def test_an_index_file_may_be_a_link_within_the_run(run, tmp_path):
     trial = run.trial()
     assert trial.steps() == [0]
     assert "leads out of the run" in trial.damaged[index_key(1, "worker_0")]
+
+
+@pytest.mark.parametrize("kind", IRREGULAR)
+def test_what_is_no_regular_file_is_refused(run, kind):
+    run.collections().step(0).step(1).step(2)
+    index, event = index_key(0, "worker_0"), event_key(1, "worker_0")
+    for key in (index, event, END_MARKER):
+        (run.path / key).unlink(missing_ok=True)
+        IRREGULAR[kind](run.path / key)
+    trial = in_time(run.trial)
+    assert in_time(trial.steps) == [1, 2]
+    assert trial.damaged == {
+        key: f"{key} of run {run.path} is {kind}, not a file: remove it"
+        for key in (index, END_MARKER)
+    }
+    with pytest.raises(Unreadable, match=f"{event} of run {run.path} is {kind}, not a file"):
+        in_time(lambda: trial.tensor("loss").value(1))
+    assert trial.tensor("loss").value(2).item() == 2
 
 
 def test_a_run_behind_a_link(run, tmp_path):

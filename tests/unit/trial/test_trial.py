@@ -96,6 +96,27 @@ def test_tensors(trial):
         trial.tensor("Loss")
 
 
+@pytest.mark.parametrize(
+    ("saved", "found"),
+    [
+        (["CrossEntropyLoss_output_0"], "CrossEntropyLoss_output_0"),
+        (["loss", "other_loss"], "loss"),
+        (["loss_1", "loss_2"], None),
+        ([], None),
+    ],
+)
+def test_the_only_loss_is_found_as_loss(run, saved, found):
+    run.collections(collections=[Collection("losses", tensor_names=tuple(saved))])
+    run.step(0, tensors={"weight": 1.0, **dict.fromkeys(saved, 2.0)})
+    trial = run.end().trial()
+    if found is None:
+        with pytest.raises(TensorUnavailable, match="loss"):
+            trial.tensor("loss")
+    else:
+        assert trial.tensor("loss").name == found
+    assert trial.has_tensor("loss") is ("loss" in saved)
+
+
 def test_numbered_tensors(run):
     tensors = {f"{kind}_{n}": float(n) for kind in ("in", "labels", "predictions") for n in (10, 9)}
     run.collections(collections=[Collection("inputs", ("^in_",))])

@@ -8,6 +8,8 @@ from datetime import datetime, timezone
 import pytest
 from tocsin.watch import Fault, Problem, lint
 
+from tests.irregular import IRREGULAR, in_time
+
 NOW = datetime(2026, 11, 20, tzinfo=timezone.utc)
 
 
@@ -98,6 +100,16 @@ def test_what_cannot_be_read_at_all(tmp_path, name, content, problem):
     watch, (said,) = told(tmp_path, content, name)
     assert watch is None
     assert said.startswith(problem)
+
+
+@pytest.mark.parametrize("kind", IRREGULAR)
+def test_what_is_no_regular_file(tmp_path, kind):
+    IRREGULAR[kind](tmp_path / "watch.yaml")
+    watch, (problem,) = in_time(lambda: lint(tmp_path / "watch.yaml", refuses))
+    assert watch is None
+    assert problem.at("watch.yaml") == (
+        f"watch.yaml: {kind}, not a file: give a file, or /dev/stdin"
+    )
 
 
 @pytest.mark.parametrize("content", ["", "rules: []", 'actions: ["email:a@example.com", stop]'])

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from datetime import datetime, timezone
 from pathlib import Path
@@ -24,6 +25,8 @@ from tocsin.watch import (
     resolve,
     to_watch,
 )
+
+from tests.irregular import IRREGULAR, in_time
 
 FULL = """\
 profile: recommended
@@ -150,6 +153,38 @@ def test_a_bad_file_is_named(tmp_path: Path, name: str, content: bytes, message:
 def test_messages_keep_the_case_of_names(data: bytes, message: str) -> None:
     with pytest.raises(BadWatch, match=f"^{re.escape(message)}$"):
         parse_watch(data)
+
+
+@pytest.mark.parametrize("kind", IRREGULAR)
+def test_what_is_no_regular_file_is_refused(tmp_path: Path, kind: str) -> None:
+    IRREGULAR[kind](tmp_path / "watch.json")
+    with pytest.raises(BadWatch) as caught:
+        in_time(lambda: read_watch(tmp_path / "watch.json"))
+    reason = f"{kind}, not a file: give a file, or /dev/stdin"
+    assert str(caught.value) == f"{tmp_path}/watch.json: {reason}"
+
+
+def test_a_device_is_refused() -> None:
+    with pytest.raises(BadWatch, match=r"^/dev/zero: a device, not a file"):
+        in_time(lambda: read_watch("/dev/zero"))
+
+
+def test_a_pipe_that_a_user_names_as_a_stream() -> None:
+    """As bash does for ``<(command)``."""
+    read, write = os.pipe()
+    with os.fdopen(write, "wb") as other_end:
+        other_end.write(encode_watch(FULL_WATCH))
+    try:
+        assert in_time(lambda: read_watch(f"/dev/fd/{read}")) == FULL_WATCH
+    finally:
+        os.close(read)
+
+
+def test_a_stream_without_an_end_is_not_read_to_it(tmp_path: Path) -> None:
+    with Path("/dev/zero").open("rb") as endless:
+        path = f"/dev/fd/{endless.fileno()}"
+        with pytest.raises(BadWatch, match="larger than 1048576 bytes"):
+            in_time(lambda: read_watch(path))
 
 
 def test_no_file(tmp_path: Path) -> None:

@@ -29,31 +29,25 @@ REPEAT = "is not a time from 5m to 365d, such as 4h"
 
 
 @pytest.mark.parametrize(
-    ("notify", "told"),
+    ("notify", "text"),
     [
         ({"group_wait": "901s"}, f"notify.group_wait: '901s' {WAIT}"),
-        ({"group_wait": "soon"}, f"notify.group_wait: 'soon' {WAIT}"),
         ({"group_wait": 10}, f"notify.group_wait: 10 {WAIT}"),
-        ({"group_wait": "-1s"}, f"notify.group_wait: '-1s' {WAIT}"),
         ({"repeat_interval": 0}, f"notify.repeat_interval: 0 {REPEAT}"),
-        ({"repeat_interval": "0"}, f"notify.repeat_interval: '0' {REPEAT}"),
         ({"repeat_interval": "0s"}, f"notify.repeat_interval: '0s' {REPEAT}"),
         ({"repeat_interval": "299s"}, f"notify.repeat_interval: '299s' {REPEAT}"),
         ({"repeat_interval": "366d"}, f"notify.repeat_interval: '366d' {REPEAT}"),
-        ({"repeat_interval": "9" * 200 + "d"}, "notify.repeat_interval: '999"),
         ({"repeat_interval": "9" * 400 + "d"}, "notify.repeat_interval: '999"),
         (
             {"summary": ("stop",)},
-            "notify.summary[0]: 'stop' tells nobody how a job ended: there are email, sms, webhook",
+            "notify.summary[0]: 'stop' does not notify anybody: use one of email, sms, webhook",
         ),
-        ({"summary": ("metric:x",)}, "notify.summary[0]: 'metric:x' tells nobody"),
+        ({"summary": ("metric:x",)}, "notify.summary[0]: 'metric:x' does not notify anybody"),
         ({"summary": ("emial",)}, "notify.summary[0]: unknown action 'emial'"),
     ],
 )
-def test_what_cannot_be_used_is_told_and_the_default_holds(
-    notify: dict[str, Any], told: str
-) -> None:
+def test_the_default_replaces_what_is_not_valid(notify: dict[str, Any], text: str) -> None:
     (fault,) = faults(Watch(notify=Notify(**notify)))
-    assert str(fault).startswith(told)
+    assert str(fault).startswith(text)
     assert len(str(fault)) < 200
     assert policy(Notify(**notify)) == Policy()

@@ -26,7 +26,8 @@ def train(setup: Setup, folder: Path) -> Outcome:
     """Boost for ``steps`` rounds, and write the run into ``folder``."""
     started = perf_counter()
     data = prepare(setup)
-    recorder = Recorder(Hook(folder, save_interval=setup.save_interval, run_id=setup.name))
+    hook = Hook(folder, save_interval=setup.save_interval, run_id=setup.name, max_overhead=None)
+    recorder = Recorder(hook)
     capture = _Capture(recorder, data)
     trained, validation = _matrix(data.train), _matrix(data.evaluation)
     booster = xgb.train(

@@ -36,7 +36,8 @@ def train(setup: Setup, folder: Path) -> Outcome:
         torch.optim.Adam(part.parameters(), setup.learning_rate, betas=(0.5, 0.999))
         for part in (inventor, critic)
     ]
-    recorder = Recorder(Hook(folder, save_interval=setup.save_interval, run_id=setup.name))
+    hook = Hook(folder, save_interval=setup.save_interval, run_id=setup.name, max_overhead=None)
+    recorder = Recorder(hook)
     source = batches(Samples(true, true), setup.batch_size, (setup.seed, 3))
     losses: list[float] = []
     for _ in range(setup.steps):

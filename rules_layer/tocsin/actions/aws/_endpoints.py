@@ -30,6 +30,9 @@ class _Endpoint(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     format: Literal["json", "slack"] = "json"
 
 
+_decoder = msgspec.json.Decoder(_Endpoint)
+
+
 @dataclass(frozen=True)
 class Endpoints:
     """Posts to endpoints by name. ``names`` are those of the deployment; no other is looked up."""
@@ -87,7 +90,7 @@ def _parse(name: str, text: str) -> _Endpoint:
     """Nothing of ``text`` is told: all of it may be secret."""
     parameter = f"SSM's parameter {PARAMETERS}{name}"
     try:
-        endpoint = msgspec.json.decode(text, type=_Endpoint)
+        endpoint = _decoder.decode(text)
     except (msgspec.DecodeError, UnicodeError):
         raise UnknownEndpoint(f"{parameter} must hold {_EXAMPLE}") from None
     try:

@@ -7,7 +7,7 @@ from tocsin.alerts.aws._back_off import BackOff
 from tocsin.alerts.aws._checkpoints import KnownRuns
 from tocsin.alerts.aws._connect import connect, real_client
 from tocsin.alerts.aws._groups import DynamoGroups
-from tocsin.alerts.aws._guard import StopGuard, StopLimit, counted
+from tocsin.alerts.aws._guard import StopGuard, counted
 from tocsin.alerts.aws._items import Items
 from tocsin.alerts.aws._patrol import connect_patrol
 from tocsin.alerts.aws._settings import PatrolSettings, Settings
@@ -25,7 +25,6 @@ __all__ = [
     "Settings",
     "SqsTimer",
     "StopGuard",
-    "StopLimit",
     "TextCap",
     "connect",
     "connect_patrol",

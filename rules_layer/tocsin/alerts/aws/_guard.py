@@ -1,4 +1,4 @@
-"""The stop guard: a bad rule must not end a night's work."""
+"""The stop guard: limits how many runs the deployment stops, in case a rule is wrong."""
 
 from __future__ import annotations
 
@@ -9,35 +9,35 @@ from dataclasses import dataclass
 import msgspec
 
 from tocsin.alerts.aws._items import Items
+from tocsin.parsing import StopLimit
 
 _KEY = "stop-guard"
 
 Stops = Mapping[str, float]
 """When each run was stopped, in seconds since the epoch."""
 
-
-@dataclass(frozen=True)
-class StopLimit:
-    """At most so many runs are stopped in any so many seconds."""
-
-    most: int = 10
-    seconds: float = 600.0
+_decoder = msgspec.json.Decoder(dict[str, float])
 
 
 @dataclass(frozen=True)
 class StopGuard:
-    """Counts the runs that the whole deployment stops."""
+    """Counts the runs that the whole deployment stops.
+
+    items: where the stops are stored.
+    limit: how many runs may be stopped, within what time.
+    now: the clock, in seconds since the epoch.
+    """
 
     items: Items
     limit: StopLimit
     now: Callable[[], float]
 
     def may(self, run: str) -> str | None:
-        """None, and the run is counted; or why it is not to be stopped."""
+        """Why the run must not be stopped; None if it may, and then it is counted."""
         name = hashlib.sha256(run.encode()).hexdigest()[:32]  # short, whatever the run is called
 
         def edit(body: bytes | None) -> tuple[bytes | None, str | None]:
-            before = {} if body is None else msgspec.json.decode(body, type=dict[str, float])
+            before = {} if body is None else _decoder.decode(body)
             after = counted(before, name, self.limit, self.now())
             if after is None:
                 return None, _refusal(self.limit)
@@ -47,8 +47,9 @@ class StopGuard:
 
 
 def counted(stops: Stops, run: str, limit: StopLimit, now: float) -> Stops | None:
-    """The stops of the time that counts, with this one; None when it would be one too many. A run
-    that is stopped once more counts once.
+    """The stops within the limit's time, this one included; None if that is one too many.
+
+    A run that is stopped again counts once.
     """
     recent = {each: at for each, at in stops.items() if at > now - limit.seconds}
     if run not in recent and len(recent) >= limit.most:

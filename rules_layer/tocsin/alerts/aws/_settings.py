@@ -1,4 +1,4 @@
-"""What the functions ``act`` and ``patrol`` are told by their environment."""
+"""The environment variables of the functions ``act`` and ``patrol``."""
 
 from __future__ import annotations
 
@@ -7,13 +7,11 @@ from typing import Annotated
 
 import msgspec
 
-from tocsin.alerts.aws._guard import StopLimit
 from tocsin.evaluation.aws import read_settings
+from tocsin.parsing import DEFAULT_STOP_LIMIT, StopLimit, list_items, stop_limit
 
 _Text = Annotated[str, msgspec.Meta(min_length=1)]
 _LISTS = ("EMAILS", "PHONES", "ALLOWED_RECIPIENTS", "WEBHOOKS")
-_GUARD = r"\A[1-9][0-9]{0,3}/[1-9][0-9]{0,4}[smh]\Z"
-_SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 class PatrolSettings(msgspec.Struct, frozen=True, rename=lambda name: f"TOCSIN_{name.upper()}"):
@@ -25,8 +23,14 @@ class PatrolSettings(msgspec.Struct, frozen=True, rename=lambda name: f"TOCSIN_{
 
 
 class Settings(msgspec.Struct, frozen=True, rename=lambda name: f"TOCSIN_{name.upper()}"):
-    """The act function's. ``emails`` and ``phones`` are those that the deployment subscribes
-    itself, ``webhooks`` the names of its endpoints.
+    """The variables of ``act``: field ``table`` is ``TOCSIN_TABLE``, and so on.
+
+    emails, phones: the recipients that the deployment subscribes itself.
+    allowed_recipients: the recipients that a rule may name beside those.
+    webhooks: the names of the deployment's webhooks.
+    sms_monthly_cap: the most SMS in a calendar month.
+    stop_guard: the stop guard's limit, runs per time.
+    dashboard: the URL that messages refer to.
     """
 
     table: _Text
@@ -39,21 +43,23 @@ class Settings(msgspec.Struct, frozen=True, rename=lambda name: f"TOCSIN_{name.u
     allowed_recipients: tuple[str, ...] = ()
     webhooks: tuple[str, ...] = ()
     sms_monthly_cap: Annotated[int, msgspec.Meta(ge=0)] = 100
-    stop_guard: Annotated[str, msgspec.Meta(pattern=_GUARD)] = "10/10m"
+    stop_guard: str = DEFAULT_STOP_LIMIT
     dashboard: str = ""
+
+    def __post_init__(self) -> None:
+        try:
+            stop_limit(self.stop_guard)
+        except ValueError as error:
+            raise ValueError(f"TOCSIN_STOP_GUARD: {error}") from error
 
     @classmethod
     def read(cls, environment: Mapping[str, str]) -> Settings:
-        """Raises ValueError that names the variable which is missing or wrong."""
-        lists = {
-            name: [part for part in map(str.strip, environment[name].split(",")) if part]
-            for name in (f"TOCSIN_{each}" for each in _LISTS)
-            if name in environment
-        }
+        """Reads the variables. Raises ValueError that names the one which is missing or wrong."""
+        names = [f"TOCSIN_{name}" for name in _LISTS]
+        lists = {name: list_items(environment[name]) for name in names if name in environment}
         return read_settings(cls, {**environment, **lists})
 
     @property
     def stop_limit(self) -> StopLimit:
-        """``10/10m`` is ten jobs within ten minutes."""
-        most, _, length = self.stop_guard.partition("/")
-        return StopLimit(int(most), int(length[:-1]) * _SECONDS[length[-1]])
+        """``stop_guard`` in numbers."""
+        return stop_limit(self.stop_guard)

@@ -20,6 +20,8 @@ _KEPT = 7 * 24 * 3600  # seconds after they have expired
 _MOST_BYTES = 350_000  # compressed; DynamoDB takes 400 kB
 _MOST_PLAIN = 16 << 20
 
+_decoder = msgspec.json.Decoder(list[Silence])
+
 
 class DynamoSilences:
     def __init__(self, dynamodb: Any, table: str, now: Callable[[], float]) -> None:
@@ -72,6 +74,6 @@ def _decode(body: bytes | None) -> list[Silence]:
         return []
     try:
         plain = zlib.decompressobj().decompress(body, _MOST_PLAIN)
-        return msgspec.json.decode(plain, type=list[Silence])
+        return _decoder.decode(plain)
     except (zlib.error, msgspec.DecodeError) as error:
         raise ValueError(f"not silences: {error}") from error

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from botocore.exceptions import ClientError
 
 from tocsin.evaluation._ports import Job
 from tocsin.model import TERMINAL_JOB_STATUSES
+from tocsin.parsing import job_name_fault
 
-_JOB_NAME = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}")
 _UNKNOWN = ("ValidationException", "ResourceNotFound")
 _DENIED = ("AccessDenied", "AccessDeniedException")
 
@@ -24,7 +23,7 @@ class SageMakerJobs:
         self._sagemaker = sagemaker
 
     def describe(self, name: str) -> Job | None:
-        if not _JOB_NAME.fullmatch(name):
+        if job_name_fault(name):
             return None
         try:
             answer = self._sagemaker.describe_training_job(TrainingJobName=name)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import threading
 from pathlib import Path
 
 import keras
@@ -12,6 +11,9 @@ import pytest
 from tocsin import modes
 from tocsin.tensors import END_MARKER, LocalStorage
 from tocsin_hooks import Hook
+from tocsin_hooks.keras import TocsinCallback
+
+from tests.waiting import becomes
 
 PAGE = Path(__file__).parents[4] / "docs" / "hooks" / "keras.md"
 PYTHON = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -94,8 +96,7 @@ def test_a_request_stops_the_fit(make, callback, data, tmp_path, trial):
         def on_epoch_end(self, epoch, logs=None):
             if epoch == 1:
                 LocalStorage(tmp_path / "run").write("STOP.json", FAR)
-                looked = threading.Event()  # the hook looks in the background, and tells nobody
-                assert any(made.hook.should_stop or looked.wait(0.01) for _ in range(3000))
+                assert becomes(lambda: made.hook.should_stop)  # it looks in the background
 
     made = callback(poll_interval=0.01)
     history = make().fit(*data, epochs=50, callbacks=[made, Asks()], **FIT)
@@ -158,3 +159,8 @@ def test_a_restart_counts_on(make, data, tmp_path, trial, monkeypatch):
     assert trial().steps(modes.TRAIN) == list(range(2 * 2))
     job()
     assert trial().steps(modes.TRAIN) == list(range(10 * 2))
+
+
+def test_a_watch_file_with_an_error_is_raised_before_the_training(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"missing\.yaml"):
+        TocsinCallback(tmp_path / "run", watch=tmp_path / "missing.yaml")

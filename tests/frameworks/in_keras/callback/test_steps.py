@@ -285,3 +285,21 @@ def test_half_precision_of_all_variables(callback, data, series):
     model.fit(*data, batch_size=50, verbose=0, callbacks=[callback()])
     value = keras.ops.convert_to_numpy(keras.ops.cast(model.trainable_variables[0], "float32"))
     np.testing.assert_array_equal(series("d/weights/d/kernel:0")[0], value)
+
+
+def test_a_loss_that_a_function_computes(make, callback, data, series):
+    """Its name is the same, and so is its value."""
+
+    def squared(labels, scores):
+        wanted = keras.ops.one_hot(keras.ops.cast(labels[:, 0], "int32"), 3)
+        return keras.ops.mean(keras.ops.square(wanted - scores), axis=-1)
+
+    def compiled():
+        model = make()
+        model.compile("adam", squared, metrics=["accuracy"])
+        return model
+
+    labels = data[1][:, None]
+    compiled().fit(data[0], labels, batch_size=12, shuffle=False, verbose=0, callbacks=[callback()])
+    expected = [loss for loss, _, _ in by_hand(compiled(), 1, data[0], labels)]
+    assert [*series("loss").values()] == pytest.approx(expected, rel=1e-5)

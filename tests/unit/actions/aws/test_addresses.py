@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 from tocsin.actions.aws._addresses import is_public, resolve
 
+from tests.waiting import PATIENCE
+
 
 @pytest.mark.parametrize(
     "address",
@@ -80,7 +82,7 @@ def test_no_address(text: str) -> None:
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.1", "0x7f.1", "2130706433"])
 def test_resolves_however_an_address_is_written(host: str) -> None:
-    assert resolve(host, 443, 5) == ["127.0.0.1"]
+    assert resolve(host, 443, PATIENCE) == ["127.0.0.1"]
 
 
 def test_a_name_that_nobody_has_is_an_oserror() -> None:
@@ -92,7 +94,7 @@ def test_a_resolver_that_hangs_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     let_go = threading.Event()
 
     def hangs(*_: Any, **__: Any) -> list[Any]:
-        let_go.wait(10)
+        let_go.wait(PATIENCE)
         return []
 
     monkeypatch.setattr(socket, "getaddrinfo", hangs)

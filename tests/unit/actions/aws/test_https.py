@@ -18,6 +18,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from tocsin.actions._webhook import Rejected
 from tocsin.actions.aws._https import Https, NotDelivered, target
 
+from tests.waiting import PATIENCE
+
 HOST = "hooks.example.com"
 BODY = b'{"a": 1}'
 Reply = Callable[[ssl.SSLSocket], None]
@@ -56,7 +58,7 @@ class Server:
             # What the client breaks off is no fault of the server.
             with contextlib.suppress(OSError):
                 raw, _ = self.listener.accept()
-                raw.settimeout(10)
+                raw.settimeout(PATIENCE)
                 with self.context.wrap_socket(raw, server_side=True) as sock:
                     self.requests.append(read_request(sock))
                     self.replies.pop(0)(sock)
@@ -114,7 +116,7 @@ def server(certificate: Path) -> Iterator[Server]:
         made.over.set()
         with contextlib.suppress(OSError), socket.create_connection(listener.getsockname(), 5):
             pass  # wakes it
-        thread.join(10)
+        thread.join(PATIENCE)
 
 
 @pytest.fixture
@@ -123,6 +125,7 @@ def client(certificate: Path) -> Https:
         resolve=lambda host, _port, _seconds: ["127.0.0.1"],
         allowed=lambda address: address == "127.0.0.1",
         context=lambda: ssl.create_default_context(cafile=certificate),
+        seconds=PATIENCE,
     )
 
 

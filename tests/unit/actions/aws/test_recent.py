@@ -13,8 +13,17 @@ from tocsin.actions.aws._recent import recent
 from tocsin.model import Mode, TensorSummary
 from tocsin.tensors import Captured, LocalStorage, Object, index_key, write_step
 
+from tests.waiting import PATIENCE
+
 TENSOR = "gradient/fc1"
 Save = Callable[..., None]
+
+
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long reading takes, it is all read."""
+    monkeypatch.setattr(_recent, "_SECONDS", PATIENCE)
+    monkeypatch.setattr(_recent, "_LONGEST", PATIENCE)
 
 
 @dataclass
@@ -145,7 +154,10 @@ def test_reads_no_more_than_64_mib(storage: Any, make_alert: Any) -> None:
     assert len(storage.reads) == 16
 
 
-def test_stops_when_its_time_is_up(storage: Any, save: Save, make_alert: Any) -> None:
+def test_stops_when_its_time_is_up(
+    storage: Any, save: Save, make_alert: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_recent, "_SECONDS", 2.0)
     save(range(40))
     times = iter([0.0, 1.0, 4.0])
     found = recent(storage, make_alert(Step=39), lambda: next(times))

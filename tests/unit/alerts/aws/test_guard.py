@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tocsin.alerts.aws import StopLimit, counted
+from tocsin.alerts.aws import counted
+from tocsin.parsing import StopLimit
 
 TWO = StopLimit(most=2, seconds=600.0)
 

@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 import pytest
-from tocsin.alerts.aws import Settings, StopLimit
+from tocsin.alerts.aws import Settings
+from tocsin.parsing import StopLimit
 
 GOOD = {
     "TOCSIN_TABLE": "table",
@@ -13,7 +14,7 @@ GOOD = {
 }
 
 
-def test_what_is_not_said() -> None:
+def test_defaults() -> None:
     settings = Settings.read(GOOD)
     assert (settings.emails, settings.phones, settings.webhooks) == ((), (), ())
     assert (settings.sms_monthly_cap, settings.stop_limit) == (100, StopLimit(10, 600.0))
@@ -36,16 +37,9 @@ def test_lists_are_written_with_commas(text: str, expected: tuple[str, ...]) -> 
     assert found == (expected,) * 4
 
 
-@pytest.mark.parametrize(
-    ("text", "limit"),
-    [
-        ("10/10m", StopLimit(10, 600.0)),
-        ("1/90s", StopLimit(1, 90.0)),
-        ("1000/24h", StopLimit(1000, 86400.0)),
-    ],
-)
-def test_the_stop_guard(text: str, limit: StopLimit) -> None:
-    assert Settings.read({**GOOD, "TOCSIN_STOP_GUARD": text}).stop_limit == limit
+def test_the_stop_guard() -> None:
+    settings = Settings.read({**GOOD, "TOCSIN_STOP_GUARD": "1/90s"})
+    assert settings.stop_limit == StopLimit(1, 90.0)
 
 
 def test_numbers_are_read_from_text() -> None:
@@ -61,10 +55,9 @@ def test_numbers_are_read_from_text() -> None:
         ({"TOCSIN_STATE_BUCKET": None}, "TOCSIN_STATE_BUCKET"),
         ({"TOCSIN_SMS_MONTHLY_CAP": "-1"}, "TOCSIN_SMS_MONTHLY_CAP"),
         ({"TOCSIN_SMS_MONTHLY_CAP": "many"}, "TOCSIN_SMS_MONTHLY_CAP"),
-        *(
-            ({"TOCSIN_STOP_GUARD": text}, "TOCSIN_STOP_GUARD")
-            for text in ("", "10", "0/10m", "10/0m", "10/10d", "10/10m\n", "-1/10m", "10/10")
-        ),
+        ({"TOCSIN_STOP_GUARD": ""}, "TOCSIN_STOP_GUARD: '' is not a stop limit"),
+        ({"TOCSIN_STOP_GUARD": "10/0m"}, "TOCSIN_STOP_GUARD: '10/0m' is not a stop limit"),
+        ({"TOCSIN_EMAILS": "["}, "TOCSIN_EMAILS"),
     ],
 )
 def test_names_the_variable_that_is_wrong(change: dict[str, str | None], message: str) -> None:

@@ -1,0 +1,171 @@
+"""What a run costs does not grow with its history, nor with its workers where it need not."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tocsin.tensors import Object, index_key, index_objects
+
+from tests.faults.room import (
+    BAD,
+    START,
+    Act,
+    Calls,
+    DeployedRuns,
+    Room,
+    aws_in_process,
+    calls_of_aws,
+)
+
+SAVES_A_DAY = 8_640  # one every ten seconds
+DOLLARS = {  # a call, us-east-1
+    "s3.ListObjectsV2": 5e-6,
+    "s3.PutObject": 5e-6,
+    "s3.GetObject": 4e-7,
+    "s3.HeadObject": 4e-7,
+    "dynamodb.UpdateItem": 6.25e-7,
+    "dynamodb.PutItem": 6.25e-7,
+    "dynamodb.GetItem": 1.25e-7,
+    "sqs.SendMessage": 4e-7,
+    "events.PutEvents": 1e-6,
+    "cloudwatch.PutMetricData": 1e-5,
+}
+INDEX_DOLLARS = 2 * 6.25e-7  # due_at moves: one item out of the index, one in
+
+
+@pytest.fixture(scope="module")
+def steady() -> Mapping[int, Calls]:
+    """The deployment's calls for the fourth save of a healthy run, by its number of workers; each
+    of them has a notification of its own.
+    """
+    calls = {}
+    with aws_in_process():
+        runs = DeployedRuns({"rules": ["VanishingGradient"]})
+        for workers in (1, 4):
+            job = runs.job(f"jobs/of-{workers}", workers)
+            for step in range(4):
+                runs.save(job, step)
+                with calls_of_aws() as calls[workers]:
+                    runs.notify(job, step)
+            assert runs.known(job).steps == 4
+    return calls
+
+
+def counts(calls: Calls) -> Counter[str]:
+    return Counter(name for name, _ in calls)
+
+
+def moves_due_at(calls: Calls) -> int:
+    return sum("due_at" in str(parameters.get("UpdateExpression")) for _, parameters in calls)
+
+
+@pytest.mark.xfail(
+    strict=True, raises=AssertionError, reason="eleven calls a save make $0.19 a day, without time"
+)
+def test_the_calls_of_a_quiet_job_cost_at_most_eleven_cents_a_day(
+    steady: Mapping[int, Calls],
+) -> None:
+    """With Lambda's time, its logs and the queue's requests that makes 15 cents."""
+    cost = sum(DOLLARS[name] * number for name, number in counts(steady[1]).items())
+    cost += INDEX_DOLLARS * moves_due_at(steady[1])
+    assert cost * SAVES_A_DAY <= 0.11
+
+
+@pytest.mark.xfail(
+    strict=True, raises=AssertionError, reason="a hint and the lease are two updates of one item"
+)
+def test_a_look_is_two_updates(steady: Mapping[int, Calls]) -> None:
+    assert counts(steady[1])["dynamodb.UpdateItem"] <= 2
+
+
+@pytest.mark.xfail(
+    strict=True, raises=AssertionError, reason="every look moves due_at twice, at any save"
+)
+def test_a_save_after_another_does_not_move_what_is_due(steady: Mapping[int, Calls]) -> None:
+    assert moves_due_at(steady[1]) == 0
+
+
+@pytest.mark.xfail(
+    strict=True,
+    raises=AssertionError,
+    reason="collections files and watch.json are fetched for every worker, at every save",
+)
+def test_what_does_not_change_is_not_read_again(steady: Mapping[int, Calls]) -> None:
+    calls = steady[4]
+    listed = [parameters.get("Prefix", "") for name, parameters in calls if "List" in name]
+    fetched = [parameters.get("Key", "") for name, parameters in calls if name == "s3.GetObject"]
+    assert [prefix for prefix in listed if "collections/" in prefix] == []
+    assert [key for key in fetched if "collections/" in key or key.endswith("watch.json")] == []
+
+
+@pytest.mark.xfail(
+    strict=True,
+    raises=AssertionError,
+    reason="act reads the whole checkpoint for every rule that one commit says something of",
+)
+def test_what_one_commit_says_is_read_once(tmp_path: Path) -> None:
+    rules = [
+        {
+            "rule": "VanishingGradient",
+            "name": f"rule-{number}",
+            "for_steps": 1,
+            "severity": "critical",
+            "actions": ["email"],
+        }
+        for number in range(20)
+    ]
+    room = Room(tmp_path, {"rules": rules}, now=START + 10)
+    job = room.job()
+    job.save(0, previous=None, gradient=BAD)
+    room.look(job)
+    assert set(room.known(job).statuses.values()) == {"IssuesFound"}
+    act = Act()
+    room.deliver(act)
+    assert act.stopped == []
+    assert act.texts
+    assert act.checkpoint_reads <= 1
+
+
+class Listed:
+    """A run's files; ``count`` is how many of them were listed."""
+
+    def __init__(self, keys: list[str]) -> None:
+        self._keys = sorted(keys)
+        self.count = 0
+
+    def list(self, prefix: str, after: str = "") -> Iterator[Object]:
+        for key in self._keys:
+            if key.startswith(prefix) and key > after:
+                self.count += 1
+                yield Object(key, 1, 0.0)
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        0,
+        10**10,
+        *(
+            pytest.param(
+                step,
+                marks=pytest.mark.xfail(
+                    strict=True,
+                    raises=AssertionError,
+                    reason="beyond step 10^11 every look lists all that there is",
+                ),
+            )
+            for step in (2 * 10**11, 2 * 10**12)
+        ),
+    ],
+)
+def test_a_look_lists_what_is_new(first: int) -> None:
+    saves = 2000
+    steps = [first + 1000 * number for number in range(saves)]
+    storage: Any = Listed([index_key(step, "worker_0") for step in steps])
+    found = list(index_objects(storage, after=steps[-3]))
+    assert [item.key for item in found] == [index_key(step, "worker_0") for step in steps[-2:]]
+    assert storage.count <= 10

@@ -1,0 +1,178 @@
+"""How a run ends: however large it is, by nobody else's end, and not by clocks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+from tocsin.tensors import Object
+
+from tests.faults.room import CAPTURES, START, CutOff, Deployment, Room, SageMaker
+
+VANISHING = {"rules": ["VanishingGradient"], "notify": {"summary": ["email"]}}
+
+
+class SlowListing:
+    """A run whose keys take ``PAGE_SECONDS`` for every ``PAGE``. Who is still listing when the
+    invocation ends is cut off.
+    """
+
+    PAGE, PAGE_SECONDS = 20, 6.0
+
+    def __init__(self, room: Room, inner: Any) -> None:
+        self._room = room
+        self._inner = inner
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def list(self, prefix: str, after: str = "") -> Iterator[Object]:
+        for number, found in enumerate(self._inner.list(prefix, after)):
+            if number % self.PAGE == 0:
+                self._room.wait(self.PAGE_SECONDS)
+                if self._room.clock.now > self._room.ends:
+                    raise CutOff
+            yield found
+
+
+@pytest.mark.xfail(
+    strict=True,
+    raises=AssertionError,
+    reason="the full listing at the end must fit into one invocation, or the run never ends",
+)
+@pytest.mark.parametrize("late", [0, 3])
+def test_a_large_run_ends_over_several_invocations(tmp_path: Path, late: int) -> None:
+    room = Room(tmp_path, VANISHING, now=START + 1000)
+    job = room.job(workers=10)
+    for step in range(40):
+        for worker in range(10):
+            job.write_index(step, step - 1 if step else None, worker=f"worker_{worker}")
+    room.look(job)
+    for step in range(late):
+        job.write_index(step, None, worker="worker_of_nobody")
+    job.end_at(START + 40)
+    room.with_storage(lambda inner: SlowListing(room, inner))
+    for _ in range(10):
+        with suppress(CutOff):
+            room.look(job)
+        room.wait(62)
+    room.ends = math.inf
+    assert (room.known(job).steps, room.known(job).ended) == (40, "marker")
+    assert room.known(job).late_files == late
+    if not late:  # who looks only now finds nothing late
+        assert room.checked(job).late_files == 0
+
+
+@pytest.mark.xfail(
+    strict=True,
+    raises=AssertionError,
+    reason="a SageMaker job's end ends every run whose folder is called like it",
+)
+def test_a_jobs_end_ends_only_runs_of_its_own(tmp_path: Path) -> None:
+    room = Room(tmp_path, VANISHING, now=START + 10)
+    own, other = room.job("team-a/train"), room.job("team-b/train")
+    room.with_sagemaker(SageMaker(train=SageMaker.job(f"{CAPTURES}team-a/train", "InProgress")))
+    for job in (own, other):
+        job.steps(5)
+        room.look(job)
+    room.with_sagemaker(SageMaker(train=SageMaker.job(f"{CAPTURES}team-a/train", "Completed")))
+    room.end_job("train")
+    for job in (own, other):
+        room.look(job)
+    assert (room.known(own).ended, room.known(other).ended) == ("marker", None)
+
+
+@pytest.mark.xfail(
+    strict=True,
+    raises=AssertionError,
+    reason="of runs whose folders are called like a job, the first hundred are remembered",
+)
+@pytest.mark.usefixtures("aws")
+def test_folders_called_like_a_job_do_not_keep_its_run_from_ending(tmp_path: Path) -> None:
+    Deployment(watched=False)
+    room = Room(tmp_path, VANISHING, now=START + 10)
+    room.with_dynamodb(boto3.client("dynamodb"))
+    room.name_runs_after("train", [f"{CAPTURES}other/{number}/train" for number in range(100)])
+    url = f"{CAPTURES}team/train"
+    room.with_sagemaker(SageMaker(train=SageMaker.job(url)))
+    job = room.job("team/train")
+    job.steps(3)
+    room.look(job)
+    room.with_sagemaker(SageMaker(train=SageMaker.job(url, "Completed")))
+    room.end_job("train")
+    room.look(job)
+    assert room.known(job).ended == "marker"
+
+
+@pytest.mark.xfail(
+    strict=True,
+    raises=AssertionError,
+    reason="a marker counts for a minute: a slower worker's last upload reopens the run for a day",
+)
+def test_a_workers_late_upload_does_not_undo_the_end(tmp_path: Path) -> None:
+    room = Room(tmp_path, VANISHING, now=START + 10)
+    job = room.job(workers=2)
+    for step in range(3):
+        for worker in ("worker_0", "worker_1"):
+            job.save_at(START + step, step, step - 1 if step else None, worker=worker)
+    job.save_at(START + 3, 3, 2)
+    job.end_at(START + 4)
+    room.look(job)
+    room.wait(60)
+    for step in (3, 4):
+        room.look(job, job.save_at(START + 66, step, step - 1, worker="worker_1"))
+    room.pass_time(3600)
+    assert room.known(job).ended == "marker"
+    assert room.known(job).statuses == {"VanishingGradient": "NoIssuesFound"}
+    assert room.summaries[-1]["Ending"] == "marker"
+
+
+@pytest.mark.xfail(
+    strict=True,
+    raises=AssertionError,
+    reason="the marker of the first start ends the second at every look, if that begins at once",
+)
+def test_the_marker_of_one_start_does_not_end_the_next(tmp_path: Path) -> None:
+    room = Room(tmp_path, VANISHING, now=START + 10)
+    job = room.job(workers=2)
+    workers = ("worker_0", "worker_1")
+    for step in range(5):
+        for worker in workers:
+            job.save_at(START + step, step, step - 1 if step else None, worker=worker)
+    job.end_at(START + 6)
+    room.look(job)
+    assert len(room.summaries) == 1
+    job.run_id = "run-2"
+    for step in range(8):  # worker_1 is a second slower
+        room.clock.now = START + 12 + 6 * step
+        for worker in workers:
+            previous = step - 1 if step else None
+            room.look(job, job.save_at(room.clock.now, step, previous, worker=worker))
+            room.wait(1)
+    known = room.known(job)
+    assert (known.ended, known.missing_workers) == (None, 0)
+    assert len(room.summaries) == 1
+
+
+@pytest.mark.xfail(
+    strict=True,
+    raises=AssertionError,
+    reason="a run without a step comes to no end, and no summary",
+)
+def test_a_job_that_ends_without_a_step_gives_its_summary(tmp_path: Path) -> None:
+    room = Room(tmp_path, VANISHING)
+    job = room.job()
+    room.look(job)
+    room.wait(3600)
+    job.end_at(room.clock.now, by_hook=False)
+    room.look(job)
+    assert room.known(job).ended == "marker"
+    (summary,) = room.summaries
+    assert summary["RuleEvaluationStatus"] == "NotApplicable"
+    (rule,) = room.known(job).rules.values()
+    assert (rule.status, bool(rule.details)) == ("NotApplicable", True)

@@ -1,0 +1,132 @@
+"""A rule that fires and resolves all the time, and what one run may use of what all share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tocsin.actions import Alert
+
+from tests.faults.room import CAPTURES, Act, Deployed, SageMaker, alert
+
+MINUTE = 60.0
+GROUP_INTERVAL = 5 * MINUTE  # between two messages of a run by one action
+NOISY = ("x0", "x1", "x2")  # as many jobs as the stop guard lets through
+MOST_METRICS = 100  # that one run may make: each costs 0.30 $ a month
+
+
+@pytest.mark.xfail(
+    strict=True,
+    raises=AssertionError,
+    reason="a message at every change: 360 e-mails and 360 SMS an hour",
+)
+@pytest.mark.parametrize("severity", ["warning", "critical"])
+def test_a_flapping_rule_is_a_message_every_five_minutes(severity: str) -> None:
+    act, every, minutes = Act(), 10.0, 10
+    fields = {"Severity": severity, "Actions": ["email", "sms"]}
+    for number in range(int(minutes * MINUTE / every)):
+        act.receive(alert("LossSpike", firing=number % 2 == 0, Sequence=number + 1, **fields))
+        act.pass_time(every)
+    most = 1 + minutes * MINUTE / GROUP_INTERVAL
+    emails = [message for message in act.published if "email" in message.texts]
+    texts = [message for message in act.published if "sms" in message.texts]
+    assert len(emails) <= most
+    assert len(texts) <= most
+    assert emails
+    assert texts
+
+
+@pytest.mark.xfail(
+    strict=True,
+    raises=AssertionError,
+    reason="one run uses up the month's SMS of the whole deployment",
+)
+@pytest.mark.usefixtures("aws")
+def test_one_run_leaves_sms_to_the_others() -> None:
+    cap = 8
+    act = Deployed(TOCSIN_PHONES="+15551230000", TOCSIN_SMS_MONTHLY_CAP=str(cap))
+    trial, production = f"{CAPTURES}intern/try-1", f"{CAPTURES}prod/llm"
+    fields = {"Actions": ["sms"], "Severity": "critical"}
+    for number in range(cap + 4):
+        firing = number % 2 == 0
+        fields |= {"Run": trial, "TrainingJobName": "try-1", "Sequence": number + 1}
+        act.receive(alert("LossSpike", firing=firing, **fields))
+        act.pass_time(3600)
+    assert act.outcomes(trial, "sms").count("done") >= 2
+    fields |= {"Run": production, "TrainingJobName": "llm", "Sequence": 1}
+    act.receive(alert("ExplodingTensor", **fields))
+    assert act.outcomes(production, "sms") == ["done"]
+
+
+@pytest.mark.xfail(
+    strict=True,
+    raises=AssertionError,
+    reason="a run's own watch file makes as many metrics as it likes, at 0.30 $ a month each",
+)
+def test_one_run_makes_a_limited_number_of_metrics() -> None:
+    act = Act()
+    for number in range(6):
+        metrics = [f"metric:of_rule_{number}.{at}" for at in range(19)]
+        fields = {"Sequence": number + 1, "Actions": metrics, "Evidence": {"loss": 1.0}}
+        act.receive(alert(f"rule-{number}", **fields))
+    assert act.metric_names
+    assert len(act.metric_names) <= MOST_METRICS
+
+
+def stop(folder: str, job: str) -> Alert:
+    fields = {"Run": f"{CAPTURES}{folder}/{job}", "TrainingJobName": job, "Sequence": 1}
+    return alert("LossDiverging", Actions=["stop"], Severity="critical", **fields)
+
+
+def jobs(folder: str, *names: str, role: str = "training") -> dict[str, Any]:
+    return {name: SageMaker.job(f"{CAPTURES}{folder}/{name}", role=role) for name in names}
+
+
+@pytest.mark.xfail(
+    strict=True,
+    raises=AssertionError,
+    reason="STOP.json in folders that no job owns keeps every SageMaker job from being stopped",
+)
+@pytest.mark.usefixtures("aws")
+def test_stop_files_do_not_count_against_stops_of_sagemaker() -> None:
+    act = Deployed(SageMaker(**jobs("team", "victim")), TOCSIN_STOP_GUARD="3/10m")
+    act.role("training", "team")
+    for name in NOISY:
+        act.receive(stop("nobody", name))
+        assert act.outcomes(f"{CAPTURES}nobody/{name}", "stop") == ["done"]
+    act.receive(stop("team", "victim"))
+    assert act.sagemaker.stopped == ["victim"]
+
+
+@pytest.mark.xfail(
+    strict=True,
+    raises=AssertionError,
+    reason="stops of one team's jobs keep the other teams' jobs from being stopped",
+)
+@pytest.mark.usefixtures("aws")
+def test_the_stop_guard_counts_each_prefix_by_itself() -> None:
+    known = {**jobs("noisy", *NOISY, role="noisy-role"), **jobs("team", "victim", role="team-role")}
+    act = Deployed(SageMaker(**known), TOCSIN_STOP_GUARD="3/10m")
+    for prefix in ("noisy", "team"):
+        act.role(f"{prefix}-role", prefix)
+    for name in NOISY:
+        act.receive(stop("noisy", name))
+    act.receive(stop("team", "victim"))
+    assert act.sagemaker.stopped == [*NOISY, "victim"]
+
+
+@pytest.mark.xfail(
+    strict=True,
+    raises=AssertionError,
+    reason="a stop that the guard holds back is refused for good, though its window passes",
+)
+@pytest.mark.usefixtures("aws")
+def test_a_stop_that_the_guard_holds_back_is_done_when_its_window_has_passed() -> None:
+    act = Deployed(SageMaker(**jobs("team", *NOISY, "next")), TOCSIN_STOP_GUARD="3/10m")
+    act.role("training", "team")
+    for name in (*NOISY, "next"):
+        act.receive(stop("team", name))
+    assert act.sagemaker.stopped == [*NOISY]
+    for _ in range(3):
+        act.pass_time(4 * MINUTE)
+    assert act.sagemaker.stopped == [*NOISY, "next"]

@@ -1,0 +1,399 @@
+"""The faults: what each does wrong, and how it is put in.
+
+``behaviour`` is what counts. Whoever moves or renames code restates ``file``, ``text`` and
+``replacement`` so that the behaviour is the same, and leaves ``name`` as it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+EVALUATION = "rules_layer/tocsin/evaluation"
+ALERTS = "rules_layer/tocsin/alerts"
+ACTIONS = "rules_layer/tocsin/actions"
+TENSORS = "rules_layer/tocsin/tensors"
+RULES = "rules_layer/tocsin/rules"
+WATCH = "rules_layer/tocsin/watch"
+TRIAL = "rules_layer/tocsin/trial"
+HOOKS = "hooks/tocsin_hooks"
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One fault. ``text`` stands exactly once in ``file``; ``replacement`` takes its place.
+
+    ``tests`` are files or folders, which run one after the other until a test fails. By default
+    they are the unit tests of the room. A file in front of a folder only saves time. Faults in
+    adapters name the room's integration tests.
+    """
+
+    room: str
+    name: str
+    behaviour: str
+    file: str
+    text: str
+    replacement: str
+    tests: tuple[str, ...] = ()
+
+    @property
+    def caught_by(self) -> tuple[str, ...]:
+        """The tests that must catch it."""
+        return self.tests or (f"tests/unit/{self.room}",)
+
+
+_EVALUATION_AWS = ("tests/integration/test_evaluation_aws.py",)
+_FOLD = ("tests/unit/evaluation/test_fold.py", "tests/unit/evaluation")
+_FRONTIER = ("tests/unit/evaluation/test_frontier.py", "tests/unit/evaluation")
+_HOOK = ("tests/unit/hooks/test_hook.py", "tests/unit/hooks")
+_REACT = ("tests/unit/alerts/test_react.py", "tests/unit/alerts")
+
+FAULTS = (
+    # -- evaluation: lease, checkpoint, outbox ------------------------------------------------
+    Fault(
+        "evaluation",
+        "lease-given-twice",
+        "A lease that is still held is given to a second invocation.",
+        f"{EVALUATION}/aws/_coordination.py",
+        "attribute_not_exists(lease_owner) OR lease_until < :now",
+        "attribute_not_exists(lease_owner) OR lease_until > :now",
+        _EVALUATION_AWS,
+    ),
+    Fault(
+        "evaluation",
+        "if-match-ignored",
+        "A checkpoint is written over one that somebody else has committed meanwhile.",
+        f"{EVALUATION}/aws/_checkpoints.py",
+        '{"IfMatch": version}',
+        "{}",
+        _EVALUATION_AWS,
+    ),
+    Fault(
+        "evaluation",
+        "outbox-forgotten",
+        "Status changes that a crash left unpublished are struck out, and never published.",
+        f"{EVALUATION}/_reconcile.py",
+        "        world.publisher.publish(hint.run, desk.checkpoint.news)\n",
+        "",
+    ),
+    Fault(
+        "evaluation",
+        "published-before-committed",
+        "Status changes are published before the checkpoint that has them is committed.",
+        f"{EVALUATION}/_desk.py",
+        "        self.version = self.world.checkpoints.save(self.checkpoint, self.version)\n",
+        "        if self.checkpoint.news:\n"
+        "            self.world.publisher.publish(self.checkpoint.run, self.checkpoint.news)\n"
+        "        self.version = self.world.checkpoints.save(self.checkpoint, self.version)\n",
+    ),
+    Fault(
+        "evaluation",
+        "change-ids-differ",
+        "The same status change gets another DedupId each time that it is found.",
+        f"{EVALUATION}/_news.py",
+        "return hashlib.sha256(msgspec.json.encode(identity)).hexdigest()[:32]",
+        'return __import__("uuid").uuid4().hex',
+    ),
+    Fault(
+        "evaluation",
+        "attempts-never-counted",
+        "Attempts at a run that never finish are not counted, so that no step is given up.",
+        f"{EVALUATION}/_evaluator.py",
+        "attempts=lease.attempts)",
+        "attempts=1)",
+    ),
+    # -- evaluation: steps, workers, restarts -------------------------------------------------
+    Fault(
+        "evaluation",
+        "frontier-not-advanced",
+        "The frontier stays where it is when a step has been evaluated.",
+        f"{EVALUATION}/_advance.py",
+        "frontier=ready.step,",
+        "frontier=before.frontier,",
+    ),
+    Fault(
+        "evaluation",
+        "frontier-past-a-gap",
+        "Steps after one that still waits for a file are evaluated before it.",
+        f"{EVALUATION}/_frontier.py",
+        "            return Plan(tuple(ready), wake_at=due)\n",
+        "            continue\n",
+        _FRONTIER,
+    ),
+    Fault(
+        "evaluation",
+        "grace-ignored",
+        "A run that cannot tell what is missing is given no time for an older step to arrive.",
+        f"{EVALUATION}/_frontier.py",
+        "facts.complete + GRACE_SECONDS",
+        "facts.complete",
+        _FRONTIER,
+    ),
+    Fault(
+        "evaluation",
+        "hold-never-ends",
+        "A missing worker holds all later steps for much longer than a minute.",
+        f"{EVALUATION}/_frontier.py",
+        "give_up = facts.earliest + HOLD_SECONDS",
+        "give_up = facts.earliest + 1000 * HOLD_SECONDS",
+        _FRONTIER,
+    ),
+    Fault(
+        "evaluation",
+        "restart-not-seen",
+        "A job that starts again before the frontier is taken for the one that was evaluated.",
+        f"{EVALUATION}/_reconcile.py",
+        "    desk.checkpoint = restarted(desk.checkpoint, hint.keys, desk.storage)\n",
+        "",
+    ),
+    Fault(
+        "evaluation",
+        "tick-ignored",
+        "A tick is ignored when no new file has come with it.",
+        f"{EVALUATION}/_reconcile.py",
+        "(seen or more or hint.tick or desk.is_news)",
+        "(seen or more or desk.is_news)",
+    ),
+    # -- evaluation: the fold ------------------------------------------------------------------
+    Fault(
+        "evaluation",
+        "fired-rule-does-not-stay",
+        "A rule without `resolve` is armed again by its first healthy evaluation.",
+        f"{EVALUATION}/_fold.py",
+        "if options.resolve is None or record.healthy < options.resolve:",
+        "if options.resolve is not None and record.healthy < options.resolve:",
+        _FOLD,
+    ),
+    Fault(
+        "evaluation",
+        "resolve-ignored",
+        "A rule that has fired stays so, however many healthy evaluations `resolve` asks for.",
+        f"{EVALUATION}/_fold.py",
+        "healthy=record.healthy + 1)",
+        "healthy=record.healthy)",
+        _FOLD,
+    ),
+    Fault(
+        "evaluation",
+        "for-steps-off-by-one",
+        "A rule fires one violation later than `for_steps` says.",
+        f"{EVALUATION}/_fold.py",
+        "record.streak < rule.options.for_steps",
+        "record.streak <= rule.options.for_steps",
+        _FOLD,
+    ),
+    Fault(
+        "evaluation",
+        "state-cap-not-enforced",
+        "A rule may remember as much as it likes.",
+        f"{EVALUATION}/_fold.py",
+        "    if size > STATE_BYTES:\n",
+        "    if size > 1000 * STATE_BYTES:\n",
+        _FOLD,
+    ),
+    # -- alerts --------------------------------------------------------------------------------
+    Fault(
+        "alerts",
+        "stages-swapped",
+        "The stage that waits for group_wait stands before the one that finds what is new.",
+        f"{ALERTS}/_pipeline.py",
+        "return inhibit, silence, dedup, wait",
+        "return inhibit, silence, wait, dedup",
+        _REACT,
+    ),
+    Fault(
+        "alerts",
+        "silence-does-not-hold-a-stop",
+        "A job is stopped although a silence covers the rule.",
+        f"{ALERTS}/_pipeline.py",
+        "return once, silence",
+        "return (once,)",
+        _REACT,
+    ),
+    Fault(
+        "alerts",
+        "repeat-interval-ignored",
+        "What goes on firing is sent again at every look, before its repeat interval has passed.",
+        f"{ALERTS}/_dedup.py",
+        "repeat is not None and now >= sent.at + repeat",
+        "repeat is not None and now >= sent.at",
+    ),
+    Fault(
+        "alerts",
+        "inhibition-silences-both",
+        "Of two rules that inhibit each other neither is sent.",
+        f"{ALERTS}/_inhibit.py",
+        "        reached.add(root)\n",
+        "",
+    ),
+    Fault(
+        "alerts",
+        "critical-waits",
+        "A critical alert waits for group_wait if one that is not critical is new beside it.",
+        f"{ALERTS}/_wait.py",
+        "    if any(\n        note.alert.severity is Severity.CRITICAL",
+        "    if all(\n        note.alert.severity is Severity.CRITICAL",
+        _REACT,
+    ),
+    Fault(
+        "alerts",
+        "stop-guard-off-by-one",
+        "The stop guard lets one job more be stopped than the deployment allows.",
+        f"{ALERTS}/aws/_guard.py",
+        "len(recent) >= limit.most",
+        "len(recent) > limit.most",
+    ),
+    # -- actions -------------------------------------------------------------------------------
+    Fault(
+        "actions",
+        "ownership-not-checked",
+        "A job is stopped because it has the name of the run's folder, whose run it is not.",
+        f"{ACTIONS}/_stop.py",
+        "if not _owns(job, alert, ports):",
+        "if False:",
+        ("tests/unit/actions/test_stop.py", "tests/unit/actions"),
+    ),
+    Fault(
+        "actions",
+        "dry-run-stops",
+        "A dry run stops the job.",
+        f"{ACTIONS}/_ports.py",
+        "            stop_job=nothing,\n",
+        "",
+        ("tests/unit/actions/test_take.py", "tests/unit/actions"),
+    ),
+    Fault(
+        "actions",
+        "recipient-not-checked",
+        "A run's own watch.json may name recipients that the deployment does not allow.",
+        f"{ACTIONS}/_notice.py",
+        "ports.refuses(request.name, to) or ports.subscribe(request.name, to)",
+        "ports.subscribe(request.name, to)",
+    ),
+    Fault(
+        "actions",
+        "sms-cap-ignored",
+        "An SMS is sent although the month's cap is used up.",
+        f"{ACTIONS}/_sms.py",
+        "if why := ports.may_text(phones):",
+        "if why := None:",
+    ),
+    Fault(
+        "actions",
+        "private-webhook-allowed",
+        "A webhook is posted to a private address.",
+        f"{ACTIONS}/aws/_addresses.py",
+        "return found.is_global and not found.is_multicast",
+        "return not found.is_loopback and not found.is_multicast",
+    ),
+    Fault(
+        "actions",
+        "signature-missing",
+        "A webhook whose endpoint has a secret is posted without its signature.",
+        f"{ACTIONS}/aws/_endpoints.py",
+        "        if endpoint.secret:\n",
+        "        if False:\n",
+        ("tests/integration/test_endpoints.py",),
+    ),
+    # -- tensors -------------------------------------------------------------------------------
+    Fault(
+        "tensors",
+        "wrong-crc-accepted",
+        "A record is read although its checksum is wrong.",
+        f"{TENSORS}/_event.py",
+        '            raise Unreadable("checksum of the record is wrong")\n',
+        "            pass\n",
+        ("tests/unit/tensors/test_event.py", "tests/unit/tensors"),
+    ),
+    Fault(
+        "tensors",
+        "event-file-outside-the-run",
+        "An index file may name an event file outside its run.",
+        f"{TENSORS}/_layout.py",
+        "not _EVENT_NAME.fullmatch(name)",
+        "not _EVENT_NAME.search(name)",
+        ("tests/unit/tensors/test_layout.py", "tests/unit/tensors"),
+    ),
+    Fault(
+        "tensors",
+        "size-not-checked",
+        "A file is read into memory although it is larger than the limit.",
+        f"{TENSORS}/_local.py",
+        "            if limit is not None and size > limit:\n",
+        "            if False:\n",
+        ("tests/unit/tensors/test_local.py", "tests/unit/tensors"),
+    ),
+    Fault(
+        "tensors",
+        "nan-counted-as-finite",
+        "Elements that are NaN count as finite.",
+        f"{TENSORS}/_moments.py",
+        "wide[np.isfinite(wide)]",
+        "wide[~np.isinf(wide)]",
+        ("tests/unit/tensors/test_moments.py", "tests/unit/tensors"),
+    ),
+    # -- rules and watch -----------------------------------------------------------------------
+    Fault(
+        "rules",
+        "unknown-parameter-taken",
+        "A rule is built although its configuration names a parameter that it does not have.",
+        f"{RULES}/_registry.py",
+        '            raise BadRule(f"{name}: unknown parameter {key!r}: {hint}")\n',
+        "            continue\n",
+        ("tests/unit/rules/test_registry.py", "tests/unit/rules"),
+    ),
+    Fault(
+        "rules",
+        "threshold-the-wrong-way",
+        "VanishingGradient fires for gradients above its threshold.",
+        f"{RULES}/vanishing_gradient.py",
+        "if mean >= self.threshold:",
+        "if mean <= self.threshold:",
+        ("tests/unit/rules/test_vanishing_gradient.py", "tests/unit/rules"),
+    ),
+    Fault(
+        "watch",
+        "half-a-silence-used",
+        "A silence with a key that cannot be used holds back what the rest of it covers.",
+        f"{WATCH}/_survey.py",
+        "        if len(found) == faults:\n",
+        '        if fields.get("until"):\n',
+        ("tests/unit/watch/test_survey.py", "tests/unit/watch"),
+    ),
+    # -- hooks and trial -----------------------------------------------------------------------
+    Fault(
+        "hooks",
+        "raises-into-training",
+        "A tensor that cannot be captured raises into the training.",
+        f"{HOOKS}/_hook.py",
+        "                    step.add(plan, captured)\n            except Exception as error:",
+        "                    step.add(plan, captured)\n            except OSError as error:",
+        _HOOK,
+    ),
+    Fault(
+        "hooks",
+        "marker-after-an-exception",
+        "A training that ends by an exception gets the end marker of one that is complete.",
+        f"{HOOKS}/_hook.py",
+        "self.close(finished=None if clean else False)",
+        "self.close()",
+        _HOOK,
+    ),
+    Fault(
+        "hooks",
+        "stale-stop-obeyed",
+        "A stop request for an earlier start of the job stops the present one.",
+        f"{HOOKS}/_stop.py",
+        "return self.run_id == run_id or when > started",
+        "return self.run_id == run_id or when > 0",
+        ("tests/unit/hooks/test_stop.py", "tests/unit/hooks"),
+    ),
+    Fault(
+        "trial",
+        "incomplete-steps-listed",
+        "Steps for which a worker is still missing are listed as complete.",
+        f"{TRIAL}/_trial.py",
+        "list(known) if show_incomplete_steps else self._catalog.complete_steps(mode)",
+        "list(known)",
+        ("tests/unit/trial/test_create.py", "tests/unit/trial"),
+    ),
+)
