@@ -5,7 +5,7 @@ SCENARIO ?= diverging
 ARGS ?=
 BIN := .venv/bin
 # What runs inside of training processes, whose Python may be older.
-TRAINING := $(addprefix rules_layer/tocsin/,model.py tensors rules watch) hooks/tocsin_hooks
+TRAINING := $(addprefix rules_layer/tocsin/,model.py events.py tensors rules watch) hooks/tocsin_hooks
 FRAMEWORKS := test-torch test-keras test-xgboost test-mxnet
 # The CDK needs Node: the pinned package brings it.
 CDK := npx --yes aws-cdk@2.1148.1

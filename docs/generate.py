@@ -35,8 +35,8 @@ if it was captured, else from the values of both saves.
 """
 
 _EXAMPLE = """\
-[`examples/rules/{file}`](../../examples/rules/{file}), which the tests run: `tocsin check` finds the
-issue in the run that `fires` writes, and none in the run that `stays_quiet` writes."""
+[`examples/rules/{file}`](../../examples/rules/{file}), which the tests run: `tocsin check` finds
+the issue in the run that `fires` writes, and none in the run that `stays_quiet` writes."""
 
 
 def pages() -> dict[Path, str]:

@@ -10,16 +10,12 @@ from aws_cdk import aws_events_targets as targets
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_lambda_event_sources as sources
 from constructs import Construct
+from tocsin.events import RUN_SUMMARY, SOURCE, STATUS_CHANGE
+from tocsin.model import RuleStatus
 from tocsin.tensors import STOP
 
 from infra.capture import Capture
-from infra.constants import (
-    EVENT_SOURCE,
-    ROOT,
-    RUN_SUMMARY,
-    STATUS_CHANGE,
-    WEBHOOKS,
-)
+from infra.constants import ROOT, WEBHOOKS
 from infra.evaluation import allow_on_training_jobs
 from infra.function import PythonFunction
 from infra.options import Options
@@ -95,7 +91,10 @@ class Actions(Construct):
         self.act.allow(["events:PutEvents"], [bus.event_bus_arn])
         self.act.allow_metrics()
         # What neither fires nor is over asks for no decision.
-        fired, over = ({key: ["IssuesFound"]} for key in ("RuleEvaluationStatus", "PreviousStatus"))
+        fired, over = (
+            {key: [RuleStatus.ISSUES_FOUND.value]}
+            for key in ("RuleEvaluationStatus", "PreviousStatus")
+        )
         self._on("Fired", "A rule fires", bus, STATUS_CHANGE, fired)
         self._on("Over", "What a rule has found is over", bus, STATUS_CHANGE, over)
         self._on("RunEnded", "A run has come to its end", bus, RUN_SUMMARY)
@@ -115,7 +114,7 @@ class Actions(Construct):
             description=description,
             event_bus=bus,
             event_pattern=events.EventPattern(
-                source=[EVENT_SOURCE], detail_type=[detail_type], detail=detail
+                source=[SOURCE], detail_type=[detail_type], detail=detail
             ),
             targets=[targets.SqsQueue(self.work.queue, dead_letter_queue=self.work.dead_letters)],
         )

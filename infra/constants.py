@@ -8,10 +8,6 @@ ROOT = Path(__file__).resolve().parent.parent
 
 STACK = "Tocsin"
 BUS = "tocsin"
-EVENT_SOURCE = "tocsin"
-STATUS_CHANGE = "Tocsin Rule Evaluation Status Change"
-RUN_SUMMARY = "Tocsin Run Summary"
-METRIC_NAMESPACE = "Tocsin"
 PYTHON = "3.13"
 CUSTOM_RULES = "tocsin_custom_rules"
 

@@ -8,8 +8,18 @@ from aws_cdk import Duration, Stack
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
+from tocsin.events import (
+    ACTIONS_FAILED,
+    ALERTS_HELD,
+    ALERTS_SENT,
+    EVALUATION_LAG,
+    ISSUES_FOUND,
+    METRIC_NAMESPACE,
+    RULE_ERRORS,
+    STEPS_EVALUATED,
+    STOP_GUARD_TRIPPED,
+)
 
-from infra.constants import METRIC_NAMESPACE
 from infra.queues import WorkQueue
 
 _PERIOD = Duration.minutes(1)
@@ -38,14 +48,14 @@ class Dashboard(Construct):
             default_interval=Duration.hours(6),
             widgets=[
                 [
-                    _graph("Issues found", [_by("Rule", "IssuesFound", "Sum")]),
-                    _graph("Steps evaluated", [_any("StepsEvaluated", "Sum")]),
-                    _graph("Index file to verdict, ms", [_any("EvaluationLag", "p95")]),
+                    _graph("Issues found", [_by("Rule", ISSUES_FOUND, "Sum")]),
+                    _graph("Steps evaluated", [_any(STEPS_EVALUATED, "Sum")]),
+                    _graph("Index file to verdict, ms", [_any(EVALUATION_LAG, "p95")]),
                 ],
                 [
                     _graph(
                         "Alerts, by reason",
-                        [_by("Reason", name, "Sum") for name in ("AlertsSent", "AlertsHeld")],
+                        [_by("Reason", name, "Sum") for name in (ALERTS_SENT, ALERTS_HELD)],
                     ),
                     _graph("Messages waiting", _waiting(queues)),
                     _graph("Invocations", _invocations(functions)),
@@ -81,7 +91,7 @@ def _invocations(functions: Mapping[str, lambda_.IFunction]) -> list[cloudwatch.
 def _errors(functions: Mapping[str, lambda_.IFunction]) -> list[cloudwatch.IMetric]:
     return [
         *(f.metric_errors(period=_PERIOD, label=name) for name, f in functions.items()),
-        *(_any(name, "Sum") for name in ("RuleErrors", "ActionsFailed", "StopGuardTripped")),
+        *(_any(name, "Sum") for name in (RULE_ERRORS, ACTIONS_FAILED, STOP_GUARD_TRIPPED)),
     ]
 
 

@@ -11,9 +11,10 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from constructs import Construct
+from tocsin.events import METRIC_NAMESPACE
 
 from infra.bundle import staged_function
-from infra.constants import METRIC_NAMESPACE, PYTHON
+from infra.constants import PYTHON
 from infra.nag import acknowledge, acknowledge_wildcards
 from infra.options import Options
 

@@ -7,8 +7,7 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_cloudwatch_actions as cloudwatch_actions
 from aws_cdk import aws_sns as sns
 from constructs import Construct
-
-from infra.constants import METRIC_NAMESPACE
+from tocsin.events import ISSUES_FOUND, METRIC_NAMESPACE
 
 
 class IssueAlarm(Construct):
@@ -21,11 +20,11 @@ class IssueAlarm(Construct):
         super().__init__(scope, id_)
         cloudwatch.Alarm(
             self,
-            "IssuesFound",
+            ISSUES_FOUND,
             alarm_description="Tocsin: a rule has fired; `tocsin status` says which, of which job",
             metric=cloudwatch.Metric(
                 namespace=METRIC_NAMESPACE,
-                metric_name="IssuesFound",
+                metric_name=ISSUES_FOUND,
                 statistic="Sum",
                 period=Duration.minutes(1),
             ),

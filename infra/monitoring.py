@@ -10,8 +10,8 @@ from aws_cdk import aws_cloudwatch_actions as cloudwatch_actions
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sns as sns
 from constructs import Construct
+from tocsin.events import METRIC_NAMESPACE, STOP_GUARD_TRIPPED
 
-from infra.constants import METRIC_NAMESPACE
 from infra.queues import WorkQueue
 
 _PERIOD = Duration.minutes(5)
@@ -51,7 +51,7 @@ class Monitoring(Construct):
             self._alarm(f"{name}Throttles", throttles, _THROTTLES, f"{name} is throttled")
         refused = cloudwatch.Metric(
             namespace=METRIC_NAMESPACE,
-            metric_name="StopGuardTripped",
+            metric_name=STOP_GUARD_TRIPPED,
             statistic="Sum",
             period=_MINUTE,
         )

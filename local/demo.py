@@ -12,9 +12,11 @@ from tocsin.alerts import Group, Hold, alerts_document
 from tocsin.alerts.aws import DynamoGroups
 from tocsin.evaluation import Checkpoint, check, document
 from tocsin.evaluation.aws import S3Checkpoints
+from tocsin.events import ACTION_TAKEN, ISSUES_FOUND, METRIC_NAMESPACE, STATUS_CHANGE
+from tocsin.model import RuleStatus
 from tocsin.tensors import open_storage
 
-from local.events import ACTION, JOB, STATUS, Event, Events, listen
+from local.events import JOB, Event, Events, listen
 from local.mailbox import Message
 from local.narrator import Narrator
 from local.reaper import Reaper
@@ -78,7 +80,9 @@ def _follow(
         arrived = [event for event in events.receive() if _concerns(event, name)]
         for event in arrived:
             narrator.event(event)
-            kept = {STATUS: seen.statuses, ACTION: seen.actions}.get(event["detail-type"])
+            kept = {STATUS_CHANGE: seen.statuses, ACTION_TAKEN: seen.actions}.get(
+                event["detail-type"]
+            )
             if kept is not None:
                 kept.append(event["detail"])
         if arrived or not training.over():
@@ -91,7 +95,7 @@ def _follow(
 
 
 def _concerns(event: Event, name: str) -> bool:
-    known = event["detail-type"] in (STATUS, ACTION, JOB)
+    known = event["detail-type"] in (STATUS_CHANGE, ACTION_TAKEN, JOB)
     return known and event["detail"].get("TrainingJobName") == name
 
 
@@ -100,7 +104,7 @@ def _acted(seen: _Seen, group: Group) -> bool:
     fired = {
         alert["RuleConfigurationName"]
         for alert in seen.statuses
-        if alert["RuleEvaluationStatus"] == "IssuesFound"
+        if alert["RuleEvaluationStatus"] == RuleStatus.ISSUES_FOUND
     }
     waiting = Hold.GROUP_WAIT in group.held.values()
     return group.ended and fired <= set(group.alerts) and not group.tasks and not waiting
@@ -156,7 +160,7 @@ def _sms(messages: list[Message]) -> str | None:
 
 def _metric(aws: LocalAws, name: str, seen: _Seen) -> dict[str, Any] | None:
     """IssuesFound of the rule that stopped the job, or of the first, read back from CloudWatch."""
-    alerts = [it for it in seen.statuses if it["RuleEvaluationStatus"] == "IssuesFound"]
+    alerts = [it for it in seen.statuses if it["RuleEvaluationStatus"] == RuleStatus.ISSUES_FOUND]
     alerts.sort(key=lambda alert: "stop" not in alert["Actions"])
     if not alerts:
         return None
@@ -166,8 +170,8 @@ def _metric(aws: LocalAws, name: str, seen: _Seen) -> dict[str, Any] | None:
     ]
     now = datetime.now(UTC)
     points = aws.client("cloudwatch").get_metric_statistics(
-        Namespace="Tocsin",
-        MetricName="IssuesFound",
+        Namespace=METRIC_NAMESPACE,
+        MetricName=ISSUES_FOUND,
         Dimensions=dimensions,
         StartTime=now - timedelta(minutes=10),
         EndTime=now + timedelta(minutes=1),
@@ -175,8 +179,8 @@ def _metric(aws: LocalAws, name: str, seen: _Seen) -> dict[str, Any] | None:
         Statistics=["Sum"],
     )["Datapoints"]
     return {
-        "Namespace": "Tocsin",
-        "MetricName": "IssuesFound",
+        "Namespace": METRIC_NAMESPACE,
+        "MetricName": ISSUES_FOUND,
         "Dimensions": {item["Name"]: item["Value"] for item in dimensions},
         "Sum": sum(point["Sum"] for point in points),
     }

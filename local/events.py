@@ -7,10 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from tocsin.events import SOURCE
+
 Event = dict[str, Any]
 
-STATUS = "Tocsin Rule Evaluation Status Change"
-ACTION = "Tocsin Action Taken"
 JOB = "SageMaker Training Job State Change"
 
 
@@ -38,7 +38,7 @@ def listen(client: Callable[[str], Any], bus: str, name: str) -> Events:
     sqs, events = client("sqs"), client("events")
     url = sqs.create_queue(QueueName=name)["QueueUrl"]
     attributes = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]
-    for on, source in ((bus, "tocsin"), ("default", "aws.sagemaker")):
+    for on, source in ((bus, SOURCE), ("default", "aws.sagemaker")):
         pattern = json.dumps({"source": [source]})
         events.put_rule(Name=name, EventBusName=on, EventPattern=pattern)
         events.put_targets(

@@ -12,8 +12,9 @@ from rich.padding import Padding
 from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
+from tocsin.events import ACTION_TAKEN, STATUS_CHANGE
 
-from local.events import ACTION, STATUS, Event
+from local.events import Event
 from local.scenarios import Scenario
 
 _COLOURS = {
@@ -48,13 +49,13 @@ class Narrator:
     def event(self, event: Event) -> None:
         """One event of the buses."""
         detail = event["detail"]
-        if event["detail-type"] == STATUS:
+        if event["detail-type"] == STATUS_CHANGE:
             status = detail["RuleEvaluationStatus"]
             rule = detail["RuleConfigurationName"]
             said = f"{rule}: {detail['PreviousStatus']} → [{_COLOURS[status]}]{status}[/]"
             at = f"at step {detail['Step']}: " if status == "IssuesFound" else ""
             self._line("●", f"{said} {at}{_plain(detail['StatusDetails'])}")
-        elif event["detail-type"] == ACTION:
+        elif event["detail-type"] == ACTION_TAKEN:
             acted = f"{detail['Action']} {detail['Outcome']}: {_plain(detail['Detail'])}"
             if acted != self._acted:  # for many rules at once it is told of each
                 self._line("➜", acted)

@@ -10,6 +10,7 @@ from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 from tocsin.alerts import Report, TryAgain, parse_message, react
 from tocsin.alerts.aws import BackOff, Settings, connect, real_client
+from tocsin.events import ACTIONS_FAILED, ALERTS_HELD, ALERTS_SENT, STOP_GUARD_TRIPPED
 from tocsin.observability import count_reasons, logger, metrics
 from tocsin.rules import load_installed
 
@@ -28,7 +29,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> None:
         try:
             _tell(react(parse_message(record["body"]), world, ends=ends))
         except TryAgain:
-            metrics.add_metric("ActionsFailed", MetricUnit.Count, 1)
+            metrics.add_metric(ACTIONS_FAILED, MetricUnit.Count, 1)
             back_off(record)
             raise
 
@@ -36,7 +37,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> None:
 def _tell(report: Report) -> None:
     for line in report.log:
         logger.info(line)
-    count_reasons("AlertsSent", report.sent)
-    count_reasons("AlertsHeld", report.held)
-    metrics.add_metric("ActionsFailed", MetricUnit.Count, report.failed)
-    metrics.add_metric("StopGuardTripped", MetricUnit.Count, report.guarded)
+    count_reasons(ALERTS_SENT, report.sent)
+    count_reasons(ALERTS_HELD, report.held)
+    metrics.add_metric(ACTIONS_FAILED, MetricUnit.Count, report.failed)
+    metrics.add_metric(STOP_GUARD_TRIPPED, MetricUnit.Count, report.guarded)

@@ -10,6 +10,7 @@ from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 from tocsin.evaluation import JobEnded, end_job, evaluate, parse_message
 from tocsin.evaluation.aws import Settings, connect, read_settings
+from tocsin.events import EVALUATION_LAG, RULE_ERRORS, STEPS_EVALUATED
 from tocsin.observability import logger, metrics
 from tocsin.rules import load_installed
 from tocsin.watch import read_watch
@@ -31,12 +32,12 @@ def handler(event: dict[str, Any], context: LambdaContext) -> None:
             report = evaluate(message, world, owner=context.aws_request_id, ends=ends)
             for line in report.log:
                 logger.warning(line)
-            metrics.add_metric("StepsEvaluated", MetricUnit.Count, report.steps)
+            metrics.add_metric(STEPS_EVALUATED, MetricUnit.Count, report.steps)
             metrics.add_metric("BytesRead", MetricUnit.Bytes, report.bytes_read)
             metrics.add_metric("RefusedFiles", MetricUnit.Count, report.refused)
             metrics.add_metric("LateIndexFiles", MetricUnit.Count, report.late)
             metrics.add_metric("MissingWorkers", MetricUnit.Count, report.missing_workers)
             metrics.add_metric("LostSteps", MetricUnit.Count, report.lost_steps)
-            metrics.add_metric("RuleErrors", MetricUnit.Count, report.errors)
+            metrics.add_metric(RULE_ERRORS, MetricUnit.Count, report.errors)
             if report.steps:
-                metrics.add_metric("EvaluationLag", MetricUnit.Milliseconds, 1000 * report.lag)
+                metrics.add_metric(EVALUATION_LAG, MetricUnit.Milliseconds, 1000 * report.lag)

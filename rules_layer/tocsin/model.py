@@ -147,9 +147,6 @@ class Severity(StrEnum):
 TERMINAL_JOB_STATUSES = ("Completed", "Failed", "Stopped")
 """The statuses in which a SageMaker training job is over."""
 
-METRIC_NAMESPACE = "Tocsin"
-"""Where all metrics lie in CloudWatch."""
-
 
 class RuleStatus(StrEnum):
     IN_PROGRESS = "InProgress"

@@ -10,12 +10,12 @@ from typing import Any
 
 import msgspec
 import pytest
-from tocsin.actions import Alert
 from tocsin.alerts import react
 from tocsin.alerts.aws import Settings, connect
+from tocsin.events import ACTION_TAKEN, StatusChange
 from tocsin.tensors import STOP, open_storage
 
-from local.events import ACTION, listen
+from local.events import listen
 from local.stack import LocalAws
 from tests.waiting import patiently
 
@@ -55,7 +55,7 @@ class Invocations:
 
         return see
 
-    def deliver(self, alert: Alert, queue: str) -> None:
+    def deliver(self, alert: StatusChange, queue: str) -> None:
         world = connect(settings(self.aws, queue), self.client, lambda: self.clock)
         for _ in range(5):
             try:
@@ -82,7 +82,7 @@ def settings(aws: LocalAws, queue: str) -> Settings:
     )
 
 
-def critical(aws: LocalAws) -> Alert:
+def critical(aws: LocalAws) -> StatusChange:
     """An alert of a run that does not exist but for this."""
     job = f"cut-{uuid.uuid4().hex[:12]}"
     detail = {
@@ -96,7 +96,7 @@ def critical(aws: LocalAws) -> Alert:
         "Actions": list(ACTIONS),
         "DedupId": uuid.uuid4().hex,
     }
-    return msgspec.convert(detail, Alert)
+    return msgspec.convert(detail, StatusChange)
 
 
 def test_a_cut_at_any_call_loses_nothing_and_repeats_one_message_at_most(aws: LocalAws) -> None:
@@ -121,7 +121,7 @@ def test_a_cut_at_any_call_loses_nothing_and_repeats_one_message_at_most(aws: Lo
     for _ in patiently():
         for event in events.receive(wait=1):
             detail = event["detail"]
-            if event["detail-type"] == ACTION and detail["TrainingJobName"] in told:
+            if event["detail-type"] == ACTION_TAKEN and detail["TrainingJobName"] in told:
                 told[detail["TrainingJobName"]].add((detail["Action"], detail["Outcome"]))
         if all(found >= done for found in told.values()):
             break

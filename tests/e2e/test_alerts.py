@@ -14,12 +14,12 @@ from typing import Any
 import msgspec
 import pytest
 from tocsin.alerts.aws import DynamoSilences, Items, StopGuard
+from tocsin.events import ACTION_TAKEN, STATUS_CHANGE
 from tocsin.parsing import StopLimit
 from tocsin.tensors import STOP, NotFound
 from tocsin.watch import Silence
 
 from local.environment import inherited
-from local.events import ACTION, STATUS
 from local.stack import LocalAws
 from tests.e2e.alerts import NAN, Alerting, alerting
 
@@ -163,10 +163,10 @@ def test_everything_delivered_twice_comes_to_the_same(aws: LocalAws) -> None:
         "Tocsin critical",
         "Tocsin summary",
     ]
-    told = run.told(ACTION, least=3)
+    told = run.told(ACTION_TAKEN, least=3)
     bus = aws.client("events")
     alert = before.alerts["ExplodingTensor"].alert
-    for kind, detail in ((STATUS, alert), ("Tocsin Run Summary", before.summary)):
+    for kind, detail in ((STATUS_CHANGE, alert), ("Tocsin Run Summary", before.summary)):
         bus.put_events(
             Entries=[
                 {
@@ -182,4 +182,4 @@ def test_everything_delivered_twice_comes_to_the_same(aws: LocalAws) -> None:
     marker.settled(2)  # what came before it is worked off
     assert run.group() == before
     assert run.mails() == []
-    assert run.told(ACTION, least=3) == told
+    assert run.told(ACTION_TAKEN, least=3) == told

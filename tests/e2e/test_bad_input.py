@@ -11,6 +11,7 @@ from typing import Any, cast
 import pytest
 from tocsin.evaluation import Checkpoint
 from tocsin.evaluation.aws import S3Checkpoints
+from tocsin.events import STATUS_CHANGE
 from tocsin.model import Mode
 from tocsin.tensors import (
     Captured,
@@ -22,7 +23,7 @@ from tocsin.tensors import (
     open_storage,
 )
 
-from local.events import STATUS, Events, listen
+from local.events import Events, listen
 from local.stack import LocalAws
 from tests.waiting import patiently
 
@@ -187,7 +188,7 @@ def _until_done(aws: LocalAws, run: Storage, events: Events, hints: int) -> list
         times += [
             datetime.fromisoformat(event["detail"]["EvaluatedAt"])
             for event in events.receive(wait=1)
-            if event["detail-type"] == STATUS and event["detail"]["Run"] == run.url
+            if event["detail-type"] == STATUS_CHANGE and event["detail"]["Run"] == run.url
         ]
         if _done_hints(aws, run) >= hints:
             return times

@@ -8,9 +8,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from tocsin.events import ACTION_TAKEN, STATUS_CHANGE
 
 from local import LocalAws, local_aws
-from local.events import ACTION, STATUS, listen
+from local.events import listen
 from local.reaper import Reaper
 from local.scenarios import SCENARIOS, Scenario
 from local.trainings import start
@@ -104,8 +105,8 @@ def test_a_run_that_goes_wrong_raises_an_alarm_and_nothing_else(quiet: LocalAws)
     assert job.at("Stopping") is None
     assert training.stopped_at() is None
     types = [event["detail-type"] for event in events.receive(2)]
-    assert STATUS in types
-    assert ACTION not in types
+    assert STATUS_CHANGE in types
+    assert ACTION_TAKEN not in types
     assert aws.mailbox.receive() == []
     assert aws.sms() == []
 

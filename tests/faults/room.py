@@ -31,6 +31,7 @@ from tocsin.evaluation import Checkpoint, Hint, check, end_job, evaluate, memory
 from tocsin.evaluation import _checkpoint as checkpoints
 from tocsin.evaluation.aws import AwsPublisher, DynamoCoordination, SageMakerJobs, Settings
 from tocsin.evaluation.aws import connect as connect_evaluate
+from tocsin.events import ACTION_TAKEN, RUN_SUMMARY, STATUS_CHANGE
 from tocsin.rules import Rule, _registry, register
 from tocsin.tensors import (
     END_MARKER,
@@ -68,9 +69,7 @@ __all__ = [
 ]
 
 CAPTURES = "s3://captures/"
-STATUS_CHANGE = "Tocsin Rule Evaluation Status Change"
-RUN_SUMMARY = "Tocsin Run Summary"
-ACTION_TAKEN = "Tocsin Action Taken"
+
 BAD = 1e-12  # the mean of |gradient| that VanishingGradient fires at
 
 
@@ -181,7 +180,7 @@ def _known(checkpoint: Checkpoint) -> RunKnown:
         refused_files=checkpoint.refused_files,
         late_files=checkpoint.late_files,
         missing_workers=checkpoint.missing_workers,
-        unpublished=len(checkpoint.news),
+        unpublished=len(checkpoint.unpublished),
         rules={
             name: RuleKnown(
                 record.status.value,

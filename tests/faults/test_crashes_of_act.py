@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tocsin.actions import Alert
+from tocsin.events import StatusChange
 
 from tests.faults.room import Act, Nested, alert
 
@@ -13,7 +13,7 @@ FIRING, RESOLVED, OTHER = ("LossA", "firing"), ("LossA", "resolved"), ("Gradient
 CHANNELS = ("email", "webhook")
 
 
-def story() -> tuple[Alert, Alert, Alert]:
+def story() -> tuple[StatusChange, StatusChange, StatusChange]:
     """A rule fires, another one does, and the first is over."""
     everything = ["stop", "email", "metric", "webhook:ops"]
     return (

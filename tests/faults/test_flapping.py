@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tocsin.actions import Alert
+from tocsin.events import StatusChange
 
 from tests.faults.room import CAPTURES, Act, Deployed, SageMaker, alert
 
@@ -73,7 +73,7 @@ def test_one_run_makes_a_limited_number_of_metrics() -> None:
     assert len(act.metric_names) <= MOST_METRICS
 
 
-def stop(folder: str, job: str) -> Alert:
+def stop(folder: str, job: str) -> StatusChange:
     fields = {"Run": f"{CAPTURES}{folder}/{job}", "TrainingJobName": job, "Sequence": 1}
     return alert("LossDiverging", Actions=["stop"], Severity="critical", **fields)
 

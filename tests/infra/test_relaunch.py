@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import boto3
+import msgspec
 import pytest
 from aws_cdk import App, Validations
 from cdk_nag import AwsSolutionsChecks
@@ -87,7 +88,7 @@ def stopped(rule: str, action: str = "stop", outcome: Outcome = Outcome.DONE) ->
     """The detail that is put on the bus."""
     task = Task("1", action, "fired", dedup_ids={rule: "d"})
     (detail,) = taken(task, Group("s3://b/j1", "j1"), Result(outcome, "asked SageMaker"))
-    return dict(detail)
+    return dict(msgspec.to_builtins(detail))
 
 
 def test_which_events_start_it(resources: Resources) -> None:

@@ -10,10 +10,7 @@ import pytest
 from aws_cdk import App, RemovalPolicy, Stack, Validations
 from aws_cdk import aws_s3 as s3
 from cdk_nag import AwsSolutionsChecks
-from tocsin import model
 from tocsin.tensors import END_MARKER, STOP, WATCH, collections_key, index_key
-
-from infra import constants
 
 from .conftest import listed
 
@@ -388,10 +385,6 @@ def test_an_existing_bucket_tells_of_every_file_that_counts(
     assert [pattern for pattern in patterns if fnmatchcase(f"jobs/{run}{key}", pattern)]
     assert not [pattern for pattern in patterns if fnmatchcase(f"other/{run}{key}", pattern)]
     assert not [pattern for pattern in patterns if fnmatchcase(f"jobs/{run}{STOP}", pattern)]
-
-
-def test_names_are_those_of_the_code_that_runs() -> None:
-    assert constants.METRIC_NAMESPACE == model.METRIC_NAMESPACE
 
 
 @pytest.mark.parametrize(

@@ -5,21 +5,22 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import boto3
+import msgspec
 import pytest
 from moto import mock_aws
+from msgspec.structs import replace
 from tocsin.actions import Outcome, Result
 from tocsin.alerts import Group, Task
 from tocsin.alerts._work import events as taken
-from tocsin.evaluation import Refusal
 from tocsin.evaluation.aws import AwsPublisher
+from tocsin.events import ActionTaken, ConfigurationRefused, RunEvent
 from tocsin.model import RuleStatus, Severity
 
-from .conftest import CHANGE, RUN, SUMMARY
+from tests.events import CHANGE, RUN, SUMMARY
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "events.md"
 BLOCKS = [
@@ -29,28 +30,33 @@ BLOCKS = [
 PATTERNS = [block for block in BLOCKS if "source" in block]
 EXAMPLES = [block for block in BLOCKS if "source" not in block]
 
-FIRED = replace(CHANGE, name="LossDiverging", severity=Severity.CRITICAL)
-NIGHTLY = "s3://b/jobs/nightly-7"
-NEWS = {
-    "fired": (RUN, FIRED),
-    "fired, a warning": (RUN, replace(FIRED, severity=Severity.WARNING)),
-    "another rule fired": (RUN, replace(FIRED, name="Overfit")),
-    "resolved": (
-        RUN,
-        replace(FIRED, previous=RuleStatus.ISSUES_FOUND, status=RuleStatus.IN_PROGRESS),
+FIRED = replace(
+    CHANGE,
+    rule_configuration_name="LossDiverging",
+    severity=Severity.CRITICAL,
+)
+NIGHTLY = replace(SUMMARY, training_job_name="nightly-7", run="s3://b/jobs/nightly-7")
+EVENTS: dict[str, RunEvent] = {
+    "fired": FIRED,
+    "fired, a warning": replace(FIRED, severity=Severity.WARNING),
+    "another rule fired": replace(FIRED, rule_configuration_name="Overfit"),
+    "resolved": replace(
+        FIRED,
+        previous_status=RuleStatus.ISSUES_FOUND,
+        rule_evaluation_status=RuleStatus.IN_PROGRESS,
     ),
-    "a nightly job ended badly": (NIGHTLY, SUMMARY),
-    "a nightly job ended well": (NIGHTLY, replace(SUMMARY, status=RuleStatus.NO_ISSUES_FOUND)),
-    "another job ended badly": (RUN, SUMMARY),
-    "a rule is refused": (RUN, Refusal("rules[3]", "no such rule", "r", "")),
+    "a nightly job ended badly": NIGHTLY,
+    "a nightly job ended well": replace(NIGHTLY, rule_evaluation_status=RuleStatus.NO_ISSUES_FOUND),
+    "another job ended badly": SUMMARY,
+    "a rule is refused": ConfigurationRefused("j1", RUN, "r", "rules[3]", "no such rule", ""),
 }
 """By the ``DedupId`` that they get."""
 
 
-def action_taken(outcome: Outcome) -> dict[str, Any]:
+def action_taken(outcome: Outcome) -> ActionTaken:
     task = Task("1", "stop", "fired", dedup_ids={"LossDiverging": outcome.value})
-    (detail,) = taken(task, Group(RUN, "j1"), Result(outcome, "asked SageMaker to stop it"))
-    return dict(detail)
+    (event,) = taken(task, Group(RUN, "j1"), Result(outcome, "asked SageMaker to stop it"))
+    return event
 
 
 @pytest.fixture(scope="module")
@@ -69,14 +75,14 @@ def heard() -> Iterator[list[dict[str, dict[str, Any]]]]:
             events.put_targets(Rule=name, EventBusName="tocsin", Targets=[target])
         metrics = boto3.client("cloudwatch", region_name="us-east-1")
         publisher = AwsPublisher(events, metrics, "tocsin", lambda: 1_700_000_001.0, True)
-        for label, (run, news) in NEWS.items():
-            publisher.publish(run, [replace(news, dedup_id=label)])
+        for label, event in EVENTS.items():
+            publisher.publish([replace(event, dedup_id=label)])
         for outcome in Outcome:
             entry = {
                 "EventBusName": "tocsin",
                 "Source": "tocsin",
                 "DetailType": "Tocsin Action Taken",
-                "Detail": json.dumps(action_taken(outcome)),
+                "Detail": msgspec.json.encode(action_taken(outcome)).decode(),
             }
             events.put_events(Entries=[entry])
         yield [received(sqs, queue) for queue in queues]
@@ -107,7 +113,7 @@ def test_what_comes_through_a_pattern(
 ) -> None:
     assert set(heard[number]) == through
     assert len(heard) == len(PATTERNS) + 1 == 6
-    assert set(heard[-1]) == {*NEWS, *Outcome}
+    assert set(heard[-1]) == {*EVENTS, *Outcome}
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,7 @@ FAULTS = (
         "outbox-forgotten",
         "Status changes that a crash left unpublished are struck out, and never published.",
         f"{EVALUATION}/_reconcile.py",
-        "        world.publisher.publish(hint.run, desk.checkpoint.news)\n",
+        "        world.publisher.publish(desk.checkpoint.unpublished)\n",
         "",
     ),
     Fault(
@@ -81,15 +81,15 @@ FAULTS = (
         "Status changes are published before the checkpoint that has them is committed.",
         f"{EVALUATION}/_desk.py",
         "        self.version = self.world.checkpoints.save(self.checkpoint, self.version)\n",
-        "        if self.checkpoint.news:\n"
-        "            self.world.publisher.publish(self.checkpoint.run, self.checkpoint.news)\n"
+        "        if self.checkpoint.unpublished:\n"
+        "            self.world.publisher.publish(self.checkpoint.unpublished)\n"
         "        self.version = self.world.checkpoints.save(self.checkpoint, self.version)\n",
     ),
     Fault(
         "evaluation",
         "change-ids-differ",
         "The same status change gets another DedupId each time that it is found.",
-        f"{EVALUATION}/_news.py",
+        "rules_layer/tocsin/events.py",
         "return hashlib.sha256(msgspec.json.encode(identity)).hexdigest()[:32]",
         'return __import__("uuid").uuid4().hex',
     ),
@@ -150,8 +150,8 @@ FAULTS = (
         "tick-ignored",
         "A tick is ignored when no new file has come with it.",
         f"{EVALUATION}/_reconcile.py",
-        "(seen or more or hint.tick or desk.is_news)",
-        "(seen or more or desk.is_news)",
+        "(seen or more or hint.tick or desk.is_uncommitted)",
+        "(seen or more or desk.is_uncommitted)",
     ),
     # -- evaluation: the fold ------------------------------------------------------------------
     Fault(

@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from tocsin.actions import _commands
-from tocsin.actions._alert import Status, Summary
 from tocsin.actions._ports import Ports
 from tocsin.actions._text import columns, within
+from tocsin.events import WORST_FIRST, RuleStatusEntry, RunSummary
 from tocsin.model import RuleStatus
 from tocsin.words import clean, cut
 
 _SHOWN = 40
 _ENDINGS = {"marker": "its end marker", "silence": "its silence"}
-_WORST_FIRST = (
-    RuleStatus.ISSUES_FOUND,
-    RuleStatus.ERROR,
-    RuleStatus.STOPPED,
-    RuleStatus.IN_PROGRESS,
-    RuleStatus.NOT_APPLICABLE,
-)
+_WORST_FIRST = [status for status in WORST_FIRST if status is not RuleStatus.NO_ISSUES_FOUND]
 
 
-def ending(summary: Summary, ports: Ports) -> str:
+def ending(summary: RunSummary, ports: Ports) -> str:
     """What the run came to, the worst first; within the same bounds as an alert's e-mail."""
     job = clean(summary.training_job_name, 100)
     came_to = f": {summary.rule_evaluation_status}" if summary.rule_evaluation_status else ""
@@ -42,13 +36,13 @@ def ending(summary: Summary, ports: Ports) -> str:
     )
 
 
-def _steps(summary: Summary) -> str:
+def _steps(summary: RunSummary) -> str:
     steps = summary.steps
     reach = "" if steps.first is None else f", from {steps.first} to {steps.last}"
     return f"{steps.evaluated} evaluated{reach}"
 
 
-def _statuses(statuses: list[Status]) -> Iterator[str]:
+def _statuses(statuses: Sequence[RuleStatusEntry]) -> Iterator[str]:
     for wanted in _WORST_FIRST:
         found = [each for each in statuses if each.rule_evaluation_status is wanted]
         lines = [_line(each) for each in found[:_SHOWN]]
@@ -62,6 +56,6 @@ def _statuses(statuses: list[Status]) -> Iterator[str]:
     yield cut(f"{RuleStatus.NO_ISSUES_FOUND}: {', '.join(healthy)}", 2000) if healthy else ""
 
 
-def _line(status: Status) -> str:
+def _line(status: RuleStatusEntry) -> str:
     details = clean(status.status_details, 200)
     return f"  {clean(status.rule_configuration_name, 200)}{': ' if details else ''}{details}"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tocsin.actions._alert import Alert, Summary
 from tocsin.actions._request import Outcome, Request
+from tocsin.events import MOST_SEVERE_FIRST, RunSummary, StatusChange
 from tocsin.model import RuleStatus, Severity
 from tocsin.words import ascii_only, clean, cut, number
 
@@ -20,7 +20,6 @@ REPEAT = "repeat_interval"
 
 _SUBJECT = 99
 _SMS = 159
-_SEVERITIES = list(Severity)
 
 
 def subject(request: Request) -> str:
@@ -46,10 +45,10 @@ def short(request: Request) -> str:
 def severity(request: Request) -> Severity:
     """The worst of those that it is about."""
     about = request.firing or request.resolved
-    return max((alert.severity for alert in about), key=_SEVERITIES.index)
+    return min((alert.severity for alert in about), key=MOST_SEVERE_FIRST.index)
 
 
-def numbers(alert: Alert) -> Iterator[str]:
+def numbers(alert: StatusChange) -> Iterator[str]:
     """The evidence, one ``name = number`` after the other."""
     for key, value in alert.evidence.items():
         if value is not None:
@@ -82,7 +81,7 @@ def _headline(start: str, request: Request, end: str, limit: int) -> str:
     return f"{start}: {rule}{more} in {cut(job, room - len(rule))}{at}{end}"
 
 
-def _ending(summary: Summary, limit: int) -> str:
+def _ending(summary: RunSummary, limit: int) -> str:
     """``Tocsin summary: job: status (rules that fired)`` in ASCII."""
     fired = [
         each.rule_configuration_name

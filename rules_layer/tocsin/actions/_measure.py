@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import fields
 
-from tocsin.actions._alert import Alert
+from tocsin.events import StatusChange
 from tocsin.model import TensorSummary
 
 # Of what is not finite people want to see the values that led there, not the count.
@@ -15,7 +15,7 @@ _NUMBERS = frozenset(
 )
 
 
-def measure(alert: Alert) -> str:
+def measure(alert: StatusChange) -> str:
     """The field of the tensor's summary that decided, if it is a value of its; else mean."""
     first = next(iter(alert.evidence), "")
     return first if first in _NUMBERS else "mean"

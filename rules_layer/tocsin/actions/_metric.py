@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tocsin.actions._alert import Alert, Evidence
 from tocsin.actions._ports import Ports
 from tocsin.actions._request import Outcome, Request, Result
-from tocsin.model import METRIC_NAMESPACE
+from tocsin.events import METRIC_NAMESPACE, TRAINING_SCALAR, Evidence, StatusChange
 from tocsin.parsing import metric_name_fault
 from tocsin.words import clean, cut, label
 
@@ -32,7 +31,7 @@ def metric(request: Request, ports: Ports) -> Result:
     return Result(Outcome.DONE if done else Outcome.REFUSED, cut(detail, _DETAIL))
 
 
-def _publish(alert: Alert, argument: str | None, ports: Ports) -> Result:
+def _publish(alert: StatusChange, argument: str | None, ports: Ports) -> Result:
     found = next(_numbers(alert.evidence), None)
     if found is None:
         return Result(
@@ -40,7 +39,7 @@ def _publish(alert: Alert, argument: str | None, ports: Ports) -> Result:
             f"rule {clean(alert.rule, 200)} gave no number that could be published",
         )
     key, value = found
-    name = "TrainingScalar" if argument is None else argument
+    name = TRAINING_SCALAR if argument is None else argument
     if value is None:
         name, value = f"{name}NonFinite", 1.0
     if (fault := metric_name_fault(name)) is not None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from tocsin.actions._alert import Alert
+from tocsin.events import ActionTaken, StatusChange
 
 
 @dataclass(frozen=True)
@@ -73,9 +73,9 @@ class Ports:
     UnknownEndpoint; Rejected when the endpoint will never take it."""
     put_metric: Callable[[str, float, Mapping[str, str]], None]
     """Adds one value to a metric: name, value, dimensions."""
-    put_event: Callable[[str, Mapping[str, Any]], None]
-    """Puts an event on the bus: detail type, detail."""
-    recent: Callable[[Alert], Sequence[tuple[int, float]]]
+    put_event: Callable[[ActionTaken], None]
+    """Puts an event on the bus."""
+    recent: Callable[[StatusChange], Sequence[tuple[int, float]]]
     """Step and ``measure`` of the alert's tensor at its last saves, oldest first; nothing where
     that cannot be told."""
     now: Callable[[], datetime]

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from tocsin.actions._alert import Alert, Summary
 from tocsin.actions._ports import Ports
+from tocsin.events import RunSummary, StatusChange
 
 
 class Outcome(StrEnum):
@@ -42,16 +42,16 @@ class Request:
     """
 
     action: str
-    firing: tuple[Alert, ...] = ()
-    resolved: tuple[Alert, ...] = ()
-    ongoing: tuple[Alert, ...] = ()
+    firing: tuple[StatusChange, ...] = ()
+    resolved: tuple[StatusChange, ...] = ()
+    ongoing: tuple[StatusChange, ...] = ()
     stop: Result | None = None
-    summary: Summary | None = None
+    summary: RunSummary | None = None
     reason: str = ""
     key: str = ""
 
     @property
-    def alert(self) -> Alert:
+    def alert(self) -> StatusChange:
         """The one that leads. LookupError for a summary."""
         return (*self.firing, *self.resolved)[0]
 

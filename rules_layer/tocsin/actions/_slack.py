@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
-from tocsin.actions._alert import Alert, Summary
 from tocsin.actions._webhook import Event
+from tocsin.events import RunSummary, StatusChange
 from tocsin.model import RuleStatus
 from tocsin.words import clean, cut, number
 
@@ -64,7 +64,7 @@ def _texts(event: Event) -> Iterator[str]:
         yield f"Stopping the job: {outcome}. {clean(event.stop.detail)}"
 
 
-def _alert(alert: Alert) -> str:
+def _alert(alert: StatusChange) -> str:
     numbers = ", ".join(
         f"{clean(key, 80)} = {number(value)}"
         for key, value in alert.evidence.items()
@@ -82,7 +82,7 @@ def _alert(alert: Alert) -> str:
     return "\n".join(line for line in lines if line)
 
 
-def _ending(summary: Summary) -> str:
+def _ending(summary: RunSummary) -> str:
     steps, statuses = summary.steps, summary.debug_rule_evaluation_statuses
     told = [
         f"{clean(status.rule_configuration_name, 80)} is {status.rule_evaluation_status}"

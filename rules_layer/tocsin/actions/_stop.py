@@ -7,9 +7,9 @@ import shlex
 
 import msgspec
 
-from tocsin.actions._alert import Alert
 from tocsin.actions._ports import Job, NotRunning, Ports
 from tocsin.actions._request import Outcome, Request, Result
+from tocsin.events import StatusChange
 from tocsin.model import TERMINAL_JOB_STATUSES
 from tocsin.parsing import job_name_fault
 from tocsin.tensors import STOP
@@ -55,7 +55,7 @@ def _ended(name: str, job: Job) -> Result:
     return Result(Outcome.ALREADY_STOPPED, f"training job {name} was {job.status} already")
 
 
-def _ask_hook(alert: Alert, ports: Ports) -> Result:
+def _ask_hook(alert: StatusChange, ports: Ports) -> Result:
     if why := ports.may_stop(alert.run):
         return Result(Outcome.REFUSED, why, guarded=True)
     wish = {
@@ -73,7 +73,7 @@ def _ask_hook(alert: Alert, ports: Ports) -> Result:
     )
 
 
-def _owns(job: Job, alert: Alert, ports: Ports) -> bool:
+def _owns(job: Job, alert: StatusChange, ports: Ports) -> bool:
     run, name = _normal(alert.run), alert.training_job_name
     for output in job.outputs:
         base = _normal(output)
@@ -87,7 +87,7 @@ def _normal(url: str) -> str:
     return scheme + separator + re.sub("/+", "/", path).rstrip("/")
 
 
-def _refusal(job: Job, alert: Alert) -> str:
+def _refusal(job: Job, alert: StatusChange) -> str:
     outputs = " and ".join(job.outputs) or "nowhere that it declares"
     tag = shlex.quote(f"Key={RUN_TAG},Value={alert.run}")
     return (

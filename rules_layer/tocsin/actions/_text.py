@@ -7,12 +7,12 @@ from datetime import UTC, datetime
 
 from tocsin.actions import _commands
 from tocsin.actions._about import about
-from tocsin.actions._alert import Alert
 from tocsin.actions._headline import REPEAT, STOPPED, numbers
 from tocsin.actions._measure import measure
 from tocsin.actions._ports import Ports
 from tocsin.actions._request import Outcome, Request
 from tocsin.actions._sparkline import curve
+from tocsin.events import StatusChange
 from tocsin.words import clean, cut
 
 MOST_BYTES = 60_000
@@ -61,7 +61,7 @@ def _opening(request: Request, now: datetime) -> str:
     return f"{who} {what} in training job {clean(request.job, 100)}{still}."
 
 
-def _still(alert: Alert, now: datetime) -> str:
+def _still(alert: StatusChange, now: datetime) -> str:
     """How long it has been so; the text of the event may hold any time, or none."""
     try:
         fired = datetime.fromisoformat(alert.evaluated_at or "")
@@ -79,7 +79,7 @@ def _duration(minutes: int) -> str:
     return f"{hours} h" if hours < 48 else f"{hours // 24} days"
 
 
-def _fired(alerts: Sequence[Alert], ports: Ports) -> Iterator[str]:
+def _fired(alerts: Sequence[StatusChange], ports: Ports) -> Iterator[str]:
     for place, alert in enumerate(alerts[:_IN_FULL], 1):
         if len(alerts) > 1:
             yield f"{place}. {clean(_rule(alert), 200)}"
@@ -91,7 +91,7 @@ def _fired(alerts: Sequence[Alert], ports: Ports) -> Iterator[str]:
     yield _list("Fired, too", alerts[_IN_FULL:], _SHOWN - _IN_FULL)
 
 
-def _list(title: str, alerts: Sequence[Alert], most: int = _SHOWN) -> str:
+def _list(title: str, alerts: Sequence[StatusChange], most: int = _SHOWN) -> str:
     """One line for each of the first, and how many more there are."""
     if not alerts:
         return ""
@@ -100,13 +100,13 @@ def _list(title: str, alerts: Sequence[Alert], most: int = _SHOWN) -> str:
     return "\n".join([f"{title}:", *lines, *more])
 
 
-def _line(alert: Alert) -> str:
+def _line(alert: StatusChange) -> str:
     at = "" if alert.step is None else f" at step {alert.step}"
     details = clean(alert.status_details, 200)
     return f"{clean(_rule(alert), 200)}, {alert.severity}{at}{': ' if details else ''}{details}"
 
 
-def _rule(alert: Alert) -> str:
+def _rule(alert: StatusChange) -> str:
     name, kind = alert.rule_configuration_name, alert.rule
     return name if name == kind else f"{name} ({kind})"
 
@@ -116,7 +116,7 @@ def columns(facts: Iterable[tuple[str, str]]) -> str:
     return "\n".join(f"{label + ':':<10}{text}" for label, text in facts if text)
 
 
-def _facts(alert: Alert, ports: Ports) -> Iterator[tuple[str, str]]:
+def _facts(alert: StatusChange, ports: Ports) -> Iterator[tuple[str, str]]:
     yield "Step", _step(alert)
     yield "Tensor", clean(alert.tensor or "", 500)
     yield "Worker", clean(alert.worker or "", 200)
@@ -127,7 +127,7 @@ def _facts(alert: Alert, ports: Ports) -> Iterator[tuple[str, str]]:
     yield "Time", clean(alert.evaluated_at or "", 100)
 
 
-def _step(alert: Alert) -> str:
+def _step(alert: StatusChange) -> str:
     if alert.step is None:
         return ""
     if alert.mode is None or alert.mode_step is None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
+from typing import Any
 
 import msgspec
 
-from tocsin.actions._alert import Alert, Summary
 from tocsin.actions._ports import Ports, UnknownEndpoint
 from tocsin.actions._request import Outcome, Request, Result
+from tocsin.events import RUN_SUMMARY, SOURCE, RunSummary, StatusChange
 from tocsin.words import clean
 
 _MOST_BYTES = 256 << 10  # of alerts told in full
@@ -41,13 +42,13 @@ class Event(
     reason: str
     job: str
     run: str
-    firing: Sequence[Alert] = []
-    resolved: Sequence[Alert] = []
+    firing: Sequence[StatusChange] = []
+    resolved: Sequence[StatusChange] = []
     more: Sequence[str] = []
     ongoing: Sequence[str] = []
     stop: Stopped | None = None
-    summary: Summary | None = None
-    source: str = "tocsin"
+    summary: RunSummary | None = None
+    source: str = SOURCE
 
 
 msgspec.json.Decoder(Event)  # what msgspec knows of a type is built here, not in several threads
@@ -63,7 +64,7 @@ def webhook(request: Request, ports: Ports) -> Result:
             "the deployment's option webhooks lists",
         )
     try:
-        ports.post(name, msgspec.to_builtins(_event(request)), request.key)
+        ports.post(name, _posted(_event(request)), request.key)
     except (UnknownEndpoint, Rejected) as error:
         return Result(Outcome.REFUSED, f"webhook {name!r}: {error}")
     return Result(Outcome.DONE, f"posted to webhook {name!r}")
@@ -74,7 +75,7 @@ def _event(request: Request) -> Event:
     sizes = accumulate(len(msgspec.json.encode(alert)) for alert in alerts)
     told = max(1, sum(size <= _MOST_BYTES for size in sizes))
     return Event(
-        detail_type="Tocsin Run Summary" if request.summary else "Tocsin Alert",
+        detail_type=RUN_SUMMARY if request.summary else "Tocsin Alert",
         id=request.key,
         reason=request.reason,
         job=request.job,
@@ -88,5 +89,13 @@ def _event(request: Request) -> Event:
     )
 
 
-def _names(alerts: Iterable[Alert]) -> list[str]:
+def _posted(event: Event) -> dict[str, Any]:
+    """As JSON has it. The statuses of the run's other rules stay on the bus."""
+    posted: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(event))
+    for alert in (*posted["firing"], *posted["resolved"]):
+        del alert["DebugRuleEvaluationStatuses"]
+    return posted
+
+
+def _names(alerts: Iterable[StatusChange]) -> list[str]:
     return [alert.rule_configuration_name for alert in alerts]

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from tocsin.actions import Alert, Outcome, Summary
+from tocsin.actions import Outcome
+from tocsin.events import RunSummary, StatusChange
 
 MOST_BYTES = 16 << 20  # decompressed
 MOST_LOG = 1000  # entries; the oldest go
@@ -23,11 +24,11 @@ class Noted:
     even if nobody has come to that before it was over.
     """
 
-    alert: Alert
+    alert: StatusChange
     at: float
     fired: Noted | None = None
 
-    def of(self, dedup_id: str) -> Alert | None:
+    def of(self, dedup_id: str) -> StatusChange | None:
         """The alert of that identity, if it is one of the two."""
         there = (self.alert, self.fired.alert) if self.fired else (self.alert,)
         return next((alert for alert in there if alert.dedup_id == dedup_id), None)
@@ -112,7 +113,7 @@ class Group:
     made: int = 0
     wake_at: float | None = None
     seen: tuple[str, ...] = ()
-    summary: Summary | None = None
+    summary: RunSummary | None = None
     summed_up: str = ""
     ended: bool = False
 

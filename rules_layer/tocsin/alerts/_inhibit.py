@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tocsin.actions import Alert
 from tocsin.alerts._reason import Hold
 from tocsin.alerts._stage import Alerts, Batch, Held, View
+from tocsin.events import StatusChange
 from tocsin.rules import find_rule
 
 
@@ -53,7 +53,7 @@ def suppressed(edges: Mapping[str, frozenset[str]]) -> dict[str, str]:
     return by
 
 
-def _inhibited(alert: Alert, firing: Alerts, action: str) -> frozenset[str]:
+def _inhibited(alert: StatusChange, firing: Alerts, action: str) -> frozenset[str]:
     named = {rule for rule in alert.inhibits if rule in firing}
     if action in alert.actions:
         others = _by_class(alert.rule)

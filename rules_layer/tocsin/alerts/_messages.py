@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from tocsin.actions import Alert, BadAlert, Summary, decode
+from tocsin.events import BadEvent, RunSummary, StatusChange, decode
 
 _Text = Annotated[str, msgspec.Meta(min_length=1, max_length=1200)]
 
@@ -28,7 +28,7 @@ class Retry:
     task: str
 
 
-Message = Alert | Summary | Flush | Retry
+Message = StatusChange | RunSummary | Flush | Retry
 
 
 class _Own(msgspec.Struct, frozen=True):
@@ -49,11 +49,11 @@ def encode_retry(run: str, task: str) -> str:
 
 
 def parse_message(body: str | bytes) -> Message:
-    """BadAlert on what is none of the four; retrying will not mend it."""
+    """BadEvent on what is none of the four; retrying will not mend it."""
     try:
         own = _decoder.decode(body)
     except (msgspec.DecodeError, UnicodeError):
         return decode(body)
     if not own.run.startswith("s3://"):
-        raise BadAlert(f"a {own.tocsin} names no run: expected s3://bucket/prefix")
+        raise BadEvent(f"a {own.tocsin} names no run: expected s3://bucket/prefix")
     return Flush(own.run) if own.tocsin == "flush" else Retry(own.run, own.task)

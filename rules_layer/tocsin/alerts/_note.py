@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import msgspec
 
-from tocsin.actions import Alert, Summary
 from tocsin.alerts._group import MOST_RULES, Group, Noted
 from tocsin.alerts._ports import Known
+from tocsin.events import RunSummary, StatusChange
 from tocsin.model import RuleStatus
 
 _MOST_SEEN = 500
@@ -18,7 +18,7 @@ _MOST_SILENCES = 20
 _MOST_EVIDENCE = 16
 
 
-def noted(group: Group, alert: Alert, now: float) -> Group:
+def noted(group: Group, alert: StatusChange, now: float) -> Group:
     """The group with the alert, if it is newer than what is known of its rule.
 
     What never fired is no news. An alert without a sequence number is newer if it is another.
@@ -66,7 +66,7 @@ def noted_all(group: Group, known: Known, now: float) -> Group:
     return group
 
 
-def ended(group: Group, summary: Summary) -> Group:
+def ended(group: Group, summary: RunSummary) -> Group:
     """The group of a run that has come to an end; an end that is known is no news."""
     if group.summary is not None and (
         group.summary.dedup_id == summary.dedup_id or _order(summary) < _order(group.summary)
@@ -81,7 +81,7 @@ def ended(group: Group, summary: Summary) -> Group:
     )
 
 
-def _fired_before(group: Group, alert: Alert, note: Noted, now: float) -> Group:
+def _fired_before(group: Group, alert: StatusChange, note: Noted, now: float) -> Group:
     """The group in which a rule that is over is known to have fired: that came behind its end."""
     if not alert.firing or note.alert.firing or not 0 < alert.sequence < note.alert.sequence:
         return group
@@ -91,17 +91,17 @@ def _fired_before(group: Group, alert: Alert, note: Noted, now: float) -> Group:
     return replace(group, alerts={**group.alerts, alert.rule_configuration_name: note})
 
 
-def _matters(alert: Alert) -> bool:
+def _matters(alert: StatusChange) -> bool:
     return alert.firing or alert.previous_status is RuleStatus.ISSUES_FOUND
 
 
-def _newer(group: Group, alert: Alert, than: Alert) -> bool:
+def _newer(group: Group, alert: StatusChange, than: StatusChange) -> bool:
     if alert.dedup_id == than.dedup_id or alert.dedup_id in group.seen:
         return False
     return not alert.sequence or alert.sequence > than.sequence
 
 
-def _order(summary: Summary) -> tuple[int, int]:
+def _order(summary: RunSummary) -> tuple[int, int]:
     """A run that goes on after its end may change no rule, but has more steps."""
     return summary.sequence, summary.steps.evaluated
 
@@ -110,7 +110,7 @@ def _last(group: Group) -> int:
     return group.summary.sequence if group.summary else 0
 
 
-def _trimmed(alert: Alert) -> Alert:
+def _trimmed(alert: StatusChange) -> StatusChange:
     """Rules may be anybody's: what they say is kept to a size that many can have."""
     evidence = {
         key[:200]: value[:200] if isinstance(value, str) else value
@@ -121,7 +121,8 @@ def _trimmed(alert: Alert) -> Alert:
         status_details=alert.status_details[:1024],
         tensor=None if alert.tensor is None else alert.tensor[:1024],
         evidence=evidence,
-        actions=[action[:512] for action in alert.actions[:_MOST_ACTIONS]],
+        actions=tuple(action[:512] for action in alert.actions[:_MOST_ACTIONS]),
+        debug_rule_evaluation_statuses=(),
         inhibits=alert.inhibits[:_MOST_INHIBITED],
         silences=alert.silences[:_MOST_SILENCES],
     )

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from tocsin.actions import Alert
 from tocsin.alerts._group import Group
+from tocsin.events import StatusChange
 from tocsin.watch import Silence
 
 
@@ -29,7 +29,7 @@ class Known:
     sequence number.
     """
 
-    alerts: Sequence[Alert] = ()
+    alerts: Sequence[StatusChange] = ()
     rules: frozenset[str] = frozenset()
     sequence: int = 0
 

@@ -12,15 +12,15 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from tocsin.actions import Alert, Outcome, Ports, Result, Summary
+from tocsin.actions import Outcome, Ports, Result
 from tocsin.alerts._group import Entry, Group, Task
 from tocsin.alerts._messages import Message, Retry
 from tocsin.alerts._note import ended, noted, noted_all
 from tocsin.alerts._pipeline import Claim, decide
 from tocsin.alerts._ports import Checkpoints, Conflict, GroupStore, Silences, Stored, Timer
 from tocsin.alerts._work import claimed, events, find, finished, handed, still, told, work
+from tocsin.events import RunSummary, StatusChange
 
-ACTION_TAKEN = "Tocsin Action Taken"
 LONGEST_DELAY = 900.0  # of an SQS message; what is due later is patrol's
 _TRIES = 10
 _FIRST_RETRY = 15.0
@@ -115,11 +115,11 @@ def _decided(desk: _Desk, message: Message) -> None:
     def change(group: Group) -> Group:
         # Read after the group, and again with it: it knows all that is known there.
         known, before = world.checkpoints.known(message.run), set(map(id, group.log))
-        if isinstance(message, Alert):
+        if isinstance(message, StatusChange):
             group = noted(group, message, now)
         if known is not None:
             group = noted_all(group, known, now)
-        if isinstance(message, Summary):
+        if isinstance(message, RunSummary):
             group = ended(group, message)
         group = decide(claimed(group, now, desk.claim), silences, now, desk.claim)
         entries[:] = (entry for entry in group.log if id(entry) not in before)
@@ -171,8 +171,8 @@ def _do(desk: _Desk, task: Task, *, trying_again: bool) -> None:
 
 
 def _tell(ports: Ports, task: Task, group: Group, result: Result) -> None:
-    for detail in events(task, group, result):
-        ports.put_event(ACTION_TAKEN, detail)
+    for event in events(task, group, result):
+        ports.put_event(event)
 
 
 def _failed(desk: _Desk, task: Task, result: Result, *, trying_again: bool) -> None:

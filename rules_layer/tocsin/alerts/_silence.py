@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-from tocsin.actions import Alert
 from tocsin.alerts._reason import Hold
 from tocsin.alerts._stage import Batch, Held, View
+from tocsin.events import StatusChange
 from tocsin.watch import Silence
 
 _LOOK_AGAIN = 900.0
@@ -24,7 +24,7 @@ def silence(batch: Batch, view: View) -> Batch:
     return batch.hold(*held)
 
 
-def silences_of(alert: Alert, view: View) -> Iterator[Silence]:
+def silences_of(alert: StatusChange, view: View) -> Iterator[Silence]:
     """The silences that cover an alert now."""
     own = (
         Silence(each.until, job=each.job, author=each.author, reason=each.reason, id=each.id)

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
-from tocsin.actions import Alert, Outcome, Ports, Request, Result, take
+from tocsin.actions import Outcome, Ports, Request, Result, take
 from tocsin.alerts._group import Entry, Group, Task
 from tocsin.alerts._pipeline import Claim, add_task
 from tocsin.alerts._reason import Send
-from tocsin.model import Severity
+from tocsin.events import MOST_SEVERE_FIRST, ActionTaken, StatusChange
 from tocsin.watch import NOTIFYING
 from tocsin.words import clean
 
 MOST_HANDED = 100
 """Tasks of a run that have failed and are kept for being tried again; the oldest go."""
-_WORST = list(Severity)[::-1]
 _DROPPED = Result(Outcome.REFUSED, "it was over, or fired anew, before this could be done")
 
 
@@ -89,7 +87,7 @@ def find(group: Group, task_id: str) -> Task | None:
     return next((task for task in group.tasks if task.id == task_id), None)
 
 
-def events(task: Task, group: Group, result: Result) -> Iterator[Mapping[str, Any]]:
+def events(task: Task, group: Group, result: Result) -> Iterator[ActionTaken]:
     """The details of ``Tocsin Action Taken``: one for each rule that the task was for.
 
     A job is stopped once: the first rule did that, and for others it was stopped already.
@@ -103,18 +101,18 @@ def events(task: Task, group: Group, result: Result) -> Iterator[Mapping[str, An
         outcome, detail = of_rule.outcome, of_rule.detail
         if task.action == "stop" and outcome is Outcome.DONE:
             outcome, stopped = Outcome.ALREADY_STOPPED if stopped else outcome, True
-        yield {
-            "TrainingJobName": group.job,
-            "Run": group.run,
-            "RunId": run_id,
-            "RuleConfigurationName": rule,
-            "Action": clean(task.action.partition(":")[0], 80),
-            "Target": clean(task.action.partition(":")[2], 320) or None,
-            "Outcome": outcome,
-            "Reason": task.reason,
-            "Detail": clean(detail, 2000),
-            "DedupId": dedup_id,
-        }
+        yield ActionTaken(
+            training_job_name=group.job,
+            run=group.run,
+            run_id=run_id,
+            rule_configuration_name=rule,
+            action=clean(task.action.partition(":")[0], 80),
+            target=clean(task.action.partition(":")[2], 320) or None,
+            outcome=outcome,
+            reason=task.reason,
+            detail=clean(detail, 2000),
+            dedup_id=dedup_id,
+        )
 
 
 def _holds(task: Task, rule: str, group: Group) -> bool:
@@ -128,7 +126,7 @@ def _holds(task: Task, rule: str, group: Group) -> bool:
     return sent is not None and sent.firing.get(rule) == dedup_id
 
 
-def _alert(group: Group, rule: str, dedup_id: str) -> Alert | None:
+def _alert(group: Group, rule: str, dedup_id: str) -> StatusChange | None:
     note = group.alerts.get(rule)
     return note.of(dedup_id) if note else None
 
@@ -137,7 +135,7 @@ def _request(task: Task, group: Group) -> Request:
     kept = ((rule, id_) for rule, id_ in task.dedup_ids.items() if rule not in task.dropped)
     about = (_alert(group, rule, id_) for rule, id_ in kept)
     there = [alert for alert in about if alert is not None]
-    there.sort(key=lambda alert: _WORST.index(alert.severity))
+    there.sort(key=lambda alert: MOST_SEVERE_FIRST.index(alert.severity))
     return Request(
         action=task.action,
         firing=tuple(alert for alert in there if alert.firing),
@@ -158,7 +156,7 @@ def _stop(group: Group) -> Result | None:
     return None
 
 
-def _notifies(alert: Alert) -> bool:
+def _notifies(alert: StatusChange) -> bool:
     return any(action.partition(":")[0] in NOTIFYING for action in alert.actions)
 
 

@@ -4,6 +4,7 @@ from tocsin.evaluation._check import check
 from tocsin.evaluation._checkpoint import (
     Checkpoint,
     RuleRecord,
+    Violation,
     decode_checkpoint,
     encode_checkpoint,
     last_changes,
@@ -22,7 +23,6 @@ from tocsin.evaluation._memory import (
     memory_world,
 )
 from tocsin.evaluation._messages import BadMessage, JobEnded, parse_message
-from tocsin.evaluation._news import News, Refusal, RuleSummary, RunSummary, StatusChange, Violation
 from tocsin.evaluation._patrol import HintsLost, patrol
 from tocsin.evaluation._ports import (
     CheckpointStore,
@@ -56,18 +56,13 @@ __all__ = [
     "MemoryHints",
     "MemoryJobs",
     "MemoryPublisher",
-    "News",
     "Plan",
     "Progress",
     "Publisher",
     "Ready",
-    "Refusal",
     "Report",
     "RuleRecord",
-    "RuleSummary",
-    "RunSummary",
     "Seen",
-    "StatusChange",
     "Stored",
     "Violation",
     "World",

@@ -79,7 +79,7 @@ def work_off(
         limits.on_step(ready.step)
         done += 1
         # An alert does not wait for the steps behind it, nor progress for a step that may crash.
-        if desk.checkpoint.news or limits.attempts > 1:
+        if desk.checkpoint.unpublished or limits.attempts > 1:
             desk.commit()
         if done == limits.steps or desk.world.now() >= limits.deadline:
             break

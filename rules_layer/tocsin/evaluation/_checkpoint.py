@@ -9,20 +9,35 @@ from typing import Any
 
 import msgspec
 
-from tocsin.evaluation._news import (
+from tocsin.evaluation._references import References
+from tocsin.evaluation._upgrade import VERSION, upgraded
+from tocsin.events import (
+    ConfigurationRefused,
     Ending,
-    News,
-    Refusal,
-    RuleSummary,
+    RuleStatusEntry,
+    RunEvent,
     RunSummary,
     StatusChange,
-    Violation,
+    timestamp,
 )
-from tocsin.evaluation._references import References
-from tocsin.model import Mode, Role, RuleStatus, Severity
+from tocsin.model import Evidence, Mode, Role, RuleStatus, Severity
 from tocsin.watch import Watch
 
 MOST_BYTES = 64 << 20  # decompressed; the state caps keep real ones far below
+
+
+@dataclass(frozen=True)
+class Violation:
+    """One evaluation that broke a rule."""
+
+    step: int
+    mode: Mode
+    mode_step: int
+    worker: str | None
+    tensor: str | None
+    reason: str
+    detail: str
+    evidence: Evidence
 
 
 @dataclass(frozen=True)
@@ -33,8 +48,8 @@ class RuleRecord:
     of the present streak; ``first_violation`` is that of the first streak that fired,
     ``fired_at`` the violation at which it did; ``state`` belongs to the rule. A ``disabled`` rule
     is evaluated no more. ``missing`` are the rule's reads that have found nothing so far, with the
-    roles that would satisfy each; None before the first step. ``told`` is the last change of its
-    status.
+    roles that would satisfy each; None before the first step. ``last_change`` is the
+    last change of its status.
     """
 
     rule: str
@@ -57,7 +72,7 @@ class RuleRecord:
     first_violation: Violation | None = None
     fired_at: Violation | None = None
     last_violation: Violation | None = None
-    told: StatusChange | None = None
+    last_change: StatusChange | None = None
 
 
 @dataclass(frozen=True)
@@ -101,24 +116,33 @@ class Checkpoint:
     references: References = field(default_factory=dict)
     sequence: int = 0
     problems: tuple[tuple[str, str], ...] = ()
-    refusals: tuple[Refusal, ...] = ()
+    refusals: tuple[ConfigurationRefused, ...] = ()
     outbox: tuple[StatusChange, ...] = ()
     summaries: tuple[RunSummary, ...] = ()
+    version: int = VERSION
 
     @property
-    def news(self) -> tuple[News, ...]:
+    def unpublished(self) -> tuple[RunEvent, ...]:
         """What is to be published, in this order; each change with the statuses of all rules, which
         the outbox leaves out: 200 changes with 200 statuses each are more than can be kept.
         """
         statuses = self.statuses if self.outbox else ()
-        changes = (replace(change, statuses=statuses) for change in self.outbox)
+        changes = (
+            msgspec.structs.replace(change, debug_rule_evaluation_statuses=statuses)
+            for change in self.outbox
+        )
         return (*self.refusals, *changes, *self.summaries)
 
     @property
-    def statuses(self) -> tuple[RuleSummary, ...]:
+    def statuses(self) -> tuple[RuleStatusEntry, ...]:
         """The present status of every rule."""
         return tuple(
-            RuleSummary(name, record.status, record.details, record.changed_at)
+            RuleStatusEntry(
+                name,
+                record.status,
+                record.details,
+                None if record.changed_at is None else timestamp(record.changed_at),
+            )
             for name, record in self.rules.items()
         )
 
@@ -132,12 +156,20 @@ class Checkpoint:
         return replace(self, refusals=(), outbox=(), summaries=())
 
 
+class _Version(msgspec.Struct):
+    version: int = 1
+
+
 _decoder = msgspec.json.Decoder(Checkpoint)
+_version = msgspec.json.Decoder(_Version)
+
+# Of an earlier version, which is changed before its types are checked.
+_WRONG_SHAPE = (ArithmeticError, AttributeError, LookupError, OSError, TypeError, ValueError)
 
 
 def last_changes(checkpoint: Checkpoint) -> tuple[StatusChange, ...]:
     """The newest change of each rule's status, oldest first; without the statuses of all rules."""
-    changes = [record.told for record in checkpoint.rules.values() if record.told is not None]
+    changes = [record.last_change for record in checkpoint.rules.values() if record.last_change]
     return tuple(sorted(changes, key=lambda change: change.sequence))
 
 
@@ -146,10 +178,12 @@ def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
 
 
 def decode_checkpoint(data: bytes) -> Checkpoint:
-    """Raises ValueError on what is no checkpoint of this version."""
+    """Raises ValueError on what is not a checkpoint of this version or the one before."""
     inflate = zlib.decompressobj()
     try:
         content = inflate.decompress(data, MOST_BYTES)
+        if _version.decode(content).version < VERSION:
+            content = msgspec.json.encode(upgraded(msgspec.json.decode(content)))
         return _decoder.decode(content)
-    except (zlib.error, msgspec.DecodeError) as error:
+    except (zlib.error, msgspec.DecodeError, *_WRONG_SHAPE) as error:
         raise ValueError(f"not a checkpoint: {error}") from error

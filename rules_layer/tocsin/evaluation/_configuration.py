@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 
 from tocsin.evaluation._checkpoint import Checkpoint
 from tocsin.evaluation._ports import Job, World
-from tocsin.evaluation._telling import ToldOfRun
 from tocsin.tensors import WATCH, NotFound, RefusedFile, Storage
 from tocsin.watch import (
     BadWatch,
@@ -17,7 +16,6 @@ from tocsin.watch import (
     Watched,
     alert_faults,
     placed,
-    policy,
     resolve,
     survey,
     to_watch,
@@ -37,14 +35,14 @@ class Configuration:
     """The run's rules, those that are wrong, and what else could not be used, with the reason.
 
     ``job_watch`` is what the SageMaker job was configured with, remembered from the first look.
-    ``told`` is for what is told of the run as a whole.
+    ``watch`` is the watch file that all of it comes from.
     """
 
     watched: tuple[Watched, ...]
     refused: tuple[Refused, ...]
     problems: tuple[Problem, ...]
     job_watch: Watch | None
-    told: ToldOfRun
+    watch: Watch
 
 
 def configuration(
@@ -105,9 +103,8 @@ def _problem(name: str, fault: Fault) -> Problem:
 
 def _resolved(watch: Watch, problems: Iterable[Problem], job_watch: Watch | None) -> Configuration:
     watched, refused = resolve(watch)
-    told = tuple(dict.fromkeys(problems))[:MOST_PROBLEMS]
-    of_run = ToldOfRun(policy(watch.notify), watch.dry_run, watch.silences)
-    return Configuration(watched, refused, told, job_watch, of_run)
+    unusable = tuple(dict.fromkeys(problems))[:MOST_PROBLEMS]
+    return Configuration(watched, refused, unusable, job_watch, watch)
 
 
 def _refused(rule: Watched) -> Refused:

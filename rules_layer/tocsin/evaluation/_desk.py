@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 
 from tocsin.evaluation._checkpoint import Checkpoint
 from tocsin.evaluation._configuration import Problem
-from tocsin.evaluation._news import Refusal, news_id
 from tocsin.evaluation._ports import World
+from tocsin.events import ConfigurationRefused, dedup_id
 from tocsin.model import RuleStatus
-from tocsin.tensors import Storage
+from tocsin.tensors import Storage, job_name
 
 _MOST_REFUSED = 100
 
@@ -58,14 +58,14 @@ class Desk:
             return
         self.version = self.world.checkpoints.save(self.checkpoint, self.version)
         self.saved = self.checkpoint
-        if self.checkpoint.news:
-            self.world.publisher.publish(self.checkpoint.run, self.checkpoint.news)
-            statuses = [change.status for change in self.checkpoint.outbox]
+        if self.checkpoint.unpublished:
+            self.world.publisher.publish(self.checkpoint.unpublished)
+            statuses = [change.rule_evaluation_status for change in self.checkpoint.outbox]
             self.report.errors += statuses.count(RuleStatus.ERROR)
             self.checkpoint = self.checkpoint.published()
 
     @property
-    def is_news(self) -> bool:
+    def is_uncommitted(self) -> bool:
         """Whether there is something to remember that is not remembered yet."""
         return self.checkpoint != self.saved
 
@@ -88,9 +88,16 @@ class Desk:
         new = [problem for problem in problems if problem not in checkpoint.problems]
         self.report.refused += len(new)
         self.report.log += [f"{checkpoint.run}: refused {where}: {why}" for where, why in new]
-        start = checkpoint.run_id
+        run, start = checkpoint.run, checkpoint.run_id
         refusals = [
-            Refusal(where, why, start, news_id(checkpoint.run, start, "refusal", where, why))
+            ConfigurationRefused(
+                training_job_name=job_name(run),
+                run=run,
+                run_id=start,
+                where=where,
+                detail=why,
+                dedup_id=dedup_id(run, start, "refusal", where, why),
+            )
             for where, why in new
         ]
         self.checkpoint = replace(

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tocsin.evaluation._checkpoint import Checkpoint, RuleRecord
-from tocsin.evaluation._news import Violation
+from tocsin.evaluation._checkpoint import Checkpoint, RuleRecord, Violation
 from tocsin.evaluation._not_judged import not_judged
 from tocsin.model import Severity
 from tocsin.tensors import job_name
@@ -46,8 +45,8 @@ def _severity(record: RuleRecord) -> Severity | None:
     """As configured; of a rule that cannot be used, as its alert has it. Older versions did not
     remember it.
     """
-    if record.severity is None and record.told is not None:
-        return record.told.severity
+    if record.severity is None and record.last_change is not None:
+        return record.last_change.severity
     return record.severity
 
 

@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import msgspec
 
-from tocsin.evaluation._checkpoint import Checkpoint, RuleRecord
-from tocsin.evaluation._news import Ending, Violation
+from tocsin.evaluation._checkpoint import Checkpoint, RuleRecord, Violation
 from tocsin.evaluation._not_judged import NotJudged, roles_read, why_not_judged
-from tocsin.evaluation._telling import Told, ToldOfRun, told_of, with_change, with_end
+from tocsin.evaluation._telling import with_change, with_end
+from tocsin.events import Ending
 from tocsin.model import Outcome, RuleStatus, Verdict, json_number
 from tocsin.rules import Step
-from tocsin.watch import Options, Refused, Watched
+from tocsin.watch import Options, Refused, Watch, Watched
 
 STATE_BYTES = 256 << 10  # of one rule, encoded; past it the rule is in Error and the others go on
 
@@ -21,15 +21,16 @@ STATE_BYTES = 256 << 10  # of one rule, encoded; past it the rule is in Error an
 def configure(
     checkpoint: Checkpoint, watched: Iterable[Watched], refused: Iterable[Refused]
 ) -> Checkpoint:
-    """The checkpoint with a record for each configured rule: kept if unchanged, else anew.
+    """The checkpoint with a record for each configured rule: kept if unchanged, else a new one.
 
-    A rule that is refused, or had a status and lost it to a new beginning, is told of.
+    There is an event for a rule that is refused, and for one that starts again and so loses the
+    status it had.
     """
     before, now = checkpoint.rules, _last(checkpoint)
     watched = tuple(watched)
-    rehearsing = any(rule.dry_run for rule in watched)  # it is the whole file's
+    dry_run = any(rule.dry_run for rule in watched)  # it is the whole file's
     records: dict[str, RuleRecord] = {}
-    told: list[tuple[str, Told, RuleStatus]] = []
+    changed: list[tuple[str, RuleStatus, Watched | None]] = []
     for rule in watched:
         kept = before.get(rule.name)
         if kept is not None and kept.fingerprint == rule.fingerprint:
@@ -43,7 +44,7 @@ def configure(
             details=checkpoint.note,
         )
         if kept is not None and kept.status is not RuleStatus.IN_PROGRESS:
-            told.append((rule.name, told_of(rule, checkpoint.run), kept.status))
+            changed.append((rule.name, kept.status, rule))
     for bad in refused:
         record = RuleRecord(
             bad.rule_name,
@@ -53,15 +54,17 @@ def configure(
             disabled=True,
         )
         kept = before.get(bad.name)
-        if kept is not None and replace(kept, told=None) == record:
+        if kept is not None and replace(kept, last_change=None) == record:
             records[bad.name] = kept
             continue
         records[bad.name] = record
-        before_it = kept.status if kept is not None else RuleStatus.IN_PROGRESS
-        told.append((bad.name, Told(dry_run=rehearsing), before_it))
+        previous = kept.status if kept is not None else RuleStatus.IN_PROGRESS
+        changed.append((bad.name, previous, None))
     checkpoint = replace(checkpoint, rules=records)
-    for name, of, previous in told:
-        checkpoint = with_change(checkpoint, name, of, previous, now)
+    for name, previous, watched_rule in changed:
+        checkpoint = with_change(
+            checkpoint, name, previous, now, rule=watched_rule, dry_run=dry_run
+        )
     return checkpoint
 
 
@@ -92,7 +95,7 @@ def finish(
     checkpoint: Checkpoint,
     watched: Iterable[Watched],
     ending: Ending,
-    told: ToldOfRun | None = None,
+    watch: Watch | None = None,
 ) -> Checkpoint:
     """The run's end: what each rule that has found nothing comes to, and all of them together."""
     last = _last(checkpoint)
@@ -101,7 +104,7 @@ def finish(
         if record.status is RuleStatus.IN_PROGRESS:
             after = replace(record, status=_final(record, ending), details=_details(record, rule))
             checkpoint = _with_record(checkpoint, rule, after, last)
-    return with_end(checkpoint, ending, told or ToldOfRun())
+    return with_end(checkpoint, ending, watch or Watch())
 
 
 def _last(checkpoint: Checkpoint) -> Step:
@@ -138,8 +141,8 @@ def _details(record: RuleRecord, rule: Watched) -> str:
     if not reads:
         return record.details or "never captured: what it asks the run for"
     looked_for = ", ".join(reads) + " of several workers" * rule.reads.peers
-    told = f"{record.details}; it reads {looked_for}"
-    return told if record.details else f"never captured: {looked_for}"
+    reads_that = f"{record.details}; it reads {looked_for}"
+    return reads_that if record.details else f"never captured: {looked_for}"
 
 
 def _evaluated(checkpoint: Checkpoint, rule: Watched, step: Step) -> RuleRecord:
@@ -270,4 +273,4 @@ def _with_record(
     checkpoint = replace(checkpoint, rules={**checkpoint.rules, rule.name: after})
     if not changed:
         return checkpoint
-    return with_change(checkpoint, rule.name, told_of(rule, checkpoint.run), before.status, step)
+    return with_change(checkpoint, rule.name, before.status, step, rule=rule)

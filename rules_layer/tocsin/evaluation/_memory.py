@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tocsin.evaluation._checkpoint import Checkpoint, decode_checkpoint, encode_checkpoint
-from tocsin.evaluation._news import News
 from tocsin.evaluation._ports import Conflict, Job, Lease, Stored, World
+from tocsin.events import RunEvent
 from tocsin.tensors import Storage, open_storage
 from tocsin.watch import Watch
 
@@ -96,10 +96,10 @@ class MemoryCoordination:
 class MemoryPublisher:
     """Keeps what was published."""
 
-    published: list[News] = field(default_factory=list)
+    published: list[RunEvent] = field(default_factory=list)
 
-    def publish(self, run: str, news: Sequence[News]) -> None:
-        self.published += news
+    def publish(self, events: Sequence[RunEvent]) -> None:
+        self.published += events
 
 
 @dataclass

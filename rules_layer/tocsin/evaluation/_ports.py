@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from tocsin.evaluation._checkpoint import Checkpoint
-from tocsin.evaluation._news import News
 from tocsin.evaluation._trials import Trials
+from tocsin.events import RunEvent
 from tocsin.tensors import Storage
 from tocsin.watch import Watch
 
@@ -74,7 +74,7 @@ class Coordination(Protocol):
 
 
 class Publisher(Protocol):
-    def publish(self, run: str, news: Sequence[News]) -> None:
+    def publish(self, events: Sequence[RunEvent]) -> None:
         """Events, then metrics. Raises if not all are accepted."""
 
 

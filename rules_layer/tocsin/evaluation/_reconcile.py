@@ -12,10 +12,10 @@ from tocsin.evaluation._desk import Desk, Hint, Report
 from tocsin.evaluation._fold import configure, finish, fold
 from tocsin.evaluation._frontier import HOLD_SECONDS, Seen, plan
 from tocsin.evaluation._listing import new_files
-from tocsin.evaluation._news import Ending
 from tocsin.evaluation._ports import Job, World
 from tocsin.evaluation._restart import restarted
 from tocsin.evaluation._selection import Selection
+from tocsin.events import Ending
 from tocsin.rules import Step
 from tocsin.tensors import (
     END_MARKER,
@@ -68,7 +68,11 @@ def reconcile(
     seen, more = new_files(desk, most, deadline)
     ended = _is_over(end, desk.checkpoint, seen)
     known = desk.version is not None
-    if known and not (seen or more or hint.tick or desk.is_news) and ended == _is_ended(desk):
+    if (
+        known
+        and not (seen or more or hint.tick or desk.is_uncommitted)
+        and ended == _is_ended(desk)
+    ):
         return _ended_or_due(desk)  # a duplicate: nothing to read, nothing to write
     collections = _collections(desk)
     job = None if known else _first_look(desk)
@@ -156,8 +160,8 @@ def _opened(hint: Hint, world: World, report: Report) -> Desk:
     desk = Desk(
         world, world.storage(hint.run), stored.checkpoint, stored.version, report, stored.checkpoint
     )
-    if desk.checkpoint.news:
-        world.publisher.publish(hint.run, desk.checkpoint.news)
+    if desk.checkpoint.unpublished:
+        world.publisher.publish(desk.checkpoint.unpublished)
         desk.checkpoint = desk.checkpoint.published()
     return desk
 
@@ -203,4 +207,4 @@ def _close(desk: Desk, rules: Configuration, hint: Hint, ended: bool) -> None:
 
 
 def _finished(checkpoint: Checkpoint, rules: Configuration, ending: Ending) -> Checkpoint:
-    return finish(checkpoint, rules.watched, ending, rules.told)
+    return finish(checkpoint, rules.watched, ending, rules.watch)

@@ -1,119 +1,110 @@
-"""A checkpoint with news in it: that a rule's status changed, that the run ended. Pure."""
+"""A checkpoint with events to publish: a rule's status changed, the run ended. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
-from tocsin.evaluation._checkpoint import Checkpoint
-from tocsin.evaluation._news import Ending, RunSummary, StatusChange, news_id
+from tocsin.evaluation._checkpoint import Checkpoint, Violation
+from tocsin.events import (
+    Ending,
+    EvaluatedSteps,
+    NotifyPolicy,
+    RunSilence,
+    RunSummary,
+    StatusChange,
+    dedup_id,
+    timestamp,
+    worst,
+)
 from tocsin.model import RuleStatus, Severity
 from tocsin.rules import Step
 from tocsin.tensors import job_name
-from tocsin.watch import Policy, Silence, Watched
+from tocsin.watch import Silence, Watch, Watched, policy
 
-MOST_SILENCES = 3  # of a change; of more those that last longest, which hold back as much
-
-_WORST_FIRST = (
-    RuleStatus.ISSUES_FOUND,
-    RuleStatus.ERROR,
-    RuleStatus.STOPPED,
-    RuleStatus.IN_PROGRESS,
-    RuleStatus.NO_ISSUES_FOUND,
-    RuleStatus.NOT_APPLICABLE,
-)
-
-
-@dataclass(frozen=True)
-class Told:
-    """How a status change is to be told, by the rule's configuration if it has a good one."""
-
-    severity: Severity = Severity.WARNING
-    actions: tuple[str, ...] = ()
-    dry_run: bool = False
-    inhibits: tuple[str, ...] = ()
-    policy: Policy = field(default_factory=Policy)
-    silences: tuple[Silence, ...] = ()
-
-
-@dataclass(frozen=True)
-class ToldOfRun:
-    """How a run's end is to be told. ``silences`` are all of the watch file."""
-
-    policy: Policy = field(default_factory=Policy)
-    dry_run: bool = False
-    silences: tuple[Silence, ...] = ()
-
-
-def told_of(rule: Watched, run: str) -> Told:
-    """As the rule's configuration has it, with the silences that cover the run's job."""
-    job = job_name(run)
-    covering = (each for each in rule.silences if each.covers(job, rule.name, rule.severity))
-    return Told(
-        rule.severity,
-        rule.actions,
-        rule.dry_run,
-        rule.inhibits,
-        rule.policy,
-        _longest(covering),
-    )
-
-
-def _longest(silences: Iterable[Silence]) -> tuple[Silence, ...]:
-    return tuple(sorted(silences, key=lambda each: each.until)[-MOST_SILENCES:])
+MOST_SILENCES = 3
+"""Of an event. The ones that last longest hold back as much as all."""
 
 
 def with_change(
-    checkpoint: Checkpoint, name: str, told: Told, previous: RuleStatus, step: Step
+    checkpoint: Checkpoint,
+    name: str,
+    previous: RuleStatus,
+    step: Step,
+    *,
+    rule: Watched | None,
+    dry_run: bool = False,
 ) -> Checkpoint:
-    """The checkpoint with the change of the rule's status in its outbox and in its record."""
-    after = checkpoint.rules[name]
-    sequence = checkpoint.sequence + 1
+    """The checkpoint with the change of the rule's status in its outbox and in its record.
+
+    ``rule`` None: a rule whose configuration is refused, which nobody is notified of.
+    """
+    record, run, run_id = checkpoint.rules[name], checkpoint.run, checkpoint.run_id
+    job, sequence = job_name(run), checkpoint.sequence + 1
+    firing = record.status is RuleStatus.ISSUES_FOUND
+    seen: Violation | None = record.last_violation if firing else None
+    silences = rule.silences if rule else ()
+    severity = rule.severity if rule else Severity.WARNING
     change = StatusChange(
-        name=name,
-        rule=after.rule,
-        status=after.status,
-        previous=previous,
-        details=after.details,
+        training_job_name=job,
+        run=run,
+        rule_configuration_name=name,
+        rule=record.rule,
+        rule_evaluation_status=record.status,
+        dedup_id=dedup_id(run, run_id, name, record.status, step.step),
+        previous_status=previous,
+        status_details=record.details,
+        severity=severity,
         step=step.step,
-        mode=step.mode,
+        mode=step.mode.name,
         mode_step=step.mode_step,
-        index_modified=step.time,
-        run_id=checkpoint.run_id,
-        dedup_id=news_id(checkpoint.run, checkpoint.run_id, name, after.status, step.step),
-        violation=after.last_violation if after.status is RuleStatus.ISSUES_FOUND else None,
+        worker=seen.worker if seen else None,
+        tensor=seen.tensor if seen else None,
+        reason=seen.reason if seen else None,
+        evidence=dict(seen.evidence) if seen else {},
+        actions=rule.actions if rule else (),
+        dry_run=rule.dry_run if rule else dry_run,
+        index_last_modified=timestamp(step.time),
+        run_id=run_id,
         sequence=sequence,
-        **vars(told),
+        inhibits=rule.inhibits if rule else (),
+        notify=rule.policy if rule else NotifyPolicy(),
+        silences=_longest(each for each in silences if each.covers(job, name, severity)),
     )
     return replace(
         checkpoint,
-        rules={**checkpoint.rules, name: replace(after, told=change)},
+        rules={**checkpoint.rules, name: replace(record, last_change=change)},
         sequence=sequence,
         outbox=(*checkpoint.outbox, change),
     )
 
 
-def with_end(checkpoint: Checkpoint, ending: Ending, told: ToldOfRun) -> Checkpoint:
+def with_end(checkpoint: Checkpoint, ending: Ending, watch: Watch) -> Checkpoint:
     """The checkpoint with the run's end in it."""
-    summary = _summary(checkpoint, ending, told)
+    run, run_id, job = checkpoint.run, checkpoint.run_id, job_name(checkpoint.run)
+    last, sequence = checkpoint.last_step, checkpoint.sequence
+    notify = policy(watch.notify)
+    summary = RunSummary(
+        training_job_name=job,
+        run=run,
+        dedup_id=dedup_id(run, run_id, "summary", ending, last, sequence),
+        sequence=sequence,
+        ending=ending,
+        steps=EvaluatedSteps(checkpoint.steps, checkpoint.first_step, last),
+        rule_evaluation_status=worst(record.status for record in checkpoint.rules.values()),
+        debug_rule_evaluation_statuses=checkpoint.statuses,
+        summary=notify.summary,
+        notify=notify,
+        dry_run=watch.dry_run,
+        run_id=run_id,
+        silences=_longest(each for each in watch.silences if each.covers_all(job)),
+    )
     return replace(checkpoint, ended=ending, summaries=(*checkpoint.summaries, summary))
 
 
-def _summary(checkpoint: Checkpoint, ending: Ending, told: ToldOfRun) -> RunSummary:
-    statuses = [record.status for record in checkpoint.rules.values()]
-    sequence, last = checkpoint.sequence, checkpoint.last_step
-    job = job_name(checkpoint.run)
-    return RunSummary(
-        ending=ending,
-        sequence=sequence,
-        evaluated=checkpoint.steps,
-        first=checkpoint.first_step,
-        last=last,
-        status=min(statuses, key=_WORST_FIRST.index, default=None),
-        policy=told.policy,
-        dry_run=told.dry_run,
-        run_id=checkpoint.run_id,
-        dedup_id=news_id(checkpoint.run, checkpoint.run_id, "summary", ending, last, sequence),
-        statuses=checkpoint.statuses,
-        silences=_longest(each for each in told.silences if each.covers_all(job)),
+def _longest(silences: Iterable[Silence]) -> tuple[RunSilence, ...]:
+    """Those that last longest, as events have them."""
+    chosen = sorted(silences, key=lambda each: each.until)[-MOST_SILENCES:]
+    return tuple(
+        RunSilence(each.until, each.job, each.author, each.reason, each.id) for each in chosen
     )

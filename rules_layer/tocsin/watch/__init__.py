@@ -16,15 +16,13 @@ from tocsin.watch._faults import alert_faults, faults
 from tocsin.watch._hook_parameters import capture_from
 from tocsin.watch._lint import Problem, Refuses, lint
 from tocsin.watch._load import encode_watch, parse_watch, read_watch, to_watch
-from tocsin.watch._policy import LONGEST_WAIT, SHORTEST_REPEAT, Policy, policy
+from tocsin.watch._policy import policy
 from tocsin.watch._silence import WATCH_FILE, Silence
 from tocsin.watch._survey import survey
 from tocsin.watch._watched import Options, Refused, Watched, resolve
 
 __all__ = [
-    "LONGEST_WAIT",
     "NOTIFYING",
-    "SHORTEST_REPEAT",
     "WATCH_FILE",
     "BadWatch",
     "Capture",
@@ -32,7 +30,6 @@ __all__ = [
     "Fault",
     "Notify",
     "Options",
-    "Policy",
     "Problem",
     "Refused",
     "Refuses",

@@ -3,41 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from reprlib import repr as short  # what a file says may be long
 
+from tocsin.events import LONGEST_WAIT, SHORTEST_REPEAT, NotifyPolicy
 from tocsin.parsing import seconds
 from tocsin.watch._actions import NOTIFYING, action_fault
 from tocsin.watch._bad import Fault
 from tocsin.watch._config import Notify
 
-LONGEST_WAIT = 900.0
-SHORTEST_REPEAT = 300.0
 _LONGEST_REPEAT = 365 * 86400.0  # the state table stores the time of the next message
 
 
-@dataclass(frozen=True)
-class Policy:
-    """When a run's alerts are sent.
-
-    group_wait: seconds from the first alert to the message; alerts within it share the message.
-    repeat_interval: seconds between messages about an alert that still fires.
-    send_resolved: a message is also sent when an alert is resolved.
-    summary: the actions that notify people when the job ends.
-    """
-
-    group_wait: float = 10.0
-    repeat_interval: float = 4 * 3600.0
-    send_resolved: bool = True
-    summary: tuple[str, ...] = ()
-
-
-def policy(notify: Notify) -> Policy:
+def policy(notify: Notify) -> NotifyPolicy:
     """``notify`` in numbers. Replaces values that are not valid by the defaults."""
     wait, repeat = _wait(notify), _repeat(notify)
-    return Policy(
-        Policy.group_wait if wait is None else wait,
-        Policy.repeat_interval if repeat is None else repeat,
+    return NotifyPolicy(
+        NotifyPolicy().group_wait if wait is None else wait,
+        NotifyPolicy().repeat_interval if repeat is None else repeat,
         notify.send_resolved,
         tuple(action for action in notify.summary if _summary_fault(action) is None),
     )

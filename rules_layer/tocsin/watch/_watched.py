@@ -11,12 +11,13 @@ from typing import Any
 
 import msgspec
 
+from tocsin.events import NotifyPolicy
 from tocsin.model import Mode, Severity
 from tocsin.parsing import seconds
 from tocsin.rules import OPTIONS, BadRule, Reads, Rule, build, rule_names
 from tocsin.tensors import BadPattern, search
 from tocsin.watch._config import RuleConfig, Watch, as_tuple
-from tocsin.watch._policy import Policy, policy
+from tocsin.watch._policy import policy
 from tocsin.watch._silence import Silence
 
 _LEAST = {"for_steps": 1, "start_step": 0, "end_step": 1, "every": 1, "resolve": 1}
@@ -56,7 +57,7 @@ class Watched:
     dry_run: bool
     fingerprint: str
     inhibits: tuple[str, ...] = ()
-    policy: Policy = Policy()  # noqa: RUF009  # frozen
+    policy: NotifyPolicy = NotifyPolicy()  # noqa: RUF009  # frozen
     silences: tuple[Silence, ...] = ()
 
     @property

@@ -11,8 +11,8 @@ from typing import Any
 
 import boto3
 import pytest
-from tocsin.actions import BadAlert
 from tocsin.alerts import TryAgain, decode_group, encode_flush, encode_retry
+from tocsin.events import BadEvent
 
 from .conftest import RUN, Context, Deployment, body, cold_start, record
 
@@ -232,7 +232,7 @@ def test_what_never_fired_leaves_no_trace(act: ModuleType, deployment: Deploymen
 
 
 def test_a_message_that_is_none_of_ours_comes_back(act: ModuleType) -> None:
-    with pytest.raises(BadAlert, match=r"\$\.Run|\$\.detail\.Run"):
+    with pytest.raises(BadEvent, match=r"\$\.Run|\$\.detail\.Run"):
         act.handler(record(body(Run="/var/run")), Context())
 
 

@@ -13,6 +13,7 @@ from botocore.exceptions import ClientError
 from botocore.stub import Stubber
 from tocsin.actions import Job, Message, NotRunning
 from tocsin.actions.aws import Bus, RunFiles, SageMaker, Topic, unconfirmed
+from tocsin.events import ActionTaken
 
 from .conftest import RUN, Deployment
 
@@ -149,7 +150,9 @@ def test_an_event_that_the_bus_refuses_is_no_success(deployment: Deployment) -> 
     with Stubber(client) as stubber:
         stubber.add_response("put_events", {"FailedEntryCount": 1, "Entries": [refusal]})
         with pytest.raises(RuntimeError, match=r"bus tocsin refused the event: .*try again"):
-            Bus(client, "tocsin").put("Tocsin Action Taken", {})
+            Bus(client, "tocsin").put(
+                ActionTaken("j1", RUN, None, "Overfit", "email", None, "done", "fired", "", "d")
+            )
 
 
 # ---- who is subscribed

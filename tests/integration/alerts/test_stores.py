@@ -16,7 +16,6 @@ import boto3
 import msgspec
 import pytest
 from botocore.stub import Stubber
-from tocsin.actions import Alert
 from tocsin.alerts import Conflict, Entry, Group, Known, Noted
 from tocsin.alerts.aws import (
     DynamoGroups,
@@ -29,11 +28,13 @@ from tocsin.alerts.aws import (
 )
 from tocsin.evaluation import Checkpoint, RuleRecord
 from tocsin.evaluation.aws import S3Checkpoints, checkpoint_key
+from tocsin.events import StatusChange
 from tocsin.model import Severity
 from tocsin.parsing import StopLimit
 from tocsin.watch import Silence
 
-from ..conftest import CHANGE
+from tests.events import CHANGE
+
 from .conftest import DETAIL, RUN, Deployment
 
 NOW = 1_800_000_000.0
@@ -95,8 +96,8 @@ def test_the_oldest_of_the_log_gives_way_to_what_fits(groups: DynamoGroups) -> N
     assert kept == log[-len(kept) :]
 
 
-def alert(**fields: Any) -> Alert:
-    return msgspec.convert({**DETAIL, **fields}, Alert)
+def alert(**fields: Any) -> StatusChange:
+    return msgspec.convert({**DETAIL, **fields}, StatusChange)
 
 
 def test_what_rules_tell_at_length_gives_way_at_last(groups: DynamoGroups) -> None:
@@ -272,8 +273,10 @@ def known(deployment: Deployment) -> Callable[[str], Known | None]:
 
 def test_a_checkpoint_tells_of_all_that_fired(known: Callable[[str], Known | None]) -> None:
     def told(name: str, sequence: int) -> RuleRecord:
-        change = replace(CHANGE, name=name, sequence=sequence, dedup_id=name)
-        return RuleRecord("LossNotDecreasing", "f", told=change)
+        change = msgspec.structs.replace(
+            CHANGE, run=RUN, rule_configuration_name=name, sequence=sequence, dedup_id=name
+        )
+        return RuleRecord("LossNotDecreasing", "f", last_change=change)
 
     rules = {"b": told("b", 7), "a": told("a", 3), "new": RuleRecord("Overfit", "f")}
     checkpoint = Checkpoint(RUN, rules=rules, sequence=7)
@@ -289,8 +292,13 @@ def test_a_checkpoint_tells_of_all_that_fired(known: Callable[[str], Known | Non
 def test_one_that_is_no_alert_costs_no_other(
     known: Callable[[str], Known | None], caplog: pytest.LogCaptureFixture
 ) -> None:
-    changes = [replace(CHANGE, name=name, dedup_id=name) for name in ("a", "x" * 2000)]
-    rules = {each.name: RuleRecord("R", "f", told=each) for each in changes}
+    changes = [
+        msgspec.structs.replace(CHANGE, run=RUN, rule_configuration_name=name, dedup_id=name)
+        for name in ("a", "x" * 2000)
+    ]
+    rules = {
+        each.rule_configuration_name: RuleRecord("R", "f", last_change=each) for each in changes
+    }
     S3Checkpoints(boto3.client("s3"), "state").save(Checkpoint(RUN, rules=rules), None)
     found = known(RUN)
     assert found is not None

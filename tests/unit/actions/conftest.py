@@ -9,7 +9,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from tocsin.actions import Alert, Job, Links, Message, NotRunning, Ports, Request, Summary
+from tocsin.actions import Job, Links, Message, NotRunning, Ports, Request
+from tocsin.events import RunSummary, StatusChange
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
@@ -96,7 +97,7 @@ class World:
             may_text=lambda count: self._ask("may_text", count, self.cap),
             post=lambda *delivery: self._do("post", delivery),
             put_metric=lambda *metric: self._do("metric", metric),
-            put_event=lambda *event: self._do("event", event),
+            put_event=lambda event: self._do("event", event),
             recent=lambda alert: self.recent.get(alert.tensor or "", ()),
             now=lambda: NOW,
             broadcast=self.broadcast,
@@ -149,17 +150,17 @@ def summary_detail() -> dict[str, Any]:
 
 
 @pytest.fixture
-def make_alert() -> Callable[..., Alert]:
+def make_alert() -> Callable[..., StatusChange]:
     """Makes the alert above with other fields, named as in the event."""
 
-    def make(**fields: Any) -> Alert:
-        return msgspec.convert({**DETAIL, **fields}, Alert)
+    def make(**fields: Any) -> StatusChange:
+        return msgspec.convert({**DETAIL, **fields}, StatusChange)
 
     return make
 
 
 @pytest.fixture
-def ask(make_alert: Callable[..., Alert]) -> Callable[..., Request]:
+def ask(make_alert: Callable[..., StatusChange]) -> Callable[..., Request]:
     """Makes a request: the action, then the fields of each alert that fires; one if none is given.
 
     By keyword what else a request has; with ``resolved`` or ``summary`` nothing fires unless said.
@@ -174,10 +175,10 @@ def ask(make_alert: Callable[..., Alert]) -> Callable[..., Request]:
 
 
 @pytest.fixture
-def make_summary() -> Callable[..., Summary]:
+def make_summary() -> Callable[..., RunSummary]:
     """Makes the end of the run above, with other fields, named as in the event."""
 
-    def make(**fields: Any) -> Summary:
-        return msgspec.convert({**SUMMARY, **fields}, Summary)
+    def make(**fields: Any) -> RunSummary:
+        return msgspec.convert({**SUMMARY, **fields}, RunSummary)
 
     return make

@@ -6,8 +6,9 @@ from typing import Any
 
 import msgspec
 import pytest
-from tocsin.actions import Alert, Outcome, Ports, Request, Result, Summary, UnknownEndpoint
+from tocsin.actions import Outcome, Ports, Request, Result, UnknownEndpoint
 from tocsin.actions._webhook import Rejected, webhook
+from tocsin.events import RunSummary, StatusChange
 
 Posted = list[tuple[str, Mapping[str, Any], str]]
 DETAIL: dict[str, Any] = {
@@ -26,8 +27,8 @@ DETAIL: dict[str, Any] = {
 }
 
 
-def alert(**detail: Any) -> Alert:
-    return msgspec.convert({**DETAIL, **detail}, Alert)
+def alert(**detail: Any) -> StatusChange:
+    return msgspec.convert({**DETAIL, **detail}, StatusChange)
 
 
 def ports(posted: Posted, error: Exception | None = None) -> Ports:
@@ -76,6 +77,7 @@ def test_posts_what_it_is_about() -> None:
     }
     [firing], [resolved] = event["firing"], event["resolved"]
     assert {key: firing[key] for key in DETAIL} == DETAIL
+    assert "DebugRuleEvaluationStatuses" not in {**firing, **resolved}
     assert resolved["RuleConfigurationName"] == "DeadRelu"
     assert msgspec.json.decode(msgspec.json.encode(event)) == event
 
@@ -83,7 +85,8 @@ def test_posts_what_it_is_about() -> None:
 def test_posts_the_end_of_a_job() -> None:
     posted: Posted = []
     summary = msgspec.convert(
-        {"TrainingJobName": "j1", "Run": DETAIL["Run"], "DedupId": "d", "Ending": "marker"}, Summary
+        {"TrainingJobName": "j1", "Run": DETAIL["Run"], "DedupId": "d", "Ending": "marker"},
+        RunSummary,
     )
     webhook(Request("webhook:ops", summary=summary, reason="summary"), ports(posted))
     [(_, event, _)] = posted

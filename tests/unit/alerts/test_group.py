@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import zlib
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 from tocsin.actions import Outcome
 from tocsin.alerts import Entry, Group, Noted, Sent, Task, alerts_document
@@ -45,6 +49,28 @@ def test_a_group_comes_back() -> None:
 def test_anything_else_is_refused(body: bytes) -> None:
     with pytest.raises(ValueError, match="not a group of alerts"):
         decode(body)
+
+
+OLD = Path(__file__).parents[2] / "fixtures" / "state" / "group-1.zlib"
+
+
+def test_what_an_earlier_version_wrote_is_read() -> None:
+    group = decode(OLD.read_bytes())
+    assert contains(msgspec.to_builtins(group), json.loads(OLD.with_suffix(".json").read_text()))
+    assert [task.outcome for task in group.tasks] == [Outcome.DONE, None]
+    assert group.summary is not None
+    assert group.alerts["small"].alert.firing
+    assert decode(encode(group)) == group
+
+
+def contains(new: Any, old: Any) -> bool:
+    """Whether all that the old JSON says is in the new."""
+    match old:
+        case dict():
+            return all(key in new and contains(new[key], value) for key, value in old.items())
+        case list():
+            return len(new) == len(old) and all(map(contains, new, old))
+    return bool(new == old)
 
 
 def test_the_log_in_the_words_of_the_interface() -> None:

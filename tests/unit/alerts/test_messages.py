@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tocsin.actions import Alert, BadAlert, Summary
 from tocsin.alerts import Flush, Retry, encode_flush, encode_retry, parse_message
+from tocsin.events import BadEvent, RunSummary, StatusChange
 
 RUN = "s3://captures/jobs/größe"
 ALERT = {
@@ -41,11 +41,11 @@ def test_what_is_sent_is_understood() -> None:
 
 def test_events_off_the_bus() -> None:
     alert = parse_message(envelope("Tocsin Rule Evaluation Status Change", ALERT))
-    assert isinstance(alert, Alert)
+    assert isinstance(alert, StatusChange)
     assert alert.firing
     summary = parse_message(envelope("Tocsin Run Summary", SUMMARY))
-    assert isinstance(summary, Summary)
-    assert (summary.summary, summary.steps.last) == (["email"], 20)
+    assert isinstance(summary, RunSummary)
+    assert (summary.summary, summary.steps.last) == (("email",), 20)
 
 
 @pytest.mark.parametrize(
@@ -66,11 +66,11 @@ def test_events_off_the_bus() -> None:
     ],
 )
 def test_anything_else_is_refused_with_a_reason(body: Any) -> None:
-    with pytest.raises(BadAlert, match=r"\w"):
+    with pytest.raises(BadEvent, match=r"\w"):
         parse_message(body)
 
 
 @given(st.binary(max_size=200))
 def test_no_body_does_harm(body: bytes) -> None:
-    with pytest.raises(BadAlert):
+    with pytest.raises(BadEvent):
         parse_message(body)

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tocsin.actions import Steps, Summary
 from tocsin.alerts import Group, Known
 from tocsin.alerts._group import MOST_RULES
 from tocsin.alerts._note import ended, noted, noted_all
+from tocsin.events import EvaluatedSteps, RunSummary
 
 from tests.unit.alerts.world import EPOCH, RUN, alert
 
@@ -103,8 +103,8 @@ def test_what_rules_say_is_kept_short() -> None:
     assert (len(kept.inhibits), len(kept.silences)) == (50, 20)
 
 
-def summary(sequence: int = 9, dedup_id: str = "s") -> Summary:
-    return Summary("j1", RUN, dedup_id, sequence=sequence)
+def summary(sequence: int = 9, dedup_id: str = "s") -> RunSummary:
+    return RunSummary("j1", RUN, dedup_id, sequence=sequence)
 
 
 def test_an_end_holds_until_something_newer_comes() -> None:
@@ -120,7 +120,9 @@ def test_an_end_that_comes_late_ends_nothing() -> None:
 
 
 def test_a_late_copy_of_an_end_before_the_last_is_no_end() -> None:
-    first, second = (Summary("j1", RUN, str(n), sequence=9, steps=Steps(n)) for n in (3, 4))
+    first, second = (
+        RunSummary("j1", RUN, str(n), sequence=9, steps=EvaluatedSteps(n)) for n in (3, 4)
+    )
     group = ended(ended(Group(RUN), first), second)
     assert ended(group, first) == group
 

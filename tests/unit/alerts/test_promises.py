@@ -146,10 +146,10 @@ def hearsay(story: Story) -> dict[tuple[str, str | None, str], bool]:
     """Whether the rule fires, by what each receiver has last heard of it."""
     told: dict[tuple[str, str | None, str], bool] = {}
     for event in story.fake.events:
-        if event["Outcome"] != "done":
+        if event.outcome != "done":
             continue
-        place = event["Action"], event["Target"], event["RuleConfigurationName"]
-        told[place] = "-IssuesFound-" in event["DedupId"]
+        place = event.action, event.target, event.rule_configuration_name
+        told[place] = "-IssuesFound-" in event.dedup_id
     return told
 
 
@@ -165,9 +165,9 @@ def test_nobody_is_told_twice_of_the_same(steps: list[tuple[Any, ...]]) -> None:
         at[of] = entry.at
     told: dict[tuple[Any, ...], str] = {}
     for event in story.fake.events:
-        place = event["Action"], event["Target"], event["RuleConfigurationName"]
-        fires, fired = ("-IssuesFound-" in id_ for id_ in (event["DedupId"], told.get(place, "")))
+        place = event.action, event.target, event.rule_configuration_name
+        fires, fired = ("-IssuesFound-" in id_ for id_ in (event.dedup_id, told.get(place, "")))
         assert fires or fired, "that it is over is told once, to those who knew that it fires"
-        if event["Reason"] != "repeat_interval":
-            assert told.get(place) != event["DedupId"]
-        told[place] = event["DedupId"]
+        if event.reason != "repeat_interval":
+            assert told.get(place) != event.dedup_id
+        told[place] = event.dedup_id

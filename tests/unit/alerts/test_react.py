@@ -11,12 +11,13 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tocsin.actions import Alert, Job, Message, Outcome, Ports, Result, Silenced, Summary
+from tocsin.actions import Job, Message, Outcome, Ports, Result
 from tocsin.alerts import Entry, Flush, Group, Known, Retry, Send, Task, TryAgain, react
 from tocsin.alerts import Message as Incoming
 from tocsin.alerts._group import MOST_LOG
 from tocsin.alerts._pipeline import Claim
 from tocsin.alerts._work import finished
+from tocsin.events import RunSilence, RunSummary, StatusChange
 from tocsin.model import Severity
 from tocsin.watch import Silence
 
@@ -25,14 +26,14 @@ from tests.unit.alerts.world import EPOCH, RUN, Crash, Fake, alert
 ALL = {"Actions": ["stop", "email", "metric"], "Evidence": {"loss": 1.0}}
 
 
-def storm(rules: int = 20, **fields: Any) -> list[Alert]:
+def storm(rules: int = 20, **fields: Any) -> list[StatusChange]:
     return [
         alert(f"R{number:02}", Sequence=number + 1, **{**ALL, **fields}) for number in range(rules)
     ]
 
 
 def outcomes(fake: Fake, action: str) -> Counter[str]:
-    return Counter(event["Outcome"] for event in fake.events if event["Action"] == action)
+    return Counter(event.outcome for event in fake.events if event.action == action)
 
 
 def reasons(fake: Fake, decision: str = "send") -> dict[tuple[str, str], list[str]]:
@@ -147,7 +148,7 @@ def test_what_goes_on_is_told_again_after_the_interval_until_the_run_ends(fake: 
         "repeat_interval",
         "repeat_interval",
     ]
-    fake.receive(Summary("j1", RUN, "end"))
+    fake.receive(RunSummary("j1", RUN, "end"))
     fake.pass_time(24 * 3600)
     assert len(fake.published) == 3
     assert fake.group().wake_at is None
@@ -218,7 +219,7 @@ def test_an_action_that_nobody_can_take_is_refused_and_keeps_none_back(fake: Fak
 def test_a_dry_run_says_what_it_would_do(fake: Fake) -> None:
     fake.receive(alert("A", DryRun=True, Severity="critical", **ALL))
     assert (fake.stopped, fake.published, fake.metrics) == ([], [], [])
-    assert {event["Outcome"] for event in fake.events} == {"dry_run"}
+    assert {event.outcome for event in fake.events} == {"dry_run"}
 
 
 def test_the_stop_guard_tells_people_instead(fake: Fake) -> None:
@@ -233,13 +234,13 @@ def test_the_stop_guard_tells_people_instead(fake: Fake) -> None:
 def test_a_job_that_has_ended_meanwhile_is_found_stopped(fake: Fake) -> None:
     assert fake.job is not None
     fake.job = Job(fake.job.arn, "Completed", fake.job.outputs)
-    fake.receive(Summary("j1", RUN, "end", sequence=5), alert("A", Sequence=3, **ALL))
+    fake.receive(RunSummary("j1", RUN, "end", sequence=5), alert("A", Sequence=3, **ALL))
     assert fake.stopped == []
     assert outcomes(fake, "stop") == {"already_stopped": 1}
 
 
 def test_the_end_of_a_job_is_summed_up_once(fake: Fake) -> None:
-    end = Summary("j1", RUN, "end", summary=["email", "stop"])
+    end = RunSummary("j1", RUN, "end", summary=("email", "stop"))
     fake.receive(end, end, Flush(RUN))
     assert [mail.attributes["action"] for mail in fake.published] == ["email"]
     assert (fake.published[0].subject or "").startswith("Tocsin summary: j1")
@@ -248,7 +249,7 @@ def test_the_end_of_a_job_is_summed_up_once(fake: Fake) -> None:
 
 def test_a_summary_of_a_silenced_job_is_not_sent(fake: Fake) -> None:
     silenced(fake, job="j*")
-    fake.receive(Summary("j1", RUN, "end", summary=["email"]))
+    fake.receive(RunSummary("j1", RUN, "end", summary=("email",)))
     assert fake.published == []
     assert reasons(fake, "hold") == {("email", ""): ["silenced"]}
 
@@ -258,7 +259,7 @@ def test_a_silence_of_the_watch_file_holds_a_summary_back(
     fake: Fake, ahead: int, sent: int
 ) -> None:
     until = datetime.fromtimestamp(EPOCH + ahead, UTC)
-    fake.receive(Summary("j1", RUN, "end", summary=["email"], silences=[Silenced(until)]))
+    fake.receive(RunSummary("j1", RUN, "end", summary=("email",), silences=(RunSilence(until),)))
     assert len(fake.published) == sent
 
 
@@ -330,7 +331,7 @@ def test_what_was_told_to_be_over_is_no_news_at_the_runs_end(fake: Fake) -> None
     fake.pass_time(10)
     last = alert("A", RuleEvaluationStatus="NoIssuesFound", Sequence=3)
     fake.known_runs[RUN] = Known([last], frozenset({"A"}), 3)
-    fake.receive(Summary("j1", RUN, "end", sequence=3))
+    fake.receive(RunSummary("j1", RUN, "end", sequence=3))
     fake.pass_time(60)
     assert len(fake.published) == 2
 
@@ -428,9 +429,9 @@ def test_a_second_try_tells_only_what_is_still_so(fake: Fake) -> None:
     assert "A is resolved" in first
     assert "Resolved" not in late
     assert [
-        (event["RuleConfigurationName"], event["Outcome"])
+        (event.rule_configuration_name, event.outcome)
         for event in fake.events
-        if event["DedupId"] in (both[0].dedup_id, both[1].dedup_id)
+        if event.dedup_id in (both[0].dedup_id, both[1].dedup_id)
     ] == [("A", "failed"), ("B", "failed"), ("A", "refused"), ("B", "done")]
 
 
@@ -459,7 +460,7 @@ def test_a_guarded_stop_of_a_rule_that_is_gone_meanwhile_is_told(fake: Fake) -> 
 
 def test_a_silence_of_one_severity_leaves_the_summary(fake: Fake) -> None:
     silenced(fake, severity=Severity.INFO)
-    fake.receive(Summary("j1", RUN, "end", summary=["email"]))
+    fake.receive(RunSummary("j1", RUN, "end", summary=("email",)))
     assert len(fake.published) == 1
 
 
@@ -494,7 +495,7 @@ STORY: list[Any] = [
     alert("A", Severity="critical", Sequence=1, **ALL),
     alert("B", Sequence=2, **ALL),
     alert("A", firing=False, Severity="critical", Sequence=3, **ALL),
-    Summary("j1", RUN, "end", sequence=4, summary=["email"]),
+    RunSummary("j1", RUN, "end", sequence=4, summary=("email",)),
 ]
 
 
@@ -507,9 +508,9 @@ def told(fake: Fake) -> Mapping[str, Any]:
         "stopped": fake.stopped,
         "metrics": fake.metrics,
         "events": Counter(
-            (event["Action"], event["RuleConfigurationName"], event["DedupId"])
+            (event.action, event.rule_configuration_name, event.dedup_id)
             for event in fake.events
-            if event["Outcome"] in ("done", "already_stopped")
+            if event.outcome in ("done", "already_stopped")
         ),
     }
 

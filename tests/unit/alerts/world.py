@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
-from tocsin.actions import Alert, Job, Message, Ports
+from tocsin.actions import Job, Message, Ports
 from tocsin.alerts import (
     Conflict,
     Flush,
@@ -24,13 +24,14 @@ from tocsin.alerts import (
     react,
 )
 from tocsin.alerts import Message as Incoming
+from tocsin.events import ActionTaken, StatusChange
 from tocsin.watch import Silence
 
 RUN = "s3://captures/jobs/j1"
 EPOCH = 1_800_000_000.0
 
 
-def alert(rule: str = "A", *, firing: bool = True, **fields: Any) -> Alert:
+def alert(rule: str = "A", *, firing: bool = True, **fields: Any) -> StatusChange:
     """An alert with fields as in the event; unless told otherwise its ids follow from the rule."""
     status = "IssuesFound" if firing else "InProgress"
     detail = {
@@ -45,7 +46,7 @@ def alert(rule: str = "A", *, firing: bool = True, **fields: Any) -> Alert:
         "RunId": "r1",
         **fields,
     }
-    return msgspec.convert(detail, Alert)
+    return msgspec.convert(detail, StatusChange)
 
 
 class Crash(BaseException):
@@ -72,7 +73,7 @@ class Fake:
     stopped: list[str] = field(default_factory=list)
     metrics: list[tuple[str, float]] = field(default_factory=list)
     posted: list[Mapping[str, Any]] = field(default_factory=list)
-    events: list[Mapping[str, Any]] = field(default_factory=list)
+    events: list[ActionTaken] = field(default_factory=list)
     job: Job | None = field(
         default_factory=lambda: Job("arn:aws:sagemaker:::training-job/j1", "InProgress", (RUN,))
     )
@@ -99,7 +100,7 @@ class Fake:
             put_metric=lambda name, value, labels: self._does(
                 "metric", lambda: self.metrics.append((labels["Rule"], value))
             ),
-            put_event=lambda kind, detail: self._does("event", lambda: self.events.append(detail)),
+            put_event=lambda event: self._does("event", lambda: self.events.append(event)),
             recent=lambda alert: (),
             now=lambda: datetime.fromtimestamp(self.now, UTC),
             broadcast={"email": 1, "sms": 1},

@@ -8,13 +8,14 @@ from io import StringIO
 
 import pytest
 from rich.console import Console
-from tocsin.actions import Alert, Outcome, Silenced
+from tocsin.actions import Outcome
 from tocsin.alerts import Entry, Group, Noted
 from tocsin.alerts.aws import DynamoGroups, DynamoSilences
 from tocsin.cli._silences import print_silenced
 from tocsin.cli._verdicts import STYLES, worst
 from tocsin.evaluation import Checkpoint, check
 from tocsin.evaluation.aws import S3Checkpoints, checkpoint_key
+from tocsin.events import RunSilence, StatusChange
 from tocsin.model import RuleStatus, Severity
 from tocsin.tensors import LocalStorage
 from tocsin.watch import Silence, to_watch
@@ -153,7 +154,8 @@ def test_nothing_yet(tocsin, stack):
 def _alert(rule, **more):
     named = {"rule_configuration_name": rule, "rule": rule, "dedup_id": f"{rule}-20"}
     return Noted(
-        Alert("j1", RUN, rule_evaluation_status=RuleStatus.ISSUES_FOUND, **named, **more), at=NOW
+        StatusChange("j1", RUN, rule_evaluation_status=RuleStatus.ISSUES_FOUND, **named, **more),
+        at=NOW,
     )
 
 
@@ -168,12 +170,12 @@ def _logged(run=RUN, **more):
         Entry(NOW + 20, "LossDiverging", "send", "new_in_group", "email"),
     )
     soon = datetime.now(UTC) + timedelta(hours=1)
-    own = Silenced(soon, "j*", "ann", "from the file", "watch file")
-    over = Silenced(datetime(2024, 1, 1, tzinfo=UTC), "*", "ann", "over", "watch file")
-    elsewhere = Silenced(soon, "k*", "ann", "other", "watch file")
+    own = RunSilence(soon, "j*", "ann", "from the file", "watch file")
+    over = RunSilence(datetime(2024, 1, 1, tzinfo=UTC), "*", "ann", "over", "watch file")
+    elsewhere = RunSilence(soon, "k*", "ann", "other", "watch file")
     alerts = {
         gradient: _alert(gradient, severity=Severity.CRITICAL),
-        tensor: _alert(tensor, silences=[own, over, elsewhere]),
+        tensor: _alert(tensor, silences=(own, over, elsewhere)),
     }
     return Group(run, **{"job": "j1", "alerts": alerts, "log": log, **more})
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,9 +18,6 @@ from tocsin.evaluation import (
     MemoryHints,
     MemoryJobs,
     MemoryPublisher,
-    Refusal,
-    RunSummary,
-    StatusChange,
     World,
     check,
     document,
@@ -28,7 +25,8 @@ from tocsin.evaluation import (
     memory_world,
 )
 from tocsin.evaluation import Job as SageMakerJob
-from tocsin.model import Reason, TensorSummary, Verdict
+from tocsin.events import ConfigurationRefused, RunEvent, RunSummary, StatusChange
+from tocsin.model import Reason, RuleStatus, TensorSummary, Verdict
 from tocsin.rules import HEALTHY, Read, Reads, Rule, State, Step, Tensor, violation
 from tocsin.watch import Watch
 
@@ -49,7 +47,7 @@ class Remembering(MemoryCheckpoints):
 
     def save(self, checkpoint: Checkpoint, version: str | None) -> str:
         new = super().save(checkpoint, version)
-        self.committed |= {item.dedup_id for item in checkpoint.news}
+        self.committed |= {item.dedup_id for item in checkpoint.unpublished}
         return new
 
 
@@ -60,9 +58,9 @@ class Strict(MemoryPublisher):
         super().__init__()
         self.checkpoints = checkpoints
 
-    def publish(self, run: str, news: Any) -> None:
-        assert {item.dedup_id for item in news} <= self.checkpoints.committed
-        super().publish(run, news)
+    def publish(self, events: Sequence[RunEvent]) -> None:
+        assert {event.dedup_id for event in events} <= self.checkpoints.committed
+        super().publish(events)
 
 
 class Tapped:
@@ -197,7 +195,7 @@ def test_a_crash_at_every_external_call_loses_nothing(
         assert comparable(state(job, world)) == comparable(expected), at
         assert list(dict.fromkeys(ids(world))) == expected_ids, at
         wake(job, later, "c", NOW + 1060)  # and nothing is said again once that is recorded
-        assert state(job, world).news == ()
+        assert state(job, world).unpublished == ()
 
 
 def test_a_duplicate_hint_finds_nothing_and_writes_nothing(
@@ -483,8 +481,9 @@ def test_a_fired_rule_that_begins_anew_is_told_of(job: Job, watch: Callable[...,
     wake(job, world, keys=(key,))
     assert isinstance(world.publisher, MemoryPublisher)
     last = world.publisher.published[-1]
-    assert (last.previous.value, last.status.value) == ("IssuesFound", "InProgress")
-    assert last.details.startswith("begun anew at step 2")
+    assert isinstance(last, StatusChange)
+    assert (last.previous_status, last.rule_evaluation_status) == ("IssuesFound", "InProgress")
+    assert last.status_details.startswith("begun anew at step 2")
 
 
 def test_the_end_marker_of_an_earlier_start_ends_nothing(
@@ -590,8 +589,12 @@ def test_a_rule_that_is_refused_is_told_of_once(job: Job, watch: Callable[..., W
         assert report.errors == (1 if step == 0 else 0)
     assert isinstance(world.publisher, MemoryPublisher)
     (change,) = world.publisher.published
-    assert (change.name, change.status.value) == ("NoSuchRule", "Error")
-    assert "unknown rule" in change.details
+    assert isinstance(change, StatusChange)
+    assert (change.rule_configuration_name, change.rule_evaluation_status) == (
+        "NoSuchRule",
+        "Error",
+    )
+    assert "unknown rule" in change.status_details
 
 
 def test_tensors_that_cannot_be_read_are_counted(job: Job, watch: Callable[..., Watch]) -> None:
@@ -621,14 +624,16 @@ def test_each_end_of_a_run_is_told_once(job: Job, watch: Callable[..., Watch]) -
     for _ in range(2):
         wake(job, world, owner="b")
     first, second = published(world, RunSummary)
-    assert (first.ending, first.evaluated, first.status.value) == ("silence", 1, "Stopped")
-    assert (second.ending, second.evaluated, second.last) == ("marker", 2, 1)
-    assert (second.policy.summary, second.dry_run) == (("email",), True)
+    assert (first.ending, first.steps.evaluated) == ("silence", 1)
+    assert first.rule_evaluation_status is RuleStatus.STOPPED
+    assert (second.ending, second.steps.evaluated, second.steps.last) == ("marker", 2, 1)
+    assert (second.summary, second.notify.summary) == (("email",), ("email",))
+    assert second.dry_run
     assert first.dedup_id != second.dedup_id
 
 
 def refusals(world: World) -> list[tuple[str, str]]:
-    return [(item.where, item.why) for item in published(world, Refusal)]
+    return [(item.where, item.detail) for item in published(world, ConfigurationRefused)]
 
 
 PARTLY_BAD = {
@@ -662,8 +667,9 @@ def test_what_is_bad_about_alerts_is_told_once_and_the_rest_holds(
     ]
     assert state(job, world).refused_files == 0
     (change,) = published(world, StatusChange)
-    assert (change.name, change.actions) == ("VanishingGradient", ("emial", "metric"))
-    assert (change.policy.group_wait, change.policy.repeat_interval) == (60.0, 14_400.0)
+    assert change.rule_configuration_name == "VanishingGradient"
+    assert change.actions == ("emial", "metric")
+    assert (change.notify.group_wait, change.notify.repeat_interval) == (60.0, 14_400.0)
     assert [silence.reason for silence in change.silences] == ["kept"]
 
 

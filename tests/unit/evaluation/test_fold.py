@@ -85,7 +85,7 @@ def run(rules: Iterable[Watched], steps: Iterable[Step]) -> Checkpoint:
 def history(script: str, **options: Any) -> list[tuple[int, str]]:
     """When the status became what."""
     checkpoint = run([watched(script, **options)], map(step, range(len(script))))
-    return [(change.step, change.status.value) for change in checkpoint.outbox]
+    return [(change.step, change.rule_evaluation_status.value) for change in checkpoint.outbox]
 
 
 @pytest.mark.parametrize(
@@ -136,8 +136,8 @@ def test_the_first_violation_of_a_streak_is_kept_and_the_deciding_one_published(
     first = checkpoint.rules["Script"].first_violation
     (change,) = checkpoint.outbox
     assert first
-    assert change.violation
-    assert (first.step, change.step, change.violation.step, change.details) == (1, 3, 3, "bad 3")
+    assert (first.step, change.step, change.status_details) == (1, 3, "bad 3")
+    assert (change.reason, change.evidence) == ("above_threshold", {"n": 3})
 
 
 def test_steps_of_a_mode_are_counted_in_that_mode() -> None:
@@ -193,7 +193,7 @@ def test_a_tick_is_judged_whatever_the_options_are() -> None:
     rule = watched("hh", start_step=100)
     tick = Step(1, Mode.TRAIN, 1, 5000.0, tick=True)
     checkpoint = run([rule], [step(0), step(1), tick])
-    assert [change.details for change in checkpoint.outbox] == ["tick"]
+    assert [change.status_details for change in checkpoint.outbox] == ["tick"]
 
 
 def test_ids_are_the_same_every_time_and_differ_between_changes() -> None:

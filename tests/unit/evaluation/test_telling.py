@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import zlib
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
-import msgspec
 import pytest
 from tocsin.evaluation import (
     Checkpoint,
@@ -18,19 +16,25 @@ from tocsin.evaluation import (
     fold,
     last_changes,
 )
-from tocsin.evaluation._telling import MOST_SILENCES, ToldOfRun
+from tocsin.evaluation._telling import MOST_SILENCES
+from tocsin.events import EvaluatedSteps, NotifyPolicy, RunSilence
 from tocsin.model import RuleStatus, Severity
-from tocsin.watch import Policy, Refused, Silence
+from tocsin.watch import Notify, Refused, Silence, Watch
 
 from .test_fold import run, step, watched
 
 UNTIL = datetime(2026, 12, 1, 8, tzinfo=timezone.utc)
 
 
+def carried(silence: Silence) -> RunSilence:
+    """The silence as an event has it."""
+    return RunSilence(silence.until, silence.job, silence.author, silence.reason, silence.id)
+
+
 def test_changes_are_counted_in_their_order_over_the_whole_run() -> None:
     rules = [watched("vhv", "a", resolve=1), watched("hv", "b")]
     checkpoint = run(rules, map(step, range(3)))
-    assert [(change.sequence, change.name) for change in checkpoint.outbox] == [
+    assert [(change.sequence, change.rule_configuration_name) for change in checkpoint.outbox] == [
         (1, "a"),
         (2, "a"),
         (3, "b"),
@@ -38,7 +42,9 @@ def test_changes_are_counted_in_their_order_over_the_whole_run() -> None:
     ]
     assert checkpoint.sequence == 4
     checkpoint = configure(checkpoint.published(), [watched("hh", "a"), rules[1]], ())
-    assert [(change.sequence, change.name) for change in checkpoint.outbox] == [(5, "a")]
+    assert [(change.sequence, change.rule_configuration_name) for change in checkpoint.outbox] == [
+        (5, "a")
+    ]
 
 
 def test_the_last_change_of_each_rule_stays_in_the_checkpoint() -> None:
@@ -46,7 +52,10 @@ def test_the_last_change_of_each_rule_stays_in_the_checkpoint() -> None:
     bad = Refused("d", "NoSuchRule", "unknown", "f")
     checkpoint = configure(run(rules, map(step, range(3))), rules, [bad])
     kept = last_changes(decode_checkpoint(encode_checkpoint(checkpoint.published())))
-    assert [(change.sequence, change.name, change.status.value) for change in kept] == [
+    assert [
+        (change.sequence, change.rule_configuration_name, change.rule_evaluation_status.value)
+        for change in kept
+    ] == [
         (3, "b", "IssuesFound"),
         (4, "a", "IssuesFound"),
         (5, "d", "Error"),
@@ -62,7 +71,7 @@ def test_a_newer_configuration_is_told_with_what_changes_later() -> None:
         severity=Severity.CRITICAL,
         actions=("stop",),
         inhibits=("Overfit",),
-        policy=Policy(0.0),
+        policy=NotifyPolicy(0.0),
         silences=(Silence(UNTIL),),
     )
     after = configure(before, [rule], ())
@@ -74,14 +83,14 @@ def test_a_newer_configuration_is_told_with_what_changes_later() -> None:
         ("stop",),
         ("Overfit",),
     )
-    assert (change.policy, change.silences) == (Policy(0.0), (Silence(UNTIL),))
+    assert (change.notify, change.silences) == (NotifyPolicy(0.0), (carried(Silence(UNTIL)),))
 
 
 def test_only_silences_of_the_job_are_told_and_of_many_the_longest() -> None:
     for_job = [Silence(UNTIL + timedelta(days=day), job="j*") for day in range(30)]
     rule = replace(watched("v"), silences=(Silence(UNTIL, job="other"), *reversed(for_job)))
     (change,) = run([rule], [step(0)]).outbox
-    assert change.silences == tuple(for_job[-MOST_SILENCES:])
+    assert change.silences == tuple(map(carried, for_job[-MOST_SILENCES:]))
 
 
 @pytest.mark.parametrize(
@@ -100,14 +109,15 @@ def test_what_a_run_comes_to(scripts: list[str], ending: Any, status: RuleStatus
     rules = [watched(script, f"r{at}") for at, script in enumerate(scripts)]
     checkpoint = replace(run(rules, map(step, range(2))), steps=2, last_step=1)
     checkpoint = finish(
-        checkpoint, rules, ending, ToldOfRun(Policy(summary=("email",)), dry_run=True)
+        checkpoint, rules, ending, Watch(notify=Notify(summary=("email",)), dry_run=True)
     )
     (summary,) = checkpoint.summaries
-    assert (summary.status, summary.ending, summary.dry_run) == (status, ending, True)
-    assert (summary.evaluated, summary.first, summary.last) == (2, 0, 1)
-    assert summary.policy.summary == ("email",)
+    assert (summary.rule_evaluation_status, summary.ending) == (status, ending)
+    assert summary.steps == EvaluatedSteps(evaluated=2, first=0, last=1)
+    assert summary.summary == summary.notify.summary == ("email",)
+    assert summary.dry_run
     assert summary.sequence == checkpoint.sequence
-    assert [each.status for each in summary.statuses] == [
+    assert [each.rule_evaluation_status for each in summary.debug_rule_evaluation_statuses] == [
         record.status for record in checkpoint.rules.values()
     ]
 
@@ -119,30 +129,19 @@ def test_an_end_names_the_silences_of_all_the_jobs_rules() -> None:
         Silence(UNTIL, severity=Severity.WARNING),
         Silence(UNTIL, job="other"),
     )
-    told = ToldOfRun(silences=(job, *narrower, every))
-    (summary,) = finish(run([watched("h")], [step(0)]), [], "marker", told).summaries
-    assert summary.silences == (every, job)
-
-
-def test_a_checkpoint_of_an_earlier_version_is_read() -> None:
-    checkpoint = finish(run([watched("hv")], map(step, range(2))), [watched("hv")], "marker")
-    content = msgspec.json.decode(zlib.decompress(encode_checkpoint(checkpoint)))
-    for new in ("sequence", "problems", "refusals", "summaries"):
-        del content[new]
-    for change in content["outbox"]:
-        for new in ("sequence", "inhibits", "policy", "silences"):
-            del change[new]
-    del content["rules"]["Script"]["told"]
-    old = decode_checkpoint(zlib.compress(msgspec.json.encode(content)))
-    assert old.rules["Script"] == replace(checkpoint.rules["Script"], told=None)
-    assert (old.sequence, old.outbox[0].policy, last_changes(old)) == (0, Policy(), ())
+    watch = Watch(silences=(job, *narrower, every))
+    (summary,) = finish(run([watched("h")], [step(0)]), [], "marker", watch).summaries
+    assert summary.silences == (carried(every), carried(job))
 
 
 def test_nothing_is_left_to_publish_once_it_is() -> None:
     checkpoint = finish(run([watched("hv")], map(step, range(2))), [watched("hv")], "marker")
-    assert [type(item).__name__ for item in checkpoint.news] == ["StatusChange", "RunSummary"]
-    assert checkpoint.published().news == ()
-    assert Checkpoint("s3://b/j").news == ()
+    assert [type(item).__name__ for item in checkpoint.unpublished] == [
+        "StatusChange",
+        "RunSummary",
+    ]
+    assert checkpoint.published().unpublished == ()
+    assert Checkpoint("s3://b/j").unpublished == ()
 
 
 def test_the_most_that_a_watch_file_can_ask_for_is_remembered_and_told() -> None:
@@ -158,17 +157,20 @@ def test_the_most_that_a_watch_file_can_ask_for_is_remembered_and_told() -> None
     ]
     checkpoint = finish(run(rules, [step(0)]), rules, "marker")
     assert decode_checkpoint(encode_checkpoint(checkpoint)) == checkpoint
-    changes = checkpoint.news[:-1]
-    assert {len(change.statuses) for change in changes} == {200}
-    assert {change.silences for change in checkpoint.outbox} == {(long,) * MOST_SILENCES}
+    changes = checkpoint.unpublished[:-1]
+    assert {len(change.debug_rule_evaluation_statuses) for change in changes} == {200}
+    assert {change.silences for change in checkpoint.outbox} == {(carried(long),) * MOST_SILENCES}
 
 
 def test_what_is_told_of_all_rules_is_how_they_are_when_it_is_published() -> None:
     rules = [watched("v", "a"), watched("v", "b")]
     checkpoint = run(rules, [step(0)])
-    assert [change.statuses for change in checkpoint.outbox] == [(), ()]
-    for change in checkpoint.news:
-        assert [(each.name, each.status.value) for each in change.statuses] == [
+    assert [change.debug_rule_evaluation_statuses for change in checkpoint.outbox] == [(), ()]
+    for change in checkpoint.unpublished:
+        assert [
+            (each.rule_configuration_name, each.rule_evaluation_status.value)
+            for each in change.debug_rule_evaluation_statuses
+        ] == [
             ("a", "IssuesFound"),
             ("b", "IssuesFound"),
         ]

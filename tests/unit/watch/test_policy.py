@@ -3,23 +3,24 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tocsin.watch import Notify, Policy, Watch, faults, policy
+from tocsin.events import NotifyPolicy
+from tocsin.watch import Notify, Watch, faults, policy
 
 
 @pytest.mark.parametrize(
     ("notify", "expected"),
     [
-        (Notify(), Policy()),
-        (Notify("0s", "5m"), Policy(0.0, 300.0)),
-        (Notify("15m", "2d"), Policy(900.0, 172_800.0)),
-        (Notify("1.5m", "4h", send_resolved=False), Policy(90.0, send_resolved=False)),
+        (Notify(), NotifyPolicy()),
+        (Notify("0s", "5m"), NotifyPolicy(0.0, 300.0)),
+        (Notify("15m", "2d"), NotifyPolicy(900.0, 172_800.0)),
+        (Notify("1.5m", "4h", send_resolved=False), NotifyPolicy(90.0, send_resolved=False)),
         (
             Notify(summary=("email", "email:ml@example.com", "sms", "webhook:ops")),
-            Policy(summary=("email", "email:ml@example.com", "sms", "webhook:ops")),
+            NotifyPolicy(summary=("email", "email:ml@example.com", "sms", "webhook:ops")),
         ),
     ],
 )
-def test_in_numbers(notify: Notify, expected: Policy) -> None:
+def test_in_numbers(notify: Notify, expected: NotifyPolicy) -> None:
     assert policy(notify) == expected
     assert list(faults(Watch(notify=notify))) == []
 
@@ -50,4 +51,4 @@ def test_the_default_replaces_what_is_not_valid(notify: dict[str, Any], text: st
     (fault,) = faults(Watch(notify=Notify(**notify)))
     assert str(fault).startswith(text)
     assert len(str(fault)) < 200
-    assert policy(Notify(**notify)) == Policy()
+    assert policy(Notify(**notify)) == NotifyPolicy()

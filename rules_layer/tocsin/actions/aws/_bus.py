@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
+
+from tocsin.events import DETAIL_TYPES, SOURCE, ActionTaken
 
 
 @dataclass(frozen=True)
@@ -14,15 +15,15 @@ class Bus:
     client: Any
     name: str
 
-    def put(self, detail_type: str, detail: Mapping[str, Any]) -> None:
+    def put(self, event: ActionTaken) -> None:
         """Raises RuntimeError if the bus did not take the event: PutEvents itself does not."""
         answer = self.client.put_events(
             Entries=[
                 {
                     "EventBusName": self.name,
-                    "Source": "tocsin",
-                    "DetailType": detail_type,
-                    "Detail": msgspec.json.encode(detail).decode(),
+                    "Source": SOURCE,
+                    "DetailType": DETAIL_TYPES[type(event)],
+                    "Detail": msgspec.json.encode(event).decode(),
                 }
             ]
         )

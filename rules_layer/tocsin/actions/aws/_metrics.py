@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tocsin.model import METRIC_NAMESPACE
+from tocsin.events import METRIC_NAMESPACE
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from itertools import islice
 
-from tocsin.actions._alert import Alert
 from tocsin.actions._measure import measure
+from tocsin.events import StatusChange
 from tocsin.model import TensorSummary
 from tocsin.tensors import NotFound, Object, Storage, after_step, decode_index, parse_index_key
 
@@ -27,7 +27,7 @@ _LAST_STEP = 10**11  # beyond it keys are not in the order of steps
 
 
 def recent(
-    storage: Storage, alert: Alert, clock: Callable[[], float] = time.monotonic
+    storage: Storage, alert: StatusChange, clock: Callable[[], float] = time.monotonic
 ) -> tuple[Point, ...]:
     """Step and ``measure`` of the alert's tensor at its last saves, at most 32, the oldest first.
 
@@ -45,7 +45,7 @@ def recent(
 
 
 def _points(
-    storage: Storage, alert: Alert, clock: Callable[[], float], pool: Executor
+    storage: Storage, alert: StatusChange, clock: Callable[[], float], pool: Executor
 ) -> tuple[Point, ...]:
     if alert.tensor is None or alert.step is None or alert.step >= _LAST_STEP:
         return ()
@@ -100,7 +100,7 @@ def _affordable(files: list[Object]) -> Iterator[Object]:
         yield item
 
 
-def _point(storage: Storage, item: Object, alert: Alert) -> Point | None:
+def _point(storage: Storage, item: Object, alert: StatusChange) -> Point | None:
     """The tensor in one file; only this is kept of it, for files may be large."""
     place = parse_index_key(item.key)
     if place is None:

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
+from msgspec.structs import replace
 
-from tocsin.actions import Alert
 from tocsin.alerts._ports import Known
 from tocsin.evaluation import Checkpoint, last_changes
-from tocsin.evaluation.aws import S3Checkpoints, detail
+from tocsin.evaluation.aws import S3Checkpoints
+from tocsin.events import BadEvent, StatusChange, checked, timestamp
 from tocsin.words import clean
 
 _log = logging.getLogger("tocsin")
@@ -39,10 +39,10 @@ class KnownRuns:
             tuple(self._alerts(checkpoint)), frozenset(checkpoint.rules), checkpoint.sequence
         )
 
-    def _alerts(self, checkpoint: Checkpoint) -> Iterator[Alert]:
+    def _alerts(self, checkpoint: Checkpoint) -> Iterator[StatusChange]:
         for change in last_changes(checkpoint):
             try:
-                yield msgspec.convert(detail(checkpoint.run, change, self.now()), Alert)
-            except msgspec.ValidationError as error:
-                what = f"{change.name} of {checkpoint.run}: {error}"
+                yield checked(replace(change, evaluated_at=timestamp(self.now())))
+            except BadEvent as error:
+                what = f"{change.rule_configuration_name} of {checkpoint.run}: {error}"
                 _log.warning("no alert: %s", clean(what, 500))

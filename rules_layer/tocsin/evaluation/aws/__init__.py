@@ -8,7 +8,6 @@ from tocsin.evaluation.aws._coordination import (
     DynamoCoordination,
     due_items,
 )
-from tocsin.evaluation.aws._detail import detail
 from tocsin.evaluation.aws._hints import SqsHints, send_batch
 from tocsin.evaluation.aws._jobs import SageMakerJobs
 from tocsin.evaluation.aws._publisher import AwsPublisher, NotPublished
@@ -25,7 +24,6 @@ __all__ = [
     "SqsHints",
     "checkpoint_key",
     "connect",
-    "detail",
     "due_items",
     "read_settings",
     "send_batch",

@@ -5,18 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
+import msgspec
 from botocore.exceptions import ClientError
 
-from tocsin.evaluation._news import News, RunSummary, StatusChange
-from tocsin.evaluation.aws._detail import detail, encode_detail, refusal_detail, summary_detail
-from tocsin.model import METRIC_NAMESPACE, RuleStatus
-from tocsin.tensors import job_name
+from tocsin.events import (
+    DETAIL_TYPES,
+    ISSUES_FOUND,
+    METRIC_NAMESPACE,
+    SOURCE,
+    ConfigurationRefused,
+    RunEvent,
+    StatusChange,
+    encode,
+    timestamp,
+)
+from tocsin.model import RuleStatus
 from tocsin.words import label
-
-SOURCE = "tocsin"
-STATUS_CHANGE = "Tocsin Rule Evaluation Status Change"
-RUN_SUMMARY = "Tocsin Run Summary"
-CONFIGURATION_REFUSED = "Tocsin Configuration Refused"
 
 # EventBridge takes 10 entries and 256 KB in a request; a target gets the detail in an envelope.
 _MOST_ENTRIES = 10
@@ -24,7 +28,7 @@ _MOST_BYTES = 240_000
 _MOST_DETAIL = 200_000
 _MOST_DATA = 500
 
-_METRIC = {
+_METRIC: dict[tuple[RuleStatus | None, RuleStatus], float] = {
     (RuleStatus.IN_PROGRESS, RuleStatus.ISSUES_FOUND): 1.0,
     (RuleStatus.ERROR, RuleStatus.ISSUES_FOUND): 1.0,
     (RuleStatus.ISSUES_FOUND, RuleStatus.IN_PROGRESS): 0.0,
@@ -47,44 +51,37 @@ class AwsPublisher:
         self._now = now
         self._job_metrics = job_metrics
 
-    def publish(self, run: str, news: Sequence[News]) -> None:
-        for entries in _requests(self._entry(run, item) for item in news):
+    def publish(self, events: Sequence[RunEvent]) -> None:
+        for entries in _requests(self._entry(event) for event in events):
             answer = self._events.put_events(Entries=entries)
             if answer["FailedEntryCount"]:
                 codes = {entry.get("ErrorCode") for entry in answer["Entries"]} - {None}
                 raise NotPublished(f"{answer['FailedEntryCount']} events not taken: {codes}")
-        changes = [item for item in news if isinstance(item, StatusChange)]
-        data = [datum for change in changes for datum in self._metrics(run, change)]
+        changes = [event for event in events if isinstance(event, StatusChange)]
+        data = [datum for change in changes for datum in self._metrics(change)]
         for start in range(0, len(data), _MOST_DATA):
             self._put_metrics(data[start : start + _MOST_DATA])
 
-    def _entry(self, run: str, item: News) -> dict[str, str]:
-        kind, content = self._event(run, item)
+    def _entry(self, event: RunEvent) -> dict[str, str]:
+        if not isinstance(event, ConfigurationRefused):
+            event = msgspec.structs.replace(event, evaluated_at=timestamp(self._now()))
         return {
             "Source": SOURCE,
-            "DetailType": kind,
+            "DetailType": DETAIL_TYPES[type(event)],
             "EventBusName": self._bus,
-            "Detail": encode_detail(content, _MOST_DETAIL),
+            "Detail": encode(event, _MOST_DETAIL),
         }
 
-    def _event(self, run: str, item: News) -> tuple[str, dict[str, Any]]:
-        """The detail-type and the detail."""
-        if isinstance(item, StatusChange):
-            return STATUS_CHANGE, detail(run, item, self._now())
-        if isinstance(item, RunSummary):
-            return RUN_SUMMARY, summary_detail(run, item, self._now())
-        return CONFIGURATION_REFUSED, refusal_detail(run, item)
-
-    def _metrics(self, run: str, change: StatusChange) -> list[dict[str, Any]]:
-        value = _METRIC.get((change.previous, change.status))
+    def _metrics(self, change: StatusChange) -> list[dict[str, Any]]:
+        value = _METRIC.get((change.previous_status, change.rule_evaluation_status))
         if value is None:
             return []
-        rule = {"Name": "Rule", "Value": label(change.name)}
-        job = {"Name": "TrainingJobName", "Value": label(job_name(run))}
+        rule = {"Name": "Rule", "Value": label(change.rule_configuration_name)}
+        job = {"Name": "TrainingJobName", "Value": label(change.training_job_name)}
         # without dimensions: what the deployment's alarm looks at
         dimensions = [[], [rule], [rule, job]] if self._job_metrics else [[], [rule]]
         return [
-            {"MetricName": "IssuesFound", "Dimensions": by, "Value": value, "Unit": "Count"}
+            {"MetricName": ISSUES_FOUND, "Dimensions": by, "Value": value, "Unit": "Count"}
             for by in dimensions
         ]
 
