@@ -6,6 +6,8 @@ ARGS ?=
 BIN := .venv/bin
 # What runs inside of training processes, whose Python may be older.
 TRAINING := $(addprefix rules_layer/tocsin/,model.py events.py tensors rules watch) hooks/tocsin_hooks
+# A file of tests stays in one process: each process starts what its tests share.
+PARALLEL := -n auto --maxprocesses 4 --dist loadfile --durations 10
 FRAMEWORKS := test-torch test-keras test-xgboost test-mxnet
 # The CDK needs Node: the pinned package brings it.
 CDK := npx --yes aws-cdk@2.1148.1
@@ -15,7 +17,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 .PHONY: help setup demo test test-unit test-frameworks $(FRAMEWORKS) fuzz mutations lint format docs bench bench-detection synth bootstrap deploy destroy clean
 
 help:  ## what there is
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | column -t -s '|'
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | awk -F '\t' '{printf "  make %-16s %s\n", $$1, $$2}'
 
 setup: .venv/ready .venv-ministack/ready  ## make both virtual environments
 
@@ -39,10 +41,10 @@ demo: setup  ## a training goes wrong and is stopped: SCENARIO=diverging|healthy
 	@$(BIN)/tocsin demo --scenario $(SCENARIO) $(ARGS)
 
 test: setup lint  ## lint, types, import contracts, then all tests
-	$(BIN)/pytest $(ARGS)
+	$(BIN)/pytest $(PARALLEL) $(ARGS)
 
 test-unit: setup  ## the fast tests only
-	$(BIN)/pytest tests/unit $(ARGS)
+	$(BIN)/pytest $(PARALLEL) tests/unit $(ARGS)
 
 test-frameworks: setup  ## the hooks with real frameworks, our files with the real smdebug
 	$(BIN)/pytest tests/frameworks --ignore-glob='*/in_*' $(ARGS)
@@ -75,7 +77,7 @@ docs: setup  ## the pages of the rules, into docs/rules
 bench: setup  ## every benchmark, each printing its table
 	$(BIN)/python -m benchmarks
 
-bench-detection: setup  ## how well rules tell faulty trainings from healthy ones (10 minutes)
+bench-detection: setup  ## how well rules tell faulty trainings from healthy ones (half an hour)
 	@$(BIN)/python -m benchmarks.detection $(ARGS)
 
 synth: setup  ## the CloudFormation template, into cdk.out/; options: ARGS="-c emails=…"

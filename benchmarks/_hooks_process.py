@@ -1,4 +1,4 @@
-"""Talking with a measuring process: a name of a variant there, a line of JSON back."""
+"""Runs a measuring process: sends the name of a variant, gets a line of JSON."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, Self
 
 ROOT = Path(__file__).resolve().parents[1]
 ROOMS = os.pathsep.join(str(ROOT / room) for room in (".", "rules_layer", "hooks"))
-# Freed memory goes back to the system at once, so that a peak is what was in use at a time.
+# Freed memory returns to the system at once, so that a peak is the memory in use.
 _EXACT_MEMORY = {
     "MALLOC_ARENA_MAX": "1",
     "MALLOC_MMAP_THRESHOLD_": "65536",
@@ -23,7 +23,7 @@ Answer = dict[str, Any]
 
 
 class Failed(Exception):
-    """The process has ended instead of answering; its last words say why."""
+    """The process has ended without an answer; the message has its last lines."""
 
 
 class Process:
@@ -61,13 +61,13 @@ class Process:
 
     def ask(self, question: str) -> Answer:
         assert self._process.stdin is not None
-        with suppress(BrokenPipeError):  # the answer tells why
+        with suppress(BrokenPipeError):  # the answer says why
             self._process.stdin.write(f"{question}\n")
             self._process.stdin.flush()
         return self.answer()
 
     def last(self) -> Answer:
-        """Its answer to there being no more questions."""
+        """Closes its input and returns its last answer."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         return self.answer()
@@ -84,7 +84,7 @@ class Process:
         if error is not None:
             self._process.kill()
         for stream in (self._process.stdin, self._process.stdout):
-            with suppress(BrokenPipeError):  # of a question that nobody has read
+            with suppress(BrokenPipeError):  # of a request that was not read
                 if stream is not None:
                     stream.close()
         self._process.wait()

@@ -1,4 +1,4 @@
-"""Both libraries and the turns they take: what is measured, without a word on how it is shown."""
+"""Measures both libraries in turns."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Side:
 
 @dataclass
 class Measured:
-    """What was found out about a side's trainings of one model, or the ``error`` in its way."""
+    """The measurements of a side for one model, or its ``error``."""
 
     side: Side
     error: str | None = None
@@ -55,7 +55,7 @@ class Measured:
 
     @contextmanager
     def attempt(self) -> Iterator[None]:
-        """Whatever fails inside is this side's ``error``."""
+        """An exception inside becomes this side's ``error``."""
         try:
             yield
         except Failed as error:
@@ -77,7 +77,7 @@ def measure(
 def take_turns(
     found: Sequence[Measured], model: str, rounds: int, folder: Path, *, small: bool
 ) -> None:
-    """Blocks of all variants of all sides, in an order that is drawn anew for each round."""
+    """Blocks of all variants of all sides, in a new random order for each round."""
     options = ("--small",) if small else ()
     with ExitStack() as stack:
         processes: dict[str, Process] = {}
@@ -109,8 +109,8 @@ def take_turns(
 
 
 def alone(each: Measured, model: str, folder: Path, *, small: bool) -> None:
-    """What takes processes of their own: memory beyond that without a hook, as a share of the
-    weights, and the microseconds of a step that is not saved."""
+    """Measures in fresh processes: the memory that a hook adds, as a share of the weights, and the
+    microseconds of a step that is not saved."""
     side, options = each.side, ("--small",) if small else ()
     python, log = side.python(), folder / f"{side.name}.log"
 

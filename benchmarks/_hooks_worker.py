@@ -113,7 +113,7 @@ def blocks(
     environment: Answer,
     answer: Callable[[Answer], None],
 ) -> None:
-    """Trains blocks of variants as they are asked for, and tells at the end what was saved."""
+    """Trains blocks of variants on request, and reports at the end what was saved."""
     variants = {}
     for name, put in attach.items():
         copy = training()

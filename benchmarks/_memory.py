@@ -1,4 +1,4 @@
-"""How much memory a process takes that reads a run one value at a time, as JSON: RUN."""
+"""Measures the memory of a process that reads a run one value at a time, as JSON: RUN."""
 
 from __future__ import annotations
 

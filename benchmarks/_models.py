@@ -49,7 +49,7 @@ def resnet(device: str, size: Size) -> Training:
 
 
 def transformer(device: str, size: Size) -> Training:
-    """Six layers, 8 sequences of 128 tokens, of which each is to tell the next."""
+    """Six layers, 8 sequences of 128 tokens, each predicts the next."""
     torch.manual_seed(0)
     batch, length = (8, 128) if size == "full" else (2, 8)
     width = 16 if size == "small" else 512

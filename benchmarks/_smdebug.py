@@ -1,4 +1,4 @@
-"""What smdebug takes for a job, as JSON; run by its own interpreter: FOLDER."""
+"""Times smdebug on a job, as JSON; run by its own interpreter: FOLDER."""
 
 from __future__ import annotations
 

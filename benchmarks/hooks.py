@@ -1,10 +1,10 @@
-"""What hooks cost: trainings with Tocsin's, with smdebug's, and without one take turns.
+"""The cost of hooks: trainings with Tocsin's, with smdebug's, and without one take turns.
 
     python -m benchmarks.hooks [--rounds 9] [--small] [--model resnet] [--python PATH]
 
 ResNet-18 and a transformer of six layers are trained, and every tenth step is saved. A block of
 steps (10, on a GPU 200) lasts until what it saves is written. Every variant has its own copy of
-the model, and their blocks take turns in an order that is drawn anew for each round. Nothing holds
+the model, and their blocks take turns in a new random order for each round. Nothing holds
 Tocsin's hook to a share of the time, as it would be by default. smdebug has an environment of its
 own with the same PyTorch, and is compared with trainings without a hook in its own process.
 
@@ -109,7 +109,7 @@ def row(each: Measured, variant: str) -> str:
 
 
 def device(each: Measured) -> Iterator[str]:
-    """What events of the device tell, where there is one."""
+    """The measurements by events of the device, if there is one."""
     if each.environment["device"] == "cpu":
         return
     for variant in each.side.hooked:
@@ -124,7 +124,7 @@ def device(each: Measured) -> Iterator[str]:
 
 
 def importing() -> str:
-    """What `import tocsin_hooks` takes in a fresh interpreter that has numpy already."""
+    """The time of `import tocsin_hooks` in a fresh interpreter that has imported numpy."""
     answers = [
         subprocess.run(
             [sys.executable, "-c", _IMPORT], stdout=subprocess.PIPE, text=True, check=True
@@ -141,7 +141,7 @@ def importing() -> str:
 
 def _made(name: str, requirements: str) -> Path:
     """The interpreter of ``.venv-NAME``. Raises Failed with the reason."""
-    # Only here: a machine that names its own interpreters may lack what these need.
+    # Imported here: a machine with its own interpreters may not have its packages.
     from local.error import LocalError
     from local.interpreter import interpreter
 

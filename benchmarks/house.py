@@ -1,4 +1,4 @@
-"""How large the house is, and what stands in it twice.
+"""Measures the code: its size, and names that are defined twice.
 
     python -m benchmarks.house [--json]
 

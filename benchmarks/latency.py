@@ -2,7 +2,7 @@
 
     python -m benchmarks.latency [--jobs 30] [--interval 0.25]
 
-Each job is a real process of the local SageMaker that waits to be told to stop. Beside it a run
+Each job is a real process of the local SageMaker that waits for a stop. Beside it a run
 is written whose third step holds a NaN, a save every quarter of a second. Measured from the
 bucket's own time of that index file to the arrival of StopTrainingJob, one job after the other, on
 the embedded AWS. What it costs on AWS itself is the sum of S3's notification, two queues and a bus:

@@ -1,4 +1,4 @@
-"""What the rules cost: a step of summaries, raw tensors, and a long run against a short one.
+"""The cost of the rules: a step of summaries, raw tensors, and a long run against a short one.
 
     python -m benchmarks.rules [--rounds 3]
 

@@ -36,7 +36,7 @@ from tocsin.tensors import (
     open_storage,
     summarize,
 )
-from tocsin.tensors._crc32c import crc32c
+from tocsin.tensors.crc32c import crc32c
 
 from benchmarks._jobs import STEPS, read, tensors
 from benchmarks._smdebug_python import smdebug_python
@@ -110,7 +110,7 @@ def write(job: str, path: Path) -> float:
 
 
 def check(job: str, *paths: Path) -> None:
-    """What was timed holds the right values."""
+    """Checks the values of what was timed."""
     for trial in map(create_trial, paths):
         assert len(trial.steps()) == STEPS[job]
         for name, value in tensors(job):
@@ -132,7 +132,7 @@ def open_large_runs() -> None:
             found = len(trial.steps())
             opened = time.perf_counter() - start
             assert found == count
-            time.sleep(2.5)  # a folder that changed a moment ago may be changing still
+            time.sleep(2.5)  # a folder that has just changed may still change
             refreshed = _median(trial.refresh, 50)
         print(f"{count:<24,}{_time(opened):>10}{_time(opened / count):>10}{_time(refreshed):>24}")
 
@@ -155,7 +155,7 @@ def reduce_tensors() -> None:
 
 def _run(python: Path | str, script: Path, *arguments: Path) -> dict[str, float]:
     command = [str(python), str(script), *map(str, arguments)]
-    # It would sleep for a second on finding that a run has ended: that is no time of reading.
+    # smdebug sleeps for a second when a run has ended, which is not reading time.
     environment = {**os.environ, "SMDEBUG_TRAINING_END_DELAY_REFRESH": "0"}
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, env=environment)
     answer: dict[str, float] = json.loads(done.stdout.splitlines()[-1])

@@ -47,7 +47,7 @@ class Block(nn.Module):
 
 
 class Squashed(nn.Module):
-    """What the fault ``vanishing`` puts in a block's place: nothing leads round the sigmoid."""
+    """A block of the fault ``vanishing``: a sigmoid without a residual connection."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -131,7 +131,7 @@ def train(args: argparse.Namespace) -> None:
 
 
 def written(model: nn.Module, characters: str, begun: str, length: int) -> str:
-    """What the model writes after ``begun``."""
+    """The text that the model writes after ``begun``."""
     text = torch.tensor([[characters.index(character) for character in begun]])
     model.eval()
     with torch.no_grad():

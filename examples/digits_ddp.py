@@ -35,7 +35,7 @@ def digits(rank: int, workers: int) -> tuple[Tensor, Tensor]:
 
 
 def train(args: argparse.Namespace, run_id: str | None) -> None:
-    """What each worker does, once it has found the others."""
+    """The work of each worker, once all are connected."""
     rank = distributed.get_rank()
     torch.manual_seed(args.seed)
     images, labels = digits(rank, distributed.get_world_size())

@@ -25,7 +25,7 @@ from torch import Tensor, nn
 FAULTS = {
     "exploding": "updates with the wrong sign: they climb the loss until it overflows",
     "dead-relu": "biases so low that hardly any input lifts a hidden unit above zero",
-    "frozen": "a new last layer, of which the optimizer was never told",
+    "frozen": "a new last layer whose parameters the optimizer does not have",
 }
 
 

@@ -1,4 +1,4 @@
-"""Train XGBoost to tell odd from even handwritten digits (scikit-learn's), watched by Tocsin.
+"""Train XGBoost to classify handwritten digits as odd or even (scikit-learn's), watched by Tocsin.
 
 The defaults train well. Each fault is one that real trainings have:
 
@@ -43,7 +43,7 @@ class Data:
 
 @dataclass(frozen=True)
 class Setting:
-    """What a training is made of."""
+    """The data and parameters of a training."""
 
     train: Data
     test: Data
@@ -83,7 +83,7 @@ def leak(healthy: Setting, random: np.random.Generator) -> Setting:
 
 
 def imbalance(healthy: Setting, random: np.random.Generator) -> Setting:
-    """Of the odd digits one in 25 is left."""
+    """Keeps one in 25 odd digits."""
 
     def thinned(data: Data) -> Data:
         return data.part((data.odd == 0) | (random.random(len(data.odd)) < 0.04))

@@ -1,1 +1,1 @@
-"""What is deployed: one stack that composes one construct per capability."""
+"""The deployment: one stack that composes one construct per capability."""

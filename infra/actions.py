@@ -1,8 +1,8 @@
-"""Acts on what rules found: stops jobs, tells people, publishes metrics."""
+"""Acts on status changes: stops jobs, notifies people, publishes metrics."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from aws_cdk import Aws, Duration
 from aws_cdk import aws_events as events
@@ -10,29 +10,29 @@ from aws_cdk import aws_events_targets as targets
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_lambda_event_sources as sources
 from constructs import Construct
-from tocsin.events import RUN_SUMMARY, SOURCE, STATUS_CHANGE
-from tocsin.model import RuleStatus
+from tocsin.aws.settings import WEBHOOKS, ActSettings
+from tocsin.events import RUN_NEWS, SOURCE
 from tocsin.tensors import STOP
 
-from infra.capture import Capture
-from infra.constants import ROOT, WEBHOOKS
+from infra.capture import CaptureLocation
+from infra.constants import ROOT
 from infra.evaluation import allow_on_training_jobs
 from infra.function import PythonFunction
-from infra.options import Options
+from infra.options import DeploymentOptions
 from infra.queues import WorkQueue
 from infra.state import State
 from infra.topics import Topics
 
 TIMEOUT = Duration.seconds(30)
-CONCURRENCY = 3  # beside evaluate's, see there
+CONCURRENCY = 3  # see infra/evaluation.py
 
 
 class Actions(Construct):
-    """The function ``act``, its queue, and the rule that brings status changes and summaries from
-    the bus. ``dashboard`` is the address that messages refer to.
+    """The function ``act``, its queue, and the rule that brings the news of runs from the bus.
+    ``dashboard`` is the address that messages refer to.
 
-    It sends itself messages to look again later and to try again what failed; Lambda would take
-    that for a runaway loop, so its loop detection is off.
+    It sends itself messages to look again later; Lambda would take that for a runaway loop, so its
+    loop detection is off.
     """
 
     def __init__(
@@ -40,9 +40,9 @@ class Actions(Construct):
         scope: Construct,
         id_: str,
         *,
-        options: Options,
+        options: DeploymentOptions,
         layer: lambda_.ILayerVersion,
-        capture: Capture,
+        capture: CaptureLocation,
         state: State,
         bus: events.IEventBus,
         topics: Topics,
@@ -59,20 +59,24 @@ class Actions(Construct):
             timeout=TIMEOUT,
             memory=512,
             recursive=True,
-            environment={
-                "TOCSIN_TABLE": state.table.table_name,
-                "TOCSIN_STATE_BUCKET": state.bucket.bucket_name,
-                "TOCSIN_ACT_QUEUE_URL": self.work.queue.queue_url,
-                "TOCSIN_BUS": bus.event_bus_name,
-                "TOCSIN_TOPIC_ARN": topics.alerts.topic_arn,
-                "TOCSIN_EMAILS": ",".join(options.emails),
-                "TOCSIN_PHONES": ",".join(options.phones),
-                "TOCSIN_ALLOWED_RECIPIENTS": ",".join(options.allowed_recipients),
-                "TOCSIN_WEBHOOKS": ",".join(options.webhooks),
-                "TOCSIN_SMS_MONTHLY_CAP": str(options.sms_monthly_cap),
-                "TOCSIN_STOP_GUARD": options.stop_guard,
-                "TOCSIN_DASHBOARD": dashboard,
-            },
+            settings=ActSettings(
+                table=state.table.table_name,
+                state_bucket=state.bucket.bucket_name,
+                act_queue_url=self.work.queue.queue_url,
+                bus=bus.event_bus_name,
+                topic_arn=topics.alerts.topic_arn,
+                emails=options.emails,
+                phones=options.phones,
+                allowed_recipients=options.allowed_recipients,
+                webhooks=options.webhooks,
+                sms_monthly_cap=options.sms_monthly_cap,
+                stop_guard=options.stop_guard,
+                stop_ceiling=options.stop_ceiling,
+                sms_run_cap=options.sms_run_cap,
+                email_run_cap=options.email_run_cap,
+                metric_run_cap=options.metric_run_cap,
+                dashboard=dashboard,
+            ),
         )
         self.act.function.add_event_source(
             sources.SqsEventSource(self.work.queue, batch_size=1, max_concurrency=CONCURRENCY)
@@ -85,42 +89,27 @@ class Actions(Construct):
         )
         self.act.allow(["sqs:SendMessage"], [self.work.queue.queue_arn])
         allow_on_training_jobs(self.act, "DescribeTrainingJob", "StopTrainingJob", "ListTags")
-        self._allow_telling(topics)
+        self.act.allow(
+            ["iam:ListRoleTags"],
+            [f"arn:{Aws.PARTITION}:iam::{Aws.ACCOUNT_ID}:role/*"],
+            wildcard="The roles of jobs are not known before they run; only their tags are read.",
+        )
+        self._allow_notifying(topics)
         self._allow_webhooks(options.webhooks)
         self.act.allow(["kms:Decrypt", "kms:GenerateDataKey"], [topics.key.key_arn])
         self.act.allow(["events:PutEvents"], [bus.event_bus_arn])
         self.act.allow_metrics()
-        # What neither fires nor is over asks for no decision.
-        fired, over = (
-            {key: [RuleStatus.ISSUES_FOUND.value]}
-            for key in ("RuleEvaluationStatus", "PreviousStatus")
-        )
-        self._on("Fired", "A rule fires", bus, STATUS_CHANGE, fired)
-        self._on("Over", "What a rule has found is over", bus, STATUS_CHANGE, over)
-        self._on("RunEnded", "A run has come to its end", bus, RUN_SUMMARY)
-
-    def _on(
-        self,
-        id_: str,
-        description: str,
-        bus: events.IEventBus,
-        detail_type: str,
-        detail: Mapping[str, list[str]] | None = None,
-    ) -> None:
-        """Brings events of one kind from the bus to the queue."""
         events.Rule(
             self,
-            id_,
-            description=description,
+            "News",
+            description="What one commit of a run asks act to decide",
             event_bus=bus,
-            event_pattern=events.EventPattern(
-                source=[SOURCE], detail_type=[detail_type], detail=detail
-            ),
+            event_pattern=events.EventPattern(source=[SOURCE], detail_type=[RUN_NEWS]),
             targets=[targets.SqsQueue(self.work.queue, dead_letter_queue=self.work.dead_letters)],
         )
 
-    def _allow_telling(self, topics: Topics) -> None:
-        """To publish alerts, and to subscribe people whom rules name; nothing is unsubscribed."""
+    def _allow_notifying(self, topics: Topics) -> None:
+        """Allows to publish notifications and to subscribe the recipients of rules."""
         topic = [topics.alerts.topic_arn]
         self.act.allow(["sns:Publish", "sns:ListSubscriptionsByTopic"], topic)
         people = {"StringEquals": {"sns:Protocol": ["email", "sms"]}}
@@ -132,8 +121,10 @@ class Actions(Construct):
         )
 
     def _allow_webhooks(self, names: Sequence[str]) -> None:
-        """To read these endpoints' parameters. The key that AWS manages decrypts them for whoever
-        may read them; a key of the deployment's owner has to be granted by its policy.
+        """Allows to read the parameters of the endpoints.
+
+        The key that AWS manages decrypts them for anybody who may read them. The owner of another
+        key has to grant it by its policy.
         """
         if names:
             parameters = f"arn:{Aws.PARTITION}:ssm:{Aws.REGION}:{Aws.ACCOUNT_ID}:parameter"

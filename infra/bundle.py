@@ -1,8 +1,8 @@
-"""What is uploaded, as plain folders: the layer, and each function with its files.
+"""Makes the folders to upload: the layer, and each function with its files.
 
-Packages are installed with pip for the machine that will run them, without Docker. They are
-kept under ``.cache/``, by requirements and target; only our own code is copied anew each time.
-Whatever the umask is, and was when the sources were cloned, all users may read what is uploaded.
+pip installs packages for the machine that will run them, without Docker. They are kept under
+``.cache/``, by requirements and platform; only our own code is copied each time. All users may read
+the files, whatever the umask is.
 """
 
 from __future__ import annotations
@@ -30,25 +30,27 @@ _TRIMMED_FILES = ("*.pyi", "*.pyc", "*.pxd", "*.h", "*.a", "*.dist-info/RECORD")
 
 
 class BundleError(RuntimeError):
-    """When the layer cannot be built: says which, why, and what to do."""
+    """A layer cannot be built; the message says which, why, and what to do."""
 
 
 @dataclass(frozen=True)
-class Target:
-    """The machine and Python that packages are installed for: a name, the interpreter whose pip
-    installs, and what pip is told beside the requirements.
+class Platform:
+    """The machine and Python that packages are installed for.
+
+    python: the interpreter whose pip installs them.
+    options: of pip, beside the requirements.
     """
 
     name: str
     python: str
-    words: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
 
 
-def lambda_target(architecture: str) -> Target:
+def lambda_target(architecture: str) -> Platform:
     """Lambda's Python on ``arm64`` or ``x86_64``."""
     machine = {"arm64": "aarch64", "x86_64": "x86_64"}[architecture]
     platforms = (f"manylinux_2_28_{machine}", f"manylinux2014_{machine}")
-    return Target(
+    return Platform(
         f"lambda-{architecture}-{PYTHON}",
         sys.executable,
         (
@@ -59,7 +61,7 @@ def lambda_target(architecture: str) -> Target:
     )
 
 
-def local_target(python: Path) -> Target:
+def local_target(python: Path) -> Platform:
     """An interpreter on this machine."""
     ask = "import sys, sysconfig; print(sys.implementation.cache_tag, sysconfig.get_platform())"
     try:
@@ -70,16 +72,16 @@ def local_target(python: Path) -> Target:
         raise BundleError(
             f"tocsin:localPython={python} does not run: give the path of a Python interpreter"
         ) from error
-    return Target("local-" + "-".join(answer.stdout.split()), str(python))
+    return Platform("local-" + "-".join(answer.stdout.split()), str(python))
 
 
 @contextmanager
 def staged_layer(
-    target: Target, folders: Mapping[str, Path], cache: Path = CACHE
+    target: Platform, folders: Mapping[str, Path], cache: Path = CACHE
 ) -> Iterator[tuple[Path, str]]:
-    """The layer's folder and the hash of all that went into it; the folder goes with the block.
+    """The layer's folder and a hash of its contents. The folder is removed after the block.
 
-    ``folders`` are our own packages: name in the layer, and where it lies.
+    ``folders`` are our own packages: the name in the layer, and the source.
     """
     installed = _installed(target, cache)
     digest = hashlib.sha256(installed.name.encode())
@@ -97,8 +99,9 @@ def staged_layer(
 
 @contextmanager
 def staged_function(folder: Path, files: Mapping[str, str]) -> Iterator[tuple[Path, str]]:
-    """A copy of a function's folder, with ``files`` (name, text) beside its handler, and its hash;
-    the copy goes with the block.
+    """A copy of a function's folder, and its hash. The copy is removed after the block.
+
+    ``files`` (name, text) are added beside the handler.
     """
     if not (folder / "handler.py").is_file():
         raise BundleError(f"{folder} has no handler.py: run from a complete checkout")
@@ -111,9 +114,9 @@ def staged_function(folder: Path, files: Mapping[str, str]) -> Iterator[tuple[Pa
         yield copy, _fingerprint(copy).hex()
 
 
-def _installed(target: Target, cache: Path) -> Path:
-    """The packages of the requirements file, installed for a target and trimmed."""
-    recipe = [target.name, *target.words, *_TRIMMED_FOLDERS, *_TRIMMED_FILES]
+def _installed(target: Platform, cache: Path) -> Path:
+    """The packages of the requirements file, installed and trimmed."""
+    recipe = [target.name, *target.options, *_TRIMMED_FOLDERS, *_TRIMMED_FILES]
     key = hashlib.sha256(REQUIREMENTS.read_bytes() + "\0".join(recipe).encode()).hexdigest()[:16]
     folder = cache / f"{target.name}-{key}"
     if folder.is_dir():
@@ -125,17 +128,17 @@ def _installed(target: Target, cache: Path) -> Path:
         _trim(packages)
         try:
             packages.rename(folder)
-        except OSError:  # somebody else was faster
+        except OSError:  # another process was faster
             if not folder.is_dir():
                 raise
     return folder
 
 
-def _pip_install(target: Target, folder: Path) -> None:
+def _pip_install(target: Platform, folder: Path) -> None:
     command = [
         *(target.python, "-m", "pip", "install", "--quiet", "--no-input"),
         *("--disable-pip-version-check", "--no-compile", "--target", str(folder)),
-        *(*target.words, "-r", str(REQUIREMENTS)),
+        *(*target.options, "-r", str(REQUIREMENTS)),
     ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
     if done.returncode != 0:
@@ -147,8 +150,9 @@ def _pip_install(target: Target, folder: Path) -> None:
 
 
 def _trim(packages: Path) -> None:
-    """Takes out what nobody imports at run time. The dist-info folders stay: rules of other
-    packages are found by the entry points in them, and licences have to travel along.
+    """Removes files that nothing imports at run time.
+
+    The dist-info folders stay: they hold licences, and the entry points of other packages' rules.
     """
     for name in _TRIMMED_FOLDERS:
         for folder in sorted(packages.rglob(name)):
@@ -159,7 +163,7 @@ def _trim(packages: Path) -> None:
     shutil.rmtree(packages / "bin", ignore_errors=True)
 
 
-def _check_size(packages: Path, target: Target) -> None:
+def _check_size(packages: Path, target: Platform) -> None:
     size = sum(file.stat().st_size for file in packages.rglob("*") if file.is_file())
     if size >= SIZE_LIMIT:
         raise BundleError(
@@ -178,9 +182,9 @@ def _make_readable(folder: Path) -> None:
 
 
 def _fingerprint(folder: Path) -> bytes:
-    """A hash of names, modes and contents: times and places do not count.
+    """A hash of names, modes and contents, without times and folders.
 
-    The CDK uploads no asset whose hash is in the bucket: with another mode it must have another.
+    The CDK does not upload an asset whose hash is in the bucket, so the mode has to be in the hash.
     """
     digest = hashlib.sha256()
     for file in sorted(path for path in folder.rglob("*") if path.is_file()):

@@ -1,4 +1,4 @@
-"""Where training jobs write their runs, as the other constructs see it."""
+"""The place that training jobs write their runs to, and access to it."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ from infra.function import PythonFunction
 
 
 @dataclass(frozen=True)
-class Capture:
-    """A bucket, the prefix of all runs in it (empty or with a slash at its end), and the ARN of
-    the customer's key that encrypts it, if there is one.
+class CaptureLocation:
+    """A bucket and the prefix of all runs in it.
+
+    prefix: empty, or with a slash at its end.
+    key_arn: of the customer's key that encrypts the bucket, if there is one.
     """
 
     bucket: s3.IBucket
@@ -26,24 +28,24 @@ class Capture:
         return self.bucket.arn_for_objects(self.prefix + pattern)
 
     def grant_read(self, function: PythonFunction) -> None:
-        """Lets a function read and list what lies under the prefix."""
+        """Lets a function read and list objects under the prefix."""
         function.allow(
             ["s3:GetObject"],
             [self.objects("*")],
-            wildcard="Runs come and go; all of them lie under this prefix.",
+            wildcard="Runs come and go; all of them are under this prefix.",
         )
-        # S3 says "no such key" only to who may list, and asks that without a prefix: IfExists.
+        # S3 answers "no such key" only to a role that may list; that check has no prefix: IfExists.
         only = {"StringLikeIfExists": {"s3:prefix": f"{self.prefix}*"}} if self.prefix else {}
         function.allow(["s3:ListBucket"], [self.bucket.bucket_arn], only)
         self._grant_key(function, ["kms:Decrypt"])
 
     def grant_index(self, function: PythonFunction) -> None:
-        """Lets a function read and list the runs' index files, and none of what they refer to."""
+        """Lets a function read and list the index files of runs, but not the event files."""
         inside = [f"*/{INDEX}*", f"{INDEX}*"]  # a run may be the prefix itself
         function.allow(
             ["s3:GetObject"],
             [self.objects(pattern) for pattern in inside],
-            wildcard="Runs come and go; the index files of all of them lie in a folder so named.",
+            wildcard="Runs come and go; the index files of each are in a folder of this name.",
         )
         only = {"StringLike": {"s3:prefix": [self.prefix + pattern for pattern in inside]}}
         function.allow(["s3:ListBucket"], [self.bucket.bucket_arn], only)

@@ -1,4 +1,4 @@
-"""A bucket of our own for runs, which tells the evaluate queue what is new in it."""
+"""A bucket for runs that the stack makes. It notifies the evaluate queue of new files."""
 
 from __future__ import annotations
 
@@ -12,17 +12,19 @@ from constructs import Construct
 from tocsin.tensors import END_MARKER
 
 from infra.nag import acknowledge
-from infra.options import Options
+from infra.options import DeploymentOptions
 from infra.queues import WorkQueue
 
 
 class CaptureBucket(Construct):
-    """A private bucket that takes TLS only. It holds people's runs: it stays when the stack goes.
+    """A private bucket that accepts TLS only. It holds runs, so it stays when the stack is deleted.
 
     Objects are encrypted with S3's keys, or with the key of ``captureKeyArn``.
     """
 
-    def __init__(self, scope: Construct, id_: str, *, options: Options, work: WorkQueue) -> None:
+    def __init__(
+        self, scope: Construct, id_: str, *, options: DeploymentOptions, work: WorkQueue
+    ) -> None:
         super().__init__(scope, id_)
         arn = options.capture_key_arn
         key = kms.Key.from_key_arn(self, "Key", arn) if arn else None
@@ -50,10 +52,10 @@ class CaptureBucket(Construct):
         self._notify(options.capture_prefix, work)
 
     def _notify(self, prefix: str, work: WorkQueue) -> None:
-        """S3 to SQS as a property of the bucket, in the template itself.
+        """Sends S3's notifications to the queue, as a property of the bucket in the template.
 
-        S3 tries the queue out before it accepts the property, so the queue's policy comes first.
-        It cannot name the bucket, which would be a circle: it names the account.
+        S3 tests the queue before it accepts the property, so the queue's policy comes first. The
+        policy cannot name the bucket, which would be a circle: it names the account.
         """
         work.queue.add_to_resource_policy(
             iam.PolicyStatement(

@@ -1,4 +1,4 @@
-"""The deployment at a glance, in CloudWatch."""
+"""The dashboard of the deployment, in CloudWatch."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _PERIOD = Duration.minutes(1)
 
 
 class Dashboard(Construct):
-    """What rules found, what was told of it, and how the functions fare.
+    """Shows findings of rules, notifications, and the state of the functions.
 
-    Its name is known before it is made, so that ``act``, which it shows, can refer to it.
+    Its name is known before it is made, so that ``act``, which it shows, can link to it.
     """
 
     def __init__(
@@ -66,13 +66,13 @@ class Dashboard(Construct):
 
 
 def dashboard_url(stack: Stack) -> str:
-    """Where a browser finds the dashboard of a stack."""
+    """The URL of the dashboard of a stack."""
     console = f"https://{stack.region}.console.aws.amazon.com/cloudwatch/home"
     return f"{console}?region={stack.region}#dashboards/dashboard/{_name(stack)}"
 
 
 def _name(stack: Stack) -> str:
-    return f"{stack.stack_name}-{stack.region}"  # an account's dashboards are those of all regions
+    return f"{stack.stack_name}-{stack.region}"  # dashboards of all regions share their names
 
 
 def _waiting(queues: Mapping[str, WorkQueue]) -> list[cloudwatch.IMetric]:
@@ -106,7 +106,7 @@ def _by(dimension: str, metric: str, statistic: str) -> cloudwatch.MathExpressio
 
 
 def _any(metric: str, statistic: str) -> cloudwatch.MathExpression:
-    """The metric whatever its dimensions are."""
+    """The metric with any dimensions."""
     return _search(f'Namespace="{METRIC_NAMESPACE}" MetricName="{metric}"', metric, statistic)
 
 

@@ -1,4 +1,4 @@
-"""Wakes up for a run and evaluates what is new in it."""
+"""Evaluates new steps of runs."""
 
 from __future__ import annotations
 
@@ -8,27 +8,28 @@ from aws_cdk import aws_events_targets as targets
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_lambda_event_sources as sources
 from constructs import Construct
+from tocsin.aws.settings import EvaluateSettings
 from tocsin.model import TERMINAL_JOB_STATUSES
 from tocsin.tensors import END_MARKER, WATCH
 
-from infra.capture import Capture
+from infra.capture import CaptureLocation
 from infra.constants import ROOT
 from infra.function import PythonFunction
-from infra.options import Options
+from infra.options import DeploymentOptions
 from infra.queues import WorkQueue
 from infra.state import State
 from infra.watch_file import default_watch
 
 TIMEOUT = Duration.seconds(60)
-# All functions of a new account may run 10 at a time before Amazon grants more. With three for act
-# and one for patrol they find room there, and none is throttled until its message is given up.
+# A new account may run 10 invocations at a time. Three of act and one of patrol fit beside these.
+# Otherwise a function could be throttled until its messages become dead letters.
 CONCURRENCY = 6
 
 
-class Evaluation(Construct):
-    """The function ``evaluate``, one message at a time, and what SageMaker says of its jobs.
+class EvaluateFunction(Construct):
+    """The function ``evaluate``, and the rule that brings SageMaker's events to its queue.
 
-    It sends itself hints to go on after its time is up, each of which has advanced the run; Lambda
+    It takes one message at a time. Before its time is up it sends itself a hint to go on. Lambda
     would take that for a runaway loop, so its loop detection is off.
     """
 
@@ -37,10 +38,10 @@ class Evaluation(Construct):
         scope: Construct,
         id_: str,
         *,
-        options: Options,
+        options: DeploymentOptions,
         layer: lambda_.ILayerVersion,
         work: WorkQueue,
-        capture: Capture,
+        capture: CaptureLocation,
         state: State,
         bus: events.IEventBus,
     ) -> None:
@@ -55,13 +56,13 @@ class Evaluation(Construct):
             timeout=TIMEOUT,
             memory=1024,
             recursive=True,
-            environment={
-                "TOCSIN_TABLE": state.table.table_name,
-                "TOCSIN_STATE_BUCKET": state.bucket.bucket_name,
-                "TOCSIN_EVALUATE_QUEUE_URL": work.queue.queue_url,
-                "TOCSIN_BUS": bus.event_bus_name,
-                "TOCSIN_JOB_METRICS": str(options.job_metrics).lower(),
-            },
+            settings=EvaluateSettings(
+                table=state.table.table_name,
+                state_bucket=state.bucket.bucket_name,
+                evaluate_queue_url=work.queue.queue_url,
+                bus=bus.event_bus_name,
+                job_metrics=options.job_metrics,
+            ),
         )
         self.evaluate.function.add_event_source(
             sources.SqsEventSource(work.queue, batch_size=1, max_concurrency=CONCURRENCY)
@@ -73,12 +74,12 @@ class Evaluation(Construct):
         self.evaluate.allow(["dynamodb:GetItem", "dynamodb:UpdateItem"], [state.table.table_arn])
         self.evaluate.allow(["sqs:SendMessage"], [work.queue.queue_arn])
         self.evaluate.allow(["events:PutEvents"], [bus.event_bus_arn])
-        allow_on_training_jobs(self.evaluate, "DescribeTrainingJob")
+        allow_on_training_jobs(self.evaluate, "DescribeTrainingJob", "ListTags")
         self.evaluate.allow_metrics()
         events.Rule(
             self,
             "TrainingJobEnded",
-            description="SageMaker training jobs that have come to their end",
+            description="SageMaker training jobs that have ended",
             event_pattern=events.EventPattern(
                 source=["aws.sagemaker"],
                 detail_type=["SageMaker Training Job State Change"],
@@ -94,5 +95,5 @@ def allow_on_training_jobs(function: PythonFunction, *operations: str) -> None:
     function.allow(
         [f"sagemaker:{operation}" for operation in operations],
         [arn],
-        wildcard="Jobs are not known before they run; which belong to a run is checked by act.",
+        wildcard="Jobs are not known before they run; act checks whether a job belongs to a run.",
     )

@@ -1,4 +1,4 @@
-"""A bucket that was there before: watched through EventBridge, its settings left in peace."""
+"""An existing bucket, watched through EventBridge."""
 
 from __future__ import annotations
 
@@ -11,29 +11,28 @@ from tocsin.tensors import COLLECTIONS, END_MARKER, INDEX, WATCH
 
 from infra.constants import ROOT
 from infra.function import PythonFunction
-from infra.options import Options
+from infra.options import DeploymentOptions
 from infra.queues import WorkQueue
 
 
 class ExistingBucket(Construct):
-    """The bucket named by ``captureBucket``, of this account and region. Neither the stack nor its
-    end changes what lies in it.
+    """The bucket of ``captureBucket``, in this account and region. Its objects never change.
 
-    Its own notifications cannot be used, for an overlap with somebody's filter would roll the
-    deployment back. So its EventBridge events are switched on, beside the notifications it has,
-    and stay on when the stack goes, since others may rely on them by then.
+    S3 notifications cannot be used: an overlap with an existing filter would roll the deployment
+    back. Instead its EventBridge events are switched on, beside the notifications that it has. They
+    stay on when the stack is deleted, because others may use them by then.
     """
 
     def __init__(
-        self, scope: Construct, id_: str, *, name: str, options: Options, work: WorkQueue
+        self, scope: Construct, id_: str, *, name: str, options: DeploymentOptions, work: WorkQueue
     ) -> None:
         super().__init__(scope, id_)
         self.bucket = s3.Bucket.from_bucket_name(self, "Bucket", name)
-        prefix = options.capture_prefix  # which may be a run itself: no slash before the names
+        prefix = options.capture_prefix  # it may be a run itself: no slash before the names
         events.Rule(
             self,
             "ObjectCreated",
-            description="New files of runs that say what there is to evaluate, or that it is over",
+            description="New files of runs: something to evaluate, or the end",
             event_pattern=events.EventPattern(
                 source=["aws.s3"],
                 detail_type=["Object Created"],
@@ -53,7 +52,7 @@ class ExistingBucket(Construct):
         )
         self._switch_events_on(options)
 
-    def _switch_events_on(self, options: Options) -> None:
+    def _switch_events_on(self, options: DeploymentOptions) -> None:
         switch = PythonFunction(
             self,
             "Switch",

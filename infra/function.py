@@ -1,4 +1,4 @@
-"""A Lambda function of ours: its own role, its own log group, the layer, its environment."""
+"""A Lambda function with a role and a log group of its own."""
 
 from __future__ import annotations
 
@@ -11,17 +11,20 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from constructs import Construct
+from tocsin.aws.settings import FunctionSettings
 from tocsin.events import METRIC_NAMESPACE
 
 from infra.bundle import staged_function
 from infra.constants import PYTHON
 from infra.nag import acknowledge, acknowledge_wildcards
-from infra.options import Options
+from infra.options import DeploymentOptions
 
 
 class PythonFunction(Construct):
-    """The function whose handler lies in ``folder``. Its role may write its log, and no more than
-    ``allow`` adds. Logs are kept for ``retainDays`` and go with the stack.
+    """The function whose handler is in ``folder``.
+
+    Its role may write its log, and what ``allow`` adds. Logs are kept for ``retainDays``, and are
+    deleted with the stack.
     """
 
     def __init__(
@@ -30,17 +33,17 @@ class PythonFunction(Construct):
         id_: str,
         *,
         folder: Path,
-        options: Options,
+        options: DeploymentOptions,
         timeout: Duration,
         memory: int,
         layers: Sequence[lambda_.ILayerVersion] = (),
-        environment: Mapping[str, str] | None = None,
+        settings: FunctionSettings | None = None,
         files: Mapping[str, str] | None = None,
         recursive: bool = False,
     ) -> None:
         super().__init__(scope, id_)
         log = logs.LogGroup(self, "Log", removal_policy=RemovalPolicy.DESTROY)
-        # The number as it is: the L2 construct takes names of periods only.
+        # The L2 construct does not take a number of days.
         cast("logs.CfnLogGroup", log.node.default_child).retention_in_days = options.retain_days
         self.role = iam.Role(self, "Role", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
         log.grant_write(self.role)
@@ -58,7 +61,7 @@ class PythonFunction(Construct):
                 timeout=timeout,
                 memory_size=memory,
                 recursive_loop=lambda_.RecursiveLoop.ALLOW if recursive else None,
-                environment=_telemetry(folder.name) | dict(environment or {}),
+                environment=_telemetry(folder.name) | (settings.variables() if settings else {}),
             )
         acknowledge(
             self.function,
@@ -93,7 +96,7 @@ class PythonFunction(Construct):
         )
 
 
-def architecture(options: Options) -> lambda_.Architecture:
+def architecture(options: DeploymentOptions) -> lambda_.Architecture:
     """The processor that functions run on and that the layer is built for."""
     return {"arm64": lambda_.Architecture.ARM_64, "x86_64": lambda_.Architecture.X86_64}[
         options.architecture

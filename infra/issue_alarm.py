@@ -1,4 +1,4 @@
-"""The alarm for people who live in CloudWatch: some rule of some run has fired."""
+"""The CloudWatch alarm on findings: any rule of any run has fired."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from tocsin.events import ISSUES_FOUND, METRIC_NAMESPACE
 
 
 class IssueAlarm(Construct):
-    """Looks at ``IssuesFound`` without dimensions, and tells ``topic`` when a minute holds one.
+    """Is in alarm for a minute in which ``IssuesFound`` (no dimensions) is 1; notifies ``topic``.
 
-    The minute after it is quiet again: an alarm says that something was found, not that it lasts.
+    Returns to OK after that minute: the alarm reports a finding, not how long it lasts.
     """
 
     def __init__(self, scope: Construct, id_: str, *, topic: sns.ITopic) -> None:

@@ -9,23 +9,25 @@ from constructs import Construct
 from infra.bundle import lambda_target, local_target, staged_layer
 from infra.constants import CUSTOM_RULES, ROOT
 from infra.function import architecture
-from infra.options import Options
+from infra.options import DeploymentOptions
 from infra.watch_file import custom_rules
 
 _SOURCE = ROOT / "rules_layer"
 
 
-class Layer(Construct):
+class SharedLayer(Construct):
     """A layer version for the deployment's architecture, or for a local interpreter.
 
-    Where the CDK asks for no bundling, the layer holds our sources only and no pip runs.
+    If the CDK asks for no bundling, the layer holds our sources only and pip does not run.
     """
 
-    def __init__(self, scope: Construct, id_: str, *, options: Options) -> None:
+    def __init__(self, scope: Construct, id_: str, *, options: DeploymentOptions) -> None:
         super().__init__(scope, id_)
         self._options = options
         if not Stack.of(self).bundling_required:
-            self.version = self._of(lambda_.Code.from_asset(str(_SOURCE), exclude=["__pycache__"]))
+            self.version = self._layer_version(
+                lambda_.Code.from_asset(str(_SOURCE), exclude=["__pycache__"])
+            )
             return
         python = options.local_python
         target = local_target(python) if python else lambda_target(options.architecture)
@@ -33,9 +35,11 @@ class Layer(Construct):
         if (rules := custom_rules(options.watch_file)) is not None:
             folders[CUSTOM_RULES] = rules
         with staged_layer(target, folders) as (folder, digest):
-            self.version = self._of(lambda_.Code.from_asset(str(folder), asset_hash=digest))
+            self.version = self._layer_version(
+                lambda_.Code.from_asset(str(folder), asset_hash=digest)
+            )
 
-    def _of(self, code: lambda_.Code) -> lambda_.LayerVersion:
+    def _layer_version(self, code: lambda_.Code) -> lambda_.LayerVersion:
         return lambda_.LayerVersion(
             self,
             "Version",

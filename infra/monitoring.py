@@ -1,4 +1,4 @@
-"""Watches the watchman: alarms about Tocsin itself."""
+"""Alarms about Tocsin itself."""
 
 from __future__ import annotations
 
@@ -10,7 +10,12 @@ from aws_cdk import aws_cloudwatch_actions as cloudwatch_actions
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sns as sns
 from constructs import Construct
-from tocsin.events import METRIC_NAMESPACE, STOP_GUARD_TRIPPED
+from tocsin.events import (
+    ACTIONS_FAILED,
+    CHECKPOINTS_UNREADABLE,
+    METRIC_NAMESPACE,
+    STOP_GUARD_TRIPPED,
+)
 
 from infra.queues import WorkQueue
 
@@ -18,13 +23,16 @@ _PERIOD = Duration.minutes(5)
 _MINUTE = Duration.minutes(1)
 _AT_LEAST = cloudwatch.ComparisonOperator.GREATER_THAN_OR_EQUAL_TO_THRESHOLD
 _BELOW = cloudwatch.ComparisonOperator.LESS_THAN_THRESHOLD
-_ERRORS = 3  # in a period: one or two are mended by the next try, and what is not is a dead letter
+_ERRORS = 3  # in a period: a retry fixes one or two, and the rest become dead letters
 _THROTTLES = 10
+_FAILURES = 3  # the tries of one action in a quarter of an hour, however that falls
 
 
 class Monitoring(Construct):
-    """Alarms go to ``topic``: dead letters, functions that fail or are throttled, no patrol, stops
-    that the stop guard refused.
+    """Alarms that notify ``topic``.
+
+    They are about dead letters, functions that fail or are throttled, a missing patrol, stops
+    that the stop guard holds back, actions that fail.
     """
 
     def __init__(
@@ -43,23 +51,31 @@ class Monitoring(Construct):
             letters = work.dead_letters.metric_approximate_number_of_messages_visible(
                 period=_MINUTE, statistic="Maximum"
             )
-            self._alarm(f"{name}DeadLetters", letters, 1, f"{name} gave up on messages")
+            self._alarm(f"{name}DeadLetters", letters, 1, f"{name} has dead letters")
         for name, function in functions.items():
             errors = function.metric_errors(period=_PERIOD)
             throttles = function.metric_throttles(period=_PERIOD)
-            self._alarm(f"{name}Errors", errors, _ERRORS, f"{name} fails again and again")
+            self._alarm(f"{name}Errors", errors, _ERRORS, f"{name} fails repeatedly")
             self._alarm(f"{name}Throttles", throttles, _THROTTLES, f"{name} is throttled")
-        refused = cloudwatch.Metric(
+        for id_, name, description in (
+            ("StopGuard", STOP_GUARD_TRIPPED, "the stop guard left a job running"),
+            ("Unreadable", CHECKPOINTS_UNREADABLE, "a run was evaluated again from its start"),
+        ):
+            happened = cloudwatch.Metric(
+                namespace=METRIC_NAMESPACE, metric_name=name, statistic="Sum", period=_MINUTE
+            )
+            self._alarm(id_, happened, 1, description)
+        failed = cloudwatch.Metric(
             namespace=METRIC_NAMESPACE,
-            metric_name=STOP_GUARD_TRIPPED,
+            metric_name=ACTIONS_FAILED,
             statistic="Sum",
-            period=_MINUTE,
+            period=Duration.minutes(15),
         )
-        self._alarm("StopGuard", refused, 1, "the stop guard left a job running")
+        self._alarm("ActionsFailed", failed, _FAILURES, "actions fail repeatedly")
         cloudwatch.Alarm(
             self,
             "PatrolMissing",
-            alarm_description="Tocsin: the patrol has not run for a quarter of an hour",
+            alarm_description="Tocsin: the patrol has not run for 15 minutes",
             metric=functions[patrol].metric_invocations(period=_PERIOD),
             threshold=1,
             evaluation_periods=3,

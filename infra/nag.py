@@ -11,8 +11,9 @@ from constructs import IConstruct
 
 
 def acknowledge(construct: IConstruct, reasons: Mapping[str, str]) -> None:
-    """Records exceptions for a construct and what is in it: finding (without the pack's name),
-    and why it is right here.
+    """Records exceptions for a construct and its children.
+
+    ``reasons`` has the finding, without the pack's name, and why it does not apply.
     """
     Validations.of(construct).acknowledge(
         *(Acknowledgment(id=f"AwsSolutions-{rule}", reason=why) for rule, why in reasons.items())
@@ -20,14 +21,14 @@ def acknowledge(construct: IConstruct, reasons: Mapping[str, str]) -> None:
 
 
 def acknowledge_wildcards(construct: IConstruct, resources: Sequence[str], why: str) -> None:
-    """Records why a policy of the construct needs these resources, which hold wildcards."""
+    """Records why a policy of the construct needs resources with wildcards."""
     stack = Stack.of(construct)
-    findings = [_plain(stack.resolve(resource)) for resource in resources]
+    findings = [_arn_text(stack.resolve(resource)) for resource in resources]
     acknowledge(construct, {f"IAM5[Resource::{finding}]": why for finding in findings})
 
 
-def _plain(arn: Any) -> str:
-    """An ARN as findings write it: what is known at deployment only stands in angle brackets."""
+def _arn_text(arn: Any) -> str:
+    """An ARN as findings write it, with names of the template in angle brackets."""
     match arn:
         case str():
             return re.sub(r"\$\{(.+?)\}", r"<\1>", arn)
@@ -36,5 +37,5 @@ def _plain(arn: Any) -> str:
         case {"Fn::GetAtt": [name, attribute]}:
             return f"<{name}.{attribute}>"
         case {"Fn::Join": [separator, parts]}:
-            return str(separator).join(map(_plain, parts))
+            return str(separator).join(map(_arn_text, parts))
     raise TypeError(f"not a part of an ARN: {arn!r}")

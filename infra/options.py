@@ -23,25 +23,28 @@ from infra.constants import ROOT
 _BUCKET = r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]"
 _PREFIX = r"[\w!.'()=-]+(/[\w!.'()=-]+)*"
 _KEY_ARN = r"arn:aws[\w-]*:kms:[a-z0-9-]+:\d{12}:key/[\w-]+"
-_MOST_TEXT = 3000  # characters of all recipients: the environment of act holds 4 KiB in all
+_MOST_TEXT = 3000  # characters of all recipients: the environment of act has at most 4 KiB
 
-# CloudWatch Logs accepts no other numbers of days.
+# CloudWatch Logs accepts only these numbers of days.
 _RETENTIONS = (1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 3653)
 
 
 class OptionError(ValueError):
-    """An option has a value that is not valid: the message says which, and what is valid."""
+    """An option is not valid; the message says which, and what is valid."""
 
 
 @dataclass(frozen=True)
-class Options:
-    """The options of a deployment, each valid; README.md describes them.
+class DeploymentOptions:
+    """The options of a deployment, each valid; docs/deploy.md describes them.
 
     capture_prefix: empty, or ends with a slash.
     watch_file: an existing file.
     webhooks: names only; their URLs and secrets are SSM parameters.
-    stop_guard: the most runs that may be stopped within a time.
-    local_python: an existing interpreter that the layer is installed for, instead of for Lambda.
+    stop_guard: the most runs of one prefix that may be stopped within a time.
+    stop_ceiling: the most runs of all; empty: five times as many.
+    sms_run_cap: the most SMS of one run in a month; None: a quarter of the deployment's.
+    email_run_cap, metric_run_cap: the most e-mails of one run in a day; its most metrics.
+    local_python: an existing interpreter; the layer is installed for it instead of for Lambda.
     """
 
     capture_bucket: str | None = None
@@ -55,6 +58,10 @@ class Options:
     webhooks: tuple[str, ...] = ()
     sms_monthly_cap: int = 100
     stop_guard: str = DEFAULT_STOP_LIMIT
+    stop_ceiling: str = ""
+    sms_run_cap: int | None = None
+    email_run_cap: int = 100
+    metric_run_cap: int = 100
     architecture: str = "arm64"
     job_metrics: bool = True
     retain_days: int = 90
@@ -66,8 +73,8 @@ class Options:
         return (*self.allowed_recipients, *self.emails, *self.phones)
 
 
-def read_options(context: Mapping[str, Any]) -> Options:
-    """Reads the options from the whole CDK context. An option that is absent has its default.
+def read_options(context: Mapping[str, Any]) -> DeploymentOptions:
+    """Reads the options from the whole CDK context. A missing option has its default.
 
     Raises OptionError for a wrong value, and for a key that looks like a misspelt option.
     """
@@ -79,7 +86,7 @@ def read_options(context: Mapping[str, Any]) -> Options:
         raise OptionError(
             "tocsin:layerRuntime=local and tocsin:localPython=PATH go together: give both or none"
         )
-    options = Options(**values)
+    options = DeploymentOptions(**values)
     length = len(",".join((*options.recipients, *options.webhooks)))
     if length > _MOST_TEXT:
         raise OptionError(
@@ -90,7 +97,7 @@ def read_options(context: Mapping[str, Any]) -> Options:
 
 
 def _refuse_misspelt(context: Mapping[str, Any]) -> None:
-    # The names of the CDK's own flags in the context have a colon or an at sign.
+    # The CDK's own flags in the context have a colon or an at sign in their names.
     for key in context:
         if key in _PARSERS or ":" in key or "@" in key:
             continue
@@ -118,7 +125,7 @@ def _matching(pattern: str, valid: str) -> Callable[[str, Any], str]:
 def _each(
     fault: Callable[[str], str | None], example: str
 ) -> Callable[[str, Any], tuple[str, ...]]:
-    """A list of texts in which ``fault`` finds no fault."""
+    """A parser for a list of texts; ``fault`` checks each."""
 
     def parse(key: str, value: Any) -> tuple[str, ...]:
         items = list_items(value)
@@ -204,6 +211,10 @@ _PARSERS: Mapping[str, tuple[str, Callable[[str, Any], Any]]] = {
     "webhooks": ("webhooks", _each(webhook_name_fault, "oncall-slack")),
     "smsMonthlyCap": ("sms_monthly_cap", _cap),
     "stopGuard": ("stop_guard", _stop_guard),
+    "stopCeiling": ("stop_ceiling", _stop_guard),
+    "smsRunCap": ("sms_run_cap", _cap),
+    "emailRunCap": ("email_run_cap", _cap),
+    "metricRunCap": ("metric_run_cap", _cap),
     "architecture": ("architecture", _matching("arm64|x86_64", "arm64 or x86_64")),
     "jobMetrics": ("job_metrics", _flag),
     "retainDays": ("retain_days", _days),

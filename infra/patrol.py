@@ -7,19 +7,20 @@ from aws_cdk import aws_events as events
 from aws_cdk import aws_events_targets as targets
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
+from tocsin.aws.settings import PatrolSettings
 
 from infra.constants import ROOT
 from infra.function import PythonFunction
-from infra.options import Options
+from infra.options import DeploymentOptions
 from infra.queues import WorkQueue
 from infra.state import State
 
 
 class Patrol(Construct):
-    """The function ``patrol`` and its clock. It wakes ``evaluate`` and ``act``, by their queues.
+    """The function ``patrol`` and its schedule. It sends messages to ``evaluate`` and ``act``.
 
-    A round that fails is not tried again and leaves no dead letter: the next one comes within a
-    minute and finds the same.
+    A patrol that fails is not retried and leaves no dead letter: the next one follows within a
+    minute.
     """
 
     def __init__(
@@ -27,7 +28,7 @@ class Patrol(Construct):
         scope: Construct,
         id_: str,
         *,
-        options: Options,
+        options: DeploymentOptions,
         layer: lambda_.ILayerVersion,
         work: WorkQueue,
         act: WorkQueue,
@@ -42,18 +43,18 @@ class Patrol(Construct):
             layers=[layer],
             timeout=Duration.seconds(50),
             memory=256,
-            environment={
-                "TOCSIN_TABLE": state.table.table_name,
-                "TOCSIN_EVALUATE_QUEUE_URL": work.queue.queue_url,
-                "TOCSIN_ACT_QUEUE_URL": act.queue.queue_url,
-            },
+            settings=PatrolSettings(
+                table=state.table.table_name,
+                evaluate_queue_url=work.queue.queue_url,
+                act_queue_url=act.queue.queue_url,
+            ),
         )
         self.patrol.allow(["dynamodb:Query"], [state.due_index_arn])
         self.patrol.allow(["sqs:SendMessage"], [work.queue.queue_arn, act.queue.queue_arn])
         events.Rule(
             self,
             "EveryMinute",
-            description="Sends the patrol on its round",
+            description="Runs the patrol",
             schedule=events.Schedule.rate(Duration.minutes(1)),
             targets=[targets.LambdaFunction(self.patrol.function, retry_attempts=0)],
         )

@@ -1,4 +1,4 @@
-"""A queue for work, with a place for what could not be worked off."""
+"""A work queue with its dead-letter queue."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from infra.constants import TRIES, VISIBILITY_FACTOR
 class WorkQueue(Construct):
     """A standard queue and its dead-letter queue: TLS only, encrypted with SQS-managed keys.
 
-    ``timeout`` is that of the function that works it off. Dead letters are kept for 14 days.
+    ``timeout`` is that of the function that reads it. Dead letters are kept for 14 days.
     """
 
     def __init__(self, scope: Construct, id_: str, *, timeout: Duration) -> None:

@@ -1,22 +1,21 @@
-"""The one stack: composes the constructs and says where things are."""
+"""The one stack: composes the constructs and has the outputs."""
 
 from __future__ import annotations
 
 from aws_cdk import CfnOutput, Stack
-from aws_cdk import aws_events as events
 from constructs import Construct
 
 from infra.actions import Actions
-from infra.capture import Capture
+from infra.bus import BusWithPolicy
+from infra.capture import CaptureLocation
 from infra.capture_bucket import CaptureBucket
-from infra.constants import BUS
 from infra.dashboard import Dashboard, dashboard_url
-from infra.evaluation import TIMEOUT, Evaluation
+from infra.evaluation import TIMEOUT, EvaluateFunction
 from infra.existing_bucket import ExistingBucket
 from infra.issue_alarm import IssueAlarm
-from infra.layer import Layer
+from infra.layer import SharedLayer
 from infra.monitoring import Monitoring
-from infra.options import Options
+from infra.options import DeploymentOptions
 from infra.patrol import Patrol
 from infra.queues import WorkQueue
 from infra.state import State
@@ -25,17 +24,17 @@ from infra.training_access import TrainingAccess
 
 
 class TocsinStack(Stack):
-    """Everything Tocsin is on AWS, in one region of one account."""
+    """All of Tocsin on AWS, in one region of one account."""
 
-    def __init__(self, scope: Construct, id_: str, *, options: Options) -> None:
+    def __init__(self, scope: Construct, id_: str, *, options: DeploymentOptions) -> None:
         super().__init__(scope, id_, description="Tocsin watches training jobs from outside")
-        layer = Layer(self, "Layer", options=options).version
-        bus = events.EventBus(self, "Bus", event_bus_name=BUS)
+        layer = SharedLayer(self, "Layer", options=options).version
+        bus = BusWithPolicy(self, "Bus")
         work = WorkQueue(self, "EvaluateWork", timeout=TIMEOUT)
         state = State(self, "State", options=options)
         topics = Topics(self, "Topics", options=options)
         capture = self._capture(options, work)
-        evaluation = Evaluation(
+        evaluation = EvaluateFunction(
             self,
             "Evaluation",
             options=options,
@@ -56,6 +55,7 @@ class TocsinStack(Stack):
             topics=topics,
             dashboard=dashboard_url(self),
         )
+        bus.close_to_all_but([evaluation.evaluate.role, actions.act.role])
         patrol = Patrol(
             self,
             "Patrol",
@@ -98,7 +98,7 @@ class TocsinStack(Stack):
         for name, value in outputs.items():
             CfnOutput(self, name, value=value)
 
-    def _capture(self, options: Options, work: WorkQueue) -> Capture:
+    def _capture(self, options: DeploymentOptions, work: WorkQueue) -> CaptureLocation:
         bucket = (
             ExistingBucket(
                 self, "Capture", name=options.capture_bucket, options=options, work=work
@@ -106,4 +106,4 @@ class TocsinStack(Stack):
             if options.capture_bucket
             else CaptureBucket(self, "Capture", options=options, work=work).bucket
         )
-        return Capture(bucket, options.capture_prefix, options.capture_key_arn)
+        return CaptureLocation(bucket, options.capture_prefix, options.capture_key_arn)

@@ -1,4 +1,4 @@
-"""What the functions remember: checkpoints in a bucket, coordination in a table."""
+"""The state of the functions: checkpoints in a bucket, coordination in a table."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ from aws_cdk import Duration, RemovalPolicy
 from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
+from tocsin.aws.settings import CHECKPOINTS, DUE_INDEX
 
-from infra.constants import CHECKPOINTS, DUE_INDEX
 from infra.function import PythonFunction
 from infra.nag import acknowledge
-from infra.options import Options
+from infra.options import DeploymentOptions
 
 
 class State(Construct):
     """The private state bucket and the table.
 
-    The table goes with the stack. A bucket that holds something cannot, so it stays, and empties
-    itself: a checkpoint is deleted ``retainDays`` after it was last written.
+    The table is deleted with the stack. A bucket that is not empty cannot be deleted, so it stays.
+    A checkpoint is deleted ``retainDays`` after it was last written.
     """
 
-    def __init__(self, scope: Construct, id_: str, *, options: Options) -> None:
+    def __init__(self, scope: Construct, id_: str, *, options: DeploymentOptions) -> None:
         super().__init__(scope, id_)
         self.bucket = s3.Bucket(
             self,
@@ -64,13 +64,13 @@ class State(Construct):
 
     @property
     def due_index_arn(self) -> str:
-        """The ARN of the index of what is due."""
+        """The ARN of the index ``due``."""
         return f"{self.table.table_arn}/index/{DUE_INDEX}"
 
     def grant_read(self, function: PythonFunction) -> None:
         """Lets a function read and list checkpoints."""
         self._on_checkpoints(function, "s3:GetObject")
-        # S3 says "no such key" only to who may list, and asks that without a prefix: IfExists.
+        # S3 answers "no such key" only to a role that may list; that check has no prefix: IfExists.
         only = {"StringLikeIfExists": {"s3:prefix": f"{CHECKPOINTS}*"}}
         function.allow(["s3:ListBucket"], [self.bucket.bucket_arn], only)
 

@@ -1,4 +1,4 @@
-"""Who is told: topics for what rules found, for CloudWatch's alarm, and for Tocsin's health."""
+"""SNS topics: notifications of alerts, the CloudWatch alarm, and Tocsin's own health."""
 
 from __future__ import annotations
 
@@ -11,27 +11,29 @@ from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sns_subscriptions as subscriptions
 from constructs import Construct
 
-from infra.options import Options
+from infra.options import DeploymentOptions
 
 _PUBLISHERS = ("cloudwatch.amazonaws.com", "events.amazonaws.com")
 
 
 class Topics(Construct):
-    """``alerts`` carries what ``act`` publishes. Its message attribute ``action`` decides who gets
-    a message: SMS subscribers those for ``sms``, e-mail subscribers those for ``email`` and those
-    with other attributes only, and each those for its own address, as in ``email:a@example.com``.
+    """Three topics, encrypted with one key.
 
-    ``health`` carries the alarms about Tocsin itself to all e-mail subscribers. It is a topic of
-    its own because alarms have no attributes, and no filter policy lets such messages through:
-    ``exists: false`` matches only where there is at least one other attribute.
+    ``alerts`` has the notifications of ``act``. The message attribute ``action`` selects the
+    subscribers: SMS subscribers get ``sms``, e-mail subscribers get ``email`` and messages with
+    other attributes only, and each gets its own address, as in ``email:a@example.com``.
 
-    ``alarms`` carries the alarm on what rules found, to those of ``alarmEmails``, and no more.
+    ``health`` has the alarms about Tocsin itself, for all e-mail subscribers. It is a topic of its
+    own because alarms have no attributes, and no filter policy accepts such messages:
+    ``exists: false`` matches only messages with at least one other attribute.
 
-    All are encrypted with one key of the deployment's own, since alarms cannot publish through
-    the key that AWS manages. It goes with the stack.
+    ``alarms`` has only the alarm on findings, for ``alarmEmails``.
+
+    The key belongs to the deployment, because alarms cannot publish through the key that AWS
+    manages. It is deleted with the stack.
     """
 
-    def __init__(self, scope: Construct, id_: str, *, options: Options) -> None:
+    def __init__(self, scope: Construct, id_: str, *, options: DeploymentOptions) -> None:
         super().__init__(scope, id_)
         self.key = kms.Key(
             self,
@@ -45,15 +47,15 @@ class Topics(Construct):
         self.health = self._topic("Health", "Tocsin's own health")
         self.alarms = self._topic("Alarms", "Tocsin alarm")
         for email in options.emails:
-            its_own = _on_action("email", f"email:{email}", {"exists": False})
+            filter_ = _on_action("email", f"email:{email}", {"exists": False})
             self.alerts.add_subscription(
-                subscriptions.EmailSubscription(email, filter_policy=its_own)
+                subscriptions.EmailSubscription(email, filter_policy=filter_)
             )
             self.health.add_subscription(subscriptions.EmailSubscription(email))
         for phone in options.phones:
-            its_own = _on_action("sms", f"sms:{phone}")
+            filter_ = _on_action("sms", f"sms:{phone}")
             self.alerts.add_subscription(
-                subscriptions.SmsSubscription(phone, filter_policy=its_own)
+                subscriptions.SmsSubscription(phone, filter_policy=filter_)
             )
         for email in options.alarm_emails:
             self.alarms.add_subscription(subscriptions.EmailSubscription(email))
@@ -69,7 +71,7 @@ def _on_action(*conditions: Any) -> dict[str, sns.SubscriptionFilter]:
 
 
 def _publishers(actions: list[str], resource: str) -> iam.PolicyStatement:
-    """Alarms and EventBridge rules of this account, and of no other."""
+    """Allows alarms and EventBridge rules of this account only."""
     return iam.PolicyStatement(
         principals=[iam.ServicePrincipal(service) for service in _PUBLISHERS],
         actions=actions,

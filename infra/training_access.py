@@ -1,32 +1,31 @@
-"""What a training job's role needs to be watched, and no more."""
+"""The policy of a training job's role."""
 
 from __future__ import annotations
 
 from aws_cdk import Aws
 from aws_cdk import aws_iam as iam
 from constructs import Construct
-from tocsin.tensors import STOP, WATCH
+from tocsin.aws.settings import PREFIX_TAG
+from tocsin.tensors import PACE, STOP, WATCH
 
-from infra.capture import Capture
-from infra.constants import PACE, PREFIX_TAG
+from infra.capture import CaptureLocation
 from infra.nag import acknowledge_wildcards
 
 
 class TrainingAccess(Construct):
     """A managed policy to attach to the roles that training jobs run with.
 
-    All jobs of a SageMaker role share one identity: neither the session's name nor anything else
-    that IAM can see tells them apart. So the unit of trust is the role, and it has a prefix of
-    its own, named by its tag: a role with the tag ``tocsin-prefix`` = ``vision`` may write runs
-    under ``<capturePrefix>vision/`` and nowhere else. A training job cannot change the tags of
-    its role. A role without the tag may write nothing.
+    All jobs of a SageMaker role share one identity: IAM cannot distinguish them. So the unit of
+    trust is the role. It has a prefix of its own, named by its tag: a role with the tag
+    ``tocsin-prefix`` = ``vision`` may write runs under ``<capturePrefix>vision/`` and nowhere else.
+    A training job cannot change the tags of its role. A role without the tag may write nothing.
 
-    Of what lies there it may read ``watch.json``, ``STOP.json`` and ``pace.json`` of its runs. It
-    may not list: S3 answers "access denied" for one of these files that is not there, which the
-    hook takes for "no such file". Nothing is granted on the state bucket.
+    The role may read ``watch.json``, ``STOP.json`` and ``pace.json`` of its runs. It may not list:
+    S3 answers "access denied" for a missing file, which the hook treats as "no such file". Nothing
+    is granted on the state bucket.
     """
 
-    def __init__(self, scope: Construct, id_: str, *, capture: Capture) -> None:
+    def __init__(self, scope: Construct, id_: str, *, capture: CaptureLocation) -> None:
         super().__init__(scope, id_)
         own = f"${{aws:PrincipalTag/{PREFIX_TAG}}}"
         written = [capture.objects(f"{own}/*")]

@@ -1,4 +1,4 @@
-"""The watch configuration for runs that bring none of their own: a file, read at deployment."""
+"""The watch file for runs that have none. It is read at deployment."""
 
 from __future__ import annotations
 
@@ -19,13 +19,11 @@ def default_watch(
     allowed: Collection[str] | None = None,
     webhooks: Collection[str] | None = None,
 ) -> str:
-    """The watch file as JSON text; without a file the empty one, whose defaults apply.
+    """The watch file as JSON text; without a file an empty one, which has the defaults.
 
-    All that is wrong with the file, or with its custom rules, is found now and not when the first
-    job trains: OptionError, a line for each. The files of ``custom_rules`` are run for that.
-    Silences that are over are left out: they held for an earlier deployment.
-    ``allowed`` are the recipients that the deployment tells and ``webhooks`` the endpoints it
-    names; None: any.
+    Raises OptionError with a line for each fault of the file or its custom rules, and runs the
+    files of ``custom_rules`` for that. Leaves out silences that have ended.
+    ``allowed`` are the recipients and ``webhooks`` the endpoints of the deployment; None is any.
     """
     if path is None:
         return "{}"
@@ -38,7 +36,7 @@ def default_watch(
 
 
 def custom_rules(path: Path | None) -> Path | None:
-    """The folder of the watch file's ``custom_rules``, which begins at the file. OptionError."""
+    """The folder of the watch file's ``custom_rules``, relative to the file. Raises OptionError."""
     if path is None or (folder := _checked(path).custom_rules) is None:
         return None
     return path.parent / folder
@@ -50,11 +48,11 @@ def _checked(
     webhooks: Collection[str] | None = None,
 ) -> Watch:
     from tocsin.actions import recipients
-    from tocsin.rules import load_installed
+    from tocsin.custom import load_files, load_installed
     from tocsin.watch import lint
 
     load_installed()
-    watch, problems = lint(path, recipients(allowed, webhooks))
+    watch, problems = lint(path, recipients(allowed, webhooks), load_files)
     if watch is None or problems:
         raise OptionError("\n".join(f"option watchFile: {wrong.at(path)}" for wrong in problems))
     return watch

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from local.background import down, up
 from local.error import LocalError
-from local.job import Job
-from local.mailbox import Mailbox, Message, Sms
+from local.job import LocalJob
+from local.mailbox import Mailbox, MailboxMessage, Sms
 from local.stack import LocalAws, local_aws
 
 __all__ = [
-    "Job",
     "LocalAws",
     "LocalError",
+    "LocalJob",
     "Mailbox",
-    "Message",
+    "MailboxMessage",
     "Sms",
     "down",
     "local_aws",

@@ -1,6 +1,6 @@
 """The embedded AWS in the background: `tocsin local up` and `tocsin local down`.
 
-A process of its own runs it. While it does, it holds a lock, and the locked file has its pid.
+A separate process runs it and holds a lock. The locked file contains its process id.
 """
 
 from __future__ import annotations
@@ -28,23 +28,39 @@ DOWN_DEADLINES = {signal.SIGTERM: 30.0, signal.SIGKILL: 60.0}
 
 
 def up(context: Mapping[str, Any] | None = None, folder: Path = CACHE) -> dict[str, Any]:
-    """Starts the embedded AWS unless it is up; what `tocsin local up --json` prints.
+    """Starts the embedded AWS unless it is up. Returns what `tocsin local up --json` prints.
 
-    ``context`` holds CDK options for the deployment; they count only if it was not up before.
+    ``context`` holds CDK options for the deployment. They are ignored if it is up already.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    # Of two commands at the same time one starts it, and the other finds it up.
+    # Of two commands at the same time, one starts it and the other waits.
     with locked(folder / "starting.lock"):
         if _holder(folder) is None:
             _start(context or {}, folder)
-        elif not _becomes(_state(folder).exists, UP_DEADLINE):
-            raise LocalError("the embedded AWS has been starting for too long: take it down first")
+        elif not _wait_until(_state(folder).exists, UP_DEADLINE):
+            raise LocalError(
+                "the embedded AWS has been starting for too long: run `tocsin local down`"
+            )
         answer: dict[str, Any] = json.loads(_state(folder).read_text())
         return answer
 
 
+def resources(folder: Path = CACHE) -> dict[str, Any]:
+    """The answer of ``up`` for the embedded AWS that is up. Raises LocalError if none is."""
+    if _holder(folder) is None or not _state(folder).exists():
+        raise LocalError("the embedded AWS is not up: run `tocsin local up`")
+    answer: dict[str, Any] = json.loads(_state(folder).read_text())
+    return answer
+
+
+def log_lines(folder: Path = CACHE) -> list[str]:
+    """The log of the embedded AWS since it was last started."""
+    path = folder / "up.log"
+    return path.read_text(errors="replace").splitlines() if path.exists() else []
+
+
 def down(folder: Path = CACHE) -> bool:
-    """Stops what `up` started and waits until it is gone; whether there was anything to stop."""
+    """Stops the embedded AWS and waits for its end. Returns whether it was up."""
     pid = _holder(folder)
     if pid is None:
         _state(folder).unlink(missing_ok=True)
@@ -52,14 +68,14 @@ def down(folder: Path = CACHE) -> bool:
     endpoint = _endpoint(folder)
     for request, deadline in DOWN_DEADLINES.items():
         os.kill(pid, request)
-        if _becomes(lambda: _holder(folder) is None and not _answers(endpoint), deadline):
+        if _wait_until(lambda: _holder(folder) is None and not _answers(endpoint), deadline):
             return True
     raise LocalError(f"process {pid} does not stop, or {endpoint} still answers")
 
 
 def run(folder: Path, context: Mapping[str, Any]) -> None:
     """Runs the embedded AWS in this process until SIGTERM or SIGINT."""
-    signal.signal(signal.SIGTERM, _leave)
+    signal.signal(signal.SIGTERM, _exit)
     state = _state(folder)
     folder.mkdir(parents=True, exist_ok=True)
     with locked(_lock(folder), wait=2.0) as lock:
@@ -89,11 +105,11 @@ def _start(context: Mapping[str, Any], folder: Path) -> None:
             stderr=output,
             start_new_session=True,
         )
-    _becomes(lambda: _state(folder).exists() or process.poll() is not None, UP_DEADLINE)
+    _wait_until(lambda: _state(folder).exists() or process.poll() is not None, UP_DEADLINE)
     if not _state(folder).exists():
         process.terminate()
-        said = log.read_text(errors="replace").strip().splitlines() or ["it said nothing"]
-        raise LocalError(f"the embedded AWS does not come up: {said[-1]} (see {log})")
+        lines = log.read_text(errors="replace").strip().splitlines() or ["its log is empty"]
+        raise LocalError(f"the embedded AWS does not start: {lines[-1]} (see {log})")
 
 
 def _state(folder: Path) -> Path:
@@ -115,17 +131,17 @@ def _answers(endpoint: str | None) -> bool:
         return probe.connect_ex((address.hostname or "", address.port or 0)) == 0
 
 
-def _becomes(true: Callable[[], bool], timeout: float) -> bool:
+def _wait_until(condition: Callable[[], bool], timeout: float) -> bool:
     deadline = time.monotonic() + timeout
     while time.monotonic() < deadline:
-        if true():
+        if condition():
             return True
         time.sleep(0.05)
     return False
 
 
 def _holder(folder: Path) -> int | None:
-    """The process id of whoever runs the embedded AWS."""
+    """The id of the process that runs the embedded AWS."""
     written = holder(_lock(folder))
     return int(written) if written else None
 
@@ -134,5 +150,5 @@ def _lock(folder: Path) -> Path:
     return folder / "up.lock"
 
 
-def _leave(*_: object) -> NoReturn:
+def _exit(*_: object) -> NoReturn:
     sys.exit(0)

@@ -1,4 +1,4 @@
-"""The demo: a training goes wrong on the embedded AWS, and everybody can see what happens."""
+"""The demo: a training goes wrong on the embedded AWS; every event is shown."""
 
 from __future__ import annotations
 
@@ -8,72 +8,74 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from tocsin.alerts import Group, Hold, alerts_document
-from tocsin.alerts.aws import DynamoGroups
+from tocsin.alerts import AlertGroup, Hold, alerts_document
+from tocsin.aws.dynamodb import Table
+from tocsin.aws.groups import DynamoGroups
+from tocsin.aws.s3 import S3Checkpoints
 from tocsin.evaluation import Checkpoint, check, document
-from tocsin.evaluation.aws import S3Checkpoints
 from tocsin.events import ACTION_TAKEN, ISSUES_FOUND, METRIC_NAMESPACE, STATUS_CHANGE
 from tocsin.model import RuleStatus
 from tocsin.tensors import open_storage
 
 from local.events import JOB, Event, Events, listen
-from local.mailbox import Message
+from local.mailbox import MailboxMessage
 from local.narrator import Narrator
 from local.reaper import Reaper
 from local.scenarios import SCENARIOS as _SCENARIOS
 from local.scenarios import Scenario
 from local.stack import LocalAws, local_aws
-from local.trainings import Training, start, steps_done, written_at
+from local.trainings import RunningTraining, start, steps_done, written_at
 
 SCENARIOS: Mapping[str, str] = {name: it.description for name, it in _SCENARIOS.items()}
-"""The names that ``run`` knows, and what each shows."""
+"""The names that ``run`` knows, each with a description."""
 
 SUBSCRIBERS = {"emails": "ml-oncall@example.com", "phones": "+15551230000"}
-"""Whom the stack is deployed for; in the embedded AWS nobody gets anything."""
+"""The recipients of the stack. The embedded AWS sends nothing to anybody."""
 
-_PATIENCE = 120.0  # seconds; a demo that takes longer has failed and says what it waits for
+_PATIENCE = 120.0  # seconds until the demo has failed
 
 
 @dataclass
 class _Seen:
-    """What came over the buses while the scenario ran."""
+    """Events of the scenario."""
 
     statuses: list[Event] = field(default_factory=list)
     actions: list[Event] = field(default_factory=list)
 
 
 def run(scenario: str, console: Any, *, as_json: bool = False) -> dict[str, Any]:
-    """Play a scenario from nothing to nothing; its document, as ``tocsin demo --json`` has it.
+    """Run a scenario on an embedded AWS of its own. Returns the document of ``tocsin demo --json``.
 
     The narration goes to ``console`` (rich), unless ``as_json``. KeyError for an unknown scenario.
     """
     story = _SCENARIOS[scenario]
     narrator = Narrator(console, quiet=as_json)
-    narrator.says("starting the embedded AWS and deploying the stack to it")
+    narrator.say("starting the embedded AWS and deploying the stack to it")
     with local_aws(SUBSCRIBERS) as aws:
         narrator.stack(aws.describe())
         return play(aws, scenario, story, narrator)
 
 
 def play(aws: LocalAws, scenario: str, story: Scenario, narrator: Narrator) -> dict[str, Any]:
-    """Play a scenario on an embedded AWS that is up; several can follow each other on one."""
+    """Run a scenario on an embedded AWS that is up. It can run several, one after another."""
     name = f"{scenario}-{datetime.now(UTC):%H%M%S%f}"
     events = listen(aws.client, aws.outputs["EventBusName"], f"demo-{name}")
     with Reaper() as reaper:
-        narrator.begins(scenario, story, name)
+        narrator.begin(scenario, story, name)
         training = start(aws, reaper, name, story)
         seen, checkpoint, group = _follow(aws, training, name, events, narrator)
         result = _result(aws, scenario, story, name, training, seen, checkpoint, group)
-        narrator.ends(result, story)
+        narrator.end(result, story)
         return result
 
 
 def _follow(
-    aws: LocalAws, training: Training, name: str, events: Events, narrator: Narrator
-) -> tuple[_Seen, Checkpoint, Group]:
-    """Show events as they come, until the training is over and all that it caused is done."""
+    aws: LocalAws, training: RunningTraining, name: str, events: Events, narrator: Narrator
+) -> tuple[_Seen, Checkpoint, AlertGroup]:
+    """Show events as they come, until the training has ended and no action is pending."""
     checkpoints = S3Checkpoints(aws.client("s3"), aws.outputs["StateBucketName"])
-    groups = DynamoGroups(aws.client("dynamodb"), aws.outputs["StateTableName"], time.time)
+    table = Table(aws.client("dynamodb"), aws.outputs["StateTableName"])
+    groups = DynamoGroups(table, time.time)
     seen = _Seen()
     deadline = time.monotonic() + _PATIENCE
     while time.monotonic() < deadline:
@@ -85,13 +87,13 @@ def _follow(
             )
             if kept is not None:
                 kept.append(event["detail"])
-        if arrived or not training.over():
+        if arrived or not training.ended():
             continue
         checkpoint = checkpoints.load(training.run).checkpoint
         group = groups.load(training.run).group
         if checkpoint.ended and _acted(seen, group):
             return seen, checkpoint, group
-    raise TimeoutError(f"{name} has not come to its end within {_PATIENCE:g} s: {training.run}")
+    raise TimeoutError(f"{name} has not ended within {_PATIENCE:g} s: {training.run}")
 
 
 def _concerns(event: Event, name: str) -> bool:
@@ -99,15 +101,15 @@ def _concerns(event: Event, name: str) -> bool:
     return known and event["detail"].get("TrainingJobName") == name
 
 
-def _acted(seen: _Seen, group: Group) -> bool:
-    """Whether all that fired has been decided on and done, and the run's end is known."""
+def _acted(seen: _Seen, group: AlertGroup) -> bool:
+    """Whether every alert is decided, no action is pending, and the run has ended."""
     fired = {
         alert["RuleConfigurationName"]
         for alert in seen.statuses
         if alert["RuleEvaluationStatus"] == RuleStatus.ISSUES_FOUND
     }
-    waiting = Hold.GROUP_WAIT in group.held.values()
-    return group.ended and fired <= set(group.alerts) and not group.tasks and not waiting
+    collecting = Hold.GROUP_WAIT in group.held.values()
+    return group.ended and fired <= set(group.alerts) and not group.tasks and not collecting
 
 
 def _result(
@@ -115,10 +117,10 @@ def _result(
     scenario: str,
     story: Scenario,
     name: str,
-    training: Training,
+    training: RunningTraining,
     seen: _Seen,
     checkpoint: Checkpoint,
-    group: Group,
+    group: AlertGroup,
 ) -> dict[str, Any]:
     stopped_at = training.stopped_at()
     done = steps_done(training.checkpoint)
@@ -147,19 +149,19 @@ def _result(
     }
 
 
-def _email(messages: list[Message]) -> dict[str, str] | None:
+def _email(messages: list[MailboxMessage]) -> dict[str, str] | None:
     """The first e-mail that a subscriber would have got."""
     mails = [message for message in messages if message.by_email]
     return {"subject": mails[0].subject, "body": mails[0].body} if mails else None
 
 
-def _sms(messages: list[Message]) -> str | None:
+def _sms(messages: list[MailboxMessage]) -> str | None:
     texts = [message.body for message in messages if message.by_sms]
     return texts[0] if texts else None
 
 
 def _metric(aws: LocalAws, name: str, seen: _Seen) -> dict[str, Any] | None:
-    """IssuesFound of the rule that stopped the job, or of the first, read back from CloudWatch."""
+    """IssuesFound in CloudWatch for the rule that stopped the job, else for the first rule."""
     alerts = [it for it in seen.statuses if it["RuleEvaluationStatus"] == RuleStatus.ISSUES_FOUND]
     alerts.sort(key=lambda alert: "stop" not in alert["Actions"])
     if not alerts:
@@ -187,7 +189,7 @@ def _metric(aws: LocalAws, name: str, seen: _Seen) -> dict[str, Any] | None:
 
 
 def _index_to_stop(
-    seen: _Seen, training: Training, stopped_at: float | None, storage: Any
+    seen: _Seen, training: RunningTraining, stopped_at: float | None, storage: Any
 ) -> float | None:
     """Milliseconds from the bad step's index file in the bucket to the call that stops the job."""
     stops = {action["DedupId"] for action in seen.actions if action["Action"] == "stop"}

@@ -23,9 +23,9 @@ Clients = Callable[[str], Any]
 
 
 def deploy(assembly: Assembly, client: Clients) -> dict[str, str]:
-    """Uploads the assets, creates the stack and waits for it; its outputs.
+    """Uploads the assets, creates the stack and waits for it. Returns its outputs.
 
-    ``client`` gives a boto3 client for a service's name.
+    ``client`` returns a boto3 client for a service.
     """
     _upload(assembly.assets, client("s3"))
     for parameter in _bootstrap_parameters(assembly.template):
@@ -47,7 +47,7 @@ def deploy(assembly: Assembly, client: Clients) -> dict[str, str]:
 
 
 def _bootstrap_parameters(template: Mapping[str, Any]) -> list[str]:
-    """The names in the parameter store that the template asks for; `cdk bootstrap` makes them."""
+    """The SSM parameters that the template reads. On AWS `cdk bootstrap` makes them."""
     return [
         parameter["Default"]
         for parameter in template.get("Parameters", {}).values()
@@ -79,7 +79,7 @@ def _resolved(text: str) -> str:
 
 
 def _zip(folder: Path, file: IO[bytes]) -> None:
-    """Zips a folder, uncompressed: every cold start unpacks it, and it never leaves the machine."""
+    """Zips a folder without compression: every cold start unpacks it on this machine."""
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, strict_timestamps=False) as archive:
         for path in sorted(folder.rglob("*")):
             if path.is_file():

@@ -1,7 +1,4 @@
-"""The emulator of AWS as a process: on a free loopback port, healthy, and gone at the end.
-
-Everything that this project knows about running MiniStack is in this module.
-"""
+"""Runs MiniStack, the emulator of AWS, as a process on a loopback port."""
 
 from __future__ import annotations
 
@@ -39,9 +36,9 @@ class Emulator:
 def emulator(
     reaper: Reaper, python: Path, port: socket, environment: Mapping[str, str] | None = None
 ) -> Iterator[Emulator]:
-    """Runs MiniStack with the interpreter ``python`` on ``port``, which it takes over.
+    """Runs MiniStack with the interpreter ``python`` on ``port``, and closes the port.
 
-    Its Lambda functions inherit ``environment``. Raises LocalError with the end of its log.
+    Its Lambda functions inherit ``environment``. Raises LocalError with the last lines of its log.
     """
     folder = reaper.folder("aws")
     log = folder / "emulator.log"
@@ -65,7 +62,7 @@ def emulator(
 
 
 def _settings(folder: Path, port: socket) -> dict[str, str]:
-    """All that it would listen on, look for or write elsewhere is off or lies in ``folder``."""
+    """Settings with which it listens on one port and writes into ``folder`` only."""
     return {
         "PATH": os.environ.get("PATH", os.defpath),
         "LANG": "C.UTF-8",

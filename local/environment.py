@@ -1,4 +1,4 @@
-"""Environments of child processes: the embedded AWS in them, and nothing of the user's own AWS."""
+"""Environments of child processes, without the AWS account of the user."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def inherited() -> dict[str, str]:
 
 
 def embedded(endpoint: str, sagemaker_endpoint: str) -> dict[str, str]:
-    """What makes any AWS SDK talk to the embedded AWS, with credentials that open nothing."""
+    """Variables that point any AWS SDK to the embedded AWS, with credentials of no account."""
     return {
         "AWS_ENDPOINT_URL": endpoint,
         "AWS_ENDPOINT_URL_SAGEMAKER": sagemaker_endpoint,

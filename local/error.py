@@ -4,4 +4,4 @@ from __future__ import annotations
 
 
 class LocalError(RuntimeError):
-    """When the embedded AWS cannot do what it should: one line that says what and why."""
+    """The embedded AWS cannot do something: one line that says what and why."""

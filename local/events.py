@@ -1,4 +1,4 @@
-"""What happens on the buses, heard through a queue, as any subscriber would hear it."""
+"""Receives the events of both buses through a queue, as any subscriber would."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Events:
     queue_url: str
 
     def receive(self, wait: int = 1) -> list[Event]:
-        """What has come, or what first comes within ``wait`` seconds."""
+        """The events in the queue; waits ``wait`` seconds for the first."""
         answer = self.sqs.receive_message(
             QueueUrl=self.queue_url, MaxNumberOfMessages=10, WaitTimeSeconds=wait
         )

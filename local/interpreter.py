@@ -1,4 +1,4 @@
-"""The emulator's own interpreter: a virtual environment that is made when it is first needed."""
+"""The virtual environment of the emulator. The first use creates it."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ FOLDER = ROOT / ".venv-ministack"
 def interpreter(folder: Path = FOLDER, requirements: Path = REQUIREMENTS) -> Path:
     """The path of the interpreter that runs the emulator and its Lambda functions.
 
-    The first call installs what ``requirements`` pins, which takes some seconds; later calls
-    compare a stamp. Raises LocalError with the reason.
+    The first call installs ``requirements``, which takes some seconds. Raises LocalError.
     """
     python = folder / "bin" / "python"
     stamp = folder / "installed"

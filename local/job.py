@@ -1,4 +1,4 @@
-"""A training job: the request that made it, and what became of it so far."""
+"""A training job of the local SageMaker: its request and its status."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ Request = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Change:
-    """A secondary status that a job came to, at ``time`` (seconds since the epoch)."""
+class JobTransition:
+    """A job got a secondary status at ``time`` (seconds since the epoch)."""
 
     status: str
     time: float
@@ -26,17 +26,18 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Job:
-    """What is known of a job at one moment.
+class LocalJob:
+    """A job at one moment.
 
-    ``status`` is InProgress, Stopping, Completed, Failed or Stopped; ``log`` is the file with what
-    its process wrote to stdout and stderr; ``stopped_as`` the secondary status that a stop ends in.
+    log: the file with the output of its process.
+    status: InProgress, Stopping, Completed, Failed or Stopped.
+    stopped_as: the secondary status after a stop.
     """
 
     request: Request
     log: Path
     status: str = "InProgress"
-    changes: tuple[Change, ...] = ()
+    changes: tuple[JobTransition, ...] = ()
     failure: str | None = None
     exit_code: int | None = None
     stopped_as: str = "Stopped"
@@ -55,20 +56,19 @@ class Job:
         return self.status in TERMINAL_JOB_STATUSES
 
     def at(self, status: str) -> float | None:
-        """When the job came to a secondary status; "Stopping" is when its stop was asked for."""
+        """The time of a secondary status. "Stopping" begins with the request to stop."""
         return next((change.time for change in self.changes if change.status == status), None)
 
-    def advanced(self, status: str, secondary: str, message: str, **what: Any) -> Job:
-        """The job as it is after one more change, at the present time."""
-        change = Change(secondary, time.time(), message)
+    def advanced(self, status: str, secondary: str, message: str, **what: Any) -> LocalJob:
+        """The job with another status from now on."""
+        change = JobTransition(secondary, time.time(), message)
         return replace(self, status=status, changes=(*self.changes, change), **what)
 
 
-def describe(job: Job) -> dict[str, Any]:
+def describe(job: LocalJob) -> dict[str, Any]:
     """The answer of DescribeTrainingJob; times are seconds since the epoch.
 
-    What the request said (DebugHookConfig, DebugRuleConfigurations, CheckpointConfig, …) comes
-    back as it was.
+    It includes the fields of the request: DebugHookConfig, DebugRuleConfigurations, …
     """
     last = job.changes[-1]
     output = job.request.get("OutputDataConfig", {}).get("S3OutputPath", "s3://none").rstrip("/")
@@ -91,7 +91,7 @@ def describe(job: Job) -> dict[str, Any]:
     return answer
 
 
-def _transitions(job: Job) -> list[dict[str, Any]]:
+def _transitions(job: LocalJob) -> list[dict[str, Any]]:
     ends = [change.time for change in job.changes[1:]]
     if job.finished:
         ends.append(job.changes[-1].time)
@@ -104,8 +104,8 @@ def _transitions(job: Job) -> list[dict[str, Any]]:
     return transitions
 
 
-def state_change(job: Job) -> dict[str, Any]:
-    """The entry for PutEvents that tells of a job's last change: times in milliseconds, as text."""
+def state_change(job: LocalJob) -> dict[str, Any]:
+    """The PutEvents entry for a job's last transition. Times are milliseconds, as text."""
     detail = _in_milliseconds(describe(job))
     tags = [{"Key": key, "Value": value} for key, value in job.tags.items()]
     return {

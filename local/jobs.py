@@ -1,4 +1,4 @@
-"""Training jobs as processes: what SageMaker does with a CreateTrainingJob request, here."""
+"""Runs training jobs as processes, as SageMaker runs them in containers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any
 
 from tocsin.parsing import job_name_fault
 
-from local.job import Job, Request
+from local.job import LocalJob, Request
 from local.reaper import Reaper
 
 GRACE = 120.0  # seconds between SIGTERM and SIGKILL, as in SageMaker
@@ -24,26 +24,26 @@ _LOG = logging.getLogger(__name__)
 
 
 class RequestError(Exception):
-    """When a request cannot be carried out; ``code`` is SageMaker's name for the error."""
+    """A request cannot be carried out; ``code`` is SageMaker's name for the error."""
 
     def __init__(self, message: str, code: str = "ValidationException") -> None:
         super().__init__(message)
         self.code = code
 
 
-class Jobs:
-    """All training jobs since the start; a context manager, at whose end none still runs.
+class LocalJobs:
+    """All training jobs since the start. A context manager; its end ends every job.
 
-    Each job is a process with ``environment``, over which its own Environment is laid. After each
-    change of a job's status ``publish`` is called with the job, from one thread and in order.
-    ``grace`` is the time in seconds between SIGTERM and SIGKILL.
+    environment: of each process; the request's Environment overrides it.
+    publish: called with the job after each change of its status, from one thread and in order.
+    grace: the seconds between SIGTERM and SIGKILL.
     """
 
     def __init__(
         self,
         reaper: Reaper,
         environment: Mapping[str, str],
-        publish: Callable[[Job], None],
+        publish: Callable[[LocalJob], None],
         grace: float = GRACE,
     ) -> None:
         self._reaper = reaper
@@ -52,13 +52,13 @@ class Jobs:
         self._publish = publish
         self._grace = grace
         self._changed = Condition()
-        self._jobs: dict[str, Job] = {}
+        self._jobs: dict[str, LocalJob] = {}
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._threads: list[Thread] = []
         self._publisher = ThreadPoolExecutor(1, "training-job-events")
         self._closing = False
 
-    def __enter__(self) -> Jobs:
+    def __enter__(self) -> LocalJobs:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -71,29 +71,29 @@ class Jobs:
             thread.join()
         self._publisher.shutdown(cancel_futures=True)
 
-    def get(self, name: str) -> Job:
-        """The job of that name as it is now. Raises RequestError if there is none."""
+    def get(self, name: str) -> LocalJob:
+        """The job with that name. Raises RequestError if there is none."""
         with self._changed:
             if name not in self._jobs:
                 raise RequestError("Requested resource not found.")
             return self._jobs[name]
 
-    def all(self) -> list[Job]:
+    def all(self) -> list[LocalJob]:
         """All jobs, the oldest first."""
         with self._changed:
             return list(self._jobs.values())
 
-    def wait(self, name: str, timeout: float) -> Job:
-        """The job once it has finished, or as it is after ``timeout`` seconds."""
+    def wait(self, name: str, timeout: float) -> LocalJob:
+        """Waits until the job has finished, at most ``timeout`` seconds."""
         with self._changed:
             self._changed.wait_for(lambda: self.get(name).finished, timeout)
             return self.get(name)
 
-    def create(self, request: Request) -> Job:
-        """Starts a job. RequestError for a name that is taken or a request without a command."""
+    def create(self, request: Request) -> LocalJob:
+        """Starts a job. Raises RequestError for a name in use or a request without a command."""
         name, command = _checked(request)
         tags = {tag["Key"]: tag["Value"] for tag in request.get("Tags", [])}
-        job = Job(request, self._folder / name / "log", tags=tags)
+        job = LocalJob(request, self._folder / name / "log", tags=tags)
         with self._changed:
             if name in self._jobs:
                 raise RequestError(
@@ -110,7 +110,7 @@ class Jobs:
             return self._jobs[name]
 
     def stop(self, name: str) -> None:
-        """SIGTERM to a job, SIGKILL after the grace time. Raises RequestError if it is over."""
+        """Sends SIGTERM, then SIGKILL after the grace time. Raises RequestError if it has ended."""
         with self._changed:
             job = self.get(name)
             if job.status != "InProgress":
@@ -120,13 +120,13 @@ class Jobs:
             self._stop(job, "Stopping the training job")
 
     def tag(self, arn: str, tags: Mapping[str, str]) -> Mapping[str, str]:
-        """Adds tags to the job with this ARN; all that it has then."""
+        """Adds tags to the job with this ARN. Returns all its tags."""
         with self._changed:
             job = self.get(arn.rpartition("/")[2])
             job = self._jobs[job.name] = replace(job, tags={**job.tags, **tags})
             return job.tags
 
-    def _stop(self, job: Job, message: str) -> None:
+    def _stop(self, job: LocalJob, message: str) -> None:
         self._set(job.advanced("Stopping", "Stopping", message))
         if job.name in self._processes:
             self._terminate(self._processes[job.name])
@@ -172,15 +172,15 @@ class Jobs:
             self._processes.pop(name, None)
             job = self._jobs[name]
             if job.status == "Stopping":
-                how = job.stopped_as
-                job = job.advanced("Stopped", how, "Training job stopped", exit_code=code)
+                secondary = job.stopped_as
+                job = job.advanced("Stopped", secondary, "Training job stopped", exit_code=code)
             elif code == 0:
                 job = job.advanced("Completed", "Completed", "Training job completed", exit_code=0)
             else:
                 job = job.advanced("Failed", "Failed", failure, exit_code=code, failure=failure)
             self._set(job)
 
-    def _set(self, job: Job) -> None:
+    def _set(self, job: LocalJob) -> None:
         self._jobs[job.name] = job
         self._changed.notify_all()
         if not self._closing:
@@ -206,7 +206,7 @@ def _checked(request: Request) -> tuple[str, list[str]]:
     return str(name), [*map(str, entry), *map(str, algorithm.get("ContainerArguments") or ())]
 
 
-def _prepared(job: Job, base: Mapping[str, str]) -> tuple[Path, dict[str, str]]:
+def _prepared(job: LocalJob, base: Mapping[str, str]) -> tuple[Path, dict[str, str]]:
     """The job's folder, laid out like /opt/ml, and the environment of its process."""
     folder = job.log.parent
     config, model = folder / "input" / "config", folder / "model"

@@ -1,4 +1,4 @@
-"""A file that one process at a time may hold; whoever dies lets go of it."""
+"""A lock file: one process at a time holds it, until it closes the file or dies."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from local.error import LocalError
 
 @contextmanager
 def locked(path: Path, wait: float | None = None) -> Iterator[IO[str]]:
-    """Holds the file, which is made if need be. Raises LocalError after ``wait`` seconds."""
+    """Holds the file and creates it if needed. Raises LocalError after ``wait`` seconds."""
     with path.open("a+") as file:
         deadline = None if wait is None else time.monotonic() + wait
         while not _locks(file, blocking=deadline is None):
@@ -25,7 +25,7 @@ def locked(path: Path, wait: float | None = None) -> Iterator[IO[str]]:
 
 
 def holder(path: Path) -> str | None:
-    """What whoever holds the file has written into it; None if nobody does."""
+    """The content of the file if a process holds it, else None."""
     try:
         with path.open() as file:
             if not _locks(file, blocking=False):

@@ -1,4 +1,4 @@
-"""What people would have got: e-mails through a queue that subscribes to the topic, and SMS."""
+"""The messages that people would have got: e-mails, through a queue on the topic, and SMS."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any
 
 
 @dataclass(frozen=True)
-class Message:
-    """A message that the topic sent out; ``attributes`` decide which subscribers get it."""
+class MailboxMessage:
+    """A message of the topic; ``attributes`` decide which subscribers get it."""
 
     subject: str
     body: str
@@ -20,7 +20,7 @@ class Message:
 
     @property
     def by_email(self) -> bool:
-        """Whether e-mail subscribers would have got it, all or the one that it is for."""
+        """Whether e-mail subscribers would have got it, all or one."""
         return self.attributes.get("action", "email").partition(":")[0] == "email"
 
     @property
@@ -37,7 +37,7 @@ class Sms:
 
 
 class Mailbox:
-    """A queue that gets everything that the topic sends, with the attributes that filters see."""
+    """A queue that gets every message of the topic, with the attributes for filters."""
 
     def __init__(self, sqs: Any, sns: Any, topic_arn: str) -> None:
         self._sqs = sqs
@@ -47,15 +47,22 @@ class Mailbox:
         ]
         sns.subscribe(TopicArn=topic_arn, Protocol="sqs", Endpoint=attributes["QueueArn"])
 
-    def receive(self, wait: float = 0) -> list[Message]:
-        """Takes out what has come, or what first comes within ``wait`` seconds (20 at most)."""
-        found: list[Message] = []
+    @classmethod
+    def at(cls, sqs: Any, queue_url: str) -> Mailbox:
+        """The mailbox of an embedded AWS that is up."""
+        mailbox = cls.__new__(cls)
+        mailbox._sqs, mailbox.queue_url = sqs, queue_url
+        return mailbox
+
+    def receive(self, wait: float = 0) -> list[MailboxMessage]:
+        """Removes and returns the messages; waits ``wait`` seconds (20 at most) for the first."""
+        found: list[MailboxMessage] = []
         while batch := self._batch(0 if found else wait):
             found.extend(batch)
         return found
 
-    def wait_for(self, wanted: Callable[[Message], bool], timeout: float) -> Message:
-        """Takes messages out until one is wanted. Raises TimeoutError, naming what came instead."""
+    def wait_for(self, wanted: Callable[[MailboxMessage], bool], timeout: float) -> MailboxMessage:
+        """Removes messages until one is wanted. Raises TimeoutError with the other subjects."""
         deadline = time.monotonic() + timeout
         others: list[str] = []
         while (left := deadline - time.monotonic()) > 0:
@@ -65,7 +72,7 @@ class Mailbox:
                 others.append(message.subject)
         raise TimeoutError(f"no such message within {timeout:g} s; others: {others or 'none'}")
 
-    def _batch(self, wait: float) -> list[Message]:
+    def _batch(self, wait: float) -> list[MailboxMessage]:
         answer = self._sqs.receive_message(
             QueueUrl=self.queue_url, MaxNumberOfMessages=10, WaitTimeSeconds=round(wait)
         )
@@ -77,9 +84,9 @@ class Mailbox:
         return [_message(json.loads(message["Body"])) for message in received]
 
 
-def _message(envelope: Mapping[str, Any]) -> Message:
+def _message(envelope: Mapping[str, Any]) -> MailboxMessage:
     attributes = envelope.get("MessageAttributes", {})
-    return Message(
+    return MailboxMessage(
         subject=envelope.get("Subject") or "",
         body=envelope["Message"],
         attributes={name: attribute["Value"] for name, attribute in attributes.items()},

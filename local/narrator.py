@@ -1,4 +1,4 @@
-"""The demo in words: what happens, as it happens, for somebody at a terminal."""
+"""Shows the demo on a terminal, event by event."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from rich.padding import Padding
 from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
+from tocsin.cli.verdicts import print_findings
 from tocsin.events import ACTION_TAKEN, STATUS_CHANGE
 
 from local.events import Event
@@ -33,15 +34,15 @@ class Narrator:
     def __init__(self, console: Console, *, quiet: bool) -> None:
         self._console = Console(quiet=True) if quiet else console
         self._began = time.monotonic()
-        self._acted = ""
+        self._last_action = ""
 
-    def says(self, what: str) -> None:
+    def say(self, what: str) -> None:
         self._line("…", what)
 
     def stack(self, description: Mapping[str, Any]) -> None:
         self._line("✓", f"deployed: bucket {description['bucket']}, bus {description['bus']}")
 
-    def begins(self, scenario: str, story: Scenario, name: str) -> None:
+    def begin(self, scenario: str, story: Scenario, name: str) -> None:
         planned = f", {story.planned_steps} steps planned" if story.planned_steps else ""
         self._line("▶", f"[bold]{scenario}[/]: {story.description}")
         self._line("▶", f"job {name}{planned}")
@@ -52,23 +53,23 @@ class Narrator:
         if event["detail-type"] == STATUS_CHANGE:
             status = detail["RuleEvaluationStatus"]
             rule = detail["RuleConfigurationName"]
-            said = f"{rule}: {detail['PreviousStatus']} → [{_COLOURS[status]}]{status}[/]"
+            change = f"{rule}: {detail['PreviousStatus']} → [{_COLOURS[status]}]{status}[/]"
             at = f"at step {detail['Step']}: " if status == "IssuesFound" else ""
-            self._line("●", f"{said} {at}{_plain(detail['StatusDetails'])}")
+            self._line("●", f"{change} {at}{_unmarked(detail['StatusDetails'])}")
         elif event["detail-type"] == ACTION_TAKEN:
-            acted = f"{detail['Action']} {detail['Outcome']}: {_plain(detail['Detail'])}"
-            if acted != self._acted:  # for many rules at once it is told of each
-                self._line("➜", acted)
-            self._acted = acted
+            action = f"{detail['Action']} {detail['Outcome']}: {_unmarked(detail['Detail'])}"
+            if action != self._last_action:  # an action for several rules has an event for each
+                self._line("➜", action)
+            self._last_action = action
         else:
             status, secondary = detail["TrainingJobStatus"], detail["SecondaryStatus"]
             also = f", {secondary}" if secondary != status else ""
             self._line("⚙", f"SageMaker: {status}{also}")
 
-    def ends(self, result: Mapping[str, Any], story: Scenario) -> None:
-        """All that came of it."""
+    def end(self, result: Mapping[str, Any], story: Scenario) -> None:
+        """Shows the results."""
         self._console.print()
-        self._console.print(_rules(result["rules"], result["not_judged"]["too_few_steps"]))
+        print_findings({**result, "workers": ()}, self._console, hint=False)
         if mail := result["email"]:
             title = f"e-mail: {mail['subject']}"
             self._console.print(Panel(Text(mail["body"].strip()), title=Text(title), expand=False))
@@ -78,17 +79,6 @@ class Narrator:
 
     def _line(self, sign: str, text: str) -> None:
         self._console.print(f"[dim]{time.monotonic() - self._began:6.1f} s[/] {sign} {text}")
-
-
-def _rules(rules: list[Mapping[str, Any]], too_few_steps: list[str]) -> Table:
-    table = Table("rule", "status", "details", title="what the rules came to", title_justify="left")
-    for rule in rules:
-        status = rule["RuleEvaluationStatus"]
-        name, shown = rule["RuleConfigurationName"], Text(status, _COLOURS[status])
-        if name in too_few_steps:
-            shown = Text("not judged", "yellow")
-        table.add_row(name, shown, Text(rule["StatusDetails"]))
-    return table
 
 
 def _facts(result: Mapping[str, Any], story: Scenario) -> Table:
@@ -115,13 +105,13 @@ def _facts(result: Mapping[str, Any], story: Scenario) -> Table:
 
 
 def _reasons(alerts: list[Mapping[str, Any]], decision: str) -> str:
-    """How often something was decided, by action and reason."""
+    """Counts of a decision, by action and reason."""
     found = Counter(
         f"{alert['action']} {alert['reason']}" for alert in alerts if alert["decision"] == decision
     )
     return ", ".join(f"{what} ×{times}" for what, times in found.items())
 
 
-def _plain(text: str) -> str:
-    """Text from a run, which must not be taken for markup."""
+def _unmarked(text: str) -> str:
+    """Text of a run, without markup."""
     return text.replace("[", r"\[")

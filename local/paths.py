@@ -1,4 +1,4 @@
-"""Where things lie in a checkout."""
+"""Folders of a checkout."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A free port on the loopback interface that is ours from the moment it is known."""
+"""A free port on the loopback interface, bound so that no other process can take it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def loopback_port() -> Iterator[socket.socket]:
-    """A bound socket that does not listen yet: whoever serves gets the socket, not the number."""
+    """A bound socket that does not listen yet. The server gets the socket, not the number."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as bound:
         bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         bound.bind(("127.0.0.1", 0))
@@ -17,5 +17,5 @@ def loopback_port() -> Iterator[socket.socket]:
 
 
 def url(bound: socket.socket) -> str:
-    """The address under which a server on this socket is reached."""
+    """The URL of a server on this socket."""
     return f"http://127.0.0.1:{bound.getsockname()[1]}"

@@ -1,8 +1,7 @@
-"""Processes and temporary folders that never outlive the process that asked for them.
+"""Child processes and temporary folders that end with this process.
 
-A helper process hears through a pipe what there is to tidy up. When the pipe closes, at the end of
-the ``with`` block or because this process died, in whatever way, the helper kills what still runs
-and removes the folders.
+A helper process learns of them through a pipe. When the pipe closes, at the end of the ``with``
+block or because this process died, the helper kills the processes and removes the folders.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from typing import IO, Any
 class Reaper:
     """Starts processes, each as the leader of its own group, and makes temporary folders.
 
-    A context manager; at its end nothing that was started still runs.
+    A context manager; its end kills every process and removes every folder.
     """
 
     def __init__(self) -> None:
@@ -47,7 +46,7 @@ class Reaper:
     def folder(self, name: str) -> Path:
         """A new temporary folder, readable by its owner alone."""
         path = tempfile.mkdtemp(prefix=f"tocsin-{name}-")
-        self._tell(folder=path)
+        self._inform_helper(folder=path)
         return Path(path)
 
     def start(
@@ -59,7 +58,7 @@ class Reaper:
         log: Path,
         sockets: Collection[int] = (),
     ) -> subprocess.Popen[bytes]:
-        """Starts a command in ``folder``, with its output in ``log``. OSError if it cannot."""
+        """Starts a command in ``folder``, with its output in ``log``. Raises OSError."""
         with log.open("ab") as output:
             process = subprocess.Popen(
                 command,
@@ -71,11 +70,11 @@ class Reaper:
                 pass_fds=tuple(sockets),
                 start_new_session=True,
             )
-        self._tell(group=process.pid)
+        self._inform_helper(group=process.pid)
         return process
 
     def stop(self, process: subprocess.Popen[bytes], grace: float = 5.0) -> int:
-        """SIGTERM to the process, SIGKILL to its group after ``grace`` seconds; the exit code."""
+        """Sends SIGTERM, then SIGKILL after ``grace`` seconds. Returns the exit code."""
         if process.poll() is None:
             process.terminate()
             with suppress(subprocess.TimeoutExpired):
@@ -83,20 +82,20 @@ class Reaper:
         return self.finish(process)
 
     def finish(self, process: subprocess.Popen[bytes]) -> int:
-        """Kills what is left of a process and its group, and forgets it; the exit code."""
+        """Kills a process and its group if they still run. Returns the exit code."""
         _kill_group(process.pid)
         code = process.wait()
-        self._tell(ended=process.pid)
+        self._inform_helper(ended=process.pid)
         return code
 
-    def _tell(self, **what: Any) -> None:
-        # Once the pipe is closed all is tidied up, and there is nobody to tell.
+    def _inform_helper(self, **what: Any) -> None:
+        # The helper ends when the pipe is closed.
         with self._lock, suppress(BrokenPipeError, ValueError):
             self._pipe.write(json.dumps(what).encode() + b"\n")
 
 
 def _pipe() -> tuple[IO[bytes], IO[bytes]]:
-    """The end to write to and the end to read from, both closed in child processes by default."""
+    """The write end and the read end; child processes inherit neither."""
     read, write = os.pipe()
     return os.fdopen(write, "wb", buffering=0), os.fdopen(read, "rb")
 
@@ -107,7 +106,7 @@ def _kill_group(group: int) -> None:
 
 
 def _tidy_up() -> None:
-    """What the helper does: listens until the pipe closes, then leaves nothing behind."""
+    """The helper: reads until the pipe closes, then kills processes and removes folders."""
     for ignored in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(ignored, signal.SIG_IGN)
     groups: set[int] = set()
@@ -127,7 +126,7 @@ def _tidy_up() -> None:
 
 
 def _remove(folder: str) -> None:
-    """Again and again for a while: what has just been killed may still be writing."""
+    """Retries for a second: a process that was just killed may still be writing."""
     for _ in range(50):
         shutil.rmtree(folder, ignore_errors=True)
         if not os.path.lexists(folder):

@@ -1,4 +1,4 @@
-"""Enough of SageMaker's wire format to create, describe, list, tag and stop training jobs."""
+"""A server for a part of SageMaker's API: creates, describes, lists, tags and stops jobs."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from typing import Any
 
-from local.job import Job, describe
-from local.jobs import Jobs, RequestError
+from local.job import LocalJob, describe
+from local.jobs import LocalJobs, RequestError
 
 BODY_LIMIT = 4 * 1024 * 1024  # bytes
 
@@ -22,8 +22,8 @@ Answer = dict[str, Any]
 
 
 @contextmanager
-def serve(port: socket.socket, jobs: Jobs) -> Iterator[None]:
-    """Answers SageMaker's API on a bound socket, which it takes over, until the block ends."""
+def serve(port: socket.socket, jobs: LocalJobs) -> Iterator[None]:
+    """Answers requests on a bound socket until the block ends, and closes the socket."""
     server = _Server(port, jobs)
     thread = Thread(target=server.serve_forever, args=(0.05,), daemon=True, name="sagemaker")
     thread.start()
@@ -35,24 +35,24 @@ def serve(port: socket.socket, jobs: Jobs) -> Iterator[None]:
         thread.join()
 
 
-def _create(jobs: Jobs, request: Answer) -> Answer:
+def _create(jobs: LocalJobs, request: Answer) -> Answer:
     return {"TrainingJobArn": jobs.create(request).arn}
 
 
-def _describe(jobs: Jobs, request: Answer) -> Answer:
+def _describe(jobs: LocalJobs, request: Answer) -> Answer:
     return describe(jobs.get(request["TrainingJobName"]))
 
 
-def _stop(jobs: Jobs, request: Answer) -> Answer:
+def _stop(jobs: LocalJobs, request: Answer) -> Answer:
     jobs.stop(request["TrainingJobName"])
     return {}
 
 
-def _add_tags(jobs: Jobs, request: Answer) -> Answer:
+def _add_tags(jobs: LocalJobs, request: Answer) -> Answer:
     return _tags(jobs.tag(request["ResourceArn"], {t["Key"]: t["Value"] for t in request["Tags"]}))
 
 
-def _list_tags(jobs: Jobs, request: Answer) -> Answer:
+def _list_tags(jobs: LocalJobs, request: Answer) -> Answer:
     return _tags(jobs.tag(request["ResourceArn"], {}))
 
 
@@ -60,7 +60,7 @@ def _tags(tags: Mapping[str, str]) -> Answer:
     return {"Tags": [{"Key": key, "Value": value} for key, value in tags.items()]}
 
 
-def _list(jobs: Jobs, request: Answer) -> Answer:
+def _list(jobs: LocalJobs, request: Answer) -> Answer:
     known = {"StatusEquals", "NameContains", "SortBy", "SortOrder", "MaxResults", "NextToken"}
     if unknown := sorted(request.keys() - known):
         raise RequestError(f"ListTrainingJobs does not know {', '.join(unknown)} here")
@@ -81,21 +81,21 @@ def _list(jobs: Jobs, request: Answer) -> Answer:
     return answer
 
 
-_SORT: Mapping[str, Callable[[Job], Any]] = {
+_SORT: Mapping[str, Callable[[LocalJob], Any]] = {
     "CreationTime": lambda job: job.changes[0].time,
     "Name": lambda job: job.name,
     "Status": lambda job: job.status,
 }
 
 
-def _summary(job: Job) -> Answer:
+def _summary(job: LocalJob) -> Answer:
     keys = ("TrainingJobName", "TrainingJobArn", "TrainingJobStatus", "CreationTime")
     more = ("LastModifiedTime", *(["TrainingEndTime"] if job.finished else []))
     whole = describe(job)
     return {key: whole[key] for key in (*keys, *more)}
 
 
-_OPERATIONS: Mapping[str, Callable[[Jobs, Answer], Answer]] = {
+_OPERATIONS: Mapping[str, Callable[[LocalJobs, Answer], Answer]] = {
     "CreateTrainingJob": _create,
     "DescribeTrainingJob": _describe,
     "ListTrainingJobs": _list,
@@ -108,7 +108,7 @@ _OPERATIONS: Mapping[str, Callable[[Jobs, Answer], Answer]] = {
 class _Server(ThreadingHTTPServer):
     request_queue_size = 64
 
-    def __init__(self, port: socket.socket, jobs: Jobs) -> None:
+    def __init__(self, port: socket.socket, jobs: LocalJobs) -> None:
         super().__init__(("127.0.0.1", 0), _Handler, bind_and_activate=False)
         self.socket.close()
         self.socket = socket.socket(fileno=port.detach())
@@ -128,12 +128,12 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         size = self.headers.get("Content-Length", "")
         if self.headers.get("Host") not in self.server.names:
-            # A web page that makes a name of its own point here must not start processes.
-            self._give_up(403, "this service is for this machine only")
+            # A web page whose host name points to this machine must not start processes.
+            self._reject(403, "this service is for this machine only")
         elif not size.isdecimal():
-            self._give_up(411, "Content-Length is missing")
+            self._reject(411, "Content-Length is missing")
         elif int(size) > BODY_LIMIT:
-            self._give_up(413, f"the body is larger than {BODY_LIMIT} bytes")
+            self._reject(413, f"the body is larger than {BODY_LIMIT} bytes")
         else:
             self._answer(*self._carry_out(self.rfile.read(int(size))))
 
@@ -154,8 +154,8 @@ class _Handler(BaseHTTPRequestHandler):
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             return 400, _error("ValidationException", f"a field is missing or wrong: {error!r}")
 
-    def _give_up(self, status: int, message: str) -> None:
-        self.close_connection = True  # what is left of the request is not read
+    def _reject(self, status: int, message: str) -> None:
+        self.close_connection = True  # the rest of the request is not read
         self._answer(status, _error("ValidationException", message))
 
     def _answer(self, status: int, answer: Answer) -> None:
@@ -169,7 +169,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_: object) -> None:
-        """Nothing: the log of who asked what has no reader."""
+        """Requests are not logged."""
 
 
 def _error(code: str, message: str) -> Answer:

@@ -1,4 +1,4 @@
-"""The stories that the demo tells, each a real run of a real program."""
+"""The scenarios of the demo, each a real run of a real program."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ _STOP = ["stop", "email", "sms", "metric"]
 
 @dataclass(frozen=True)
 class Scenario:
-    """Where a training runs, with which arguments of ``examples/digits_numpy.py``, and what
-    watches it. A replay has no training: the files of ``replayed`` are uploaded one by one.
+    """A training and its watch file.
+
+    where: the place it runs in. A ``replay`` uploads the files of ``replayed`` one by one.
+    arguments: of ``examples/digits_numpy.py``.
     """
 
     description: str
@@ -28,7 +30,7 @@ class Scenario:
 
 
 def _watch(*stopping: str, **options: Any) -> dict[str, Any]:
-    """All rules that watch by default; the ``stopping`` ones end the job and tell everybody."""
+    """All default rules; the ``stopping`` ones stop the job and notify everybody."""
     return {
         "rules": [
             {"rule": rule, "severity": "critical", "actions": _STOP} if rule in stopping else rule
@@ -39,8 +41,8 @@ def _watch(*stopping: str, **options: Any) -> dict[str, Any]:
     }
 
 
-# An API sample of Amazon's documents has this threshold: hardly a gradient is above it.
-_OF_AMAZONS_SAMPLE = {"rule": "VanishingGradient", "parameters": {"threshold": "20.0"}}
+# An API sample in Amazon's documentation has this threshold. Few gradients are above it.
+_SAGEMAKER_SAMPLE = {"rule": "VanishingGradient", "parameters": {"threshold": "20.0"}}
 _PACE = ("--save-interval", "5", "--seconds-per-step", "0.03")
 _DEEP = ("--activation", "sigmoid", "--hidden", "32,32,32,32,32,32,32,32,32,32")
 
@@ -52,20 +54,20 @@ SCENARIOS: Mapping[str, Scenario] = {
         watch=_watch("ExplodingTensor"),
     ),
     "healthy": Scenario(
-        "a training that goes well: it runs to its end, and nobody is disturbed",
+        "a training that goes well: it runs to its end, and nobody is notified",
         "sagemaker",
         _PACE,
         planned_steps=300,
         watch=_watch("ExplodingTensor", "VanishingGradient"),
     ),
     "vanishing": Scenario(
-        "ten sigmoid layers: the first ones get no gradient to learn from",
+        "ten sigmoid layers: the first ones get almost no gradient",
         "sagemaker",
         (*_DEEP, *_PACE),
         watch=_watch("VanishingGradient"),
     ),
     "outside-sagemaker": Scenario(
-        "a plain process, which SageMaker knows nothing of, obeys STOP.json",
+        "a plain process outside SageMaker obeys STOP.json",
         "process",
         ("--learning-rate", "5", "--seed", "1", "--poll-interval", "0.5", *_PACE),
         watch=_watch("ExplodingTensor"),
@@ -94,7 +96,7 @@ SCENARIOS: Mapping[str, Scenario] = {
         planned_steps=0,
         watch={
             "profile": "sagemaker",
-            "rules": ["ExplodingTensor", _OF_AMAZONS_SAMPLE],
+            "rules": ["ExplodingTensor", _SAGEMAKER_SAMPLE],
             "notify": {"group_wait": "1s"},
         },
         replayed="tests/fixtures/smdebug/multi_worker/run",

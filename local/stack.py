@@ -13,13 +13,14 @@ from typing import Any
 import boto3
 from botocore.config import Config
 from botocore.session import Session
+from tocsin.tensors.s3 import RETRIES
 
 from local.deploy import deploy
 from local.emulator import Emulator, emulator
 from local.environment import embedded, inherited
 from local.interpreter import interpreter
-from local.job import Job, state_change
-from local.jobs import GRACE, Jobs
+from local.job import LocalJob, state_change
+from local.jobs import GRACE, LocalJobs
 from local.mailbox import Mailbox, Sms, read_sms
 from local.port import loopback_port, url
 from local.reaper import Reaper
@@ -32,19 +33,20 @@ from local.tune import tune
 class LocalAws:
     """A running embedded AWS.
 
-    ``environment`` makes child processes talk to it; ``outputs`` are those of the stack; ``jobs``
-    are the training jobs as processes, with the times of what happened to them.
+    environment: points child processes to it.
+    outputs: of the stack.
+    jobs: the training jobs.
     """
 
     emulator: Emulator
     sagemaker_endpoint: str
     environment: Mapping[str, str]
     outputs: Mapping[str, str]
-    jobs: Jobs = field(repr=False)
+    jobs: LocalJobs = field(repr=False)
     mailbox: Mailbox = field(repr=False)
 
     def client(self, service: str) -> Any:
-        """A boto3 client that talks to it."""
+        """A boto3 client for the embedded AWS."""
         return make_client(self.environment, service)
 
     def sms(self) -> list[Sms]:
@@ -52,7 +54,7 @@ class LocalAws:
         return read_sms(self.emulator.endpoint)
 
     def describe(self) -> dict[str, Any]:
-        """What `tocsin local up --json` prints."""
+        """The document of `tocsin local up --json`."""
         outputs = self.outputs
         return {
             "endpoint": self.emulator.endpoint,
@@ -76,22 +78,22 @@ def local_aws(
 ) -> Iterator[LocalAws]:
     """Starts the embedded AWS and deploys the stack to it, synthesised with ``context``.
 
-    ``grace`` is the time in seconds that a training job has between SIGTERM and SIGKILL. At the
-    end of the block, or when this process dies, nothing of it is left.
+    ``grace`` is the time in seconds of a training job between SIGTERM and SIGKILL. All of it ends
+    with the block, or with this process.
     """
     python = interpreter()
-    for_here = {"tocsin:layerRuntime": "local", "tocsin:localPython": str(python)}
+    local_options = {"tocsin:layerRuntime": "local", "tocsin:localPython": str(python)}
     with ExitStack() as stack:
-        thread = stack.enter_context(ThreadPoolExecutor(1))  # outlives the reaper, which ends it
+        thread = stack.enter_context(ThreadPoolExecutor(1))  # the reaper ends its task
         reaper = stack.enter_context(Reaper())
-        options = {**(context or {}), **for_here}
+        options = {**(context or {}), **local_options}
         assembly = thread.submit(synthesize, reaper, reaper.folder("assembly"), options)
         port = stack.enter_context(loopback_port())
         sagemaker_port = stack.enter_context(loopback_port())
         environment = embedded(url(port), url(sagemaker_port))
         running = stack.enter_context(emulator(reaper, python, port, environment))
         jobs = stack.enter_context(
-            Jobs(reaper, inherited() | environment, _publisher(environment), grace)
+            LocalJobs(reaper, inherited() | environment, _publisher(environment), grace)
         )
         sagemaker_endpoint = url(sagemaker_port)
         stack.enter_context(serve(sagemaker_port, jobs))
@@ -105,16 +107,16 @@ def local_aws(
 def _publisher(environment: Mapping[str, str]) -> Any:
     events = make_client(environment, "events")
 
-    def publish(job: Job) -> None:
+    def publish(job: LocalJob) -> None:
         answer = events.put_events(Entries=[state_change(job)])
         if answer["FailedEntryCount"]:
-            raise RuntimeError(f"PutEvents refused it: {answer['Entries']}")
+            raise RuntimeError(f"PutEvents refused the event: {answer['Entries']}")
 
     return publish
 
 
 def make_client(environment: Mapping[str, str], service: str) -> Any:
-    """Looks at no profile and no variable of this process: nobody's real AWS is ever reached."""
+    """A client that reads no profile and no variable of this process: it cannot reach AWS."""
     nowhere = {
         "profile": (None, None, None, None),
         "config_file": (None, None, os.devnull, None),
@@ -127,5 +129,5 @@ def make_client(environment: Mapping[str, str], service: str) -> Any:
         region_name=environment["AWS_REGION"],
         aws_access_key_id=environment["AWS_ACCESS_KEY_ID"],
         aws_secret_access_key=environment["AWS_SECRET_ACCESS_KEY"],
-        config=Config(retries={"mode": "standard", "max_attempts": 3}, read_timeout=300),
+        config=Config(retries=RETRIES, read_timeout=300),
     )

@@ -1,4 +1,4 @@
-"""The cloud assembly: the template and its assets, as ``app.py`` writes them without the CLI."""
+"""Writes and reads the cloud assembly: the template and its assets, without the CDK's CLI."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from local.reaper import Reaper
 
 @dataclass(frozen=True)
 class Asset:
-    """A file or a folder (``packaging`` "zip") that a template refers to, and where it goes.
+    """A file, or a folder (``packaging`` "zip"), that is uploaded for a template.
 
     ``bucket`` and ``key`` may hold pseudo parameters such as ``${AWS::Region}``.
     """
@@ -32,7 +32,7 @@ class Asset:
 
 @dataclass(frozen=True)
 class Assembly:
-    """One stack: its name, its template and what has to be uploaded first."""
+    """One stack: its name, its template and the assets to upload first."""
 
     stack: str
     template: Mapping[str, Any]
@@ -40,9 +40,9 @@ class Assembly:
 
 
 def synthesize(reaper: Reaper, folder: Path, context: Mapping[str, Any] | None = None) -> Assembly:
-    """Runs the app with ``folder`` for its output. ``context`` is laid over that of cdk.json.
+    """Runs the app with output in ``folder``. ``context`` overrides that of cdk.json.
 
-    Needs neither credentials nor Docker. Raises LocalError with what the app said.
+    Needs neither credentials nor Docker. Raises LocalError with the last line of the app's log.
     """
     settings = json.loads((ROOT / "cdk.json").read_text())
     log = folder / "app.log"
@@ -59,8 +59,8 @@ def synthesize(reaper: Reaper, folder: Path, context: Mapping[str, Any] | None =
     )
     app.wait()
     if reaper.finish(app) != 0:
-        said = log.read_text(errors="replace").strip().splitlines() or ["it said nothing"]
-        raise LocalError(f"app.py does not synthesise: {said[-1]}")
+        lines = log.read_text(errors="replace").strip().splitlines() or ["its log is empty"]
+        raise LocalError(f"app.py does not synthesise: {lines[-1]}")
     return read_assembly(folder)
 
 

@@ -1,4 +1,4 @@
-"""A scenario's training: started, waited for, and asked how far it came."""
+"""Starts the training of a scenario, and reads its progress."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from local.stack import LocalAws
 SCRIPT = ROOT / "examples" / "digits_numpy.py"
 
 
-class Training(Protocol):
-    """A training under way: where its tensors go, and the checkpoint it leaves."""
+class RunningTraining(Protocol):
+    """A training that was started: its run, and the file of its model checkpoint."""
 
     @property
     def run(self) -> str: ...
@@ -30,10 +30,10 @@ class Training(Protocol):
     @property
     def checkpoint(self) -> Path: ...
 
-    def over(self) -> bool: ...
+    def ended(self) -> bool: ...
 
     def stopped_at(self) -> float | None:
-        """When it was asked to stop (seconds since the epoch), or None."""
+        """The time of the request to stop (seconds since the epoch), or None."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class SageMakerTraining:
     run: str
     checkpoint: Path
 
-    def over(self) -> bool:
+    def ended(self) -> bool:
         return self.aws.jobs.get(self.name).finished
 
     def stopped_at(self) -> float | None:
@@ -54,14 +54,14 @@ class SageMakerTraining:
 
 @dataclass(frozen=True)
 class PlainTraining:
-    """A process that SageMaker does not know."""
+    """A process outside SageMaker."""
 
     process: subprocess.Popen[bytes]
     run: str
     checkpoint: Path
     storage: Storage
 
-    def over(self) -> bool:
+    def ended(self) -> bool:
         return self.process.poll() is not None
 
     def stopped_at(self) -> float | None:
@@ -71,20 +71,20 @@ class PlainTraining:
 
 @dataclass(frozen=True)
 class Replay:
-    """A run that was written long ago."""
+    """A finished run that is uploaded again."""
 
     run: str
     checkpoint: Path
 
-    def over(self) -> bool:
+    def ended(self) -> bool:
         return True
 
     def stopped_at(self) -> float | None:
         return None
 
 
-def start(aws: LocalAws, reaper: Reaper, name: str, scenario: Scenario) -> Training:
-    """Start the scenario's training under ``name``; a replay is uploaded when this returns."""
+def start(aws: LocalAws, reaper: Reaper, name: str, scenario: Scenario) -> RunningTraining:
+    """Start the scenario's training under ``name``, or upload a replay."""
     bucket = aws.outputs["CaptureBucketName"]
     run = f"s3://{bucket}/jobs/{name}/debug-output"
     folder = reaper.folder("training")
@@ -109,13 +109,13 @@ def start(aws: LocalAws, reaper: Reaper, name: str, scenario: Scenario) -> Train
         process = reaper.start(command, environment=environment, folder=folder, log=log)
         return PlainTraining(process, run, checkpoint, storage)
     storage.write(WATCH, watch.read_bytes())
-    for path in _in_the_order_of_writing(ROOT / scenario.replayed):
+    for path in _in_writing_order(ROOT / scenario.replayed):
         storage.write(str(path.relative_to(ROOT / scenario.replayed)), path.read_bytes())
     return Replay(run, checkpoint)
 
 
 def training_job(name: str, command: list[str], output: str) -> dict[str, Any]:
-    """A CreateTrainingJob request that runs ``command``, its tensors going below ``output``."""
+    """A CreateTrainingJob request that runs ``command`` and writes tensors below ``output``."""
     return {
         "TrainingJobName": name,
         "AlgorithmSpecification": {
@@ -136,7 +136,7 @@ def training_job(name: str, command: list[str], output: str) -> dict[str, Any]:
 
 
 def written_at(storage: Storage, step: int, worker: str) -> float | None:
-    """When the step's index file was written; listings know it more exactly than HEAD."""
+    """The time of a step's index file. A listing has it more exactly than HEAD."""
     key = index_key(step, worker)
     try:
         return next((item.modified for item in storage.list(key) if item.key == key), None)
@@ -145,14 +145,14 @@ def written_at(storage: Storage, step: int, worker: str) -> float | None:
 
 
 def steps_done(checkpoint: Path) -> int | None:
-    """How many steps the training has behind it, as its own checkpoint tells."""
+    """The number of finished steps, from the model checkpoint of the training."""
     if not checkpoint.exists():
         return None
     with np.load(checkpoint) as arrays:
         return int(arrays["step"]) + 1
 
 
-def _in_the_order_of_writing(run: Path) -> list[Path]:
+def _in_writing_order(run: Path) -> list[Path]:
     """Per step the event file before its index file; collections first, the end marker last."""
 
     def when(path: Path) -> tuple[int, str, int]:

@@ -1,16 +1,18 @@
-"""What a laptop needs on top of the template: few workers, and those warm."""
+"""Limits the workers of the functions on a laptop, and starts them."""
 
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-CONCURRENCY = 2  # of each function; on AWS the template's numbers hold
+CONCURRENCY = 2  # of each function; on AWS the template sets it
 
 
 def tune(lambda_: Any) -> None:
-    """Keeps a burst of hints from starting dozens of Python processes on a few cores, and starts
-    the first ones, so that what is measured afterwards is a warm function as on AWS.
+    """Sets the concurrency of each function and starts its workers.
+
+    Without a limit a burst of hints starts dozens of Python processes on a few cores. Measurements
+    begin with warm functions, as on AWS.
     """
     names = set()
     for mapping in lambda_.list_event_source_mappings()["EventSourceMappings"]:
@@ -26,5 +28,5 @@ def tune(lambda_: Any) -> None:
 
 
 def _invoke(lambda_: Any, name: str) -> Any:
-    """An event without messages, which asks nothing of a function but to be there."""
+    """Invokes a function with no messages, only to start it."""
     return lambda_.invoke(FunctionName=name, Payload=b'{"Records": []}')

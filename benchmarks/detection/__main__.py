@@ -1,11 +1,13 @@
-"""How well the rules tell faulty trainings from healthy ones.
+"""Measures how well the rules distinguish faulty from healthy trainings.
 
-    python -m benchmarks.detection [--tuning] [--only healthy|FAULT] [--jobs 2] [--write]
+    python -m benchmarks.detection [--half design|report] [--only FAMILY] [--keep FOLDER] [--write]
+    python -m benchmarks.detection --judge FOLDER
 
-Makes some hundred small trainings, healthy ones and ones with a fault, lets every rule watch them,
-and prints recall, saves until detection and false alarms. Thresholds are chosen on one half
-(--tuning, which names runs); the other, of which it shares no data set, no seed and no fault, is
-reported. Runs and verdicts are kept in .cache/detection for as long as the code stays the same.
+Trains some hundred small models with the hook attached, healthy and with faults, decides by their
+own skill on held-out data which are harmful, lets the rules watch them, and prints recall, time to
+find, false alarms, and each miss. Thresholds are chosen on the families of one half; the other is
+reported. ``--keep`` keeps the runs, and trains only those that are not there yet; ``--judge``
+judges kept runs again without training.
 """
 
 from __future__ import annotations
@@ -13,57 +15,77 @@ from __future__ import annotations
 import argparse
 import platform
 import sys
+import tempfile
 import time
+from pathlib import Path
 
+from benchmarks.detection.case import Case
 from benchmarks.detection.environment import enter
+
+_HALVES = ("design", "report")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--tuning", action="store_true", help="the half for choosing thresholds")
-    parser.add_argument("--only", metavar="FAULT", help="'healthy', or the name of one fault")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--half", choices=(*_HALVES, "both"), default="both")
+    parser.add_argument("--only", metavar="TEXT", help="cases whose 'family/name' holds this text")
+    parser.add_argument("--keep", metavar="FOLDER", type=Path, help="keep the runs there")
+    parser.add_argument("--judge", metavar="FOLDER", type=Path, help="judge runs that lie there")
+    parser.add_argument("--seeds", type=int, help="of each case, at most; to look at a family")
     parser.add_argument("--jobs", type=int, default=2, help="processes")
+    parser.add_argument("--save-interval", type=int, help="instead of the hook's default")
     parser.add_argument("--write", action="store_true", help="into docs/detection.md")
     arguments = parser.parse_args()
-    if arguments.write and (arguments.tuning or arguments.only):
-        parser.error("--write is for all of the held-out half")
+    if arguments.write and (arguments.half != "both" or arguments.only or arguments.seeds):
+        parser.error("--write is for all of both halves")
     enter()
-    _run(arguments)
+    with tempfile.TemporaryDirectory(prefix="tocsin-detection-") as folder:
+        run(arguments, arguments.judge or arguments.keep or Path(folder))
 
 
-def _run(arguments: argparse.Namespace) -> None:
+def run(arguments: argparse.Namespace, folder: Path) -> None:
     # In the environment only: the one that this started in may lack what these need.
-    from tocsin.rules import SAGEMAKER
-
-    from benchmarks.detection.evaluate import EVERYTHING, PROFILES, evaluate
-    from benchmarks.detection.report import details, report, write
-    from benchmarks.detection.result import judge
-    from benchmarks.detection.runs import make
-    from benchmarks.detection.split import chosen
+    from benchmarks.detection import families
+    from benchmarks.detection.judge import Result, judge
+    from benchmarks.detection.report import report, write
+    from benchmarks.detection.runs import make, runs_of
 
     started = time.perf_counter()
-    try:
-        setups = chosen("tuning" if arguments.tuning else "held out", arguments.only)
-    except KeyError as error:
-        sys.exit(f"no fault {error} in this half: see benchmarks/detection/faults.py")
-    runs = make(setups, jobs=arguments.jobs)
-    trained = time.perf_counter()
-    ours = evaluate(runs, EVERYTHING, jobs=arguments.jobs)
-    amazons = evaluate(runs, SAGEMAKER, jobs=arguments.jobs)
-    result = judge(runs, PROFILES, ours, amazons)
-    text = report(result)
+    halves = _HALVES if arguments.half == "both" else (arguments.half,)
+    results: dict[str, Result] = {}
+    trained = 0.0
+    for half in halves:
+        cases = [c for c in families.cases(half) if not arguments.only or _fits(c, arguments.only)]
+        runs = runs_of(cases, folder, arguments.seeds)
+        before = time.perf_counter()
+        if arguments.judge:
+            runs = [run for run in runs if run.is_made]
+        else:
+            make(runs, arguments.jobs, arguments.save_interval)
+        trained += time.perf_counter() - before
+        results[half] = judge(cases, runs, arguments.jobs)
+    text = report(results)
     print(text)
-    if arguments.tuning or arguments.only:
-        print(details(result))
-    seconds = trained - started, time.perf_counter() - trained
+    evaluated = time.perf_counter() - started - trained
     print(
-        f"{len(runs)} runs trained in {seconds[0]:.0f} s, evaluated in {seconds[1]:.0f} s, ", end=""
+        f"{sum(len(r.judged) for r in results.values())} runs trained in {trained:.0f} s, "
+        f"judged in {evaluated:.0f} s, {arguments.jobs} processes, {platform.machine()}, "
+        f"Python {platform.python_version()}"
     )
-    print(f"{arguments.jobs} processes, {platform.machine()}, Python {platform.python_version()}")
-    if failed := sorted({rule for one in ours.values() for rule in one.failed}):
-        print(f"rules that ended in an error: {', '.join(failed)}")
+    every = [e for r in results.values() for one in r.judged for e in one.evaluations.values()]
+    if failed := sorted({rule for evaluation in every for rule in evaluation.failed}):
+        sys.exit(f"rules that ended in an error: {', '.join(failed)}")
     if arguments.write:
         write(text)
+
+
+def _fits(case: Case, text: str) -> bool:
+    """With a case comes the one that it is compared with."""
+    return text in f"{case.family}/{case.name}" or (
+        case.name == case.reference and text.startswith(case.family)
+    )
 
 
 if __name__ == "__main__":

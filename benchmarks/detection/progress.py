@@ -17,7 +17,7 @@ _WIDTH = 30
 def work(
     what: str, function: Callable[[Task], Result], tasks: Iterable[Task], jobs: int
 ) -> Iterator[Result]:
-    """What ``function``, of a module, makes of the tasks, as each is done."""
+    """The results of ``function`` (of a module) for the tasks, in order of completion."""
     todo = list(tasks)
     if not todo:
         return

@@ -1,30 +1,28 @@
-"""The result as tables in Markdown."""
+"""The result as text: tables in Markdown, misses and false alarms with their reasons."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from tocsin.rules import RECOMMENDED
+
 from benchmarks.detection.evaluate import PROFILES
-from benchmarks.detection.faults import FAULTS
-from benchmarks.detection.result import Judged, Result, median_saves
-from benchmarks.detection.wilson import share
+from benchmarks.detection.judge import LONG, Judged, Result, median_share
+from benchmarks.detection.truth import Truth
+from benchmarks.detection.wilson import by_families, share
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "detection.md"
 BEGIN, END = "<!-- detection: begin -->", "<!-- detection: end -->"
 
 
-def report(result: Result) -> str:
-    """What goes into the documentation."""
-    parts = [_overall(result), _faults(result), _asymptomatic(result), _false_alarms(result)]
+def report(results: dict[str, Result]) -> str:
+    """All halves side by side, then family by family, then each miss and false alarm."""
+    parts = [_overall(results)]
+    for half, result in results.items():
+        parts += [f"### Families of the {half} half", _families(result), *_lists(result)]
     return "\n\n".join(parts) + "\n"
-
-
-def details(result: Result) -> str:
-    """For choosing thresholds: which runs are missed, and which ones alarm whom for nothing."""
-    return "\n".join([*_missed(result), "", *_wrong(result), "", *_doubtful(result)]) + "\n"
 
 
 def write(text: str, page: Path = PAGE) -> None:
@@ -36,95 +34,97 @@ def write(text: str, page: Path = PAGE) -> None:
     page.write_text(f"{before}{BEGIN}\n\n{text}\n{END}{rest.split(END, 1)[1]}", "utf-8")
 
 
-def _overall(result: Result) -> str:
-    healthy, sick = result.healthy, result.symptomatic
-    rows = []
-    for profile in PROFILES:
-        wrong = sum(one.caught(profile) for one in healthy)
-        alarms = sum(len(one.alarms[profile]) for one in healthy)
-        rows.append(
-            [
-                profile,
-                share(sum(one.caught(profile) for one in sick), len(sick)),
-                share(sum(one.named(profile) for one in sick), len(sick)),
-                median_saves(sick, profile),
-                share(wrong, len(healthy)),
-                f"{alarms / max(1, len(healthy)):.2f}",
-            ]
-        )
-    head = ["profile", "faulty runs found", "by a rule that names it", "saves until then"]
-    return _table([*head, "healthy runs alarmed", "alarms a healthy run"], rows)
-
-
-def _faults(result: Result) -> str:
-    rows = []
-    for fault, runs in _by_fault(result.symptomatic):
-        row = [fault, FAULTS[fault].symptom]
-        for profile in PROFILES:
-            row += [_of(runs, profile), median_saves(runs, profile)]
-        row.insert(4, f"{sum(one.named(PROFILES[0]) for one in runs)}/{len(runs)}")
-        rows.append(row)
-    heads = [head for profile in PROFILES for head in (profile, "saves")]
-    return _table(["fault", "symptom", *heads[:2], "named", *heads[2:]], rows)
-
-
-def _asymptomatic(result: Result) -> str:
+def _overall(results: dict[str, Result]) -> str:
+    head = ["half", "profile", "harmful runs found", "by families", "first alarm names it"]
+    head += ["found at, median", f"… in runs of {LONG} steps", "healthy runs alarmed"]
+    head += ["by families", "undecided"]
     rows = [
-        [fault, *(_of(runs, profile) for profile in PROFILES)]
-        for fault, runs in _by_fault(result.asymptomatic)
+        _counts(half, profile, result) for half, result in results.items() for profile in PROFILES
     ]
-    return _table(["fault that does not show", *PROFILES], rows)
+    return _table(head, rows)
 
 
-def _false_alarms(result: Result) -> str:
-    healthy = result.healthy
-    counts = {
-        profile: Counter(alarm.rule for one in healthy for alarm in one.alarms[profile])
-        for profile in PROFILES
+def _counts(half: str, profile: str, result: Result) -> list[str]:
+    harmful, healthy = result.of("harmful"), result.of("healthy")
+    found = [one for one in harmful if one.alarm(profile)]
+    long = [one for one in found if one.evaluations[profile].steps >= LONG]
+    return [
+        half,
+        profile,
+        share(len(found), len(harmful)),
+        _by_families(result, "harmful", profile),
+        share(sum(one.named(profile) for one in found), len(found)),
+        median_share(found, profile),
+        f"{median_share(long, profile)} of {len(long)}",
+        share(sum(one.alarm(profile) is not None for one in healthy), len(healthy)),
+        _by_families(result, "healthy", profile),
+        str(len(result.of("undecided"))),
+    ]
+
+
+def _by_families(result: Result, truth: Truth, profile: str) -> str:
+    parts = [result.family(name).of(truth) for name in result.families]
+    return by_families([(sum(o.alarm(profile) is not None for o in p), len(p)) for p in parts])
+
+
+def _families(result: Result) -> str:
+    rows = []
+    for name in result.families:
+        part = result.family(name)
+        harmful, healthy = part.of("harmful"), part.of("healthy")
+        found = [one for one in harmful if one.alarm()]
+        rows.append([
+            name,
+            f"{len(found)}/{len(harmful)}",
+            f"{sum(one.named() for one in found)}/{len(found)}",
+            median_share(found),
+            f"{sum(one.alarm() is not None for one in healthy)}/{len(healthy)}",
+            str(len(part.of("undecided"))),
+        ])  # fmt: skip
+    head = ["family", "found", "named", "found at", "healthy alarmed", "undecided"]
+    return _table(head, rows)
+
+
+def _lists(result: Result) -> Iterator[str]:
+    harmful = result.of("harmful")
+    for title, judged, line in (
+        ("Missed", [one for one in harmful if not one.alarm()], _missed),
+        ("Healthy runs alarmed", [one for one in result.of("healthy") if one.alarm()], _alarmed),
+        (
+            "Found by another name",
+            [one for one in harmful if one.alarm() and not one.named()],
+            _alarmed,
+        ),
+        ("Undecided, and not judged", result.of("undecided"), _skill),
+    ):
+        lines = Counter(line(one) for one in judged)
+        if lines:
+            yield f"**{title}** ({len(judged)})"
+            yield "\n".join(f"* {text}" + f" ({n} seeds)" * (n > 1) for text, n in lines.items())
+
+
+def _name(one: Judged) -> str:
+    return f"{one.case.family}, {one.case.name}"
+
+
+def _skill(one: Judged) -> str:
+    skill = "not finite" if one.skill is None else f"{one.skill:.2f}"
+    return f"{_name(one)}: skill {skill}, the reference has {one.reference:.2f}"
+
+
+def _missed(one: Judged) -> str:
+    """With what fired and does not count, which often is the reason."""
+    quiet = {
+        f"{alarm.rule} ({'resolved' if alarm.resolved else alarm.severity})"
+        for alarm in one.evaluations[RECOMMENDED].alarms
     }
-    rules = sorted({rule for found in counts.values() for rule in found})
-    rows = [
-        [rule, *(share(counts[profile][rule], len(healthy)) for profile in PROFILES)]
-        for rule in rules
-    ]
-    return _table(["rule, on healthy runs", *PROFILES], rows)
+    return f"{_skill(one)}; beside it: {', '.join(sorted(quiet)) or 'no rule'}"
 
 
-def _missed(result: Result) -> Iterator[str]:
-    yield "Missed by profile recommended, and by how much the metric is worse:"
-    for one in result.symptomatic:
-        if not one.caught(PROFILES[0]):
-            others = ", ".join(sorted({alarm.rule for alarm in one.alarms["all"]})) or "no rule"
-            yield f"  {one.run.setup.name}  −{one.worse:.2f}  (of all: {others})"
-
-
-def _wrong(result: Result) -> Iterator[str]:
-    yield "Alarms on healthy runs, of all rules (* in profile recommended):"
-    alarms = [(alarm, one) for one in result.healthy for alarm in one.alarms["all"]]
-    chosen = {alarm.rule for one in result.judged for alarm in one.alarms[PROFILES[0]]}
-    for rule, found in groupby(sorted(alarms, key=lambda pair: pair[0].rule), lambda p: p[0].rule):
-        pairs = list(found)
-        yield f"  {rule}{'*' if rule in chosen else ''}: {len(pairs)}/{len(result.healthy)}"
-        for alarm, one in pairs[:40]:
-            yield f"    {one.run.setup.name}  step {alarm.step}: {alarm.detail}"
-
-
-def _doubtful(result: Result) -> Iterator[str]:
-    """An alarm on one of these may be right: there was a better model before the last one."""
-    yield "Healthy runs whose evaluation loss ended a third above its best:"
-    for one in result.healthy:
-        losses = [loss for loss in one.run.outcome.evaluations if loss is not None]
-        if losses and losses[-1] > 4 / 3 * min(losses):
-            yield f"  {one.run.setup.name}  {min(losses):.3g} → {losses[-1]:.3g}"
-
-
-def _by_fault(judged: Sequence[Judged]) -> Iterable[tuple[str, list[Judged]]]:
-    for fault, runs in groupby(judged, lambda one: one.fault):
-        yield fault, list(runs)
-
-
-def _of(runs: Sequence[Judged], profile: str) -> str:
-    return f"{sum(one.caught(profile) for one in runs)}/{len(runs)}"
+def _alarmed(one: Judged) -> str:
+    alarm = one.alarm()
+    assert alarm is not None
+    return f"{_name(one)}: {alarm.rule} at {100 * alarm.share:.0f} %: {alarm.detail}"
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

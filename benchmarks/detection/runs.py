@@ -1,71 +1,108 @@
-"""The runs on disk: each is made once for its set-up, and again when trainings change."""
+"""The runs on disk: each is trained once with the hook, and can be judged again at any time."""
 
 from __future__ import annotations
 
-import hashlib
+import logging
+import math
+import os
 import shutil
+import sys
+import traceback
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
 import msgspec
 
+from benchmarks.detection import families
+from benchmarks.detection.case import Case
 from benchmarks.detection.progress import work
-from benchmarks.detection.training import train
-from benchmarks.detection.training.outcome import Outcome, read_outcome, write_outcome
-from benchmarks.detection.training.setup import Setup
+from benchmarks.detection.run_hook import RunHook
 
-CACHE = Path(__file__).resolve().parents[2] / ".cache" / "detection"
-_STAMP = "setup.json"
+_ENDING = "ending.json"
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How a training ended, and the ``seconds`` of processor time that it took. ``skill`` is None
+    where it is not finite; ``error`` is what ended it, if anything did; ``code`` is a digest of
+    what trained it."""
+
+    skill: float | None
+    seconds: float
+    code: str
+    error: str = ""
 
 
 @dataclass(frozen=True)
 class Run:
-    """A training and where its files lie: the run itself is the folder ``tensors``."""
+    """A case with a seed, and its folder, in which the folder ``run`` is what the hook wrote."""
 
-    setup: Setup
+    case: str
+    seed: int
     folder: Path
 
     @property
     def tensors(self) -> Path:
-        return self.folder / "tensors"
+        return self.folder / "run"
 
     @property
-    def made(self) -> bool:
-        stamp = self.folder / _STAMP
-        return stamp.is_file() and stamp.read_bytes() == fingerprint(self.setup)
+    def is_made(self) -> bool:
+        return (self.folder / _ENDING).is_file()
 
     @property
-    def outcome(self) -> Outcome:
-        return read_outcome(self.folder)
+    def ending(self) -> Ending:
+        return msgspec.json.decode((self.folder / _ENDING).read_bytes(), type=Ending)
 
 
-def make(setups: Iterable[Setup], cache: Path = CACHE, jobs: int = 2) -> list[Run]:
-    """The runs of these set-ups, those that are not there yet made by ``jobs`` processes."""
-    runs = [Run(setup, cache / "runs" / setup.name) for setup in setups]
-    for _ in work("training", make_one, [run for run in runs if not run.made], jobs):
+@dataclass(frozen=True)
+class TrainingTask:
+    """A run that is to be made. ``save_interval`` None is the hook's default."""
+
+    run: Run
+    save_interval: int | None
+
+
+def runs_of(cases: Iterable[Case], folder: Path, most_seeds: int | None = None) -> list[Run]:
+    """The runs of these cases in a folder."""
+    return [
+        Run(case.folder, seed, folder / case.folder / str(seed))
+        for case in cases
+        for seed in range(min(case.seeds, most_seeds or case.seeds))
+    ]
+
+
+def make(runs: Iterable[Run], jobs: int = 2, save_interval: int | None = None) -> None:
+    """Train those that are not there yet, or by other code, by ``jobs`` processes."""
+    todo = [
+        TrainingTask(run, save_interval)
+        for run in runs
+        if not run.is_made or run.ending.code != families.digest(families.find(run.case))
+    ]
+    for _ in work("training", make_one, todo, jobs):
         pass
-    return runs
 
 
-def make_one(run: Run) -> None:
-    """Train, and keep the outcome beside the run; the stamp comes last."""
+def make_one(training: TrainingTask) -> None:
+    """Train, and keep beside the run how it ended. One that raises is over, as for a user."""
+    run = training.run
     shutil.rmtree(run.folder, ignore_errors=True)
     run.folder.mkdir(parents=True)
-    write_outcome(run.folder, train(run.setup, run.tensors))
-    (run.folder / _STAMP).write_bytes(fingerprint(run.setup))
+    logging.getLogger("tocsin").addHandler(logging.NullHandler())  # it would cut the progress bar
+    hook = RunHook(run.tensors, training.save_interval)
+    started, error, skill = _seconds(), "", math.nan
+    case = families.find(run.case)
+    try:
+        skill = case.train(run.seed, hook)
+    except Exception as raised:  # noqa: BLE001 - a fault may end a training
+        error = f"{type(raised).__name__}: {raised}"
+        print(f"{run.case} {run.seed}: {traceback.format_exc(limit=-2)}", file=sys.stderr)
+    hook.close()
+    seconds = round(_seconds() - started, 3)
+    ending = Ending(skill if math.isfinite(skill) else None, seconds, families.digest(case), error)
+    (run.folder / _ENDING).write_bytes(msgspec.json.encode(ending))
 
 
-def fingerprint(setup: Setup) -> bytes:
-    """The set-up as JSON, with a digest of all code that trains."""
-    return msgspec.json.encode({"setup": setup, "code": _code()}, order="sorted")
-
-
-@cache
-def _code() -> str:
-    folder = Path(__file__).with_name("training")
-    digest = hashlib.sha256()
-    for path in sorted(folder.rglob("*.py")):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()[:16]
+def _seconds() -> float:
+    """Processor time, of children as well."""
+    return sum(os.times()[:4])

@@ -1,4 +1,4 @@
-"""What a deployment chooses, from CDK context."""
+"""The options of a deployment, from CDK context."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ _ROLE = r"arn:aws[\w-]*:iam::\d{12}:role/[\w+=,.@/-]+"
 
 
 @dataclass(frozen=True)
-class Options:
-    """``rules`` are RuleConfigurationNames, ``roles`` the ARNs of training roles. A job begins anew
-    at most ``most`` times, each time with its hyper-parameter ``parameter`` times ``factor``.
+class RelaunchOptions:
+    """``rules`` are RuleConfigurationNames, ``roles`` the ARNs of training roles.
+
+    A job is started again at most ``most`` times, each time with ``parameter`` times ``factor``.
     """
 
     rules: tuple[str, ...]
@@ -24,27 +25,29 @@ class Options:
     bus: str = "tocsin"
 
 
-def read_options(context: Mapping[str, Any]) -> Options:
-    """Reads the options out of CDK context. ValueError says which is wrong and how to mend it."""
+def read_options(context: Mapping[str, Any]) -> RelaunchOptions:
+    """Reads the options from CDK context. Raises ValueError that says which is wrong."""
 
-    def text(key: str, pattern: str, mend: str, default: str | None = None) -> str:
+    def text(key: str, pattern: str, valid: str, default: str | None = None) -> str:
         value = str(context.get(key, default or ""))
         if not re.fullmatch(pattern, value):
-            raise ValueError(f"option {key} is {value!r}, but must be {mend}: -c {key}=…")
+            raise ValueError(f"option {key} is {value!r}, but must be {valid}: -c {key}=…")
         return value
 
-    def each(key: str, pattern: str, mend: str) -> tuple[str, ...]:
+    def each(key: str, pattern: str, valid: str) -> tuple[str, ...]:
         several = rf"{pattern}(,{pattern})*"
-        return tuple(text(key, several, f"{mend}, or several with commas between").split(","))
+        return tuple(text(key, several, f"{valid}, or several with commas between").split(","))
 
     factor = text("factor", r"0?\.\d{1,9}", "between 0 and 1", "0.1")
     if float(factor) == 0:
         raise ValueError("option factor is 0: nothing would be learned")
-    return Options(
+    return RelaunchOptions(
         rules=each("rules", r"[^,]+", "the name of a rule that stops jobs"),
         roles=each("roles", _ROLE, "the ARN of a role that training jobs have"),
-        parameter=text("parameter", r"[\w.-]+", "a hyper-parameter's name", Options.parameter),
+        parameter=text(
+            "parameter", r"[\w.-]+", "a hyper-parameter's name", RelaunchOptions.parameter
+        ),
         factor=float(factor),
-        most=int(text("most", "[1-9]", "1 to 9", str(Options.most))),
-        bus=text("bus", r"[\w./-]+", "the bus of the deployment", Options.bus),
+        most=int(text("most", "[1-9]", "1 to 9", str(RelaunchOptions.most))),
+        bus=text("bus", r"[\w./-]+", "the bus of the deployment", RelaunchOptions.bus),
     )

@@ -14,16 +14,16 @@ from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
 if TYPE_CHECKING:
-    from options import Options  # the app runs in this folder
+    from options import RelaunchOptions  # the app runs in this folder
 
 DEFINITION = Path(__file__).with_name("relaunch.asl.json")
 
 
 class RelaunchStack(Stack):
-    """Begins a job anew, with a lower learning rate, that one of the rules named has stopped."""
+    """Starts a job again, with a lower learning rate, after a named rule has stopped it."""
 
-    def __init__(self, scope: Construct, id_: str, *, options: Options) -> None:
-        super().__init__(scope, id_, description="Begins anew what Tocsin stopped")
+    def __init__(self, scope: Construct, id_: str, *, options: RelaunchOptions) -> None:
+        super().__init__(scope, id_, description="Starts jobs again that Tocsin stopped")
         self.machine = sfn.StateMachine(
             self,
             "Relaunch",
@@ -63,12 +63,12 @@ class RelaunchStack(Stack):
             targets=[targets.SfnStateMachine(self.machine)],
         )
 
-    def _allow(self, options: Options) -> None:
+    def _allow(self, options: RelaunchOptions) -> None:
         every = self._jobs("*")
-        begun_anew = self._jobs("*-r?")
+        restarted = self._jobs("*-r?")
         for actions, resource in (
             (["sagemaker:DescribeTrainingJob", "sagemaker:ListTags"], every),
-            (["sagemaker:CreateTrainingJob", "sagemaker:AddTags"], begun_anew),
+            (["sagemaker:CreateTrainingJob", "sagemaker:AddTags"], restarted),
         ):
             self.machine.add_to_role_policy(
                 iam.PolicyStatement(actions=actions, resources=[resource])
@@ -85,8 +85,8 @@ class RelaunchStack(Stack):
             *(
                 Acknowledgment(id=f"AwsSolutions-IAM5[Resource::{resource}]", reason=reason)
                 for resource, reason in (
-                    (f"{jobs}/*", "Which job is stopped is known when it is."),
-                    (f"{jobs}/*-r?", "Only jobs that are begun anew have such names."),
+                    (f"{jobs}/*", "The job is not known before it is stopped."),
+                    (f"{jobs}/*-r?", "Only jobs that are started again have such names."),
                     ("*", "Log deliveries and X-Ray know no resources."),
                 )
             )

@@ -1,16 +1,16 @@
-"""AllZero: weight decay that leaves nothing, and weight decay as it should be."""
+"""AllZero: weight decay that is far too strong, and weight decay of the right strength."""
 
 import numpy as np
 from tocsin_hooks import Hook
 
 
 def fires(run: str) -> None:
-    """Decay times rate is 1: the first step takes the whole weight away."""
+    """Decay times rate is 1: the first step sets the weights to zero."""
     decay(run, 1.0)
 
 
 def stays_quiet(run: str) -> None:
-    """Each step takes away a ten-thousandth."""
+    """Each step shrinks the weights by a ten-thousandth."""
     decay(run, 1e-4)
 
 

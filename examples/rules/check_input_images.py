@@ -15,7 +15,7 @@ def stays_quiet(run: str) -> None:
 
 
 def load(run: str, subtract: float | np.ndarray) -> None:
-    """Twenty batches of 32 images, which is more than the 500 that the rule waits for."""
+    """Writes twenty batches of 32 images: the rule waits for 500 images."""
     rng = np.random.default_rng(0)
     hook = Hook(run, save_interval=1)
     for _ in range(20):

@@ -1,16 +1,16 @@
-"""ClassImbalance: one class in fifty samples, and a loader that draws both alike."""
+"""ClassImbalance: a class with 2 % of the samples, and a loader that draws both equally often."""
 
 import numpy as np
 from tocsin_hooks import Hook
 
 
 def fires(run: str) -> None:
-    """Frauds are 2 % of the transactions, and of the batches."""
+    """Frauds are 2 % of the transactions and of the batches."""
     batches(run, frauds=0.02)
 
 
 def stays_quiet(run: str) -> None:
-    """A weighted sampler draws frauds as often as the rest."""
+    """A weighted sampler draws frauds as often as other transactions."""
     batches(run, frauds=0.5)
 
 

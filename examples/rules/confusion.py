@@ -1,4 +1,4 @@
-"""Confusion: a model that takes threes for eights, and one that tells digits apart."""
+"""Confusion: a model that predicts threes as eights, and one that hardly ever does."""
 
 import numpy as np
 from tocsin_hooks import Hook
@@ -7,12 +7,12 @@ RULE = {"rule": "Confusion", "parameters": {"category_no": 10}}
 
 
 def fires(run: str) -> None:
-    """A third of the threes is read as an eight."""
+    """A third of the threes is predicted as an eight."""
     read_digits(run, misread=1 / 3)
 
 
 def stays_quiet(run: str) -> None:
-    """One three in a hundred is."""
+    """One of a hundred threes is predicted as an eight."""
     read_digits(run, misread=0.01)
 
 

@@ -1,16 +1,16 @@
-"""ConstantOutput: a hidden layer that is dead for every sample, and one that lives."""
+"""ConstantOutput: a hidden layer that is dead for every sample, and one that is not."""
 
 import numpy as np
 from tocsin_hooks import Hook
 
 
 def fires(run: str) -> None:
-    """From step 25 on a bias far below zero silences the hidden units: only one answer is left."""
+    """From step 25 on the hidden units are off, since their biases are far below zero."""
     classify(run, dies_at=25)
 
 
 def stays_quiet(run: str) -> None:
-    """The units go on telling the samples apart."""
+    """The hidden units stay active."""
     classify(run, dies_at=None)
 
 

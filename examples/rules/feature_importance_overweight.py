@@ -1,21 +1,21 @@
-"""FeatureImportanceOverweight: a column that tells the label, and twenty that share the work."""
+"""FeatureImportanceOverweight: a column that leaks the label, and twenty useful columns."""
 
 import numpy as np
 from tocsin_hooks import Hook
 
 
 def fires(run: str) -> None:
-    """Nearly all splits ask for the date of cancellation, which only cancelled contracts have."""
+    """Nearly all splits are by the date of cancellation, which only cancelled contracts have."""
     boost(run, columns=5, favourite=0.9)
 
 
 def stays_quiet(run: str) -> None:
-    """That column is left out: the splits spread over the others."""
+    """Without that column, the splits are by all the others."""
     boost(run, columns=20, favourite=0.0)
 
 
 def boost(run: str, columns: int, favourite: float) -> None:
-    """Splits by feature, counted over all trees so far, as XGBoost's importance "weight"."""
+    """Writes the splits by feature in all trees so far: XGBoost's importance "weight"."""
     rng = np.random.default_rng(0)
     chances = np.full(columns, (1 - favourite) / columns)
     chances[0] += favourite

@@ -5,7 +5,7 @@ from tocsin_hooks import Hook
 
 
 def fires(run: str) -> None:
-    """The body gets gradients, but the optimiser was given the head alone."""
+    """The body gets gradients, but the optimiser has the parameters of the head only."""
     train(run, differentiated=("body", "head"), optimised=("head",))
 
 

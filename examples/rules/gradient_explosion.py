@@ -7,20 +7,20 @@ MOMENTS = 20
 
 
 def fires(run: str) -> None:
-    """Back through twenty moments, a factor of 1.5 has become one of 3,000."""
+    """Over twenty steps of the recurrence, a factor of 1.5 becomes 3,000."""
     train(run, growth=0.05)
 
 
 def stays_quiet(run: str) -> None:
-    """Noise alone: a batch whose gradient is twice that of another is nothing new."""
+    """The gradients differ by noise only, by a factor of two."""
     train(run, growth=0.0)
 
 
 def train(run: str, growth: float) -> None:
-    """At each step the recurrent weight is a little larger."""
+    """Writes gradients of a recurrence whose weight grows a little with each step."""
     rng = np.random.default_rng(0)
     hook = Hook(run, save_interval=1)
-    for step in range(20):
+    for step in range(40):
         factor = (1 + growth * step) ** MOMENTS
         with hook.step():
             gradient = factor * rng.normal(size=(8, 8))

@@ -1,4 +1,4 @@
-"""LearningRateSchedule: a cosine that ends long before the training does, and one in time."""
+"""LearningRateSchedule: a cosine that ends long before the training, and one that ends with it."""
 
 import math
 
@@ -11,7 +11,7 @@ def fires(run: str) -> None:
 
 
 def stays_quiet(run: str) -> None:
-    """Made for the 40 steps that are trained."""
+    """The schedule was made for the 40 steps of the training."""
     train(run, planned=40)
 
 

@@ -1,21 +1,21 @@
-"""LearningRateTooLarge: steps that overshoot farther each time, and steps that arrive."""
+"""LearningRateTooLarge: steps that overshoot more each time, and steps that reach the target."""
 
 import numpy as np
 from tocsin_hooks import Hook
 
 
 def fires(run: str) -> None:
-    """Each step ends five times as far on the other side of the target."""
+    """Each step ends on the other side of the target, five times as far away."""
     descend(run, rate=3.0)
 
 
 def stays_quiet(run: str) -> None:
-    """Each step takes away a good part of what is left."""
+    """Each step removes a good part of the distance."""
     descend(run, rate=0.05)
 
 
 def descend(run: str, rate: float) -> None:
-    """Gradient descent on the squared distance to a target."""
+    """Runs gradient descent on the squared distance to a target."""
     rng = np.random.default_rng(0)
     weight, target = rng.normal(size=(2, 4, 8))
     hook = Hook(run, save_interval=1)

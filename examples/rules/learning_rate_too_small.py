@@ -1,21 +1,21 @@
-"""LearningRateTooSmall: steps that lead nowhere, and steps that arrive."""
+"""LearningRateTooSmall: steps that change nothing, and steps that reach the target."""
 
 import numpy as np
 from tocsin_hooks import Hook
 
 
 def fires(run: str) -> None:
-    """In thirty steps the loss can hardly fall by a thousandth."""
+    """In thirty steps the loss falls by hardly a thousandth."""
     descend(run, rate=1e-5)
 
 
 def stays_quiet(run: str) -> None:
-    """Each step takes away a good part of what is left."""
+    """Each step removes a good part of the distance."""
     descend(run, rate=0.05)
 
 
 def descend(run: str, rate: float) -> None:
-    """Gradient descent on the squared distance to a target."""
+    """Runs gradient descent on the squared distance to a target."""
     rng = np.random.default_rng(0)
     weight, target = rng.normal(size=(2, 4, 8))
     hook = Hook(run, save_interval=1)

@@ -4,17 +4,17 @@ from tocsin_hooks import Hook
 
 
 def fires(run: str) -> None:
-    """Each step overshoots the minimum by more than the one before."""
+    """Each step overshoots the minimum by more than the last one."""
     descend(run, learning_rate=1.1)
 
 
 def stays_quiet(run: str) -> None:
-    """Each step comes nearer to the minimum."""
+    """Each step gets closer to the minimum."""
     descend(run, learning_rate=0.1)
 
 
 def descend(run: str, learning_rate: float) -> None:
-    """Minimise x², whose slope is 2x."""
+    """Minimises x², whose slope is 2x."""
     hook = Hook(run, save_interval=1)
     x = 3.0
     for _ in range(40):

@@ -1,4 +1,4 @@
-"""LossSpike: one corrupt batch in a training that goes well, and none."""
+"""LossSpike: a healthy training with one corrupt batch, and one without."""
 
 from tocsin_hooks import Hook
 
@@ -13,7 +13,7 @@ def stays_quiet(run: str) -> None:
 
 
 def train(run: str, corrupt: int | None) -> None:
-    """A loss that falls from 2.3 to 0.3."""
+    """Returns a loss that falls from 2.3 to 0.3."""
     hook = Hook(run, save_interval=1)
     for step in range(30):
         with hook.step():

@@ -1,4 +1,4 @@
-"""LossTooGoodTooSoon: a thousand classes told apart after 50 steps, and after many more."""
+"""LossTooGoodTooSoon: a thousand classes learned within 50 steps, and within many more."""
 
 from tocsin_hooks import Hook
 
@@ -6,17 +6,17 @@ RULE = {"rule": "LossTooGoodTooSoon", "parameters": {"steps": 100, "percent": 1.
 
 
 def fires(run: str) -> None:
-    """The label is among the inputs: nothing is left to learn."""
+    """The label is among the inputs, so there is nothing to learn."""
     train(run, keeps=0.4)
 
 
 def stays_quiet(run: str) -> None:
-    """Still at a sixth of the first loss after 100 steps."""
+    """The loss is a sixth of the first loss after 100 steps."""
     train(run, keeps=0.84)
 
 
 def train(run: str, keeps: float) -> None:
-    """A loss that keeps this part of its value every ten steps."""
+    """Writes a loss that keeps this share of its value every ten steps."""
     hook = Hook(run, save_interval=10)
     for step in range(300):
         with hook.step():

@@ -1,4 +1,4 @@
-"""NLPSequenceRatio: sentences padded to 64 tokens, and sentences padded to their batch."""
+"""NLPSequenceRatio: sentences padded to 64 tokens, and sentences padded within their batch."""
 
 import numpy as np
 from tocsin_hooks import Hook
@@ -7,7 +7,7 @@ PADDING = 0
 
 
 def fires(run: str) -> None:
-    """None has more than 20 tokens: two thirds of each batch are padding."""
+    """No sentence has more than 20 tokens, so two thirds of each batch are padding."""
     load(run, width=64)
 
 

@@ -1,4 +1,4 @@
-"""NoBetterThanGuessing: predictions that know nothing of the labels, and some that do."""
+"""NoBetterThanGuessing: predictions without relation to the labels, and predictions with."""
 
 import numpy as np
 from tocsin import modes
@@ -6,12 +6,12 @@ from tocsin_hooks import Hook
 
 
 def fires(run: str) -> None:
-    """Predictions of as much variety as the labels, but of other samples."""
+    """The predictions vary as much as the labels, but belong to other samples."""
     evaluate(run, knowledge=0.0)
 
 
 def stays_quiet(run: str) -> None:
-    """Half of the truth, half of noise."""
+    """The predictions are half labels, half noise."""
     evaluate(run, knowledge=0.7)
 
 

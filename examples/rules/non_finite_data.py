@@ -5,12 +5,12 @@ from tocsin_hooks import Hook
 
 
 def fires(run: str) -> None:
-    """Whoever reads the table gets NaN for the cell, and feeds it to the model at step 5."""
+    """The empty cell is read as NaN, and is among the inputs at step 5."""
     load(run, cell=float("nan"))
 
 
 def stays_quiet(run: str) -> None:
-    """The mean of its column, instead."""
+    """The empty cell is replaced by the mean of its column."""
     load(run, cell=0.0)
 
 

@@ -1,4 +1,4 @@
-"""NotNormalizedData: measurements of wines as they are in the table, and standardised ones."""
+"""NotNormalizedData: measurements of wines in their own units, and standardised ones."""
 
 import numpy as np
 from tocsin_hooks import Hook

@@ -1,21 +1,21 @@
-"""Overfit: a model that learns its training data by heart, and one that learns from them."""
+"""Overfit: a model that memorises its training data, and one that does not."""
 
 import numpy as np
 from tocsin_hooks import Hook, modes
 
 
 def fires(run: str) -> None:
-    """From epoch 4 on the validation loss rises, and the training loss goes on falling."""
+    """From epoch 4 on the validation loss rises while the training loss falls."""
     train(run, lambda epoch: 0.5 + 0.1 * abs(epoch - 4))
 
 
 def stays_quiet(run: str) -> None:
-    """The validation loss levels off well above the training loss, as most do."""
+    """The validation loss levels off well above the training loss, as in most trainings."""
     train(run, lambda epoch: 0.5 + 0.5 * 0.6**epoch)
 
 
 def train(run: str, validation) -> None:
-    """Twelve epochs of three training steps and an evaluation of two batches."""
+    """Writes twelve epochs of three training steps and an evaluation of two batches."""
     noise = np.random.default_rng(0)
     hook = Hook(run, save_interval=1)
     for epoch in range(12):

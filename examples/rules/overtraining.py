@@ -14,7 +14,7 @@ def stays_quiet(run: str) -> None:
 
 
 def train(run: str, validation: list[float]) -> None:
-    """Epochs of two training steps and one evaluation."""
+    """Writes epochs of two training steps and one evaluation."""
     hook = Hook(run, save_interval=1)
     for loss in validation:
         for _ in range(2):

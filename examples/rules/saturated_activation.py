@@ -1,11 +1,11 @@
-"""SaturatedActivation: inputs of a tanh that nobody scaled, and the same ones standardised."""
+"""SaturatedActivation: inputs of a tanh that are not scaled, and the same inputs standardised."""
 
 import numpy as np
 from tocsin_hooks import Hook
 
 
 def fires(run: str) -> None:
-    """Features around 300 push every unit to -1 or 1, whatever the sample."""
+    """Features are about 300, so every unit is at -1 or 1 for every sample."""
     forward(run, mean=300.0)
 
 

@@ -13,7 +13,7 @@ def stays_quiet(run: str) -> None:
 
 
 def forward(run: str, brightest: float) -> None:
-    """A layer of 32 sigmoids over images of 64 pixels."""
+    """Writes a layer of 32 sigmoids over images of 64 pixels."""
     rng = np.random.default_rng(0)
     weights = rng.normal(size=(64, 32)) / 8
     hook = Hook(run, save_interval=1)

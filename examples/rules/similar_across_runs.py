@@ -1,4 +1,4 @@
-"""SimilarAcrossRuns: a rerun that drifts away from the run it repeats, and one that doesn't."""
+"""SimilarAcrossRuns: a rerun that differs from the first run, and one that does not."""
 
 from pathlib import Path
 
@@ -18,13 +18,13 @@ def fires(run: str) -> None:
 
 
 def stays_quiet(run: str) -> None:
-    """The rerun does the same again."""
+    """The rerun repeats the first run exactly."""
     train(str(Path(run).with_name("reference")), seed=1)
     train(run, seed=1)
 
 
 def train(run: str, seed: int) -> None:
-    """Fit the line y = 2x by gradient descent, for 10 steps."""
+    """Fits the line y = 2x by gradient descent, for 10 steps."""
     rng = np.random.default_rng(seed)
     weight = np.zeros(1)
     hook = Hook(run, save_interval=1)

@@ -8,17 +8,17 @@ from tocsin_hooks import Hook
 
 
 def fires(run: str) -> None:
-    """A step every 10 seconds; then, at step 8, nothing for two hours."""
+    """A step is saved every 10 seconds, then none for two hours before step 8."""
     written(run, [10 * step + 7200 * (step >= 8) for step in range(12)])
 
 
 def stays_quiet(run: str) -> None:
-    """A step every hour."""
+    """A step is saved every hour."""
     written(run, [3600 * step for step in range(12)])
 
 
 def written(run: str, seconds: list[int]) -> None:
-    """A run whose index files say that its steps were written at these times."""
+    """Writes a run whose steps were saved at these times, by its index files."""
     hook = Hook(run, save_interval=1)
     for _ in seconds:
         with hook.step():

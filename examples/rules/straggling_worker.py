@@ -1,4 +1,4 @@
-"""StragglingWorker: a worker that falls behind, and one that writes a little later than others."""
+"""StragglingWorker: a worker that gets slower, and one that is always a little later."""
 
 import os
 import time
@@ -8,7 +8,7 @@ from tocsin_hooks import Hook
 
 
 def fires(run: str) -> None:
-    """From step 10 on worker_2 needs 30 seconds for what takes the others 20."""
+    """From step 10 on worker_2 needs 30 seconds for a step, and the others 20."""
     written(run, lambda step: 10.0 * max(0, step - 10))
 
 
@@ -18,7 +18,7 @@ def stays_quiet(run: str) -> None:
 
 
 def written(run: str, late) -> None:
-    """A run of three workers and 20 steps, of which worker_2 writes each so many seconds later."""
+    """Writes a run of three workers and 20 steps; worker_2 writes so many seconds later."""
     hooks = [
         Hook(run, save_interval=1, worker=f"worker_{rank}", num_workers=3, run_id="example")
         for rank in range(3)
@@ -27,7 +27,7 @@ def written(run: str, late) -> None:
         for hook in hooks:
             with hook.step():
                 hook.save("loss", 1.0, "losses")
-    for hook in reversed(hooks):  # worker_0 says that it is the end
+    for hook in reversed(hooks):  # worker_0 writes the end marker
         hook.close()
     start = time.time() - 20 * 30
     for path in Path(run, "index").rglob("*_worker_*.json"):

@@ -5,17 +5,17 @@ from tocsin_hooks import Hook
 
 
 def fires(run: str) -> None:
-    """A deviation of 10 instead of 0.25: hardly any input stays within ±3."""
+    """The weights' deviation is 10 instead of 0.25, so hardly any input is within ±3."""
     forward(run, deviation=10.0)
 
 
 def stays_quiet(run: str) -> None:
-    """One over the root of the number of inputs, as Glorot and Bengio found."""
+    """The weights' deviation is 1 / √inputs, as by Glorot and Bengio."""
     forward(run, deviation=0.25)
 
 
 def forward(run: str, deviation: float) -> None:
-    """Only the outputs are captured: they tell as much."""
+    """Writes the outputs only, which are enough for the rule."""
     rng = np.random.default_rng(0)
     weights = rng.normal(size=(16, 32)) * deviation
     hook = Hook(run, save_interval=1)

@@ -10,17 +10,17 @@ RULE = {
 
 
 def fires(run: str) -> None:
-    """Weights drawn too large: each layer doubles what it gets."""
+    """The weights are too large: each layer doubles its input."""
     forward(run, scale=2.0)
 
 
 def stays_quiet(run: str) -> None:
-    """Weights of the right size keep the variance about where it is."""
+    """The weights have the right size: the variance stays about the same."""
     forward(run, scale=1.0)
 
 
 def forward(run: str, scale: float) -> None:
-    """A batch on its way through five layers, at ten steps."""
+    """Writes the activations of five layers, for ten steps."""
     rng = np.random.default_rng(0)
     weights = rng.normal(size=(5, 32, 32)) * scale * np.sqrt(2 / 32)
     hook = Hook(run, save_interval=1)

@@ -5,17 +5,17 @@ from tocsin_hooks import Hook
 
 
 def fires(run: str) -> None:
-    """max_depth 0: splitting goes on as long as there are two samples left."""
+    """max_depth is 0: nodes are split as long as they have two samples."""
     grow(run, max_depth=14)
 
 
 def stays_quiet(run: str) -> None:
-    """XGBoost's default."""
+    """max_depth is 6, XGBoost's default."""
     grow(run, max_depth=6)
 
 
 def grow(run: str, max_depth: int) -> None:
-    """An uneven tree: of two children the right one is split again, down to the limit."""
+    """Writes an uneven tree: only the right child is split again, down to the limit."""
     inner = 2 * np.arange(max_depth)
     nodes = np.arange(2 * max_depth + 1)
     hook = Hook(run, save_interval=1)

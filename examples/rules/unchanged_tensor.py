@@ -1,4 +1,4 @@
-"""UnchangedTensor: a loss that stands still, and one that falls."""
+"""UnchangedTensor: a loss that does not change, and one that falls."""
 
 from tocsin_hooks import Hook
 

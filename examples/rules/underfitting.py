@@ -1,20 +1,20 @@
-"""Underfitting: neither loss comes down, and one that learns before it levels off."""
+"""Underfitting: losses that do not fall, and losses that fall before they level off."""
 
 from tocsin_hooks import Hook, modes
 
 
 def fires(run: str) -> None:
-    """Guessing ten classes costs 2.30, and it stays at about that."""
+    """The loss stays at about 2.30, the loss of guessing among ten classes."""
     train(run, [2.31, 2.30, 2.29, 2.30] * 7)
 
 
 def stays_quiet(run: str) -> None:
-    """Falls to 1.2 and stays there."""
+    """The loss falls to 1.2 and stays there."""
     train(run, [2.31, 2.1, 1.8, 1.5] + [1.2] * 24)
 
 
 def train(run: str, losses: list[float]) -> None:
-    """Twenty steps of training for every loss, and an evaluation of one step."""
+    """Writes twenty steps of training for every loss, and an evaluation of one step."""
     hook = Hook(run, save_interval={"TRAIN": 20, "EVAL": 1})
     for loss in losses:
         for _ in range(20):

@@ -1,16 +1,16 @@
-"""UnusedFeatures: forty columns of which one survived a bad join, and forty that are used."""
+"""UnusedFeatures: forty columns of which all but one are empty, and forty useful columns."""
 
 import numpy as np
 from tocsin_hooks import Hook
 
 
 def fires(run: str) -> None:
-    """All columns but the first are empty, so that no tree can split by them."""
+    """All columns but the first are empty, so no tree can split by them."""
     boost(run, usable=1)
 
 
 def stays_quiet(run: str) -> None:
-    """Half of the columns are worth a split."""
+    """The trees split by half of the columns."""
     boost(run, usable=20)
 
 

@@ -1,4 +1,4 @@
-"""VanishingGradient: sigmoids that swallow the gradient layer by layer, and a net that learns."""
+"""VanishingGradient: sigmoids that shrink the gradient layer by layer, and ReLUs that do not."""
 
 import numpy as np
 from tocsin_hooks import Hook
@@ -7,17 +7,17 @@ LAYERS = 8
 
 
 def fires(run: str) -> None:
-    """Each sigmoid passes on at most a quarter: eight layers of small weights leave nothing."""
+    """Each sigmoid passes on at most a quarter of the gradient, and the weights are small."""
     backward(run, slope=0.25, scale=0.1)
 
 
 def stays_quiet(run: str) -> None:
-    """Rectifiers pass on all of it, and weights of the right size keep it so."""
+    """ReLUs pass on all of the gradient, and the weights have the right size."""
     backward(run, slope=1.0, scale=1.0)
 
 
 def backward(run: str, slope: float, scale: float) -> None:
-    """A gradient on its way back through the layers, at ten steps."""
+    """Writes the gradients of all layers, for ten steps."""
     rng = np.random.default_rng(0)
     hook = Hook(run, save_interval=1)
     for _ in range(10):

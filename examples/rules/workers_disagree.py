@@ -5,17 +5,17 @@ from tocsin_hooks import Hook
 
 
 def fires(run: str) -> None:
-    """From step 10 on worker_1 misses the all-reduce and goes its own way."""
+    """From step 10 on worker_1 misses the all-reduce and uses its own gradients."""
     train(run, alone_from=10)
 
 
 def stays_quiet(run: str) -> None:
-    """Every step is the same for all."""
+    """All workers make the same steps."""
     train(run, alone_from=1000)
 
 
 def train(run: str, alone_from: int) -> None:
-    """Three workers begin with the same weights and average their gradients, for 20 steps."""
+    """Trains three workers that start with the same weights and average their gradients."""
     rng = np.random.default_rng(0)
     weights = [np.linspace(-1, 1, 50) for _ in range(3)]
     hooks = [
@@ -30,5 +30,5 @@ def train(run: str, alone_from: int) -> None:
                 hook.save("weight", weights[rank], "weights")
             own = rank == 1 and step >= alone_from
             weights[rank] = weights[rank] - 0.01 * (gradients[rank] if own else shared)
-    for hook in reversed(hooks):  # worker_0 says that it is the end
+    for hook in reversed(hooks):  # worker_0 writes the end marker
         hook.close()

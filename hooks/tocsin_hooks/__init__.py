@@ -1,10 +1,10 @@
-"""What runs inside a training job: captures tensors, writes runs, obeys a stop request."""
+"""Runs inside a training job: captures tensors, writes runs, obeys a stop request."""
 
 from __future__ import annotations
 
 from tocsin.model import Mode
 
-from tocsin_hooks._hook import Hook, Stats
+from tocsin_hooks.hook import Hook, Stats
 
 modes = Mode
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import distributed
 
-from tocsin_hooks.torch._trainer import Out, TrainerCapture, guarded
+from tocsin_hooks.torch.trainer import Out, TrainerCapture, from_trainer
 
 if TYPE_CHECKING:
     TrainerCallback = Any
@@ -43,31 +43,31 @@ class TocsinCallback(TrainerCallback):
     def __init__(self, out: Out = None, **options: Any) -> None:
         self._capture = TrainerCapture(out, options)
 
-    @guarded
+    @from_trainer
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         self._capture.close(finished=False)
         if state.global_step and self._capture.position is None:
             self._capture.position = _position(state)
         self._capture.open(kwargs["model"], args.gradient_accumulation_steps, losses_add_up=True)
 
-    @guarded
+    @from_trainer
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         if _stops(self._capture.should_stop, state.global_step, args.device):
             control.should_training_stop = True
 
-    @guarded
+    @from_trainer
     def on_prediction_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         self._capture.evaluated()
 
-    @guarded
+    @from_trainer
     def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         self._capture.end_evaluation(_metrics(kwargs.get("metrics") or {}))
 
-    @guarded
+    @from_trainer
     def on_predict(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         self._capture.end_evaluation({})
 
-    @guarded
+    @from_trainer
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         self._capture.close(finished=None)
 
@@ -83,7 +83,7 @@ def _position(state: Any) -> Mapping[str, int]:
 
 
 def _metrics(found: Mapping[str, Any]) -> dict[str, Any]:
-    """What says something of the model, rather than of how long the evaluation took."""
+    """The metrics of the model, without those of how long the evaluation took."""
     numbers = {key: each for key, each in found.items() if isinstance(each, int | float)}
     return {
         key: each
@@ -93,7 +93,7 @@ def _metrics(found: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _stops(asked: bool, step: int, device: Any) -> bool:
-    """Of several processes all stop after the same step."""
+    """Whether to stop. Several processes all stop after the same step."""
     if not (distributed.is_available() and distributed.is_initialized()):
         return asked
     if step % _AGREED_EVERY:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from tocsin_hooks.torch._trainer import Out, TrainerCapture, guarded
+from tocsin_hooks.torch.trainer import Out, TrainerCapture, from_trainer
 
 if TYPE_CHECKING:
     Callback = Any
@@ -49,7 +49,7 @@ class TocsinCallback(Callback):
         self._capture = TrainerCapture(out, options)
         self._logged: dict[str, Any] = {}
 
-    @guarded
+    @from_trainer
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         several = trainer.world_size > 1
         shared = {"run_id": trainer.strategy.broadcast(uuid.uuid4().hex)} if several else {}
@@ -63,17 +63,17 @@ class TocsinCallback(Callback):
         if not several:  # with several, ``training_step`` itself looks like a call of the model
             self._capture.watch_calls(pl_module)
 
-    @guarded
+    @from_trainer
     def on_train_batch_start(
         self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int
     ) -> None:
         self._capture.begin()
 
-    @guarded
+    @from_trainer
     def on_before_backward(self, trainer: Any, pl_module: Any, loss: Any) -> None:
         self._capture.end()
 
-    @guarded
+    @from_trainer
     def on_train_batch_end(
         self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
@@ -84,18 +84,18 @@ class TocsinCallback(Callback):
             self._save_loss(outputs, trainer.accumulate_grad_batches)
             self._capture.save_scalars(self._newly_logged(trainer))
 
-    @guarded
+    @from_trainer
     def on_validation_start(self, trainer: Any, pl_module: Any) -> None:
         self._logged = dict(trainer.callback_metrics)
 
-    @guarded
+    @from_trainer
     def on_validation_batch_start(
         self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int, dataloader_idx: int = 0
     ) -> None:
         if batch_idx == dataloader_idx == 0:
             self._capture.begin()
 
-    @guarded
+    @from_trainer
     def on_validation_batch_end(
         self,
         trainer: Any,
@@ -107,15 +107,15 @@ class TocsinCallback(Callback):
     ) -> None:
         self._capture.evaluated()
 
-    @guarded
+    @from_trainer
     def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
         self._capture.end_evaluation(self._newly_logged(trainer))
 
-    @guarded
+    @from_trainer
     def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
         self._capture.close(finished=False)
 
-    @guarded
+    @from_trainer
     def teardown(self, trainer: Any, pl_module: Any, stage: str) -> None:
         self._capture.close()
 
@@ -123,24 +123,24 @@ class TocsinCallback(Callback):
         """For the checkpoint: the steps so far."""
         return {"position": self._capture.position}
 
-    @guarded
+    @from_trainer
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """From the checkpoint: steps are counted on from there."""
         self._capture.position = state_dict.get("position")
 
     def _save_loss(self, outputs: Any, accumulate: int) -> None:
-        """What ``training_step`` returned; Lightning has divided it by the number of batches."""
+        """Save what ``training_step`` returned; Lightning divided it by the number of batches."""
         loss = outputs.get("loss") if isinstance(outputs, Mapping) else outputs
         if isinstance(loss, torch.Tensor) and self._capture.torch is not None:
             self._capture.torch.record_loss(loss.detach() * accumulate)
 
     def _newly_logged(self, trainer: Any) -> dict[str, Any]:
-        """What has been logged since the last look: Lightning hands out old values, too."""
+        """Metrics logged since the last look: Lightning hands out old values, too."""
         before, self._logged = self._logged, dict(trainer.callback_metrics)
         return {key: each for key, each in self._logged.items() if each is not before.get(key)}
 
     def _stops(self, trainer: Any, batch_idx: int) -> bool:
-        """Of several processes all stop after the same batch."""
+        """Whether to stop. Several processes all stop after the same batch."""
         stop = self._capture.should_stop
         if trainer.world_size == 1:
             return stop

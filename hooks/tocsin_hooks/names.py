@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TextIO
 
 import msgspec
 from tocsin.model import Role
-from tocsin.watch import Refused, Watch, Watched, read_watch, resolve
+from tocsin.watch import PatternMatcher, Refused, Watch, Watched, read_watch, resolve
 
-from tocsin_hooks._factory import NoModel, made_by
-from tocsin_hooks._plan import Saved
-from tocsin_hooks._selection import Selection
-from tocsin_hooks._settings import settings
-from tocsin_hooks._wishes import selects, wanting
+from tocsin_hooks.factory import NoModel, made_by
+from tocsin_hooks.plan import Saved
+from tocsin_hooks.selection import CaptureSelection
+from tocsin_hooks.settings import settings
+from tocsin_hooks.wishes import wanting
 
 _EXAMPLE = """\
 example:
@@ -84,30 +84,28 @@ def names_of(model: object, watch: Watch | None = None) -> Names:
     """
     from tocsin_hooks.torch import tensor_names
 
-    selection = Selection(settings(watch, None))
+    selection = CaptureSelection(settings(watch, None))
     rules, refused = resolve(watch or Watch())
     saved = [
         Saved(name, selection.settings.collections_of(name, collections), role, kind)
         for name, collections, role, kind in tensor_names(model)
         if selection.wants(name, collections, role, kind)
     ]
+    matcher = selection.settings.matcher
+    listed = [_listed(tensor, rules, matcher) for tensor in saved]
+    reading = {rule for each in listed for rule in each.rules}
     return Names(
         type(model).__name__,
-        tuple(_listed(tensor, rules) for tensor in saved),
-        tuple(_blind(rule) for rule in rules if _reads_none(rule, saved)),
+        tuple(listed),
+        tuple(_blind(rule) for rule in rules if rule.reads.tensors and rule.name not in reading),
         refused,
     )
 
 
-def _listed(saved: Saved, rules: Sequence[Watched]) -> Listed:
+def _listed(saved: Saved, rules: Sequence[Watched], matcher: PatternMatcher) -> Listed:
     role, kind = saved.place
-    readers = tuple(rule.name for rule in rules if wanting((rule,), saved))
+    readers = tuple(rule.name for rule in rules if any(wanting((rule,), saved, matcher)))
     return Listed(saved.name, saved.collections, role, kind, readers)
-
-
-def _reads_none(rule: Watched, tensors: Iterable[Saved]) -> bool:
-    reads = rule.reads.tensors.values()
-    return bool(reads) and not any(selects(read, tensor) for read in reads for tensor in tensors)
 
 
 def _blind(rule: Watched) -> Blind:

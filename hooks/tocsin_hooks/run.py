@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from tocsin.watch import Watch
 
-from tocsin_hooks._container import container, switched_off
-from tocsin_hooks._imports import when_imported
-from tocsin_hooks._script import CannotRun, run_module, run_script, without_our_frames
-from tocsin_hooks._settings import given_watch
+from tocsin_hooks.container import container, switched_off
+from tocsin_hooks.imports import when_imported
+from tocsin_hooks.script import CannotRun, run_module, run_script, without_our_frames
+from tocsin_hooks.settings import given_watch
 
 if TYPE_CHECKING:  # PyTorch is imported by the script, not for it
-    from tocsin_hooks.torch._first_model import FirstModel
+    from tocsin_hooks.torch.first_model import FirstModel
 
 _DESCRIPTION = """\
 Run a PyTorch training script as `python` would, and capture it: the first model that computes
@@ -57,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _capture(options: argparse.Namespace) -> FirstModel:
-    from tocsin_hooks.torch._first_model import FirstModel
+    from tocsin_hooks.torch.first_model import FirstModel
 
     return FirstModel(
         _run(options.out),
@@ -121,7 +121,7 @@ def _watch(path: str) -> Watch | None:
 
 def _positive(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number of steps from 1 on")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of steps, at least 1")
     return int(text)
 
 

@@ -1,4 +1,4 @@
-"""Switches a bucket's EventBridge events on during a deployment, and changes nothing else."""
+"""Switches a bucket's EventBridge events on during a deployment."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def handler(event: dict[str, Any], context: Any) -> None:
 def switch_on(s3: Any, bucket: str, account: str) -> None:
     """Adds EventBridge to the bucket's notifications, if it is not there yet.
 
-    The API replaces the whole configuration, so what is there is sent back with it; and it is
-    not tried out again, for others' broken destinations are not ours to refuse.
+    The API replaces the whole configuration, so the existing one is sent back with it. Destinations
+    are not validated: a broken one of somebody else must not fail the deployment.
     """
     owned = {"Bucket": bucket, "ExpectedBucketOwner": account}
     current = s3.get_bucket_notification_configuration(**owned)

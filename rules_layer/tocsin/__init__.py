@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tocsin.custom import Rule, invoke_rule
     from tocsin.model import Mode
     from tocsin.model import Mode as modes  # noqa: N813  # the name that smdebug's users know
     from tocsin.rules import register
@@ -18,22 +19,22 @@ if TYPE_CHECKING:
         MissingCollectionFiles,
         NoMoreData,
         NotARun,
-        Rule,
         RuleEvaluationConditionMet,
         ShapeUnavailableForStep,
         StepNotYetAvailable,
         StepState,
         StepUnavailable,
-        Tensor,
         TensorUnavailable,
         TensorUnavailableForStep,
         Trial,
         TrialError,
         Unreadable,
         create_trial,
-        invoke_rule,
         no_refresh,
         refresh,
+    )
+    from tocsin.trial import (
+        TrialTensor as Tensor,
     )
 
 __all__ = [
@@ -63,8 +64,11 @@ __all__ = [
 ]
 
 _ELSEWHERE = {
+    "Rule": ("tocsin.custom", "Rule"),
+    "invoke_rule": ("tocsin.custom", "invoke_rule"),
     "Mode": ("tocsin.model", "Mode"),
     "modes": ("tocsin.model", "Mode"),
+    "Tensor": ("tocsin.trial", "TrialTensor"),
     "register": ("tocsin.rules", "register"),
 }
 

@@ -1,4 +1,4 @@
-"""The nouns that every room shares. Imports nothing of ours."""
+"""The types that every room shares. Imports no other module of Tocsin."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import msgspec
 
 if sys.version_info >= (3, 11):
     from enum import StrEnum
-else:  # a training process may be older than what watches it
+else:  # a training process may have an older Python
 
     class StrEnum(str, Enum):
         __str__ = str.__str__
@@ -28,7 +28,7 @@ class Mode(IntEnum):
 
 
 class Role(StrEnum):
-    """What a tensor is to the model, whatever a framework calls it."""
+    """The part of a tensor in the model, under any name of a framework."""
 
     LOSS = "loss"
     METRIC = "metric"
@@ -43,6 +43,8 @@ class Role(StrEnum):
     TREE = "tree"
     FEATURE_IMPORTANCE = "feature_importance"
     LEARNING_RATE = "learning_rate"
+    SKILL = "skill"
+    CONTRACT = "contract"
 
 
 COLLECTION_ROLES = {
@@ -63,15 +65,23 @@ COLLECTION_ROLES = {
     "trees": Role.TREE,
     "feature_importance": Role.FEATURE_IMPORTANCE,
     "learning_rates": Role.LEARNING_RATE,
+    "skills": Role.SKILL,
+    "contracts": Role.CONTRACT,
 }
-"""What the collections of that name hold, smdebug's and ours. Of a tensor in several the first
-counts: XGBoost's losses are metrics, too, and the output of a ReLU may be the model's.
+"""The role of the tensors of each collection, smdebug's and ours.
+
+For a tensor in several collections the first counts: XGBoost's losses are metrics, too.
 """
 
 
+COMPETING = "competing"
+"""The kind of a loss whose optimizers take turns, as in a GAN: one may rise while another falls."""
+
+
 class Bounds(msgspec.Struct, frozen=True, omit_defaults=True):
-    """How many elements lie outside an open interval: ``below`` at or under ``low``, ``above`` at
-    or over ``high``. A bound of None is none.
+    """Counts of elements outside an open interval.
+
+    ``below`` counts those up to ``low``, ``above`` those from ``high`` on. None is no bound.
     """
 
     low: float | None = None
@@ -81,7 +91,7 @@ class Bounds(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Channels(msgspec.Struct, frozen=True):
-    """Mean and population variance of each channel along ``axis``; None: nothing is finite."""
+    """Mean and population variance of each channel along ``axis``; None without finite elements."""
 
     axis: int
     mean: tuple[float | None, ...]
@@ -93,7 +103,7 @@ class TensorSummary(msgspec.Struct, frozen=True, omit_defaults=True):
 
     ``None`` means unknown: not captured, or not a finite number. ``variance`` is the population
     variance; ``l1`` and ``l2`` are vector norms of the flattened tensor. The fields from
-    ``quantiles`` on are there where somebody asked for that ``Detail``.
+    ``quantiles`` on are set if a rule asked for that ``Detail``.
     """
 
     size: int | None = None
@@ -121,15 +131,15 @@ class TensorSummary(msgspec.Struct, frozen=True, omit_defaults=True):
 
 @dataclass(frozen=True)
 class Detail:
-    """What a summary is to hold beyond the plain numbers.
+    """Additions to a summary that a rule asks for.
 
     quantiles: of the finite elements, each from 0 to 1; the key is ``str`` of it.
-    active: an open interval (None: no bound). Gives ``bounds``; ``units`` along ``unit_axis``,
-        those of them that have no element inside (``inactive_units``), and of each unit how many
-        elements are inside (``unit_active``: base64 of little-endian uint32).
+    active: an open interval (None: no bound). Sets ``bounds``, the number of ``units`` along
+        ``unit_axis``, of those without an element inside (``inactive_units``), and the number of
+        elements inside for each unit (``unit_active``: base64 of little-endian uint32).
     unit_axis: the axis of units or channels; None: the second of images (four dimensions or
         more), else the last.
-    channel_axis: gives ``channels``.
+    channel_axis: sets ``channels``.
     """
 
     quantiles: tuple[float, ...] = ()
@@ -144,8 +154,11 @@ class Severity(StrEnum):
     CRITICAL = "critical"
 
 
+RUN_TAG = "tocsin:run"
+"""The tag of a SageMaker job that names its run, where its configuration does not."""
+
 TERMINAL_JOB_STATUSES = ("Completed", "Failed", "Stopped")
-"""The statuses in which a SageMaker training job is over."""
+"""The statuses of a SageMaker training job that has ended."""
 
 
 class RuleStatus(StrEnum):
@@ -158,7 +171,7 @@ class RuleStatus(StrEnum):
 
 
 class Outcome(StrEnum):
-    """UNDECIDED: its tensors are there, but more of them are needed (or it is not yet time)."""
+    """The outcome of a rule at one step. UNDECIDED: it needs more steps, or it is too early."""
 
     HEALTHY = "healthy"
     VIOLATION = "violation"
@@ -186,7 +199,18 @@ class Reason(StrEnum):
     IMBALANCED = "imbalanced"
     OSCILLATING = "oscillating"
     CONSTANT = "constant"
+    BROKEN = "broken"
     CUSTOM_RULE = "custom_rule"
+
+
+class Withdrawal(StrEnum):
+    """Why an alert no longer stands though nobody has judged its rule healthy: the ``Reason`` of
+    the status change.
+    """
+
+    RESTARTED = "restarted"
+    EDITED = "edited"
+    REMOVED = "removed"
 
 
 Evidence = Mapping[str, float | int | str]
@@ -194,7 +218,10 @@ Evidence = Mapping[str, float | int | str]
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a rule says of one step, and the numbers that decided."""
+    """The finding of a rule at one step, with the numbers that decided.
+
+    severity: of a violation, where it differs from the rule's own.
+    """
 
     outcome: Outcome
     reason: Reason
@@ -202,6 +229,7 @@ class Verdict:
     tensor: str | None = None
     worker: str | None = None
     evidence: Evidence = field(default_factory=dict)
+    severity: Severity | None = None
 
     @property
     def violation(self) -> bool:

@@ -1,4 +1,4 @@
-"""The one place where a Lambda function's logger and metrics are made."""
+"""The logger and the metrics of a Lambda function."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
 __all__ = ["count_reasons", "logger", "metrics"]
 
 # Service name, level and namespace come from POWERTOOLS_* in the function's environment. Metrics
-# have no dimension, not even the service: alarms are set on them by name alone.
+# have no dimension, not even the service, because alarms use only their names.
 logger = Logger()
 metrics = Metrics(service="")
 
 
 def count_reasons(name: str, reasons: Mapping[str, int]) -> None:
-    """Counts in metric ``name`` by dimension ``Reason``, and by that alone."""
+    """Counts in metric ``name`` with the one dimension ``Reason``."""
     for reason, count in reasons.items():
         each = EphemeralMetrics(service="")
         each.add_dimension("Reason", reason)

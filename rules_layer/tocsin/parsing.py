@@ -1,4 +1,4 @@
-"""Values that people write as text, in a watch file, an option or a command: each is parsed here.
+"""Parses values that people write as text in a watch file, an option or a command.
 
 A function named ``*_fault`` returns one line that says why a text is not valid, and what is; None
 for a valid text.
@@ -10,16 +10,19 @@ import json
 import math
 import re
 from dataclasses import dataclass
+from datetime import datetime, timezone
 from typing import Any
 
 from tocsin.words import clean
 
 DEFAULT_STOP_LIMIT = "10/10m"
+TIME_EXAMPLE = "2026-12-01T08:00Z"
 
 _TIME = re.compile(r"([0-9]+(?:\.[0-9]+)?)([smhd])")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_ZULU = re.compile(r"[zZ]\Z")
 _STOP_LIMIT = re.compile(r"([1-9][0-9]{0,3})/(.+)")
-_MOST_STOPS = 1000  # one item of the state table remembers each
+MOST_STOPS = 1000  # one item of the state table remembers each
 _WINDOW = (60.0, 86400.0)  # seconds, from 1m to 24h
 
 _PHONE = re.compile(r"\+[1-9][0-9]{6,14}")  # E.164
@@ -42,6 +45,21 @@ def seconds(value: object) -> float | None:
     return length if math.isfinite(length) else None
 
 
+def moment(value: object) -> datetime | None:
+    """A time with a time zone, in UTC; None for anything else, and outside the years of UTC.
+
+    >>> moment("2026-12-01T09:00+01:00"), moment("2026-12-01T08:00")
+    (datetime.datetime(2026, 12, 1, 8, 0, tzinfo=datetime.timezone.utc), None)
+    """
+    if not isinstance(value, str):
+        return None
+    try:
+        time = datetime.fromisoformat(_ZULU.sub("+00:00", value))  # Python 3.10 does not know Z
+        return None if time.tzinfo is None else time.astimezone(timezone.utc)
+    except (ValueError, OverflowError):
+        return None
+
+
 @dataclass(frozen=True)
 class StopLimit:
     """At most ``most`` runs are stopped within any ``seconds`` seconds."""
@@ -58,9 +76,9 @@ def stop_limit(value: object) -> StopLimit:
     """
     found = _STOP_LIMIT.fullmatch(value) if isinstance(value, str) else None
     most, window = (int(found[1]), seconds(found[2])) if found else (0, None)
-    if window is None or most > _MOST_STOPS or not _WINDOW[0] <= window <= _WINDOW[1]:
+    if window is None or most > MOST_STOPS or not _WINDOW[0] <= window <= _WINDOW[1]:
         raise ValueError(
-            f"{_shown(value)} is not a stop limit: write runs per time, 1 to {_MOST_STOPS} in 1m "
+            f"{_shown(value)} is not a stop limit: write runs per time, 1 to {MOST_STOPS} in 1m "
             f"to 24h, like {DEFAULT_STOP_LIMIT}"
         )
     return StopLimit(most, window)

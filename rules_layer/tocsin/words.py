@@ -1,6 +1,6 @@
-"""Text from outside, made safe to show: no control characters, no surprises in length.
+"""Makes text from outside safe to show: no control characters, a limited length.
 
-Imports nothing of ours.
+Imports no other module of Tocsin.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ def clean(text: str, limit: int = 1000) -> str:
 
 
 def ascii_only(text: str) -> str:
-    """``text`` in printable ASCII: accents are dropped, what has no likeness becomes ``?``."""
+    """``text`` in printable ASCII: accents are dropped, other letters become ``?``."""
     plain = unicodedata.normalize("NFKD", clean(text, len(text)))
     letters = "".join(char for char in plain if not unicodedata.combining(char))
     return letters.encode("ascii", "replace").decode("ascii")
 
 
 def label(text: str) -> str:
-    """``text`` as CloudWatch takes a dimension's value: ASCII, not blank, no colon first."""
+    """``text`` as a value of a CloudWatch dimension: ASCII, not blank, no colon first."""
     return cut(ascii_only(text).lstrip(" :") or "?", 1024)
 
 
@@ -32,5 +32,5 @@ def cut(text: str, limit: int) -> str:
 
 
 def number(value: bool | int | float | str | None) -> str:
-    """A number of the evidence as people read it: ``3.1e-09``, ``128``, ``NaN``."""
+    """A number of the evidence for people: ``3.1e-09``, ``128``, ``NaN``."""
     return f"{value:.4g}" if isinstance(value, float) else clean(str(value), 80)

@@ -9,13 +9,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tocsin.alerts import Group
-from tocsin.alerts.aws import DynamoGroups
+from tocsin.alerts import AlertGroup
+from tocsin.aws.dynamodb import Table
+from tocsin.aws.groups import DynamoGroups
 from tocsin.model import Mode
 from tocsin.tensors import Captured, Collection, RunWriter, Storage, open_storage
 
 from local.events import Event, Events, listen
-from local.mailbox import Message
+from local.mailbox import MailboxMessage
 from local.stack import LocalAws
 from tests.waiting import patiently
 
@@ -44,12 +45,11 @@ class Alerting:
         if end:
             writer.close()
 
-    def group(self) -> Group:
-        dynamodb = self.aws.client("dynamodb")
-        table = self.aws.outputs["StateTableName"]
-        return DynamoGroups(dynamodb, table, time.time).load(self.storage.url).group
+    def group(self) -> AlertGroup:
+        table = Table(self.aws.client("dynamodb"), self.aws.outputs["StateTableName"])
+        return DynamoGroups(table, time.time).load(self.storage.url).group
 
-    def until(self, reached: Callable[[Group], bool]) -> Group:
+    def until(self, reached: Callable[[AlertGroup], bool]) -> AlertGroup:
         """The run's group as soon as ``reached``; events wake the look at it."""
         for _ in patiently():
             group = self.group()
@@ -58,7 +58,7 @@ class Alerting:
             self.seen.extend(self.events.receive(wait=1))
         raise AssertionError(f"the alerts of {self.storage.url} have not come so far: {group}")
 
-    def settled(self, sends: int) -> Group:
+    def settled(self, sends: int) -> AlertGroup:
         """When so many lines of the log are sent and nothing is left to do."""
         return self.until(lambda group: len(_sent(group)) >= sends and not group.tasks)
 
@@ -75,7 +75,7 @@ class Alerting:
     def _own(self, event: Event, detail_type: str) -> bool:
         return event["detail-type"] == detail_type and event["detail"]["Run"] == self.storage.url
 
-    def mails(self) -> list[Message]:
+    def mails(self) -> list[MailboxMessage]:
         """What subscribers have got about the run."""
         return [
             message
@@ -89,11 +89,11 @@ def alerting(aws: LocalAws, **watch: Any) -> Alerting:
     name = f"alert-{uuid.uuid4().hex[:12]}"
     bucket = aws.outputs["CaptureBucketName"]
     storage = open_storage(f"s3://{bucket}/jobs/{name}", client=aws.client("s3"))
-    watch = {"notify": {"group_wait": "1s"}, **watch}
+    watch = {"notify": {"group_wait": "1s", "group_interval": "10s"}, **watch}
     events = listen(aws.client, aws.outputs["EventBusName"], name)
     storage.write("watch.json", json.dumps(watch).encode())
     return Alerting(aws, storage, events)
 
 
-def _sent(group: Group) -> list[Any]:
+def _sent(group: AlertGroup) -> list[Any]:
     return [entry for entry in group.log if entry.decision == "send"]

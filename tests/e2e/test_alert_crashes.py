@@ -11,12 +11,15 @@ from typing import Any
 import msgspec
 import pytest
 from tocsin.alerts import react
-from tocsin.alerts.aws import Settings, connect
+from tocsin.aws.connect import connect_act
+from tocsin.aws.s3 import S3Checkpoints
+from tocsin.aws.settings import ActSettings
 from tocsin.events import ACTION_TAKEN, StatusChange
 from tocsin.tensors import STOP, open_storage
 
 from local.events import listen
 from local.stack import LocalAws
+from tests.integration.alerts.conftest import commit_change
 from tests.waiting import patiently
 
 pytestmark = pytest.mark.e2e
@@ -56,7 +59,9 @@ class Invocations:
         return see
 
     def deliver(self, alert: StatusChange, queue: str) -> None:
-        world = connect(settings(self.aws, queue), self.client, lambda: self.clock)
+        state = S3Checkpoints(self.aws.client("s3"), self.aws.outputs["StateBucketName"])
+        commit_change(alert, state)
+        world = connect_act(settings(self.aws, queue), self.client, lambda: self.clock)
         for _ in range(5):
             try:
                 react(alert, world, ends=self.clock + 30)
@@ -67,18 +72,16 @@ class Invocations:
         pytest.fail("the message has ended in the dead-letter queue")
 
 
-def settings(aws: LocalAws, queue: str) -> Settings:
+def settings(aws: LocalAws, queue: str) -> ActSettings:
     """The deployment's, but for the queue: what is to be done later is nobody's here."""
     outputs = aws.outputs
-    return Settings.read(
-        {
-            "TOCSIN_TABLE": outputs["StateTableName"],
-            "TOCSIN_BUS": outputs["EventBusName"],
-            "TOCSIN_TOPIC_ARN": outputs["AlertTopicArn"],
-            "TOCSIN_STATE_BUCKET": outputs["StateBucketName"],
-            "TOCSIN_ACT_QUEUE_URL": queue,
-            "TOCSIN_STOP_GUARD": "1000/10m",
-        }
+    return ActSettings(
+        table=outputs["StateTableName"],
+        bus=outputs["EventBusName"],
+        topic_arn=outputs["AlertTopicArn"],
+        state_bucket=outputs["StateBucketName"],
+        act_queue_url=queue,
+        stop_guard="1000/10m",
     )
 
 
@@ -94,6 +97,7 @@ def critical(aws: LocalAws) -> StatusChange:
         "Severity": "critical",
         "Evidence": {"nan": 1},
         "Actions": list(ACTIONS),
+        "Sequence": 1,
         "DedupId": uuid.uuid4().hex,
     }
     return msgspec.convert(detail, StatusChange)

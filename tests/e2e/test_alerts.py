@@ -13,7 +13,9 @@ from typing import Any
 
 import msgspec
 import pytest
-from tocsin.alerts.aws import DynamoSilences, Items, StopGuard
+from tocsin.aws.dynamodb import Table
+from tocsin.aws.limits import StopGuard
+from tocsin.aws.silences import DynamoSilences
 from tocsin.events import ACTION_TAKEN, STATUS_CHANGE
 from tocsin.parsing import StopLimit
 from tocsin.tensors import STOP, NotFound
@@ -37,7 +39,8 @@ def outcomes(run: Alerting) -> Counter[tuple[str, str]]:
 @pytest.fixture
 def silence(aws: LocalAws) -> Iterator[Any]:
     """Silences a job for an hour; lifted at the end."""
-    silences = DynamoSilences(aws.client("dynamodb"), aws.outputs["StateTableName"], time.time)
+    table = Table(aws.client("dynamodb"), aws.outputs["StateTableName"])
+    silences = DynamoSilences(table, time.time)
     added = []
 
     def add(job: str) -> None:
@@ -110,18 +113,20 @@ def test_each_gets_its_own_once_and_who_may_not_is_refused_aloud(aws: LocalAws) 
 def guarded(aws: LocalAws) -> Iterator[None]:
     """As many jobs as may be stopped have just been stopped."""
     dynamodb, table = aws.client("dynamodb"), aws.outputs["StateTableName"]
-    guard = StopGuard(Items(dynamodb, table), StopLimit(50, 600.0), time.time)
+    guard = StopGuard(
+        Table(dynamodb, table), StopLimit(50, 600.0), StopLimit(250, 600.0), time.time
+    )
     for number in range(50):
-        guard.may(f"s3://somewhere/{number}")
+        guard.may(f"s3://somewhere/{number}", "folder:jobs")
     yield
-    dynamodb.delete_item(TableName=table, Key={"pk": {"S": "stop-guard"}})
+    dynamodb.delete_item(TableName=table, Key={"pk": {"S": "stop-guard-files"}})
 
 
 def test_the_stop_guard_trips_and_tells_people_instead(aws: LocalAws, guarded: None) -> None:
     run = alerting(aws, rules=[{**BAD, "actions": ["stop"]}])
     run.write([1.0, NAN])
-    run.settled(2)
-    assert outcomes(run) == {("stop", "refused"): 1, ("email", "done"): 1}
+    expected = {("stop", "refused"): 1, ("email", "done"): 1}  # the stop waits for room
+    run.until(lambda _: outcomes(run) == expected)
     with pytest.raises(NotFound):
         run.storage.head(STOP)
     (mail,) = run.mails()

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tocsin.aws.s3 import S3Checkpoints
+from tocsin.custom import load_files
 from tocsin.evaluation import Checkpoint, check, document
-from tocsin.evaluation.aws import S3Checkpoints
 from tocsin.model import Mode
-from tocsin.rules import _registry, load_files
+from tocsin.rules import _registry
 from tocsin.tensors import Captured, Collection, RunWriter, open_storage
 
 from local import LocalAws

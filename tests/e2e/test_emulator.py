@@ -272,6 +272,6 @@ def test_up_and_down_in_the_background(tmp_path: Path) -> None:
 
 
 def test_options_that_are_wrong_are_told(tmp_path: Path) -> None:
-    with pytest.raises(LocalError, match=r"does not come up: .*option retainDays is 8"):
+    with pytest.raises(LocalError, match=r"does not start: .*option retainDays is 8"):
         background.up({"retainDays": 8}, tmp_path)
     assert background.down(tmp_path) is False

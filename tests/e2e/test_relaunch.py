@@ -22,13 +22,13 @@ from typing import Any
 import pytest
 from aws_cdk import App
 
-from examples.relaunch.options import Options
+from examples.relaunch.options import RelaunchOptions
 from examples.relaunch.stack import RelaunchStack
 from local.deploy import deploy
 from local.emulator import ACCOUNT, REGION, emulator
 from local.environment import embedded, inherited
 from local.interpreter import interpreter
-from local.jobs import Jobs
+from local.jobs import LocalJobs
 from local.port import loopback_port, url
 from local.reaper import Reaper
 from local.sagemaker import serve
@@ -71,7 +71,7 @@ class Embedded:
     """The embedded AWS with the example deployed."""
 
     environment: dict[str, str]
-    jobs: Jobs
+    jobs: LocalJobs
     machine: str
 
     def client(self, service: str) -> Any:
@@ -135,7 +135,7 @@ def taken(name: str, run: str) -> dict[str, str]:
 def assembled(folder: Path) -> Assembly:
     """The example's stack, its calls of SageMaker going to functions of the same name."""
     app = App(outdir=str(folder))
-    RelaunchStack(app, "Relaunch", options=Options(rules=("LossDiverging",), roles=(ROLE,)))
+    RelaunchStack(app, "Relaunch", options=RelaunchOptions(rules=("LossDiverging",), roles=(ROLE,)))
     app.synth()
     assembly = read_assembly(folder)
     text = json.dumps(assembly.template)
@@ -168,7 +168,7 @@ def aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embedded]:
         sagemaker = stack.enter_context(loopback_port())
         environment = embedded(url(port), url(sagemaker))
         stack.enter_context(emulator(reaper, interpreter(), port, environment | FAST))
-        jobs = stack.enter_context(Jobs(reaper, inherited() | environment, lambda _: None, 10))
+        jobs = stack.enter_context(LocalJobs(reaper, inherited() | environment, lambda _: None, 10))
         stack.enter_context(serve(sagemaker, jobs))
         client = partial(make_client, environment)
         for name in OPERATIONS.values():

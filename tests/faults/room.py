@@ -21,17 +21,23 @@ import pytest
 from botocore.client import BaseClient
 from botocore.exceptions import ClientError
 from moto import mock_aws
-from tocsin.actions import Ports
-from tocsin.alerts import Flush, Known, TryAgain, parse_message, react
-from tocsin.alerts import World as ActWorld
-from tocsin.alerts.aws import DynamoGroups
-from tocsin.alerts.aws import _groups as groups
-from tocsin.alerts.aws import connect as connect_act
-from tocsin.evaluation import Checkpoint, Hint, check, end_job, evaluate, memory_world
-from tocsin.evaluation import _checkpoint as checkpoints
-from tocsin.evaluation.aws import AwsPublisher, DynamoCoordination, SageMakerJobs, Settings
-from tocsin.evaluation.aws import connect as connect_evaluate
-from tocsin.events import ACTION_TAKEN, RUN_SUMMARY, STATUS_CHANGE
+from tocsin.actions import Effects
+from tocsin.alerts import AlertPorts, Flush, Known, TryAgain, parse_message, react
+from tocsin.aws import groups
+from tocsin.aws.clients import AWS_ERRORS
+from tocsin.aws.cloudwatch import MetricSink
+from tocsin.aws.connect import connect_act, connect_evaluate
+from tocsin.aws.coordination import DynamoCoordination
+from tocsin.aws.dynamodb import Table
+from tocsin.aws.events import AwsPublisher
+from tocsin.aws.events import Bus as AwsBus
+from tocsin.aws.groups import DynamoGroups
+from tocsin.aws.s3 import KnownRuns
+from tocsin.aws.sagemaker import SageMakerJobs
+from tocsin.aws.settings import EvaluateSettings
+from tocsin.evaluation import Checkpoint, Hint, check, end_job, evaluate, memory_ports
+from tocsin.evaluation import checkpoint as checkpoints
+from tocsin.events import ACTION_TAKEN, RUN_NEWS, RUN_SUMMARY, STATUS_CHANGE
 from tocsin.rules import Rule, _registry, register
 from tocsin.tensors import (
     END_MARKER,
@@ -39,9 +45,9 @@ from tocsin.tensors import (
     Collection,
     LocalStorage,
     RunWriter,
-    _patterns,
     index_key,
     open_storage,
+    patterns,
 )
 from tocsin.watch import to_watch
 
@@ -326,11 +332,14 @@ class Room:
         self.watch = to_watch(watch)
         self.hints = _Later(self.clock)
         self.world = replace(
-            memory_world(LocalStorage(folder), self.clock),
+            memory_ports(LocalStorage(folder), self.clock),
             storage=self._storage,
-            publisher=AwsPublisher(self.bus, Metrics(), "tocsin", self.clock, job_metrics=True),
+            publisher=AwsPublisher(
+                AwsBus(self.bus, "tocsin"), MetricSink(Metrics()), self.clock, job_metrics=True
+            ),
             hints=self.hints,
             default=self.watch,
+            outages=(*AWS_ERRORS, OSError),
         )
         self.ends = math.inf
         self._looks = 0
@@ -471,7 +480,7 @@ class Room:
 
     def with_dynamodb(self, client: Any) -> None:
         """The runs are coordinated by items of the table ``table``."""
-        coordination = DynamoCoordination(client, "table", self.clock)
+        coordination = DynamoCoordination(Table(client, "table"), self.clock)
         self.world = replace(self.world, coordination=coordination)
 
     def name_runs_after(self, job: str, runs: Sequence[str]) -> None:
@@ -490,10 +499,10 @@ class Room:
         """What evaluation remembers of the run."""
         return _known(self.world.checkpoints.load(job.url).checkpoint)
 
-    def checked(self, job: Training) -> RunKnown:
+    def checked(self, job: Training, *, tick: bool = False) -> RunKnown:
         """What ``tocsin check`` says of the same run now, with the same watch file."""
         wrapped = self.world.storage(job.url)
-        return _known(check(wrapped, self.watch, now=self.clock)[0])
+        return _known(check(wrapped, self.watch, now=self.clock, tick=tick)[0])
 
     def changes(self, rule: str | None = None) -> list[dict[str, Any]]:
         """The status changes that were published, of one rule or of all."""
@@ -509,10 +518,11 @@ class Room:
         new = self.bus.taken[self._delivered :]
         self._delivered = len(self.bus.taken)
         for kind, detail in new:
-            statuses = (detail.get("RuleEvaluationStatus"), detail.get("PreviousStatus"))
-            if kind == RUN_SUMMARY or (kind == STATUS_CHANGE and "IssuesFound" in statuses):
-                body = {"source": "tocsin", "detail-type": kind, "detail": detail}
-                act.receive(parse_message(json.dumps(body)))
+            if kind == RUN_NEWS:
+                run, body = detail["Run"], {"source": "tocsin", "detail-type": kind}
+                known = KnownRuns(self.world.checkpoints, self.clock).known(run)
+                act.known_runs |= {run: known} if known else {}
+                act.receive(parse_message(json.dumps({**body, "detail": detail})))
 
 
 def limit_checkpoints(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
@@ -539,9 +549,9 @@ class SlowPattern:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, pattern: str, seconds: float) -> None:
         self.spent = 0.0
         self._seconds = seconds
-        compile_ = _patterns._compile
+        compile_ = patterns._compile
         monkeypatch.setattr(
-            _patterns, "_compile", lambda given: self if given == pattern else compile_(given)
+            patterns, "_compile", lambda given: self if given == pattern else compile_(given)
         )
         for name in ("monotonic", "perf_counter", "process_time", "thread_time"):
             monkeypatch.setattr(time, name, lambda: self.spent)
@@ -584,20 +594,20 @@ class Act(Fake):
     table: _Table | None = None
 
     @property
-    def ports(self) -> Ports:
+    def effects(self) -> Effects:
         def put_metric(name: str, value: float, labels: Mapping[str, str]) -> None:
             self.metric_names.add(name)
-            ports.put_metric(name, value, labels)
+            effects.put_metric(name, value, labels)
 
-        ports = super().ports
-        return replace(ports, put_metric=put_metric)
+        effects = super().effects
+        return replace(effects, put_metric=put_metric)
 
     @property
-    def world(self) -> ActWorld:
+    def ports(self) -> AlertPorts:
         if self.table is None:
-            return super().world
-        table = DynamoGroups(self.table, "table", lambda: self.now)
-        return replace(super().world, groups=table)
+            return super().ports
+        table = DynamoGroups(Table(self.table, "table"), lambda: self.now)
+        return replace(super().ports, groups=table)
 
     @classmethod
     def on_a_table(cls) -> Act:
@@ -623,14 +633,10 @@ class Act(Fake):
         if name == self.cut_off_at:
             raise Crash
 
-    def once(self, message: Any) -> None:
-        """One invocation; what it raises is the test's."""
-        react(message, self.world, ends=self.now + 30)
-
     def begin(self, message: Any) -> bool:
         """One invocation; False if it was cut off, or its message must come back."""
         try:
-            self.once(message)
+            self.react(message)
         except (Crash, TryAgain):
             return False
         return True
@@ -669,7 +675,9 @@ class Act(Fake):
 
 
 def _of_email(text: str) -> list[tuple[str, str]]:
-    firing = re.findall(r"^(?:\d+\. )?(\w+)(?: fired in .*)?$", text, re.MULTILINE)
+    firing = re.findall(
+        r"^(?:\d+\. )?(\w+)(?: fired in .*| is still firing in .*)?$", text, re.MULTILINE
+    )
     resolved = re.findall(r"^  (\w+)", _section(text, "Resolved:"), re.MULTILINE)
     return [*((rule, "firing") for rule in firing), *((rule, "resolved") for rule in resolved)]
 
@@ -748,9 +756,11 @@ class Deployed:
         doubles = {"sagemaker": self.sagemaker, "events": self.bus, "cloudwatch": self.metrics}
         environment = {**self.stack.environment, **options}
         settings = type(self.stack.settings).read(environment)
-        self._act = connect_act(
+        act = connect_act(
             settings, lambda name: doubles.get(name) or boto3.client(name), self.clock
         )
+        self._evaluate = Fake()
+        self._act = replace(act, checkpoints=self._evaluate)
         self._runs: set[str] = set()
 
     def role(self, name: str, prefix: str) -> None:
@@ -759,9 +769,9 @@ class Deployed:
         boto3.client("iam").create_role(RoleName=name, AssumeRolePolicyDocument="{}", Tags=tags)
 
     def receive(self, message: Any) -> None:
-        """One message for ``act``."""
+        """One message for ``act``, after ``evaluate`` has committed it."""
         self._runs.add(message.run)
-        react(message, self._act, ends=self.clock.now + 30)
+        react(self._evaluate.commit(message), self._act, ends=self.clock.now + 30)
 
     def pass_time(self, seconds: float) -> None:
         """Time passes; the patrol looks at all runs at its end."""
@@ -798,7 +808,7 @@ class DeployedRuns:
 
     def __init__(self, watch: Mapping[str, Any]) -> None:
         stack = Deployment(watched=False)
-        settings = Settings(
+        settings = EvaluateSettings(
             table="table", state_bucket="state", evaluate_queue_url=stack.evaluate, bus="tocsin"
         )
         self._world = connect_evaluate(settings, to_watch(watch))

@@ -18,11 +18,6 @@ from tests.faults.room import BAD, START, Room, add_rule
 VANISHING = {"rules": [{"rule": "VanishingGradient", "for_steps": 1}]}
 
 
-@pytest.mark.xfail(
-    strict=True,
-    raises=AssertionError,
-    reason="Lambda starts the rules again at a restart, check judges both starts as one",
-)
 def test_after_a_restart(tmp_path: Path) -> None:
     room = Room(tmp_path, VANISHING, now=START + 1000)
     job = room.job()
@@ -40,11 +35,6 @@ def test_after_a_restart(tmp_path: Path) -> None:
     assert room.known(job).rules == room.checked(job).rules
 
 
-@pytest.mark.xfail(
-    strict=True,
-    raises=AssertionError,
-    reason="a stall is seen by ticks, and check has none: not even the end marker's time counts",
-)
 def test_after_hours_of_silence(tmp_path: Path) -> None:
     stalled = {"rule": "StalledTrainingRule", "parameters": {"threshold": 600}}
     room = Room(tmp_path, {"rules": [stalled]}, now=START + 20)
@@ -59,11 +49,6 @@ def test_after_hours_of_silence(tmp_path: Path) -> None:
     assert room.checked(job).statuses == room.known(job).statuses
 
 
-@pytest.mark.xfail(
-    strict=True,
-    raises=AssertionError,
-    reason="a run that silence has ended stays Stopped when its marker comes; check says NoIssues",
-)
 def test_with_a_marker_after_a_day_of_silence(tmp_path: Path) -> None:
     room = Room(tmp_path, VANISHING, now=START + 10)
     job = room.job()
@@ -77,6 +62,19 @@ def test_with_a_marker_after_a_day_of_silence(tmp_path: Path) -> None:
     room.look(job)
     assert (room.known(job).ended, room.checked(job).ended) == ("marker", "marker")
     assert room.known(job).statuses == room.checked(job).statuses
+
+
+def test_at_the_present_time(tmp_path: Path) -> None:
+    stalled = {"rule": "StalledTrainingRule", "parameters": {"threshold": 600}}
+    room = Room(tmp_path, {"rules": [stalled]}, now=START + 20)
+    job = room.job()
+    job.steps(10)
+    room.look(job)
+    assert room.checked(job, tick=True).statuses == {"StalledTrainingRule": "InProgress"}
+    room.pass_time(3 * 3600)
+    assert room.known(job).statuses == {"StalledTrainingRule": "IssuesFound"}
+    assert room.checked(job, tick=True).statuses == room.known(job).statuses
+    assert room.checked(job).statuses == {"StalledTrainingRule": "InProgress"}
 
 
 def _number(loss: Tensor) -> float:
@@ -113,11 +111,6 @@ class LossOfEpoch(Rule):
         return {"epochs": epochs}, violation(Reason.LATE, "", loss) if many else HEALTHY
 
 
-@pytest.mark.xfail(
-    strict=True,
-    raises=AssertionError,
-    reason="a state that JSON changes works in check, and fails or counts otherwise in Lambda",
-)
 @pytest.mark.parametrize(("rule", "key"), [(BestLoss, "best"), (LossOfEpoch, "epochs")])
 def test_about_a_state_that_json_cannot_keep(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rule: type[Rule], key: str

@@ -63,9 +63,6 @@ def moves_due_at(calls: Calls) -> int:
     return sum("due_at" in str(parameters.get("UpdateExpression")) for _, parameters in calls)
 
 
-@pytest.mark.xfail(
-    strict=True, raises=AssertionError, reason="eleven calls a save make $0.19 a day, without time"
-)
 def test_the_calls_of_a_quiet_job_cost_at_most_eleven_cents_a_day(
     steady: Mapping[int, Calls],
 ) -> None:
@@ -75,25 +72,14 @@ def test_the_calls_of_a_quiet_job_cost_at_most_eleven_cents_a_day(
     assert cost * SAVES_A_DAY <= 0.11
 
 
-@pytest.mark.xfail(
-    strict=True, raises=AssertionError, reason="a hint and the lease are two updates of one item"
-)
 def test_a_look_is_two_updates(steady: Mapping[int, Calls]) -> None:
     assert counts(steady[1])["dynamodb.UpdateItem"] <= 2
 
 
-@pytest.mark.xfail(
-    strict=True, raises=AssertionError, reason="every look moves due_at twice, at any save"
-)
 def test_a_save_after_another_does_not_move_what_is_due(steady: Mapping[int, Calls]) -> None:
     assert moves_due_at(steady[1]) == 0
 
 
-@pytest.mark.xfail(
-    strict=True,
-    raises=AssertionError,
-    reason="collections files and watch.json are fetched for every worker, at every save",
-)
 def test_what_does_not_change_is_not_read_again(steady: Mapping[int, Calls]) -> None:
     calls = steady[4]
     listed = [parameters.get("Prefix", "") for name, parameters in calls if "List" in name]
@@ -102,11 +88,6 @@ def test_what_does_not_change_is_not_read_again(steady: Mapping[int, Calls]) -> 
     assert [key for key in fetched if "collections/" in key or key.endswith("watch.json")] == []
 
 
-@pytest.mark.xfail(
-    strict=True,
-    raises=AssertionError,
-    reason="act reads the whole checkpoint for every rule that one commit says something of",
-)
 def test_what_one_commit_says_is_read_once(tmp_path: Path) -> None:
     rules = [
         {

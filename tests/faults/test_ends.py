@@ -40,11 +40,6 @@ class SlowListing:
             yield found
 
 
-@pytest.mark.xfail(
-    strict=True,
-    raises=AssertionError,
-    reason="the full listing at the end must fit into one invocation, or the run never ends",
-)
 @pytest.mark.parametrize("late", [0, 3])
 def test_a_large_run_ends_over_several_invocations(tmp_path: Path, late: int) -> None:
     room = Room(tmp_path, VANISHING, now=START + 1000)
@@ -68,11 +63,6 @@ def test_a_large_run_ends_over_several_invocations(tmp_path: Path, late: int) ->
         assert room.checked(job).late_files == 0
 
 
-@pytest.mark.xfail(
-    strict=True,
-    raises=AssertionError,
-    reason="a SageMaker job's end ends every run whose folder is called like it",
-)
 def test_a_jobs_end_ends_only_runs_of_its_own(tmp_path: Path) -> None:
     room = Room(tmp_path, VANISHING, now=START + 10)
     own, other = room.job("team-a/train"), room.job("team-b/train")
@@ -87,11 +77,6 @@ def test_a_jobs_end_ends_only_runs_of_its_own(tmp_path: Path) -> None:
     assert (room.known(own).ended, room.known(other).ended) == ("marker", None)
 
 
-@pytest.mark.xfail(
-    strict=True,
-    raises=AssertionError,
-    reason="of runs whose folders are called like a job, the first hundred are remembered",
-)
 @pytest.mark.usefixtures("aws")
 def test_folders_called_like_a_job_do_not_keep_its_run_from_ending(tmp_path: Path) -> None:
     Deployment(watched=False)
@@ -109,11 +94,6 @@ def test_folders_called_like_a_job_do_not_keep_its_run_from_ending(tmp_path: Pat
     assert room.known(job).ended == "marker"
 
 
-@pytest.mark.xfail(
-    strict=True,
-    raises=AssertionError,
-    reason="a marker counts for a minute: a slower worker's last upload reopens the run for a day",
-)
 def test_a_workers_late_upload_does_not_undo_the_end(tmp_path: Path) -> None:
     room = Room(tmp_path, VANISHING, now=START + 10)
     job = room.job(workers=2)
@@ -132,11 +112,6 @@ def test_a_workers_late_upload_does_not_undo_the_end(tmp_path: Path) -> None:
     assert room.summaries[-1]["Ending"] == "marker"
 
 
-@pytest.mark.xfail(
-    strict=True,
-    raises=AssertionError,
-    reason="the marker of the first start ends the second at every look, if that begins at once",
-)
 def test_the_marker_of_one_start_does_not_end_the_next(tmp_path: Path) -> None:
     room = Room(tmp_path, VANISHING, now=START + 10)
     job = room.job(workers=2)
@@ -159,11 +134,6 @@ def test_the_marker_of_one_start_does_not_end_the_next(tmp_path: Path) -> None:
     assert len(room.summaries) == 1
 
 
-@pytest.mark.xfail(
-    strict=True,
-    raises=AssertionError,
-    reason="a run without a step comes to no end, and no summary",
-)
 def test_a_job_that_ends_without_a_step_gives_its_summary(tmp_path: Path) -> None:
     room = Room(tmp_path, VANISHING)
     job = room.job()

@@ -15,11 +15,6 @@ NOISY = ("x0", "x1", "x2")  # as many jobs as the stop guard lets through
 MOST_METRICS = 100  # that one run may make: each costs 0.30 $ a month
 
 
-@pytest.mark.xfail(
-    strict=True,
-    raises=AssertionError,
-    reason="a message at every change: 360 e-mails and 360 SMS an hour",
-)
 @pytest.mark.parametrize("severity", ["warning", "critical"])
 def test_a_flapping_rule_is_a_message_every_five_minutes(severity: str) -> None:
     act, every, minutes = Act(), 10.0, 10
@@ -28,19 +23,12 @@ def test_a_flapping_rule_is_a_message_every_five_minutes(severity: str) -> None:
         act.receive(alert("LossSpike", firing=number % 2 == 0, Sequence=number + 1, **fields))
         act.pass_time(every)
     most = 1 + minutes * MINUTE / GROUP_INTERVAL
-    emails = [message for message in act.published if "email" in message.texts]
-    texts = [message for message in act.published if "sms" in message.texts]
-    assert len(emails) <= most
-    assert len(texts) <= most
-    assert emails
-    assert texts
+    sent = [message.attributes["action"] for message in act.published]
+    emails, texts = sent.count("email"), sent.count("sms")
+    assert 0 < emails <= most
+    assert 0 < texts <= most
 
 
-@pytest.mark.xfail(
-    strict=True,
-    raises=AssertionError,
-    reason="one run uses up the month's SMS of the whole deployment",
-)
 @pytest.mark.usefixtures("aws")
 def test_one_run_leaves_sms_to_the_others() -> None:
     cap = 8
@@ -58,11 +46,6 @@ def test_one_run_leaves_sms_to_the_others() -> None:
     assert act.outcomes(production, "sms") == ["done"]
 
 
-@pytest.mark.xfail(
-    strict=True,
-    raises=AssertionError,
-    reason="a run's own watch file makes as many metrics as it likes, at 0.30 $ a month each",
-)
 def test_one_run_makes_a_limited_number_of_metrics() -> None:
     act = Act()
     for number in range(6):
@@ -82,11 +65,6 @@ def jobs(folder: str, *names: str, role: str = "training") -> dict[str, Any]:
     return {name: SageMaker.job(f"{CAPTURES}{folder}/{name}", role=role) for name in names}
 
 
-@pytest.mark.xfail(
-    strict=True,
-    raises=AssertionError,
-    reason="STOP.json in folders that no job owns keeps every SageMaker job from being stopped",
-)
 @pytest.mark.usefixtures("aws")
 def test_stop_files_do_not_count_against_stops_of_sagemaker() -> None:
     act = Deployed(SageMaker(**jobs("team", "victim")), TOCSIN_STOP_GUARD="3/10m")
@@ -98,11 +76,6 @@ def test_stop_files_do_not_count_against_stops_of_sagemaker() -> None:
     assert act.sagemaker.stopped == ["victim"]
 
 
-@pytest.mark.xfail(
-    strict=True,
-    raises=AssertionError,
-    reason="stops of one team's jobs keep the other teams' jobs from being stopped",
-)
 @pytest.mark.usefixtures("aws")
 def test_the_stop_guard_counts_each_prefix_by_itself() -> None:
     known = {**jobs("noisy", *NOISY, role="noisy-role"), **jobs("team", "victim", role="team-role")}
@@ -115,11 +88,6 @@ def test_the_stop_guard_counts_each_prefix_by_itself() -> None:
     assert act.sagemaker.stopped == [*NOISY, "victim"]
 
 
-@pytest.mark.xfail(
-    strict=True,
-    raises=AssertionError,
-    reason="a stop that the guard holds back is refused for good, though its window passes",
-)
 @pytest.mark.usefixtures("aws")
 def test_a_stop_that_the_guard_holds_back_is_done_when_its_window_has_passed() -> None:
     act = Deployed(SageMaker(**jobs("team", *NOISY, "next")), TOCSIN_STOP_GUARD="3/10m")

@@ -27,11 +27,6 @@ class Resending:
             return self._client.update_item(**request)  # noqa: B012  # whatever the first came to
 
 
-@pytest.mark.xfail(
-    strict=True,
-    raises=AssertionError,
-    reason="who sends take again takes itself for somebody else, and nobody works for a minute",
-)
 @pytest.mark.usefixtures("aws")
 def test_a_lease_whose_answer_was_lost_is_taken(tmp_path: Path) -> None:
     Deployment(watched=False)

@@ -13,11 +13,6 @@ from tests.faults.room import BAD, START, Bus, Room
 AT_ONCE = {"rule": "VanishingGradient", "for_steps": 1}
 
 
-@pytest.mark.xfail(
-    strict=True,
-    raises=AssertionError,
-    reason="an event over the bus's limit is tried for ever, and holds back all that follow",
-)
 def test_a_run_that_says_too_much_is_published_all_the_same(tmp_path: Path) -> None:
     room = Room(tmp_path, {"rules": []}, now=START + 100)
     job = room.job()
@@ -35,11 +30,6 @@ def test_a_run_that_says_too_much_is_published_all_the_same(tmp_path: Path) -> N
     assert len(room.changes("ExplodingTensor")) == len(room.summaries) == 1
 
 
-@pytest.mark.xfail(
-    strict=True,
-    raises=AssertionError,
-    reason="an entry that the bus refuses for itself is sent again for ever, with those beside it",
-)
 def test_an_event_that_the_bus_refuses_is_published_in_a_short_form(tmp_path: Path) -> None:
     def is_refused(detail: str) -> bool:
         content = json.loads(detail)

@@ -11,11 +11,6 @@ from tests.faults.room import START, Room, SlowPattern
 BUDGET = 1.0
 
 
-@pytest.mark.xfail(
-    strict=True,
-    raises=AssertionError,
-    reason="the limit is for each name: 300 tensors take 20 s, and as many places are occupied",
-)
 def test_the_patterns_of_a_look_have_one_second_together(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,18 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from tests.faults.room import START, Room
 
 STALLED = {"rule": "StalledTrainingRule", "parameters": {"threshold": 600}}
 
 
-@pytest.mark.xfail(
-    strict=True,
-    raises=AssertionError,
-    reason="a job that hangs before its first save is never looked at again",
-)
 def test_a_job_that_hangs_before_its_first_save_is_noticed(tmp_path: Path) -> None:
     room = Room(tmp_path, {"rules": [STALLED]})
     job = room.job()
@@ -24,11 +17,6 @@ def test_a_job_that_hangs_before_its_first_save_is_noticed(tmp_path: Path) -> No
     assert room.known(job).statuses == {"StalledTrainingRule": "IssuesFound"}
 
 
-@pytest.mark.xfail(
-    strict=True,
-    raises=AssertionError,
-    reason="a tick that SQS delivers three times counts as three evaluations in a row",
-)
 def test_a_tick_that_is_delivered_again_counts_once(tmp_path: Path) -> None:
     room = Room(tmp_path, {"rules": [{**STALLED, "for_steps": 3}]}, now=START + 20)
     job = room.job()

@@ -4,18 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from tests.faults.room import START, Room
 
 VANISHING = {"rules": ["VanishingGradient"]}
 
 
-@pytest.mark.xfail(
-    strict=True,
-    raises=AssertionError,
-    reason="a dead worker delays every verdict by a minute, to the run's end",
-)
 def test_a_dead_worker_costs_a_minute_three_times(tmp_path: Path) -> None:
     room = Room(tmp_path, VANISHING)
     job = room.job(workers=2)
@@ -36,11 +29,6 @@ def test_a_dead_worker_costs_a_minute_three_times(tmp_path: Path) -> None:
     assert room.known(job).steps == 40
 
 
-@pytest.mark.xfail(
-    strict=True,
-    raises=AssertionError,
-    reason="a step that waits is looked at after a minute only if one delayed message arrives",
-)
 def test_a_step_that_waits_does_not_depend_on_a_message_that_can_be_lost(tmp_path: Path) -> None:
     room = Room(tmp_path, VANISHING, now=START + 1)
     job = room.job(workers=2)

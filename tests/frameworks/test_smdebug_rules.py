@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 from tocsin import RuleEvaluationConditionMet, create_trial, invoke_rule
+from tocsin.custom import load_files, smdebug_names
 from tocsin.evaluation import check
-from tocsin.rules import _registry, load_files
+from tocsin.rules import _registry
 from tocsin.tensors import open_storage
-from tocsin.trial import smdebug_names
 from tocsin.watch import to_watch
 
 from tests.frameworks.environment import HERE, ROOT, answer

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from tocsin.model import Mode
-from tocsin.tensors import Captured, Run, RunWriter, export_tensorboard, open_storage, summarize
+from tocsin.tensors import Captured, RunWriter, export_tensorboard, open_storage, summarize
+from tocsin.trial import create_trial
 
 from tests.frameworks.environment import answer
 
@@ -30,7 +31,9 @@ def seen(tmp_path_factory):
         ]
         writer.write(step, Mode.TRAIN, step, tensors)
         writer.write(step + 1, Mode.EVAL, step, [Captured("accuracy", 0.5)])
-    export_tensorboard(Run(storage), folder / "board")
+    trial = create_trial(folder / "run")
+    indexes = [file for step in trial.steps() for file in trial.index_files(step)]
+    export_tensorboard(storage, indexes, folder / "board")
     return answer("tensorboard", "read_tensorboard.py", folder / "board")
 
 

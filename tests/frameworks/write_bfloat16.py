@@ -9,7 +9,7 @@ import ml_dtypes
 import msgspec
 import numpy as np
 from tocsin.model import Detail, Mode
-from tocsin.tensors import Captured, Run, RunWriter, detailed, open_storage, summarize
+from tocsin.tensors import Captured, RunWriter, detailed, open_storage, read_values, summarize
 
 
 def main() -> None:
@@ -27,7 +27,7 @@ def main() -> None:
         for name, value in values.items()
     ]
     index = RunWriter(storage, run_id="0").write(0, Mode.TRAIN, 0, captured)
-    read = Run(storage).values(0, "worker_0")
+    read = read_values(storage, index)
     zero = np.zeros(4, ml_dtypes.bfloat16)
     seen = {
         entry.name: {

@@ -24,7 +24,7 @@ with atheris.instrument_imports(include=["tocsin"]):
         read_values,
         summarize,
     )
-    from tocsin.tensors._encoding import head
+    from tocsin.tensors.encoding import head
 
 FLOOR = 1 << 20  # bytes that any input may take
 FACTOR = 64  # objects of Python are larger than what they are read from

@@ -89,7 +89,7 @@ def synthesise(folder: Path, context: Mapping[str, Any]) -> Synthesised:
 
 @pytest.fixture(scope="session")
 def own(tmp_path_factory: pytest.TempPathFactory) -> Synthesised:
-    """The stack with a bucket of its own and people to tell."""
+    """The stack with a bucket of its own and recipients."""
     context = {
         "emails": EMAIL,
         "phones": [PHONE],

@@ -66,7 +66,7 @@ def test_events_are_added_and_the_rest_is_kept(
 
 @pytest.fixture
 def answers(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
-    """What CloudFormation is told."""
+    """The answer that CloudFormation gets."""
     bodies: list[dict[str, Any]] = []
 
     def receive(request: Any, timeout: float) -> io.BytesIO:

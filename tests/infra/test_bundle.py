@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from infra import bundle
-from infra.bundle import BundleError, Target, lambda_target, local_target, staged_layer
+from infra.bundle import BundleError, Platform, lambda_target, local_target, staged_layer
 from infra.constants import ROOT
 
-TARGET = Target("lambda-arm64-3.13", sys.executable)
+TARGET = Platform("lambda-arm64-3.13", sys.executable)
 FILES = {
     "numpy/__init__.py": "",
     "numpy/__init__.pyi": "x: int",
@@ -28,7 +28,7 @@ def installs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Puts a few files where pip would, and says how often."""
     calls: list[str] = []
 
-    def install(target: Target, folder: Path) -> None:
+    def install(target: Platform, folder: Path) -> None:
         calls.append(target.name)
         for name, text in FILES.items():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)

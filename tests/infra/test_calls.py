@@ -44,6 +44,8 @@ EVALUATE = [
     Call("events:PutEvents", "{bus}"),
     Call("cloudwatch:PutMetricData", "*", {"cloudwatch:namespace": "Tocsin"}),
     Call("sagemaker:DescribeTrainingJob", JOB),
+    Call("sagemaker:ListTags", JOB),
+    Call("sqs:ChangeMessageVisibility", "{evaluate}"),
 ]
 ACT = [
     Call("s3:PutObject", "{captures}/{run}STOP.json"),
@@ -69,6 +71,7 @@ ACT = [
     Call("sagemaker:DescribeTrainingJob", JOB),
     Call("sagemaker:StopTrainingJob", JOB),
     Call("sagemaker:ListTags", JOB),
+    Call("iam:ListRoleTags", "arn:aws:iam::1:role/training"),
 ]
 PATROL = [
     Call("dynamodb:Query", "{table}/index/due"),

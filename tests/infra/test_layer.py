@@ -10,8 +10,8 @@ from aws_cdk import App, Stack
 from tocsin.rules import _registry
 
 from infra import bundle, layer
-from infra.layer import Layer
-from infra.options import Options
+from infra.layer import SharedLayer
+from infra.options import DeploymentOptions
 
 RULE = "class NoRule: ...\n"
 
@@ -31,7 +31,7 @@ def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def layer_of(folder: Path, watch_file: Path | None) -> tuple[str, set[str]]:
     """The name of the asset, and the files in it that are not tocsin's own."""
     app = App(outdir=str(folder), context={"aws:cdk:bundling-stacks": ["**"]})
-    Layer(Stack(app, "Stack"), "Layer", options=Options(watch_file=watch_file))
+    SharedLayer(Stack(app, "Stack"), "Layer", options=DeploymentOptions(watch_file=watch_file))
     app.synth()
     (asset,) = folder.glob("asset.*")
     files = {path.relative_to(asset).as_posix() for path in asset.rglob("*") if path.is_file()}

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from infra.constants import ROOT
-from infra.options import OptionError, Options, read_options
+from infra.options import DeploymentOptions, OptionError, read_options
 
 
 def test_without_context_every_option_has_its_default() -> None:
-    assert read_options({}) == Options()
+    assert read_options({}) == DeploymentOptions()
 
 
 @pytest.mark.parametrize(
@@ -40,6 +40,10 @@ def test_without_context_every_option_has_its_default() -> None:
         ("smsMonthlyCap", "0", "sms_monthly_cap", 0),
         ("smsMonthlyCap", 100_000, "sms_monthly_cap", 100_000),
         ("stopGuard", "1000/24h", "stop_guard", "1000/24h"),
+        ("stopCeiling", "50/10m", "stop_ceiling", "50/10m"),
+        ("smsRunCap", "0", "sms_run_cap", 0),
+        ("emailRunCap", 20, "email_run_cap", 20),
+        ("metricRunCap", "30", "metric_run_cap", 30),
         ("watchFile", "pyproject.toml", "watch_file", ROOT / "pyproject.toml"),
         ("architecture", "x86_64", "architecture", "x86_64"),
         ("jobMetrics", False, "job_metrics", False),
@@ -82,6 +86,8 @@ def test_reads_json_values_and_text(key: str, value: Any, field: str, expected: 
         ("smsMonthlyCap", 1.5, "from 0 to 100000"),
         ("smsMonthlyCap", "²", "from 0 to 100000"),
         ("stopGuard", 10, "10 is not a stop limit"),
+        ("stopCeiling", "many", "'many' is not a stop limit"),
+        ("emailRunCap", -1, "from 0 to 100000"),
         ("stopGuard", "10/25h", "'10/25h' is not a stop limit"),
         ("watchFile", "no/such/file.yaml", "a file that exists"),
         ("watchFile", 7, "a file that exists"),
@@ -126,7 +132,7 @@ def test_a_misspelt_option_is_not_ignored() -> None:
 
 def test_what_belongs_to_others_is_left_alone() -> None:
     others = {"@aws-cdk/core:emails": True, "aws:cdk:emails": [], "colour": "blue"}
-    assert read_options(others) == Options()
+    assert read_options(others) == DeploymentOptions()
 
 
 def test_a_local_layer_needs_its_interpreter() -> None:

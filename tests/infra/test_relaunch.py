@@ -14,11 +14,11 @@ import pytest
 from aws_cdk import App, Validations
 from cdk_nag import AwsSolutionsChecks
 from moto import mock_aws
-from tocsin.actions import Outcome, Result
-from tocsin.alerts import Group, Task
-from tocsin.alerts._work import events as taken
+from tocsin.actions import ActionOutcome, Result
+from tocsin.alerts import AlertGroup, Task
+from tocsin.alerts.tasks import action_events as taken
 
-from examples.relaunch.options import Options, read_options
+from examples.relaunch.options import RelaunchOptions, read_options
 from examples.relaunch.stack import DEFINITION, RelaunchStack
 
 ROLE = "arn:aws:iam::111122223333:role/team/training"
@@ -84,10 +84,12 @@ def test_the_definition_says_all_that_it_is_given(resources: Resources) -> None:
     assert machine["LoggingConfiguration"]["Level"] == "ALL"
 
 
-def stopped(rule: str, action: str = "stop", outcome: Outcome = Outcome.DONE) -> dict[str, Any]:
+def stopped(
+    rule: str, action: str = "stop", outcome: ActionOutcome = ActionOutcome.DONE
+) -> dict[str, Any]:
     """The detail that is put on the bus."""
     task = Task("1", action, "fired", dedup_ids={rule: "d"})
-    (detail,) = taken(task, Group("s3://b/j1", "j1"), Result(outcome, "asked SageMaker"))
+    (detail,) = taken(task, AlertGroup("s3://b/j1", "j1"), Result(outcome, "asked SageMaker"))
     return dict(msgspec.to_builtins(detail))
 
 
@@ -100,7 +102,11 @@ def test_which_events_start_it(resources: Resources) -> None:
         stopped("Overfit"),
         stopped("LossDiverging2"),
         stopped("LossDiverging", "email"),
-        *(stopped("LossDiverging", outcome=other) for other in Outcome if other != Outcome.DONE),
+        *(
+            stopped("LossDiverging", outcome=other)
+            for other in ActionOutcome
+            if other != ActionOutcome.DONE
+        ),
     ]
     entries = [
         {
@@ -129,9 +135,11 @@ def test_which_events_start_it(resources: Resources) -> None:
 
 
 def test_options() -> None:
-    assert read_options(CONTEXT) == Options(("LossDiverging", "LearningRateTooLarge"), (ROLE,))
+    assert read_options(CONTEXT) == RelaunchOptions(
+        ("LossDiverging", "LearningRateTooLarge"), (ROLE,)
+    )
     more = {"parameter": "lr", "factor": 0.5, "most": "9", "bus": "other"}
-    assert read_options({"rules": "A", "roles": f"{ROLE},{ROLE}2", **more}) == Options(
+    assert read_options({"rules": "A", "roles": f"{ROLE},{ROLE}2", **more}) == RelaunchOptions(
         ("A",), (ROLE, f"{ROLE}2"), "lr", 0.5, 9, "other"
     )
 

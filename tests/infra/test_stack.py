@@ -51,7 +51,7 @@ def stack(request: pytest.FixtureRequest) -> Synthesised:
             "EvaluateRole",
             {"s3:GetObject", "s3:ListBucket", "s3:PutObject", "sqs:SendMessage", "events:PutEvents"}
             | {"dynamodb:GetItem", "dynamodb:UpdateItem"}
-            | {"cloudwatch:PutMetricData", "sagemaker:DescribeTrainingJob"}
+            | {"cloudwatch:PutMetricData", "sagemaker:DescribeTrainingJob", "sagemaker:ListTags"}
             | CONSUME
             | LOG,
         ),
@@ -64,6 +64,7 @@ def stack(request: pytest.FixtureRequest) -> Synthesised:
             | {f"dynamodb:{verb}Item" for verb in ("Get", "Put", "Update")}
             | {f"sagemaker:{verb}" for verb in ("DescribeTrainingJob", "StopTrainingJob")}
             | {"sagemaker:ListTags", "cloudwatch:PutMetricData", "events:PutEvents"}
+            | {"iam:ListRoleTags"}
             | CONSUME
             | LOG,
         ),
@@ -255,6 +256,9 @@ def test_those_who_write_to_their_own_queue_may_go_on_and_no_other(own: Synthesi
                 "WEBHOOKS",
                 "SMS_MONTHLY_CAP",
                 "STOP_GUARD",
+                "STOP_CEILING",
+                "EMAIL_RUN_CAP",
+                "METRIC_RUN_CAP",
             ],
         ),
         ("Patrol", ["TABLE", "EVALUATE_QUEUE_URL", "ACT_QUEUE_URL"]),
@@ -279,7 +283,7 @@ def test_options_are_written_as_the_functions_read_them(
 ) -> None:
     assert own.variables("EvaluateFunction")["TOCSIN_JOB_METRICS"] == "false"
     assert existing.variables("EvaluateFunction")["TOCSIN_JOB_METRICS"] == "true"
-    told = {
+    expected = {
         "TOCSIN_EMAILS": ("ops@example.com", ""),
         "TOCSIN_PHONES": ("+15551230000", ""),
         "TOCSIN_ALLOWED_RECIPIENTS": ("*@example.com", ""),
@@ -287,7 +291,7 @@ def test_options_are_written_as_the_functions_read_them(
         "TOCSIN_SMS_MONTHLY_CAP": ("0", "100"),
         "TOCSIN_STOP_GUARD": ("3/1h", "10/10m"),
     }
-    for name, (given, default) in told.items():
+    for name, (given, default) in expected.items():
         assert own.variables("ActFunction")[name] == given
         assert existing.variables("ActFunction")[name] == default
 
@@ -400,27 +404,9 @@ def test_an_existing_bucket_tells_of_every_file_that_counts(
             },
         ),
         (
-            "ActionsFired",
+            "ActionsNews",
             "ActionsWorkQueue",
-            {
-                "source": ["tocsin"],
-                "detail-type": ["Tocsin Rule Evaluation Status Change"],
-                "detail": {"RuleEvaluationStatus": ["IssuesFound"]},
-            },
-        ),
-        (
-            "ActionsOver",
-            "ActionsWorkQueue",
-            {
-                "source": ["tocsin"],
-                "detail-type": ["Tocsin Rule Evaluation Status Change"],
-                "detail": {"PreviousStatus": ["IssuesFound"]},
-            },
-        ),
-        (
-            "RunEnded",
-            "ActionsWorkQueue",
-            {"source": ["tocsin"], "detail-type": ["Tocsin Run Summary"]},
+            {"source": ["tocsin"], "detail-type": ["Tocsin Run News"]},
         ),
     ],
 )
@@ -489,3 +475,13 @@ def test_a_finding_of_nag_would_stop_synthesis(tmp_path: Path) -> None:
     Validations.of(app).add_plugins(AwsSolutionsChecks(app))
     with pytest.raises(RuntimeError, match="AwsSolutions-S1"):
         app.synth()
+
+
+def test_only_our_functions_publish_on_the_bus(own: Synthesised) -> None:
+    [bus] = own.all("Events::EventBus").values()
+    [statement] = bus["Policy"]["Statement"]
+    assert (statement["Effect"], statement["Action"]) == ("Deny", "events:PutEvents")
+    assert "Fn::GetAtt" not in str(statement["Resource"]), "a resource cannot refer to itself"
+    roles = statement["Condition"]["ArnNotEquals"]["aws:PrincipalArn"]
+    named = [role["Fn::GetAtt"][0] for role in roles]
+    assert [name[: name.index("Role")] for name in named] == ["EvaluationEvaluate", "ActionsAct"]

@@ -62,15 +62,15 @@ def test_all_problems_are_told_at_once_each_with_its_line(tmp_path: Path) -> Non
     file = tmp_path / "watch.yaml"
     file.write_text(WRONG)
 
-    def told(allowed: list[str] | None, webhooks: list[str] | None) -> list[str]:
+    def lines(allowed: list[str] | None, webhooks: list[str] | None) -> list[str]:
         with pytest.raises(OptionError) as wrong:
             default_watch(file, allowed, webhooks)
         start = f"option watchFile: {file}:"
         return [line.removeprefix(start).split(": ")[0] for line in str(wrong.value).splitlines()]
 
-    assert told(None, None) == ["3", "5", "10", "11"]
-    assert told(["*@example.org"], ["ops"]) == ["3", "5", "6", "9", "10", "11"]
-    assert told([], []) == ["3", "5", "6", "7", "8", "9", "10", "11"]
+    assert lines(None, None) == ["3", "5", "10", "11"]
+    assert lines(["*@example.org"], ["ops"]) == ["3", "5", "6", "9", "10", "11"]
+    assert lines([], []) == ["3", "5", "6", "7", "8", "9", "10", "11"]
 
 
 def test_recipients_of_the_deployment(tmp_path: Path) -> None:
@@ -130,8 +130,8 @@ def test_rules_of_a_custom_folder_are_known(custom: Callable[[str], Path]) -> No
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("{custom_rules: theirs, rules: []}", "custom_rules: .*/theirs is no folder"),
-        ("{custom_rules: mine/rule.py, rules: []}", "custom_rules: .*/rule.py is no folder"),
+        ("{custom_rules: theirs, rules: []}", "custom_rules: .*/theirs is not a folder"),
+        ("{custom_rules: mine/rule.py, rules: []}", "custom_rules: .*/rule.py is not a folder"),
         ("{custom_rules: mine, rules: [{rule: MyOwnRule, parameters: {limt: 5}}]}", "'limt'"),
         ("{custom_rules: mine, rules: [OtherRule]}", "unknown rule 'OtherRule'"),
         ("{custom_rules: bad, rules: []}", "custom_rules: .*bad.py: ZeroDivisionError"),

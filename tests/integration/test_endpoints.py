@@ -14,7 +14,7 @@ import pytest
 from botocore.exceptions import ClientError
 from moto import mock_aws
 from tocsin.actions import UnknownEndpoint
-from tocsin.actions.aws._endpoints import Endpoints, signature
+from tocsin.aws.ssm import Endpoints, signature
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "webhooks.md"
 URL = "https://hooks.example.com/services/T0/hidden"

@@ -13,10 +13,11 @@ import msgspec
 import pytest
 from moto import mock_aws
 from msgspec.structs import replace
-from tocsin.actions import Outcome, Result
-from tocsin.alerts import Group, Task
-from tocsin.alerts._work import events as taken
-from tocsin.evaluation.aws import AwsPublisher
+from tocsin.actions import ActionOutcome, Result
+from tocsin.alerts import AlertGroup, Task
+from tocsin.alerts.tasks import action_events as taken
+from tocsin.aws.cloudwatch import MetricSink
+from tocsin.aws.events import AwsPublisher, Bus
 from tocsin.events import ActionTaken, ConfigurationRefused, RunEvent
 from tocsin.model import RuleStatus, Severity
 
@@ -53,9 +54,9 @@ EVENTS: dict[str, RunEvent] = {
 """By the ``DedupId`` that they get."""
 
 
-def action_taken(outcome: Outcome) -> ActionTaken:
+def action_taken(outcome: ActionOutcome) -> ActionTaken:
     task = Task("1", "stop", "fired", dedup_ids={"LossDiverging": outcome.value})
-    (event,) = taken(task, Group(RUN, "j1"), Result(outcome, "asked SageMaker to stop it"))
+    (event,) = taken(task, AlertGroup(RUN, "j1"), Result(outcome, "asked SageMaker to stop it"))
     return event
 
 
@@ -74,10 +75,12 @@ def heard() -> Iterator[list[dict[str, dict[str, Any]]]]:
             events.put_rule(Name=name, EventBusName="tocsin", EventPattern=json.dumps(pattern))
             events.put_targets(Rule=name, EventBusName="tocsin", Targets=[target])
         metrics = boto3.client("cloudwatch", region_name="us-east-1")
-        publisher = AwsPublisher(events, metrics, "tocsin", lambda: 1_700_000_001.0, True)
+        publisher = AwsPublisher(
+            Bus(events, "tocsin"), MetricSink(metrics), lambda: 1_700_000_001.0, True
+        )
         for label, event in EVENTS.items():
             publisher.publish([replace(event, dedup_id=label)])
-        for outcome in Outcome:
+        for outcome in ActionOutcome:
             entry = {
                 "EventBusName": "tocsin",
                 "Source": "tocsin",
@@ -105,7 +108,7 @@ def received(sqs: Any, queue: str) -> dict[str, dict[str, Any]]:
         (1, {"resolved"}),
         (2, {"a nightly job ended badly"}),
         (3, {"a rule is refused"}),
-        (4, {Outcome.REFUSED, Outcome.FAILED}),
+        (4, {ActionOutcome.REFUSED, ActionOutcome.FAILED}),
     ],
 )
 def test_what_comes_through_a_pattern(
@@ -113,12 +116,13 @@ def test_what_comes_through_a_pattern(
 ) -> None:
     assert set(heard[number]) == through
     assert len(heard) == len(PATTERNS) + 1 == 6
-    assert set(heard[-1]) == {*EVENTS, *Outcome}
+    public = {id_ for id_, detail in heard[-1].items() if "Changes" not in detail}
+    assert public == {*EVENTS, *ActionOutcome}
 
 
 @pytest.mark.parametrize(
     ("number", "published"),
-    [(0, Outcome.DONE), (1, "another job ended badly"), (2, "a rule is refused")],
+    [(0, ActionOutcome.DONE), (1, "another job ended badly"), (2, "a rule is refused")],
 )
 def test_examples_have_the_fields_that_are_published(
     heard: list[dict[str, Any]], number: int, published: str

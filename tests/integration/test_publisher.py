@@ -10,13 +10,14 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 from msgspec.structs import replace
-from tocsin.evaluation.aws import AwsPublisher
+from tocsin.aws.cloudwatch import MetricSink
+from tocsin.aws.events import AwsPublisher, Bus
 from tocsin.events import (
+    RUN_NEWS,
     ConfigurationRefused,
     RuleStatusEntry,
     RunEvent,
-    RunSummary,
-    StatusChange,
+    RunNews,
     decode,
 )
 from tocsin.model import RuleStatus
@@ -44,12 +45,16 @@ class Aws:
 
     error: str | None = None
     requests: list[list[dict[str, str]]] = field(default_factory=list)
+    news: list[dict[str, str]] = field(default_factory=list)
     data: list[dict[str, Any]] = field(default_factory=list)
 
     def put_events(self, *, Entries: list[dict[str, str]]) -> dict[str, Any]:  # noqa: N803
         assert 1 <= len(Entries) <= 10
         assert sum(size(entry) for entry in Entries) < 256 * 1024
-        self.requests.append(Entries)
+        public = [entry for entry in Entries if entry["DetailType"] != RUN_NEWS]
+        self.news += [entry for entry in Entries if entry not in public]
+        if public:
+            self.requests.append(public)
         return {"FailedEntryCount": 0, "Entries": [{"EventId": "e"} for _ in Entries]}
 
     def put_metric_data(self, *, Namespace: str, MetricData: list[dict[str, Any]]) -> None:  # noqa: N803
@@ -67,7 +72,8 @@ class Aws:
 
 
 def publish(aws: Aws, changes: Sequence[RunEvent]) -> None:
-    AwsPublisher(aws, aws, "tocsin", lambda: 1_700_000_001.0, True).publish(changes)
+    now = 1_700_000_001.0
+    AwsPublisher(Bus(aws, "tocsin"), MetricSink(aws), lambda: now, True).publish(changes)
 
 
 @pytest.mark.parametrize(
@@ -154,6 +160,7 @@ def test_a_summary_and_a_refusal_are_events_of_their_own_kind() -> None:
             "RepeatInterval": 14400.0,
             "SendResolved": True,
             "Summary": ["email"],
+            "GroupInterval": 300.0,
         },
         "DryRun": False,
         "EvaluatedAt": "2023-11-14T22:13:21.000Z",
@@ -174,13 +181,32 @@ def test_a_summary_and_a_refusal_are_events_of_their_own_kind() -> None:
 def test_act_reads_what_is_published() -> None:
     aws = Aws()
     publish(aws, [CHANGE, SUMMARY])
-    bodies = [
-        json.dumps({"source": e["Source"], "detail-type": e["DetailType"], "detail": detail})
-        for e, detail in zip(aws.requests[0], aws.details, strict=True)
-    ]
-    alert, summary = (decode(body) for body in bodies)
-    assert isinstance(alert, StatusChange)
+    (news,) = aws.news
+    body = {"source": news["Source"], "detail-type": news["DetailType"]}
+    read = decode(json.dumps({**body, "detail": json.loads(news["Detail"])}))
+    assert isinstance(read, RunNews)
+    (alert,), (summary,) = read.changes, read.summaries
+    assert alert.debug_rule_evaluation_statuses == ()
     assert (alert.sequence, alert.inhibits, alert.notify.wait) == (17, ("Overfit",), 10.0)
     assert alert.silences[0].until == CHANGE.silences[0].until
-    assert isinstance(summary, RunSummary)
     assert (summary.summary, summary.steps.last) == (("email",), 490)
+
+
+def test_one_commit_is_one_piece_of_news_with_what_asks_for_a_decision() -> None:
+    aws = Aws()
+    healthy = replace(
+        CHANGE,
+        rule_evaluation_status=RuleStatus.NO_ISSUES_FOUND,
+        previous_status=RuleStatus.IN_PROGRESS,
+    )
+    publish(aws, [healthy])
+    assert aws.news == []
+    publish(aws, [replace(CHANGE, dedup_id=str(at)) for at in range(30)])
+    assert len(aws.news) == 1
+
+
+def test_news_of_many_rules_with_long_texts_come_in_parts_that_the_bus_takes() -> None:
+    aws = Aws()
+    publish(aws, [replace(CHANGE, dedup_id=str(at), tensor="x" * 5000) for at in range(200)])
+    assert len(aws.news) > 1
+    assert all(len(entry["Detail"]) < 240_000 for entry in aws.news)

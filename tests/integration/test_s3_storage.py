@@ -13,9 +13,7 @@ from tocsin.model import Mode
 from tocsin.tensors import (
     Captured,
     LocalStorage,
-    NotARun,
     NotFound,
-    Run,
     RunWriter,
     S3Storage,
     TooLarge,
@@ -24,7 +22,9 @@ from tocsin.tensors import (
     event_key,
     index_key,
     open_storage,
+    read_values,
 )
+from tocsin.trial import NotARun, snapshot
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "smdebug"
 BUCKET = "capture"
@@ -153,14 +153,14 @@ def test_runs_read_the_same_from_s3(storage, name):
     local = LocalStorage(FIXTURES / name / "run")
     for found in local.list(""):
         storage.write(found.key, local.read(found.key))
-    here, there = Run(local), Run(storage)
-    assert there.job == "j1"
-    assert (there.steps(), there.workers) == (here.steps(), here.workers)
-    assert there.collections == here.collections
+    here, there = snapshot(local), snapshot(storage)
+    assert there.name == "j1"
+    assert (there.steps(), there.workers()) == (here.steps(), here.workers())
+    assert there.collections() == here.collections()
     for step in here.steps():
-        assert there.indexes(step) == here.indexes(step)
-        for worker in here.indexes(step):
-            mine, theirs = here.values(step, worker), there.values(step, worker)
+        assert there.index_files(step) == here.index_files(step)
+        for index in here.index_files(step):
+            mine, theirs = read_values(local, index), read_values(storage, index)
             assert list(theirs) == list(mine)
             for tensor, value in mine.items():
                 np.testing.assert_array_equal(theirs[tensor], value)
@@ -174,9 +174,9 @@ def test_a_run_written_to_s3(storage, calls):
     assert [(n, p["Key"].partition("debug-output/")[2]) for n, p in calls] == [
         ("PutObject", key) for key in keys
     ]
-    run = Run(storage)
-    assert run.finished
-    assert run.value(0, "loss").tolist() == [0.5]
+    run = snapshot(storage)
+    assert run.loaded_all_steps
+    assert run.tensor("loss").value(0).tolist() == [0.5]
 
 
 def test_damage(storage):
@@ -187,19 +187,20 @@ def test_damage(storage):
     storage.write(index_key(0, "worker_0"), b"{")
     whole = storage.read(event_key(1, "worker_0"))
     storage.write(event_key(1, "worker_0"), whole[:-3])
-    run = Run(storage)
+    run = snapshot(storage)
     assert list(run.damaged) == [index_key(0, "worker_0")]
-    values = run.values(1, "worker_0")
+    (index,) = run.index_files(1)
+    values = read_values(storage, index)
     assert values["a"].tolist() == [1.0] * 9
     assert isinstance(values["b"], Unreadable)
     assert f"ends at byte {len(whole) - 3}" in str(values["b"])
-    assert run.value(2, "b").tolist() == [2.0] * 9
+    assert run.tensor("b").value(2).tolist() == [2.0] * 9
 
 
 @pytest.mark.parametrize("url", [f"s3://{BUCKET}/none", "s3://no-such-bucket/run"])
 def test_a_place_that_is_no_run(client, url):
-    with pytest.raises(NotARun, match="neither index/ nor collections/"):
-        Run(open_storage(url, client))
+    with pytest.raises(NotARun, match=r"neither index/ nor collections/|no such bucket"):
+        snapshot(open_storage(url, client))
 
 
 def test_no_access(storage, client, monkeypatch):

@@ -14,13 +14,18 @@ from tocsin.model import Mode
 from tocsin.tensors import (
     Captured,
     Collection,
-    NotARun,
     RunWriter,
     S3Storage,
     event_key,
     index_key,
 )
-from tocsin.trial import Clock, MissingCollectionFiles, TensorUnavailableForStep, create_trial
+from tocsin.trial import (
+    Clock,
+    MissingCollectionFiles,
+    NotARun,
+    TensorUnavailableForStep,
+    create_trial,
+)
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "smdebug"
 BUCKET = "capture"

@@ -7,6 +7,7 @@ import sys
 
 import pytest
 import tocsin
+import tocsin.custom
 import tocsin.trial
 from tocsin.model import Mode
 from tocsin.rules import register
@@ -16,10 +17,14 @@ from tests.waiting import PATIENCE
 
 def test_the_names():
     assert tocsin.__all__ == sorted(tocsin.__all__)
+    from_trial = tocsin.trial.TrialTensor
+    rules = {name: getattr(tocsin.custom, name) for name in ("Rule", "invoke_rule")}
     reading = {name for name in tocsin.__all__ if hasattr(tocsin.trial, name)}
     assert {"create_trial", "no_refresh", "NoMoreData", "StepUnavailable"} <= reading
     assert {name: getattr(tocsin, name) for name in tocsin.__all__} == {
         **{name: getattr(tocsin.trial, name) for name in reading},
+        **rules,
+        "Tensor": from_trial,
         "Mode": Mode,
         "modes": Mode,
         "register": register,

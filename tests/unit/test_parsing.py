@@ -15,6 +15,7 @@ from tocsin.parsing import (
     job_name_fault,
     list_items,
     metric_name_fault,
+    moment,
     phone_fault,
     seconds,
     stop_limit,
@@ -36,6 +37,23 @@ TIMES |= {"0.0000000001d": 0.00000864, "1234567890s": 1_234_567_890.0}
 NOT_TIMES = ["", " 5s", "5 s", "5s\n", "9" * 400 + "s", "9" * 305 + "d", 30, None, ["1s"]]
 NOT_TIMES += ["30", "s", "-1s", "+1s", "1.s", ".5s", "1e3s", "1,5s", "5S", "5ms", "3w", "1h30m"]
 NOT_TIMES += ["²s", "٣h"]
+
+
+MOMENTS = {
+    "2026-12-01T08:00Z": "2026-12-01T08:00:00+00:00",
+    "2026-12-01t08:00:00.5z": "2026-12-01T08:00:00.500000+00:00",
+    "2026-12-01 08:00:00.500000-02:00": "2026-12-01T10:00:00.500000+00:00",
+}
+NOT_MOMENTS = ["", "Z", "soon", "2026-12-01", "2026-12-01T08:00:00", "2026-12-01T25:00Z", 0, None]
+NOT_MOMENTS += ["0001-01-01T00:00+14:00", "9999-12-31T23:59-14:00", "2026-12-01T08:00Z\n"]
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"), [*MOMENTS.items(), *((each, None) for each in NOT_MOMENTS)]
+)
+def test_moment(value: Any, expected: str | None) -> None:
+    found = moment(value)
+    assert (found and found.isoformat()) == expected
 
 
 @pytest.mark.parametrize(

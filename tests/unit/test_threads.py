@@ -18,10 +18,9 @@ ROOT = Path(__file__).parents[2]
 SCRIPT = """
 import logging, os, sys, threading, zlib
 from tocsin import alerts, evaluation, tensors, watch
-from tocsin.actions import _slack
-from tocsin.actions.aws import _endpoints
-from tocsin.alerts.aws import _silences
-from tocsin_hooks import _container, _control, _stop
+from tocsin.actions import slack
+from tocsin.aws import silences, ssm
+from tocsin_hooks import container, control, stop
 
 THREADS, TIMES = 8, 20
 logging.disable()
@@ -47,14 +46,14 @@ MEETINGS = {
     "checkpoint": lambda: evaluation.decode_checkpoint(CHECKPOINT),
     "group of alerts": lambda: alerts.decode_group(GROUP),
     "message": lambda: alerts.parse_message(ALERT),
-    "event for Slack": lambda: _slack.slack_payload(EVENT),
-    "endpoint": lambda: _endpoints._parse("e", ENDPOINT),
-    "silences": lambda: _silences._decode(SILENCES),
+    "event for Slack": lambda: slack.slack_payload(EVENT),
+    "endpoint": lambda: ssm._parse("e", ENDPOINT),
+    "silences": lambda: silences._decode(SILENCES),
     "watch file": lambda: watch.parse_watch(WATCH),
     "collections file": lambda: tensors.decode_collections(COLLECTIONS, "worker_0"),
-    "STOP.json": lambda: _stop.StopFile(Storage(), "r", 0.0).look(),
-    "pace.json": lambda: _control.Control(Storage(), None, **PACE).look(),
-    "container": lambda: _container._decoded(b"{}"),
+    "STOP.json": lambda: stop.StopFile(Storage(), "r", 0.0).look(),
+    "pace.json": lambda: control.Control(Storage(), None, **PACE).look(),
+    "container": lambda: container._decoded(b"{}"),
 }
 
 def crashes(meet):

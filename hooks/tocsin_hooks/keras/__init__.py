@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tocsin_hooks.keras._callback import TocsinCallback
+from tocsin_hooks.keras.callback import TocsinCallback
 
 __all__ = ["TocsinCallback"]

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tocsin_hooks.mxnet._hook import GluonHook
+from tocsin_hooks.mxnet.hook import GluonHook
 
 __all__ = ["GluonHook"]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tocsin_hooks.torch._callbacks import TrainingStopped
-from tocsin_hooks.torch._hook import TorchHook
-from tocsin_hooks.torch._names import tensor_names
+from tocsin_hooks.torch.callbacks import TrainingStopped
+from tocsin_hooks.torch.hook import TorchHook
+from tocsin_hooks.torch.names import tensor_names
 
 __all__ = ["TorchHook", "TrainingStopped", "tensor_names"]

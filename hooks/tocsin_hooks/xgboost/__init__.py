@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tocsin_hooks.xgboost._callback import TocsinCallback
+from tocsin_hooks.xgboost.callback import TocsinCallback
 
 __all__ = ["TocsinCallback"]

@@ -1,23 +1,38 @@
-"""Actions: stop the job, tell people, publish a metric. One file each."""
+"""Actions: stop the job, notify people, publish a metric, post to a webhook."""
 
 from __future__ import annotations
 
-from tocsin.actions._ports import Job, Links, Message, NotRunning, Ports, UnknownEndpoint
-from tocsin.actions._recipient import recipients, refusal
-from tocsin.actions._request import Action, Outcome, Request, Result
-from tocsin.actions._take import ACTIONS, take
+from tocsin.actions.dispatch import ACTIONS, take
+from tocsin.actions.ports import (
+    NO_EFFECTS,
+    CapReached,
+    Effects,
+    JobToStop,
+    Links,
+    Lookups,
+    NotRunning,
+    StopHeld,
+    TopicMessage,
+    UnknownEndpoint,
+)
+from tocsin.actions.recipient import recipients, refusal
+from tocsin.actions.request import Action, ActionOutcome, Request, Result
 
 __all__ = [
     "ACTIONS",
+    "NO_EFFECTS",
     "Action",
-    "Job",
+    "ActionOutcome",
+    "CapReached",
+    "Effects",
+    "JobToStop",
     "Links",
-    "Message",
+    "Lookups",
     "NotRunning",
-    "Outcome",
-    "Ports",
     "Request",
     "Result",
+    "StopHeld",
+    "TopicMessage",
     "UnknownEndpoint",
     "recipients",
     "refusal",

@@ -1,55 +1,62 @@
-"""Alerts: what to tell whom. Stages decide: inhibit, silence, dedup, group; then act, record."""
+"""Alerts: whom to notify of what. The stages are inhibit, silence, dedup, wait, act, record."""
 
 from __future__ import annotations
 
-from tocsin.alerts._group import (
-    Entry,
-    Group,
-    Noted,
+from tocsin.alerts.group import (
+    AlertGroup,
+    LogEntry,
+    RuleAlert,
     Sent,
     Task,
     alerts_document,
     decode_group,
     encode_group,
 )
-from tocsin.alerts._messages import (
+from tocsin.alerts.messages import (
     Flush,
-    Message,
-    Retry,
+    Incoming,
     encode_flush,
-    encode_retry,
     parse_message,
 )
-from tocsin.alerts._ports import Checkpoints, Conflict, GroupStore, Known, Silences, Stored, Timer
-from tocsin.alerts._react import Report, TryAgain, World, react
-from tocsin.alerts._reason import Hold, Send
+from tocsin.alerts.ports import (
+    AlertPorts,
+    Checkpoints,
+    CommitConflict,
+    GroupStore,
+    Known,
+    Silences,
+    StoredGroup,
+    Timer,
+)
+from tocsin.alerts.reaction import ActReport, TryAgain, react
+from tocsin.alerts.spending import RunCaps
+from tocsin.alerts.stage import Hold, Send
 
 __all__ = [
+    "ActReport",
+    "AlertGroup",
+    "AlertPorts",
     "Checkpoints",
-    "Conflict",
-    "Entry",
+    "CommitConflict",
     "Flush",
-    "Group",
     "GroupStore",
     "Hold",
+    "Incoming",
     "Known",
-    "Message",
-    "Noted",
-    "Report",
-    "Retry",
+    "LogEntry",
+    "RuleAlert",
+    "RunCaps",
     "Send",
     "Sent",
     "Silences",
-    "Stored",
+    "StoredGroup",
     "Task",
     "Timer",
     "TryAgain",
-    "World",
     "alerts_document",
     "decode_group",
     "encode_flush",
     "encode_group",
-    "encode_retry",
     "parse_message",
     "react",
 ]

@@ -1,5 +1,5 @@
 """The terminal. Each command's work is imported when the command runs."""
 
-from tocsin.cli._app import app
+from tocsin.cli.main import app
 
 __all__ = ["app"]

@@ -1,7 +1,6 @@
-"""Wake up for a run, evaluate what is new, remember, publish."""
+"""Wake up for a run; look for what is new, load it, fold it, commit, publish."""
 
-from tocsin.evaluation._check import check
-from tocsin.evaluation._checkpoint import (
+from tocsin.evaluation.checkpoint import (
     Checkpoint,
     RuleRecord,
     Violation,
@@ -9,63 +8,67 @@ from tocsin.evaluation._checkpoint import (
     encode_checkpoint,
     last_changes,
 )
-from tocsin.evaluation._desk import Hint, Report
-from tocsin.evaluation._document import document
-from tocsin.evaluation._evaluator import end_job, evaluate
-from tocsin.evaluation._fold import configure, finish, fold
-from tocsin.evaluation._frontier import Plan, Ready, Seen, plan
-from tocsin.evaluation._memory import (
+from tocsin.evaluation.evaluator import end_job, evaluate
+from tocsin.evaluation.folding import fold
+from tocsin.evaluation.looking import FoundFile, ReadyStep, StepPlan, plan
+from tocsin.evaluation.messages import BadMessage, Hint, JobEnded, parse_message
+from tocsin.evaluation.offline import (
     MemoryCheckpoints,
     MemoryCoordination,
     MemoryHints,
     MemoryJobs,
     MemoryPublisher,
-    memory_world,
+    check,
+    memory_ports,
 )
-from tocsin.evaluation._messages import BadMessage, JobEnded, parse_message
-from tocsin.evaluation._patrol import HintsLost, patrol
-from tocsin.evaluation._ports import (
+from tocsin.evaluation.patrolling import HintsLost, patrol
+from tocsin.evaluation.ports import (
+    CheckpointConflict,
     CheckpointStore,
-    Conflict,
     Coordination,
+    EvaluationPorts,
     HintQueue,
-    Job,
-    Jobs,
+    JobDescription,
+    JobDirectory,
     Lease,
     Publisher,
-    Stored,
-    World,
+    StoredCheckpoint,
+    pause_after,
 )
-from tocsin.evaluation._reconcile import Progress, reconcile
+from tocsin.evaluation.reconciliation import Progress, reconcile
+from tocsin.evaluation.status_changes import configure, finish
+from tocsin.evaluation.status_document import document
+from tocsin.evaluation.unit_of_work import EvaluationReport, UnitOfWork
 
 __all__ = [
     "BadMessage",
     "Checkpoint",
+    "CheckpointConflict",
     "CheckpointStore",
-    "Conflict",
     "Coordination",
+    "EvaluationPorts",
+    "EvaluationReport",
+    "FoundFile",
     "Hint",
     "HintQueue",
     "HintsLost",
-    "Job",
+    "JobDescription",
+    "JobDirectory",
     "JobEnded",
-    "Jobs",
     "Lease",
     "MemoryCheckpoints",
     "MemoryCoordination",
     "MemoryHints",
     "MemoryJobs",
     "MemoryPublisher",
-    "Plan",
     "Progress",
     "Publisher",
-    "Ready",
-    "Report",
+    "ReadyStep",
     "RuleRecord",
-    "Seen",
-    "Stored",
+    "StepPlan",
+    "StoredCheckpoint",
+    "UnitOfWork",
     "Violation",
-    "World",
     "check",
     "configure",
     "decode_checkpoint",
@@ -76,9 +79,10 @@ __all__ = [
     "finish",
     "fold",
     "last_changes",
-    "memory_world",
+    "memory_ports",
     "parse_message",
     "patrol",
+    "pause_after",
     "plan",
     "reconcile",
 ]

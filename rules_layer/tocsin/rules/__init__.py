@@ -3,15 +3,17 @@
 from msgspec import Meta
 
 from tocsin.rules._describe import OPTION_MEANINGS, describe, summary
-from tocsin.rules._files import load_files, load_installed
 from tocsin.rules._parameters import BadRule
 from tocsin.rules._registry import (
     OPTIONS,
     build,
     defaults,
     find_rule,
+    forget,
     get_rule,
+    load_modules,
     register,
+    register_style,
     rule_names,
 )
 from tocsin.rules._rule import (
@@ -51,11 +53,11 @@ __all__ = [
     "defaults",
     "describe",
     "find_rule",
+    "forget",
     "get_rule",
-    "load_files",
-    "load_installed",
     "not_applicable",
     "register",
+    "register_style",
     "rule_names",
     "summary",
     "tensor_key",
@@ -63,4 +65,4 @@ __all__ = [
 ]
 
 # After the names above: the rules import them from here, as custom rules do.
-from tocsin.rules import _catalogue  # noqa: F401  # registers the rules
+load_modules(__name__, __path__)

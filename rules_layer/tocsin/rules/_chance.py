@@ -1,21 +1,21 @@
-"""Bounds on how far a count or a share is from the true one by chance alone."""
+"""Confidence bounds of counts and shares, from small samples too."""
 
 from __future__ import annotations
 
 import math
 
 
-def count_at(count: int, sigmas: float) -> float:
-    """The true mean that is ``sigmas`` standard deviations above a count, or below it if negative.
+def poisson_bound(count: int, sigmas: float) -> float:
+    """Returns the upper confidence bound of a count's mean, the lower if ``sigmas`` is negative.
 
-    This is the score interval of a Poisson distribution, which holds for small counts, too.
+    It is the score interval of a Poisson distribution, at ``sigmas`` standard deviations.
     """
     square = sigmas**2
     return count + square / 2 + sigmas * math.sqrt(count + square / 4)
 
 
-def least_share(hits: int, of: int, sigmas: float) -> float:
-    """The least true share that ``hits`` among ``of`` may be a sample of, by Wilson's interval."""
-    share, square = hits / of, sigmas**2 / of
-    chance = sigmas * math.sqrt(share * (1 - share) / of + square / (4 * of))
-    return (share + square / 2 - chance) / (1 + square)
+def wilson_bound(hits: int, samples: int, sigmas: float) -> float:
+    """Returns the lower bound of Wilson's confidence interval for a share of ``hits``."""
+    share, square = hits / samples, sigmas**2 / samples
+    margin = sigmas * math.sqrt(share * (1 - share) / samples + square / (4 * samples))
+    return (share + square / 2 - margin) / (1 + square)

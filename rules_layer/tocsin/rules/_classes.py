@@ -1,8 +1,9 @@
-"""Labels and predictions as classes, a whole number for each sample."""
+"""Reads labels and predictions as classes: an integer for each sample."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,97 +14,121 @@ from tocsin.rules._rule import Tensor
 Classes = NDArray[np.int64]
 
 MOST_CLASSES = 100
-"""The classes that are counted; one more is kept to show that there are more."""
+"""The number of classes that are counted. One more is kept to show that there are more."""
 
-_IGNORED = -100  # a label that PyTorch's losses leave out: padding, parts of words
+_LABELS = re.compile(r"(.*)_input_1(.*)")
+_PREDICTIONS = re.compile(r"(.*)_input_0(.*)")
+
+# What these compare are not labels with predictions of them.
+_OTHER_LOSSES = re.compile(r"kl_?div|poisson|gaussian|ctc|cosine|embedding|triplet|margin|ranking")
+
+_IGNORED = -100  # PyTorch's losses ignore this label: padding, parts of words
 
 
-def of_workers(
-    labels: Iterable[Tensor], predictions: Iterable[Tensor]
+def worker_batches(
+    labels: Iterable[Tensor], predictions: Sequence[Tensor]
 ) -> Iterator[tuple[Tensor, NDArray[Any], NDArray[Any] | None]]:
-    """Yields each worker's first labels, their values, and its first predictions for as many."""
-    known = [(found.worker, found.value) for found in predictions if found.value is not None]
+    """Yields the first labels of each worker, their values, and their predictions.
+
+    These are of the same loss: what a hook saves as ``X_input_1`` was compared with ``X_input_0``.
+    Labels of another name belong to the first predictions of as many samples. Leaves out losses
+    that compare something else.
+    """
     seen = set()
     for label in labels:
         if label.worker in seen or label.value is None:
             continue
+        if (loss := _LABELS.fullmatch(label.name)) and _OTHER_LOSSES.search(loss[1].lower()):
+            continue
         seen.add(label.worker)
         samples = _samples(label.value)
-        fitting = (
-            value
-            for worker, value in known
-            if worker == label.worker and _samples(value) == samples
+        matching = (
+            each.value
+            for each in predictions
+            if each.worker == label.worker
+            and each.value is not None
+            and _samples(each.value) == samples
+            and _belong_together(label.name, each.name)
         )
-        yield label, label.value, next(fitting, None)
+        yield label, label.value, next(matching, None)
 
 
-def labelled(value: NDArray[Any]) -> Classes | None:
-    """The classes of labels: whole numbers, one for each sample, or one-hot rows.
+def classes_of_labels(value: NDArray[Any]) -> Classes | None:
+    """Returns the classes of labels: integers, one for each sample, or one-hot rows.
 
-    None for anything else: a regression, a mask of an image, tokens of a text.
+    Returns None for anything else: a regression, a mask of an image, tokens of a text.
     """
     if value.dtype.kind not in "biuf" or not value.size:
         return None
     if value.ndim == 2 and value.shape[1] > 1:
         one_hot = np.isin(value, (0, 1)).all() and (value.sum(axis=1) == 1).all()
-        return _largest(value) if one_hot else None
+        return _argmax(value) if one_hot else None
     if value.ndim > 2:
         return None
     flat = value.reshape(-1)
-    return flat.astype(np.int64) if _whole(flat) else None
+    return flat.astype(np.int64) if _are_integers(flat) else None
 
 
-def predicted(value: NDArray[Any], *, binary: bool) -> Classes | None:
-    """The classes of predictions: the index of the largest number of a row, or whole numbers.
+def classes_of_predictions(value: NDArray[Any], *, binary: bool) -> Classes | None:
+    """Returns the classes of predictions: the index of the largest number of each row, or integers.
 
     In a ``binary`` problem one number for each sample is enough: a probability of at least 0.5, or
-    a score above 0, is class 1. None for anything else, such as real numbers for more classes.
+    a score above 0, is class 1. Returns None for anything else, such as real numbers for more
+    classes.
     """
     if value.dtype.kind not in "biuf" or not value.size or value.ndim > 2:
         return None
     if value.ndim == 2 and value.shape[1] > 1:
-        return _largest(value)
+        return _argmax(value)
     flat = value.reshape(-1)
-    if _whole(flat):
+    if _are_integers(flat):
         return flat.astype(np.int64)
     if not binary or not np.isfinite(flat).all():
         return None
-    likely = bool(((flat >= 0) & (flat <= 1)).all())
-    return (flat >= 0.5 if likely else flat > 0).astype(np.int64)
+    probabilities = bool(((flat >= 0) & (flat <= 1)).all())
+    return (flat >= 0.5 if probabilities else flat > 0).astype(np.int64)
 
 
-def count(
+def count_labels(
     counts: dict[str, list[int]], labels: NDArray[Any], predictions: NDArray[Any] | None
 ) -> bool:
-    """Adds samples to ``counts``. Returns whether they have classes.
+    """Adds samples to ``counts``. Returns whether the labels are classes.
 
-    ``counts`` has for each class the number of labels, how many of these have a predicted class,
-    and how many of these predictions are wrong.
+    ``counts`` has three numbers for each class: its labels, its labels with a predicted class, and
+    its labels with a wrong prediction.
     """
-    classes = labelled(labels)
+    classes = classes_of_labels(labels)
     if classes is None:
         return False
     found, sizes = np.unique(classes[classes != _IGNORED], return_counts=True)
     guesses = None
     if predictions is not None:
         binary = {*counts, *map(str, found[:3])} <= {"0", "1"}
-        guesses = predicted(predictions, binary=binary)
+        guesses = classes_of_predictions(predictions, binary=binary)
         if guesses is None and predictions.size == classes.size:
-            return False  # a real number for each sample: a regression, though of whole numbers
-    for of, size in zip(found[: MOST_CLASSES + 1].tolist(), sizes.tolist(), strict=False):
-        known, judged, wrong = counts.get(str(of), [0, 0, 0])
+            return False  # a real number for each sample: a regression whose labels are integers
+    for label, size in zip(found[: MOST_CLASSES + 1].tolist(), sizes.tolist(), strict=False):
+        known, judged, wrong = counts.get(str(label), [0, 0, 0])
         if guesses is not None:
-            judged, wrong = judged + size, wrong + int((guesses[classes == of] != of).sum())
-        counts[str(of)] = [known + size, judged, wrong]
+            judged, wrong = judged + size, wrong + int((guesses[classes == label] != label).sum())
+        counts[str(label)] = [known + size, judged, wrong]
     return True
 
 
-def _largest(rows: NDArray[Any]) -> Classes:
+def _belong_together(label: str, prediction: str) -> bool:
+    """Whether names allow that predictions were compared with labels, in the same call."""
+    loss, call = _LABELS.fullmatch(label), _PREDICTIONS.fullmatch(prediction)
+    if loss is None and call is None:
+        return True
+    return loss is not None and call is not None and loss.groups() == call.groups()
+
+
+def _argmax(rows: NDArray[Any]) -> Classes:
     largest: Classes = rows.argmax(axis=1)
     return largest
 
 
-def _whole(flat: NDArray[Any]) -> bool:
+def _are_integers(flat: NDArray[Any]) -> bool:
     if flat.dtype.kind != "f":
         return True
     return bool((np.abs(flat) < 2**53).all() and (np.trunc(flat) == flat).all())

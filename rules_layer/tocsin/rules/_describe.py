@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tocsin.model import Detail
-from tocsin.rules._parameters import Parameter, limits, parameters_of
+from tocsin.rules._parameters import RuleParameter, limits, parameters_of
 from tocsin.rules._registry import build, defaults, get_rule
 from tocsin.rules._rule import PROFILES, Reads, Rule
 
@@ -23,7 +23,7 @@ OPTION_MEANINGS: Mapping[str, tuple[Any, str]] = {
     "resolve": (None, "healthy evaluations in a row that resolve the rule"),
     "mode": (None, "TRAIN, EVAL or PREDICT: evaluates steps of that mode only"),
 }
-"""The engine's options for every rule: default and meaning."""
+"""The options of every rule, which the engine evaluates: default and meaning."""
 
 Described = dict[str, Any]
 
@@ -32,7 +32,7 @@ _PARAMETER = re.compile(r"(\w+(?:, \w+)*) ?: ?(.*)")
 
 
 def describe(name: str) -> Described:
-    """The JSON of ``tocsin rules NAME``. Raises BadRule for an unknown name."""
+    """Returns the JSON of ``tocsin rules NAME``. Raises BadRule for an unknown name."""
     rule = get_rule(name)
     text = inspect.cleandoc(rule.__doc__ or "")
     meanings = _meanings(text)
@@ -73,12 +73,12 @@ def describe(name: str) -> Described:
 
 
 def summary(rule: type[Rule]) -> str:
-    """The first sentence of a rule's docstring, which alerts show."""
+    """Returns the first line of a rule's docstring, which alerts show."""
     return inspect.cleandoc(rule.__doc__ or "").partition("\n")[0]
 
 
 def _meanings(text: str) -> Mapping[str, str]:
-    """The text on each parameter in the docstring; one line may explain several."""
+    """Returns the text on each parameter in the docstring. One line may explain several."""
     found = _PARAMETERS.search(text)
     meanings: dict[str, str] = {}
     names: list[str] = []
@@ -91,13 +91,13 @@ def _meanings(text: str) -> Mapping[str, str]:
     return meanings
 
 
-def _meaning(text: str, parameter: Parameter) -> str:
+def _meaning(text: str, parameter: RuleParameter) -> str:
     words = limits(parameter.bounds)
     return f"{text} Must be {words}.".strip() if words else text
 
 
 def _type(hint: Any) -> str:
-    """A parameter's type in words: ``number``, ``list of text``, ``integer or none``."""
+    """Returns a type in words: ``number``, ``list of text``, ``integer or none``."""
     words = {int: "integer", float: "number", bool: "true or false", str: "text", Any: "anything"}
     if hint in words:
         return words[hint]

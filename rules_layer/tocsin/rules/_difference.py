@@ -1,4 +1,4 @@
-"""The difference of two tensors, as far as their summaries show it."""
+"""Compares two tensors by their summaries."""
 
 from __future__ import annotations
 
@@ -18,37 +18,37 @@ DIFFERENCE_FIELDS = (
     "l2",
     "fingerprint",
 )
-"""The fields of a summary that ``excess`` needs."""
+"""The fields of a summary that ``times_tolerance`` needs."""
 
 
-def excess(one: TensorSummary, other: TensorSummary, rtol: float, atol: float = 0.0) -> float:
-    """How many times the tolerance two tensors differ by: above 1 they are certainly not close.
+def times_tolerance(
+    one: TensorSummary, other: TensorSummary, rtol: float, atol: float = 0.0
+) -> float:
+    """Returns the difference of two tensors, in multiples of the tolerance.
 
-    If every element of the one is within ``atol + rtol * |element of the other|``, then so are
-    their means, extremes and norms, each by its own scale; the converse does not hold. Equal
-    fingerprints give 0. Infinity follows from different sizes, from different numbers of NaN or
-    infinities, and without tolerance from different fingerprints. Unknown fields are ignored.
+    Above 1 the tensors are not close: if every element is within
+    ``atol + rtol * |element of the other|``, then means, extremes and norms are, each by its own
+    scale. At most 1 does not prove that they are close. Equal fingerprints give 0. Different sizes
+    and different numbers of NaN or infinities give infinity. So do different fingerprints if both
+    tolerances are 0. Unknown fields are ignored.
     """
     if one.fingerprint is not None and other.fingerprint is not None:
         if one.fingerprint == other.fingerprint:
             return 0.0
         if rtol == atol == 0:
             return math.inf
-    if _counts(one) != _counts(other) and any(
-        here != there
-        for here, there in zip(_counts(one), _counts(other), strict=True)
-        if here is not None and there is not None
-    ):
+    counts = zip(_counts(one), _counts(other), strict=True)
+    if any(None not in pair and pair[0] != pair[1] for pair in counts):
         return math.inf
     largest = max(_magnitude(one), _magnitude(other))
     typical = max(one.abs_mean or 0.0, other.abs_mean or 0.0)
     norm = max(one.l2 or 0.0, other.l2 or 0.0)
     return max(
-        _over(one.mean, other.mean, atol + rtol * (typical or largest)),
-        _over(one.abs_mean, other.abs_mean, atol + rtol * typical),
-        _over(one.min, other.min, atol + rtol * largest),
-        _over(one.max, other.max, atol + rtol * largest),
-        _over(one.l2, other.l2, atol * math.sqrt(one.size or 1) + rtol * norm),
+        _multiple(one.mean, other.mean, atol + rtol * (typical or largest)),
+        _multiple(one.abs_mean, other.abs_mean, atol + rtol * typical),
+        _multiple(one.min, other.min, atol + rtol * largest),
+        _multiple(one.max, other.max, atol + rtol * largest),
+        _multiple(one.l2, other.l2, atol * math.sqrt(one.size or 1) + rtol * norm),
     )
 
 
@@ -60,7 +60,7 @@ def _magnitude(summary: TensorSummary) -> float:
     return max(abs(summary.min or 0.0), abs(summary.max or 0.0), abs(summary.mean or 0.0))
 
 
-def _over(one: float | None, other: float | None, tolerance: float) -> float:
+def _multiple(one: float | None, other: float | None, tolerance: float) -> float:
     if one is None or other is None or one == other:
         return 0.0
     return abs(one - other) / tolerance if tolerance else math.inf

@@ -1,4 +1,4 @@
-"""Feature importances of a boosted model, as XGBoost's hooks save them."""
+"""Reads the feature importances of a boosted model, as hooks for XGBoost save them."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from tocsin.rules._rule import Read, Tensor
 IMPORTANCES = Read(
     roles=(Role.FEATURE_IMPORTANCE,), kinds=("weight",), fields=("mean",), values=True
 )
-"""The number of splits by each feature: a tensor each, where smdebug leaves out unused features, or
-one vector of all."""
+"""Reads the number of splits by each feature: one vector, or a tensor for each feature. smdebug
+saves no tensor for unused features."""
 
 SHAP = Read(roles=(Role.FEATURE_IMPORTANCE,), kinds=("shap",))
-"""SHAP values are saved for every feature, so they show how many there are."""
+"""Reads SHAP values. They are saved for every feature, so they show how many there are."""
 
 
 @dataclass(frozen=True)
 class Importances:
     """The importances of one worker.
 
-    ``tensor`` holds the largest.
-    ``values`` are in descending order.
-    ``features`` is how many features the model has.
-    ``known`` says whether that number is known; else it is the number of used features.
+    ``tensor``: the tensor with the largest importance.
+    ``values``: the importances, in descending order.
+    ``features``: the number of features of the model, or of used features if that is not known.
+    ``known``: whether the number of features of the model is known.
     """
 
     tensor: Tensor
@@ -58,7 +58,7 @@ def importances(found: Iterable[Tensor], shap: Iterable[Tensor]) -> list[Importa
 
 
 def _group(tensor: Tensor) -> tuple[str, str]:
-    """Scalars of one folder are a group, and each vector is one."""
+    """Returns the group of a tensor: scalars of one folder are a group, and each vector is one."""
     folder, _, _ = tensor.name.rpartition("/")
     return tensor.worker, tensor.name if _is_vector(tensor) else folder
 
@@ -70,13 +70,13 @@ def _is_vector(tensor: Tensor) -> bool:
 def _values(tensor: Tensor) -> list[float]:
     if not _is_vector(tensor):
         mean = tensor.summary.mean
-        return [] if mean is None else [_sane(mean)]
+        return [] if mean is None else [_bounded(mean)]
     value = tensor.value
     if value is None or value.dtype.kind not in "biuf":
         return []
-    return [_sane(number) for number in map(float, value.reshape(-1)) if math.isfinite(number)]
+    return [_bounded(number) for number in map(float, value.reshape(-1)) if math.isfinite(number)]
 
 
-def _sane(number: float) -> float:
-    """The number, brought within bounds: not negative, and small enough for a finite sum."""
+def _bounded(number: float) -> float:
+    """Limits a number: it must not be negative, and must be small enough for a finite sum."""
     return min(max(number, 0.0), 1e300)

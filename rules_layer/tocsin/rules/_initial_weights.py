@@ -1,4 +1,4 @@
-"""Judges the weights as they were before training."""
+"""Judges the weights at the start of training."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from tocsin.rules._rule import Tensor, violation
 _EQUAL = 1e-12  # of the squared mean: a smaller variance is the rounding of one number
 
 
-def alike(weights: Iterable[Tensor]) -> Verdict | None:
-    """Finds that more than half of the weights, and at least two, are constant.
+def find_constant(weights: Iterable[Tensor]) -> Verdict | None:
+    """Finds a fault if more than half of the weights, and at least two, are constant.
 
-    A single one may be: a head or an adapter that begins at zero still gets a gradient.
+    A single constant weight is healthy: a head or an adapter that starts at zero gets a gradient.
     """
     between = _between_layers(weights)
     equal = [weight for weight in between if _is_constant(weight)]
@@ -29,10 +29,10 @@ def alike(weights: Iterable[Tensor]) -> Verdict | None:
     return violation(Reason.CONSTANT, detail, equal[0], **evidence)
 
 
-def too_large(weights: Iterable[Tensor], limit: float) -> Verdict | None:
-    """Finds that in half of the weights or more, variance x connections is above ``limit``.
+def find_large(weights: Iterable[Tensor], limit: float) -> Verdict | None:
+    """Finds a fault if variance x connections is above ``limit`` in at least half of the weights.
 
-    Leaves out embeddings: their rows are looked up, not summed.
+    Ignores embeddings: their rows are looked up, not summed.
     """
     summed = [each for each in _between_layers(weights) if "embed" not in each.name.lower()]
     gains = sorted((_gain(weight), at, weight) for at, weight in enumerate(summed))
@@ -42,14 +42,14 @@ def too_large(weights: Iterable[Tensor], limit: float) -> Verdict | None:
     if gain <= limit:
         return None
     detail = (
-        f"variance x connections of {weight.name} is {gain:.3g}, and as large in at least half of "
-        f"the weights; about 1 is usual, {limit:g} is the limit"
+        f"variance x connections of {weight.name} is {gain:.3g}, and at least as large in half of "
+        f"the weights; about 1 is usual, the limit is {limit:g}"
     )
     return violation(Reason.ABOVE_THRESHOLD, detail, weight, gain=gain, limit=limit)
 
 
 def _between_layers(weights: Iterable[Tensor]) -> list[Tensor]:
-    """The weights with two dimensions or more: scales of normalisation layers all begin at 1."""
+    """Returns the weights with two dimensions or more. Scales of normalisation layers have one."""
     return [
         weight
         for weight in weights
@@ -66,6 +66,6 @@ def _is_constant(weight: Tensor) -> bool:
 
 
 def _gain(weight: Tensor) -> float:
-    """The variance times the connections of an input or of an output, whichever are fewer."""
+    """Returns variance x connections, of an input or of an output, whichever has fewer."""
     shape = weight.shape or (1,)
     return (weight.summary.variance or 0.0) * (math.prod(shape) / max(shape))

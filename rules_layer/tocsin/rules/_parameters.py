@@ -1,4 +1,4 @@
-"""Parameters of a rule: their types, their bounds, and values as configurations carry them."""
+"""Reads the parameters of a rule: types, bounds, and values from configurations."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class BadRule(ValueError):
     """A rule's name or parameters are wrong; the message says what, and how to fix it."""
 
 
-class Parameter(NamedTuple):
+class RuleParameter(NamedTuple):
     """A parameter's type without its bounds, and the bounds of its number or numbers."""
 
     type: Any
@@ -43,12 +43,12 @@ class Parameter(NamedTuple):
 
 
 @cache
-def parameters_of(rule: type) -> Mapping[str, Parameter]:
+def parameters_of(rule: type) -> Mapping[str, RuleParameter]:
     """The parameters of a rule's class, by name.
 
     ``Annotated[float, Meta(gt=0)]`` bounds a number. A bounded number is finite, unless its
-    ``Meta`` says ``extra={"infinite": True}``. Raises NameError for a type that is not there at
-    run time, and TypeError for what ``Meta`` has beyond the four bounds.
+    ``Meta`` says ``extra={"infinite": True}``. Raises NameError for a type that is not known at
+    run time, and TypeError if ``Meta`` has other fields than the four bounds.
     """
     hints = typing.get_type_hints(rule, include_extras=True)
     found = {field.name: _parameter(hints[field.name]) for field in dataclasses.fields(rule)}
@@ -63,7 +63,7 @@ def check(rule: object) -> None:
     kind: Any = type(rule)
     try:
         known = parameters_of(kind)
-    except NameError:  # registering the rule tells of it
+    except NameError:  # register() reports it
         return
     for name, parameter in known.items():
         value = getattr(rule, name)
@@ -75,7 +75,7 @@ def check(rule: object) -> None:
 
 
 def limits(bounds: Meta | None) -> str:
-    """Bounds in words: ``above 0``, ``from 0 to 100``; empty without bounds."""
+    """Returns bounds in words: ``above 0``, ``from 0 to 100``. Empty without bounds."""
     if bounds is None:
         return ""
     if bounds.ge is not None and bounds.le is not None:
@@ -85,24 +85,24 @@ def limits(bounds: Meta | None) -> str:
     return " and ".join(known)
 
 
-def gathered(given: Mapping[str, Any], known: Mapping[str, Parameter]) -> dict[str, Any]:
-    """The parameters with lists put together that Amazon's SDK sends item by item, in the order
-    of their numbers: ``other_trial_0``, ``other_trial_1`` … are ``other_trials``.
+def gathered(given: Mapping[str, Any], known: Mapping[str, RuleParameter]) -> dict[str, Any]:
+    """Joins the items of lists, which Amazon's SDK sends one by one, in the order of their numbers:
+    ``other_trial_0``, ``other_trial_1`` … become ``other_trials``.
     """
     items: dict[str, dict[int, Any]] = {}
     rest = {}
     for key, value in given.items():
         item = _ITEM.fullmatch(key)
-        of = f"{item[1]}s" if item and key not in known else ""
-        if item and of in known and known[of].is_list:
-            items.setdefault(of, {})[int(item[2] or 0)] = value
+        whole = f"{item[1]}s" if item and key not in known else ""
+        if item and whole in known and known[whole].is_list:
+            items.setdefault(whole, {})[int(item[2] or 0)] = value
         else:
             rest[key] = value
     return rest | {key: [each[at] for at in sorted(each)] for key, each in items.items()}
 
 
-def converted(rule: str, key: str, value: Any, to: Parameter) -> Any:
-    """A parameter in its type: from JSON, or from the string that the wire carries."""
+def converted(rule: str, key: str, value: Any, to: RuleParameter) -> Any:
+    """Converts a value from JSON, or from a string, to the type of a parameter."""
     if to.is_list and isinstance(value, str):
         if value.strip().lower() == "none":
             return ()
@@ -118,23 +118,23 @@ def converted(rule: str, key: str, value: Any, to: Parameter) -> Any:
         raise BadRule(f"{rule}: parameter {key}: {text[:1].lower()}{text[1:]}") from error
 
 
-def _parameter(hint: Any) -> Parameter:
+def _parameter(hint: Any) -> RuleParameter:
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin is typing.Annotated:
         metas = [each for each in arguments[1:] if isinstance(each, Meta)]
-        return Parameter(arguments[0], metas[0] if metas else None)
+        return RuleParameter(arguments[0], metas[0] if metas else None)
     parts = [_parameter(each) for each in arguments]
     metas = [part.bounds for part in parts if part.bounds is not None]
     if not metas:
-        return Parameter(hint, None)
+        return RuleParameter(hint, None)
     if origin is types.UnionType:  # cannot be subscripted
         origin = typing.Union
     bare: Any = tuple(part.type for part in parts)
-    return Parameter(origin[bare], metas[0])
+    return RuleParameter(origin[bare], metas[0])
 
 
 def _missed(number: Any, bounds: Meta) -> str:
-    """The bounds in words if a number is out of them, else an empty text. NaN always is."""
+    """Returns the bounds in words if a number is outside, else an empty text. NaN is outside."""
     try:
         inside = (
             (bounds.gt is None or number > bounds.gt)

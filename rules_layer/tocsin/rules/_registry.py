@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-from collections.abc import Mapping
-from importlib.metadata import entry_points
+from collections.abc import Callable, Iterable, Mapping
+from importlib import import_module
 from itertools import chain
+from pkgutil import iter_modules
 from typing import Any, TypeVar
 
 from tocsin.rules._parameters import BadRule, check, converted, gathered, parameters_of
@@ -21,16 +22,19 @@ OPTIONS = ("for_steps", "start_step", "end_step", "every", "grace", "resolve", "
 _IGNORED = frozenset({"base_trial", "rule_to_invoke", "source_s3_uri", "action_json"})
 
 _rules: dict[str, type[Rule]] = {}
+_styles: dict[type, Callable[[Any], type[Rule]]] = {}
 
 
-def register(rule: R) -> R:
-    """Adds a rule under its class name. For a rule in smdebug's style, what runs it is added.
+def register(given: R) -> R:
+    """Adds a rule under its class name. For one in a style of its own, what runs it is added.
 
     Raises TypeError at once if the rule is not well formed.
     """
-    given, name = rule, rule.__name__
-    if hasattr(rule, "native"):
-        rule = rule.native()
+    rule: type[Rule] = given
+    name = given.__name__
+    for base, convert in _styles.items():
+        if issubclass(given, base):
+            rule = convert(given)
     if not issubclass(rule, Rule) or "__dataclass_fields__" not in vars(rule):
         raise TypeError(f"rule {name}: must derive from Rule and be a dataclass(frozen=True)")
     if (rule.__doc__ or f"{name}(").startswith(f"{name}("):  # dataclass invents one if missing
@@ -57,6 +61,22 @@ def register(rule: R) -> R:
     return given
 
 
+def register_style(base: type, convert: Callable[[Any], type[Rule]]) -> None:
+    """Makes ``register`` accept classes that derive from ``base``, as ``convert`` makes rules of
+    them.
+    """
+    _styles[base] = convert
+
+
+def load_modules(package: str, path: Iterable[str]) -> None:
+    """Imports the modules of a package, in the order of their names: their rules register
+    themselves. A module whose name begins with ``_`` is a helper.
+    """
+    for module in iter_modules(path):
+        if not module.name.startswith("_"):
+            import_module(f"{package}.{module.name}")
+
+
 def forget(module: str) -> None:
     """Removes the rules of a module that failed to load."""
     for name in [name for name, rule in _rules.items() if rule.__module__ == module]:
@@ -66,12 +86,6 @@ def forget(module: str) -> None:
 def _origin(rule: type[Rule]) -> tuple[str, str]:
     """The place where a class is written: the same when its module is loaded again."""
     return rule.__module__, rule.__qualname__
-
-
-def load_entry_points() -> None:
-    """Imports what other distributions offer in the entry-point group ``tocsin.rules``."""
-    for entry in entry_points(group="tocsin.rules"):
-        entry.load()
 
 
 def rule_names(profile: str | None = None) -> tuple[str, ...]:

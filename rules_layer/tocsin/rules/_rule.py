@@ -1,4 +1,4 @@
-"""The base of all rules, and what a rule gets and gives: reads, steps, verdicts."""
+"""The base of all rules, the steps that a rule gets and the verdicts that it returns."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from numpy.typing import NDArray
 
-from tocsin.model import Detail, Mode, Outcome, Reason, Role, TensorSummary, Verdict
+from tocsin.model import Detail, Mode, Outcome, Reason, Role, Severity, TensorSummary, Verdict
 from tocsin.rules._parameters import check
 
 RECOMMENDED, SAGEMAKER = "recommended", "sagemaker"
@@ -42,14 +42,15 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Step:
-    """One complete step, reduced to what the rule reads.
+    """One complete step, with the tensors that the rule reads.
 
     ``tensors`` maps the name of each read to what it selected, ordered by worker and name.
-    ``time`` is when the newest index file was written, in seconds since the epoch.
-    ``times`` says the same for each worker.
-    ``tick`` marks the passing of time without a step: no tensors, and ``time`` is now.
-    ``others`` has, for each run in ``Reads.runs``, what the same reads selected at this step of
-    that run. A run without such a step is left out.
+    ``time`` is the time at which the last index file was written, in seconds since the epoch.
+    ``times`` has that time for each worker.
+    ``tick`` marks a call without a step, as time passes: no tensors, and ``time`` is now.
+    ``waiting_since``, of a tick before the first step: when the run was first looked at.
+    ``others`` has, for each run in ``Reads.runs``, the tensors that the same reads selected at this
+    step of that run. It has only runs with such a step.
     ``trial`` is the run up to this step, for a rule that reads it as a whole.
     """
 
@@ -62,20 +63,20 @@ class Step:
     times: Mapping[str, float] = field(default_factory=dict)
     others: Mapping[str, Mapping[str, tuple[Tensor, ...]]] = field(default_factory=dict)
     trial: Any = None
+    waiting_since: float | None = None
 
 
 @dataclass(frozen=True)
 class Read:
-    """Selects the tensors that a rule wants, by role unless they are named. With nothing given it
-    selects every tensor.
+    """Selects the tensors that a rule reads, by role or by name. Without arguments it selects all.
 
-    ``roles``: tensors with any of them.
-    ``kinds``: of these only those of a kind (``relu``, ``tanh`` …).
+    ``roles``: tensors with one of these roles.
+    ``kinds``: only tensors of one of these kinds (``relu``, ``tanh`` …).
     ``collections``, ``regex``: named tensors (``re.search`` on the name); the union replaces roles.
     ``fields``: the fields of the summary that the rule uses.
-    ``values``: whether it needs whole tensors.
-    ``back``: how many earlier saves of each tensor it needs, in the same mode.
-    ``detail``: what it needs of the summary beyond plain numbers.
+    ``values``: whether the rule needs whole tensors.
+    ``back``: how many earlier saves of each tensor the rule needs, in the same mode.
+    ``detail``: numbers that the rule needs in addition to the summary.
     """
 
     roles: tuple[Role, ...] = ()
@@ -88,7 +89,7 @@ class Read:
     detail: Detail | None = None
 
     def describe(self) -> str:
-        """The selection in words, for a status."""
+        """Returns the selection in words, for a status."""
         named = [f"collection {name}" for name in self.collections]
         named += [f"name matching {pattern!r}" for pattern in self.regex]
         if not named:
@@ -99,7 +100,7 @@ class Read:
         return " or ".join(named)
 
     def explicitly(self, collections: tuple[str, ...], regex: tuple[str, ...]) -> Read:
-        """This read, with the tensors that a user named, if any, in place of the roles."""
+        """Returns a read of the tensors that a user named, or this read if there are none."""
         if not collections and not regex:
             return self
         return replace(self, roles=(), kinds=(), collections=collections, regex=regex)
@@ -107,14 +108,13 @@ class Read:
 
 @dataclass(frozen=True)
 class Reads:
-    """All that a rule reads of a step.
+    """All reads of a rule.
 
     ``tensors``: the reads by name.
-    ``ticks``: whether it is evaluated as time passes, too.
-    ``runs``: other runs of which it gets the same reads (a URL, or the name of a job beside this
-    one).
-    ``trial``: whether it gets the whole run up to the step.
-    ``peers``: whether it compares workers: then nothing is read of a run with a single one.
+    ``ticks``: whether the rule is also evaluated as time passes, without a step.
+    ``runs``: other runs that the rule reads as well (URLs, or names of jobs beside this one).
+    ``trial``: whether the rule gets the whole run up to the step.
+    ``peers``: whether the rule compares workers. Then nothing is read of a run with one worker.
     """
 
     tensors: Mapping[str, Read]
@@ -128,17 +128,19 @@ class Reads:
 class Rule(ABC):
     """Base of all rules: a frozen dataclass of parameters with two pure methods.
 
-    To write one, declare the parameters as fields with the defaults of profile ``recommended``,
+    To write a rule, declare its parameters as fields with the defaults of profile ``recommended``,
     and bounds as ``Annotated[float, Meta(gt=0)]`` (``msgspec.Meta``). ``reads`` says what to read,
-    ``evaluate`` judges one step. The first line of the docstring is what people see in the alert.
+    ``evaluate`` judges one step. Alerts show the first line of the docstring.
 
     ``options``: engine options such as ``for_steps`` with other defaults than usual.
     ``sagemaker``: parameters and options that differ in profile ``sagemaker``.
-    ``alternatives``: groups of parameters that name the same tensors; a user who sets one of a
+    ``alternatives``: groups of parameters that name the same tensors. A user who sets one of a
     group replaces the defaults of all of them.
-    ``profiles``: those in which the rule watches without being named.
-    ``inhibits``: rules that say nothing new while this one fires. An action that notifies of this
-    one does not notify of them.
+    ``profiles``: the profiles in which the rule watches by default.
+    ``inhibits``: rules without a notification while this one fires. An action that notifies of this
+    rule does not notify of them.
+    ``severity``: of its alerts in profile ``recommended``, unless a watch file names another. A
+    verdict may have its own. At ``info`` nobody is notified unless the rule's entry has actions.
     ``causes``: why it happens.
     ``advice``: what to try.
     """
@@ -148,6 +150,7 @@ class Rule(ABC):
     alternatives: ClassVar[tuple[tuple[str, ...], ...]] = ()
     profiles: ClassVar[tuple[str, ...]] = (RECOMMENDED,)
     inhibits: ClassVar[tuple[str, ...]] = ()
+    severity: ClassVar[Severity] = Severity.WARNING
     causes: ClassVar[str] = ""
     advice: ClassVar[str] = ""
 
@@ -163,7 +166,7 @@ class Rule(ABC):
 
 
 def tensor_key(tensor: Tensor) -> str:
-    """A short key of a worker's tensor for a rule's state: 48 bits in 8 characters."""
+    """Returns a short key of a worker's tensor for a rule's state: 48 bits in 8 characters."""
     name = f"{tensor.worker}/{tensor.name}".encode()
     return base64.urlsafe_b64encode(hashlib.blake2b(name, digest_size=6).digest()).decode()
 
@@ -173,15 +176,15 @@ UNDECIDED = Verdict(Outcome.UNDECIDED, Reason.TOO_EARLY)
 
 
 def not_applicable(reason: Reason, detail: str) -> Verdict:
-    """The step has nothing that the rule can judge."""
+    """Says that the step has nothing that the rule can judge."""
     return Verdict(Outcome.NOT_APPLICABLE, reason, detail)
 
 
 def violation(
     reason: Reason, detail: str, tensor: Tensor, **evidence: float | int | str
 ) -> Verdict:
-    """The step breaks the rule; ``evidence`` are the numbers that decided.
+    """Says that the step violates the rule. ``evidence`` has the numbers that decided.
 
-    Put the most telling number first: the action ``metric`` publishes it, an SMS shows it.
+    Put the most important number first: the action ``metric`` publishes it, an SMS shows it.
     """
     return Verdict(Outcome.VIOLATION, reason, detail, tensor.name, tensor.worker, evidence)

@@ -1,4 +1,4 @@
-"""Scalars that rules follow from step to step: losses, metrics, learning rates."""
+"""Reads the scalars that rules follow from step to step: losses, metrics, learning rates."""
 
 from __future__ import annotations
 
@@ -18,38 +18,38 @@ TRAINING = (Mode.TRAIN, Mode.GLOBAL)
 """The modes of training. GLOBAL is the mode of frameworks that do not tell modes apart."""
 
 MOST_SERIES = 8
-"""The series that one rule follows in one mode: its state stays small whatever a run captures."""
+"""The number of series that a rule follows in one mode. It keeps the state small."""
 
 SCALAR_FIELDS = ("mean", "nan", "posinf", "neginf")
 """The fields of a summary that ``points`` needs."""
 
 LOSSES = Read(roles=(Role.LOSS,), fields=SCALAR_FIELDS)
-"""Reads the losses, for rules on losses; a user may name other tensors."""
+"""Reads the losses. A user may name other tensors."""
 
 Direction = Literal["falls", "rises"]
 
 _LONGEST_KEY = 40
 
-# A word of the name, as frameworks and people write metrics that should rise.
-_RISES = re.compile(
+# Words in the names of metrics that should rise.
+_SHOULD_RISE = re.compile(
     r"(?<![a-z])(auc|aucpr|m?ap|ndcg|pre|accuracy|acc|top_?\d+|precision|recall|f1|r2|iou|dice|bleu|"
     r"rouge|psnr|ssim)(?![a-z])"
 )
 
-_FALLS = re.compile(r"loss|err")
+_SHOULD_FALL = re.compile(r"loss|err")
 
-_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_CAMEL_CASE = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 @dataclass(frozen=True)
 class Point:
     """A scalar at a step: the mean over workers.
 
-    ``key`` is unique in mode and name.
-    ``tensor`` is that of the worker whose value is the worst.
-    ``value`` may be NaN or infinite.
-    ``cost`` is the value, or minus the value of what should rise: less is better.
-    ``rises`` says that it should rise.
+    ``key``: the key of its series, by mode and name.
+    ``tensor``: the tensor of the worker with the worst value.
+    ``value``: the mean; it may be NaN or infinite.
+    ``cost``: the value, or minus the value if it should rise. Less is better.
+    ``rises``: whether it should rise.
     """
 
     key: str
@@ -59,18 +59,18 @@ class Point:
     rises: bool = False
 
 
-def rises(name: str) -> bool:
-    """Whether a metric of this name should rise: accuracy, auc, map …"""
-    words = _HUMP.sub("_", name).lower()
-    return _RISES.search(words) is not None and _FALLS.search(words) is None
+def should_rise(name: str) -> bool:
+    """Says whether a metric of this name should rise: accuracy, auc, map …"""
+    words = _CAMEL_CASE.sub("_", name).lower()
+    return _SHOULD_RISE.search(words) is not None and _SHOULD_FALL.search(words) is None
 
 
 def points(
     step: Step, tensors: Iterable[Tensor], direction: Direction | None = None
 ) -> Iterator[Point]:
-    """Yields the scalars among ``tensors`` whose value is known, one per name, at most MOST_SERIES.
+    """Yields the known scalars among ``tensors``, one for each name, at most MOST_SERIES.
 
-    ``direction`` says what is good; None goes by the name.
+    ``direction`` says which way is good; None decides by the name.
     """
     return islice(_points(step, tensors, direction), MOST_SERIES)
 
@@ -82,15 +82,15 @@ def _points(step: Step, tensors: Iterable[Tensor], direction: Direction | None) 
         if not known:
             continue
         lost = [number for number, _ in known if not math.isfinite(number)]
-        value = _lost(lost) if lost else sum(number / len(known) for number, _ in known)
-        up = rises(name) if direction is None else direction == "rises"
+        value = _non_finite(lost) if lost else sum(number / len(known) for number, _ in known)
+        up = should_rise(name) if direction is None else direction == "rises"
         sign = -1.0 if up else 1.0
         _, worst = max(known, key=lambda pair: (not math.isfinite(pair[0]), sign * pair[0]))
-        yield Point(f"{step.mode.name}/{_short(name)}", worst, value, sign * value, up)
+        yield Point(f"{step.mode.name}/{_short_key(name)}", worst, value, sign * value, up)
 
 
-def _short(name: str) -> str:
-    """The name, shortened to its beginning and a digest if it is long: states hold many keys."""
+def _short_key(name: str) -> str:
+    """Shortens a long name to its first characters and a digest: states hold many keys."""
     if len(name) <= _LONGEST_KEY:
         return name
     digest = base64.urlsafe_b64encode(hashlib.blake2b(name.encode(), digest_size=9).digest())
@@ -98,7 +98,7 @@ def _short(name: str) -> str:
 
 
 def _scalar(tensor: Tensor) -> float | None:
-    """The tensor's mean; NaN or infinity if it holds one; None if nothing is known."""
+    """Returns a tensor's mean, NaN or infinity if it holds one, and None if nothing is known."""
     summary = tensor.summary
     if summary.nan:
         return math.nan
@@ -107,6 +107,6 @@ def _scalar(tensor: Tensor) -> float | None:
     return summary.mean
 
 
-def _lost(lost: list[float]) -> float:
-    """NaN if one of them is NaN, else the first infinity."""
-    return math.nan if any(math.isnan(number) for number in lost) else lost[0]
+def _non_finite(numbers: list[float]) -> float:
+    """Returns NaN if one of the numbers is NaN, else the first infinity."""
+    return math.nan if any(math.isnan(number) for number in numbers) else numbers[0]

@@ -1,4 +1,4 @@
-"""Follows validation losses beside training losses, from evaluation to evaluation."""
+"""Follows validation losses and training losses from evaluation to evaluation."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from typing import Any
 
 from tocsin.model import Mode, Role, TensorSummary
 from tocsin.rules._rule import Read, State, Step, Tensor
-from tocsin.rules._series import MOST_SERIES, SCALAR_FIELDS, Direction, Point, points, rises
+from tocsin.rules._series import MOST_SERIES, SCALAR_FIELDS, Direction, Point, points, should_rise
 
 ENOUGH = 5
-"""The evaluations that are needed before a trend is judged."""
+"""The number of evaluations that are needed to judge a trend."""
 
-_LARGEST = 1e100  # larger losses, and those that are not finite, are ignored
-_SMOOTH = 3  # evaluations of which a level is the median
-_PAST = 15  # evaluations that are remembered
-_CLEAR = 5.0  # times the noise: a clear change
-_ENOUGH = 0.75  # of the best: a clear rise, however far the loss had fallen before
-_WANDER = 3.0  # times the earlier rises that were made up for: a clear rise
+_LARGEST = 1e100  # larger losses are ignored, as are losses that are not finite
+_SMOOTH = 3  # a level is the median of so many evaluations
+_PAST = 15  # evaluations in the memory
+_CLEAR = 5.0  # a clear change is so many times the noise
+_ENOUGH = 0.75  # a rise by this share of the best is clear, however far the loss had fallen
+_RECOVERED = 3.0  # a clear rise is so many times the largest rise that was followed by a new best
 
 # XGBoost: train-rmse, validation_0-rmse. LightGBM: training's l2, valid_0's l2. Others: val_loss.
-_SIDE = re.compile(
+_PREFIX = re.compile(
     r"(?:(train(?:ing)?)|val(?:id(?:ation)?)?|eval(?:uation)?|test|dev)"
     r"(?:_?\d+)?(?:'s)?(?:[-_/.: ]+|$)",
     re.IGNORECASE,
 )
 
-# The names of losses among the metrics of XGBoost, LightGBM and people.
+# Names of losses among the metrics of XGBoost, LightGBM and users.
 _LOSS = re.compile(
     r"loss|(?<![a-z])(?:m?error|rmsle|r?mse|l[12]|mae|mape|mphe|nll|deviance|perplexity)(?![a-z])",
     re.IGNORECASE,
@@ -37,17 +37,20 @@ _LOSS = re.compile(
 
 
 @dataclass(frozen=True)
-class Evaluation:
-    """A finished evaluation of a validation loss, with its past. All are costs: less is better.
+class FinishedEvaluation:
+    """A finished evaluation of a validation loss, with its past. Less is better for all costs.
 
-    ``cost`` is the mean over the steps of this evaluation.
-    ``train`` is the mean of the training loss of that name since the evaluation before, if any.
-    ``level`` and ``train_level`` are the medians of the last three of each.
-    ``first`` is the cost of the first evaluation.
-    ``best`` is the least level so far.
-    ``train_at_best`` is the training level at that evaluation.
-    ``noise`` is how much the last evaluations go up and down, on average.
-    ``wander`` is the largest rise from a best that a new best has made up for.
+    ``name``, ``worker``: the tensor of the validation loss.
+    ``count``: the number of evaluations so far.
+    ``cost``: the mean over the steps of this evaluation.
+    ``train``: the mean of the training loss since the evaluation before, if there is one.
+    ``level``: the median of the last three costs.
+    ``train_level``: the median of the last three training losses.
+    ``first``: the cost of the first evaluation.
+    ``best``: the lowest level so far.
+    ``train_at_best``: the training level at the evaluation with the best level.
+    ``noise``: how much the last evaluations go up and down, on average.
+    ``recovered``: the largest rise from a best that was followed by a new best.
     """
 
     name: str
@@ -61,114 +64,121 @@ class Evaluation:
     best: float
     train_at_best: float | None
     noise: float
-    wander: float
+    recovered: float
 
     @property
     def improved(self) -> bool:
-        """Whether the loss fell clearly from the first evaluation to its best: by more than its
-        noise, and by a fifth of the best.
+        """Says whether the loss fell clearly from the first evaluation to its best: by more than
+        its noise, and by a fifth of the best.
         """
         return self.first - self.best > max(_CLEAR * self.noise, abs(self.best) / 5)
 
     def rose(self, share: float) -> bool:
-        """Whether the loss is clearly above its best: by more than its noise and earlier rises, and
-        by this share of its fall, or by half of the best if it had not fallen. Three quarters of
-        the best are enough.
+        """Says whether the loss is clearly above its best.
+
+        The rise must be more than its noise and earlier rises. It must also be this share of the
+        fall before, or half of the best if the loss had not fallen. Three quarters of the best are
+        always enough.
         """
         by = share * (self.first - self.best) if self.improved else abs(self.best) / 2
-        least = max(min(by, _ENOUGH * abs(self.best)), _CLEAR * self.noise, _WANDER * self.wander)
+        least = max(
+            min(by, _ENOUGH * abs(self.best)), _CLEAR * self.noise, _RECOVERED * self.recovered
+        )
         return self.level > self.best and self.level - self.best >= least
 
     @property
     def train_rise(self) -> float:
-        """The rise of the training loss since the best evaluation; 0 if unknown."""
+        """The rise of the training loss since the best evaluation, 0 if it is not known."""
         if self.train_level is None or self.train_at_best is None:
             return 0.0
         return self.train_level - self.train_at_best
 
     @property
     def tensor(self) -> Tensor:
-        """The name and worker, for a verdict: the values belong to earlier steps."""
+        """A tensor with name and worker only, for a verdict. The values belong to earlier steps."""
         return Tensor(self.name, self.worker, TensorSummary())
 
 
-def losses_of(regex: tuple[str, ...]) -> Read:
-    """Reads losses and metrics, or the named tensors, for rules that follow validation losses."""
+def read_losses(regex: tuple[str, ...]) -> Read:
+    """Reads losses and metrics, or the tensors that a user names."""
     read = Read(roles=(Role.LOSS, Role.METRIC), fields=SCALAR_FIELDS)
     return read.explicitly((), regex)
 
 
-def losses_among(tensors: Iterable[Tensor], regex: tuple[str, ...]) -> list[Tensor]:
-    """The losses among tensors, by role or by the name of a metric; all of them if named."""
+def select_losses(tensors: Iterable[Tensor], regex: tuple[str, ...]) -> list[Tensor]:
+    """Selects losses by role, and metrics that are losses by their names. Tensors that a user names
+    are all selected.
+    """
     return [t for t in tensors if regex or t.role is not Role.METRIC or _LOSS.search(t.name)]
 
 
-def side(mode: Mode, name: str) -> tuple[bool | None, str]:
-    """Whether a loss is a validation loss (None: neither), and its name without that prefix.
+def classify_loss(mode: Mode, name: str) -> tuple[bool | None, str]:
+    """Says whether a loss is a validation loss, and returns its name without that prefix.
 
-    A prefix of the name decides, else the mode. A run without modes is training.
+    None stands for neither a validation loss nor a training loss. If the name has no such prefix,
+    the mode decides. A run without modes is training.
     """
-    if found := _SIDE.match(name):
+    if found := _PREFIX.match(name):
         return found[1] is None, name[found.end() :]
     return (None if mode is Mode.PREDICT else mode is Mode.EVAL), name
 
 
-def follow(
+def follow_losses(
     state: State, step: Step, tensors: Iterable[Tensor], direction: Direction | None
-) -> tuple[State, tuple[Evaluation, ...], tuple[Point, ...]]:
-    """The state after this step, the evaluations that it ends, and its training losses.
+) -> tuple[State, tuple[FinishedEvaluation, ...], tuple[Point, ...]]:
+    """Returns the state after this step, the evaluations that it ends, and its training losses.
 
-    EVAL steps are one evaluation if no step of another mode lies between them, saved or not. Any
+    EVAL steps are one evaluation if no step of another mode is between them, saved or not. Any
     other step with validation losses (XGBoost) is an evaluation by itself.
     """
     phase = step.step - step.mode_step if step.mode is Mode.EVAL else -1 - step.step
     train: dict[str, Any] = dict(state.get("train", {}))
     series: dict[str, Any] = dict(state.get("eval", {}))
-    over, trained = [], []
+    finished, trained = [], []
     for name, memory in series.items():
         if memory["n"] and memory["phase"] != phase:
             before = train.get(memory["base"])
             series[name] = closed = _closed(memory, before["mean"] if before else None)
-            over.append(_evaluation(name, closed))
+            finished.append(_evaluation(name, closed))
             if before:
-                train[memory["base"]] = {**before, "n": 0}  # the mean stays until there is another
+                train[memory["base"]] = {**before, "n": 0}  # the mean stays until the next save
     for point in points(step, tensors, direction):
-        validates, base = side(step.mode, point.tensor.name)
+        validates, base = classify_loss(step.mode, point.tensor.name)
         if validates is None or not abs(point.cost) < _LARGEST:
             continue
         of, name = (series, point.tensor.name) if validates else (train, base)
         if name not in of and len(of) >= MOST_SERIES:
             continue
-        memory = _added(of.get(name, {"n": 0}), point.cost)
+        memory = _with_save(of.get(name, {"n": 0}), point.cost)
         if validates:
             memory |= {"base": base, "phase": phase, "worker": point.tensor.worker}
         else:
             trained.append(point)
         of[name] = memory
-    return {"train": train, "eval": series}, tuple(over), tuple(trained)
+    return {"train": train, "eval": series}, tuple(finished), tuple(trained)
 
 
-def paired(followed: State) -> bool:
-    """Whether a training and a validation loss share a name."""
+def has_pair(followed: State) -> bool:
+    """Says whether a training loss and a validation loss have the same name."""
     return any(memory["base"] in followed["train"] for memory in followed["eval"].values())
 
 
-def as_saved(cost: float, name: str, direction: Direction | None) -> float:
-    """The value of a metric from its cost."""
-    up = rises(name) if direction is None else direction == "rises"
+def metric_value(cost: float, name: str, direction: Direction | None) -> float:
+    """Returns the value of a metric from its cost."""
+    up = should_rise(name) if direction is None else direction == "rises"
     return -cost if up else cost
 
 
-def _added(memory: Mapping[str, Any], cost: float) -> dict[str, Any]:
-    """The memory with one more save in its mean; a new mean begins where ``n`` is 0."""
+def _with_save(memory: Mapping[str, Any], cost: float) -> dict[str, Any]:
+    """Adds a save to the mean of a memory. A new mean starts if ``n`` is 0."""
     saves = memory["n"] + 1
     mean = cost if saves == 1 else memory["mean"] + (cost - memory["mean"]) / saves
     return {**memory, "mean": mean, "n": saves}
 
 
 def _closed(memory: Mapping[str, Any], train: float | None) -> dict[str, Any]:
-    """The memory of a validation loss after the end of an evaluation."""
-    past = [*memory.get("past", ()), [_short(memory["mean"]), _short(train)]][-_PAST:]
+    """Returns the memory of a validation loss after the end of an evaluation."""
+    past = [*memory.get("past", ()), [_rounded(memory["mean"]), _rounded(train)]][-_PAST:]
     level, train_level = _levels(past)
     new = {"first": memory["mean"], "best": level, "train_at_best": train_level, "top": level}
     known = {**new, "wander": 0.0, **memory}
@@ -181,12 +191,12 @@ def _closed(memory: Mapping[str, Any], train: float | None) -> dict[str, Any]:
     return {**known, "top": top, "n": 0, "past": past, "count": memory.get("count", 0) + 1}
 
 
-def _evaluation(name: str, memory: Mapping[str, Any]) -> Evaluation:
+def _evaluation(name: str, memory: Mapping[str, Any]) -> FinishedEvaluation:
     past = memory["past"]
     level, train_level = _levels(past)
     costs = [cost for cost, _ in past]
-    turns = [_turn(*three) for three in zip(costs, costs[1:], costs[2:], strict=False)]
-    return Evaluation(
+    turns = [_deviation(*three) for three in zip(costs, costs[1:], costs[2:], strict=False)]
+    return FinishedEvaluation(
         name=name,
         worker=memory["worker"],
         count=memory["count"],
@@ -197,24 +207,24 @@ def _evaluation(name: str, memory: Mapping[str, Any]) -> Evaluation:
         first=memory["first"],
         best=memory["best"],
         train_at_best=memory["train_at_best"],
-        wander=memory["wander"],
+        recovered=memory["wander"],
         noise=fmean(turns or [0.0]),
     )
 
 
-def _turn(before: float, cost: float, after: float) -> float:
-    """The distance of a cost from the line between its neighbours, if it is above or below both."""
+def _deviation(before: float, cost: float, after: float) -> float:
+    """Returns how far a cost is from the mean of its neighbours, 0 if it is between them."""
     turns = before < cost > after or before > cost < after
     return abs(cost - (before + after) / 2) if turns else 0.0
 
 
-def _short(cost: float | None) -> float | None:
-    """Rounded to the digits that matter: it is remembered for long."""
+def _rounded(cost: float | None) -> float | None:
+    """Rounds a cost for the memory."""
     return None if cost is None else float(f"{cost:.7g}")
 
 
 def _levels(past: Sequence[Sequence[Any]]) -> tuple[float, float | None]:
-    """The current levels of the validation loss and of the training loss."""
+    """Returns the current levels of the validation loss and of the training loss."""
     recent = past[-_SMOOTH:]
     trained = [train for _, train in recent if train is not None]
     return median(cost for cost, _ in recent), median(trained) if trained else None

@@ -1,9 +1,9 @@
-"""Counts the units of a layer that hardly ever have a value inside an interval."""
+"""Counts the inactive units of a layer: those with hardly any value in an interval."""
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,12 +14,12 @@ from tocsin.rules._rule import Read, Tensor
 
 
 def activations(role: Role, kind: str, active: tuple[float | None, float | None]) -> Read:
-    """Reads what ``layer`` needs of the inputs or outputs of an activation."""
+    """Reads the inputs or outputs of an activation, with what ``layer_units`` needs."""
     return Read((role,), (kind,), fields=("size", "nan"), detail=Detail(active=active))
 
 
-class Layer(NamedTuple):
-    """A layer's tensor, its number of units, and how many of these are inactive."""
+class LayerUnits(NamedTuple):
+    """The tensor of a layer, the number of its units, and how many of them are inactive."""
 
     tensor: Tensor
     units: int
@@ -30,40 +30,34 @@ class Layer(NamedTuple):
         return 100 * self.inactive / self.units
 
 
-def layer(tensor: Tensor, threshold: float, enough: float = 0.0) -> Layer | None:
-    """Counts the inactive units of a tensor: those with less than ``threshold`` % of their values,
-    or none, in the interval. None if that is not known, or if there is a NaN (another rule's).
+def layer_units(tensor: Tensor, threshold: float, enough: float = 0.0) -> LayerUnits | None:
+    """Counts the inactive units of a tensor.
 
-    Only units without any value inside are counted where no more than ``enough`` % of the units
-    can be inactive, and where there were too many units to count each one's values.
+    A unit is inactive if less than ``threshold`` % of its values, or none, are in the interval.
+    Counts only units with none if no more than ``enough`` % of the units can be inactive, and if
+    the layer has too many units to count the values of each. Returns None if nothing is known, and
+    if there is a NaN, which ExplodingTensor reports.
     """
     summary = tensor.summary
     values = values_per_unit(summary)
     if not values or not summary.units or summary.inactive_units is None or summary.nan:
         return None
-    least = Layer(tensor, summary.units, summary.inactive_units)
+    least = LayerUnits(tensor, summary.units, summary.inactive_units)
     if threshold * values <= 100 or not _may_exceed(summary, threshold, enough):
         return least
     counts = active_counts(summary)
     if counts is None:
         return least
-    return least._replace(inactive=int(np.count_nonzero(inactive(counts, threshold, values))))
-
-
-def layers(tensors: Iterable[Tensor], threshold: float, enough: float) -> Iterator[Layer]:
-    """Yields the layers of tensors whose units are known."""
-    for tensor in tensors:
-        if (found := layer(tensor, threshold, enough)) is not None:
-            yield found
+    return least._replace(inactive=int(np.count_nonzero(is_inactive(counts, threshold, values))))
 
 
 def values_per_unit(summary: TensorSummary) -> int:
-    """The number of values of each unit; 0 if it is not known."""
+    """Returns the number of values of each unit, or 0 if it is not known."""
     return (summary.size or 0) // summary.units if summary.units else 0
 
 
 def active_counts(summary: TensorSummary) -> NDArray[np.uint32] | None:
-    """The number of values of each unit that lie inside, if that was counted."""
+    """Returns how many values of each unit are in the interval, if that was counted."""
     try:
         counts = np.frombuffer(base64.b64decode(summary.unit_active or ""), "<u4")
     except ValueError:
@@ -71,18 +65,18 @@ def active_counts(summary: TensorSummary) -> NDArray[np.uint32] | None:
     return counts if len(counts) == summary.units else None
 
 
-def inactive(counts: NDArray[Any], threshold: float, values: int) -> NDArray[np.bool_]:
-    """Marks the units with less than ``threshold`` % of their values, or none, inside."""
+def is_inactive(counts: NDArray[Any], threshold: float, values: int) -> NDArray[np.bool_]:
+    """Marks the units with less than ``threshold`` % of their values, or none, in the interval."""
     return np.asarray((counts == 0) | (counts * 100.0 < threshold * values))
 
 
-def worst(layers: Iterable[Layer]) -> Layer | None:
-    """The layer with the largest share of inactive units; among equals the first by name."""
-    return min(layers, key=lambda found: (-found.percent, found.tensor.name), default=None)
+def least_active(layers: Iterable[LayerUnits]) -> LayerUnits | None:
+    """Returns the layer with the largest share of inactive units, the first by name if equal."""
+    return min(layers, key=lambda layer: (-layer.percent, layer.tensor.name), default=None)
 
 
 def _may_exceed(summary: TensorSummary, threshold: float, enough: float) -> bool:
-    """Whether enough values lie outside for more than ``enough`` % of the units to be inactive."""
+    """Says whether more than ``enough`` % of the units can be inactive, by the values outside."""
     bounds, size = summary.bounds, summary.size or 0
     if bounds is None:
         return True

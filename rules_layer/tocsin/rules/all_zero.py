@@ -1,5 +1,3 @@
-"""AllZero."""
-
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -30,11 +28,11 @@ class AllZero(Rule):
     Fires when at least ``threshold`` % of the elements of a selected tensor are exactly zero.
     Reports the tensor with the largest share.
 
-    Without a selection it watches the weights with two dimensions or more, and in profile
-    ``recommended`` it fires after twenty saves in a row. Healthy runs have gradients of zero
-    (frozen or unused layers, words that a batch does not have), biases of zero (at the start), and
-    layers that begin at zero but do not stay there. In profile ``sagemaker`` the user must select,
-    as in Amazon's documents.
+    Without a selection it watches the weights with two dimensions or more. Profile ``recommended``
+    fires after twenty saves in a row. It ignores what healthy runs have: gradients of zero (frozen
+    or unused layers, words that are not in a batch), biases of zero (at the start), and layers that
+    start at zero but do not stay there. In profile ``sagemaker`` the user must select tensors, as
+    in Amazon's documents.
 
     Parameters
     ----------
@@ -48,12 +46,12 @@ class AllZero(Rule):
     options: ClassVar[Mapping[str, Any]] = {"for_steps": 20}
     sagemaker: ClassVar[Mapping[str, Any]] = {"weights": False}
     causes: ClassVar[str] = (
-        "Weights that all begin at zero get no gradient and stay there; weight decay or pruning is "
+        "Weights that all start at zero get no gradient and stay there; weight decay or pruning is "
         "far too strong; a mask or a placeholder was never filled."
     )
     advice: ClassVar[str] = (
         "Initialise weights at random (He for ReLU, Glorot for tanh), lower weight decay, and "
-        "check that the tensor is part of what is trained."
+        "check that the tensor is trained."
     )
 
     collection_names: tuple[str, ...] = ()

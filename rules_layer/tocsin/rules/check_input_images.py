@@ -1,12 +1,10 @@
-"""CheckInputImages."""
-
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar
 
-from tocsin.model import Detail, Reason, Role, Verdict
+from tocsin.model import Detail, Reason, Role, Severity, Verdict
 from tocsin.rules import (
     HEALTHY,
     SAGEMAKER,
@@ -24,7 +22,7 @@ from tocsin.rules import (
     violation,
 )
 
-_MOST_INPUTS, _MOST_CHANNELS = 8, 32  # followed: the state stays small
+_MOST_INPUTS, _MOST_CHANNELS = 8, 32  # more are ignored, so the state stays small
 
 
 @register
@@ -32,13 +30,13 @@ _MOST_INPUTS, _MOST_CHANNELS = 8, 32  # followed: the state stays small
 class CheckInputImages(Rule):
     """Input images are not centred: the mean of a channel is far from zero.
 
-    Fires when, over at least ``threshold_samples`` images, the mean of any channel is further
-    from 0 than ``threshold_mean``. The means run over all images saved so far, of all workers.
-    Amazon's text mentions unit variance too, but has no parameter for it, so only the mean counts;
-    NotNormalizedData looks at scales. If there are more than 32 channels, the first 32 count.
+    Fires when the mean of a channel over at least ``threshold_samples`` images is further from 0
+    than ``threshold_mean``. The means are over all images saved so far, of all workers. Only the
+    first 32 channels count. Amazon's text also mentions unit variance, but has no parameter for it,
+    so only the mean counts; NotNormalizedData judges scales.
 
-    Images between 0 and 1 train well without being centred, so the rule fires on many healthy runs.
-    Profile ``recommended`` watches only where the rule is named.
+    Images between 0 and 1 train well although they are not centred, so the rule fires on many
+    healthy runs. In profile ``recommended`` it watches only if a watch file names it.
 
     Parameters
     ----------
@@ -51,9 +49,10 @@ class CheckInputImages(Rule):
     """
 
     profiles: ClassVar[tuple[str, ...]] = (SAGEMAKER,)
+    severity: ClassVar[Severity] = Severity.INFO
     causes: ClassVar[str] = (
-        "The mean of the data set is not subtracted, or the mean of another data set or order of "
-        "channels is, or augmentation comes after normalisation."
+        "The mean of the data set is not subtracted, the mean of another data set or order of "
+        "channels is subtracted, or augmentation comes after normalisation."
     )
     advice: ClassVar[str] = (
         "Subtract each channel's mean over the training set and divide by its standard deviation, "
@@ -98,7 +97,7 @@ class CheckInputImages(Rule):
         return means, violation(Reason.ABOVE_THRESHOLD, detail, known[key], **evidence)
 
     def _means(self, tensor: Tensor) -> list[Any] | None:
-        """The number of samples, and each channel's mean over them."""
+        """Returns the number of samples, and each channel's mean over them."""
         shape, channels = tensor.shape or (), tensor.summary.channels
         if channels is None or len(shape) < (2 if self.regex else 4):
             return None
@@ -107,7 +106,7 @@ class CheckInputImages(Rule):
 
 
 def _merged(before: Sequence[Any] | None, found: list[Any]) -> list[Any]:
-    """The means over both; over the newer alone if the number of channels changed."""
+    """Returns the means over both; only the newer ones if the number of channels changed."""
     samples, *means = found
     if before is not None and len(before) == len(found):
         samples += before[0]

@@ -1,12 +1,10 @@
-"""ClassImbalance."""
-
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
-from tocsin.model import Mode, Reason, Role, Verdict
+from tocsin.model import Mode, Reason, Role, Severity, Verdict
 from tocsin.rules import (
     HEALTHY,
     PROFILES,
@@ -22,12 +20,13 @@ from tocsin.rules import (
     register,
     violation,
 )
-from tocsin.rules._chance import count_at, least_share
-from tocsin.rules._classes import MOST_CLASSES, count, of_workers
+from tocsin.rules._chance import poisson_bound, wilson_bound
+from tocsin.rules._classes import MOST_CLASSES, count_labels, worker_batches
 
-_MOST_LABELS = 20  # times ``samples``; then all counts are halved, so that old ones fade
+_MOST_LABELS = 20  # times ``samples``; then all counts are halved, so old ones count less
 
-Counts = Mapping[str, Sequence[int]]  # of a class: labels, of these judged, mispredicted
+Counts = Mapping[str, Sequence[int]]
+"""For each class the number of labels, of labels with a prediction, and of wrong predictions."""
 
 
 @register
@@ -35,30 +34,31 @@ Counts = Mapping[str, Sequence[int]]  # of a class: labels, of these judged, mis
 class ClassImbalance(Rule):
     """Some classes are far more frequent in the training data than others, or are never learned.
 
-    Counts the labels of the saved steps of all workers. With ``samples`` labels it fires when the
-    most frequent class has more than ``threshold_imbalance`` times the labels of the rarest
-    (Amazon's text says smallest to largest, which could never exceed 10), or when more than the
-    share ``threshold_misprediction`` of a class is predicted wrongly. Classes that never occurred
-    do not count. Steps of EVAL and PREDICT are left out: validation data is often sorted by class,
-    and saved in part.
+    Counts the labels of the saved steps of all workers. After ``samples`` labels it fires when the
+    most frequent class has more than ``threshold_imbalance`` times the labels of the rarest class.
+    (Amazon's text divides the smallest by the largest, which can never exceed 10.) It also fires
+    when more than the share ``threshold_misprediction`` of a class is predicted wrongly. Classes
+    without a label do not count. It ignores steps of EVAL and PREDICT: validation data is often
+    sorted by class, and saved in part.
 
-    In profile ``recommended`` chance must not explain the counts (Poisson score intervals for
-    counts, Wilson's for shares, of ``sigmas`` deviations), and mispredictions are not judged: at
-    the start of a training all classes are predicted wrongly. Labels that are not classes are not
-    judged: real numbers, masks, tokens, more than 100 different ones. Neither is -100, which
-    PyTorch's losses ignore.
+    In profile ``recommended`` the difference must not be due to chance: it uses confidence
+    intervals of ``sigmas`` standard deviations (Poisson score intervals for counts, Wilson's for
+    shares). That profile does not judge mispredictions, because at the start of a training all
+    classes are predicted wrongly. It judges only labels that are classes: no real numbers, masks or
+    tokens, at most 100 classes, and not the label -100, which PyTorch's losses ignore.
 
     Parameters
     ----------
     threshold_imbalance: ratio of the most frequent class to the rarest.
     threshold_misprediction: share of a class; none: not judged.
     samples: how many labels are needed.
-    argmax: predictions are rows of probabilities, and the largest counts. Need not be set: rows
-        are recognised.
-    labels_regex, predictions_regex: tensors of that name, instead of those with that role.
-    sigmas: how many standard deviations chance may explain.
-    most_classes: labels of more classes are not judged: characters, words and places are unequal by
-        nature.
+    argmax: predictions are rows of probabilities, and the largest counts. Has no effect: rows are
+        recognised.
+    labels_regex, predictions_regex: which tensors are labels and predictions, instead of those with
+        that role.
+    sigmas: a difference of fewer standard deviations may be due to chance.
+    most_classes: labels with more classes are not judged, since characters, words and places differ
+        in frequency by nature.
 
     Example: 990 labels of class 0 and 10 of class 1.
     """
@@ -73,9 +73,10 @@ class ClassImbalance(Rule):
         "sigmas": 0.0,
         "most_classes": MOST_CLASSES,
     }
+    severity: ClassVar[Severity] = Severity.INFO
     causes: ClassVar[str] = (
-        "The data holds few samples of some classes, or the loader draws them rarely. The model "
-        "then does well on average by ignoring them."
+        "The data has few samples of some classes, or the loader draws them rarely. The model "
+        "then does well on average if it ignores them."
     )
     advice: ClassVar[str] = (
         "Weight the loss by class, draw rare classes more often, collect more of them, and judge "
@@ -105,11 +106,11 @@ class ClassImbalance(Rule):
         tensor = None
         counts = dict(state.get("counts", {}))
         read = step.tensors
-        for found, labels, predictions in of_workers(read["labels"], read["predictions"]):
-            if len(counts) <= self.most_classes and count(counts, labels, predictions):
+        for found, labels, predictions in worker_batches(read["labels"], read["predictions"]):
+            if len(counts) <= self.most_classes and count_labels(counts, labels, predictions):
                 tensor = tensor or found
         if len(counts) > self.most_classes:
-            few = dict(list(counts.items())[: self.most_classes + 1])  # remembered as too many
+            few = dict(list(counts.items())[: self.most_classes + 1])  # still too many
             many = f"more than {self.most_classes} classes"
             return {"counts": few}, not_applicable(Reason.NO_TENSOR, many)
         if tensor is None:
@@ -126,7 +127,7 @@ class ClassImbalance(Rule):
         sizes = {of: known for of, (known, _, _) in counts.items()}
         rare, often = min(sizes, key=lambda of: sizes[of]), max(sizes, key=lambda of: sizes[of])
         most, least = sizes[often], sizes[rare]
-        surely = count_at(most, -self.sigmas) / count_at(least, self.sigmas)
+        surely = poisson_bound(most, -self.sigmas) / poisson_bound(least, self.sigmas)
         if surely <= self.threshold_imbalance:
             return None
         detail = (
@@ -139,7 +140,7 @@ class ClassImbalance(Rule):
     def _mispredicted(self, counts: Counts, tensor: Tensor) -> Verdict:
         threshold = self.threshold_misprediction
         shares = {
-            of: least_share(wrong, n, self.sigmas) for of, (_, n, wrong) in counts.items() if n
+            of: wilson_bound(wrong, n, self.sigmas) for of, (_, n, wrong) in counts.items() if n
         }
         if threshold is None or not shares:
             return HEALTHY

@@ -1,5 +1,3 @@
-"""Confusion."""
-
 from __future__ import annotations
 
 import re
@@ -10,7 +8,7 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tocsin.model import Reason, Role, Verdict
+from tocsin.model import Reason, Role, Severity, Verdict
 from tocsin.rules import (
     HEALTHY,
     SAGEMAKER,
@@ -25,7 +23,12 @@ from tocsin.rules import (
     register,
     violation,
 )
-from tocsin.rules._classes import Classes, labelled, of_workers, predicted
+from tocsin.rules._classes import (
+    Classes,
+    classes_of_labels,
+    classes_of_predictions,
+    worker_batches,
+)
 
 _MOST_CLASSES = 1000
 
@@ -33,25 +36,24 @@ _MOST_CLASSES = 1000
 @register
 @dataclass(frozen=True)
 class Confusion(Rule):
-    """A classifier takes one class for another.
+    """A classifier confuses one class with another.
 
     Builds the confusion matrix of a step, over all workers: how many samples of label j were
-    predicted as i. Fires when, of the predictions of a class, less than the share ``min_diag`` is
-    right, or more than ``max_off_diag`` belong to one other class. Amazon's documents divide the
-    first by the sum of the whole diagonal, under which ten classes without an error would fire;
-    here both are shares of the predictions of that class. Classes that were not predicted at this
-    step are not judged. Every training is confused at its start, so only profile ``sagemaker``
-    watches without the rule being named.
+    predicted as i. Fires when less than the share ``min_diag`` of the predictions of a class is
+    right, or when more than the share ``max_off_diag`` of them belongs to one other class. Amazon's
+    documents divide the first by the sum of the whole diagonal, so ten classes without an error
+    would fire; here both are shares of the predictions of that class. Classes that were not
+    predicted at this step are not judged. Every classifier confuses classes at the start of its
+    training, so the rule watches by default only in profile ``sagemaker``.
 
     Parameters
     ----------
-    category_no: how many classes there are; samples of other classes are left out. None: as many
-        as occur, up to 1000.
-    labels, predictions: name of a tensor or a collection, instead of tensors with that role. Where
-        a tensor has that name, it goes before the others that are found.
-    labels_collection, predictions_collection: name of a collection, to look in as well. Tensors
-        that you name by either parameter are read alone: the profile's default of the other does
-        not count.
+    category_no: the number of classes; samples of other classes are ignored. None: as many as
+        occur, up to 1000.
+    labels, predictions: name of a tensor or a collection, instead of tensors with that role. A
+        tensor of that name is preferred to the others.
+    labels_collection, predictions_collection: name of a collection, in addition. If you set one of
+        the two parameters, the profile's default of the other has no effect.
     min_diag: least share of a class's predictions that are right.
     max_off_diag: largest share of a class's predictions that belong to one other class.
 
@@ -70,9 +72,10 @@ class Confusion(Rule):
         ("labels", "labels_collection"),
         ("predictions", "predictions_collection"),
     )
+    severity: ClassVar[Severity] = Severity.INFO
     causes: ClassVar[str] = (
         "The classes look alike to the model: too little training or capacity, wrong labels, or "
-        "too few samples of the class that loses."
+        "too few samples of one of the classes."
     )
     advice: ClassVar[str] = (
         "Look at samples of the two classes and at their labels, add features or data that tell "
@@ -102,7 +105,7 @@ class Confusion(Rule):
         predictions = _named_first(step.tensors["predictions"], self.predictions)
         found = [
             (tensor, *classes)
-            for tensor, known, guessed in of_workers(labels, predictions)
+            for tensor, known, guessed in worker_batches(labels, predictions)
             if (classes := _classes(known, guessed)) is not None
         ]
         if not found:
@@ -128,7 +131,7 @@ class Confusion(Rule):
         least = int(right.argmin())
         if right[least] < self.min_diag:
             detail = (
-                f"{right[least]:.3g} of what is predicted as class {names[least]} is right by "
+                f"{right[least]:.3g} of the predictions of class {names[least]} are right by "
                 f"{tensor.name}, less than {self.min_diag:g}"
             )
             evidence = {"right": float(right[least]), "predicted": names[least]}
@@ -136,7 +139,7 @@ class Confusion(Rule):
         label, guess = np.unravel_index(wrong.argmax(), wrong.shape)
         if wrong[label, guess] > self.max_off_diag:
             detail = (
-                f"{wrong[label, guess]:.3g} of what is predicted as class {names[guess]} is class "
+                f"{wrong[label, guess]:.3g} of the predictions of class {names[guess]} are class "
                 f"{names[label]} by {tensor.name}, more than {self.max_off_diag:g}"
             )
             evidence = {
@@ -155,15 +158,15 @@ def _read(role: Role, name: str | None, collection: str | None) -> Read:
 
 
 def _named_first(tensors: Iterable[Tensor], name: str | None) -> list[Tensor]:
-    """The tensors of this name before the others, which are in a collection."""
+    """Sorts tensors: those of this name come before those of the collection."""
     return sorted(tensors, key=lambda tensor: tensor.name != name)
 
 
 def _classes(
     labels: NDArray[Any], predictions: NDArray[Any] | None
 ) -> tuple[Classes, Classes] | None:
-    truth = labelled(labels)
+    truth = classes_of_labels(labels)
     if truth is None or predictions is None:
         return None
-    guesses = predicted(predictions, binary=bool(np.isin(truth, (0, 1)).all()))
+    guesses = classes_of_predictions(predictions, binary=bool(np.isin(truth, (0, 1)).all()))
     return None if guesses is None else (truth, guesses)

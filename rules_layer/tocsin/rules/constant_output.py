@@ -1,5 +1,3 @@
-"""ConstantOutput."""
-
 from __future__ import annotations
 
 import math
@@ -7,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
-from tocsin.model import Detail, Reason, Role, Verdict
+from tocsin.model import Detail, Reason, Role, Severity, Verdict
 from tocsin.rules import (
     HEALTHY,
     UNDECIDED,
@@ -29,31 +27,34 @@ from tocsin.rules import (
 class ConstantOutput(Rule):
     """The model gives the same output for every sample.
 
-    Looks at predictions with one number or one row for each of at least ``samples`` samples,
-    while the labels differ. Fires when the standard deviation over the samples (for rows, the
-    root mean square of that of their columns) is at most ``threshold`` of the predictions' root
-    mean square and, if labels and predictions are numbers of the same shape, of the labels'
-    standard deviation: predictions of a target that hardly varies may hardly vary.
-    Profile ``recommended`` fires at five saves in a row, and not in the first 20 steps, because a
-    last layer may start at zero. It does not judge a discriminator's batch of one label, nor
-    classes in place of scores: at the start many classifiers predict one class for all.
+    Judges predictions with one number or one row for each of at least ``samples`` samples, if the
+    labels differ. Fires when the standard deviation over the samples (for rows, the root mean
+    square over the columns) is at most the fraction ``threshold`` of the predictions' root mean
+    square. If labels and predictions have the same shape, it must also be at most that fraction of
+    the labels' standard deviation: predictions of a target that hardly varies may hardly vary.
+
+    Profile ``recommended`` fires after five saves in a row, and not in the first 20 steps, because
+    a last layer may start at zero. The rule does not judge a batch with one label, such as a
+    discriminator's. It does not judge predicted classes either, only scores: at the start many
+    classifiers predict one class for all samples.
 
     Parameters
     ----------
-    threshold: largest spread of the predictions, a share of their size.
-    samples: least number of samples of a batch.
+    threshold: largest standard deviation of the predictions, as a fraction of their size.
+    samples: smallest batch that is judged.
 
-    Example: all units of the last hidden layer are dead, and only the bias is left.
+    Example: all units of the last hidden layer are dead, and only the bias has an effect.
     """
 
     options: ClassVar[Mapping[str, Any]] = {"for_steps": 5, "grace": 20}
+    severity: ClassVar[Severity] = Severity.INFO
     causes: ClassVar[str] = (
-        "Nothing of the input reaches the output: dead or saturated units, weights that decayed to "
-        "zero or diverged under a high learning rate, or inputs that are all alike."
+        "The input does not reach the output: units are dead or saturated, weights decayed to "
+        "zero or diverged at a high learning rate, or all inputs are the same."
     )
     advice: ClassVar[str] = (
-        "Look at activations and gradients layer by layer to find where the samples become "
-        "alike, lower the learning rate, and check that the inputs are scaled and differ."
+        "Look at activations and gradients layer by layer to find where all samples become the "
+        "same, lower the learning rate, and check that the inputs are scaled and differ."
     )
 
     threshold: Annotated[float, Meta(ge=0, lt=1)] = 1e-3
@@ -94,7 +95,7 @@ class ConstantOutput(Rule):
         )
 
     def _fit(self, predictions: Tensor, labels: Tensor) -> bool:
-        """Whether both have a number or a row for each of the same samples, and enough of them."""
+        """Says whether both have a number or a row for each of the same samples, and enough."""
         ours, theirs = predictions.shape, labels.shape
         if not ours or not theirs or len(ours) > 2 or len(theirs) > 2:
             return False
@@ -103,7 +104,9 @@ class ConstantOutput(Rule):
 
 
 def _share(predictions: Tensor, labels: Tensor) -> float | None:
-    """The predictions' spread as a share of their size or the labels' spread; None if unknown."""
+    """Returns the predictions' standard deviation as a fraction of their size or of the labels'
+    standard deviation, None if it is not known.
+    """
     ours, theirs = _moments(predictions), _moments(labels)
     if ours is None or theirs is None or not theirs[0] > 0:
         return None
@@ -117,7 +120,7 @@ def _share(predictions: Tensor, labels: Tensor) -> float | None:
 
 
 def _moments(tensor: Tensor) -> tuple[float, float] | None:
-    """The standard deviation over the samples, and the root mean square; both over all columns."""
+    """Returns the standard deviation over the samples and the root mean square, of all columns."""
     summary = tensor.summary
     if _columns(tensor) == 1:
         means, variances = [summary.mean], [summary.variance]
@@ -130,7 +133,7 @@ def _moments(tensor: Tensor) -> tuple[float, float] | None:
         for mean, variance in zip(means, variances, strict=False)
         if mean is not None and variance is not None
     ]
-    if not known or len(known) < len(means):  # not finite: ExplodingTensor judges that
+    if not known or len(known) < len(means):  # not finite: ExplodingTensor reports that
         return None
     spread = sum(variance for _, variance in known)
     square = sum(mean * mean for mean, _ in known) + spread
@@ -145,7 +148,7 @@ def _columns(tensor: Tensor) -> int:
 
 
 def _are_classes(predictions: Tensor, labels: Tensor) -> bool:
-    """Whether both look like numbers of classes."""
+    """Says whether both look like classes: integers."""
     ends = [
         end for tensor in (predictions, labels) for end in (tensor.summary.min, tensor.summary.max)
     ]

@@ -1,5 +1,3 @@
-"""DeadRelu."""
-
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -9,7 +7,7 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tocsin.model import Reason, Role, Verdict
+from tocsin.model import Reason, Role, Severity, Verdict
 from tocsin.rules import (
     HEALTHY,
     PROFILES,
@@ -25,43 +23,43 @@ from tocsin.rules import (
     violation,
 )
 from tocsin.rules._units import (
-    Layer,
+    LayerUnits,
     activations,
     active_counts,
-    inactive,
-    layer,
+    is_inactive,
+    layer_units,
+    least_active,
     values_per_unit,
-    worst,
 )
 
-_FOLLOWED = 160  # units of a layer: keeps the state small, and the share a good estimate
+_FOLLOWED = 160  # units of a layer: a small state, and a good estimate of their share
 
 
 @register
 @dataclass(frozen=True)
 class DeadRelu(Rule):
-    """ReLU units of a layer have died: they give zero for every input and can no longer learn.
+    """ReLU units of a layer are dead: they output zero for every input and can no longer learn.
 
     A unit is inactive in a save if less than ``threshold_inactivity`` % of its outputs, or none,
-    are above zero; the units of images are their channels. Fires when more than
+    are above zero. The units of an image are its channels. Fires when more than
     ``threshold_layer`` % of a layer's units were inactive in each of the last ``saves`` saves.
 
     Amazon's documents do not define activity, nor whether each step is judged. Profile
     ``sagemaker`` takes the share of outputs above zero in one step. Profile ``recommended`` follows
     Amazon's paper (Rauschmayr et al., MLSys 2021): a unit is dead if its outputs over many batches
-    sum to zero, so a unit that fires for a few samples is alive. It follows at most 160 units of a
-    layer, evenly selected, and none of a layer with more than 65,536.
+    sum to zero, so a unit that is active for a few samples is alive. It follows at most 160 units
+    of a layer, evenly selected, and none of a layer with more than 65,536.
 
     Parameters
     ----------
     tensor_regex: which tensors to watch, instead of the outputs of activations of kind relu.
-    threshold_inactivity: % of a unit's outputs; 0 demands that none is above zero.
+    threshold_inactivity: % of a unit's outputs; 0: no output may be above zero.
     threshold_layer: % of a layer's units.
-    saves: how many saves in a row must show the same units inactive.
-    samples: least outputs per unit in those saves, so that small batches count for less.
-    min_units: of a layer with fewer units all must be dead.
+    saves: in how many saves in a row the same units must be inactive.
+    samples: least number of outputs of each unit in those saves.
+    min_units: in a layer with fewer units all of them must be dead.
 
-    Example: 60 of the 64 units of a layer give zero for all 640 samples of 10 saves.
+    Example: 60 of the 64 units of a layer output zero for all 640 samples of 10 saves.
     """
 
     profiles: ClassVar[tuple[str, ...]] = PROFILES
@@ -72,6 +70,7 @@ class DeadRelu(Rule):
         "samples": 1,
         "min_units": 1,
     }
+    severity: ClassVar[Severity] = Severity.INFO
     causes: ClassVar[str] = (
         "One large update, from a learning rate that is too high or an outlier, pushes the biases "
         "so far down that no input lifts a unit above zero; its gradient is zero from then on. "
@@ -97,7 +96,7 @@ class DeadRelu(Rule):
         memory, known = dict(state), 0
         dead = []
         for tensor in step.tensors["outputs"]:
-            found = layer(tensor, self.threshold_inactivity, self.threshold_layer)
+            found = layer_units(tensor, self.threshold_inactivity, self.threshold_layer)
             if found is None:
                 continue
             known += 1
@@ -116,44 +115,43 @@ class DeadRelu(Rule):
                     dead.append(found)
         if not known:
             return state, not_applicable(Reason.NO_TENSOR, "no output of a ReLU with its units")
-        if (found := worst(dead)) is None:
+        if (found := least_active(dead)) is None:
             return memory, UNDECIDED if memory else HEALTHY
         return memory, self._violation(found)
 
-    def _too_many(self, found: Layer) -> bool:
+    def _too_many(self, found: LayerUnits) -> bool:
         if found.units < self.min_units:
             return found.inactive == found.units
         return found.percent > self.threshold_layer
 
     def _together(
-        self, found: Layer, counts: NDArray[np.uint32], before: list[Any] | None
-    ) -> tuple[list[Any], Layer]:
-        """What to remember (saves, values per unit, and in hexadecimal the units that were inactive
-        in all of them), and the layer with these units.
+        self, found: LayerUnits, counts: NDArray[np.uint32], before: list[Any] | None
+    ) -> tuple[list[Any], LayerUnits]:
+        """Returns the memory of a layer, and the layer with the units that were always inactive.
+
+        The memory has the number of saves, of values per unit, and these units in hexadecimal.
         """
         saves, values = 1, values_per_unit(found.tensor.summary)
         if len(counts) > _FOLLOWED:
             counts = counts[np.arange(_FOLLOWED) * len(counts) // _FOLLOWED]
-        flags = np.packbits(inactive(counts, self.threshold_inactivity, values))
+        flags = np.packbits(is_inactive(counts, self.threshold_inactivity, values))
         bits = int.from_bytes(flags.tobytes(), "big")
         if before is not None:
             both = bits & int(before[2], 16)
-            together = Layer(found.tensor, len(counts), both.bit_count())
+            together = LayerUnits(found.tensor, len(counts), both.bit_count())
             if self._too_many(together):
                 found, bits = together, both
                 saves, values = saves + before[0], values + before[1]
         return [min(saves, self.saves), min(values, self.samples), f"{bits:x}"], found
 
-    def _violation(self, found: Layer) -> Verdict:
+    def _violation(self, found: LayerUnits) -> Verdict:
         detail = (
             f"{found.percent:.3g} % of the units of {found.tensor.name} were inactive in each of "
             f"{self.saves} saves, more than {self.threshold_layer:g} %"
         )
-        return violation(
-            Reason.ABOVE_THRESHOLD,
-            detail,
-            found.tensor,
-            dead_percent=found.percent,
-            units=found.units,
-            threshold_layer=self.threshold_layer,
-        )
+        evidence = {
+            "dead_percent": found.percent,
+            "units": found.units,
+            "threshold_layer": self.threshold_layer,
+        }
+        return violation(Reason.ABOVE_THRESHOLD, detail, found.tensor, **evidence)

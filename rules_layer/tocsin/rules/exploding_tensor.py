@@ -1,12 +1,10 @@
-"""ExplodingTensor."""
-
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
-from tocsin.model import Reason, Role, Verdict
+from tocsin.model import Reason, Role, Severity, Verdict
 from tocsin.rules import (
     HEALTHY,
     PROFILES,
@@ -20,29 +18,32 @@ from tocsin.rules import (
     Tensor,
     not_applicable,
     register,
-    violation,
 )
+from tocsin.rules._non_finite import COUNTS, is_finite, not_finite
+
+_WITH_NAN = (Role.TREE, Role.SKILL)
+"""They contain NaN by design, for what is unknown."""
 
 
 @register
 @dataclass(frozen=True)
 class ExplodingTensor(Rule):
-    """A tensor contains values that are not finite numbers.
+    """A tensor contains NaN or infinite values.
 
-    Fires when a selected tensor holds a NaN or, unless ``only_nan``, an infinity. Without a
-    selection it watches every captured tensor except the trees of XGBoost, which hold NaN by
-    design. Evidence: how many of each, and of how many.
+    Fires when a selected tensor contains a NaN or, unless ``only_nan``, an infinity. Without a
+    selection it watches every captured tensor except the trees of XGBoost and comparisons of
+    losses, which contain NaN by design. The evidence has the numbers of both, and of all values.
 
     ``lenient``, as in profile ``recommended``, makes exceptions for healthy runs if nothing is
     selected. While the loss is finite, gradients count after ``patience`` saves in a row: loss
     scaling of half precision overflows on purpose, mostly in the first steps, and skips the update.
-    A negative infinity is a mask in the input of a softmax, and in a tensor named so. Inputs and
-    labels are left to NonFiniteData.
+    A negative infinity is ignored in the input of a softmax and in a tensor with ``mask`` in its
+    name. NonFiniteData judges inputs and labels.
 
     Parameters
     ----------
     collection_names, tensor_regex: which tensors to watch; the union, if both are given.
-    only_nan: infinities are allowed (attention masks, for example, are filled with them).
+    only_nan: infinities are allowed (as in attention masks).
     lenient: make the exceptions above.
     patience: saves in a row before gradients that are not finite count, if ``lenient``.
 
@@ -51,21 +52,25 @@ class ExplodingTensor(Rule):
 
     profiles: ClassVar[tuple[str, ...]] = PROFILES
     sagemaker: ClassVar[Mapping[str, Any]] = {"lenient": False}
-    inhibits: ClassVar[tuple[str, ...]] = (  # with NaN, no loss means anything
+    inhibits: ClassVar[tuple[str, ...]] = (  # after a NaN, losses mean nothing
         "LossDiverging",
         "LossNotDecreasing",
         "LossOscillating",
         "LossSpike",
         "LossTooGoodTooSoon",
+        "LossWorse",
         "NoBetterThanGuessing",
+        "NoSkill",
         "Overfit",
         "Overtraining",
+        "SkillLost",
         "Underfitting",
     )
+    severity: ClassVar[Severity] = Severity.CRITICAL
     causes: ClassVar[str] = (
-        "A learning rate that is too high lets weights and activations grow until they overflow; "
-        "log(0), division by zero and half precision without loss scaling overflow at once. One "
-        "NaN spreads to all tensors within a step or two."
+        "The learning rate is too high, so weights and activations grow until they overflow; or "
+        "log(0), a division by zero or half precision without loss scaling overflows at once. "
+        "One NaN spreads to all tensors within a step or two."
     )
     advice: ClassVar[str] = (
         "Lower the learning rate, clip gradients, look for a division by zero or a logarithm of "
@@ -79,7 +84,7 @@ class ExplodingTensor(Rule):
     patience: Annotated[int, Meta(ge=1)] = 3
 
     def reads(self) -> Reads:
-        read = Read(fields=("size", "nan", "posinf", "neginf"))
+        read = Read(fields=COUNTS)
         return Reads({"tensors": read.explicitly(self.collection_names, self.tensor_regex)})
 
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
@@ -93,7 +98,7 @@ class ExplodingTensor(Rule):
             if nan or (infinite and not self.only_nan)
         ]
         if not self._makes_exceptions:
-            return state, _found(*lost[0]) if lost else HEALTHY
+            return state, _report(*lost[0]) if lost else HEALTHY
         if any(tensor.role is Role.GRADIENT for tensor in known):
             overflown = any(tensor.role is Role.GRADIENT for tensor, *_ in lost)
             saves = min(state.get("saves", 0) + 1, self.patience) if overflown else 0
@@ -103,7 +108,7 @@ class ExplodingTensor(Rule):
             if lost and not certain:
                 return state, UNDECIDED
             lost = certain
-        return state, _found(*lost[0]) if lost else HEALTHY
+        return state, _report(*lost[0]) if lost else HEALTHY
 
     @property
     def _makes_exceptions(self) -> bool:
@@ -113,11 +118,11 @@ class ExplodingTensor(Rule):
         if tensor.summary.nan is None:
             return False
         if self._makes_exceptions:
-            return tensor.role not in (Role.TREE, Role.INPUT, Role.LABEL)
-        return bool(self.collection_names or self.tensor_regex) or tensor.role is not Role.TREE
+            return tensor.role not in (*_WITH_NAN, Role.INPUT, Role.LABEL)
+        return bool(self.collection_names or self.tensor_regex) or tensor.role not in _WITH_NAN
 
     def _counts(self, tensor: Tensor) -> tuple[int, int]:
-        """The numbers of NaN, and of infinities that are not a mask."""
+        """Returns the number of NaN, and of infinities that are not a mask."""
         summary = tensor.summary
         masked = self._makes_exceptions and _may_be_masked(tensor)
         below = 0 if masked else summary.neginf or 0
@@ -125,9 +130,9 @@ class ExplodingTensor(Rule):
 
 
 def _loss_is_finite(tensors: Iterable[Tensor]) -> bool:
-    """Whether there is a loss, and every loss is finite."""
-    losses = [tensor.summary for tensor in tensors if tensor.role is Role.LOSS]
-    return bool(losses) and not any(each.nan or each.posinf or each.neginf for each in losses)
+    """Says whether there is a loss, and every loss is finite."""
+    losses = [tensor for tensor in tensors if tensor.role is Role.LOSS]
+    return bool(losses) and all(map(is_finite, losses))
 
 
 def _may_be_masked(tensor: Tensor) -> bool:
@@ -135,14 +140,6 @@ def _may_be_masked(tensor: Tensor) -> bool:
     return into or "mask" in tensor.name.lower()
 
 
-def _found(tensor: Tensor, nan: int, infinite: int) -> Verdict:
-    counted = [f"{nan} NaN"] * bool(nan) + [f"{infinite} infinite"] * bool(infinite)
-    evidence = {"nan": nan, "infinite": infinite}
-    if not nan:
-        evidence = {"infinite": infinite, "nan": 0}
-    values = "values"
-    if size := tensor.summary.size:  # not known where only reductions were saved
-        evidence["size"] = size
-        values = f"{size} values"
-    detail = f"{' and '.join(counted)} among the {values} of {tensor.name}"
-    return violation(Reason.NOT_FINITE, detail, tensor, **evidence)
+def _report(tensor: Tensor, nan: int, infinite: int) -> Verdict:
+    counts = {"nan": nan, "infinite": infinite} if nan else {"infinite": infinite, "nan": 0}
+    return not_finite(tensor, counts)

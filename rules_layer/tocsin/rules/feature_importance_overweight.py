@@ -1,5 +1,3 @@
-"""FeatureImportanceOverweight."""
-
 from __future__ import annotations
 
 import math
@@ -7,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
-from tocsin.model import Reason, Verdict
+from tocsin.model import Reason, Severity, Verdict
 from tocsin.rules import (
     HEALTHY,
     PROFILES,
@@ -31,23 +29,24 @@ class FeatureImportanceOverweight(Rule):
     """A few features decide nearly everything in a boosted model.
 
     Fires when the ``nfeatures`` most important features have more than the share ``threshold`` of
-    all importance, counted by XGBoost's ``weight``: the number of splits by a feature. That alone
-    fires on every model with so few features, and on most models in their first rounds, longest
-    with small trees and low learning rates. Profile ``recommended`` judges models with at least
-    ``least_features`` features, after ``settled`` rounds without a new feature, and fires at three
-    saves in a row. The number of features is known if SHAP values or one vector of all importances
-    are saved; else it is the number of features that trees split by.
+    the importance. The importance is XGBoost's ``weight``: the number of splits by a feature.
+
+    That alone fires on every model with so few features, and on most models in their first rounds,
+    longest with small trees and low learning rates. So profile ``recommended`` judges models with
+    at least ``least_features`` features, after ``settled`` rounds without a new feature, and fires
+    after three saves in a row. The number of features is known if SHAP values or one vector of all
+    importances are saved; else it is the number of features that trees split by.
 
     Parameters
     ----------
     threshold: largest share of the importance.
     nfeatures: how many features together.
-    tensor_regex: which importances to look at; those of one folder (``feature_importance/weight/``)
-        are taken together.
+    tensor_regex: which importances to judge; those of one folder (``feature_importance/weight/``)
+        are judged together.
     least_features: models with fewer features are not judged.
     settled: boosting rounds without a new feature before a model is judged.
 
-    Example: two of twenty features have 90 % of all splits, and one of them gives away the label.
+    Example: two of twenty features have 90 % of all splits, because one of them leaks the label.
     """
 
     profiles: ClassVar[tuple[str, ...]] = PROFILES
@@ -57,9 +56,10 @@ class FeatureImportanceOverweight(Rule):
         "least_features": 0,
         "settled": 0,
     }
+    severity: ClassVar[Severity] = Severity.INFO
     causes: ClassVar[str] = (
-        "A feature gives the label away (it is computed from it, or known only afterwards), is an "
-        "identifier, or the other features carry no information."
+        "A feature leaks the label (it is computed from it, or known only afterwards), a feature "
+        "is an identifier, or the other features carry no information."
     )
     advice: ClassVar[str] = (
         "Check that the strongest features are known at the time of prediction, train without "
@@ -108,7 +108,7 @@ class FeatureImportanceOverweight(Rule):
 
 
 def _grown(state: State, found: list[Importances], now: int) -> State:
-    """For each worker the largest number of used features, and the round that reached it."""
+    """Returns the largest number of used features of each worker, and the round that reached it."""
     after = dict(state)
     for one in found:
         used = one.features - one.unused

@@ -1,5 +1,3 @@
-"""FrozenParameters."""
-
 from __future__ import annotations
 
 import re
@@ -26,36 +24,36 @@ from tocsin.rules import (
 )
 from tocsin.rules._series import TRAINING
 
-_SLIGHT = 1e-3  # of the largest gradient: an update by less may be lost in rounding
+_SMALL = 1e-3  # of the largest gradient: an update by less may be lost in rounding
 _ENDING = re.compile(r"(?::\d+)?$|[._]?[Gg]rad(?::\d+)?$")
 
-_Driven = tuple[float, Tensor]
-"""The norm of a gradient, and the weight that it should move."""
+_WithGradient = tuple[float, Tensor]
+"""The norm of a gradient, and its weight."""
 
 
 @register
 @dataclass(frozen=True)
 class FrozenParameters(Rule):
-    """A weight gets gradients but has never changed: it is not being trained.
+    """A weight gets gradients but has never changed: it is not trained.
 
-    A weight has changed if its update since the last save is not zero or, where updates were not
-    captured, if its fingerprint is different. Fires when a weight with two dimensions or more has
-    never changed in ``patience`` saves in which its gradient was not zero (nor less than a
-    thousandth of the largest: rounding may lose such updates) and other weights or biases changed.
-    Also fires when nothing ever changed in that many saves and in ``accumulation`` steps: the
-    optimiser does not step.
+    A weight has changed if its update since the last save is not zero. If updates were not
+    captured, its fingerprint must be different. Fires when a weight with two dimensions or more has
+    never changed in ``patience`` saves in which other weights or biases changed and its gradient
+    was not zero. A gradient of less than a thousandth of the largest one does not count: rounding
+    may lose such an update. Also fires when no weight ever changed in that many saves and in
+    ``accumulation`` steps: then the optimiser does not step.
 
-    Weights that are frozen on purpose get no gradient and are not judged, nor are weights that
-    changed once. A gradient belongs to the weight whose name it ends in (``gradient/NAME``,
-    ``NAME.grad``, ``gradients/NAMEGrad``). Weights with one dimension, mostly scales, may be too
-    near to 1 for small updates of half precision, and are not judged.
+    Weights that are frozen on purpose get no gradient and are not judged. Weights that changed once
+    are not judged either. Weights with one dimension, mostly scales, may be too near to 1 for small
+    updates in half precision, and are not judged. A gradient belongs to the weight whose name its
+    own name ends with (``gradient/NAME``, ``NAME.grad``, ``gradients/NAMEGrad``).
 
     Parameters
     ----------
     patience: saves without a change.
     accumulation: steps in which gradients may be accumulated before the weights change.
 
-    Example: the optimiser was built before a new head was put on the model.
+    Example: the optimiser was built before a new head was added to the model.
     """
 
     causes: ClassVar[str] = (
@@ -89,58 +87,66 @@ class FrozenParameters(Rule):
             if (changed := _changed(weight)) is not None
         ]
         judged = [(weight, changed) for weight, changed in known if _is_judged(weight)]
-        slight = max(gradients.values()) * _SLIGHT
-        still = [
+        least = max(gradients.values()) * _SMALL
+        unchanged = [
             (norm, weight)
             for weight, changed in judged
             if not changed
-            and (norm := gradients.get((weight.worker, _base(weight.name)), 0.0)) > slight
+            and (norm := gradients.get((weight.worker, _base(weight.name)), 0.0)) > least
         ]
         if any(changed for _, changed in known):
-            return self._some(_counts(state, judged), still) if judged else (state, UNDECIDED)
-        return self._none(state, step, still) if still else (state, UNDECIDED)
+            return (
+                self._judge_weights(_counts(state, judged), unchanged)
+                if judged
+                else (state, UNDECIDED)
+            )
+        return self._judge_all(state, step, unchanged) if unchanged else (state, UNDECIDED)
 
-    def _some(self, counts: dict[str, int], still: list[_Driven]) -> tuple[State, Verdict]:
-        """Weights change: judges those that never did."""
-        stuck = []
-        for norm, weight in still if counts else ():
+    def _judge_weights(
+        self, counts: dict[str, int], unchanged: list[_WithGradient]
+    ) -> tuple[State, Verdict]:
+        """Judges weights that have never changed, at a save at which others change."""
+        frozen = []
+        for norm, weight in unchanged if counts else ():
             if (key := tensor_key(weight)) in counts:
                 counts[key] += 1
                 if counts[key] >= self.patience:
-                    stuck.append((norm, weight, counts[key]))
-        if not stuck:
+                    frozen.append((norm, weight, counts[key]))
+        if not frozen:
             return {"counts": counts}, HEALTHY
-        norm, weight, count = max(stuck, key=lambda item: item[0])
-        others = f" ({len(stuck) - 1} more like it)" if len(stuck) > 1 else ""
+        norm, weight, count = max(frozen, key=lambda item: item[0])
+        others = f" (1 of {len(frozen)} such weights)" if len(frozen) > 1 else ""
         detail = (
             f"{weight.name} has not changed in {count} saves{others}, though its gradient's norm "
             f"is {norm:.3g} and other weights change"
         )
-        evidence = {"saves": count, "gradient": norm, "weights": len(stuck)}
+        evidence = {"saves": count, "gradient": norm, "weights": len(frozen)}
         found = violation(Reason.CHANGED_TOO_LITTLE, detail, weight, **evidence)
         return {"counts": counts}, found
 
-    def _none(self, state: State, step: Step, driven: list[_Driven]) -> tuple[State, Verdict]:
-        """No weight has changed at this save: judges whether any ever did."""
+    def _judge_all(
+        self, state: State, step: Step, unchanged: list[_WithGradient]
+    ) -> tuple[State, Verdict]:
+        """Judges a save at which no weight has changed: fires if none ever did."""
         if "counts" in state:
             return state, UNDECIDED
-        still, since = state.get("still", 0) + 1, state.get("since", step.mode_step)
-        state = {"still": still, "since": since}
-        if still < self.patience or step.mode_step - since < self.accumulation:
+        saves, since = state.get("still", 0) + 1, state.get("since", step.mode_step)
+        state = {"still": saves, "since": since}
+        if saves < self.patience or step.mode_step - since < self.accumulation:
             return state, UNDECIDED
-        norm, weight = max(driven, key=lambda item: item[0])
+        norm, weight = max(unchanged, key=lambda item: item[0])
         detail = (
-            f"no weight has changed in {still} saves, though the norm of the gradient of "
+            f"no weight has changed in {saves} saves, though the norm of the gradient of "
             f"{weight.name} is {norm:.3g}"
         )
-        evidence = {"saves": still, "gradient": norm, "weights": len(driven)}
+        evidence = {"saves": saves, "gradient": norm, "weights": len(unchanged)}
         return state, violation(Reason.CHANGED_TOO_LITTLE, detail, weight, **evidence)
 
 
 def _counts(state: State, judged: list[tuple[Tensor, bool]]) -> dict[str, int]:
-    """For each weight that has never changed, by its key, the saves in which it should have.
+    """Returns in how many saves each weight, by its key, should have changed but never did.
 
-    Weights that came later than the first save are left out.
+    Weights that came later than the first save are ignored.
     """
     if "counts" not in state:
         return {tensor_key(weight): 0 for weight, changed in judged if not changed}
@@ -152,7 +158,7 @@ def _counts(state: State, judged: list[tuple[Tensor, bool]]) -> dict[str, int]:
 
 
 def _changed(weight: Tensor) -> bool | None:
-    """Whether a weight differs from its last save; None if that is not known."""
+    """Says whether a weight differs from its last save; None if that is not known."""
     if weight.summary.update_l2 is not None:
         return weight.summary.update_l2 > 0
     now = weight.summary.fingerprint
@@ -165,7 +171,7 @@ def _is_judged(weight: Tensor) -> bool:
 
 
 def _gradients(step: Step) -> Mapping[tuple[str, str], float]:
-    """The norm of each weight's gradient, by worker and name."""
+    """Returns the norm of each weight's gradient, by worker and name."""
     names = {_base(weight.name) for weight in step.tensors["weights"]}
     norms = {}
     for tensor in step.tensors["gradients"]:
@@ -177,12 +183,12 @@ def _gradients(step: Step) -> Mapping[tuple[str, str], float]:
 
 @lru_cache(maxsize=1 << 14)
 def _base(name: str) -> str:
-    """The name of a weight or gradient without a framework's suffix."""
+    """Returns the name of a weight or gradient without a framework's suffix."""
     return _ENDING.sub("", name, count=1)
 
 
 def _weight_of(gradient: str, names: Container[str]) -> str | None:
-    """The weight whose name this gradient's name is, or ends in after a slash."""
+    """Returns the weight whose name is this gradient's name, or its end after a slash."""
     while gradient not in names:
         _, slash, gradient = gradient.partition("/")
         if not slash:

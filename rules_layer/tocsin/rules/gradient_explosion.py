@@ -1,5 +1,3 @@
-"""GradientExplosion."""
-
 from __future__ import annotations
 
 import math
@@ -24,30 +22,34 @@ from tocsin.rules import (
     register,
     violation,
 )
+from tocsin.rules._series import LOSSES
+from tocsin.rules._updates import total_loss
 
-_FIRST = 5  # saves whose median is the run's own measure
+_FEWEST = 5  # saves before judging
+_WINDOW = 16  # saves that a save is compared with
+_NOW = 3  # saves whose median is the loss of now
 
 
 @register
 @dataclass(frozen=True)
 class GradientExplosion(Rule):
-    """Gradients have grown far beyond what they were at the start.
+    """Gradients have become far larger than before, and the loss does not improve.
 
-    Compares the norm of all gradients of a worker with its median over the run's first five saves
-    (saves with a norm of 0 left out). Fires when the norm of any worker is at least ``ratio`` times
-    that and above ``least``, or above ``threshold`` in any case. Profile ``recommended`` fires at
-    three saves in a row: one odd batch is not an explosion. The start is the reference because
-    healthy gradients are largest there; ``least`` is there because a network that leaves a plateau
-    starts with tiny gradients. Gradients that are not finite are left to ExplodingTensor.
+    Judges the sensitivity of the loss: the norm of all gradients of a worker, times that of its
+    weights, as a share of the loss or of all that the loss has changed, whichever is larger. It has
+    no unit. Where weights or losses are not captured, it leaves them out. Fires when the
+    sensitivity is at least ``ratio`` times its median over the last 16 saves, and the median of the
+    last three losses is not below that of these saves. Profile ``recommended`` fires after three
+    saves in a row: one odd batch is not an explosion. A network that leaves a plateau has gradients
+    that grow, and its loss falls. ExplodingTensor reports gradients that are not finite.
 
     Parameters
     ----------
-    ratio: how many times the norm at the start is too large.
-    least: norm below which no growth counts.
-    threshold: norm that is too large from the first save on.
+    ratio: a sensitivity of so many times the median is too large.
+    threshold: norms of gradients from this on are always too large; none: there is no such norm.
     collection_names, tensor_regex: which tensors to watch instead of those with role gradient.
 
-    Example: a norm of about 2 that becomes 300, 4000 and 50000.
+    Example: a norm of about 2 that becomes 300, 4000 and 50000 while the loss rises.
     """
 
     options: ClassVar[Mapping[str, Any]] = {"for_steps": 3}
@@ -62,15 +64,20 @@ class GradientExplosion(Rule):
         "normalisation layers or gated recurrent units."
     )
 
-    ratio: Annotated[float, Meta(gt=1)] = 100.0
-    least: Annotated[float, Meta(ge=0)] = 10.0
-    threshold: Annotated[float, Meta(gt=0)] = 1e8
+    ratio: Annotated[float, Meta(gt=1)] = 30.0
+    threshold: Annotated[float, Meta(gt=0)] | None = None
     collection_names: tuple[str, ...] = ()
     tensor_regex: tuple[str, ...] = ()
 
     def reads(self) -> Reads:
         read = Read(roles=(Role.GRADIENT,), fields=("l2",))
-        return Reads({"gradients": read.explicitly(self.collection_names, self.tensor_regex)})
+        return Reads(
+            {
+                "gradients": read.explicitly(self.collection_names, self.tensor_regex),
+                "weights": Read(roles=(Role.WEIGHT,), fields=("l2",)),
+                "losses": LOSSES,
+            }
+        )
 
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
         norms = [
@@ -81,26 +88,51 @@ class GradientExplosion(Rule):
         if worst is None:
             return state, not_applicable(Reason.NO_TENSOR, "no gradient with a finite norm")
         norm, tensor = worst
-        first = state.get("first", [])
-        start = median(first) if len(first) == _FIRST else None
-        if start is None and 0 < norm < math.inf:
-            state = {"first": [*first, float(f"{norm:.5g}")]}
-        limit = self.threshold
-        if start is not None:
-            limit = min(limit, max(self.least, start * self.ratio))
-        if norm < limit:
-            return state, UNDECIDED if start is None else HEALTHY
-        before = "" if start is None else f"; at the start it was {start:.3g}"
+        if self.threshold is not None and norm >= self.threshold:
+            detail = f"the norm of the gradients is {norm:.3g}, the limit is {self.threshold:g}"
+            return state, violation(Reason.ABOVE_THRESHOLD, detail, tensor, norm=norm)
+        size = _norm([each for each in step.tensors["weights"] if each.worker == tensor.worker])
+        loss = total_loss(step)
+        if loss is not None and not math.isfinite(loss):
+            loss = None
+        after, scale = _with_loss(state, loss)
+        now = norm * (size[0] if size else 1.0) / scale
+        known = f"{bool(size and size[0])} {loss is not None}"
+        before = state.get("past", []) if state.get("known") == known else []
+        past = [*before, float(f"{now:.5g}")][-_WINDOW:] if 0 < now < math.inf else before
+        after |= {"known": known, "past": past}
+        if len(before) < _FEWEST:
+            return after, UNDECIDED
+        usual = median(before)
+        if now < self.ratio * usual or _improves(after["losses"]):
+            return after, HEALTHY
         detail = (
-            f"the gradients' norm is {norm:.3g}, the limit {limit:.3g}{before};"
-            f" the largest one is {tensor.name}"
+            f"the gradients are {now / usual:.3g} times as large as in the {len(before)} saves "
+            f"before, with a norm of {norm:.3g}, and the loss does not improve; {tensor.name} has "
+            "the largest share"
         )
-        evidence = {"norm": norm, "limit": limit, **({} if start is None else {"start": start})}
-        return state, violation(Reason.ABOVE_THRESHOLD, detail, tensor, **evidence)
+        evidence = {"growth": now / usual, "norm": norm, "limit": self.ratio}
+        return after, violation(Reason.ABOVE_THRESHOLD, detail, tensor, **evidence)
+
+
+def _with_loss(state: State, loss: float | None) -> tuple[dict[str, Any], float]:
+    """The state with a loss, and what the gradients are a share of: 1 without a loss."""
+    losses, least, most = state.get("losses", []), state.get("least"), state.get("most")
+    if loss is None:
+        return {"losses": losses, "least": least, "most": most}, 1.0
+    loss = float(f"{loss:.6g}")
+    least = loss if least is None else min(least, loss)
+    most = loss if most is None else max(most, loss)
+    losses = [*losses, loss][-_WINDOW - 1 :]
+    return {"losses": losses, "least": least, "most": most}, max(abs(loss), most - least) or 1.0
+
+
+def _improves(losses: list[float]) -> bool:
+    return len(losses) > _NOW and median(losses[-_NOW:]) < median(losses[:-_NOW])
 
 
 def _norm(tensors: list[Tensor]) -> tuple[float, Tensor] | None:
-    """The norm of one worker's gradients together, and the gradient with the largest share."""
+    """Returns the norm of all these tensors, and the one with the largest share."""
     parts = [(tensor.summary.l2, tensor) for tensor in tensors if tensor.summary.l2 is not None]
     if not parts:
         return None

@@ -1,5 +1,3 @@
-"""LearningRateSchedule."""
-
 from __future__ import annotations
 
 import math
@@ -20,39 +18,39 @@ from tocsin.rules import (
     violation,
 )
 from tocsin.rules._series import SCALAR_FIELDS, Point
-from tocsin.rules._window import Memory, each_in_training, rounded
+from tocsin.rules._window import Memory, judge_training, rounded
 
 
 @register
 @dataclass(frozen=True)
 class LearningRateSchedule(Rule):
-    """The learning rate has jumped up, or it has vanished while training goes on.
+    """The learning rate has jumped up, or it has vanished while the training continues.
 
-    A jump: after ``warmup`` saves a rate is more than ``jump`` times the highest before, so
+    A jump: after ``warmup`` saves a rate is more than ``jump`` times its highest value before, so
     warm-up, cycles and warm restarts do not fire. Vanished: every rate of the run has been at most
-    ``vanished`` of its highest for ``patience`` saves in a row, and for a tenth of all saves, so
-    neither the end of a cosine nor frozen layers with a rate of 0 fire. A rate that is negative or
-    not finite fires at once.
+    the fraction ``vanished`` of its highest value for ``patience`` saves in a row, and for a tenth
+    of all saves, so neither the end of a cosine schedule nor frozen layers with a rate of 0 fire. A
+    rate that is negative or not finite fires at once.
 
     Parameters
     ----------
-    jump: how many times the highest rate so far is too much.
-    warmup: first saves, which may rise by any factor.
+    jump: a rate of more times the highest rate so far is a jump.
+    warmup: number of first saves, in which a rate may rise by any factor.
     vanished: fraction of the highest rate.
     patience: saves in a row.
     collection_names, tensor_regex: which tensors to watch instead of those with role
         learning_rate.
 
-    Example: a schedule that is counted in epochs but stepped with every batch: 0 from save 30 on.
+    Example: a schedule counts epochs but is stepped with every batch: the rate is 0 from save 30.
     """
 
     causes: ClassVar[str] = (
         "The schedule is stepped per batch but counted in epochs (or the reverse), was made for "
-        "fewer steps than are trained, or started again when the training was resumed."
+        "fewer steps than are trained, or was restarted when the training was resumed."
     )
     advice: ClassVar[str] = (
         "Compare the schedule's number of steps with that of the training, save and restore the "
-        "scheduler with the checkpoint, and end a training whose weights can no longer move."
+        "scheduler with the model checkpoint, and stop a training whose rate has vanished."
     )
 
     jump: Annotated[float, Meta(gt=1)] = 5.0
@@ -69,7 +67,7 @@ class LearningRateSchedule(Rule):
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
         rates = step.tensors["rates"]
         remember, judge = self._remembered, self._judge
-        return each_in_training(state, step, rates, remember, judge, "falls", "learning rate")
+        return judge_training(state, step, rates, remember, judge, "falls", "learning rate")
 
     def _remembered(self, memory: Memory, rate: float) -> Memory:
         highest = max(rounded(rate) or 0.0, memory.get("highest", 0.0))
@@ -90,12 +88,12 @@ class LearningRateSchedule(Rule):
             return violation(Reason.OUT_OF_RANGE, detail, point.tensor, learning_rate=rate)
         highest = before.get(point.key, {}).get("highest", 0.0)
         if after["saves"] > self.warmup and 0 < self.jump * highest < rate:
-            detail = f"{name} jumped to {rate:.3g}; the highest before was {highest:.3g}"
+            detail = f"{name} jumped to {rate:.3g}; its maximum before was {highest:.3g}"
             evidence = {"learning_rate": rate, "highest_before": highest}
             return violation(Reason.CHANGED_TOO_MUCH, detail, point.tensor, **evidence)
         if all(self._has_vanished(memory) for memory in series.values()):
             low = after["low"]
-            detail = f"{name} is {rate:.3g}, as low for {low} saves; its highest was {highest:.3g}"
+            detail = f"{name} is {rate:.3g}, as low for {low} saves; its maximum was {highest:.3g}"
             evidence = {"learning_rate": rate, "highest": highest, "saves": low}
             return violation(Reason.BELOW_THRESHOLD, detail, point.tensor, **evidence)
         return HEALTHY if after["highest"] > 0 else UNDECIDED

@@ -1,5 +1,3 @@
-"""LearningRateTooSmall."""
-
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -19,38 +17,39 @@ from tocsin.rules import (
     register,
     violation,
 )
-from tocsin.rules._updates import READS, Update, known, latest_update, missing, total_loss, typical
+from tocsin.rules._updates import UPDATE_READS, Update, latest_update, missing_inputs, total_loss
+from tocsin.rules._window import level, rounded
 
-_ENOUGH = 6  # updates of a good length: the learning rate is not too small throughout
-_WINDOW = 5  # saves of which a level is the median
+_ENOUGH = 6  # after so many large enough updates the learning rate is not too small
+_WINDOW = 5  # a level is the median of so many saves
 _STEADY = 1.6  # a pace that changed by less than this factor is neither warm-up nor decay
 
 
 @register
 @dataclass(frozen=True)
 class LearningRateTooSmall(Rule):
-    """The weights move too little for the loss to fall: the learning rate is too small.
+    """The weights change too little for the loss to fall: the learning rate is too small.
 
-    To first order a step lowers the loss by at most |g| |Δw|, gradient times update, summed over
-    all weights. Fires after ``saves`` saves when that was less than ``threshold`` of the loss in
-    nearly all of them, from the start on, though gradients do not vanish, and the loss did not fall
-    by ``fallen_percent`` %.
+    To first order a step lowers the loss by at most |g| |Δw|, gradient times update, over all
+    weights. Fires after ``saves`` saves when that was less than the fraction ``threshold`` of the
+    loss in nearly all of them, from the start on, and the loss did not fall by
+    ``fallen_percent`` %.
 
-    A rate that decays, or starts again, after updates of a good length is never judged, nor is
-    one that still warms up (|Δw| / |g| grows). Where the gradient cannot change the loss
-    (|g| |w| below ``sensitivity`` of it) a longer step would not help: VanishingGradient judges
-    that. Weights that do not move at all are left to FrozenParameters. Compares updates with
-    gradients, as Rauschmayr et al., Amazon SageMaker Debugger (MLSys 2021), table 1, and with the
-    loss.
+    Does not judge a run that had large enough updates before, as the rate may have decayed or
+    restarted since. Does not judge a warm-up either, in which |Δw| / |g| grows. If the gradient
+    cannot change the loss (|g| |w| is below the fraction ``sensitivity`` of it), a larger step
+    would not help: VanishingGradient judges that. FrozenParameters judges weights that do not
+    change at all. Compares updates with gradients, as Rauschmayr et al., Amazon SageMaker Debugger
+    (MLSys 2021), table 1, and with the loss.
 
     Parameters
     ----------
-    threshold: fraction of the loss that one step's update could take away.
-    sensitivity: least |g| |w| / loss at which gradients do not count as vanishing.
-    fallen_percent: % of its first value by which a loss must have fallen to count as falling.
+    threshold: fraction of the loss that one step can remove.
+    sensitivity: gradients vanish if |g| |w| / loss is below this.
+    fallen_percent: a loss falls if it is below its first value by this %.
     saves: how many updates are needed.
 
-    Example: stochastic gradient descent at a rate of 0.0001 in place of 0.1.
+    Example: stochastic gradient descent at a rate of 0.0001 instead of 0.1.
     """
 
     causes: ClassVar[str] = (
@@ -68,18 +67,18 @@ class LearningRateTooSmall(Rule):
     saves: Annotated[int, Meta(ge=2 * _WINDOW)] = 20
 
     def reads(self) -> Reads:
-        return READS
+        return UPDATE_READS
 
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
-        if lacking := missing(step):
+        if lacking := missing_inputs(step):
             return state, not_applicable(Reason.NO_TENSOR, lacking)
-        loss, update = known(total_loss(step)), latest_update(step, state.get("at"))
+        loss, update = rounded(total_loss(step), 5), latest_update(step, state.get("at"))
         state = {**state, "at": step.mode_step}
-        if loss is None or update is None or not self._tells(update, loss):
+        if loss is None or update is None or not self._can_judge(update, loss):
             return state, UNDECIDED
         gain = update.gain(loss, update.steps)
         seen, fast = state.get("seen", 0) + 1, state.get("fast", 0) + (gain >= self.threshold)
-        pace = known(update.distance / update.steps / update.gradient)
+        pace = rounded(update.distance / update.steps / update.gradient, 5)
         early = seen <= _WINDOW
         state |= {
             "seen": seen,
@@ -94,24 +93,24 @@ class LearningRateTooSmall(Rule):
             return state, HEALTHY
         if seen < self.saves or not _steady(state["pace"], state["paces"]):
             return state, UNDECIDED
-        first, last = typical(state["first"]), typical(state["losses"])
+        first, last = level(state["first"]), level(state["losses"])
         if first - last >= abs(first) * self.fallen_percent / 100:
             return state, HEALTHY
         detail = (
-            f"in {seen} saves the loss went from {first:.3g} to {last:.3g}, and a step can take "
-            f"away no more than {gain:.2g} of it; in {update.steps} steps {update.weight.name} "
-            f"moved by {update.relative:.2g} of its size"
+            f"in {seen} saves the loss went from {first:.3g} to {last:.3g}, and a step can remove "
+            f"at most {gain:.2g} of it; in {update.steps} steps {update.weight.name} changed by "
+            f"{update.relative:.2g} of its size"
         )
         evidence = {"gain": gain, "threshold": self.threshold, "relative_update": update.relative}
         return state, violation(Reason.CHANGED_TOO_LITTLE, detail, update.weight, **evidence)
 
-    def _tells(self, update: Update, loss: float) -> bool:
-        """Whether there is an update, and a gradient that can change the loss."""
-        bearing = update.gradient * update.size >= self.sensitivity * abs(loss)
-        return update.distance > 0 and update.gradient > 0 and bearing
+    def _can_judge(self, update: Update, loss: float) -> bool:
+        """Says whether there is an update, and a gradient that can change the loss."""
+        sensitive = update.gradient * update.size >= self.sensitivity * abs(loss)
+        return update.distance > 0 and update.gradient > 0 and sensitive
 
 
 def _steady(before: Sequence[float | None], now: Sequence[float | None]) -> bool:
-    """Whether updates are about as long as before, in units of their gradients."""
-    old, new = typical(before), typical(now)
+    """Says whether updates are about as large as before, in units of their gradients."""
+    old, new = level(before), level(now)
     return old <= new * _STEADY and new <= old * _STEADY

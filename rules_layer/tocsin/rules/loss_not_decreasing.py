@@ -1,5 +1,3 @@
-"""LossNotDecreasing."""
-
 from __future__ import annotations
 
 import math
@@ -24,18 +22,18 @@ from tocsin.rules import (
 from tocsin.rules._series import LOSSES, Direction, Point, points
 from tocsin.rules._window import (
     Memory,
-    beginning,
-    followed,
-    in_motion,
-    percent_down,
+    any_moved,
+    initial_cost,
+    median_deviation,
+    percent_decrease,
+    recent_median,
     rounded,
-    spread,
     thinned,
-    typical,
-    worst,
+    tracked,
+    worst_verdict,
 )
 
-_BETWEEN = 16  # saves remembered between two comparisons: the state stays small at any interval
+_BETWEEN = 16  # saves in the memory between two comparisons, so the state stays small
 _FIRST = 5
 
 
@@ -44,28 +42,28 @@ _FIRST = 5
 class LossNotDecreasing(Rule):
     """The loss does not go down as it should.
 
-    Compares each loss every ``num_steps`` steps. Fires when it fell by less than
-    ``diff_percent`` %, unless it rose by no more than ``increase_threshold_percent`` % (Amazon's
-    documents name both numbers and not how they combine; in this reading both have a use), or when
-    it is not finite.
+    Judges each loss every ``num_steps`` steps. Fires when it fell by less than ``diff_percent`` %,
+    unless it rose by at most ``increase_threshold_percent`` %. (Amazon's documents name both
+    numbers but not how they combine; here both have an effect.) Also fires when it is not finite.
 
-    Profile ``sagemaker`` compares with the newest save at least ``num_steps`` steps before and
-    keeps Amazon's documented defaults, which fire on every loss that has converged. Profile
-    ``recommended`` compares with the beginning (the larger of the first save and the median of
-    the first five), so a loss may level off. It fires at the second time in a row, and not before
-    ``2 * smooth`` saves. It does not fire if a loss of the run was once ``settled_percent`` % lower
-    than at its beginning, if one of several training losses was as much higher (a GAN's take
-    turns), or if the noise is larger than that. It never judges the losses of a generator,
-    discriminator or critic.
+    Profile ``sagemaker`` compares with the last save at least ``num_steps`` steps before. It keeps
+    Amazon's documented defaults, which fire on every loss that has converged.
+
+    Profile ``recommended`` compares with the beginning: the larger of the first save and the median
+    of the first five. So a loss may level off. It fires the second time in a row, and not before
+    ``2 * smooth`` saves. It does not fire if a loss of the run was once ``settled_percent`` % below
+    its beginning, if one of several training losses was as much above it (losses that compete, as a
+    GAN's, fall in turns), or if the noise is larger than that. It never judges the losses of a
+    generator, discriminator or critic.
 
     Parameters
     ----------
     collection_names, tensor_regex: which tensors are losses, instead of those with role loss.
-    use_losses_collection: false demands an explicit selection.
-    num_steps: distance of the comparisons, in steps.
-    diff_percent, increase_threshold_percent: % of the older loss.
-    mode: TRAIN or EVAL judges one mode, GLOBAL all steps as one series, none each by itself.
-    smooth: how many saves the median is taken of.
+    use_losses_collection: false: tensors must be named.
+    num_steps: number of steps between two comparisons.
+    diff_percent, increase_threshold_percent: % of the earlier loss.
+    mode: TRAIN or EVAL judges one mode, GLOBAL all steps as one series, none each mode by itself.
+    smooth: the loss is the median of so many saves.
     settled_percent: % of the loss at its beginning; none compares with a save ``num_steps`` before.
     direction: falls or rises says what is good; none goes by the name (accuracy rises).
 
@@ -73,7 +71,7 @@ class LossNotDecreasing(Rule):
     """
 
     profiles: ClassVar[tuple[str, ...]] = PROFILES
-    options: ClassVar[Mapping[str, Any]] = {"for_steps": 2}
+    options: ClassVar[Mapping[str, Any]] = {"for_steps": 2, "resolve": 2}
     sagemaker: ClassVar[Mapping[str, Any]] = {
         "num_steps": 10,
         "diff_percent": 0.1,
@@ -84,11 +82,11 @@ class LossNotDecreasing(Rule):
     }
     causes: ClassVar[str] = (
         "The learning rate is too low or too high, gradients do not reach the layers or are not "
-        "applied, or labels do not belong to their inputs."
+        "applied, or inputs have the wrong labels."
     )
     advice: ClassVar[str] = (
         "Check the learning rate (too high: the loss oscillates or grows; too low: it stays), that "
-        "gradients reach every layer and are applied, and that labels fit their inputs."
+        "gradients reach every layer and are applied, and that inputs have the right labels."
     )
 
     collection_names: tuple[str, ...] = ()
@@ -121,7 +119,7 @@ class LossNotDecreasing(Rule):
             step = replace(step, mode=Mode.GLOBAL, mode_step=step.step)
         elif self.mode not in (None, step.mode.name):
             return state, not_applicable(Reason.NO_TENSOR, f"a step of mode {step.mode.name}")
-        here = list(followed(state, points(step, step.tensors["losses"], self.direction)))
+        here = list(tracked(state, points(step, step.tensors["losses"], self.direction)))
         if not here:
             return state, not_applicable(Reason.NO_TENSOR, "no loss whose value is known")
         series = dict(state)
@@ -129,13 +127,13 @@ class LossNotDecreasing(Rule):
         for point in here:
             series[point.key], verdict = self._judge(series, point, step.mode_step)
             verdicts.append(verdict)
-        verdict = worst(verdicts)
+        verdict = worst_verdict(verdicts)
         if verdict is HEALTHY and any(memory["bad"] for memory in series.values()):
-            verdict = UNDECIDED  # losses are compared at different steps: another is not well yet
+            verdict = UNDECIDED  # losses are judged at different steps: another one is not healthy
         return series, verdict
 
     def _judge(self, state: State, point: Point, now: int) -> tuple[Memory, Verdict]:
-        """The memory of one loss, and its verdict."""
+        """Returns the memory of one loss, and its verdict."""
         past: Memory = state.get(point.key, {})
         cost = rounded(point.cost)
         if cost is None:
@@ -166,31 +164,33 @@ class LossNotDecreasing(Rule):
         saves = memory["saves"]
         old = [save for save in saves if save[0] <= saves[-1][0] - self.num_steps]
         span = f"in {saves[-1][0] - old[-1][0]} steps"
-        return self._compared(point, typical(old, self.smooth), typical(saves, self.smooth), span)
+        return self._compared(
+            point, recent_median(old, self.smooth), recent_median(saves, self.smooth), span
+        )
 
     def _since_start(self, state: State, point: Point, settled: float) -> Verdict:
         memory = state[point.key]
-        if in_motion(state):
+        if any_moved(state):
             return HEALTHY
         if memory["count"] < 2 * self.smooth:
             return UNDECIDED
-        before = beginning(memory)
-        if spread([cost for _, cost in memory["saves"]]) > abs(before) * settled / 100:
+        before = initial_cost(memory)
+        if median_deviation([cost for _, cost in memory["saves"]]) > abs(before) * settled / 100:
             return HEALTHY  # too noisy to judge
         return self._compared(
-            point, before, typical(memory["saves"], self.smooth), "since it began"
+            point, before, recent_median(memory["saves"], self.smooth), "since its start"
         )
 
     def _moved(self, memory: Memory, percent: float) -> dict[str, bool]:
-        """Whether the loss ever ``fell`` or ``rose`` by this percentage of its beginning."""
-        fell = percent_down(beginning(memory), typical(memory["saves"], self.smooth))
+        """Says whether the loss ever ``fell`` or ``rose`` by this % of its beginning."""
+        fell = percent_decrease(initial_cost(memory), recent_median(memory["saves"], self.smooth))
         return {
             "fell": memory.get("fell", False) or fell >= percent,
             "rose": memory.get("rose", False) or fell <= -percent,
         }
 
     def _compared(self, point: Point, before: float, after: float, span: str) -> Verdict:
-        fell = percent_down(before, after)
+        fell = percent_decrease(before, after)
         if fell >= self.diff_percent or -self.increase_threshold_percent <= fell < 0:
             return HEALTHY
         if point.rises:

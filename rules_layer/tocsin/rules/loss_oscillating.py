@@ -1,5 +1,3 @@
-"""LossOscillating."""
-
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -7,7 +5,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Annotated, Any, ClassVar
 
-from tocsin.model import Reason, Verdict
+from tocsin.model import Reason, Severity, Verdict
 from tocsin.rules import (
     HEALTHY,
     UNDECIDED,
@@ -22,12 +20,12 @@ from tocsin.rules import (
 from tocsin.rules._series import LOSSES, Direction, Point
 from tocsin.rules._window import (
     Memory,
-    another_fell,
-    each_in_training,
-    extended,
+    another_series_fell,
+    appended,
+    first_finite,
+    half_range,
+    judge_training,
     quantile,
-    reach,
-    start,
 )
 
 _CROSSINGS = 5
@@ -38,13 +36,16 @@ _CROSSINGS = 5
 class LossOscillating(Rule):
     """The loss swings up and down instead of falling.
 
-    Judges the last ``window`` saves of each training loss. The swing is the distance between
-    their 20th and 80th percentile. Fires when it is ``amplitude`` times the first loss and
-    ``calm`` times the range of the run's first saves (half a window of them), the loss crossed
-    its median at least five times, and the median is not below half the first loss. So a loss
-    that was as restless from the beginning does not fire (single samples; LossDiverging judges a
-    loss that jumps up at once), nor one that swings while another loss of the run has fallen
-    (a GAN's).
+    Judges the last ``window`` saves of each training loss. The swing is the distance between their
+    20th and 80th percentile. Fires when all of these are true:
+
+    * The swing is at least ``amplitude`` times the first loss.
+    * The swing is more than ``calm`` times the range of the first saves, half a window of them. So
+      a loss that was as noisy from the start does not fire (batches of one sample). LossDiverging
+      judges a loss that jumps up at once.
+    * The loss crossed its median at least five times.
+    * The median is not below half the first loss.
+    * No other loss of the run has fallen: losses that compete (a GAN's) fall in turns.
 
     Parameters
     ----------
@@ -54,10 +55,11 @@ class LossOscillating(Rule):
     collection_names, tensor_regex: which tensors are losses, instead of those with role loss.
     direction: falls or rises says what is good; none goes by the name (accuracy rises).
 
-    Example: a loss that began at 2.3 and keeps jumping between 1 and 9.
+    Example: a loss that started at 2.3 and jumps between 1 and 9.
     """
 
     options: ClassVar[Mapping[str, Any]] = {"for_steps": 3}
+    severity: ClassVar[Severity] = Severity.INFO
     causes: ClassVar[str] = (
         "The learning rate or the momentum is too high, so that each update overshoots; or "
         "batches differ widely, for example because the data is sorted."
@@ -79,34 +81,33 @@ class LossOscillating(Rule):
 
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
         losses, direction = step.tensors["losses"], self.direction
-        return each_in_training(state, step, losses, self._remembered, self._judge, direction)
+        return judge_training(state, step, losses, self._remembered, self._judge, direction)
 
     def _remembered(self, memory: Memory, cost: float) -> Memory:
-        return extended(memory, cost, self.window // 2, self.window)
+        return appended(memory, cost, self.window // 2, self.window)
 
     def _judge(self, _: State, series: State, point: Point) -> Verdict:
         memory = series[point.key]
         last = [number for number in memory["last"] if number is not None]
         if len(last) < self.window:  # LossDiverging judges losses that are not finite
             return UNDECIDED
-        first = start(memory)
+        first = first_finite(memory)
         low, middle, high = (quantile(last, q) for q in (0.2, 0.5, 0.8))
         swing = high - low
-        begun = 2 * reach(memory["first"])
+        begun = 2 * half_range(memory["first"])
         large = swing >= self.amplitude * abs(first) and swing > self.calm * begun
         poor = middle >= first - abs(first) / 2
         if not (large and poor and _crossings(last, middle) >= _CROSSINGS):
             return HEALTHY
-        if another_fell(series, point.key):
+        if another_series_fell(series, point.key):
             return HEALTHY
-        detail = (
-            f"{point.tensor.name} swings between {low:.3g} and {high:.3g}; it began at {first:.3g}"
-        )
+        name = point.tensor.name
+        detail = f"{name} swings between {low:.3g} and {high:.3g}; it started at {first:.3g}"
         evidence = {"swing": swing, "first": first, "median": middle}
         return violation(Reason.OSCILLATING, detail, point.tensor, **evidence)
 
 
 def _crossings(numbers: list[float], middle: float) -> int:
-    """How often the series goes from one side of ``middle`` to the other."""
+    """Counts how often the series goes from one side of ``middle`` to the other."""
     above = [number > middle for number in numbers]
     return sum(one is not other for one, other in pairwise(above))

@@ -1,12 +1,10 @@
-"""LossSpike."""
-
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-from tocsin.model import Reason, Verdict
+from tocsin.model import Reason, Severity, Verdict
 from tocsin.rules import (
     HEALTHY,
     UNDECIDED,
@@ -19,40 +17,41 @@ from tocsin.rules import (
     violation,
 )
 from tocsin.rules._series import LOSSES, Direction, Point
-from tocsin.rules._window import Memory, each_in_training, extended, level, rounded, spread
+from tocsin.rules._window import Memory, appended, judge_training, level, median_deviation, rounded
 
 
 @register
 @dataclass(frozen=True)
 class LossSpike(Rule):
-    """The loss has jumped far above everything before.
+    """The loss has jumped far above all earlier values.
 
-    Compares each save of a training loss with the median of the ``window`` saves before it.
-    Fires when it is above by ``ratio - 1`` times that median, by ``z`` times their median
-    absolute deviation, and by ``record`` times the distance from the median to the highest loss
-    seen so far. That last condition separates a bad batch from the noise of small batches and from
-    learning-rate restarts; 0 turns it off for losses whose spikes stay below the beginning. A loss
-    that is not finite is left to ExplodingTensor.
+    Compares each save of a training loss with the level: the median of the ``window`` saves before
+    it. Fires when the jump from the level is larger than each of these: ``ratio - 1`` times the
+    level, ``z`` times the median absolute deviation of those saves, and ``record`` times the
+    distance from the level to the highest loss so far. The last condition separates a bad batch
+    from the noise of small batches and from restarts of the learning rate. Set ``record`` to 0 for
+    losses whose spikes stay below their start. ExplodingTensor reports a loss that is not finite.
 
     Parameters
     ----------
-    window: saves before, of which the level is the median.
-    ratio: how many times the level is too much.
+    window: the level is the median of so many saves.
+    ratio: a loss of more times the level is too large.
     z: least jump, in median absolute deviations.
-    record: least jump, in units of the highest loss so far above the level.
+    record: least jump, in distances from the level to the highest loss so far.
     collection_names, tensor_regex: which tensors are losses, instead of those with role loss.
     direction: falls or rises says what is good; none goes by the name (accuracy rises).
 
-    Example: a loss of 0.3 that began at 2.3 and is 40 at one save.
+    Example: a loss that started at 2.3, has fallen to 0.3, and is 40 at one save.
     """
 
+    severity: ClassVar[Severity] = Severity.INFO
     causes: ClassVar[str] = (
-        "A batch with corrupt or mislabelled samples, a learning rate or mixed-precision scale "
-        "at the edge of what is stable, or a checkpoint that was restored in part."
+        "A batch with corrupt or mislabelled samples, a learning rate or loss scale that is "
+        "barely stable, or a model checkpoint that was restored in part."
     )
     advice: ClassVar[str] = (
         "Look at the batch of this step, clip gradients, and compare the losses after it with "
-        "those before: if they stay high, go back to an earlier checkpoint."
+        "those before: if they stay high, go back to an earlier model checkpoint."
     )
 
     window: Annotated[int, Meta(ge=8, le=48)] = 12
@@ -68,13 +67,13 @@ class LossSpike(Rule):
 
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
         losses, direction = step.tensors["losses"], self.direction
-        return each_in_training(state, step, losses, self._remembered, self._judge, direction)
+        return judge_training(state, step, losses, self._remembered, self._judge, direction)
 
     def _remembered(self, memory: Memory, cost: float) -> Memory:
         if (number := rounded(cost)) is None:
             return memory or {"last": [], "highest": None}
         highest = memory.get("highest")
-        after = extended(memory, cost, 0, self.window)
+        after = appended(memory, cost, 0, self.window)
         return {**after, "highest": number if highest is None else max(number, highest)}
 
     def _judge(self, before: State, _: State, point: Point) -> Verdict:
@@ -86,7 +85,7 @@ class LossSpike(Rule):
         jump = point.cost - usual
         least = max(
             (self.ratio - 1) * abs(usual),
-            self.z * spread(last),
+            self.z * median_deviation(last),
             self.record * (memory["highest"] - usual),
         )
         if jump <= least:

@@ -1,5 +1,3 @@
-"""LossTooGoodTooSoon."""
-
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -20,7 +18,7 @@ from tocsin.rules import (
     violation,
 )
 from tocsin.rules._series import SCALAR_FIELDS, Direction, Point, points
-from tocsin.rules._window import Memory, extended, followed, known, start, worst
+from tocsin.rules._window import Memory, appended, as_numbers, first_finite, tracked, worst_verdict
 
 _SAVES = 4  # in a row that must be too good
 
@@ -30,16 +28,17 @@ _SAVES = 4  # in a row that must be too good
 class LossTooGoodTooSoon(Rule):
     """The model is nearly perfect before it can have learned anything.
 
-    Fires within the first ``steps`` steps of a mode when four saves in a row of a loss are at most
-    ``percent`` % of its first value, or those of a metric between 0 and 1, such as accuracy, at
-    least ``perfect``. An easy problem looks the same as a leak, so this rule watches only where
-    it is named, by people who know that the problem is hard.
+    Fires within the first ``steps`` steps of a mode when a loss is at most ``percent`` % of its
+    first value in four saves in a row. Also fires when a metric between 0 and 1, such as accuracy,
+    is at least ``perfect`` in four saves in a row. An easy problem looks the same as a leak of the
+    label, so the rule watches only if a watch file names it. Use it if you know that the problem is
+    hard.
 
     Parameters
     ----------
-    steps: how many steps of a mode count as soon, from the first save on.
+    steps: number of steps of a mode, from the first save on.
     percent: % of the first loss, which must be above 0.
-    perfect: a metric's value.
+    perfect: value of a metric.
     collection_names, tensor_regex: which tensors to watch instead of losses and metrics.
     direction: falls or rises says what is good; none goes by the name (accuracy rises).
 
@@ -49,11 +48,11 @@ class LossTooGoodTooSoon(Rule):
     profiles: ClassVar[tuple[str, ...]] = ()
     causes: ClassVar[str] = (
         "The label, or something computed from it, is among the inputs; the evaluation set is part "
-        "of the training set; or labels are masked so that nothing is left to predict."
+        "of the training set; or so many labels are masked that nothing is left to predict."
     )
     advice: ClassVar[str] = (
-        "Train without one group of inputs at a time to find the one that gives the label away, "
-        "and look for samples that training and evaluation share."
+        "Train without one group of inputs at a time to find the one that leaks the label, and "
+        "look for samples that are both in the training data and in the evaluation data."
     )
 
     steps: Annotated[int, Meta(ge=1)] = 100
@@ -70,21 +69,21 @@ class LossTooGoodTooSoon(Rule):
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
         series = dict(state)
         verdicts = []
-        for point in followed(state, points(step, step.tensors["scalars"], self.direction)):
+        for point in tracked(state, points(step, step.tensors["scalars"], self.direction)):
             memory = state.get(point.key) or {"begun": step.mode_step}
             if step.mode_step - memory["begun"] > self.steps:  # no longer too soon
                 verdicts.append(HEALTHY)
                 continue
-            series[point.key] = memory = extended(memory, point.cost, _SAVES, _SAVES)
+            series[point.key] = memory = appended(memory, point.cost, _SAVES, _SAVES)
             verdicts.append(self._judge(memory, point, step))
         if not verdicts:
             return state, not_applicable(Reason.NO_TENSOR, "no loss or metric whose value is known")
-        return series, worst(verdicts)
+        return series, worst_verdict(verdicts)
 
     def _judge(self, memory: Memory, point: Point, step: Step) -> Verdict:
         if len(memory["last"]) < _SAVES:
             return UNDECIDED
-        costs, first = known(memory["last"]), start(memory)
+        costs, first = as_numbers(memory["last"]), first_finite(memory)
         now, name = max(costs), point.tensor.name
         after = f"{step.mode_step - memory['begun']} steps"
         if point.rises:

@@ -1,5 +1,3 @@
-"""NLPSequenceRatio."""
-
 from __future__ import annotations
 
 import math
@@ -9,7 +7,7 @@ from typing import Annotated, ClassVar
 
 import numpy as np
 
-from tocsin.model import Reason, Role, Verdict
+from tocsin.model import Reason, Role, Severity, Verdict
 from tocsin.rules import (
     HEALTHY,
     SAGEMAKER,
@@ -32,34 +30,35 @@ _TOKENS = re.compile(r"(?i)embedding\d*_input_0$")  # in MXNet tokens are real n
 @register
 @dataclass(frozen=True)
 class NLPSequenceRatio(Rule):
-    """Input sequences consist too much of one token, such as padding.
+    """Too large a part of the input sequences is one token, such as padding.
 
-    Fires when the share of a token of ``token_values`` among all tokens of a saved batch is above
-    the threshold at the same place of ``token_thresholds_percent``. Amazon's documents do not say
-    whether batches are taken together. Here each batch is judged by itself, since the model
-    computes one at a time; ``for_steps`` demands several in a row. Shares of 50 % and more are
-    usual where sequences are short and differ in length, so profile ``recommended`` watches only
-    where the rule is named.
+    Fires when the share of a token of ``token_values`` in a saved batch is above its threshold, the
+    number at the same place of ``token_thresholds_percent``. Amazon's documents do not say whether
+    several batches are judged together. Here each batch is judged by itself, since the model
+    computes one at a time; ``for_steps`` requires several in a row. Shares of 50 % and more are
+    usual if sequences are short and differ in length, so in profile ``recommended`` the rule
+    watches only if a watch file names it.
 
     Parameters
     ----------
-    tensor_regex: which tensors are sequences, instead of the inputs of embeddings, and of inputs
-        of integers with one or two dimensions that are not named like a mask, types, segments or
-        positions.
+    tensor_regex: which tensors are sequences. By default they are the inputs of embeddings, and
+        inputs of integers with one or two dimensions, except those with a name like mask, type,
+        segment, position or label.
     token_values: tokens to count, as numbers.
-    token_thresholds_percent: for each of them the largest share, in %.
+    token_thresholds_percent: the largest share of each of them, in %.
 
-    Example: batches padded to 512 tokens, of which 480 are the padding 0.
+    Example: batches padded to 512 tokens, of which 480 are the padding token 0.
     """
 
     profiles: ClassVar[tuple[str, ...]] = (SAGEMAKER,)
+    severity: ClassVar[Severity] = Severity.INFO
     causes: ClassVar[str] = (
-        "Every batch is padded to the longest sequence there is, long and short sequences share "
-        "batches, or a vocabulary that does not fit turns words into the unknown token."
+        "Every batch is padded to the longest sequence of the data, batches have both long and "
+        "short sequences, or a wrong vocabulary turns words into the unknown token."
     )
     advice: ClassVar[str] = (
-        "Put sequences of similar length into a batch, pad to the longest of a batch, cut or pack "
-        "sequences, and check that tokenizer and vocabulary belong together."
+        "Put sequences of similar length into a batch, pad to the longest of the batch, cut or "
+        "pack sequences, and check that the vocabulary is the tokenizer's."
     )
 
     tensor_regex: tuple[str, ...] = ()

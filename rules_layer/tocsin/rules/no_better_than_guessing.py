@@ -1,5 +1,3 @@
-"""NoBetterThanGuessing."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,11 +19,11 @@ from tocsin.rules import (
     register,
     violation,
 )
-from tocsin.rules._classes import of_workers
-from tocsin.rules._skill import Scored, compared, remembered, scored, skill
+from tocsin.rules._classes import worker_batches
+from tocsin.rules._skill import ScoredBatch, add_batch, errors_and_baseline, score_batch, skill
 
-_RECENT = 5  # batches over which the skill is taken
-_HISTORY = 32  # earlier skills that are remembered; every other one is dropped beyond
+_RECENT = 5  # batches for one skill
+_HISTORY = 32  # skills in the memory; if there are more, every other one is dropped
 
 
 @register
@@ -33,52 +31,59 @@ _HISTORY = 32  # earlier skills that are remembered; every other one is dropped 
 class NoBetterThanGuessing(Rule):
     """The model is no better than always predicting the mean or the most frequent class.
 
-    Its skill is the part of the errors of the best constant guess that predictions avoid. For
-    numbers it is R². For classes it is the larger of accuracy's ((accuracy − share of the most
-    frequent class) / (1 − share)) and cross-entropy's (1 − cross-entropy / entropy of the labels),
-    so neither rare classes nor too much confidence look like ignorance. Fires when the skill of the
-    last five batches is below ``least_skill`` and has grown by less than ``progress`` since half as
-    many batches (below 0 counts as 0), so a model that learns slowly does not fire.
+    The skill is the share of the errors of the best constant guess that the predictions avoid. For
+    numbers it is R². For classes it is the larger of two: (accuracy − share of the most frequent
+    class) / (1 − share), and 1 − cross-entropy / entropy of the labels. So neither rare classes nor
+    overconfident predictions fire. Fires when the skill of the last five batches is below
+    ``least_skill`` and has grown by less than ``progress`` in the second half of all batches, where
+    a negative skill counts as 0. So a model that learns slowly does not fire.
 
-    Judges evaluations if there are labels and predictions in EVAL, after ``evaluations`` of them;
-    else training, after ``saves``. Not applicable to labels other than one number or class for
-    each sample, and to more than 100 classes.
+    Judges evaluations after ``evaluations`` batches, and training after ``saves`` batches, both of
+    at least ``samples`` samples. Training does not fire where evaluations show skill: noise may be
+    added to its inputs. Judges only labels with one number or class for each sample, and at most
+    100 classes. Where the hook computes losses with other labels, NoSkill judges instead.
 
     Parameters
     ----------
     least_skill: 0 is the constant guess, 1 is perfect.
     progress: least growth of the skill that counts as learning.
     evaluations: EVAL batches before judging.
-    saves: TRAIN batches before judging where there is no EVAL.
+    saves: TRAIN batches before judging.
+    samples: samples of a mode before judging it.
 
-    Example: labels were shuffled, and 16 evaluations later R² is −0.1.
+    Example: the labels are shuffled, and after 16 evaluations R² is −0.1.
     """
 
-    options: ClassVar[Mapping[str, Any]] = {"for_steps": 2}
+    options: ClassVar[Mapping[str, Any]] = {"for_steps": 2, "resolve": 2}
     causes: ClassVar[str] = (
-        "Labels do not belong to their inputs, the inputs do not determine the labels or arrive "
-        "damaged, the model cannot express the relation, or its updates lead nowhere."
+        "Inputs have the wrong labels, the inputs are damaged or do not determine the labels, the "
+        "model cannot express the relation, or its updates do not lower the loss."
     )
     advice: ClassVar[str] = (
         "Check a few samples with their labels as the model receives them, then whether the model "
         "can overfit ten of them. If it can, the cause is the data or the regularisation; if not, "
-        "look at the learning rate, the loss and the gradients. The data may also not allow more."
+        "look at the learning rate, the loss and the gradients. Perhaps the data does not allow "
+        "better predictions."
     )
 
     least_skill: Annotated[float, Meta(gt=0, lt=1)] = 0.05
     progress: Annotated[float, Meta(ge=0, extra={"infinite": True})] = 0.02
     evaluations: Annotated[int, Meta(ge=_RECENT)] = 8
     saves: Annotated[int, Meta(ge=_RECENT)] = 30
+    samples: Annotated[int, Meta(ge=1)] = 64
 
     def reads(self) -> Reads:
         return Reads(
             {
                 "labels": Read(roles=(Role.LABEL,), values=True),
                 "predictions": Read(roles=(Role.PREDICTION,), values=True),
+                "skills": Read(roles=(Role.SKILL,), fields=("size",)),
             }
         )
 
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
+        if state.get("paired") or any(each.summary.size for each in step.tensors["skills"]):
+            return {"paired": True}, not_applicable(Reason.NO_TENSOR, "NoSkill judges this run")
         found = next(_batches(step), None) if step.mode is not Mode.PREDICT else None
         if found is None:
             return state, not_applicable(Reason.NO_TENSOR, "no labels with predictions for each")
@@ -88,14 +93,13 @@ class NoBetterThanGuessing(Rule):
         if memory is None:
             return state, not_applicable(Reason.NO_TENSOR, "labels of more than 100 classes")
         state = {**state, key: memory}
-        if key == Mode.TRAIN.name and Mode.EVAL.name in state:
-            return state, UNDECIDED
-        enough = self.evaluations if key == Mode.EVAL.name else self.saves
         now = memory["skills"][-1][1] if memory["skills"] else None
-        if memory["batches"] < enough or now is None:
+        if not self._is_known(key, memory) or now is None:
             return state, UNDECIDED
         before = _half_way(memory["skills"], memory["batches"])
         if now >= self.least_skill or max(now, 0.0) - max(before, 0.0) >= self.progress:
+            return state, HEALTHY
+        if key == Mode.TRAIN.name and self._evaluations_show_skill(state):
             return state, HEALTHY
         detail = (
             f"{tensor.name} avoids {100 * now:.2g} % of the errors of a constant guess in {key} "
@@ -104,12 +108,24 @@ class NoBetterThanGuessing(Rule):
         evidence = {"skill": now, "before": before, "batches": memory["batches"]}
         return state, violation(Reason.BELOW_THRESHOLD, detail, tensor, **evidence)
 
-    def _added(self, memory: Mapping[str, Any], batch: Scored) -> dict[str, Any] | None:
-        """The memory of a mode with one more batch; None if it cannot be added."""
-        past = remembered(memory.get("past", {}), batch)
+    def _is_known(self, mode: str, memory: Mapping[str, Any]) -> bool:
+        enough = self.evaluations if mode == Mode.EVAL.name else self.saves
+        samples: int = memory["past"]["samples"]
+        return samples >= self.samples and bool(memory["batches"] >= enough)
+
+    def _evaluations_show_skill(self, state: State) -> bool:
+        memory = state.get(Mode.EVAL.name)
+        if memory is None or not memory["skills"] or not self._is_known(Mode.EVAL.name, memory):
+            return False
+        skill: float = memory["skills"][-1][1]
+        return skill >= self.least_skill
+
+    def _added(self, memory: Mapping[str, Any], batch: ScoredBatch) -> dict[str, Any] | None:
+        """Adds a batch to the memory of a mode. Returns None if it cannot be added."""
+        past = add_batch(memory.get("past", {}), batch)
         if past is None:
             return None
-        recent = [*memory.get("recent", []), compared(past, batch)][-_RECENT:]
+        recent = [*memory.get("recent", []), errors_and_baseline(past, batch)][-_RECENT:]
         batches = memory.get("batches", 0) + 1
         skills = memory.get("skills", [])
         if len(recent) == _RECENT and (now := skill(recent)) is not None:
@@ -117,21 +133,21 @@ class NoBetterThanGuessing(Rule):
         return {"past": past, "recent": recent, "batches": batches, "skills": skills}
 
 
-def _batches(step: Step) -> Iterator[tuple[Tensor, Scored]]:
+def _batches(step: Step) -> Iterator[tuple[Tensor, ScoredBatch]]:
     """Yields each worker's predictions, compared with their labels."""
     predictions = step.tensors["predictions"]
-    for label, values, predicted in of_workers(step.tensors["labels"], predictions):
-        if predicted is not None and (batch := scored(values, predicted)) is not None:
+    for label, values, predicted in worker_batches(step.tensors["labels"], predictions):
+        if predicted is not None and (batch := score_batch(values, predicted)) is not None:
             named = (each for each in predictions if each.value is predicted)
             yield next(named, label), batch
 
 
 def _half_way(skills: Sequence[Sequence[float]], batches: int) -> float:
-    """The skill when there were half as many batches, or the first that is known."""
+    """Returns the skill when there were half as many batches, or the first known skill."""
     earlier = [number for at, number in skills if at <= max(batches / 2, skills[0][0])]
     return earlier[-1]
 
 
 def _thinned(skills: list[list[float]]) -> list[list[float]]:
-    """The skills, without every other one if there are too many; the newest stays."""
+    """Drops every other skill if there are too many, but keeps the last."""
     return skills if len(skills) <= _HISTORY else [*skills[:-1:2], skills[-1]]

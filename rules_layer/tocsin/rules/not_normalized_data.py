@@ -1,5 +1,3 @@
-"""NotNormalizedData."""
-
 from __future__ import annotations
 
 import math
@@ -8,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
-from tocsin.model import Detail, Reason, Role, Verdict
+from tocsin.model import Detail, Reason, Role, Severity, Verdict
 from tocsin.rules import (
     HEALTHY,
     Meta,
@@ -24,7 +22,7 @@ from tocsin.rules import (
 )
 
 _NO_FEATURES = re.compile(r"(?i)mask|(?<![a-z])(ids?|index|indices|len|lengths?|steps?)(?![a-z])")
-_DUST = 1e-6  # of the largest scale: less is the rest of a constant feature that was centred
+_ROUNDING = 1e-6  # of the largest scale: less is a constant feature that was centred
 
 
 @register
@@ -32,37 +30,39 @@ _DUST = 1e-6  # of the largest scale: less is the rest of a constant feature tha
 class NotNormalizedData(Rule):
     """The inputs of the model are not normalised: their scale is far from one.
 
-    Looks at the scale of each feature, or channel of images: the root of its mean square in the
-    step, so an offset counts as much as a spread. Fires in three saved steps in a row if
+    Judges the scale of each feature, or of each channel of images: its root mean square in the
+    step, so an offset counts as much as a standard deviation. Fires after three saved steps in a
+    row in any of these cases:
 
-    * the largest scale is above ``max_scale``: raw measurements, images from 0 to 255;
-    * or no value is further from 0 than ``min_value``: data that was divided twice;
-    * or scales, except the largest and smallest tenth, differ by a factor above ``max_ratio``.
+    * The largest scale is above ``max_scale``: raw measurements, images from 0 to 255.
+    * No value is further from 0 than ``min_value``: the data was divided twice.
+    * The scales, without the largest and smallest tenth, differ by a factor above ``max_ratio``.
 
     The bounds are wide: standardised data, values from 0 to 1 or to 16, one-hot vectors and
-    images minus their mean are all fine. Integers (token ids, bytes), inputs with one dimension
-    and those named like a mask, an index or a length are left out.
+    images minus their mean are all healthy. Ignores integers (token ids, bytes), inputs with one
+    dimension, and inputs with a name like mask, index or length.
 
     Parameters
     ----------
     max_scale: largest scale of a feature, in units of the input.
-    min_value: least magnitude of the largest value, in units of the input; below ``max_scale``.
+    min_value: least absolute value of the largest one, in units of the input; below ``max_scale``.
     max_ratio: largest ratio of the scales of two features.
     tensor_regex: which tensors to watch, instead of those with role input.
 
-    Example: thirteen measurements of wines, of which one is around 0.4 and another around 750.
+    Example: of thirteen measurements of wines, one is about 0.4 and another about 750.
     """
 
     options: ClassVar[Mapping[str, Any]] = {"for_steps": 3}
+    severity: ClassVar[Severity] = Severity.INFO
     causes: ClassVar[str] = (
-        "The step that scales the data is missing, comes twice, or uses the statistics of another "
-        "data set. Large features then dominate the gradient, small ones are never learned, and "
-        "units saturate or die."
+        "The data is not scaled, is scaled twice, or is scaled by the statistics of another data "
+        "set. Large features then dominate the gradient, small ones are never learned, and units "
+        "saturate or die."
     )
     advice: ClassVar[str] = (
-        "Standardise each feature with mean and deviation of the training set, or scale images to "
-        "0 to 1, once, in evaluation as well. A normalisation layer at the model's start does the "
-        "same: then leave this rule out."
+        "Standardise each feature by mean and standard deviation of the training set, or scale "
+        "images to 0 to 1, once, in evaluation as well. A normalisation layer at the model's start "
+        "does the same: then do not use this rule."
     )
 
     max_scale: Annotated[float, Meta(gt=0, extra={"infinite": True})] = 100.0
@@ -110,7 +110,7 @@ class NotNormalizedData(Rule):
                 detail = f"no value of {name} is further from 0 than {value:.3g}"
                 evidence = {"largest_value": value, "min_value": self.min_value}
                 return violation(Reason.BELOW_THRESHOLD, detail, tensor, **evidence)
-        spread = sorted(scale for scale in scales if scale > _DUST * largest)
+        spread = sorted(scale for scale in scales if scale > _ROUNDING * largest)
         tenth = len(spread) // 10
         if spread and (ratio := spread[-1 - tenth] / spread[tenth]) > self.max_ratio:
             detail = f"scales of the features of {name} differ by a factor of {ratio:.3g}"
@@ -120,7 +120,7 @@ class NotNormalizedData(Rule):
 
 
 def _scales(tensor: Tensor) -> list[float]:
-    """The root of the mean square of each feature that has finite values."""
+    """Returns the root mean square of each feature with finite values."""
     channels = tensor.summary.channels
     if channels is None:
         return []

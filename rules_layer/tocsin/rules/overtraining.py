@@ -1,5 +1,3 @@
-"""Overtraining."""
-
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -22,7 +20,14 @@ from tocsin.rules import (
     violation,
 )
 from tocsin.rules._series import Direction
-from tocsin.rules._train_eval import ENOUGH, Evaluation, as_saved, follow, losses_among, losses_of
+from tocsin.rules._train_eval import (
+    ENOUGH,
+    FinishedEvaluation,
+    follow_losses,
+    metric_value,
+    read_losses,
+    select_losses,
+)
 
 Mark = tuple[float, int]  # the best so far, and the number of stalled saves in a row since
 
@@ -30,20 +35,21 @@ Mark = tuple[float, int]  # the best so far, and the number of stalled saves in 
 @register
 @dataclass(frozen=True)
 class Overtraining(Rule):
-    """The training goes on although the model was better before.
+    """The training continues although the model was better before.
 
-    Fires when a validation loss had clearly improved (by a fifth of its best), and has then been
+    Fires when a validation loss had clearly improved (by a fifth of its best), and has since been
     clearly above its best for ``patience_validation`` evaluations in a row: by more than its noise,
-    and by ``least_rise`` of its improvement. It takes medians of three evaluations and waits for
-    the fifth. A loss that levels off has converged and is not overtrained. One whose training loss
-    rises with it by half as much diverges, or has a new learning rate, and does not fire either.
-    (In the sense of Rauschmayr et al., "Amazon SageMaker Debugger", MLSys 2021, table 1.)
+    and by the fraction ``least_rise`` of its improvement. Takes medians of three evaluations and
+    waits for the fifth. A loss that levels off has converged and does not fire. If the training
+    loss rises by half as much, the training diverges or has a new learning rate, and the rule does
+    not fire either. Overtraining is meant as in Rauschmayr et al., "Amazon SageMaker Debugger",
+    MLSys 2021, table 1.
 
-    Profile ``sagemaker`` is Amazon's documented rule: fires when there was no new best, by
-    ``delta``, for ``patience_train`` saves of a training loss or ``patience_validation``
-    evaluations of a validation loss. Its documents do not say whether both must stall. Here either
-    is enough, as the purpose is to stop in time and many runs save only one of them. It fires on
-    every run that has converged.
+    Profile ``sagemaker`` is Amazon's documented rule. It fires when there was no new best, by
+    ``delta``, for ``patience_train`` saves of a training loss or for ``patience_validation``
+    evaluations of a validation loss. The documents do not say whether both must stall. Here one is
+    enough, since the purpose is to stop in time and many runs save only one of them. That profile
+    fires on every run that has converged.
 
     An evaluation is the EVAL steps between two steps of training, or one step of XGBoost. The name
     of a loss says whether it is a validation loss (``validation-``, ``val_`` …), else the mode of
@@ -51,15 +57,16 @@ class Overtraining(Rule):
 
     Parameters
     ----------
-    patience_train: saves of a training loss without a new best; none allows any number.
+    patience_train: saves of a training loss without a new best; none: any number is allowed.
     patience_validation: evaluations in a row.
     delta: least improvement to a new best, and least rise, in units of the loss.
     least_rise: rise of a validation loss from its best, as a fraction of its fall from the first
-        evaluation to that best; twice the best is enough. None demands a new best instead.
+        evaluation to that best. A rise by three quarters of the best is enough. None: fires
+        without a new best.
     tensor_regex: which tensors to follow, instead of losses and of metrics named like one.
     direction: falls or rises, for metrics named by ``tensor_regex``; none goes by their names.
 
-    Example: a validation loss of 2.0, 1.0, 0.6, and then 1.1 or more for five evaluations.
+    Example: a validation loss is 2.0, 1.0, 0.6, and then at least 1.1 for five evaluations.
     """
 
     profiles: ClassVar[tuple[str, ...]] = PROFILES
@@ -73,7 +80,7 @@ class Overtraining(Rule):
         "The training is longer than the data supports, or the learning rate stays too high."
     )
     advice: ClassVar[str] = (
-        "Go back to the checkpoint of the best evaluation, stop there the next time (early "
+        "Use the model checkpoint of the best evaluation, stop there the next time (early "
         "stopping), or let the learning rate decay sooner."
     )
 
@@ -85,14 +92,16 @@ class Overtraining(Rule):
     direction: Direction | None = None
 
     def reads(self) -> Reads:
-        return Reads({"losses": losses_of(self.tensor_regex)})
+        return Reads({"losses": read_losses(self.tensor_regex)})
 
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
-        losses = losses_among(step.tensors["losses"], self.tensor_regex)
-        followed, over, trained = follow(state.get("losses", {}), step, losses, self.direction)
+        losses = select_losses(step.tensors["losses"], self.tensor_regex)
+        followed, finished, trained = follow_losses(
+            state.get("losses", {}), step, losses, self.direction
+        )
         marks: dict[str, Mark] = dict(state.get("marks", {}))
         found = []
-        for now in over:
+        for now in finished:
             marks[now.name] = best, stalled = self._evaluated(marks.get(now.name), now)
             if stalled >= self.patience_validation:
                 found.append(self._found(now.tensor, now.cost, best, stalled))
@@ -106,12 +115,12 @@ class Overtraining(Rule):
             return state, max(found, key=lambda verdict: verdict.evidence["stalled"])
         if not marks and not followed["eval"]:
             return state, not_applicable(Reason.NO_TENSOR, "no validation loss so far")
-        early = self.least_rise is not None and any(now.count < ENOUGH for now in over)
+        early = self.least_rise is not None and any(now.count < ENOUGH for now in finished)
         waits = any(stalled for _, stalled in marks.values())
-        judged = over or (trained and patience)
+        judged = finished or (trained and patience)
         return state, HEALTHY if judged and not early and not waits else UNDECIDED
 
-    def _evaluated(self, mark: Mark | None, now: Evaluation) -> Mark:
+    def _evaluated(self, mark: Mark | None, now: FinishedEvaluation) -> Mark:
         if self.least_rise is None:
             return self._since_best(mark, now.cost)
         return now.best, mark[1] + 1 if mark and self._worse(now, self.least_rise) else 0
@@ -121,18 +130,18 @@ class Overtraining(Rule):
             return cost, 0
         return mark[0], mark[1] + 1
 
-    def _worse(self, now: Evaluation, least_rise: float) -> bool:
+    def _worse(self, now: FinishedEvaluation, least_rise: float) -> bool:
         if now.count < ENOUGH or not now.improved or not now.rose(least_rise):
             return False
         rise = now.level - now.best
         return rise > self.delta and now.train_rise < rise / 2
 
     def _found(self, tensor: Tensor, cost: float, best: float, stalled: int) -> Verdict:
-        now, best = (as_saved(each, tensor.name, self.direction) for each in (cost, best))
+        now, best = (metric_value(each, tensor.name, self.direction) for each in (cost, best))
         evidence = {"now": now, "best": best, "stalled": stalled}
         detail = f"{tensor.name} is {now:.3g}; its best was {best:.3g}, "
         if self.least_rise is None:
-            detail += f"with no new one by {self.delta:g} in {stalled} saves since"
+            detail += f"not improved by {self.delta:g} in {stalled} saves since"
             return violation(Reason.NOT_DECREASING, detail, tensor, **evidence)
-        detail += f"and it was clearly worse in the last {stalled} evaluations"
+        detail += f"and the last {stalled} evaluations were clearly worse"
         return violation(Reason.INCREASING, detail, tensor, **evidence)

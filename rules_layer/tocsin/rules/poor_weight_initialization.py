@@ -1,5 +1,3 @@
-"""PoorWeightInitialization."""
-
 from __future__ import annotations
 
 import math
@@ -7,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar
 
-from tocsin.model import Detail, Reason, Role, Verdict
+from tocsin.model import Detail, Reason, Role, Severity, Verdict
 from tocsin.rules import (
     HEALTHY,
     PROFILES,
@@ -23,7 +21,7 @@ from tocsin.rules import (
     register,
     violation,
 )
-from tocsin.rules._initial_weights import alike, too_large
+from tocsin.rules._initial_weights import find_constant, find_large
 from tocsin.rules._series import LOSSES, TRAINING, points
 
 _LOW, _HIGH = 0.05, 0.95
@@ -32,30 +30,35 @@ _LOW, _HIGH = 0.05, 0.95
 @register
 @dataclass(frozen=True)
 class PoorWeightInitialization(Rule):
-    """The initial weights are too large, too small or all alike, and the network cannot learn.
+    """The initial weights are too large, too small or all the same, and the network cannot learn.
 
-    Looks at the first ``steps`` saves for three signs. (a) The largest variance of a layer's
-    activation inputs is more than ``threshold`` times the smallest (outputs where no inputs are
-    captured); it should be similar from layer to layer (Glorot & Bengio 2010). (b) The range of
-    gradients, from the 5th to the 95th percentile (or the standard deviation, if that is not
-    known), is below ``distribution_range``. (c) No loss has reached a new low for ``patience``
-    saves. Amazon's documents give a ratio of minimum to maximum, which cannot be above 1, and the
-    variance of weights as well as of inputs; the default regex selects inputs.
+    Judges the first ``steps`` saves by three signs:
 
-    Amazon's documents do not say how the signs combine. With ``any_of``, as in profile
-    ``sagemaker``, each fires alone, (b) by the layer with the smallest range. Profile
-    ``recommended`` takes standard deviations, which need no values, and demands (c) together with
-    (a), or with (b) for more than half of the gradients, from the first save on. It also fires at
-    the first save with weights if, of the weights with two dimensions or more, more than half and
-    at least two are constant, so that all units of a layer stay alike; or if in half of them
-    variance x connections (of an input or an output, whichever are fewer; about 1 by Glorot, at
-    most 2 by He) is above ``gain``.
+    * (a) The largest variance of a layer's activation inputs is more than ``threshold`` times the
+      smallest. It should be similar in all layers (Glorot & Bengio 2010). If no inputs are
+      captured, it takes outputs.
+    * (b) The range of gradients, from the 5th to the 95th percentile, is below
+      ``distribution_range``. If percentiles are not known, it takes the standard deviation.
+    * (c) No loss has reached a new low for ``patience`` saves.
+
+    Amazon's documents give a ratio of minimum to maximum, which cannot be above 1. They name the
+    variance of weights as well as of inputs; the default regex selects inputs. They do not say how
+    the signs combine. With ``any_of``, as in profile ``sagemaker``, each sign fires alone, (b) by
+    the layer with the smallest range.
+
+    Profile ``recommended`` takes standard deviations, which need no values. It fires when (c) is
+    there and, from the first save on, (a) or, for more than half of the gradients, (b). It also
+    judges the weights with two dimensions or more, at the first save with weights. It fires if more
+    than half of them, and at least two, are constant, since all units of a layer then stay the
+    same. And it fires if variance x connections is above ``gain`` in half of them. Connections are
+    those of an input or an output, whichever has fewer; the product is about 1 by Glorot and at
+    most 2 by He.
 
     Parameters
     ----------
-    activation_inputs_regex: which tensors are activation inputs, instead of those of that role.
-        Amazon's default matches the names of MXNet only. With a pattern of your own, outputs are
-        not read where it finds no inputs.
+    activation_inputs_regex: which tensors are activation inputs, instead of those with that role.
+        Amazon's default matches the names of MXNet only. If you set a pattern, outputs are not
+        read.
     threshold: largest ratio of variances.
     distribution_range: smallest range of gradients, in their units.
     patience: saves without a new low of the loss.
@@ -63,7 +66,7 @@ class PoorWeightInitialization(Rule):
     gain: largest variance of weights times connections.
     any_of: each sign fires alone, and weights themselves are not judged.
 
-    Example: all weights begin at 0.
+    Example: all weights start at 0.
     """
 
     sagemaker: ClassVar[Mapping[str, Any]] = {
@@ -73,9 +76,10 @@ class PoorWeightInitialization(Rule):
         "any_of": True,
     }
     profiles: ClassVar[tuple[str, ...]] = PROFILES
+    severity: ClassVar[Severity] = Severity.INFO
     causes: ClassVar[str] = (
-        "Weights begin at zero or another constant, so all units of a layer compute the same and "
-        "stay the same; or their variance does not fit the number of connections and the "
+        "Weights start at zero or another constant, so all units of a layer compute the same and "
+        "stay the same; or their variance does not suit the number of connections and the "
         "activation, and signals grow or fade from layer to layer."
     )
     advice: ClassVar[str] = (
@@ -118,20 +122,20 @@ class PoorWeightInitialization(Rule):
         weights, begun = step.tensors["weights"], state.get("begun", False)
         signs = {"variances": self._variances(step), "ranges": self._ranges(step)}
         # A sign that comes later has another cause than the initial weights.
-        well = {name for name, sign in signs.items() if sign is HEALTHY}
-        fine = sorted(well.union(state.get("fine", ())))
+        healthy = {name for name, sign in signs.items() if sign is HEALTHY}
+        fine = sorted(healthy.union(state.get("fine", ())))
         stuck = self._stuck(step, lows)
         if self.any_of:
             found = [*signs.values(), stuck]
         else:
             lasting = [sign for name, sign in signs.items() if name not in fine]
-            found = [] if begun else [alike(weights), too_large(weights, self.gain)]
+            found = [] if begun else [find_constant(weights), find_large(weights, self.gain)]
             found += [_both(sign, stuck) for sign in lasting if sign and stuck]
         state = {"saves": saves, "lows": lows, "begun": begun or bool(weights), "fine": fine}
         return state, next((sign for sign in found if sign and sign.violation), HEALTHY)
 
     def _variances(self, step: Step) -> Verdict | None:
-        """Sign (a), or HEALTHY; None if there are no two layers to compare."""
+        """Returns sign (a) or HEALTHY, None if there are no two layers to compare."""
         inputs, outputs = (
             self._known((tensor.summary.variance, tensor) for tensor in step.tensors.get(read, ()))
             for read in ("inputs", "outputs")
@@ -151,28 +155,30 @@ class PoorWeightInitialization(Rule):
         return violation(Reason.IMBALANCED, detail, wide, **evidence)
 
     def _ranges(self, step: Step) -> Verdict | None:
-        """Sign (b), or HEALTHY; None if no gradient has a range."""
+        """Returns sign (b) or HEALTHY, None if no gradient has a range."""
         known = self._known((_range(tensor), tensor) for tensor in step.tensors["gradients"])
         if not known:
             return None
         width, tensor = known[0 if self.any_of else len(known) // 2]
         if width >= self.distribution_range:
             return HEALTHY
-        whose = "" if self.any_of else "more than half of the gradients, such as "
+        which = "" if self.any_of else "more than half of the gradients, such as "
         limit = self.distribution_range
-        detail = f"{whose}{tensor.name}: a range of {width:.3g} is below {limit:g}"
+        detail = f"{which}{tensor.name}: a range of {width:.3g} is below {limit:g}"
         evidence = {"range": width, "distribution_range": limit}
         return violation(Reason.BELOW_THRESHOLD, detail, tensor, **evidence)
 
     def _known(self, found: Iterable[tuple[float | None, Tensor]]) -> list[tuple[float, Tensor]]:
-        """The known sizes in ascending order, with zeros only if ``any_of``: a layer that begins at
-        zero has constant outputs and passes no gradient at first, so zeros prove nothing.
+        """Returns the known sizes in ascending order, with zeros only if ``any_of``.
+
+        A layer that starts at zero has constant outputs and passes no gradient at first, so zeros
+        prove nothing.
         """
         known = [(size, tensor) for size, tensor in found if size or (size == 0 and self.any_of)]
         return sorted(known, key=lambda pair: pair[0])
 
     def _stuck(self, step: Step, lows: Mapping[str, tuple[float | None, int]]) -> Verdict | None:
-        """Sign (c), at a step with a loss; else None."""
+        """Returns sign (c) at a step with a loss, else None."""
         age = min((age for _, age in lows.values()), default=0)
         if age < self.patience or not step.tensors["losses"]:
             return None
@@ -188,7 +194,7 @@ def _both(sign: Verdict, stuck: Verdict) -> Verdict:
 def _lows(
     before: Mapping[str, tuple[float | None, int]], step: Step
 ) -> dict[str, tuple[float | None, int]]:
-    """The lowest value of each loss so far, and how many saves ago it was."""
+    """Returns the lowest value of each loss so far, and how many saves ago it was."""
     lows = dict(before)
     for point in points(step, step.tensors["losses"], "falls"):
         low, age = lows.get(point.key, (None, -1))
@@ -198,7 +204,7 @@ def _lows(
 
 
 def _range(gradient: Tensor) -> float | None:
-    """The range from the 5th to the 95th percentile, or the standard deviation. None: unknown."""
+    """Returns the range from the 5th to the 95th percentile, or the standard deviation."""
     summary = gradient.summary
     if summary.size == 1:
         return None

@@ -1,5 +1,3 @@
-"""SaturatedActivation."""
-
 from __future__ import annotations
 
 import math
@@ -7,10 +5,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
-from tocsin.model import Role, Verdict
+from tocsin.model import Role, Severity, Verdict
 from tocsin.rules import SAGEMAKER, Meta, Reads, Rule, State, Step, register
-from tocsin.rules._saturation import saturation
-from tocsin.rules._units import activations, layers
+from tocsin.rules._saturation import judge_saturation
+from tocsin.rules._units import activations
 
 _KINDS = ("tanh", "sigmoid")
 
@@ -18,15 +16,15 @@ _KINDS = ("tanh", "sigmoid")
 @register
 @dataclass(frozen=True)
 class SaturatedActivation(Rule):
-    """Tanh or sigmoid units of a layer are stuck at their ends, where they pass no gradient.
+    """Tanh or sigmoid units of a layer are fully saturated and pass no gradient.
 
     A unit is saturated in a step if less than ``threshold_inactivity`` % of its inputs, or none,
-    lie between the bounds of its activation. Fires when more than ``threshold_layer`` % of the
-    units of a layer are saturated; in profile ``recommended`` in three saved steps in a row. The
+    are between the bounds of its activation. Fires when more than ``threshold_layer`` % of the
+    units of a layer are saturated, in profile ``recommended`` in three saved steps in a row. The
     bounds are Amazon's: about where single precision rounds the output to its asymptote. Amazon
-    derives them from a gradient of 1e-7, which does not fit them; the numbers are kept. A layer
-    stops learning long before, so profile ``recommended`` watches with TanhSaturation and
-    SigmoidSaturation instead, unless this rule is named.
+    derives them from a gradient of 1e-7, which does not agree with the numbers; the numbers are
+    kept. A layer stops learning long before, so profile ``recommended`` watches with
+    TanhSaturation and SigmoidSaturation instead, unless a watch file names this rule.
 
     Parameters
     ----------
@@ -38,18 +36,19 @@ class SaturatedActivation(Rule):
     threshold_tanh, threshold_sigmoid: the same as pairs of min and max, the older form.
     threshold_inactivity: % of a unit's inputs.
     threshold_layer: % of a layer's units.
-    min_units: layers with fewer units are left out: a single output may be confident.
+    min_units: layers with fewer units are not judged, since a single output may be confident.
 
-    Example: a tanh layer whose inputs are beyond 30 for every sample.
+    Example: a tanh layer whose inputs are above 30 for every sample.
     """
 
     profiles: ClassVar[tuple[str, ...]] = (SAGEMAKER,)
     options: ClassVar[Mapping[str, Any]] = {"for_steps": 3}
     sagemaker: ClassVar[Mapping[str, Any]] = {"min_units": 1}
+    severity: ClassVar[Severity] = Severity.INFO
     causes: ClassVar[str] = (
-        "Weights or inputs that are too large, or a learning rate that lets the weights grow, push "
-        "the inputs of the activation so far out that its output no longer changes. The gradient "
-        "there is zero, so nothing brings them back."
+        "Weights or inputs are too large, or a learning rate lets the weights grow, so the inputs "
+        "of the activation are so large that its output no longer changes. The gradient there is "
+        "zero, so training cannot undo it."
     )
     advice: ClassVar[str] = (
         "Normalise the inputs, use Glorot initialisation, put a normalisation layer before the "
@@ -97,11 +96,11 @@ class SaturatedActivation(Rule):
             for tensor in step.tensors[kind]
             if (tensor.kind if tensor.kind in _KINDS else _kind(tensor.name)) == kind
         )
-        found = layers(tensors, self.threshold_inactivity, self.threshold_layer)
-        return state, saturation(found, self.threshold_layer, self.min_units)
+        limits = self.threshold_inactivity, self.threshold_layer, self.min_units
+        return state, judge_saturation(tensors, *limits)
 
 
 def _kind(name: str) -> str | None:
-    """The activation that a tensor belongs to: the last one in its name."""
+    """Returns the activation that a tensor belongs to: the last one in its name."""
     last = max(_KINDS, key=name.lower().rfind)
     return last if last in name.lower() else None

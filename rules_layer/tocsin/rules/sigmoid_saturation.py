@@ -1,5 +1,3 @@
-"""SigmoidSaturation."""
-
 from __future__ import annotations
 
 import math
@@ -7,10 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
-from tocsin.model import Verdict
+from tocsin.model import Severity, Verdict
 from tocsin.rules import Meta, Reads, Rule, State, Step, register
-from tocsin.rules._saturation import both_sides, saturation
-from tocsin.rules._units import layers
+from tocsin.rules._saturation import inputs_and_outputs, judge_saturation
 
 
 @register
@@ -18,27 +15,28 @@ from tocsin.rules._units import layers
 class SigmoidSaturation(Rule):
     """Most sigmoid units of a layer are at 0 or 1, where they pass hardly any gradient.
 
-    A unit is saturated in a step if less than ``threshold_inactivity`` % of its inputs lie within
-    ±``threshold``, or of its outputs within the sigmoid of these; capturing either of the two is
-    enough. In Amazon's paper (Rauschmayr et al., MLSys 2021) the gradient vanishes for inputs
-    outside [-5, 5]; the slope there is 0.0066. Fires when more than
-    ``threshold_layer`` % of the units of a layer are saturated in three saved steps in a row.
-    Does not judge layers that may be the model's output: those with less than ``min_units`` units,
-    and those that are nearly always at the same end, like the scores of many rare labels.
+    A unit is saturated in a step if less than ``threshold_inactivity`` % of its inputs are within
+    ±``threshold``, or of its outputs within the sigmoid of these bounds. It is enough to capture
+    one of the two. In Amazon's paper (Rauschmayr et al., MLSys 2021) the gradient vanishes for
+    inputs outside [-5, 5]; the slope there is 0.0066. Fires when more than ``threshold_layer`` % of
+    the units of a layer are saturated in three saved steps in a row.
+    Does not judge layers that may be the model's output: layers with less than ``min_units`` units,
+    and layers that are nearly always at the same end, like the scores of many rare labels.
     SaturatedActivation, Amazon's rule, fires when no gradient is left at all.
 
     Parameters
     ----------
-    threshold: where saturation begins, in units of the input.
+    threshold: inputs beyond ± this are saturated, in units of the input.
     threshold_inactivity: % of a unit's values.
     threshold_layer: % of a layer's units.
     min_units: least units of a layer that is judged.
-    min_side: % of the saturated values that must lie at the rarer end.
+    min_side: % of the saturated values that must be at the rarer end.
 
-    Example: inputs from 0 to 255 that are not scaled, so that 9 of 10 units give 0 or 1.
+    Example: inputs from 0 to 255 are not scaled, and 9 of 10 units output 0 or 1.
     """
 
     options: ClassVar[Mapping[str, Any]] = {"for_steps": 3}
+    severity: ClassVar[Severity] = Severity.INFO
     causes: ClassVar[str] = (
         "Weights or inputs are too large for the number of inputs of a unit: by initialisation, "
         "because the data is not normalised, or because the learning rate is too high."
@@ -56,9 +54,9 @@ class SigmoidSaturation(Rule):
 
     def reads(self) -> Reads:
         high = 1 / (1 + math.exp(-self.threshold))
-        return both_sides("sigmoid", (-self.threshold, self.threshold), (1 - high, high))
+        return inputs_and_outputs("sigmoid", (-self.threshold, self.threshold), (1 - high, high))
 
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
         tensors = (*step.tensors["inputs"], *step.tensors["outputs"])
-        found = layers(tensors, self.threshold_inactivity, self.threshold_layer)
-        return state, saturation(found, self.threshold_layer, self.min_units, self.min_side)
+        limits = self.threshold_inactivity, self.threshold_layer, self.min_units, self.min_side
+        return state, judge_saturation(tensors, *limits)

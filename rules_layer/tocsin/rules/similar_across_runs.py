@@ -1,12 +1,10 @@
-"""SimilarAcrossRuns."""
-
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-from tocsin.model import Reason, Verdict
+from tocsin.model import Reason, Severity, Verdict
 from tocsin.rules import (
     HEALTHY,
     Meta,
@@ -20,7 +18,7 @@ from tocsin.rules import (
     register,
     violation,
 )
-from tocsin.rules._difference import DIFFERENCE_FIELDS, excess
+from tocsin.rules._difference import DIFFERENCE_FIELDS, times_tolerance
 
 
 @register
@@ -31,11 +29,11 @@ class SimilarAcrossRuns(Rule):
     Fires when they are *not* similar, as Amazon's rule of this name does. Compares the tensors that
     both runs have at the same global step, by name and worker, and ignores all others.
 
-    Amazon's documents name no tolerance. Here the sizes, the numbers of NaN and infinities, and
-    means, extremes and norms must agree within ``atol + rtol * scale``, as they do if every element
-    is that close. These are in the index, so nothing large is read; the price is that two tensors
-    with the same elements in another order pass. With both tolerances 0 the fingerprints must be
-    equal, which is exact.
+    Amazon's documents name no tolerance. Here sizes and the numbers of NaN and infinities must be
+    equal. Means, extremes and norms must agree within ``atol + rtol * scale``, as they do if every
+    element is that close. All of them are in the index, so no values are read. But two tensors with
+    the same elements in another order do not differ by them. If both tolerances are 0, the
+    fingerprints must be equal, which is exact.
 
     Parameters
     ----------
@@ -48,9 +46,10 @@ class SimilarAcrossRuns(Rule):
     """
 
     profiles: ClassVar[tuple[str, ...]] = ()
+    severity: ClassVar[Severity] = Severity.INFO
     causes: ClassVar[str] = (
-        "The runs had other data, another seed or order of batches, other code or library "
-        "versions; or an operation that is not deterministic."
+        "The runs had different data, seeds, orders of batches, code or library versions; or an "
+        "operation is not deterministic."
     )
     advice: ClassVar[str] = (
         "Look at the first step and tensor that differ: inputs point to the data, weights at "
@@ -74,7 +73,7 @@ class SimilarAcrossRuns(Rule):
             return state, not_applicable(Reason.NO_TENSOR, why)
         here = step.tensors["tensors"]
         found = [
-            (excess(one.summary, other.summary, self.rtol, self.atol), run, one, other)
+            (times_tolerance(one.summary, other.summary, self.rtol, self.atol), run, one, other)
             for run, reads in step.others.items()
             for one, other in _pairs(here, reads.get("tensors", ()))
         ]
@@ -92,7 +91,7 @@ class SimilarAcrossRuns(Rule):
 
 
 def _pairs(here: Iterable[Tensor], there: Iterable[Tensor]) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yields the tensors that both runs have."""
+    """Yields the pairs of tensors that both runs have."""
     others = {(tensor.worker, tensor.name): tensor for tensor in there}
     for tensor in here:
         if other := others.get((tensor.worker, tensor.name)):

@@ -1,5 +1,3 @@
-"""StalledTrainingRule."""
-
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -21,7 +19,7 @@ from tocsin.rules import (
     register,
 )
 
-_ENOUGH = 2  # intervals between steps that show how long one takes
+_ENOUGH = 2  # intervals between steps that are needed to know how long one takes
 
 
 @register
@@ -29,32 +27,31 @@ _ENOUGH = 2  # intervals between steps that show how long one takes
 class StalledTrainingRule(Rule):
     """The training has not saved a new step for a long time.
 
-    Fires when no new step with a selected tensor was written for ``threshold`` seconds, and for
-    ``ratio`` times the longest interval between two steps so far: a slow model that saves rarely,
-    or pauses for an evaluation, has not stalled. Before the second interval the limit is ``ratio``
-    times the threshold. Judges by the passing of time, and by the times at which the steps were
-    written, so a later check of the run gives the same verdict. Profile ``sagemaker`` is Amazon's
-    rule: the threshold alone.
+    Fires when no new step with a selected tensor was saved for ``threshold`` seconds and for
+    ``ratio`` times the longest interval between two steps so far. So a slow model that saves
+    rarely, or pauses for an evaluation, does not fire. Before the second interval the limit is
+    ``ratio`` times the threshold. The rule judges as time passes, and by the times at which the
+    steps were written, so a later check of the run gives the same verdict. Profile ``sagemaker`` is
+    Amazon's rule: the threshold alone.
 
-    Amazon's rule stops the job itself. Here a stop is an action: give the rule the action
-    ``stop``. It stops the job of the run in which the rule fired, never another one that
-    a prefix happens to match.
+    Amazon's rule stops the job itself. Here a stop is an action: give the rule the action ``stop``.
+    It stops the job of the run in which the rule fired, never another job that matches a prefix.
 
     Parameters
     ----------
     threshold: seconds without a new step.
     stop_training_on_fire: accepted for compatibility, and has no effect: see above.
     training_job_name_prefix: accepted for compatibility, and has no effect: see above.
-    ratio: how many times the longest interval so far a stall must be.
-    collection_names, tensor_regex: which tensors are signs of life; default: any.
+    ratio: the limit is at least so many times the longest interval so far.
+    collection_names, tensor_regex: which tensors show that the training runs; default: any.
 
-    Example: a step every 10 seconds, and then none for half an hour.
+    Example: a step is saved every 10 seconds, and then none for half an hour.
     """
 
     profiles: ClassVar[tuple[str, ...]] = PROFILES
     sagemaker: ClassVar[Mapping[str, Any]] = {"ratio": 0.0}
     causes: ClassVar[str] = (
-        "A worker waits for another that is gone, or a data loader or the machine hangs."
+        "A worker waits for another one that has crashed, or a data loader or the machine hangs."
     )
     advice: ClassVar[str] = (
         "Look at the job's log and at the use of its processors; take a stack trace of the "
@@ -77,8 +74,12 @@ class StalledTrainingRule(Rule):
         if not step.tick and not step.tensors["tensors"]:
             return state, not_applicable(Reason.NO_TENSOR, "a step without such a tensor")
         if "last" not in state:
-            alive = {"last": step.time, "longest": 0.0, "intervals": 0}
-            return state if step.tick else alive, UNDECIDED
+            begun = step.time if step.waiting_since is None else step.waiting_since
+            first = {"last": begun, "longest": 0.0, "intervals": 0}
+            if not step.tick:
+                return first, UNDECIDED
+            pause, limit = step.time - begun, self._limit(first)
+            return state, self._stalled(pause, limit) if pause > limit else UNDECIDED
         pause = max(0.0, step.time - state["last"])
         limit = self._limit(state)
         if step.tick:
@@ -95,6 +96,10 @@ class StalledTrainingRule(Rule):
         return max(self.threshold, self.ratio * (state["longest"] if known else self.threshold))
 
     def _stalled(self, pause: float, limit: float) -> Verdict:
-        detail = f"no new step has been saved for {pause:.0f} s; the limit is {limit:.0f} s"
+        detail = f"no new step has been saved for {_text(pause)}; the limit is {_text(limit)}"
         evidence = {"seconds": pause, "limit": limit}
         return Verdict(Outcome.VIOLATION, Reason.LATE, detail, evidence=evidence)
+
+
+def _text(seconds: float) -> str:
+    return f"{seconds:.0f} seconds" if seconds < 120 else f"{seconds / 60:.0f} minutes"

@@ -1,5 +1,3 @@
-"""StragglingWorker."""
-
 from __future__ import annotations
 
 from bisect import bisect_left
@@ -23,37 +21,37 @@ from tocsin.rules import (
     register,
 )
 
-_EARLY = 5  # first steps of a worker, which show how late it usually is
-_INTERVALS = 9  # between steps, of which the median is typical
-_MOST_WORKERS = 1000  # that are followed: a rule's state is limited
+_EARLY = 5  # first steps of a worker, which show its usual delay
+_INTERVALS = 9  # intervals between steps, for their median
+_MOST_WORKERS = 1000  # more are ignored, so the state stays small
 
-Memory = tuple[int, float, float | None, float]
-"""The memory of a worker: the number of its early steps, its largest lateness at these, the time at
-which its peers wrote the first step of the current delay (None: no delay), and its lateness then.
+Delays = tuple[int, float, float | None, float]
+"""The memory of a worker: the number of its early steps, its largest delay at these, the time at
+which its peers wrote the first late step (None: it is not late), and its delay at that step.
 """
 
 
 @register
 @dataclass(frozen=True)
 class StragglingWorker(Rule):
-    """A worker falls behind the others.
+    """A worker is slower than the others.
 
-    A worker's lateness at a step is the time at which it wrote the step, minus the median time of
-    its peers. Fires when the lateness is above ``threshold_seconds``, above ``ratio`` times the
-    typical interval between steps, and above twice the worst of its own first five steps, since
-    some workers are always later (they write more, or from farther away). The delay must last: the
-    peers have gone on for half as long as the worker was late at first, and it has not made up a
-    quarter of that, as after an upload that hung once. In three saved steps in a row.
+    A worker's delay at a step is the time at which it wrote the step, minus the median time of its
+    peers. Fires after three saved steps in a row in which the delay is larger than each of these:
+    ``threshold_seconds``, ``ratio`` times the median interval between steps, and twice the largest
+    delay in its own first five steps, since some workers are always later (they write more, or from
+    farther away). The delay must also last, unlike after an upload that hung once: the peers have
+    continued for half of the first delay, and the worker has not made up a quarter of it.
 
-    It needs the times of at least two workers. Workers that wait for each other at every step
-    arrive together however slow one is.
+    The rule needs the times of at least two workers. If workers wait for each other at every step,
+    they write at the same time however slow one of them is, and the rule cannot fire.
 
     Parameters
     ----------
-    threshold_seconds: least lateness that counts, in seconds.
-    ratio: least lateness that counts, in typical intervals between saved steps.
+    threshold_seconds: least delay, in seconds.
+    ratio: least delay, in median intervals between saved steps.
 
-    Example: three workers write every 20 seconds, and from step 50 on one of them needs 30.
+    Example: three workers write every 20 seconds, and from step 50 on one of them needs 30 seconds.
     """
 
     options: ClassVar[Mapping[str, Any]] = {"for_steps": 3}
@@ -81,13 +79,13 @@ class StragglingWorker(Rule):
             intervals = [*intervals, round(max(0.0, now - state["now"]), 3)][-_INTERVALS:]
         interval = median(intervals or [0.0])
         least = max(self.threshold_seconds, self.ratio * interval)
-        workers: dict[str, Memory] = dict(state.get("workers", {}))
+        workers: dict[str, Delays] = dict(state.get("workers", {}))
         late = []
-        for worker, lateness, peers in islice(_lateness(step.times), _MOST_WORKERS):
+        for worker, delay, peers in islice(_delays(step.times), _MOST_WORKERS):
             before = workers.get(worker, (0, 0.0, None, 0.0))
-            workers[worker] = _remembered(before, lateness, peers, least)
-            if _stays_behind(workers[worker], lateness, peers):
-                late.append((lateness, worker))
+            workers[worker] = _remembered(before, delay, peers, least)
+            if _stays_late(workers[worker], delay, peers):
+                late.append((delay, worker))
         state = {"now": now, "intervals": intervals, "workers": workers}
         if late:
             return state, self._found(*max(late), interval)
@@ -95,34 +93,34 @@ class StragglingWorker(Rule):
         behind = any(since is not None for _, _, since, _ in workers.values())
         return state, HEALTHY if known and not behind else UNDECIDED
 
-    def _found(self, lateness: float, worker: str, interval: float) -> Verdict:
+    def _found(self, delay: float, worker: str, interval: float) -> Verdict:
         detail = (
-            f"{worker} was {lateness:.3g} s later than its peers, "
+            f"{worker} was {delay:.3g} s later than its peers, "
             f"which write a step every {interval:.3g} s"
         )
-        evidence = {"late_seconds": lateness, "interval_seconds": interval}
+        evidence = {"late_seconds": delay, "interval_seconds": interval}
         return Verdict(Outcome.VIOLATION, Reason.LATE, detail, worker=worker, evidence=evidence)
 
 
-def _remembered(before: Memory, lateness: float, peers: float, least: float) -> Memory:
+def _remembered(before: Delays, delay: float, peers: float, least: float) -> Delays:
     early, worst, since, _ = before
     if early < _EARLY:
-        return early + 1, round(max(worst, lateness), 3), None, 0.0
-    if lateness <= max(least, 2 * worst):
+        return early + 1, round(max(worst, delay), 3), None, 0.0
+    if delay <= max(least, 2 * worst):
         return early, worst, None, 0.0
     if since is None:
-        return early, worst, round(peers, 3), round(lateness, 3)
+        return early, worst, round(peers, 3), round(delay, 3)
     return before
 
 
-def _stays_behind(memory: Memory, lateness: float, peers: float) -> bool:
+def _stays_late(memory: Delays, delay: float, peers: float) -> bool:
     _, _, since, at_first = memory
-    gone_on = since is not None and peers - since >= at_first / 2
-    return gone_on and lateness >= 0.75 * at_first
+    lasts = since is not None and peers - since >= at_first / 2
+    return lasts and delay >= 0.75 * at_first
 
 
-def _lateness(times: Mapping[str, float]) -> Iterator[tuple[str, float, float]]:
-    """Yields each worker, its lateness in seconds, and the median of its peers' times."""
+def _delays(times: Mapping[str, float]) -> Iterator[tuple[str, float, float]]:
+    """Yields each worker, its delay in seconds, and the median time of its peers."""
     ordered = sorted(times.values())
     for worker, time in sorted(times.items()):
         own = bisect_left(ordered, time)

@@ -1,11 +1,9 @@
-"""TensorVariance."""
-
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-from tocsin.model import Reason, Verdict
+from tocsin.model import Reason, Severity, Verdict
 from tocsin.rules import (
     HEALTHY,
     Meta,
@@ -27,9 +25,9 @@ class TensorVariance(Rule):
 
     Fires when the population variance of a selected tensor, over its finite elements, is above
     ``max_threshold`` or below ``min_threshold``; at least one of them must be set. Reports the
-    tensor that is the farthest beyond its bound. A single number has variance 0.
+    tensor with the largest or smallest variance. A single number has variance 0.
 
-    Only the user knows which variance is good, so it watches the named tensors and nothing else.
+    Only the user knows which variance is good, so the rule watches named tensors only.
 
     Parameters
     ----------
@@ -41,10 +39,10 @@ class TensorVariance(Rule):
     """
 
     profiles: ClassVar[tuple[str, ...]] = ()
+    severity: ClassVar[Severity] = Severity.INFO
     causes: ClassVar[str] = (
-        "An initialisation, or a layer without normalisation, makes each layer's values larger or "
-        "smaller than those before; weights grow without decay; outputs have collapsed to one "
-        "value."
+        "The initialisation, or a layer without normalisation, makes values larger or smaller "
+        "from layer to layer; weights grow without decay; outputs have collapsed to one value."
     )
     advice: ClassVar[str] = (
         "Look at the layers before this one, at its initialisation and normalisation, and at "

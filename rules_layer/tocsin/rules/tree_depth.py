@@ -1,5 +1,3 @@
-"""TreeDepth."""
-
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -8,7 +6,7 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Annotated, Any, ClassVar
 
-from tocsin.model import Reason, Role, Verdict
+from tocsin.model import Reason, Role, Severity, Verdict
 from tocsin.rules import (
     HEALTHY,
     PROFILES,
@@ -32,21 +30,22 @@ _MOST_NODES = 100_000  # of a tree whose branches are followed
 class TreeDepth(Rule):
     """A tree of a boosted model has grown too deep.
 
-    Fires when the deepest leaf of a tree lies more than ``depth`` levels below its root. Follows
-    the branches where they are saved (``trees/ID``, ``trees/Yes``, ``trees/No``). Otherwise the
-    depth is ``floor(log2(id + 1))`` of the largest node number: Amazon's log2(id) made exact for
-    children numbered 2i+1 and 2i+2, and too small where XGBoost numbers the nodes of an uneven tree
+    Fires when the deepest leaf of a tree is more than ``depth`` levels below its root. Follows the
+    branches if they are saved (``trees/ID``, ``trees/Yes``, ``trees/No``). Otherwise the depth is
+    ``floor(log2(id + 1))`` of the largest node number. That is Amazon's log2(id), made exact for
+    children numbered 2i+1 and 2i+2. It is too small if XGBoost numbers the nodes of an uneven tree
     without gaps.
 
     Parameters
     ----------
-    depth: levels below the root that are still fine.
+    depth: largest number of levels below the root.
 
-    Example: a tree of 14 levels, grown with max_depth 0 (no limit).
+    Example: a tree has 14 levels, since max_depth is 0 (no limit).
     """
 
     profiles: ClassVar[tuple[str, ...]] = PROFILES
     sagemaker: ClassVar[Mapping[str, Any]] = {"depth": 4.0}
+    severity: ClassVar[Severity] = Severity.INFO
     causes: ClassVar[str] = (
         "max_depth is large or unlimited. Each level halves the samples that a split is based on, "
         "so deep trees learn the noise."
@@ -78,7 +77,7 @@ class TreeDepth(Rule):
 
 
 def _deepest(tensors: list[Tensor]) -> tuple[int, Tensor] | None:
-    """The depth of a worker's deepest tree, and the tensor that shows it."""
+    """Returns the depth of a worker's deepest tree, and the tensor that shows it."""
     columns = {tensor.name.rpartition("/")[2].lower(): tensor for tensor in tensors}
     texts = [_texts(columns.get(name)) for name in ("id", "yes", "no")]
     if texts[0] and len(texts[0]) == len(texts[1]) == len(texts[2]):
@@ -96,7 +95,7 @@ def _texts(tensor: Tensor | None) -> list[str]:
 
 
 def _followed(ids: list[str], yes: list[str], no: list[str]) -> int:
-    """The longest way down from a root, in branches. A loop, which a tree cannot have, ends it."""
+    """Returns the longest path from a root, in branches. A loop, which no tree has, ends it."""
     branches = dict(zip(ids, zip(yes, no, strict=True), strict=True))
     below = {child for pair in branches.values() for child in pair}
     level = [node for node in branches if node not in below]

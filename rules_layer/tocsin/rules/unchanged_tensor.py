@@ -1,5 +1,3 @@
-"""UnchangedTensor."""
-
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -8,7 +6,7 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tocsin.model import Reason, Verdict
+from tocsin.model import Reason, Severity, Verdict
 from tocsin.rules import (
     HEALTHY,
     UNDECIDED,
@@ -31,33 +29,34 @@ class UnchangedTensor(Rule):
     """A tensor no longer changes from save to save.
 
     Fires when a selected tensor is nearly equal to each of its values in the last ``num_steps``
-    saves, the current one included: |now - then| <= ``atol`` + ``rtol`` |then| for every element,
+    saves, including the current one: |now - then| <= ``atol`` + ``rtol`` |then| for every element,
     as in ``numpy.allclose``. Counts saves, not steps, and each mode by itself. With equal values
-    at 0, 1 and 2 it fires first at 2, and on a single value never. A tensor that changes its shape
-    has changed; empty tensors are not judged.
+    at 0, 1 and 2 it first fires at 2. It never fires on a single value. A tensor that changes its
+    shape has changed. Ignores empty tensors.
 
-    It watches the named tensors and nothing else: frozen layers, constants and losses that have
+    The rule watches named tensors only, since frozen layers, constants and losses that have
     converged do not change in a healthy run.
 
     Parameters
     ----------
     collection_names, tensor_regex: which tensors to watch; the union, if both are given.
-    num_steps: saves that must be equal.
+    num_steps: number of saves that must be equal.
     rtol: relative tolerance, of the earlier value.
     atol: absolute tolerance, in units of the tensor.
-    equal_nan: NaN counts as equal to NaN.
+    equal_nan: NaN is equal to NaN.
 
     Example: the loss is 0.69315 in three saves in a row.
     """
 
     profiles: ClassVar[tuple[str, ...]] = ()
+    severity: ClassVar[Severity] = Severity.INFO
     causes: ClassVar[str] = (
         "The optimiser does not step, the tensor is not connected to the trained weights, or the "
-        "same batch is fed again and again."
+        "same batch is used at every step."
     )
     advice: ClassVar[str] = (
-        "Check that the optimiser has these parameters and steps, that the learning rate is not "
-        "zero, and that the input pipeline delivers new batches."
+        "Check that the optimiser has these parameters, that its step is called, that the learning "
+        "rate is not zero, and that the input pipeline delivers new batches."
     )
 
     collection_names: tuple[str, ...] = ()

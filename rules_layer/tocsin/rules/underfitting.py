@@ -1,5 +1,3 @@
-"""Underfitting."""
-
 from __future__ import annotations
 
 import math
@@ -22,14 +20,14 @@ from tocsin.rules import (
 from tocsin.rules._series import LOSSES, TRAINING, Direction, Point, points
 from tocsin.rules._window import (
     Memory,
-    beginning,
-    extended,
-    followed,
-    in_motion,
+    any_moved,
+    appended,
+    initial_cost,
     level,
-    lowered,
-    spread,
-    worst,
+    median_deviation,
+    smaller,
+    tracked,
+    worst_verdict,
 )
 
 _FIRST = 5
@@ -40,23 +38,23 @@ _FIRST = 5
 class Underfitting(Rule):
     """Neither training nor validation loss has fallen: the model learns almost nothing.
 
-    Judges at training steps, once a training loss has been saved for ``patience`` steps and
-    ``2 * smooth`` times. Fires when no loss of the run, in TRAIN or EVAL, ever was
-    ``min_decrease_percent`` % below its beginning. A loss is the median of ``smooth`` saves, its
-    beginning the larger of its first save and the median of the first five; so a loss that fell
+    Judges at training steps, after a training loss has been saved for ``patience`` steps and
+    ``2 * smooth`` times. Fires when no loss of the run, in TRAIN or EVAL, was ever
+    ``min_decrease_percent`` % below its beginning. A loss is the median of ``smooth`` saves. Its
+    beginning is the larger of its first save and the median of the first five. So a loss that fell
     and levelled off never fires. Does not fire if the noise (the median absolute deviation) is more
-    than twice that percentage, or if one of several training losses has risen as much: they may
-    compete (a GAN's).
+    than twice that percentage. Does not fire either if one of several training losses has risen by
+    it, since such losses may compete (a GAN's).
 
     Parameters
     ----------
     patience: steps of training before judging.
     min_decrease_percent: % of the first loss.
-    smooth: saves that the median is taken of.
+    smooth: the loss is the median of so many saves.
     collection_names, tensor_regex: which tensors are losses, instead of those with role loss.
     direction: falls or rises says what is good; none goes by the name (accuracy rises).
 
-    Example: a loss of 2.30 that is 2.25 after 500 steps, with a validation loss of 2.28.
+    Example: a loss starts at 2.30 and is 2.25 after 500 steps, and the validation loss is 2.28.
     """
 
     causes: ClassVar[str] = (
@@ -64,8 +62,8 @@ class Underfitting(Rule):
         "labels (shuffled labels, lost columns), or the learning rate is far too low."
     )
     advice: ClassVar[str] = (
-        "See whether the model can overfit ten samples. If it cannot, check labels, gradients and "
-        "learning rate; if it can, use a larger model or better inputs."
+        "Check whether the model can overfit ten samples. If it cannot, check labels, gradients "
+        "and learning rate; if it can, use a larger model or better inputs."
     )
 
     patience: Annotated[int, Meta(ge=1)] = 500
@@ -81,7 +79,7 @@ class Underfitting(Rule):
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
         if step.mode is Mode.PREDICT:
             return state, not_applicable(Reason.NO_TENSOR, "a step of mode PREDICT")
-        here = list(followed(state, points(step, step.tensors["losses"], self.direction)))
+        here = list(tracked(state, points(step, step.tensors["losses"], self.direction)))
         if not here:
             return state, not_applicable(Reason.NO_TENSOR, "no loss whose value is known")
         series = dict(state)
@@ -90,31 +88,31 @@ class Underfitting(Rule):
             series[point.key] = self._remembered(memory, point.cost)
         if step.mode not in TRAINING:
             return series, UNDECIDED
-        return series, worst(self._judge(series, point, step.mode_step) for point in here)
+        return series, worst_verdict(self._judge(series, point, step.mode_step) for point in here)
 
     def _remembered(self, memory: Memory, cost: float) -> Memory:
         if memory.get("fell"):
-            return memory  # nothing else counts
-        after = extended(memory, cost, _FIRST, self.smooth)
+            return memory  # nothing else is needed
+        after = appended(memory, cost, _FIRST, self.smooth)
         after["saves"] = memory.get("saves", 0) + 1
         if len(after["last"]) == self.smooth:
-            now, begun = level(after["last"]), beginning(after)
+            now, begun = level(after["last"]), initial_cost(after)
             moved = abs(begun) * self.min_decrease_percent / 100
             if now <= begun - moved:
                 return {"fell": True}
-            after["best"] = lowered(memory.get("best"), now)
+            after["best"] = smaller(memory.get("best"), now)
             after["rose"] = memory.get("rose", False) or now >= begun + moved
         return after
 
     def _judge(self, series: State, point: Point, now: int) -> Verdict:
-        if in_motion(series):
+        if any_moved(series):
             return HEALTHY
         memory = series[point.key]
-        best, begun = memory.get("best"), beginning(memory)
+        best, begun = memory.get("best"), initial_cost(memory)
         late = now - memory["begun"] >= self.patience and memory["saves"] >= 2 * self.smooth
         if not late or best is None or not math.isfinite(begun):
             return UNDECIDED
-        if spread(memory["last"]) > abs(begun) * self.min_decrease_percent / 50:
+        if median_deviation(memory["last"]) > abs(begun) * self.min_decrease_percent / 50:
             return HEALTHY
         name, percent = point.tensor.name, f"{self.min_decrease_percent:g} %"
         detail = f"{name} never fell by {percent} of {begun:.3g}: its best median is {best:.3g}"

@@ -1,12 +1,10 @@
-"""UnusedFeatures."""
-
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
-from tocsin.model import Reason, Verdict
+from tocsin.model import Reason, Severity, Verdict
 from tocsin.rules import (
     HEALTHY,
     UNDECIDED,
@@ -27,28 +25,30 @@ from tocsin.rules._importances import IMPORTANCES, SHAP, importances
 class UnusedFeatures(Rule):
     """A boosted model ignores nearly all of its features.
 
-    Fires when no tree splits by at least the share ``threshold`` of the features (importance by
-    ``weight`` is zero or missing), after at least ``rounds`` boosting rounds and one for each
-    feature: before that there may have been too few splits for all. The number of features must be
-    known: SHAP values are saved, or the importances of all features in one vector or with zeros.
-    The low side of feature importance in Rauschmayr et al. 2021, Table 1.
+    Fires when at least the share ``threshold`` of the features is unused: no tree splits by them,
+    and their importance by ``weight`` is zero or missing. Judges after ``rounds`` boosting rounds
+    and one round for each feature, since before that there may be too few splits for all features.
+    The number of features must be known: SHAP values are saved, or the importances of all features
+    in one vector or with zeros. The rule is low feature importance in Rauschmayr et al. 2021,
+    table 1.
 
     Parameters
     ----------
     threshold: share of unused features.
     rounds: boosting rounds before a model is judged.
 
-    Example: after 200 rounds one of thirty features is used.
+    Example: after 200 rounds only one of thirty features is used.
     """
 
     options: ClassVar[Mapping[str, Any]] = {"for_steps": 3}
+    severity: ClassVar[Severity] = Severity.INFO
     causes: ClassVar[str] = (
-        "The other columns are constant, empty or copies of the used ones, one feature gives the "
-        "label away, or regularisation (gamma, min_child_weight) forbids further splits."
+        "The other columns are constant, empty or copies of the used ones, one feature leaks the "
+        "label, or regularisation (gamma, min_child_weight) forbids further splits."
     )
     advice: ClassVar[str] = (
-        "Check that the columns were read and joined properly, that the used features are known "
-        "at the time of prediction, and leave out those that carry nothing."
+        "Check that the columns were read and joined properly and that the used features are "
+        "known at the time of prediction, and remove features without information."
     )
 
     threshold: Annotated[float, Meta(gt=0, le=1)] = 0.95

@@ -1,9 +1,8 @@
-"""VanishingGradient."""
-
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
@@ -24,6 +23,7 @@ from tocsin.rules import (
 )
 
 _LEFT_OUT = re.compile(r"bias|beta|lora_?a", re.IGNORECASE)
+_ALONE = 1e-7  # least mean of a gradient without others, and of all in profile sagemaker
 
 
 @register
@@ -31,37 +31,40 @@ _LEFT_OUT = re.compile(r"bias|beta|lora_?a", re.IGNORECASE)
 class VanishingGradient(Rule):
     """Gradients of a layer have become too small to learn from.
 
-    Fires when the mean of |g| of a gradient tensor is below ``threshold``. Reports the smallest.
-    In profile ``recommended`` three saved steps in a row must show it, so one odd batch does not
-    count. Gradients of biases (known by their names) count only if they are selected: they are
-    tiny where the targets' mean is zero. The same holds for those of LoRA's A, which are
-    multiplied by a B that begins at zero. Gradients without a finite element are left to
-    ExplodingTensor. Empty tensors are ignored.
+    Fires when the mean of |g| of a gradient tensor is below ``share`` of the largest mean of the
+    worker's gradients, in profile ``recommended`` in three saved steps in a row, so one odd batch
+    does not fire. The scale of the loss does not matter, nor a batch whose loss is 0. A gradient
+    that is alone is compared with 1e-7. With a ``threshold`` all are compared with that. Ignores
+    gradients of biases (by their names) unless they are selected: they are tiny if the mean of the
+    targets is zero. Also ignores gradients of LoRA's A, which are multiplied by a B that starts at
+    zero. Ignores empty tensors. ExplodingTensor reports gradients without a finite element.
 
     Parameters
     ----------
-    threshold: least mean of |g|, in units of the gradient.
-    zeros: true counts zeros, too; none ignores them if there are other elements, as a batch touches
-        few rows of a large embedding.
+    threshold: least mean of |g|, in units of the gradient; takes the place of ``share``.
+    share: least mean of |g|, as a share of the largest.
+    zeros: true includes zeros in the mean; none or false ignores them if there are other elements,
+        since a batch uses few rows of a large embedding.
     collection_names, tensor_regex: which tensors to watch instead of those with role gradient.
 
-    Example: ten sigmoid layers, of which the first gets gradients of 3e-9.
+    Example: a network has ten sigmoid layers, and the first one gets gradients of 3e-9.
     """
 
     options: ClassVar[Mapping[str, Any]] = {"for_steps": 3}
-    sagemaker: ClassVar[Mapping[str, Any]] = {"zeros": True}
+    sagemaker: ClassVar[Mapping[str, Any]] = {"zeros": True, "threshold": _ALONE}
     profiles: ClassVar[tuple[str, ...]] = PROFILES
     causes: ClassVar[str] = (
-        "Each layer multiplies the gradient by its weights and the slope of its activation: many "
-        "layers with slopes or weights below one leave nothing for the first ones. Units that are "
-        "saturated or dead have no slope at all."
+        "Each layer multiplies the gradient by its weights and the slope of its activation. If "
+        "many of these are below one, the gradient vanishes in the first layers. Units that are "
+        "saturated or dead have a slope of zero."
     )
     advice: ClassVar[str] = (
         "Use ReLU-like activations, residual connections or normalisation layers, and an "
         "initialisation that suits the activation (He for ReLU, Glorot for tanh)."
     )
 
-    threshold: Annotated[float, Meta(gt=0)] = 1e-7
+    threshold: Annotated[float, Meta(gt=0)] | None = None
+    share: Annotated[float, Meta(gt=0, lt=1)] = 1e-6
     zeros: bool | None = None
     collection_names: tuple[str, ...] = ()
     tensor_regex: tuple[str, ...] = ()
@@ -78,14 +81,29 @@ class VanishingGradient(Rule):
         ]
         if not known:
             return state, not_applicable(Reason.NO_TENSOR, "no gradient with a finite mean")
-        mean, tensor = min(known, key=lambda pair: pair[0])
-        if mean >= self.threshold:
-            return state, HEALTHY
-        detail = (
-            f"mean |gradient| {mean:.2g} of {tensor.name} is below threshold {self.threshold:g}"
+        ratio, mean, tensor = min(
+            (
+                (mean / limit if (limit := self._limit(tensor, known)) else math.inf, mean, tensor)
+                for mean, tensor in known
+            ),
+            key=lambda each: each[0],
         )
-        evidence = {"abs_mean": mean, "threshold": self.threshold}
+        if ratio >= 1:
+            return state, HEALTHY
+        limit = self._limit(tensor, known)
+        shown = f"threshold {limit:g}"
+        if limit not in (self.threshold, _ALONE):
+            shown = f"{self.share:g} of the largest, {limit / self.share:.2g}"
+        detail = f"mean |gradient| {mean:.2g} of {tensor.name} is below {shown}"
+        evidence = {"abs_mean": mean, "threshold": limit}
         return state, violation(Reason.BELOW_THRESHOLD, detail, tensor, **evidence)
+
+    def _limit(self, tensor: Tensor, known: Sequence[tuple[float, Tensor]]) -> float:
+        """The least mean of |g| that is healthy, in units of the gradient."""
+        if self.threshold is not None:
+            return self.threshold
+        means = [mean for mean, other in known if other.worker == tensor.worker]
+        return self.share * max(means) if len(means) > 1 else _ALONE
 
     def _mean(self, tensor: Tensor) -> float | None:
         summary = tensor.summary

@@ -1,5 +1,3 @@
-"""WeightUpdateRatio."""
-
 from __future__ import annotations
 
 import math
@@ -36,24 +34,23 @@ _NEAR = 100  # steps between saves in which healthy weights stay much the same
 class WeightUpdateRatio(Rule):
     """Updates are too large or too small for the weights that they change.
 
-    The ratio is mean |w - w before| / (mean |w| + ``epsilon``), between a save and the one before
-    it. Amazon's documents name the rule and the epsilon but no formula; they imply this one.
-    Fires when the ratio of a weight is above ``large_threshold`` or below ``small_threshold``.
-    Steps of modes EVAL and PREDICT, in which weights don't change, are left out.
+    The ratio is mean |w - w before| / (mean |w| + ``epsilon``), from one save to the next. Amazon's
+    documents name the rule and the epsilon but no formula; they imply this one. Fires when the
+    ratio of a weight is above ``large_threshold`` or below ``small_threshold``. Ignores steps of
+    modes EVAL and PREDICT, in which weights do not change.
 
     ``lenient``, as in profile ``recommended``, makes exceptions for healthy runs. A large ratio
-    counts where the saves are at most a hundred steps apart: in a thousand steps weight decay
+    counts if the saves are at most a hundred steps apart, since in a thousand steps weight decay
     replaces weights by newly learned ones (SGD at a rate of 0.1 with momentum and decay). A small
-    ratio is taken per step between the saves. It counts only for a weight that moves
-    (FrozenParameters judges others) and that never had a good ratio in ``patience`` saves or more:
-    at the end of a schedule or of learning, updates become tiny. That profile fires at five saves
-    in a row. Profile ``sagemaker`` keeps Amazon's documented defaults, which fire on every frozen
-    weight.
+    ratio is per step. It counts only for a weight that changes (FrozenParameters judges others) and
+    that never had a larger ratio, after ``patience`` saves: updates become tiny at the end of a
+    schedule or of learning. That profile fires after five saves in a row. Profile ``sagemaker``
+    keeps Amazon's documented defaults, which fire on every frozen weight.
 
     Parameters
     ----------
-    num_steps: compares with a save at most this many steps before (Amazon: "a step >= s -
-        num_steps", to be set to the save interval); none: at any distance.
+    num_steps: compares with a save at most so many steps before (Amazon: "a step >= s -
+        num_steps", to be set to the save interval); none: any number of steps.
     large_threshold: largest ratio.
     small_threshold: smallest ratio; below ``large_threshold``.
     epsilon: added to mean |w|, in units of the weights.
@@ -61,19 +58,19 @@ class WeightUpdateRatio(Rule):
     patience: saves before a small ratio counts, if ``lenient``.
     collection_names, tensor_regex: which tensors to watch instead of those with role weight.
 
-    Example: a weight that turns into its opposite at every step: its ratio is 2.
+    Example: a weight changes its sign at every step: its ratio is 2.
     """
 
     options: ClassVar[Mapping[str, Any]] = {"for_steps": 5}
     sagemaker: ClassVar[Mapping[str, Any]] = {"large_threshold": 10.0, "lenient": False}
     profiles: ClassVar[tuple[str, ...]] = PROFILES
     causes: ClassVar[str] = (
-        "The learning rate does not fit this layer: too high, and its weights change erratically; "
-        "too low, or with hardly any gradient, and they stay where they began."
+        "The learning rate does not suit this layer: if it is too high, weights change "
+        "erratically; if it is too low, or the gradient is tiny, weights keep their first values."
     )
     advice: ClassVar[str] = (
-        "A step usually moves weights by about a thousandth of their size: change the learning "
-        "rate, or that of this layer, towards that; warm up, clip gradients, check initialisation."
+        "A step usually changes weights by about a thousandth of their size: adapt the learning "
+        "rate, or that of this layer; warm up, clip gradients, check the initialisation."
     )
 
     num_steps: Annotated[int, Meta(ge=1)] | None = None
@@ -133,7 +130,7 @@ class WeightUpdateRatio(Rule):
     def _never_good(
         self, state: State, known: list[_Ratio], steps: int
     ) -> tuple[State, list[_Ratio]]:
-        """The ratios per step of weights that move and never had a good ratio so far."""
+        """Returns the ratios per step of weights that change but never had a large enough ratio."""
         good, saves = set(state.get("good", ())), state.get("saves", 0) + 1
         small = []
         for ratio, tensor in known:

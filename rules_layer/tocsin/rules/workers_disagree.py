@@ -1,5 +1,3 @@
-"""WorkersDisagree."""
-
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,49 +19,50 @@ from tocsin.rules import (
     tensor_key,
     violation,
 )
-from tocsin.rules._difference import DIFFERENCE_FIELDS, excess
+from tocsin.rules._difference import DIFFERENCE_FIELDS, times_tolerance
 
-_ALIKE = 0.2  # alike are changes that differ by no more than this fraction of the larger
-_ROUNDING = 1e-6  # a smaller change of the mean, as a fraction of the typical element, is rounding
-_ENOUGH, _MOSTLY = 10, 0.7  # compared changes that are needed, and the share that must be alike
+_SAME = 0.2  # changes are the same if they differ by at most this fraction of the larger one
+_ROUNDING = 1e-6  # a smaller change of the mean, as a fraction of mean |w|, is rounding
+_ENOUGH, _MOST = 10, 0.7  # how many changes are compared, and the share that must be the same
 
 
 @register
 @dataclass(frozen=True)
 class WorkersDisagree(Rule):
-    """Workers that should hold the same weights do not.
+    """Workers that should have the same weights do not.
 
-    Fires, in three saved steps in a row, when a weight differs between workers although it was
-    the same in all of them before. Equal fingerprints are the same; else sizes, means, extremes
-    and norms must be within ``rtol``, as different hardware rounds differently. It also fires
-    when weights that were never the same move alike: the difference between two changes of their
-    mean in a row is the same, to a fifth, in most of at least ten cases. Then the workers share
-    gradients but began with different weights.
+    Fires after three saved steps in a row in which a weight differs between workers although it was
+    the same in all of them before. Weights with equal fingerprints are the same. Else sizes, means,
+    extremes and norms must agree within ``rtol``, since different hardware rounds differently.
 
-    Shards of a model (FSDP, tensor or expert parallel) and ensembles differ from their first
-    common step on, by shape or by value, and move differently, so they do not fire. Constant
-    weights (a norm's ones, a bias of zeros) prove nothing, as shards share them too. Where workers
-    drift apart by design (local SGD, a parameter server, experts that begin as copies of each
-    other), leave the rule out, or name other weights.
+    Also fires when weights that were never the same change in the same way: the difference between
+    two changes of their mean in a row is the same, to a fifth, in most of at least ten cases. Then
+    the workers share gradients but started with different weights.
+
+    Shards of a model (FSDP, tensor or expert parallel) and ensembles do not fire: they differ from
+    their first common step on, by shape or by value, and change differently. Constant weights (a
+    norm's ones, a bias of zeros) prove nothing, since shards share them too. If workers drift apart
+    by design (local SGD, a parameter server, experts that start as copies of each other), do not
+    use the rule, or name other weights.
 
     Parameters
     ----------
     rtol: largest difference by rounding, as a fraction of the weight's own scale.
     collection_names, tensor_regex: which tensors to compare instead of weights and biases.
 
-    Example: two workers of which one misses the all-reduce from step 100 on.
+    Example: one of two workers misses the all-reduce from step 100 on.
     """
 
     options: ClassVar[Mapping[str, Any]] = {"for_steps": 3}
     causes: ClassVar[str] = (
         "Gradients are not averaged between the workers: a layer outside of the data-parallel "
         "wrapper, an optimizer step that one worker skips, or weights changed in one worker only. "
-        "Or the first weights were not sent to all workers."
+        "Or the initial weights were not sent to all workers."
     )
     advice: ClassVar[str] = (
         "Check that every parameter is inside the data-parallel wrapper, that no worker skips "
-        "optimizer steps (loss scaling, an uneven number of batches), and that all begin with the "
-        "same weights or load the same checkpoint."
+        "optimizer steps (loss scaling, an uneven number of batches), and that all start with the "
+        "same weights or load the same model checkpoint."
     )
 
     rtol: Annotated[float, Meta(gt=0, lt=1)] = 1e-4
@@ -80,14 +79,14 @@ class WorkersDisagree(Rule):
         moved, alike = state.get("moved", 0), state.get("alike", 0)
         newly: dict[str, int] = {}
         pairs, strangers = [], []
-        for tensors in _copies(step.tensors["weights"]):
+        for tensors in _weights_of_workers(step.tensors["weights"]):
             pair = self._farthest(tensors)
             key = tensor_key(Tensor(pair.usual.name, "", pair.usual.summary))
             if key in agreed:
                 pairs.append(pair)
             elif pair.times > 1:
                 strangers.append(pair)
-                together = _moved_alike(pair)
+                together = _changed_alike(pair)
                 moved += together is not None
                 alike += together is True
             elif _varies(pair.usual):
@@ -95,7 +94,7 @@ class WorkersDisagree(Rule):
                 newly[key] = 1
         agreed = {**agreed, **newly} if newly else agreed
         state = {"agreed": agreed, "moved": moved, "alike": alike}
-        if moved >= _ENOUGH and alike >= _MOSTLY * moved:
+        if moved >= _ENOUGH and alike >= _MOST * moved:
             pairs += strangers
         if not pairs:
             why = "no weight that two workers share"
@@ -103,14 +102,14 @@ class WorkersDisagree(Rule):
         worst = max(pairs, key=lambda pair: pair.times)
         return state, HEALTHY if worst.times <= 1 else self._found(worst)
 
-    def _farthest(self, tensors: Sequence[Tensor]) -> _Pair:
-        """The copy that differs most from the usual one, which is the copy with the median norm."""
+    def _farthest(self, tensors: Sequence[Tensor]) -> _Copies:
+        """Returns the copy that differs most from the one with the median norm."""
         usual = sorted(tensors, key=lambda tensor: tensor.summary.l2 or 0.0)[len(tensors) // 2]
-        apart = [excess(tensor.summary, usual.summary, self.rtol) for tensor in tensors]
+        apart = [times_tolerance(tensor.summary, usual.summary, self.rtol) for tensor in tensors]
         times = max(apart)
-        return _Pair(times, tensors[apart.index(times)], usual)
+        return _Copies(times, tensors[apart.index(times)], usual)
 
-    def _found(self, pair: _Pair) -> Verdict:
+    def _found(self, pair: _Copies) -> Verdict:
         odd, usual = pair.odd, pair.usual
         apart = pair.times * self.rtol
         detail = (
@@ -121,16 +120,19 @@ class WorkersDisagree(Rule):
         return violation(Reason.DIFFERENT, detail, odd, **evidence, other_worker=usual.worker)
 
 
-class _Pair(NamedTuple):
-    """The copy that differs most from the usual one, by ``times`` the tolerance."""
+class _Copies(NamedTuple):
+    """The copy that differs most, and the usual one, which has the median norm.
+
+    ``times``: their difference, in multiples of the tolerance.
+    """
 
     times: float
     odd: Tensor
     usual: Tensor
 
 
-def _copies(tensors: Iterable[Tensor]) -> Iterator[tuple[Tensor, ...]]:
-    """Yields the copies of each weight, if there are several and all of one shape."""
+def _weights_of_workers(tensors: Iterable[Tensor]) -> Iterator[tuple[Tensor, ...]]:
+    """Yields the copies of each weight that several workers have in the same shape."""
     named: dict[str, dict[str, Tensor]] = {}
     for tensor in tensors:
         named.setdefault(tensor.name, {})[tensor.worker] = tensor
@@ -143,29 +145,29 @@ def _shape(tensor: Tensor) -> tuple[int | None, ...]:
     return (tensor.summary.size,) if tensor.shape is None else tensor.shape
 
 
-def _moved_alike(pair: _Pair) -> bool | None:
-    """Whether the means of both copies turn alike; None if it is not known that they turn.
+def _changed_alike(pair: _Copies) -> bool | None:
+    """Says whether the changes of both means change in the same way; None if it is not known.
 
-    The turn is the difference between a change and the one before. It is due to the gradients; the
-    change itself is also due to weight decay, which moves different weights differently.
+    Compares the difference between a change and the one before, which is due to the gradients. The
+    change itself is also due to weight decay, which changes different weights differently.
     """
-    one, other = _turn(pair.odd), _turn(pair.usual)
+    one, other = _second_difference(pair.odd), _second_difference(pair.usual)
     if one is None or other is None:
         return None
     largest = max(abs(one), abs(other))
     if largest <= _ROUNDING * (pair.usual.summary.abs_mean or 0.0):
         return None
-    return abs(one - other) <= _ALIKE * largest
+    return abs(one - other) <= _SAME * largest
 
 
-def _turn(tensor: Tensor) -> float | None:
+def _second_difference(tensor: Tensor) -> float | None:
     means = [each.summary.mean for each in (tensor, *tensor.previous)]
     known = [mean for mean in means if mean is not None]
     return known[0] - 2 * known[1] + known[2] if len(known) == 3 else None
 
 
 def _varies(tensor: Tensor) -> bool:
-    """Whether its elements differ, so that an equal copy is not a coincidence."""
+    """Says whether the elements differ, so an equal copy is not a coincidence."""
     low, high = tensor.summary.min, tensor.summary.max
     return low is not None and high is not None and low < high
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tocsin.tensors._arrays import as_array, content_bytes
-from tocsin.tensors._bfloat16 import BFLOAT16, from_bfloat16, to_bfloat16
-from tocsin.tensors._collections import (
+from tocsin.tensors.arrays import as_array, content_bytes
+from tocsin.tensors.bfloat16 import BFLOAT16, from_bfloat16, to_bfloat16
+from tocsin.tensors.collections import (
     BadCollections,
     Collection,
     Collections,
@@ -14,18 +14,19 @@ from tocsin.tensors._collections import (
     encode_collections,
     read_collections,
 )
-from tocsin.tensors._completeness import complete_steps
-from tocsin.tensors._detail import answers, detailed
-from tocsin.tensors._dtypes import itemsize
-from tocsin.tensors._encoding import encode_record
-from tocsin.tensors._end import End, read_end
-from tocsin.tensors._event import Record, Unreadable, decode_record, frames
-from tocsin.tensors._fingerprint import (
+from tocsin.tensors.completeness import complete_steps, settled_workers
+from tocsin.tensors.detail import answers, detailed, with_details, without_details
+from tocsin.tensors.dtypes import itemsize
+from tocsin.tensors.encoding import encode_record
+from tocsin.tensors.end import End, encode_end, read_end
+from tocsin.tensors.event import Record, Unreadable, decode_record, frames
+from tocsin.tensors.fetching import Fetched, FetchedValue, RecordToRead, ValueKey, fetch
+from tocsin.tensors.fingerprint import (
     FINGERPRINT_SMALL,
     fingerprint_of_sums,
     fingerprint_weights,
 )
-from tocsin.tensors._index import (
+from tocsin.tensors.index import (
     BadIndex,
     Entry,
     IndexFile,
@@ -36,35 +37,41 @@ from tocsin.tensors._index import (
     index_objects,
     read_index,
 )
-from tocsin.tensors._layout import (
+from tocsin.tensors.layout import (
     COLLECTIONS,
     END_MARKER,
     INDEX,
+    PACE,
     STOP,
     WATCH,
     after_step,
     collections_key,
     event_key,
     index_key,
+    is_same_run,
     job_name,
     parse_collections_key,
     parse_index_key,
     split_key,
+    writes_to,
 )
-from tocsin.tensors._local import LocalStorage
-from tocsin.tensors._naming import collected, named
-from tocsin.tensors._patterns import BadPattern, search
-from tocsin.tensors._reductions import (
+from tocsin.tensors.local import LocalStorage
+from tocsin.tensors.naming import collected, named, place
+from tocsin.tensors.opening import open_storage
+from tocsin.tensors.patterns import BadPattern, search
+from tocsin.tensors.records import RecordReader, checked
+from tocsin.tensors.reductions import (
     REDUCTIONS,
+    SUMMARY_REDUCTIONS,
     base_name,
     parse_reduction,
     reduced,
     reduction_name,
+    summary_of,
 )
-from tocsin.tensors._regular import open_regular
-from tocsin.tensors._run import NotARun, Run
-from tocsin.tensors._starts import Starts, Written, starts_of
-from tocsin.tensors._storage import (
+from tocsin.tensors.regular import open_regular
+from tocsin.tensors.starts import Starts, Written, first_of_start, starts_of
+from tocsin.tensors.storage import (
     NotAFile,
     NotFound,
     Object,
@@ -72,15 +79,14 @@ from tocsin.tensors._storage import (
     Storage,
     TooLarge,
     Truncated,
-    open_storage,
 )
-from tocsin.tensors._summary import summarize, update_norms
-from tocsin.tensors._tensorboard import export_tensorboard
-from tocsin.tensors._values import Value, read_values
-from tocsin.tensors._writer import Captured, RunWriter, write_step
+from tocsin.tensors.summary import completed, summarize, update_norms
+from tocsin.tensors.tensorboard import export_tensorboard
+from tocsin.tensors.values import Value, read_values
+from tocsin.tensors.writer import Captured, RunWriter, write_step
 
 if TYPE_CHECKING:
-    from tocsin.tensors._s3 import S3Storage
+    from tocsin.tensors.s3 import S3Storage
 
 __all__ = [
     "BFLOAT16",
@@ -88,8 +94,10 @@ __all__ = [
     "END_MARKER",
     "FINGERPRINT_SMALL",
     "INDEX",
+    "PACE",
     "REDUCTIONS",
     "STOP",
+    "SUMMARY_REDUCTIONS",
     "WATCH",
     "BadCollections",
     "BadIndex",
@@ -99,15 +107,17 @@ __all__ = [
     "Collections",
     "End",
     "Entry",
+    "Fetched",
+    "FetchedValue",
     "IndexFile",
     "LocalStorage",
     "NotAFile",
-    "NotARun",
     "NotFound",
     "Object",
     "Record",
+    "RecordReader",
+    "RecordToRead",
     "RefusedFile",
-    "Run",
     "RunMeta",
     "RunWriter",
     "S3Storage",
@@ -117,31 +127,38 @@ __all__ = [
     "Truncated",
     "Unreadable",
     "Value",
+    "ValueKey",
     "Written",
     "after_step",
     "answers",
     "as_array",
     "base_name",
+    "checked",
     "collected",
     "collections_key",
     "complete_steps",
+    "completed",
     "content_bytes",
     "decode_collections",
     "decode_index",
     "decode_record",
     "detailed",
     "encode_collections",
+    "encode_end",
     "encode_index",
     "encode_record",
     "event_key",
     "export_tensorboard",
+    "fetch",
     "fingerprint_of_sums",
     "fingerprint_weights",
+    "first_of_start",
     "frames",
     "from_bfloat16",
     "index_at",
     "index_key",
     "index_objects",
+    "is_same_run",
     "itemsize",
     "job_name",
     "named",
@@ -150,6 +167,7 @@ __all__ = [
     "parse_collections_key",
     "parse_index_key",
     "parse_reduction",
+    "place",
     "read_collections",
     "read_end",
     "read_index",
@@ -157,19 +175,24 @@ __all__ = [
     "reduced",
     "reduction_name",
     "search",
+    "settled_workers",
     "split_key",
     "starts_of",
     "summarize",
+    "summary_of",
     "to_bfloat16",
     "update_norms",
+    "with_details",
+    "without_details",
     "write_step",
+    "writes_to",
 ]
 
 
 def __getattr__(name: str) -> Any:
     """S3Storage is fetched when asked for: a training process need not load boto3."""
     if name == "S3Storage":
-        from tocsin.tensors._s3 import S3Storage
+        from tocsin.tensors.s3 import S3Storage
 
         return S3Storage
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

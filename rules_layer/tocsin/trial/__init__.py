@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from tocsin.model import Mode
 from tocsin.model import Mode as modes  # noqa: N813 - the name that smdebug's users know
-from tocsin.tensors import BadCollections, BadPattern, Collection, NotARun, Unreadable
-from tocsin.trial._create import create_trial
-from tocsin.trial._exceptions import (
+from tocsin.tensors import BadCollections, BadPattern, Collection, Unreadable
+from tocsin.trial.create import create_trial, not_a_run, snapshot
+from tocsin.trial.exceptions import (
     InvalidWorker,
     MissingCollectionFiles,
     NoMoreData,
+    NotARun,
     RuleEvaluationConditionMet,
     ShapeUnavailableForStep,
     StepNotYetAvailable,
@@ -18,16 +19,12 @@ from tocsin.trial._exceptions import (
     TensorUnavailableForStep,
     TrialError,
 )
-from tocsin.trial._feed import Clock
-from tocsin.trial._invoke import invoke_rule
-from tocsin.trial._past import PastTrial, glance
-from tocsin.trial._refresh import no_refresh, refresh
-from tocsin.trial._required import RequiredTensors
-from tocsin.trial._rule import Rule
-from tocsin.trial._smdebug_names import smdebug_names
-from tocsin.trial._state import StepState
-from tocsin.trial._tensor import Tensor
-from tocsin.trial._trial import Trial
+from tocsin.trial.feed import Clock
+from tocsin.trial.past import PastTrial, glance
+from tocsin.trial.refreshing import no_refresh, refresh
+from tocsin.trial.state import StepState
+from tocsin.trial.tensor import TrialTensor
+from tocsin.trial.trial import Trial
 
 __all__ = [
     "BadCollections",
@@ -40,24 +37,22 @@ __all__ = [
     "NoMoreData",
     "NotARun",
     "PastTrial",
-    "RequiredTensors",
-    "Rule",
     "RuleEvaluationConditionMet",
     "ShapeUnavailableForStep",
     "StepNotYetAvailable",
     "StepState",
     "StepUnavailable",
-    "Tensor",
     "TensorUnavailable",
     "TensorUnavailableForStep",
     "Trial",
     "TrialError",
+    "TrialTensor",
     "Unreadable",
     "create_trial",
     "glance",
-    "invoke_rule",
     "modes",
     "no_refresh",
+    "not_a_run",
     "refresh",
-    "smdebug_names",
+    "snapshot",
 ]

@@ -1,10 +1,9 @@
-"""What to watch and what to do about it."""
+"""The watch file: which rules watch a run, and what happens when one fires."""
 
-from tocsin.watch._actions import NOTIFYING, action_fault
-from tocsin.watch._bad import BadWatch, Fault, placed
-from tocsin.watch._built_in import belongs, built_in
-from tocsin.watch._capture import patterns, plain_capture, reductions, to_capture
-from tocsin.watch._config import (
+from tocsin.watch.actions import NOTIFYING, action_fault
+from tocsin.watch.builtin_collections import belongs, built_in
+from tocsin.watch.capture import patterns, plain_capture, reductions, to_capture
+from tocsin.watch.config import (
     Capture,
     CollectionConfig,
     Notify,
@@ -12,29 +11,36 @@ from tocsin.watch._config import (
     SaveConfig,
     Watch,
 )
-from tocsin.watch._faults import alert_faults, faults
-from tocsin.watch._hook_parameters import capture_from
-from tocsin.watch._lint import Problem, Refuses, lint
-from tocsin.watch._load import encode_watch, parse_watch, read_watch, to_watch
-from tocsin.watch._policy import policy
-from tocsin.watch._silence import WATCH_FILE, Silence
-from tocsin.watch._survey import survey
-from tocsin.watch._watched import Options, Refused, Watched, resolve
+from tocsin.watch.errors import BadWatch, Fault
+from tocsin.watch.linting import FaultInLine, Refuses, lint
+from tocsin.watch.load import encode_watch, parse_parts, parse_watch, read_watch, to_watch
+from tocsin.watch.notify_policy import policy
+from tocsin.watch.sagemaker import capture_from
+from tocsin.watch.selection import UPDATE_FIELDS, Chosen, Selection
+from tocsin.watch.selector import Candidate, PatternMatcher, reads_of
+from tocsin.watch.silence import WATCH_FILE, Silence
+from tocsin.watch.validation import alert_faults, faults
+from tocsin.watch.watched import Options, Refused, Watched, resolve
 
 __all__ = [
     "NOTIFYING",
+    "UPDATE_FIELDS",
     "WATCH_FILE",
     "BadWatch",
+    "Candidate",
     "Capture",
+    "Chosen",
     "CollectionConfig",
     "Fault",
+    "FaultInLine",
     "Notify",
     "Options",
-    "Problem",
+    "PatternMatcher",
     "Refused",
     "Refuses",
     "RuleConfig",
     "SaveConfig",
+    "Selection",
     "Silence",
     "Watch",
     "Watched",
@@ -46,15 +52,15 @@ __all__ = [
     "encode_watch",
     "faults",
     "lint",
+    "parse_parts",
     "parse_watch",
     "patterns",
-    "placed",
     "plain_capture",
     "policy",
     "read_watch",
+    "reads_of",
     "reductions",
     "resolve",
-    "survey",
     "to_capture",
     "to_watch",
 ]

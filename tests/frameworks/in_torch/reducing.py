@@ -7,15 +7,15 @@ import math
 import msgspec
 import pytest
 import torch
-from tocsin_hooks._plan import Plan, Saved, Wish
-from tocsin_hooks.torch._reduce import Reducer, gathered
+from tocsin_hooks.plan import CapturePlan, Saved, Wish
+from tocsin_hooks.torch.reduce import Reducer, gathered
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 """Where the path for devices is tried; it takes tensors of the host as well."""
 
 
 def plan_of(name="w", *, raw=False, reductions=(), collections=("weights",), **wish):
-    return Plan(Saved(name, collections), Wish(**wish), raw=raw, reductions=reductions)
+    return CapturePlan(Saved(name, collections), Wish(**wish), raw=raw, reductions=reductions)
 
 
 def fail(what, error):

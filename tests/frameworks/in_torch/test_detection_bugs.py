@@ -54,11 +54,6 @@ def saved(run: Path) -> list[Any]:
     return [read_index(storage, each) for each in index_objects(storage)]
 
 
-@pytest.mark.xfail(
-    strict=True,
-    raises=AssertionError,
-    reason="log-probabilities of a student are compared with probabilities of its teacher",
-)
 def test_a_student_that_learns_from_a_teacher_is_better_than_guessing(run: Path) -> None:
     teacher, student = net(), net()
     optimizer = torch.optim.Adam(teacher.parameters(), 1e-2)
@@ -92,11 +87,6 @@ class FocalLoss(nn.Module):
         return F.binary_cross_entropy_with_logits(logits, labels)
 
 
-@pytest.mark.xfail(
-    strict=True,
-    raises=AssertionError,
-    reason="labels and predictions are paired by size: one head is judged by the other's labels",
-)
 def test_a_head_is_not_judged_by_the_labels_of_another(run: Path) -> None:
     model, mse, focal = TwoHeads(), nn.MSELoss(), FocalLoss()
     optimizer = torch.optim.Adam(model.parameters(), 1e-2)
@@ -112,11 +102,6 @@ def test_a_head_is_not_judged_by_the_labels_of_another(run: Path) -> None:
     assert "NoBetterThanGuessing" not in found(run)
 
 
-@pytest.mark.xfail(
-    strict=True,
-    raises=AssertionError,
-    reason="where two optimizers take turns, every tenth step is always the same one's",
-)
 def test_both_of_two_optimizers_that_take_turns_are_saved(run: Path) -> None:
     both = nn.ModuleDict({"generator": net(4, 8), "critic": net(8, 1)})
     criterion, ones, zeros = nn.BCEWithLogitsLoss(), torch.ones(32, 1), torch.zeros(32, 1)
@@ -136,11 +121,6 @@ def test_both_of_two_optimizers_that_take_turns_are_saved(run: Path) -> None:
     assert min(gradients.values()) >= 5, gradients
 
 
-@pytest.mark.xfail(
-    strict=True,
-    raises=AssertionError,
-    reason="acting under no_grad counts as evaluation, and is saved 14 times as often as training",
-)
 def test_acting_without_gradients_is_no_evaluation(run: Path) -> None:
     model = net()
     optimizer = torch.optim.Adam(model.parameters(), 1e-3)
@@ -170,11 +150,6 @@ def test_a_temporary_module_that_nobody_holds_is_warned_of(
     assert hook.stats.saved or [text for text in warnings if "ModuleList" in text]
 
 
-@pytest.mark.xfail(
-    strict=True,
-    raises=AssertionError,
-    reason="a gradient left over from before a layer was frozen counts as its gradient",
-)
 def test_a_layer_that_is_frozen_for_fine_tuning_is_meant(run: Path) -> None:
     model, criterion = nn.Sequential(net(outputs=32), nn.Linear(32, 4)), nn.CrossEntropyLoss()
     optimizer = torch.optim.Adam(model.parameters(), 1e-2)

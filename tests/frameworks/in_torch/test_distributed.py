@@ -12,7 +12,7 @@ from tocsin import create_trial
 from tocsin.evaluation import check
 from tocsin.model import RuleStatus
 from tocsin.tensors import LocalStorage
-from tocsin_hooks.torch._workers import worker_options
+from tocsin_hooks.torch.workers import worker_options
 
 from tests.waiting import PATIENCE
 

@@ -63,7 +63,7 @@ def applied(found: dict[str, Any]) -> set[str]:
                 "ExplodingTensor",
                 "FrozenParameters",
                 "LearningRateTooLarge",
-                "NoBetterThanGuessing",
+                "NoSkill",
                 "NotNormalizedData",
                 "Overfit",
                 "VanishingGradient",

@@ -14,10 +14,10 @@ from tocsin.model import Mode, Role
 from tocsin.tensors import LocalStorage, decode_collections
 from tocsin_hooks import Hook
 from tocsin_hooks.torch import TorchHook, TrainingStopped, tensor_names
-from tocsin_hooks.torch._activations import Activations
-from tocsin_hooks.torch._captured import StepInHand
-from tocsin_hooks.torch._losses import Losses
-from tocsin_hooks.torch._parameters import Parameters
+from tocsin_hooks.torch.activations import Activations
+from tocsin_hooks.torch.captured import StepInHand
+from tocsin_hooks.torch.losses import Losses
+from tocsin_hooks.torch.parameters import Parameters
 from torch import nn
 from torch.nn import functional
 
@@ -49,6 +49,7 @@ def test_two_lines(net: nn.Module, run: Path, train: Any, written: Read) -> None
             "relu1_input_0": Role.ACTIVATION_INPUT,
             "relu1_output_0": Role.ACTIVATION_OUTPUT,
             "learning_rate": Role.LEARNING_RATE,
+            "CrossEntropyLoss/skill": Role.SKILL,
         }
         assert found["relu1_output_0"].kind == found["relu1_input_0"].kind == "relu"
     assert hook.stats.saved == 2
@@ -113,11 +114,11 @@ def test_modes(net: nn.Module, run: Path, train: Any, batch: Any, written: Read)
             nn.CrossEntropyLoss()(net(batch[0]), batch[1])
     net.train()
     with torch.no_grad():
-        net(batch[0])  # nothing is trained by this
+        net(batch[0])  # neither trains nor evaluates anything
     train(net, 1, optimizer)
     hook.close()
     steps = written(run)
-    assert list(steps) == [(TRAIN, 0), (TRAIN, 1), (EVAL, 0), (EVAL, 1), (EVAL, 2), (TRAIN, 2)]
+    assert list(steps) == [(TRAIN, 0), (TRAIN, 1), (EVAL, 0), (EVAL, 1), (TRAIN, 2)]
     assert "CrossEntropyLoss_output_0" in steps[EVAL, 1]
     assert "relu1_output_0" in steps[EVAL, 1]
     assert not {*PARAMETERS, *GRADIENTS, "learning_rate"} & set(steps[EVAL, 1])
@@ -239,7 +240,7 @@ def test_stop(net: nn.Module, run: Path, train: Any, raises: bool) -> None:
 def test_what_is_no_model_is_told_and_harmless(model: Any, run: Path, caplog: Any) -> None:
     hook = TorchHook.attach(model, run)
     assert hook.stats.errors == 1
-    assert "it is no torch.nn.Module" in caplog.text
+    assert "it is not a torch.nn.Module" in caplog.text
     hook.close()
 
 
@@ -297,7 +298,11 @@ def test_tensor_names(net: nn.Module, run: Path, train: Any, written: Read) -> N
     hook.close()
     found = written(run)[TRAIN, 0]
     unknown = {name for name in found if name not in listed}
-    assert unknown == {"learning_rate", *(f"CrossEntropyLoss_{end}" for end in ENDS)}
+    assert unknown == {
+        "learning_rate",
+        "CrossEntropyLoss/skill",
+        *(f"CrossEntropyLoss_{end}" for end in ENDS),
+    }
     assert all(
         (found[name].role, found[name].kind) == (listed[name].role, listed[name].kind)
         for name in set(found) & set(listed)

@@ -124,7 +124,7 @@ def test_json(of: str, file: str, capsys: pytest.CaptureFixture[str]) -> None:
         ("missing.py:build", "cannot import missing.py: FileNotFoundError"),
         ("{file}:nothing", "has no nothing"),
         ("{file}:broken", "failed: RuntimeError: no data"),
-        ("{file}:torch.float32", "gives a dtype, but no PyTorch model"),
+        ("{file}:torch.float32", "gives a dtype, which is not a PyTorch model"),
     ],
 )
 def test_what_is_no_model_is_one_line(

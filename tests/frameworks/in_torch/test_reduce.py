@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from tocsin.tensors import Captured, summarize
-from tocsin_hooks._capture import capture
-from tocsin_hooks.torch import _packing
-from tocsin_hooks.torch._reduce import Reducer
+from tocsin_hooks.capture import capture
+from tocsin_hooks.torch import packing
+from tocsin_hooks.torch.reduce import Reducer
 
 from tests.frameworks.in_torch.reducing import (
     DEVICE,
@@ -117,7 +117,7 @@ def test_any_numbers(array):
 @pytest.fixture
 def small_chunks(monkeypatch):
     """Chunks of two rows: tensors and groups of them span several."""
-    monkeypatch.setattr(_packing, "CHUNK", 1 << 15)
+    monkeypatch.setattr(packing, "CHUNK", 1 << 15)
 
 
 def _strided():

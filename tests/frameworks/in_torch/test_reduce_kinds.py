@@ -6,8 +6,8 @@ import pytest
 import torch
 import torch.distributed as dist
 from tocsin.tensors import summarize
-from tocsin_hooks.torch import _plain
-from tocsin_hooks.torch._reduce import Reducer
+from tocsin_hooks.torch import plain
+from tocsin_hooks.torch.reduce import Reducer
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from tests.frameworks.in_torch.reducing import assert_alike, captured, fail, plan_of
@@ -90,7 +90,7 @@ def test_inside_a_function_transform(reducer):
 
 @pytest.mark.parametrize("device", [False, True])
 def test_what_cannot_be_reduced_costs_nothing_else(device, monkeypatch):
-    monkeypatch.setattr(_plain, "_MOST_DENSE", 5)
+    monkeypatch.setattr(plain, "_MOST_DENSE", 5)
     troubles = []
     reducer = Reducer(lambda what, error: troubles.append((what, str(error))), device=device)
     nested = torch.nested.nested_tensor([NUMBERS[0], NUMBERS[1, :2]], layout=torch.jagged)

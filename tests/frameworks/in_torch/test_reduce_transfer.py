@@ -12,8 +12,8 @@ import torch
 from tocsin import create_trial
 from tocsin.model import Detail, Mode, Role
 from tocsin.tensors import RunWriter, open_storage
-from tocsin_hooks.torch import _detail, _packing, _transfer
-from tocsin_hooks.torch._reduce import Reducer, gathered
+from tocsin_hooks.torch import detail, packing, transfer
+from tocsin_hooks.torch.reduce import Reducer, gathered
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from tests.frameworks.in_torch.reducing import DEVICE, captured, fail, on_device, plan_of
@@ -76,13 +76,13 @@ def test_reducing_waits_for_nothing():
 
 def test_parts_of_a_step_travel_together(monkeypatch):
     sent = []
-    shipment = _transfer._Shipment
+    shipment = transfer._Shipment
 
     def shipped(parcels):
         sent.append(len(parcels))
         return shipment(parcels)
 
-    monkeypatch.setattr(_transfer, "_Shipment", shipped)
+    monkeypatch.setattr(transfer, "_Shipment", shipped)
     reducer = on_device()
     whole = gathered([reducer.reduce([pair]) for pair in a_step()])
     assert sent == [8]
@@ -132,8 +132,8 @@ def test_nothing_holds_on_to_the_tensors():
 )
 def test_no_temporary_is_as_large_as_the_tensor(tensor, details, monkeypatch):
     chunk = 1 << 14
-    monkeypatch.setattr(_packing, "CHUNK", chunk)
-    monkeypatch.setattr(_detail, "CHUNK", chunk)
+    monkeypatch.setattr(packing, "CHUNK", chunk)
+    monkeypatch.setattr(detail, "CHUNK", chunk)
     wish = {"details": details, "update": True, "fingerprint": True}
     reducer, plan = on_device(), plan_of(**wish, reductions=("std", "max"))
     captured(reducer, (plan, tensor))
@@ -159,7 +159,7 @@ def test_the_memory_that_it_holds():
 
 
 def test_large_values_travel_by_themselves(monkeypatch):
-    monkeypatch.setattr(_transfer, "_BY_ITSELF", 100)
+    monkeypatch.setattr(transfer, "_BY_ITSELF", 100)
     pairs = [(plan_of(str(size), raw=True), torch.randn(size, device=DEVICE)) for size in (9, 99)]
     right = {str(len(tensor)): tensor.tolist() for _, tensor in pairs}
     reduced = on_device().reduce(pairs)
@@ -173,7 +173,7 @@ def test_one_that_fails_on_the_host_does_not_cost_the_others():
     troubles = []
     reducer = on_device(lambda what, error: troubles.append(what))
     reduced = reducer.reduce(a_step())
-    reduced.finishes.insert(1, lambda: reducer._finished("a bad one", lambda: 1 / 0))
+    reduced.finishes.insert(1, lambda: reducer._finished(lambda: 1 / 0, "a bad one"))
     assert len(reduced.finish()) == 10
     assert troubles == ["a bad one"]
 

@@ -8,8 +8,8 @@ import pytest
 import torch
 from tocsin.model import Mode
 from tocsin.tensors import update_norms
-from tocsin_hooks.torch import _updates
-from tocsin_hooks.torch._reduce import Reducer
+from tocsin_hooks.torch import updates
+from tocsin_hooks.torch.reduce import Reducer
 
 from tests.frameworks.in_torch.reducing import (
     DEVICE,
@@ -108,14 +108,14 @@ def test_modes_are_apart():
 
 
 def test_what_has_no_place_stays_unknown(monkeypatch):
-    monkeypatch.setattr(_updates, "_MOST_BYTES", 100)
+    monkeypatch.setattr(updates, "_MOST_BYTES", 100)
     reducer = on_device()
     plans = [plan_of("a", update=True), plan_of("b", update=True), plan_of("c", update=True)]
     for value in (1.0, 2.0):
         tensors = [torch.full((size,), value, device=DEVICE) for size in (20, 10, 5)]
         found = captured(reducer, *zip(plans, tensors, strict=True))
-    updates = {name: each.summary.update_l1 for name, each in found.items()}
-    assert updates == {"a": 20, "b": None, "c": 5}
+    update_l1 = {name: each.summary.update_l1 for name, each in found.items()}
+    assert update_l1 == {"a": 20, "b": None, "c": 5}
 
 
 def test_values_that_are_kept_move_too():

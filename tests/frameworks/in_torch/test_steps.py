@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tocsin_hooks.torch._steps import Steps
+from tocsin_hooks.torch.steps import StepDetector, Turns
 
 
 def begun(events: str, accumulate: int | None) -> str:
@@ -12,7 +12,7 @@ def begun(events: str, accumulate: int | None) -> str:
     ``f`` a forward pass in training, ``z`` one before which gradients were set to None, ``o`` an
     optimizer's step, ``u`` the begin of one that computes the loss itself, ``e`` an evaluation.
     """
-    steps = Steps(accumulate)
+    steps = StepDetector(accumulate)
     found = []
     for event in events.replace(" ", ""):
         if event == "o":
@@ -65,7 +65,7 @@ def test_no_more_than_64_passes_are_one_step() -> None:
 
 
 def test_steps_are_counted() -> None:
-    steps = Steps(2)
+    steps = StepDetector(2)
     for _ in range(5):
         steps.begins(lambda: False)
     assert steps.begun == 3
@@ -74,4 +74,28 @@ def test_steps_are_counted() -> None:
 @pytest.mark.parametrize("accumulate", [0, -1])
 def test_accumulate_is_at_least_one(accumulate: int) -> None:
     with pytest.raises(ValueError, match="accumulate is"):
-        Steps(accumulate)
+        StepDetector(accumulate)
+
+
+@pytest.mark.parametrize(
+    ("latest", "expected"),
+    [
+        ("", None),
+        ("aaaa", None),
+        ("ab", None),
+        ("abab", 2),  # a is next
+        ("ababa", 2),  # b is next
+        ("cccgcccg", 6),
+        ("cccgccc", None),  # it is not sure yet
+        ("cccgcccgccc", 2),
+        ("cccccgcccccgccccc", 2),
+    ],
+)
+def test_whose_turn_it_is(latest: str, expected: int | None) -> None:
+    class Optimizer: ...
+
+    optimizers = {name: Optimizer() for name in latest}
+    turns = Turns()
+    for each in latest:
+        turns.updated(optimizers[each])
+    assert turns.next() == expected

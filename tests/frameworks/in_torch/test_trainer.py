@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 from tocsin.model import Mode
-from tocsin_hooks.torch._trainer import TrainerCapture
+from tocsin_hooks.torch.trainer import TrainerCapture
 
 from .conftest import Net, Written
 

@@ -93,7 +93,7 @@ def test_metrics_are_those_of_the_round(train: Any, data: Any, tmp_path: Path) -
     ],
 )
 def test_losses_are_metrics_that_are_known_to_fall(metric: str, falls: bool) -> None:
-    from tocsin_hooks.xgboost._capture import collections_of
+    from tocsin_hooks.xgboost.capture import collections_of
 
     assert ("losses" in collections_of(metric)) is falls
     assert "metrics" in collections_of(metric)
@@ -328,6 +328,11 @@ def test_beside_early_stopping(train: Any, tmp_path: Path, where: str) -> None:
     # before version 3 nobody knows which that is.
     assert create_trial(tmp_path / "run").steps() in ([0, 1], [0, 1, 2])
     assert (tmp_path / "run" / END_MARKER).exists()
+
+
+def test_each_round_is_saved_where_nobody_says_otherwise(train: Any, tmp_path: Path) -> None:
+    train(4, options={"save_interval": None})
+    assert create_trial(tmp_path / "run").steps() == [0, 1, 2, 3]
 
 
 def test_a_request_ends_it(train: Any, tmp_path: Path) -> None:

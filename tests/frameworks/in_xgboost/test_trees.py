@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import xgboost as xgb
-from tocsin_hooks.xgboost._trees import COLUMNS, tree_columns
+from tocsin_hooks.xgboost.trees import COLUMNS, tree_columns
 
 random = np.random.default_rng(0)
 PLAIN = random.normal(size=(120, 4)).astype(np.float32)

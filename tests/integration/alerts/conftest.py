@@ -6,7 +6,7 @@ import importlib
 import json
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from types import ModuleType
 from typing import Any
@@ -14,7 +14,11 @@ from typing import Any
 import boto3
 import pytest
 from moto import mock_aws
-from tocsin.alerts.aws import Settings
+from tocsin.alerts import parse_message
+from tocsin.aws.s3 import S3Checkpoints
+from tocsin.aws.settings import ActSettings
+from tocsin.evaluation.checkpoint import RuleRecord
+from tocsin.events import BadEvent, StatusChange
 
 CLIENT = cache(boto3.client)
 """Makes each client once: that takes longer than what tests do with it."""
@@ -106,8 +110,8 @@ class Deployment:
         }
 
     @property
-    def settings(self) -> Settings:
-        return Settings.read(self.environment)
+    def settings(self) -> ActSettings:
+        return ActSettings.read(self.environment)
 
     def received(self, queue: str) -> list[Any]:
         """What lies in a queue, decoded; the queue is empty afterwards."""
@@ -194,8 +198,31 @@ def body(**fields: Any) -> str:
     )
 
 
+def commit(text: str) -> None:
+    """The run's checkpoint knows the status change of the message, as ``evaluate`` leaves it."""
+    try:
+        change = parse_message(text)
+    except BadEvent:
+        return
+    if isinstance(change, StatusChange):
+        commit_change(change, S3Checkpoints(boto3.client("s3"), "state"))
+
+
+def commit_change(change: StatusChange, checkpoints: S3Checkpoints) -> None:
+    """The run's checkpoint knows the status change."""
+    stored = checkpoints.load(change.run)
+    record = RuleRecord(change.rule, "f", status=change.rule_evaluation_status, last_change=change)
+    before = stored.checkpoint.rules.get(change.rule_configuration_name)
+    if before is not None and before.last_change.sequence >= change.sequence:
+        return
+    rules = {**stored.checkpoint.rules, change.rule_configuration_name: record}
+    newest = max(stored.checkpoint.sequence, change.sequence)
+    checkpoints.save(replace(stored.checkpoint, rules=rules, sequence=newest), stored.version)
+
+
 def record(text: str, receives: int = 1) -> dict[str, Any]:
-    """What SQS hands to the function."""
+    """What SQS hands to the function, after ``evaluate`` has committed it."""
+    commit(text)
     attributes = {"ApproximateReceiveCount": str(receives)}
     message = {"messageId": "m1", "receiptHandle": "h", "body": text, "attributes": attributes}
     return {"Records": [message]}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from types import ModuleType
@@ -11,7 +10,7 @@ from typing import Any
 
 import boto3
 import pytest
-from tocsin.alerts import TryAgain, decode_group, encode_flush, encode_retry
+from tocsin.alerts import decode_group, encode_flush
 from tocsin.events import BadEvent
 
 from .conftest import RUN, Context, Deployment, body, cold_start, record
@@ -65,31 +64,7 @@ def broken_topic(act: ModuleType) -> Any:
     def publish(message: object) -> None:
         raise TimeoutError("Rate exceeded")
 
-    return replace(act.world, ports=replace(act.world.ports, publish=publish))
-
-
-def queued_retry(deployment: Deployment, run: str, task: str) -> Mapping[str, Any]:
-    """A retry as it really lies in the queue, so that its visibility can be changed."""
-    deployment.sqs.send_message(QueueUrl=deployment.act, MessageBody=encode_retry(run, task))
-    [message] = receive(deployment)
-    return {"Records": [lambda_record(message)]}
-
-
-def receive(deployment: Deployment) -> list[dict[str, Any]]:
-    answer = deployment.sqs.receive_message(
-        QueueUrl=deployment.act, AttributeNames=["ApproximateReceiveCount"]
-    )
-    found: list[dict[str, Any]] = answer.get("Messages", [])
-    return found
-
-
-def lambda_record(message: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "messageId": message["MessageId"],
-        "receiptHandle": message["ReceiptHandle"],
-        "body": message["Body"],
-        "attributes": message["Attributes"],
-    }
+    return replace(act.ports, effects=replace(act.ports.effects, publish=publish))
 
 
 def test_takes_all_actions_and_tells_of_them(
@@ -138,7 +113,7 @@ def test_what_is_not_critical_waits_for_its_group(
     wake_at = decode_group(item["body"]["B"]).wake_at
     assert wake_at is not None
     assert float(item["due_at"]["N"]) == pytest.approx(wake_at, abs=0.001)
-    act.world = replace(act.world, now=lambda: wake_at)
+    act.ports = replace(act.ports, now=lambda: wake_at)
     act.handler(record(encode_flush(RUN)), Context())
     [email] = deployment.received(deployment.email)
     assert email["Subject"] == "Tocsin warning: VanishingGradient in j1 at step 120"
@@ -156,21 +131,22 @@ def test_a_second_copy_does_nothing(act: ModuleType, deployment: Deployment) -> 
     assert metric_sum("TrainingScalar") == 3.1e-9
 
 
-def test_what_failed_is_tried_again_by_a_message_of_its_own(
+def test_what_failed_is_tried_again_after_a_pause(
     act: ModuleType, deployment: Deployment, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    good = act.world
-    act.world = broken_topic(act)
+    good = act.ports
+    act.ports = broken_topic(act)
     act.handler(record(body(Actions=["email", "metric"])), Context())
     assert metrics(logged(capsys))["ActionsFailed"] == 1.0
     assert metric_sum("TrainingScalar") == 3.1e-9
     [task] = decode_group(deployment.item(f"alerts#{RUN}")["body"]["B"]).tasks
-    with pytest.raises(TryAgain, match="Rate exceeded"):
-        act.handler(queued_retry(deployment, RUN, task.id), Context())
-    assert metrics(logged(capsys))["ActionsFailed"] == 1.0
+    due_at = deployment.item(f"alerts#{RUN}")["due_at"]["N"]
+    assert float(due_at) == pytest.approx(task.retry_at, abs=0.001)
+    act.handler(record(encode_flush(RUN)), Context())
+    assert "ActionsFailed" not in {k for k, n in metrics(logged(capsys)).items() if n}, "too early"
 
-    act.world = good
-    act.handler(record(encode_retry(RUN, task.id)), Context())
+    act.ports = replace(good, now=lambda: task.retry_at)
+    act.handler(record(encode_flush(RUN)), Context())
     assert len(deployment.received(deployment.email)) == 1
     told = [event["detail"] for event in deployment.received(deployment.bus)]
     emails = [detail["Outcome"] for detail in told if detail["Action"] == "email"]
@@ -178,46 +154,19 @@ def test_what_failed_is_tried_again_by_a_message_of_its_own(
     assert decode_group(deployment.item(f"alerts#{RUN}")["body"]["B"]).tasks == ()
 
 
-def test_what_never_works_ends_among_the_dead_letters(
+def test_a_message_that_fails_comes_back_soon(
     act: ModuleType, deployment: Deployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    act.world = broken_topic(act)
-    act.handler(record(body(Actions=["email"])), Context())
-    [task] = decode_group(deployment.item(f"alerts#{RUN}")["body"]["B"]).tasks
-    deployment.sqs.purge_queue(QueueUrl=deployment.act)
-    deployment.sqs.send_message(QueueUrl=deployment.act, MessageBody=encode_retry(RUN, task.id))
     waits: list[int] = []
-
-    def at_once(**asked: Any) -> None:
-        waits.append(asked["VisibilityTimeout"])
-        boto3.client("sqs").change_message_visibility(**{**asked, "VisibilityTimeout": 0})
-
-    monkeypatch.setattr(act.back_off.sqs, "change_message_visibility", at_once)
-    while messages := receive(deployment):
-        with pytest.raises(TryAgain):
-            act.handler({"Records": [lambda_record(messages[0])]}, Context())
-    assert waits == [15, 45, 135, 405, 900]
-    [dead] = deployment.received(deployment.dead)
-    assert dead == {"tocsin": "retry", "run": RUN, "task": task.id}
-    told = [event["detail"]["Outcome"] for event in deployment.received(deployment.bus)]
-    assert told == ["failed"]
-    entry = decode_group(deployment.item(f"alerts#{RUN}")["body"]["B"]).log[-1]
-    assert (entry.action, entry.outcome) == ("email", "failed")
-
-
-def test_somebody_else_at_a_task_sends_the_message_back(
-    act: ModuleType, deployment: Deployment
-) -> None:
-    act.world = broken_topic(act)
-    act.handler(record(body(Actions=["email"])), Context())
-    group = decode_group(deployment.item(f"alerts#{RUN}")["body"]["B"])
-    [task] = group.tasks
-    later = act.world.now() + 3600
-    taken = replace(group, tasks=(replace(task, claim="other", claimed_until=later),))
-    stored = act.world.groups.load(RUN)
-    act.world.groups.save(taken, stored.version)
-    with pytest.raises(TryAgain, match="is being worked on"):
-        act.handler(queued_retry(deployment, RUN, task.id), Context())
+    monkeypatch.setattr(
+        act.queue.client,
+        "change_message_visibility",
+        lambda **asked: waits.append(asked["VisibilityTimeout"]),
+    )
+    for receives in (1, 2, 5):
+        with pytest.raises(BadEvent):
+            act.handler(record("{}", receives), Context())
+    assert waits == [15, 45, 900]
 
 
 def test_not_finite_is_counted_not_published(act: ModuleType) -> None:
@@ -258,6 +207,6 @@ def test_who_may_be_told(
 
 
 def test_throttling_is_retried_before_it_is_a_failure(act: ModuleType) -> None:
-    ports = act.world.ports
-    for port in (ports.describe_job, ports.publish, ports.put_event):
+    ports = act.ports
+    for port in (ports.lookups.describe_job, ports.effects.publish, ports.put_event):
         assert port.__self__.client.meta.config.retries["mode"] == "standard"

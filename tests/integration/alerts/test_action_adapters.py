@@ -11,8 +11,11 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError
 from botocore.stub import Stubber
-from tocsin.actions import Job, Message, NotRunning
-from tocsin.actions.aws import Bus, RunFiles, SageMaker, Topic, unconfirmed
+from tocsin.actions import JobToStop, NotRunning, TopicMessage
+from tocsin.aws.connect import connect_act
+from tocsin.aws.events import Bus, NotPublished
+from tocsin.aws.sagemaker import SageMakerJobs
+from tocsin.aws.sns import Topic
 from tocsin.events import ActionTaken
 
 from .conftest import RUN, Deployment
@@ -22,10 +25,10 @@ TOPIC = "arn:aws:sns:us-east-1:111122223333:alerts"
 
 
 @pytest.fixture
-def sagemaker(deployment: Deployment) -> Iterator[tuple[SageMaker, Stubber]]:
+def sagemaker(deployment: Deployment) -> Iterator[tuple[SageMakerJobs, Stubber]]:
     client = boto3.client("sagemaker")
     with Stubber(client) as stubber:
-        yield SageMaker(client), stubber
+        yield SageMakerJobs(client), stubber
         stubber.assert_no_pending_responses()
 
 
@@ -62,7 +65,7 @@ def described(**more: Any) -> dict[str, Any]:
 def test_describes_a_job(sagemaker: Any, more: dict[str, Any], outputs: tuple[str, ...]) -> None:
     jobs, stubber = sagemaker
     stubber.add_response("describe_training_job", described(**more), {"TrainingJobName": "j1"})
-    assert jobs.describe("j1") == Job(ARN, "InProgress", outputs)
+    assert jobs.to_stop("j1") == JobToStop(ARN, "InProgress", outputs)
 
 
 @pytest.mark.parametrize(
@@ -76,7 +79,7 @@ def test_describes_a_job(sagemaker: Any, more: dict[str, Any], outputs: tuple[st
 def test_a_job_that_is_not_there(sagemaker: Any, code: str, words: str) -> None:
     jobs, stubber = sagemaker
     stubber.add_client_error("describe_training_job", code, words)
-    assert jobs.describe("j1") is None
+    assert jobs.to_stop("j1") is None
 
 
 @pytest.mark.parametrize(
@@ -87,7 +90,7 @@ def test_other_answers_are_raised(sagemaker: Any, code: str) -> None:
     stubber.add_client_error("describe_training_job", code, "no")
     stubber.add_client_error("stop_training_job", "ThrottlingException", "no")
     with pytest.raises(ClientError, match=code):
-        jobs.describe("j1")
+        jobs.to_stop("j1")
     with pytest.raises(ClientError, match="Throttling"):
         jobs.stop("j1")
 
@@ -129,16 +132,15 @@ def test_reads_all_pages_of_tags(sagemaker: Any) -> None:
     ],
 )
 def test_writes_into_the_run(deployment: Deployment, run: str, key: str) -> None:
-    client = boto3.client("s3")
-    RunFiles(client).write(run, "STOP.json", b"{}")
-    [stored] = client.list_objects_v2(Bucket="captures")["Contents"]
+    connect_act(deployment.settings).effects.write(run, "STOP.json", b"{}")
+    [stored] = boto3.client("s3").list_objects_v2(Bucket="captures")["Contents"]
     assert stored["Key"] == key
 
 
 def test_publishes_any_text(deployment: Deployment) -> None:
     texts = {"default": '層\n"quoted"', "email": "e", "sms": "s"}
     sns = boto3.client("sns")
-    Topic(sns, deployment.topic).publish(Message(texts, {"action": "sms", "job": "実験"}))
+    Topic(sns, deployment.topic).publish(TopicMessage(texts, {"action": "sms", "job": "実験"}))
     [got] = deployment.received(deployment.sms)
     assert got["Message"] == texts["default"]
     assert "Subject" not in got
@@ -149,7 +151,7 @@ def test_an_event_that_the_bus_refuses_is_no_success(deployment: Deployment) -> 
     refusal = {"ErrorCode": "InternalFailure", "ErrorMessage": "try again"}
     with Stubber(client) as stubber:
         stubber.add_response("put_events", {"FailedEntryCount": 1, "Entries": [refusal]})
-        with pytest.raises(RuntimeError, match=r"bus tocsin refused the event: .*try again"):
+        with pytest.raises(NotPublished, match=r"bus tocsin refused 1 events: .*try again"):
             Bus(client, "tocsin").put(
                 ActionTaken("j1", RUN, None, "Overfit", "email", None, "done", "fired", "", "d")
             )
@@ -258,4 +260,4 @@ def test_who_has_not_confirmed(sns: Any) -> None:
     client, stubber = sns
     pending = [subscription("PendingConfirmation", name) for name in ("z@b.c", "a@b.c")]
     listed(stubber, [pending[0], *OTHERS], [subscription("Deleted", "d@b.c"), pending[1]])
-    assert unconfirmed(client, TOPIC) == ["a@b.c", "z@b.c"]
+    assert Topic(client, TOPIC).unconfirmed() == ["a@b.c", "z@b.c"]

@@ -1,4 +1,4 @@
-"""An invocation of ``act`` that ends at any call of the outside world, and what becomes of it."""
+"""An invocation of ``act`` that ends at any call of the outside ports, and what becomes of it."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from typing import Any
 import boto3
 import pytest
 from moto import mock_aws
-from tocsin.alerts import Group, World, decode_group, encode_flush, parse_message, react
-from tocsin.alerts.aws import connect
+from tocsin.alerts import AlertGroup, AlertPorts, decode_group, encode_flush, parse_message, react
+from tocsin.aws.connect import connect_act
 
-from .conftest import CLIENT, RUN, Deployment, body
+from .conftest import CLIENT, RUN, Deployment, body, commit
 
 START = 1_800_000_000.0
 VISIBILITY = 180.0
@@ -125,7 +125,9 @@ FIRED: Arriving = [(0.0, CRITICAL), (1.0, OTHER)]
 ALL: Arriving = [*FIRED, (600.0, OVER)]
 
 
-def deliver(outside: Outside, deployment: Deployment, world: World, arriving: Arriving) -> None:
+def deliver(
+    outside: Outside, deployment: Deployment, ports: AlertPorts, arriving: Arriving
+) -> None:
     """Brings every message, again while it fails, and patrols, for a quarter of an hour."""
     outside.queue += [(START + after, 0, text) for after, text in arriving]
     while outside.clock < START + HORIZON:
@@ -133,19 +135,20 @@ def deliver(outside: Outside, deployment: Deployment, world: World, arriving: Ar
         if due:
             first = min(due, key=lambda each: each[0])
             outside.queue.remove(first)
-            receive(outside, world, *first)
+            receive(outside, ports, *first)
             continue
         outside.clock += 1.0
         if outside.clock % 300 == 0:
             patrol(outside, deployment)
 
 
-def receive(outside: Outside, world: World, due: float, receives: int, text: str) -> None:
+def receive(outside: Outside, ports: AlertPorts, due: float, receives: int, text: str) -> None:
     if receives == TRIES:
         outside.dead.append(text)
         return
+    commit(text)
     try:
-        react(parse_message(text), world, ends=outside.clock + 30)
+        react(parse_message(text), ports, ends=outside.clock + 30)
     except (Exception, Killed):  # noqa: BLE001 - whatever it was, the message comes back
         outside.queue.append((outside.clock + VISIBILITY, receives + 1, text))
 
@@ -162,7 +165,7 @@ class Life:
 
     effects: Counter[str]
     calls: int
-    group: Group
+    group: AlertGroup
     recorded: set[tuple[str, str]]
     dead: list[str]
 
@@ -188,10 +191,10 @@ def live(outside: Outside, arriving: Arriving, meanwhile: str = "") -> Life:
     """``meanwhile`` is a message that arrives at the call at which something happens."""
     with mock_aws():
         deployment = Deployment(watched=False)
-        world = connect(deployment.settings, outside.client, lambda: outside.clock)
+        ports = connect_act(deployment.settings, outside.client, lambda: outside.clock)
         if meanwhile:
-            outside.happens = partial(receive, outside, world, 0.0, 0, meanwhile)
-        deliver(outside, deployment, world, arriving)
+            outside.happens = partial(receive, outside, ports, 0.0, 0, meanwhile)
+        deliver(outside, deployment, ports, arriving)
         recorded = {(each["DedupId"], each["Action"]) for each in outside.events}
         group = decode_group(deployment.item(f"alerts#{RUN}")["body"]["B"])
     return Life(outside.effects, len(outside.calls), group, recorded, outside.dead)

@@ -7,10 +7,11 @@ import time
 import boto3
 import pytest
 from botocore.stub import Stubber
-from tocsin.alerts import Flush, Group, encode_flush, parse_message
-from tocsin.alerts.aws import DynamoGroups, SqsTimer
+from tocsin.alerts import AlertGroup, Flush, encode_flush, parse_message
+from tocsin.aws.dynamodb import Table
+from tocsin.aws.groups import DynamoGroups
+from tocsin.aws.sqs import Queue, SqsHints, SqsTimer
 from tocsin.evaluation import HintsLost
-from tocsin.evaluation.aws import SqsHints
 
 from .conftest import Context, Deployment, cold_start
 
@@ -23,8 +24,8 @@ def put_run(run: str, due_at: float | None) -> None:
 
 
 def put_group(run: str, due_at: float | None) -> None:
-    groups = DynamoGroups(boto3.client("dynamodb"), "table", time.time)
-    groups.save(Group(run, wake_at=due_at), None)
+    groups = DynamoGroups(Table(boto3.client("dynamodb"), "table"), time.time)
+    groups.save(AlertGroup(run, wake_at=due_at), None)
 
 
 def test_patrol_sends_for_what_is_due(
@@ -66,8 +67,8 @@ def test_a_message_that_the_queue_refuses_is_no_success(deployment: Deployment, 
         "Successful": [{"Id": "0", "MessageId": "m", "MD5OfMessageBody": "0" * 32}],
         "Failed": [{"Id": "1", "SenderFault": False, "Code": "InternalError"}],
     }
-    url = "https://sqs/queue"
-    send = SqsHints(client, url).send_ticks if kind == "hints" else SqsTimer(client, url).flush_all
+    queue = Queue(client, "https://sqs/queue")
+    send = SqsHints(queue).send_ticks if kind == "hints" else SqsTimer(queue).flush_all
     with Stubber(client) as stubber:
         stubber.add_response("send_message_batch", answer)
         with pytest.raises(HintsLost, match=r"1 of 2 messages .* s3://captures/b: InternalError"):

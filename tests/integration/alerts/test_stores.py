@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import logging
 import random
 import string
 import zlib
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -16,18 +16,14 @@ import boto3
 import msgspec
 import pytest
 from botocore.stub import Stubber
-from tocsin.alerts import Conflict, Entry, Group, Known, Noted
-from tocsin.alerts.aws import (
-    DynamoGroups,
-    DynamoSilences,
-    Items,
-    KnownRuns,
-    SqsTimer,
-    StopGuard,
-    TextCap,
-)
+from tocsin.alerts import AlertGroup, CommitConflict, Known, LogEntry, RuleAlert
+from tocsin.aws.dynamodb import Table
+from tocsin.aws.groups import DynamoGroups
+from tocsin.aws.limits import StopGuard, TextCap
+from tocsin.aws.s3 import KnownRuns, S3Checkpoints, checkpoint_key
+from tocsin.aws.silences import DynamoSilences
+from tocsin.aws.sqs import Queue, SqsTimer
 from tocsin.evaluation import Checkpoint, RuleRecord
-from tocsin.evaluation.aws import S3Checkpoints, checkpoint_key
 from tocsin.events import StatusChange
 from tocsin.model import Severity
 from tocsin.parsing import StopLimit
@@ -42,27 +38,27 @@ UNTIL = datetime.fromtimestamp(NOW + 3600, UTC)
 
 
 @pytest.fixture
-def dynamodb(deployment: Deployment) -> Any:
-    return boto3.client("dynamodb")
+def table(deployment: Deployment) -> Table:
+    return Table(boto3.client("dynamodb"), "table")
 
 
 # ---- groups
 
 
 @pytest.fixture
-def groups(dynamodb: Any) -> DynamoGroups:
-    return DynamoGroups(dynamodb, "table", lambda: NOW)
+def groups(table: Table) -> DynamoGroups:
+    return DynamoGroups(table, lambda: NOW)
 
 
 def test_a_group_is_committed_on_the_version_that_was_read(groups: DynamoGroups) -> None:
     first = groups.load(RUN)
-    assert (first.group, first.version) == (Group(RUN), None)
-    one = groups.save(replace(first.group, job="one"), None)
-    with pytest.raises(Conflict):
-        groups.save(replace(first.group, job="other"), None)
-    two = groups.save(replace(first.group, job="two"), one)
-    with pytest.raises(Conflict):
-        groups.save(replace(first.group, job="other"), one)
+    assert (first.group, first.version) == (AlertGroup(RUN), None)
+    one = groups.save(msgspec.structs.replace(first.group, job="one"), None)
+    with pytest.raises(CommitConflict):
+        groups.save(msgspec.structs.replace(first.group, job="other"), None)
+    two = groups.save(msgspec.structs.replace(first.group, job="two"), one)
+    with pytest.raises(CommitConflict):
+        groups.save(msgspec.structs.replace(first.group, job="other"), one)
     stored = groups.load(RUN)
     assert (stored.group.job, stored.version) == ("two", two)
     assert groups.load(RUN + "2").version is None
@@ -72,8 +68,8 @@ def test_a_group_is_committed_on_the_version_that_was_read(groups: DynamoGroups)
 def test_is_in_the_index_only_while_something_is_due(
     groups: DynamoGroups, deployment: Deployment, wake_at: float | None, due: float | None
 ) -> None:
-    version = groups.save(Group(RUN, wake_at=NOW + 1), None)
-    groups.save(Group(RUN, wake_at=wake_at), version)
+    version = groups.save(AlertGroup(RUN, wake_at=NOW + 1), None)
+    groups.save(AlertGroup(RUN, wake_at=wake_at), version)
     item = deployment.item(f"alerts#{RUN}")
     assert ("due_shard" in item) is ("due_at" in item) is (due is not None)
     assert due is None or float(item["due_at"]["N"]) == due
@@ -87,10 +83,10 @@ def noise(length: int, seed: int) -> str:
 
 def test_the_oldest_of_the_log_gives_way_to_what_fits(groups: DynamoGroups) -> None:
     log = tuple(
-        Entry(NOW + at, "rule", "hold", "silenced", "email", detail=noise(1000, at))
+        LogEntry(NOW + at, "rule", "hold", "silenced", "email", detail=noise(1000, at))
         for at in range(1000)
     )
-    groups.save(Group(RUN, log=log), None)
+    groups.save(AlertGroup(RUN, log=log), None)
     kept = groups.load(RUN).group.log
     assert 100 < len(kept) < 1000
     assert kept == log[-len(kept) :]
@@ -102,10 +98,12 @@ def alert(**fields: Any) -> StatusChange:
 
 def test_what_rules_tell_at_length_gives_way_at_last(groups: DynamoGroups) -> None:
     alerts = {
-        f"rule{at}": Noted(alert(StatusDetails=noise(1024, at), Tensor=noise(1024, at + 1000)), NOW)
+        f"rule{at}": RuleAlert(
+            alert(StatusDetails=noise(1024, at), Tensor=noise(1024, at + 1000)), NOW
+        )
         for at in range(400)
     }
-    groups.save(Group(RUN, alerts=alerts), None)
+    groups.save(AlertGroup(RUN, alerts=alerts), None)
     kept = groups.load(RUN).group.alerts
     assert list(kept) == list(alerts)
     assert kept["rule7"].alert.dedup_id == "d1"
@@ -115,22 +113,22 @@ def test_what_rules_tell_at_length_gives_way_at_last(groups: DynamoGroups) -> No
 def test_more_than_an_item_holds_is_told(groups: DynamoGroups) -> None:
     seen = tuple(noise(1000, at) for at in range(1000))
     with pytest.raises(ValueError, match=r"alerts of s3://captures.* more than 350000 bytes"):
-        groups.save(Group(RUN, seen=seen), None)
+        groups.save(AlertGroup(RUN, seen=seen), None)
 
 
 # ---- silences
 
 
 @pytest.fixture
-def silences(dynamodb: Any) -> DynamoSilences:
-    return DynamoSilences(dynamodb, "table", lambda: NOW)
+def silences(table: Table) -> DynamoSilences:
+    return DynamoSilences(table, lambda: NOW)
 
 
 def test_a_silence_is_kept_whole_and_expires(silences: DynamoSilences) -> None:
     assert list(silences.all()) == []
     given = Silence(UNTIL, "nightly-*", "Loss*", Severity.WARNING, "me", "known; \u5c64", "")
     added = silences.add(given)
-    assert replace(added, id="") == given
+    assert dataclasses.replace(added, id="") == given
     assert len(added.id) == 8
     other = silences.add(Silence(UNTIL + timedelta(hours=1), rule="Overfit"))
     assert list(silences.active(NOW)) == [added, other]
@@ -141,7 +139,7 @@ def test_a_silence_is_kept_whole_and_expires(silences: DynamoSilences) -> None:
 def test_a_silence_is_ended_early(silences: DynamoSilences) -> None:
     added, other = silences.add(Silence(UNTIL)), silences.add(Silence(UNTIL))
     ended = silences.expire(added.id, NOW + 60)
-    assert ended == replace(added, until=datetime.fromtimestamp(NOW + 60, UTC))
+    assert ended == dataclasses.replace(added, until=datetime.fromtimestamp(NOW + 60, UTC))
     assert list(silences.active(NOW + 60)) == [other]
     assert silences.expire(added.id, NOW + 90) == ended  # what has ended stays so
     with pytest.raises(KeyError):
@@ -156,81 +154,81 @@ def test_long_expired_ones_are_forgotten(silences: DynamoSilences) -> None:
     assert list(silences.all()) == [kept, added]
 
 
-def stored(dynamodb: Any, silences: list[Silence]) -> None:
+def stored(table: Table, silences: list[Silence]) -> None:
     body = zlib.compress(msgspec.json.encode(silences))
-    Items(dynamodb, "table").save("silences", body, None)
+    table.save("silences", body, None)
 
 
-def test_there_is_an_end_to_silences(dynamodb: Any, silences: DynamoSilences) -> None:
-    stored(dynamodb, [Silence(UNTIL, id=str(at)) for at in range(499)])
+def test_there_is_an_end_to_silences(table: Table, silences: DynamoSilences) -> None:
+    stored(table, [Silence(UNTIL, id=str(at)) for at in range(499)])
     silences.add(Silence(UNTIL))
     with pytest.raises(ValueError, match="there are 500 silences"):
         silences.add(Silence(UNTIL))
     assert len(silences.all()) == 500
 
 
-def test_silences_too_long_for_an_item_are_refused(dynamodb: Any, silences: DynamoSilences) -> None:
+def test_silences_too_long_for_an_item_are_refused(table: Table, silences: DynamoSilences) -> None:
     def long(seed: int) -> Silence:
         job, rule, reason = noise(256, seed), noise(256, seed + 1000), noise(512, seed + 2000)
         return Silence(UNTIL, job, rule, reason=reason)
 
-    stored(dynamodb, [long(at) for at in range(410)])
+    stored(table, [long(at) for at in range(410)])
     with pytest.raises(ValueError, match="too many silences"):
         silences.add(long(410))
     assert len(silences.all()) == 410
 
 
-def test_two_that_add_at_once_both_do(silences: DynamoSilences, dynamodb: Any) -> None:
-    class Interrupted(Items):
+def test_two_that_add_at_once_both_do(silences: DynamoSilences, table: Table) -> None:
+    class Interrupted(Table):
         def load(self, key: str) -> tuple[bytes | None, int | None]:
-            found = Items.load(self, key)
+            found = Table.load(self, key)
             if others:
-                DynamoSilences(dynamodb, "table", lambda: NOW).add(others.pop())
+                DynamoSilences(table, lambda: NOW).add(others.pop())
             return found
 
     others = [Silence(UNTIL, rule="A"), Silence(UNTIL, rule="B")]
-    silences._items = Interrupted(dynamodb, "table")
-    silences.add(Silence(UNTIL, rule="C"))
+    DynamoSilences(Interrupted(table.client, table.name), lambda: NOW).add(Silence(UNTIL, rule="C"))
     assert [each.rule for each in silences.all()] == ["B", "A", "C"]
 
 
-def test_whoever_never_gets_a_turn_gives_up(dynamodb: Any) -> None:
-    items = Items(dynamodb, "table")
-
+def test_whoever_never_gets_a_turn_gives_up(table: Table) -> None:
     def interrupted(body: bytes | None) -> tuple[bytes, None]:
-        items.save("key", b"other", items.load("key")[1])
+        table.save("key", b"other", table.load("key")[1])
         return b"mine", None
 
-    with pytest.raises(Conflict, match="key: 10 others"):
-        items.change("key", interrupted)
-    assert items.load("key") == (b"other", 10)
+    with pytest.raises(CommitConflict, match="key: 10 others"):
+        table.change("key", interrupted)
+    assert table.load("key") == (b"other", 10)
 
 
 # ---- the stop guard, the cap on SMS
 
 
-def test_the_guard_counts_runs_of_the_whole_deployment(dynamodb: Any) -> None:
+def test_the_guard_counts_runs_of_the_whole_deployment(table: Table) -> None:
     clock = [NOW]
-    guards = [
-        StopGuard(Items(dynamodb, "table"), StopLimit(2, 600.0), lambda: clock[0]) for _ in range(2)
-    ]
-    assert guards[0].may("s3://b/1") is None
-    assert guards[1].may("s3://b/2") is None
-    assert guards[1].may("s3://b/1") is None
+    limits = StopLimit(2, 600.0), StopLimit(3, 600.0)
+    guards = [StopGuard(table, *limits, lambda: clock[0]) for _ in range(2)]
+    assert guards[0].may("s3://b/1", "prefix:a") is None
+    assert guards[1].may("s3://b/2", "prefix:a") is None
+    assert guards[1].may("s3://b/1", "prefix:a") is None
     for guard in guards:
-        why = guard.may("s3://b/3")
-        assert why is not None
-        assert why.startswith("the stop guard refuses: 2 jobs were stopped within 10 min")
+        held = guard.may("s3://b/3", "prefix:a")
+        assert held is not None
+        assert "2 within 10 min of one prefix (stopGuard)" in held.why
+        assert held.until == NOW + 600
+    assert guards[0].may("s3://b/4", "folder:a") is None, "requests to hooks are not stops"
+    assert guards[0].may("s3://b/4", "prefix:b") is None
+    assert guards[1].may("s3://b/5", "prefix:c") is not None, "the ceiling"
     clock[0] += 600
-    assert guards[0].may("s3://b/3") is None
+    assert guards[0].may("s3://b/3", "prefix:a") is None
 
 
-def test_a_thousand_runs_of_long_names_are_counted(dynamodb: Any) -> None:
-    guard = StopGuard(Items(dynamodb, "table"), StopLimit(1000, 86400.0), lambda: NOW)
-    stops = {f"{at:032x}": NOW for at in range(999)}
-    guard.items.save("stop-guard", msgspec.json.encode(stops), None)
-    assert guard.may("s3://b/" + "x" * 1000) is None
-    assert guard.may("s3://b/" + "y" * 1000) is not None
+def test_a_thousand_runs_of_long_names_are_counted(table: Table) -> None:
+    guard = StopGuard(table, StopLimit(1000, 86400.0), StopLimit(1000, 86400.0), lambda: NOW)
+    stops = {f"{at:032x}": NOW for at in range(999)}  # as an earlier version wrote them
+    guard.table.save("stop-guard", msgspec.json.encode(stops), None)
+    assert guard.may("s3://b/" + "x" * 1000, "prefix:a") is None
+    assert guard.may("s3://b/" + "y" * 1000, "prefix:b") is not None
 
 
 @pytest.mark.parametrize(
@@ -243,18 +241,18 @@ def test_a_thousand_runs_of_long_names_are_counted(dynamodb: Any) -> None:
     ],
 )
 def test_never_more_texts_than_the_cap(
-    dynamodb: Any, cap: int, asked: list[int], granted: list[bool]
+    table: Table, cap: int, asked: list[int], granted: list[bool]
 ) -> None:
-    texts = TextCap(dynamodb, "table", cap, lambda: NOW)
+    texts = TextCap(table, cap, lambda: NOW)
     said = [texts.may(number) for number in asked]
     assert [each is None for each in said] == granted
     refusals = {each for each in said if each is not None}
     assert all(f"cap of {cap} in 2027-01 (smsMonthlyCap)" in each for each in refusals)
 
 
-def test_each_month_begins_anew(dynamodb: Any, deployment: Deployment) -> None:
+def test_each_month_begins_anew(table: Table, deployment: Deployment) -> None:
     clock = [datetime(2026, 11, 30, 23, 59, 59, tzinfo=UTC).timestamp()]
-    texts = TextCap(dynamodb, "table", 1, lambda: clock[0])
+    texts = TextCap(table, 1, lambda: clock[0])
     assert texts.may(1) is None
     assert texts.may(1) is not None
     clock[0] += 1
@@ -268,7 +266,7 @@ def test_each_month_begins_anew(dynamodb: Any, deployment: Deployment) -> None:
 
 @pytest.fixture
 def known(deployment: Deployment) -> Callable[[str], Known | None]:
-    return KnownRuns(boto3.client("s3"), "state", lambda: NOW).known
+    return KnownRuns(S3Checkpoints(boto3.client("s3"), "state"), lambda: NOW).known
 
 
 def test_a_checkpoint_tells_of_all_that_fired(known: Callable[[str], Known | None]) -> None:
@@ -325,19 +323,11 @@ def test_no_checkpoint_and_one_that_cannot_be_read(
 @pytest.mark.parametrize(
     ("delay", "seconds"), [(0.0, 0), (-3.0, 0), (0.2, 1), (10.0, 10), (899.5, 900), (5000.0, 900)]
 )
-def test_a_flush_and_a_retry_after_their_delay(
-    deployment: Deployment, delay: float, seconds: int
-) -> None:
+def test_a_flush_after_its_delay(deployment: Deployment, delay: float, seconds: int) -> None:
     sqs = boto3.client("sqs")
-    bodies = [
-        {"tocsin": "flush", "run": RUN},
-        {"tocsin": "retry", "run": RUN, "task": "email#3"},
-    ]
+    body = json.dumps({"tocsin": "flush", "run": RUN})
     with Stubber(sqs) as stub:
-        for body in bodies:
-            asked = {"QueueUrl": "https://q", "MessageBody": json.dumps(body)}
-            stub.add_response("send_message", {}, {**asked, "DelaySeconds": seconds})
-        timer = SqsTimer(sqs, "https://q")
-        timer.flush(RUN, delay)
-        timer.retry(RUN, "email#3", delay)
+        asked = {"QueueUrl": "https://q", "MessageBody": body, "DelaySeconds": seconds}
+        stub.add_response("send_message", {}, asked)
+        SqsTimer(Queue(sqs, "https://q")).flush(RUN, delay)
         stub.assert_no_pending_responses()

@@ -9,7 +9,16 @@ from typing import Any
 
 import msgspec
 import pytest
-from tocsin.actions import Job, Links, Message, NotRunning, Ports, Request
+from tocsin.actions import (
+    Effects,
+    JobToStop,
+    Links,
+    Lookups,
+    NotRunning,
+    Request,
+    StopHeld,
+    TopicMessage,
+)
 from tocsin.events import RunSummary, StatusChange
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -70,7 +79,7 @@ SUMMARY: Mapping[str, Any] = {
 class World:
     """What the ports reach: one job perhaps, and a list of everything that happened, in order."""
 
-    job: Job | None = None
+    job: JobToStop | None = None
     tags: Mapping[str, str] = field(default_factory=dict)
     status_when_stopped: str | None = None
     broken: Mapping[str, Exception] = field(default_factory=dict)
@@ -78,33 +87,43 @@ class World:
     refused: Mapping[str, str] = field(default_factory=dict)
     unconfirmed: Mapping[str, str] = field(default_factory=dict)
     guard: str | None = None
+    prefix: str = ""
     cap: str | None = None
     recent: Mapping[str, Sequence[tuple[int, float]]] = field(default_factory=dict)
     broadcast: Mapping[str, int] = field(default_factory=lambda: {"email": 2, "sms": 3})
     links: Links = field(default_factory=Links)
 
     @property
-    def ports(self) -> Ports:
-        return Ports(
+    def lookups(self) -> Lookups:
+        return Lookups(
             describe_job=self._describe,
             job_tags=lambda arn: self.tags,
-            stop_job=self._stop,
-            may_stop=lambda run: self._ask("may_stop", run, self.guard),
-            write=lambda run, key, data: self._do("write", (run, key, data)),
-            publish=lambda message: self._do("publish", message),
-            subscribe=lambda *to: self._ask("subscribe", to, self.unconfirmed.get(to[1])),
             refuses=lambda kind, to: self.refused.get(to),
-            may_text=lambda count: self._ask("may_text", count, self.cap),
-            post=lambda *delivery: self._do("post", delivery),
-            put_metric=lambda *metric: self._do("metric", metric),
-            put_event=lambda event: self._do("event", event),
             recent=lambda alert: self.recent.get(alert.tensor or "", ()),
             now=lambda: NOW,
             broadcast=self.broadcast,
             links=self.links,
+            role_prefix=lambda role: self.prefix,
         )
 
-    def messages(self) -> list[Message]:
+    @property
+    def effects(self) -> Effects:
+        return Effects(
+            reserve_stop=self._reserve_stop,
+            stop_job=self._stop,
+            write=lambda run, key, data: self._do("write", (run, key, data)),
+            subscribe=lambda *to: self._ask("subscribe", to, self.unconfirmed.get(to[1])),
+            reserve_texts=lambda count: self._ask("reserve_texts", count, self.cap),
+            publish=lambda message: self._do("publish", message),
+            post=lambda *delivery: self._do("post", delivery),
+            put_metric=lambda *metric: self._do("metric", metric),
+        )
+
+    @property
+    def ports(self) -> tuple[Lookups, Effects]:
+        return self.lookups, self.effects
+
+    def messages(self) -> list[TopicMessage]:
         return [what for name, what in self.did if name == "publish"]
 
     def _do(self, name: str, what: Any) -> None:
@@ -116,7 +135,11 @@ class World:
         self._do(name, what)
         return answer
 
-    def _describe(self, name: str) -> Job | None:
+    def _reserve_stop(self, run: str, owner: str) -> StopHeld | None:
+        self._do("reserve_stop", (run, owner))
+        return StopHeld(self.guard, 1.0) if self.guard else None
+
+    def _describe(self, name: str) -> JobToStop | None:
         if "describe" in self.broken:
             raise self.broken["describe"]
         return self.job
@@ -124,7 +147,7 @@ class World:
     def _stop(self, name: str) -> None:
         if self.status_when_stopped is not None:
             assert self.job is not None
-            self.job = Job(self.job.arn, self.status_when_stopped, self.job.outputs)
+            self.job = JobToStop(self.job.arn, self.status_when_stopped, self.job.outputs)
             raise NotRunning("the job is not running")
         self._do("stop", name)
 
@@ -163,11 +186,12 @@ def make_alert() -> Callable[..., StatusChange]:
 def ask(make_alert: Callable[..., StatusChange]) -> Callable[..., Request]:
     """Makes a request: the action, then the fields of each alert that fires; one if none is given.
 
-    By keyword what else a request has; with ``resolved`` or ``summary`` nothing fires unless said.
+    By keyword what else a request has; with ``resolved``, ``withdrawn`` or ``summary`` nothing
+    fires unless said.
     """
 
     def make(action: str, *firing: Mapping[str, Any], **more: Any) -> Request:
-        alone = "resolved" in more or "summary" in more
+        alone = bool({"resolved", "withdrawn", "summary"} & more.keys())
         alerts = firing or (() if alone else ({},))
         return Request(action, tuple(make_alert(**fields) for fields in alerts), **more)
 

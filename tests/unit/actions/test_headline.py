@@ -3,11 +3,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tocsin.actions import Outcome, Result
-from tocsin.actions._headline import severity, short, subject
+from tocsin.actions import ActionOutcome, Result
+from tocsin.actions.headline import severity, short, subject
 from tocsin.model import Severity
 
-STOPPED = Result(Outcome.DONE, "asked SageMaker to stop training job j1")
+STOPPED = Result(ActionOutcome.DONE, "asked SageMaker to stop training job j1")
 
 
 def test_one_alert(ask: Any) -> None:
@@ -41,13 +41,13 @@ def test_several_are_counted_and_the_worst_severity_counts(ask: Any) -> None:
 )
 def test_severity(ask: Any, make_alert: Any, given: list[str], worst: Severity) -> None:
     assert severity(ask("email", *[{"Severity": each} for each in given])) is worst
-    over = tuple(make_alert(Severity=each) for each in given)
-    assert severity(ask("email", resolved=over)) is worst
+    resolved = tuple(make_alert(Severity=each) for each in given)
+    assert severity(ask("email", resolved=resolved)) is worst
 
 
-def test_what_is_over(ask: Any, make_alert: Any) -> None:
-    over, others = (make_alert(), make_alert()), (make_alert(),) * 3
-    request = ask("email", resolved=over, ongoing=others)
+def test_resolved_rules(ask: Any, make_alert: Any) -> None:
+    resolved, others = (make_alert(), make_alert()), (make_alert(),) * 3
+    request = ask("email", resolved=resolved, ongoing=others)
     assert (
         subject(request)
         == "Tocsin resolved: VanishingGradient and 1 more in j1 at step 120; 3 still firing"
@@ -60,13 +60,13 @@ def test_what_is_over(ask: Any, make_alert: Any) -> None:
 
 def test_a_repeat_says_so(ask: Any) -> None:
     request = ask("email", reason="repeat_interval", stop=STOPPED)
-    assert subject(request).endswith("at step 120; still so; stop requested")
-    assert "at step 120. Still so. Stop requested." in short(request)
+    assert subject(request).endswith("at step 120; still firing; stop requested")
+    assert "at step 120. Still firing. Stop requested." in short(request)
 
 
 def test_long_names_share_the_room_and_the_end_stays(ask: Any) -> None:
     long = {"TrainingJobName": "j" * 63}
-    text = subject(ask("email", long, stop=Result(Outcome.REFUSED, "")))
+    text = subject(ask("email", long, stop=Result(ActionOutcome.REFUSED, "")))
     assert text.startswith("Tocsin warning: VanishingGradient in jjjjjj")
     assert text.endswith("jj.. at step 120; stop refused")
     assert len(text) == 99

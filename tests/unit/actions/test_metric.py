@@ -3,8 +3,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tocsin.actions import Outcome
-from tocsin.actions._metric import metric
+from tocsin.actions import ActionOutcome
+from tocsin.actions.metric import metric
 
 LARGEST = 2.0**359
 
@@ -28,8 +28,8 @@ LARGEST = 2.0**359
 def test_publishes_the_first_number(
     ask: Any, world: Any, action: str, evidence: Any, name: str, value: float
 ) -> None:
-    result = metric(ask(action, {"Evidence": evidence}), world.ports)
-    assert result.outcome is Outcome.DONE
+    result = metric(ask(action, {"Evidence": evidence}), *world.ports)
+    assert result.outcome is ActionOutcome.DONE
     dimensions = {"Rule": "VanishingGradient", "TrainingJobName": "j1"}
     assert world.did == [("metric", (name, value, dimensions))]
 
@@ -45,8 +45,8 @@ def test_publishes_the_first_number(
     ],
 )
 def test_refuses_what_cloudwatch_would(ask: Any, world: Any, action: str, evidence: Any) -> None:
-    result = metric(ask(action, {"Evidence": evidence}), world.ports)
-    assert (result.outcome, world.did) == (Outcome.REFUSED, [])
+    result = metric(ask(action, {"Evidence": evidence}), *world.ports)
+    assert (result.outcome, world.did) == (ActionOutcome.REFUSED, [])
     assert result.detail.isprintable()
 
 
@@ -56,7 +56,7 @@ def test_refuses_what_cloudwatch_would(ask: Any, world: Any, action: str, eviden
 def test_dimensions_are_as_cloudwatch_wants_them(
     ask: Any, world: Any, job: str, label: str
 ) -> None:
-    metric(ask("metric", {"TrainingJobName": job}), world.ports)
+    metric(ask("metric", {"TrainingJobName": job}), *world.ports)
     [(_, (_, _, dimensions))] = world.did
     assert dimensions["TrainingJobName"] == label
 
@@ -67,8 +67,8 @@ def test_each_alert_gives_its_number(ask: Any, world: Any) -> None:
         {"RuleConfigurationName": "b", "Rule": "B\n", "Evidence": {}},
         {"RuleConfigurationName": "c", "Evidence": {"loss": "NaN"}},
     ]
-    result = metric(ask("metric:loss", *alerts), world.ports)
-    assert result.outcome is Outcome.DONE
+    result = metric(ask("metric:loss", *alerts), *world.ports)
+    assert result.outcome is ActionOutcome.DONE
     assert result.detail == (
         "published loss as loss = 2 in namespace Tocsin; "
         "published loss as lossNonFinite = 1 in namespace Tocsin; "
@@ -79,11 +79,11 @@ def test_each_alert_gives_its_number(ask: Any, world: Any) -> None:
 
 
 def test_of_many_the_detail_stays_short(ask: Any, world: Any) -> None:
-    result = metric(ask("metric", *[{}] * 200), world.ports)
+    result = metric(ask("metric", *[{}] * 200), *world.ports)
     assert len(world.did) == 200
     assert len(result.detail) <= 1000
 
 
 def test_without_an_alert_there_is_no_number(ask: Any, world: Any, make_alert: Any) -> None:
-    result = metric(ask("metric", resolved=(make_alert(),)), world.ports)
-    assert (result.outcome, world.did) == (Outcome.REFUSED, [])
+    result = metric(ask("metric", resolved=(make_alert(),)), *world.ports)
+    assert (result.outcome, world.did) == (ActionOutcome.REFUSED, [])

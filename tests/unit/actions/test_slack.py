@@ -7,7 +7,7 @@ from unicodedata import category
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tocsin.actions._slack import slack_payload
+from tocsin.actions.slack import slack_payload
 
 RUN = "s3://captures/jobs/j1/debug-output"
 
@@ -46,7 +46,7 @@ def shown(payload: dict[str, Any]) -> list[str]:
     return [text["text"] for text in texts(payload)]
 
 
-def test_tells_what_fires_and_what_was_done() -> None:
+def test_says_what_fires_and_what_was_done() -> None:
     payload = slack_payload(
         event(
             firing=[alert(), alert(RuleConfigurationName="b", Severity="warning", Evidence={})],
@@ -64,7 +64,7 @@ def test_tells_what_fires_and_what_was_done() -> None:
             "loss = NaN, threshold = 1e-07\nTensor: loss"
         ),
         "warning: b at step 120 (TRAIN step 100)\nloss is nan\nTensor: loss",
-        "And: e",
+        "Also: e",
         "Resolved: c, d",
         "Still firing: f, g",
         "Stopping the job: already stopped. training job j1 was Completed",
@@ -72,7 +72,7 @@ def test_tells_what_fires_and_what_was_done() -> None:
     ]
 
 
-def test_tells_that_something_is_over() -> None:
+def test_says_that_a_rule_is_resolved() -> None:
     payload = slack_payload(event(resolved=[alert(Mode=None)]))
     assert payload["text"] == "resolved: eval-loss in j1"
     assert shown(payload)[1:] == ["Resolved: eval-loss", f"Run: {RUN}"]
@@ -87,18 +87,18 @@ def test_tells_that_something_is_over() -> None:
             "j1 has ended: IssuesFound",
             (
                 "50 steps evaluated, the last was 490. "
-                "2 of 4 rules have something to tell: b is IssuesFound, c is Error"
+                "2 of 4 rules need attention: b is IssuesFound, c is Error"
             ),
         ),
         (
             {"a": "NoIssuesFound"},
             {"evaluated": 0},
             "j1 has ended: NoIssuesFound",
-            "0 steps evaluated. 0 of 1 rules have something to tell",
+            "0 steps evaluated. 0 of 1 rules need attention",
         ),
     ],
 )
-def test_tells_how_a_job_has_ended(
+def test_says_how_a_job_has_ended(
     statuses: dict[str, str], steps: dict[str, int], title: str, text: str
 ) -> None:
     summary = {
@@ -118,21 +118,21 @@ def test_tells_how_a_job_has_ended(
 
 def test_a_job_without_rules_ends_too() -> None:
     summary = {"TrainingJobName": "j1", "Run": RUN, "DedupId": "d"}
-    assert slack_payload(event(summary=summary))["text"] == "j1 has ended: no rule looked"
+    assert slack_payload(event(summary=summary))["text"] == "j1 has ended: no rules"
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "text"),
     [
         ("<!channel> a&b", "&lt;!channel&gt; a&amp;b"),
         ("<https://evil.example.com|Log in>", "&lt;https://evil.example.com|Log in&gt;"),
         ("a\x1b[31m\nb\u202e", "a [31m b"),
     ],
 )
-def test_names_are_no_markup(name: str, told: str) -> None:
+def test_names_are_no_markup(name: str, text: str) -> None:
     payload = slack_payload(event(firing=[alert(RuleConfigurationName=name)]))
-    assert payload["text"] == f"critical: {told} in j1"
-    assert shown(payload)[1].startswith(f"critical: {told} at step 120")
+    assert payload["text"] == f"critical: {text} in j1"
+    assert shown(payload)[1].startswith(f"critical: {text} at step 120")
 
 
 def test_a_storm_stays_within_the_limits() -> None:
@@ -163,8 +163,8 @@ def test_any_text_fits(name: str, long: str, many: int) -> None:
         limit = 150 if text["text"] == shown(payload)[0] else 3000
         assert 1 <= len(text["text"]) <= limit
         assert text["type"] == "plain_text"
-    for told in (payload["text"], *shown(payload)):
-        assert not set("<>") & set(told)
-        bare = told.replace("&amp;", "").replace("&lt;", "").replace("&gt;", "")
+    for text in (payload["text"], *shown(payload)):
+        assert not set("<>") & set(text)
+        bare = text.replace("&amp;", "").replace("&lt;", "").replace("&gt;", "")
         assert "&" not in bare
-        assert all(category(char)[0] != "C" for char in told.replace("\n", ""))
+        assert all(category(char)[0] != "C" for char in text.replace("\n", ""))

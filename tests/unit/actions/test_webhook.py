@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from tocsin.actions import Outcome, Ports, Request, Result, UnknownEndpoint
-from tocsin.actions._webhook import Rejected, webhook
+from tocsin.actions import ActionOutcome, Effects, Lookups, Request, Result, UnknownEndpoint
+from tocsin.actions.webhook import Rejected, webhook
 from tocsin.events import RunSummary, StatusChange
 
 Posted = list[tuple[str, Mapping[str, Any], str]]
@@ -31,7 +31,7 @@ def alert(**detail: Any) -> StatusChange:
     return msgspec.convert({**DETAIL, **detail}, StatusChange)
 
 
-def ports(posted: Posted, error: Exception | None = None) -> Ports:
+def ports(posted: Posted, error: Exception | None = None) -> tuple[Lookups, Effects]:
     """Ports of which only ``post`` may be used."""
 
     def unexpected(*_: object) -> Any:
@@ -42,9 +42,10 @@ def ports(posted: Posted, error: Exception | None = None) -> Ports:
             raise error
         posted.append((name, event, key))
 
-    needed = {each.name: unexpected for each in fields(Ports) if each.default is MISSING}
-    needed.pop("broadcast")
-    return Ports(**{**needed, "post": post})
+    lookups = {each.name: unexpected for each in fields(Lookups) if each.default is MISSING}
+    effects = {each.name: unexpected for each in fields(Effects)}
+    del lookups["broadcast"]
+    return Lookups(**lookups), Effects(**{**effects, "post": post})
 
 
 def test_posts_what_it_is_about() -> None:
@@ -54,11 +55,11 @@ def test_posts_what_it_is_about() -> None:
         firing=(alert(),),
         resolved=(alert(RuleConfigurationName="DeadRelu", RuleEvaluationStatus="InProgress"),),
         ongoing=(alert(RuleConfigurationName="Overfit"),),
-        stop=Result(Outcome.ALREADY_STOPPED, "it was Completed"),
+        stop=Result(ActionOutcome.ALREADY_STOPPED, "it was Completed"),
         reason="new_in_group",
         key="k1",
     )
-    assert webhook(request, ports(posted)) == Result(Outcome.DONE, "posted to webhook 'ops'")
+    assert webhook(request, *ports(posted)) == Result(ActionOutcome.DONE, "posted to webhook 'ops'")
     [(name, event, key)] = posted
     assert (name, key) == ("ops", "k1")
     assert {**event, "firing": 0, "resolved": 0} == {
@@ -74,6 +75,7 @@ def test_posts_what_it_is_about() -> None:
         "ongoing": ["Overfit"],
         "stop": {"Outcome": "already_stopped", "Detail": "it was Completed"},
         "summary": None,
+        "withdrawn": [],
     }
     [firing], [resolved] = event["firing"], event["resolved"]
     assert {key: firing[key] for key in DETAIL} == DETAIL
@@ -88,7 +90,7 @@ def test_posts_the_end_of_a_job() -> None:
         {"TrainingJobName": "j1", "Run": DETAIL["Run"], "DedupId": "d", "Ending": "marker"},
         RunSummary,
     )
-    webhook(Request("webhook:ops", summary=summary, reason="summary"), ports(posted))
+    webhook(Request("webhook:ops", summary=summary, reason="summary"), *ports(posted))
     [(_, event, _)] = posted
     assert event["detail-type"] == "Tocsin Run Summary"
     assert event["summary"]["Ending"] == "marker"
@@ -96,16 +98,16 @@ def test_posts_the_end_of_a_job() -> None:
 
 
 @pytest.mark.parametrize(
-    ("firing", "resolved", "told", "more"),
+    ("firing", "resolved", "in_full", "more"),
     [
         ([10], [10], (1, 1), 0),
         ([100_000] * 2, [100_000] * 2, (2, 0), 2),
         ([100_000], [100_000] * 3, (1, 1), 2),
-        ([10**6] * 2, [10], (1, 0), 2),  # one is told whatever its size
+        ([10**6] * 2, [10], (1, 0), 2),  # one is in full whatever its size
     ],
 )
-def test_what_is_too_much_is_told_by_name(
-    firing: list[int], resolved: list[int], told: tuple[int, int], more: int
+def test_alerts_beyond_the_limit_are_only_named(
+    firing: list[int], resolved: list[int], in_full: tuple[int, int], more: int
 ) -> None:
     posted: Posted = []
     request = Request(
@@ -113,26 +115,26 @@ def test_what_is_too_much_is_told_by_name(
         firing=tuple(alert(StatusDetails="x" * size) for size in firing),
         resolved=tuple(alert(StatusDetails="x" * size) for size in resolved),
     )
-    webhook(request, ports(posted))
+    webhook(request, *ports(posted))
     [(_, event, _)] = posted
-    assert (len(event["firing"]), len(event["resolved"])) == told
+    assert (len(event["firing"]), len(event["resolved"])) == in_full
     assert event["more"] == ["VanishingGradient"] * more
 
 
 @pytest.mark.parametrize("action", ["webhook", "webhook:", "webhook:\n"])
 def test_an_endpoint_must_be_named(action: str) -> None:
     posted: Posted = []
-    result = webhook(Request(action, firing=(alert(),)), ports(posted))
-    assert (result.outcome, posted) == (Outcome.REFUSED, [])
+    result = webhook(Request(action, firing=(alert(),)), *ports(posted))
+    assert (result.outcome, posted) == (ActionOutcome.REFUSED, [])
     assert "webhook:NAME" in result.detail
 
 
 @pytest.mark.parametrize("error", [UnknownEndpoint("no such"), Rejected("it answered 404")])
 def test_what_will_never_arrive_is_refused(error: Exception) -> None:
-    result = webhook(Request("webhook:ops", firing=(alert(),)), ports([], error))
-    assert result == Result(Outcome.REFUSED, f"webhook 'ops': {error}")
+    result = webhook(Request("webhook:ops", firing=(alert(),)), *ports([], error))
+    assert result == Result(ActionOutcome.REFUSED, f"webhook 'ops': {error}")
 
 
 def test_what_may_arrive_later_is_tried_again() -> None:
     with pytest.raises(TimeoutError):
-        webhook(Request("webhook:ops", firing=(alert(),)), ports([], TimeoutError()))
+        webhook(Request("webhook:ops", firing=(alert(),)), *ports([], TimeoutError()))

@@ -4,28 +4,32 @@ from __future__ import annotations
 
 import json
 import zlib
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
-from tocsin.actions import Outcome
-from tocsin.alerts import Entry, Group, Noted, Sent, Task, alerts_document
+from msgspec.structs import replace
+from tocsin.actions import ActionOutcome
+from tocsin.alerts import AlertGroup, LogEntry, RuleAlert, Sent, Task, alerts_document
 from tocsin.alerts import decode_group as decode
 from tocsin.alerts import encode_group as encode
-from tocsin.alerts._group import MOST_BYTES
+from tocsin.alerts.group import MOST_BYTES
 
 from tests.unit.alerts.world import EPOCH, RUN, alert
 
-GROUP = Group(
+GROUP = AlertGroup(
     RUN,
     "j1",
-    alerts={"A": Noted(alert("A", Silences=[{"Until": "2030-01-01T00:00:00Z"}]), EPOCH)},
-    sent={"email": Sent({"A": "d"}, {}, EPOCH)},
+    alerts={"A": RuleAlert(alert("A", Silences=[{"Until": "2030-01-01T00:00:00Z"}]), EPOCH)},
+    sent={"email": Sent({"A": "d"}, EPOCH)},
     held={"sms|A": "silenced"},
     tasks=(Task("email#0", "email", "fired", ("A",), dedup_ids={"A": "d"}),),
-    log=(Entry(EPOCH, "A", "send", "first_notification", "email", Outcome.DONE, "published"),),
+    log=(
+        LogEntry(
+            EPOCH, "A", "send", "first_notification", "email", ActionOutcome.DONE, "published"
+        ),
+    ),
     made=1,
     wake_at=EPOCH + 1,
 )
@@ -57,24 +61,29 @@ OLD = Path(__file__).parents[2] / "fixtures" / "state" / "group-1.zlib"
 def test_what_an_earlier_version_wrote_is_read() -> None:
     group = decode(OLD.read_bytes())
     assert contains(msgspec.to_builtins(group), json.loads(OLD.with_suffix(".json").read_text()))
-    assert [task.outcome for task in group.tasks] == [Outcome.DONE, None]
+    assert [task.outcome for task in group.tasks] == [ActionOutcome.DONE, None]
     assert group.summary is not None
     assert group.alerts["small"].alert.firing
     assert decode(encode(group)) == group
+
+
+GONE = {"resolved", "handed"}  # of ``sent``, and of a task that has failed
 
 
 def contains(new: Any, old: Any) -> bool:
     """Whether all that the old JSON says is in the new."""
     match old:
         case dict():
-            return all(key in new and contains(new[key], value) for key, value in old.items())
+            return all(
+                key in GONE - new.keys() or contains(new[key], value) for key, value in old.items()
+            )
         case list():
             return len(new) == len(old) and all(map(contains, new, old))
     return bool(new == old)
 
 
 def test_the_log_in_the_words_of_the_interface() -> None:
-    hold = Entry(EPOCH, "B", "hold", "silenced", "email", detail="s1")
+    hold = LogEntry(EPOCH, "B", "hold", "silenced", "email", detail="s1")
     assert alerts_document(replace(GROUP, log=(*GROUP.log, hold))) == [
         {
             "at": EPOCH,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tocsin.alerts import Group, Hold, Noted
-from tocsin.alerts._inhibit import inhibit, suppressed
-from tocsin.alerts._stage import Batch, View
+from tocsin.alerts import AlertGroup, Hold, RuleAlert
+from tocsin.alerts.inhibit import inhibit, suppressed
+from tocsin.alerts.stage import Batch, View
 from tocsin.rules import get_rule, rule_names
 
 from tests.unit.alerts.world import alert
@@ -39,7 +39,7 @@ RULES = st.sampled_from("abcdef")
 
 
 @given(st.dictionaries(RULES, st.frozensets(RULES)))
-def test_behind_everything_inhibited_somebody_speaks(edges: dict[str, frozenset[str]]) -> None:
+def test_in_every_circle_one_rule_is_not_inhibited(edges: dict[str, frozenset[str]]) -> None:
     by = suppressed(edges)
     for rule in edges:
         for _ in edges:
@@ -51,10 +51,10 @@ def test_behind_everything_inhibited_somebody_speaks(edges: dict[str, frozenset[
 
 
 def batch_of(*alerts: object, action: str = "email") -> tuple[Batch, View]:
-    notes = {each.rule_configuration_name: Noted(each, 0.0) for each in alerts}  # type: ignore[attr-defined]  # alerts, made below
-    group = Group("s3://b/r", alerts=notes)
-    told = {rule: note for rule, note in group.firing.items() if action in note.alert.actions}
-    return Batch(action, told, {}), View(group, (), 0.0)
+    notes = {each.rule_configuration_name: RuleAlert(each, 0.0) for each in alerts}  # type: ignore[attr-defined]  # alerts, made below
+    group = AlertGroup("s3://b/r", alerts=notes)
+    firing = {rule: note for rule, note in group.firing.items() if action in note.alert.actions}
+    return Batch(action, firing, {}), View(group, (), 0.0)
 
 
 def test_a_declared_inhibition_says_by_whom() -> None:
@@ -74,7 +74,7 @@ def test_nan_speaks_for_the_losses() -> None:
     assert list(inhibit(*batch_of(nan, loss)).firing) == ["nan"]
 
 
-def test_but_only_where_it_is_told_itself() -> None:
+def test_but_only_if_the_same_action_notifies_of_both() -> None:
     nan = alert("nan", Rule="ExplodingTensor", Actions=["stop"])
     loss = alert("loss", Rule="LossNotDecreasing")
     assert list(inhibit(*batch_of(nan, loss)).firing) == ["loss"]
@@ -87,9 +87,9 @@ def test_of_two_that_inhibit_each_other_the_first_to_fire_speaks(first_seen: str
     assert list(inhibit(*batch_of(*both)).firing) == ["A"]
 
 
-def test_what_is_over_inhibits_nothing() -> None:
-    over = alert("A", firing=False, Inhibits=["B"])
-    assert "B" in inhibit(*batch_of(over, alert("B"))).firing
+def test_a_resolved_rule_inhibits_nothing() -> None:
+    resolved = alert("A", firing=False, Inhibits=["B"])
+    assert "B" in inhibit(*batch_of(resolved, alert("B"))).firing
 
 
 OVERFITTING = {"LossTooGoodTooSoon", "Overfit", "Overtraining"}
@@ -98,7 +98,10 @@ OF_LOSSES = {
     "LossNotDecreasing",
     "LossOscillating",
     "LossSpike",
+    "LossWorse",
     "NoBetterThanGuessing",
+    "NoSkill",
+    "SkillLost",
     "Underfitting",
 }
 
@@ -109,6 +112,8 @@ def test_the_rules_that_built_in_rules_inhibit() -> None:
         "ExplodingTensor": OF_LOSSES | OVERFITTING,
         "GradientExplosion": OVERFITTING,
         "LossDiverging": OVERFITTING,
+        "LossWorse": OVERFITTING | {"LossDiverging", "LossOscillating"},
+        "NoSkill": {"ConstantOutput", "LossNotDecreasing", "Underfitting"},
     }
 
 

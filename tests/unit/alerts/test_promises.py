@@ -8,7 +8,7 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tocsin.alerts import Flush, Known, Message
+from tocsin.alerts import Flush, Incoming, Known
 from tocsin.watch import Silence
 
 from tests.unit.alerts.world import RUN, Fake, alert
@@ -23,12 +23,12 @@ NOTIFY = {"GroupWait": WAIT, "RepeatInterval": REPEAT}
 
 
 class Story:
-    """A run whose rules fire and are over; ``evaluate`` commits, and messages follow or do not."""
+    """A run whose rules fire and resolve; ``evaluate`` commits, and messages follow or do not."""
 
     def __init__(self) -> None:
         self.fake, self.sequence = Fake(), 0
         self.newest: dict[str, Any] = {}
-        self.sent: list[Message] = []
+        self.sent: list[Incoming] = []
 
     def change(self, rule: str, come: bool) -> None:
         before = self.newest.get(rule)
@@ -37,7 +37,7 @@ class Story:
             self.fake.receive(self.newest[rule])
 
     def end(self, rule: str) -> None:
-        """Of what does not fire the end is no news; only the checkpoint tells of it."""
+        """A rule that does not fire is not news at the end; only the checkpoint has it."""
         if rule in self.newest and not self.newest[rule].firing:
             self.becomes(rule, "NoIssuesFound")
 
@@ -70,14 +70,14 @@ class Story:
     def fail(self, call: str) -> None:
         self.fake.broken[call] = ConnectionError("away")
 
-    def mend(self) -> None:
-        """What was away is back, and dead letters are sent once more."""
+    def repair(self) -> None:
+        """Broken calls work again, and dead letters are sent again."""
         self.fake.broken.clear()
         dead, self.fake.dead = self.fake.dead, []
         self.fake.receive(*dead)
 
     def awake(self) -> None:
-        """Nothing is due in the past, and nobody is told twice of the same."""
+        """Nothing is due in the past, and nobody is notified twice of the same."""
         self.fake.crash_at = None
         self.fake.pass_time(3 * 3600 + 900 + PATROL)
         wake_at = self.fake.group().wake_at
@@ -97,7 +97,7 @@ STEPS = st.one_of(
 )
 FAILURES = st.one_of(
     st.tuples(st.just("fail"), st.sampled_from(["publish", "post", "stop"])),
-    st.tuples(st.just("mend")),
+    st.tuples(st.just("repair")),
 )
 CRASH = st.tuples(st.just("crash"), st.integers(0, 12).map(lambda half: half / 2))
 
@@ -109,7 +109,7 @@ def play(steps: Sequence[tuple[Any, ...]]) -> Story:
             story.fake.pass_time(how[0])
         else:
             getattr(story, what)(*how)
-    story.mend()
+    story.repair()
     story.fake.receive(Flush(RUN))  # messages that did not come by now are late, not lost
     story.awake()
     return story
@@ -121,7 +121,7 @@ def sends(story: Story) -> list[Any]:
 
 @settings(max_examples=300, deadline=None)
 @given(st.lists(st.one_of(STEPS, STEPS, FAILURES, CRASH), max_size=16))
-def test_every_receiver_of_what_fires_is_told_and_all_is_worked_off(
+def test_every_receiver_is_notified_and_no_task_is_left(
     steps: list[tuple[Any, ...]],
 ) -> None:
     story = play(steps)
@@ -134,28 +134,28 @@ def test_every_receiver_of_what_fires_is_told_and_all_is_worked_off(
     for rule in firing:
         for action in RECEIVERS[rule]:
             inhibited = rule == "B" and "A" in firing and action != "stop"
-            told = group.sent[action].firing.get(rule) if action in group.sent else None
+            last = group.sent[action].firing.get(rule) if action in group.sent else None
             if not inhibited:
-                assert told == story.newest[rule].dedup_id, (rule, action)
-    heard = hearsay(story)
-    for (action, _, rule), fires in heard.items():
-        assert fires == (rule in firing) or action == "stop", "who was told hears that it is over"
+                assert last == story.newest[rule].dedup_id, (rule, action)
+    for (action, _, rule), fires in last_heard(story).items():
+        # The other way round does not hold: B may resolve, and fire again while A inhibits it.
+        assert rule in firing or not fires or action == "stop", "who was notified hears of the end"
 
 
-def hearsay(story: Story) -> dict[tuple[str, str | None, str], bool]:
-    """Whether the rule fires, by what each receiver has last heard of it."""
-    told: dict[tuple[str, str | None, str], bool] = {}
+def last_heard(story: Story) -> dict[tuple[str, str | None, str], bool]:
+    """Whether the rule fires, according to the last event of each receiver."""
+    last: dict[tuple[str, str | None, str], bool] = {}
     for event in story.fake.events:
         if event.outcome != "done":
             continue
         place = event.action, event.target, event.rule_configuration_name
-        told[place] = "-IssuesFound-" in event.dedup_id
-    return told
+        last[place] = "-IssuesFound-" in event.dedup_id
+    return last
 
 
 @settings(max_examples=300, deadline=None)
 @given(st.lists(STEPS, max_size=14))
-def test_nobody_is_told_twice_of_the_same(steps: list[tuple[Any, ...]]) -> None:
+def test_nobody_is_notified_twice_of_the_same(steps: list[tuple[Any, ...]]) -> None:
     story = play(steps)
     at: dict[tuple[str, str], float] = {}
     for entry in sends(story):
@@ -163,11 +163,11 @@ def test_nobody_is_told_twice_of_the_same(steps: list[tuple[Any, ...]]) -> None:
         if entry.reason == "repeat_interval":
             assert entry.at - at[of] >= REPEAT
         at[of] = entry.at
-    told: dict[tuple[Any, ...], str] = {}
+    last: dict[tuple[Any, ...], str] = {}
     for event in story.fake.events:
         place = event.action, event.target, event.rule_configuration_name
-        fires, fired = ("-IssuesFound-" in id_ for id_ in (event.dedup_id, told.get(place, "")))
-        assert fires or fired, "that it is over is told once, to those who knew that it fires"
+        fires, fired = ("-IssuesFound-" in id_ for id_ in (event.dedup_id, last.get(place, "")))
+        assert fires or fired, "the resolution is sent once, to whoever knew that it fires"
         if event.reason != "repeat_interval":
-            assert told.get(place) != event.dedup_id
-        told[place] = event.dedup_id
+            assert last.get(place) != event.dedup_id
+        last[place] = event.dedup_id

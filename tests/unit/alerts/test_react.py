@@ -2,28 +2,45 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tocsin.actions import Job, Message, Outcome, Ports, Result
-from tocsin.alerts import Entry, Flush, Group, Known, Retry, Send, Task, TryAgain, react
-from tocsin.alerts import Message as Incoming
-from tocsin.alerts._group import MOST_LOG
-from tocsin.alerts._pipeline import Claim
-from tocsin.alerts._work import finished
+from tocsin.actions import ActionOutcome, Effects, JobToStop, Result, StopHeld, TopicMessage
+from tocsin.alerts import (
+    AlertGroup,
+    Flush,
+    Incoming,
+    Known,
+    LogEntry,
+    Send,
+    Task,
+    react,
+)
+from tocsin.alerts.group import MOST_LOG, Claim
+from tocsin.alerts.spending import RunCaps, Spending
+from tocsin.alerts.tasks import record_outcome
 from tocsin.events import RunSilence, RunSummary, StatusChange
 from tocsin.model import Severity
 from tocsin.watch import Silence
 
-from tests.unit.alerts.world import EPOCH, RUN, Crash, Fake, alert
+from tests.unit.alerts import world
+from tests.unit.alerts.world import EPOCH, RUN, Crash, Fake
 
+QUICK = {"GroupInterval": 10.0}
 ALL = {"Actions": ["stop", "email", "metric"], "Evidence": {"loss": 1.0}}
+
+
+def alert(rule: str = "A", **fields: Any) -> StatusChange:
+    """Messages may follow each other after ten seconds; unless a test is about that."""
+    notify = {**QUICK, **fields.pop("Notify", {})}
+    return world.alert(rule, Notify=notify, **fields)
 
 
 def storm(rules: int = 20, **fields: Any) -> list[StatusChange]:
@@ -56,9 +73,9 @@ def test_a_storm_is_one_email_and_one_stop_with_a_reason_for_each_rule(fake: Fak
     assert outcomes(fake, "email") == {"done": 20}
     assert outcomes(fake, "stop") == {"done": 1, "already_stopped": 19}
     assert sorted(rule for rule, _ in fake.metrics) == [each.rule for each in alerts]
-    told = reasons(fake)
-    assert {told["email", each.rule][0] for each in alerts} == {"first_notification"}
-    assert len(told) == 3 * 20
+    why = reasons(fake)
+    assert {why["email", each.rule][0] for each in alerts} == {"first_notification"}
+    assert len(why) == 3 * 20
 
 
 def test_what_fired_in_one_commit_is_known_at_its_first_message(fake: Fake) -> None:
@@ -88,7 +105,7 @@ def test_news_after_a_message_is_a_second_one(fake: Fake) -> None:
     assert reasons(fake)["email", "B"] == ["new_in_group"]
 
 
-def test_it_is_told_when_it_is_over_and_again_if_it_comes_back(fake: Fake) -> None:
+def test_people_are_notified_when_it_resolves_and_again_if_it_fires_again(fake: Fake) -> None:
     fake.receive(alert("A", Sequence=1))
     fake.pass_time(10)
     fake.receive(alert("A", firing=False, Sequence=2))
@@ -98,11 +115,11 @@ def test_it_is_told_when_it_is_over_and_again_if_it_comes_back(fake: Fake) -> No
     fake.receive(alert("A", Sequence=3))
     fake.pass_time(10)
     assert len(fake.published) == 3
-    first, over = "first_notification", "all_resolved"
-    assert reasons(fake)["email", "A"] == [first, over, first]
+    first, resolved = "first_notification", "all_resolved"
+    assert reasons(fake)["email", "A"] == [first, resolved, first]
 
 
-def test_what_is_over_before_it_was_told_is_told_all_the_same(fake: Fake) -> None:
+def test_a_firing_that_resolves_before_it_was_sent_is_sent_all_the_same(fake: Fake) -> None:
     fake.receive(alert("A", Sequence=1), alert("A", firing=False, Sequence=2))
     fake.pass_time(9)
     assert fake.published == []
@@ -112,10 +129,12 @@ def test_what_is_over_before_it_was_told_is_told_all_the_same(fake: Fake) -> Non
 
 
 @pytest.mark.parametrize("copies", [1, 3])
-def test_a_firing_that_comes_behind_its_own_end_is_not_lost(fake: Fake, copies: int) -> None:
-    fired, over = alert("A", Sequence=1, **ALL), alert("A", firing=False, Sequence=2, **ALL)
-    fake.known_runs[RUN] = Known((over,), frozenset("A"), 2)
-    fake.receive(*[over] * copies, *[fired] * copies)
+def test_a_firing_that_arrives_after_its_own_resolution_is_not_lost(
+    fake: Fake, copies: int
+) -> None:
+    fired, resolved = alert("A", Sequence=1, **ALL), alert("A", firing=False, Sequence=2, **ALL)
+    fake.known_runs[RUN] = Known((resolved,), frozenset("A"), 2)
+    fake.receive(*[resolved] * copies, *[fired] * copies)
     fake.pass_time(60)
     fake.receive(*[fired] * copies)
     fake.pass_time(60)
@@ -123,7 +142,7 @@ def test_a_firing_that_comes_behind_its_own_end_is_not_lost(fake: Fake, copies: 
     assert (fake.stopped, len(fake.metrics)) == (["j1"], 1)
 
 
-def test_what_fired_and_was_over_under_a_silence_is_never_told(fake: Fake) -> None:
+def test_a_firing_that_resolves_during_a_silence_is_never_sent(fake: Fake) -> None:
     silenced(fake)
     fake.receive(alert("A", Sequence=1, **ALL), alert("A", firing=False, Sequence=2, **ALL))
     fake.pass_time(3 * 3600)
@@ -131,7 +150,7 @@ def test_what_fired_and_was_over_under_a_silence_is_never_told(fake: Fake) -> No
     assert reasons(fake, "hold") == {("stop", "A"): ["silenced"], ("email", "A"): ["silenced"]}
 
 
-def test_the_end_of_it_is_told_to_those_only_who_want_that(fake: Fake) -> None:
+def test_without_send_resolved_a_resolution_is_not_sent(fake: Fake) -> None:
     quiet = {"Notify": {"SendResolved": False}}
     fake.receive(alert("A", Sequence=1, **quiet))
     fake.pass_time(10)
@@ -140,7 +159,9 @@ def test_the_end_of_it_is_told_to_those_only_who_want_that(fake: Fake) -> None:
     assert len(fake.published) == 1
 
 
-def test_what_goes_on_is_told_again_after_the_interval_until_the_run_ends(fake: Fake) -> None:
+def test_a_rule_that_still_fires_is_sent_again_after_the_interval_until_the_run_ends(
+    fake: Fake,
+) -> None:
     fake.receive(alert("A"))
     fake.pass_time(8 * 3600 + 200)
     assert [entry.reason for entry in fake.group().log if entry.decision == "send"] == [
@@ -222,18 +243,37 @@ def test_a_dry_run_says_what_it_would_do(fake: Fake) -> None:
     assert {event.outcome for event in fake.events} == {"dry_run"}
 
 
-def test_the_stop_guard_tells_people_instead(fake: Fake) -> None:
-    fake.guard = "10 jobs were stopped within 10 minutes"
+def test_the_stop_guard_notifies_people_instead(fake: Fake) -> None:
+    fake.guard = StopHeld("10 jobs were stopped within 10 minutes", EPOCH + 600)
     fake.receive(alert("A", Actions=["stop"]))
     assert fake.stopped == []
     assert outcomes(fake, "stop") == {"refused": 1}
     assert [mail.attributes["action"] for mail in fake.published] == ["email"]
-    assert fake.guard in fake.published[0].texts["email"]
+    assert fake.guard.why in fake.published[0].texts["email"]
+    fake.pass_time(590)
+    assert outcomes(fake, "stop") == {"refused": 1}
+    fake.guard = StopHeld("others were stopped", EPOCH + 1200)
+    fake.pass_time(100)
+    assert outcomes(fake, "stop") == {"refused": 2}
+    assert len(fake.published) == 1, "people are notified once"
+    fake.guard = None
+    fake.pass_time(600)
+    assert fake.stopped == ["j1"]
+    assert outcomes(fake, "stop") == {"refused": 2, "done": 1}
+
+
+def test_a_stop_that_the_guard_held_back_is_not_done_in_a_silence(fake: Fake) -> None:
+    fake.guard = StopHeld("10 jobs were stopped within 10 minutes", EPOCH + 600)
+    fake.receive(alert("A", Actions=["stop"]))
+    fake.guard = None
+    silenced(fake)
+    fake.pass_time(3600)
+    assert fake.stopped == []
 
 
 def test_a_job_that_has_ended_meanwhile_is_found_stopped(fake: Fake) -> None:
     assert fake.job is not None
-    fake.job = Job(fake.job.arn, "Completed", fake.job.outputs)
+    fake.job = JobToStop(fake.job.arn, "Completed", fake.job.outputs)
     fake.receive(RunSummary("j1", RUN, "end", sequence=5), alert("A", Sequence=3, **ALL))
     assert fake.stopped == []
     assert outcomes(fake, "stop") == {"already_stopped": 1}
@@ -263,25 +303,58 @@ def test_a_silence_of_the_watch_file_holds_a_summary_back(
     assert len(fake.published) == sent
 
 
-def test_what_fails_is_tried_again_by_itself_and_ends_among_dead_letters(fake: Fake) -> None:
+@pytest.mark.parametrize(
+    "forged",
+    [
+        pytest.param({"Sequence": 0, "DedupId": "x"}, id="without a number"),
+        pytest.param({"Sequence": 2, "DedupId": "x"}, id="newer than the checkpoint"),
+        pytest.param({"Sequence": 1, "DedupId": "x"}, id="another than the checkpoint has"),
+        pytest.param({"Sequence": 1, "RuleConfigurationName": "B"}, id="of a rule that is none"),
+    ],
+)
+def test_an_event_that_the_checkpoint_does_not_know_does_nothing(
+    fake: Fake, forged: dict[str, Any]
+) -> None:
+    event = alert("A", Actions=["stop", "email"], Severity="critical", **forged)
+    real = alert("A", Sequence=1, Notify={"GroupWait": 900})
+    for known in (None, Known((real,), frozenset("A"), 1)):
+        fake.known_runs.clear()
+        if known is not None:
+            fake.known_runs[RUN] = known
+        report = react(event, fake.ports, ends=fake.now + 30)
+        assert "checkpoint does not know it" in report.log[-1]
+        assert (fake.stopped, fake.published, fake.bodies) == ([], [], {})
+
+
+def test_what_fails_is_tried_again_by_itself(fake: Fake) -> None:
     fake.broken["post"] = ConnectionError("no route")
     fake.receive(alert("A", Severity="critical", Actions=["webhook:ops", "email"]))
     assert len(fake.published) == 1, "the failure is the webhook's alone"
     assert outcomes(fake, "webhook") == {"failed": 1}
     fake.pass_time(3600)
-    assert fake.dead == [Retry(RUN, "webhook:ops#0")]
-    assert fake.posted == []
+    assert (fake.dead, fake.posted) == ([], [])
     entry = next(entry for entry in fake.group().log if entry.action == "webhook:ops")
     assert entry.outcome == "failed"
     fake.broken.clear()
-    fake.receive(*fake.dead)  # redriven by hand, when the endpoint is there again
+    fake.pass_time(900)
     assert len(fake.posted) == 1
     assert outcomes(fake, "webhook") == {"failed": 1, "done": 1}
-    fake.receive(*fake.dead)
-    assert len(fake.posted) == 1
+    fake.pass_time(3600)
+    assert (len(fake.posted), fake.group().tasks) == (1, ())
 
 
-def test_what_the_bus_does_not_take_is_told_again_and_not_done_again(fake: Fake) -> None:
+def test_what_never_works_is_given_up_after_a_day(fake: Fake) -> None:
+    fake.broken["post"] = ConnectionError("no route")
+    fake.receive(alert("A", Severity="critical", Actions=["webhook:ops"]))
+    fake.pass_time(22 * 3600)
+    [task] = fake.group().tasks
+    fake.pass_time(4 * 3600)
+    assert fake.group().tasks == ()
+    assert outcomes(fake, "webhook") == {"failed": 2}
+    assert (task.retry_at - EPOCH, fake.queue) == (pytest.approx(22 * 3600, abs=1200), deque())
+
+
+def test_an_outcome_that_the_bus_refuses_is_published_again_and_not_done_again(fake: Fake) -> None:
     fake.broken["event"] = RuntimeError("the bus is away")
     fake.receive(alert("A", Severity="critical"))
     assert len(fake.published) == 1
@@ -302,18 +375,16 @@ def test_another_invocation_commits_in_between(fake: Fake) -> None:
 def test_a_task_that_another_invocation_is_at_is_left_to_it(fake: Fake) -> None:
     fake.crash_at = 1  # after the group is committed, before the mail is published
     with pytest.raises(BaseException, match=r"^$"):
-        react(alert("A", Severity="critical"), fake.world, ends=fake.now + 30)
+        fake.react(alert("A", Severity="critical"))
     fake.crash_at = None
     fake.receive(Flush(RUN))
     assert fake.published == []
-    with pytest.raises(TryAgain, match="being worked on"):
-        react(Retry(RUN, "email#0"), fake.world, ends=fake.now + 30)
     fake.now += 32
     fake.receive(Flush(RUN))
     assert len(fake.published) == 1
 
 
-def test_a_stop_that_failed_is_done_even_if_it_is_over_since(fake: Fake) -> None:
+def test_a_stop_that_failed_is_done_even_if_the_rule_has_resolved_since(fake: Fake) -> None:
     """It was asked for when the rule fired; in what order messages come decides nothing."""
     fake.broken["stop"] = ConnectionError("throttled")
     fake.receive(alert("A", Sequence=1, Actions=["stop"]))
@@ -324,7 +395,7 @@ def test_a_stop_that_failed_is_done_even_if_it_is_over_since(fake: Fake) -> None
     assert outcomes(fake, "stop") == {"failed": 1, "done": 1}
 
 
-def test_what_was_told_to_be_over_is_no_news_at_the_runs_end(fake: Fake) -> None:
+def test_a_resolution_that_was_sent_is_not_news_at_the_runs_end(fake: Fake) -> None:
     fake.receive(alert("A", Sequence=1))
     fake.pass_time(10)
     fake.receive(alert("A", firing=False, Sequence=2))
@@ -336,7 +407,7 @@ def test_what_was_told_to_be_over_is_no_news_at_the_runs_end(fake: Fake) -> None
     assert len(fake.published) == 2
 
 
-def test_what_is_over_while_silenced_is_told_when_the_silence_ends(fake: Fake) -> None:
+def test_a_resolution_during_a_silence_is_sent_when_the_silence_ends(fake: Fake) -> None:
     fake.receive(alert("A", Sequence=1))
     fake.pass_time(10)
     silenced(fake, rule="A")
@@ -348,17 +419,17 @@ def test_what_is_over_while_silenced_is_told_when_the_silence_ends(fake: Fake) -
 QUIET: dict[str, Any] = {"Notify": {"SendResolved": False}}
 
 
-def test_who_wants_no_end_told_is_not_told_of_it_beside_what_is_new(fake: Fake) -> None:
+def test_without_send_resolved_a_resolution_is_not_sent_beside_news_either(fake: Fake) -> None:
     fake.receive(alert("A", Sequence=1, **QUIET))
     fake.pass_time(10)
     fake.receive(alert("A", firing=False, Sequence=2, **QUIET))
     fake.pass_time(60)
     fake.receive(alert("B", Sequence=3, **QUIET))
-    assert len(fake.published) == 1, "what is over does not hurry what is new"
+    assert len(fake.published) == 1, "a resolution does not hurry news"
     fake.pass_time(10)
     assert "Resolved" not in fake.published[1].texts["email"]
-    told = reasons(fake)
-    assert (told["email", "A"], told["email", "B"]) == (["first_notification"],) * 2
+    why = reasons(fake)
+    assert (why["email", "A"], why["email", "B"]) == (["first_notification"],) * 2
 
 
 def test_a_repetition_that_is_due_while_news_wait_is_no_reason_to_look_each_second(
@@ -384,14 +455,14 @@ def test_a_silence_takes_one_look_a_quarter_however_many_alerts_came(fake: Fake)
     assert len(fake.queue) == 1
 
 
-def test_what_a_crash_left_behind_is_not_lost_to_the_retry_of_something_else(fake: Fake) -> None:
+def test_a_task_that_a_crash_left_is_not_lost_to_the_retry_of_another(fake: Fake) -> None:
     fake.broken["post"] = fake.broken["publish"] = ConnectionError("no route")
     fake.receive(alert("A", Severity="critical", Actions=["webhook:ops"]))
     ((_, retry),) = fake.queue
     fake.queue.clear()
     fake.crash_at = fake.calls + 1  # after the group is committed
     with pytest.raises(Crash):
-        react(alert("B", Severity="critical"), fake.world, ends=fake.now + 30)
+        fake.react(alert("B", Severity="critical"))
     fake.crash_at = None
     fake.now += 180
     del fake.broken["post"]
@@ -402,7 +473,7 @@ def test_what_a_crash_left_behind_is_not_lost_to_the_retry_of_something_else(fak
     assert (len(fake.posted), len(fake.published), fake.group().tasks) == (1, 1, ())
 
 
-def test_what_has_changed_before_a_second_try_is_not_told_twice(fake: Fake) -> None:
+def test_a_rule_that_has_changed_before_a_retry_is_not_sent_twice(fake: Fake) -> None:
     fake.broken["publish"] = ConnectionError("throttled")
     fake.receive(alert("A", Severity="critical", Sequence=1))
     fake.broken.clear()
@@ -413,26 +484,26 @@ def test_what_has_changed_before_a_second_try_is_not_told_twice(fake: Fake) -> N
     assert outcomes(fake, "email") == {"failed": 1, "refused": 1, "done": 1}
 
 
-def test_a_second_try_tells_only_what_is_still_so(fake: Fake) -> None:
+def test_a_retry_sends_a_firing_before_its_resolution(fake: Fake) -> None:
     fake.broken["publish"] = ConnectionError("throttled")
     quick = {"Notify": {"GroupWait": 0}}
     both = [alert(rule, Sequence=at, **quick) for at, rule in enumerate("AB", 1)]
     fake.known_runs[RUN] = Known(both, frozenset("AB"), 2)
     fake.receive(both[0])
     fake.broken.clear()
-    over = alert("A", firing=False, Sequence=3, **quick)
-    fake.known_runs[RUN] = Known((over, both[1]), frozenset("AB"), 3)
-    fake.receive(over)
+    resolved = alert("A", firing=False, Sequence=3, **quick)
+    fake.known_runs[RUN] = Known((resolved, both[1]), frozenset("AB"), 3)
+    fake.receive(resolved)
     fake.pass_time(60)
-    assert [mail.attributes["rule"] for mail in fake.published] == ["A", "B"]
     first, late = (mail.texts["email"] for mail in fake.published)
-    assert "A is resolved" in first
-    assert "Resolved" not in late
+    assert first.startswith("2 rules fired")
+    assert late.startswith("A is resolved")
+    assert "before:\n  B" in late
     assert [
         (event.rule_configuration_name, event.outcome)
         for event in fake.events
         if event.dedup_id in (both[0].dedup_id, both[1].dedup_id)
-    ] == [("A", "failed"), ("B", "failed"), ("A", "refused"), ("B", "done")]
+    ] == [("A", "failed"), ("B", "failed"), ("A", "done"), ("B", "done")]
 
 
 def test_the_log_is_right_when_the_bus_is_back(fake: Fake) -> None:
@@ -445,16 +516,17 @@ def test_the_log_is_right_when_the_bus_is_back(fake: Fake) -> None:
 
 
 def test_decisions_are_counted_when_the_log_is_full(fake: Fake) -> None:
-    entries = (Entry(EPOCH, "old", "hold", "silenced", "email"),) * MOST_LOG
-    fake.save(Group(RUN, log=entries), None)
-    report = react(alert("A", Severity="critical"), fake.world, ends=fake.now + 30)
+    entries = (LogEntry(EPOCH, "old", "hold", "silenced", "email"),) * MOST_LOG
+    fake.save(AlertGroup(RUN, log=entries), None)
+    report = fake.react(alert("A", Severity="critical"))
     assert report.sent == {"first_notification": 1}
 
 
-def test_a_guarded_stop_of_a_rule_that_is_gone_meanwhile_is_told(fake: Fake) -> None:
+def test_people_are_notified_of_a_guarded_stop_of_a_rule_that_is_gone(fake: Fake) -> None:
     task = Task("stop#0", "stop", Send.FIRED, ("gone",), dedup_ids={"gone": "id"})
-    result = Result(Outcome.REFUSED, "10 jobs were stopped", guarded=True)
-    group = finished(Group(RUN, tasks=(task,)), task, result, EPOCH, Claim("me", EPOCH))
+    result = Result(ActionOutcome.REFUSED, "10 jobs were stopped", retry_at=EPOCH + 600)
+    spending, claim = Spending({}, RunCaps(), EPOCH), Claim("me", EPOCH)
+    group = record_outcome(AlertGroup(RUN, tasks=(task,)), task, result, spending, claim)
     assert [each.action for each in group.tasks] == ["stop", "email"]
 
 
@@ -483,10 +555,10 @@ class SlowFake(Fake):
             assert self.now - started < 30
 
     @property
-    def ports(self) -> Ports:
-        return replace(super().ports, publish=self._slowly)
+    def effects(self) -> Effects:
+        return replace(super().effects, publish=self._slowly)
 
-    def _slowly(self, message: Message) -> None:
+    def _slowly(self, message: TopicMessage) -> None:
         self.published.append(message)
         self.now += 6
 
@@ -499,8 +571,8 @@ STORY: list[Any] = [
 ]
 
 
-def told(fake: Fake) -> Mapping[str, Any]:
-    """What has come of a story, for people and for the bus; a stop that was cut off and tried
+def effects_of(fake: Fake) -> Mapping[str, Any]:
+    """The effects of a story, for people and for the bus; a stop that was cut off and tried
     again finds the job stopped already.
     """
     return {
@@ -520,7 +592,7 @@ def play(fake: Fake, copies: int = 1) -> Mapping[str, Any]:
         fake.receive(*[message] * copies)
         fake.pass_time(400)
     fake.pass_time(24 * 3600)
-    return told(fake)
+    return effects_of(fake)
 
 
 def test_two_deliveries_of_everything_come_to_the_same() -> None:
@@ -568,4 +640,4 @@ def test_a_run_is_found_by_nobody_elses_alerts(fake: Fake) -> None:
     fake.receive(alert("A"), alert("A", Run=other, TrainingJobName="j2"))
     fake.pass_time(10)
     assert sorted(mail.attributes["job"] for mail in fake.published) == ["j1", "j2"]
-    assert replace(fake.group(other), run=RUN).job == "j2"
+    assert msgspec.structs.replace(fake.group(other), run=RUN).job == "j2"

@@ -6,9 +6,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from tocsin.alerts import Group, Hold, Noted
-from tocsin.alerts._silence import silence
-from tocsin.alerts._stage import Batch, View
+from tocsin.alerts import AlertGroup, Hold, RuleAlert
+from tocsin.alerts.silence import silence
+from tocsin.alerts.stage import Batch, View
 from tocsin.model import Severity
 from tocsin.watch import Silence
 
@@ -19,9 +19,9 @@ SILENCE = Silence(IN_AN_HOUR, author="ana", reason="known", id="s1")
 
 
 def silenced(*silences: Silence, now: float = EPOCH, firing: bool = True, **fields: Any) -> Batch:
-    notes = {"A": Noted(alert("A", firing=firing, **fields), EPOCH)}
+    notes = {"A": RuleAlert(alert("A", firing=firing, **fields), EPOCH)}
     batch = Batch("email", notes if firing else {}, {} if firing else notes)
-    return silence(batch, View(Group("s3://b/r", alerts=notes), silences, now))
+    return silence(batch, View(AlertGroup("s3://b/r", alerts=notes), silences, now))
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_it_says_whose_it_is_and_until_when() -> None:
     assert held.until == EPOCH + 900, "it may be ended early"
 
 
-def test_the_last_one_counts_and_then_it_is_told() -> None:
+def test_the_last_silence_counts_and_then_it_is_sent() -> None:
     longer = Silence(IN_AN_HOUR + timedelta(minutes=5), id="s2")
     (held,) = silenced(SILENCE, longer, now=EPOCH + 3600).held
     assert (held.detail, held.until) == ("s2 until 2027-01-15T09:05Z", EPOCH + 3900)

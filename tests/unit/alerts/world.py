@@ -9,22 +9,22 @@ from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
-from tocsin.actions import Job, Message, Ports
+from tocsin.actions import Effects, JobToStop, Lookups, StopHeld, TopicMessage
 from tocsin.alerts import (
-    Conflict,
+    ActReport,
+    AlertGroup,
+    AlertPorts,
+    CommitConflict,
     Flush,
-    Group,
+    Incoming,
     Known,
-    Retry,
-    Stored,
+    StoredGroup,
     TryAgain,
-    World,
     decode_group,
     encode_group,
     react,
 )
-from tocsin.alerts import Message as Incoming
-from tocsin.events import ActionTaken, StatusChange
+from tocsin.events import ActionTaken, RunNews, RunSummary, StatusChange
 from tocsin.watch import Silence
 
 RUN = "s3://captures/jobs/j1"
@@ -32,7 +32,7 @@ EPOCH = 1_800_000_000.0
 
 
 def alert(rule: str = "A", *, firing: bool = True, **fields: Any) -> StatusChange:
-    """An alert with fields as in the event; unless told otherwise its ids follow from the rule."""
+    """An alert with fields as in the event; unless given its ids follow from the rule."""
     status = "IssuesFound" if firing else "InProgress"
     detail = {
         "TrainingJobName": "j1",
@@ -69,60 +69,76 @@ class Fake:
     silenced: list[Silence] = field(default_factory=list)
     queue: deque[tuple[float, Incoming]] = field(default_factory=deque)
     dead: list[Incoming] = field(default_factory=list)
-    published: list[Message] = field(default_factory=list)
+    published: list[TopicMessage] = field(default_factory=list)
     stopped: list[str] = field(default_factory=list)
     metrics: list[tuple[str, float]] = field(default_factory=list)
     posted: list[Mapping[str, Any]] = field(default_factory=list)
     events: list[ActionTaken] = field(default_factory=list)
-    job: Job | None = field(
-        default_factory=lambda: Job("arn:aws:sagemaker:::training-job/j1", "InProgress", (RUN,))
+    job: JobToStop | None = field(
+        default_factory=lambda: JobToStop(
+            "arn:aws:sagemaker:::training-job/j1", "InProgress", (RUN,)
+        )
     )
-    guard: str | None = None
+    numbers: dict[str, int] = field(default_factory=dict)
+    guard: StopHeld | None = None
     steal: Callable[[], None] | None = None
 
     @property
-    def world(self) -> World:
-        return World(self, self, self, self, self.ports, lambda: self.now)
+    def ports(self) -> AlertPorts:
+        return AlertPorts(
+            groups=self,
+            silences=self,
+            checkpoints=self,
+            timer=self,
+            lookups=self.lookups,
+            effects=self.effects,
+            put_event=lambda event: self._does("event", lambda: self.events.append(event)),
+            now=lambda: self.now,
+        )
 
     @property
-    def ports(self) -> Ports:
-        return Ports(
+    def lookups(self) -> Lookups:
+        return Lookups(
             describe_job=lambda name: self.job,
             job_tags=lambda arn: {},
-            stop_job=lambda name: self._does("stop", lambda: self._stop(name)),
-            may_stop=lambda run: self.guard,
-            write=lambda run, key, data: self._does("write", lambda: self.stopped.append(key)),
-            publish=lambda message: self._does("publish", lambda: self.published.append(message)),
-            subscribe=lambda protocol, endpoint: None,
             refuses=lambda kind, recipient: None,
-            may_text=lambda count: None,
-            post=lambda name, event, key: self._does("post", lambda: self.posted.append(event)),
-            put_metric=lambda name, value, labels: self._does(
-                "metric", lambda: self.metrics.append((labels["Rule"], value))
-            ),
-            put_event=lambda event: self._does("event", lambda: self.events.append(event)),
             recent=lambda alert: (),
             now=lambda: datetime.fromtimestamp(self.now, UTC),
             broadcast={"email": 1, "sms": 1},
         )
 
-    def load(self, run: str) -> Stored:
-        if run not in self.bodies:
-            return Stored(Group(run), None)
-        body, version = self.bodies[run]
-        return Stored(decode_group(body), version)
+    @property
+    def effects(self) -> Effects:
+        return Effects(
+            reserve_stop=lambda run, owner: self.guard,
+            stop_job=lambda name: self._does("stop", lambda: self._stop(name)),
+            write=lambda run, key, data: self._does("write", lambda: self.stopped.append(key)),
+            subscribe=lambda protocol, endpoint: None,
+            reserve_texts=lambda count: None,
+            publish=lambda message: self._does("publish", lambda: self.published.append(message)),
+            post=lambda name, event, key: self._does("post", lambda: self.posted.append(event)),
+            put_metric=lambda name, value, labels: self._does(
+                "metric", lambda: self.metrics.append((labels["Rule"], value))
+            ),
+        )
 
-    def save(self, group: Group, version: int | None) -> int:
+    def load(self, run: str) -> StoredGroup:
+        if run not in self.bodies:
+            return StoredGroup(AlertGroup(run), None)
+        body, version = self.bodies[run]
+        return StoredGroup(decode_group(body), version)
+
+    def save(self, group: AlertGroup, version: int | None) -> int:
         if self.steal is not None:
             steal, self.steal = self.steal, None
             steal()
         if (version or 0) != self.bodies.get(group.run, (b"", 0))[1]:
-            raise Conflict(group.run)
+            raise CommitConflict(group.run)
         new = (version or 0) + 1
 
         def keep() -> None:
             self.bodies[group.run] = encode_group(group), new
-            self.due[group.run] = group.wake_at
+            self.due[group.run] = group.due_at
 
         self._does("save", keep)
         return new
@@ -136,18 +152,41 @@ class Fake:
     def flush(self, run: str, delay: float) -> None:
         self._does("flush", lambda: self.queue.append((self.now + delay, Flush(run))))
 
-    def retry(self, run: str, task: str, delay: float) -> None:
-        self._does("retry", lambda: self.queue.append((self.now + delay, Retry(run, task))))
-
-    def group(self, run: str = RUN) -> Group:
+    def group(self, run: str = RUN) -> AlertGroup:
         return self.load(run).group
 
+    def commit(self, message: Incoming) -> Incoming:
+        """The message as ``evaluate`` publishes it: what the run's checkpoint knows, numbered."""
+        if isinstance(message, Flush | RunNews):
+            return message
+        known = self.known_runs.get(message.run, Known())
+        if isinstance(message, RunSummary):
+            newest = max(known.sequence, message.sequence)
+            self.known_runs[message.run] = Known(known.alerts, known.rules, newest)
+            return message
+        if not message.sequence:
+            number = self.numbers.setdefault(message.dedup_id, known.sequence + 1)
+            message = msgspec.structs.replace(message, sequence=number)
+        last = {each.rule_configuration_name: each for each in known.alerts}
+        rule = message.rule_configuration_name
+        removed = message.withdrawn and rule not in known.rules and known.rules
+        if not removed and (rule not in last or last[rule].sequence < message.sequence):
+            last[rule] = message
+        rules = known.rules if removed else known.rules | {rule}
+        newest = max(known.sequence, message.sequence)
+        self.known_runs[message.run] = Known(tuple(last.values()), rules, newest)
+        return message
+
+    def react(self, message: Incoming) -> ActReport:
+        """One invocation; what it raises is the test's."""
+        return react(self.commit(message), self.ports, ends=self.now + 30)
+
     def receive(self, *messages: Incoming) -> None:
-        """Each worked off as SQS would: what fails or is cut off comes back, five times in all."""
+        """Delivers each message as SQS would: one that fails comes back, five times in all."""
         for message in messages:
             for _ in range(5):
                 try:
-                    react(message, self.world, ends=self.now + 30)
+                    self.react(message)
                     break
                 except (Crash, TryAgain):
                     self.now += 180
@@ -174,7 +213,7 @@ class Fake:
     def _stop(self, name: str) -> None:
         self.stopped.append(name)
         assert self.job is not None
-        self.job = Job(self.job.arn, "Stopping", self.job.outputs)
+        self.job = JobToStop(self.job.arn, "Stopping", self.job.outputs)
 
     def _does(self, name: str, do: Callable[[], None]) -> None:
         at, self.calls = self.calls, self.calls + 1

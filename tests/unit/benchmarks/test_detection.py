@@ -1,4 +1,4 @@
-"""The detection benchmark's own workings, with those of its trainings that numpy does alone."""
+"""The detection benchmark's own workings: what needs no framework."""
 
 from __future__ import annotations
 
@@ -6,176 +6,97 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tocsin import create_trial, modes
-from tocsin.rules import RECOMMENDED
 
-from benchmarks.detection.evaluate import EVERYTHING, PROFILES, Alarm, Task, evaluate_one
-from benchmarks.detection.faults import FAULTS
-from benchmarks.detection.healthy import RECIPES, plain
+from benchmarks.detection.case import Case, cases
+from benchmarks.detection.causes import CAUSES
+from benchmarks.detection.evaluate import PROFILES, Alarm, Evaluation
+from benchmarks.detection.families import HALVES
+from benchmarks.detection.judge import Judged, Result
 from benchmarks.detection.report import BEGIN, END, PAGE, report, write
-from benchmarks.detection.result import Judged, Result
-from benchmarks.detection.runs import Run, make_one
-from benchmarks.detection.split import (
-    HALVES,
-    chosen,
-    faults_of,
-    faulty,
-    plain_setups,
-    setups,
-    sound,
-    twin,
+from benchmarks.detection.runs import Ending, Run, TrainingTask, make_one, runs_of
+from benchmarks.detection.truth import truth
+from benchmarks.detection.wilson import by_families, share, wilson
+
+FAMILIES = Path(__file__).parents[3] / "benchmarks" / "detection" / "families"
+
+
+def train(seed: int, hook: object, **options: object) -> float:
+    return 0.9
+
+
+CASES = cases(
+    "model",
+    train,
+    {"plain": {}, "odd": {"schedule": "restarts"}},
+    {"shuffled labels": ("no-skill overfit", {"shuffled": True}), "frozen": ("unbound", {})},
+    certain=("frozen",),
 )
-from benchmarks.detection.symptoms import Symptoms
-from benchmarks.detection.training.setup import Setup
-from benchmarks.detection.wilson import share, wilson
+PLAIN, ODD, SHUFFLED, FROZEN = CASES
 
-SOUND = (
-    plain("linear", "digits", 7),
-    plain("mlp relu", "iris", 7),
-    plain("mlp tanh", "diabetes", 7),
-    plain("mlp sigmoid", "wine", 7),
-    plain("deep relu", "cancer", 7),
-    plain("deep tanh", "iris width", 7),
+
+def test_a_family_lies_in_one_half() -> None:
+    named = [module for half in HALVES.values() for module in half]
+    assert len(named) == len(set(named))
+    assert {path.stem for path in FAMILIES.glob("*.py")} - {"__init__", "kit"} == set(named)
+
+
+def test_cases_of_a_family() -> None:
+    assert [case.healthy for case in CASES] == [True, True, False, False]
+    assert {case.reference for case in CASES} == {"plain"}
+    assert SHUFFLED.causes == {"no-skill", "overfit"}
+    assert SHUFFLED.folder == "model/shuffled-labels"
+
+
+@pytest.mark.parametrize(
+    ("case", "skill", "expected"),
+    [
+        (PLAIN, 0.9, "healthy"),
+        (ODD, 0.856, "healthy"),
+        (ODD, 0.85, "undecided"),
+        (ODD, None, "undecided"),
+        (SHUFFLED, 0.72, "harmful"),
+        (SHUFFLED, None, "harmful"),
+        (SHUFFLED, 0.73, "undecided"),
+        (FROZEN, 0.9, "harmful"),
+    ],
 )
-SICK = {
-    "rate × 100": "mlp tanh diabetes",
-    "zero start": "mlp relu iris",
-    "missing label": "deep tanh iris width",
-    "no updates": "mlp sigmoid wine",
-    "flipped gradient": "deep relu cancer",
-    "shuffled labels": "linear digits",
-}
+def test_truth_is_decided_by_skill(case: Case, skill: float | None, expected: str) -> None:
+    assert truth(case, skill, 0.9) == expected
 
 
-def of(words: str) -> Setup:
-    return next(setup for setup in SOUND if f"{setup.family} {setup.data}" == words)
+@pytest.mark.parametrize(
+    ("cause", "rule", "detail", "named"),
+    [
+        ("no-skill", "NoBetterThanGuessing", "", True),
+        ("no-skill", "DeadRelu", "", False),
+        ("broadcast", "Contracts", "shapes (32, 1) and (32) broadcast to (32, 32)", True),
+        ("broadcast", "Contracts", "no optimizer holds it", False),
+        ("broadcast", "LossDiverging", "broadcast", False),
+    ],
+)
+def test_a_cause_is_named(cause: str, rule: str, detail: str, named: bool) -> None:
+    assert CAUSES[cause].named(rule, detail) is named
 
 
-@pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[Setup, Run]:
-    """Six healthy trainings, and each with one fault."""
-    folder = tmp_path_factory.mktemp("runs")
-    spreading = tuple(replace(setup, seed=seed) for setup in SOUND for seed in (8, 9))
-    faulty = tuple(FAULTS[fault](of(words)) for fault, words in SICK.items())
-    made = {setup: Run(setup, folder / setup.name) for setup in (*SOUND, *spreading, *faulty)}
-    for run in made.values():
-        make_one(run)
-    return made
+def test_runs_of_cases(tmp_path: Path) -> None:
+    runs = runs_of(CASES, tmp_path)
+    assert len(runs) == sum(case.seeds for case in CASES)
+    assert len({run.folder for run in runs}) == len(runs)
+    assert [run.seed for run in runs_of(CASES, tmp_path, 1)] == [0] * len(CASES)
 
 
-@pytest.mark.parametrize("setup", SOUND, ids=lambda setup: setup.name)
-def test_a_healthy_training_learns(runs: dict[Setup, Run], setup: Setup) -> None:
-    outcome = runs[setup].outcome
-    assert outcome.sound
-    assert outcome.metric is not None
-    assert outcome.metric > (0.35 if setup.data == "diabetes" else 0.8)
-    first, *_, last = outcome.evaluations
-    assert first is not None
-    assert last is not None
-    assert last < 0.8 * first
+def test_a_training_that_raises_is_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(seed: int, hook: object) -> float:
+        raise ValueError("not today")
 
-
-@pytest.mark.parametrize("fault", SICK)
-def test_a_fault_shows(runs: dict[Setup, Run], fault: str) -> None:
-    run = runs[FAULTS[fault](of(SICK[fault]))]
-    symptoms = Symptoms(run for setup, run in runs.items() if not setup.fault)
-    assert symptoms.shows(run)
-
-
-def test_a_healthy_training_is_its_own_twin_and_shows_nothing(runs: dict[Setup, Run]) -> None:
-    symptoms = Symptoms(run for setup, run in runs.items() if not setup.fault)
-    for setup in SOUND:
-        assert twin(setup) == setup
-        assert symptoms.loss_of(runs[setup]) == 0
-        assert not symptoms.shows(runs[setup])
-
-
-def alarms(run: Run) -> set[str]:
-    evaluated = evaluate_one(Task(run, EVERYTHING))
-    assert not evaluated.failed
-    return {alarm.rule for alarm in evaluated.of(RECOMMENDED)}
-
-
-def test_healthy_trainings_disturb_nobody(runs: dict[Setup, Run]) -> None:
-    assert {
-        s.name: found for s, run in runs.items() if not s.fault and (found := alarms(run))
-    } == {}
-
-
-@pytest.mark.parametrize("fault", SICK)
-def test_a_fault_is_found(runs: dict[Setup, Run], fault: str) -> None:
-    assert alarms(runs[FAULTS[fault](of(SICK[fault]))])
-
-
-def test_a_run_has_what_the_rules_read(runs: dict[Setup, Run]) -> None:
-    setup = SOUND[1]
-    trial = create_trial(str(runs[setup].tensors))
-    trained, evaluated = trial.steps(mode=modes.TRAIN), trial.steps(mode=modes.EVAL)
-    assert len(trained) == setup.steps // setup.save_interval
-    assert len(trained) + len(evaluated) == runs[setup].outcome.saves
-    names = set(trial.tensor_names())
-    assert {"loss", "accuracy", "learning_rate", "inputs", "labels", "predictions"} <= names
-    assert {"dense0.weight", "dense0.bias", "gradient/dense0.weight"} <= names
-    assert {"dense0_relu_input_0", "dense0_relu_output_0"} <= names
-    assert set(trial.collection("learning_rates").tensor_names) == {"learning_rate"}
-    assert trial.tensor("dense0.weight").value(trained[-1], mode=modes.TRAIN).shape == (16, 4)
-
-
-def test_a_training_is_the_same_each_time(tmp_path: Path) -> None:
-    setup = SOUND[1]
-    first, again = (Run(setup, tmp_path / name) for name in ("a", "b"))
-    for run in (first, again):
-        make_one(run)
-    assert first.outcome.evaluations == again.outcome.evaluations
-
-
-def test_a_run_is_made_again_only_for_another_setup(runs: dict[Setup, Run]) -> None:
-    run = runs[SOUND[0]]
-    assert run.made
-    assert not Run(replace(run.setup, learning_rate=1.0), run.folder).made
-
-
-def test_two_workers_write_one_run(tmp_path: Path) -> None:
-    recipe = next(recipe for recipe in RECIPES if recipe.name == "two workers")
-    run = Run(recipe(plain("linear", "iris", 3)), tmp_path / "run")
-    make_one(run)
-    trial = create_trial(str(run.tensors))
-    assert trial.workers() == ["worker_0", "worker_1"]
-    weight, step = trial.tensor("dense0.weight"), trial.steps(mode=modes.TRAIN)[-1]
-    values = [weight.value(step, mode=modes.TRAIN, worker=worker) for worker in trial.workers()]
-    assert (values[0] == values[1]).all()
-
-
-def test_the_halves_share_nothing() -> None:
-    tuning, held_out = (setups(half) for half in HALVES)
-    assert not {s.data for s in tuning} & {s.data for s in held_out}
-    assert not {s.seed for s in tuning} & {s.seed for s in held_out}
-    assert not {s.fault for s in tuning if s.fault} & {s.fault for s in held_out if s.fault}
-
-
-@pytest.mark.parametrize("half", HALVES)
-def test_a_half_is_large_enough(half: str) -> None:
-    healthy = sound(half)
-    assert len(healthy) >= 150
-    assert len({setup.family for setup in healthy}) >= 6
-    assert len({setup.data for setup in healthy}) >= 5
-    assert len(faults_of(half)) >= 12
-    assert all(len(faulty(half, fault)) >= 3 for fault in faults_of(half))
-    assert len({run.name for run in setups(half)}) == len(setups(half))
-    assert set(map(twin, setups(half))) >= set(plain_setups(half))
-
-
-def test_both_halves_have_every_kind_of_symptom() -> None:
-    kinds = [{fault.symptom for fault in faults_of(half)} for half in HALVES]
-    assert kinds[0] == kinds[1]
-
-
-def test_one_fault_comes_with_what_it_is_compared_with() -> None:
-    runs = chosen("tuning", "zero start")
-    assert {setup.fault for setup in runs} == {"", "zero start"}
-    assert {twin(setup) for setup in runs if setup.fault} <= set(runs)
-    with pytest.raises(KeyError, match="raw inputs"):
-        chosen("tuning", "raw inputs")
+    failing = replace(PLAIN, train=fails)
+    monkeypatch.setattr("benchmarks.detection.families.find", {PLAIN.folder: failing}.__getitem__)
+    monkeypatch.setattr("benchmarks.detection.families.digest", lambda case: "code")
+    run = Run(PLAIN.folder, 0, tmp_path / "0")
+    make_one(TrainingTask(run, None))
+    assert run.is_made
+    assert (run.ending.skill, run.ending.error) == (None, "ValueError: not today")
+    assert isinstance(run.ending, Ending)
 
 
 @pytest.mark.parametrize(
@@ -191,33 +112,44 @@ def test_a_share_in_words() -> None:
     assert share(0, 0) == "–"
 
 
-def judged(setup: Setup, shows: bool, *alarms: Alarm) -> Judged:
-    return Judged(Run(setup, Path()), shows, 0.5, dict.fromkeys(PROFILES, alarms))
+def test_an_interval_by_families() -> None:
+    assert by_families([(0, 10), (0, 10)]) == "0.0–0.0"
+    assert by_families([(10, 10), (0, 10)]) == "0.0–100.0"
+    assert by_families([]) == "–"
+
+
+def judged(case: Case, truth: str, *alarms: Alarm) -> Judged:
+    evaluation = Evaluation(steps=2500, alarms=alarms, failed=())
+    evaluations = {} if truth == "undecided" else dict.fromkeys(PROFILES, evaluation)
+    return Judged(case, Run(case.folder, 0, Path()), 0.5, 0.9, truth, evaluations)
+
+
+def alarm(rule: str, step: int, severity: str = "warning", resolved: bool = False) -> Alarm:
+    return Alarm(rule, severity, step, step / 2500, None, f"{rule} it is", resolved)
 
 
 def test_the_report_counts_runs() -> None:
-    fault = FAULTS["zero start"]
-    named = Alarm(min(fault.expected), step=8, saves=3, tensor="loss", detail="")
-    other = Alarm("StalledTrainingRule", step=20, saves=5, tensor="loss", detail="")
-    sick = [fault(setup) for setup in SOUND[:3]]
-    text = report(
-        Result(
-            [
-                *(judged(setup, False) for setup in SOUND[:3]),
-                judged(SOUND[3], False, other),
-                judged(sick[0], True, named, other),
-                judged(sick[1], True, other),
-                judged(sick[2], False),
-            ]
-        )
+    text = report({
+        "report": Result([
+            judged(PLAIN, "healthy"),
+            judged(ODD, "healthy", alarm("DeadRelu", 50)),
+            judged(ODD, "healthy", alarm("DeadRelu", 50, "info")),
+            judged(ODD, "undecided"),
+            judged(SHUFFLED, "harmful", alarm("Overfit", 250), alarm("NonFiniteData", 500)),
+            judged(SHUFFLED, "harmful", alarm("Overfit", 250), alarm("NonFiniteData", 125)),
+            judged(FROZEN, "harmful", alarm("Overfit", 250, resolved=True)),
+            judged(FROZEN, "harmful"),
+        ])
+    })  # fmt: skip
+    row = next(line for line in text.splitlines() if "| recommended |" in line)
+    assert "| 2/4 = 50.0 % (15.0–85.0) | 50.0–50.0 | 1/2 = 50.0 %" in row
+    assert "| 8 % | 8 % of 2 | 1/3 = 33.3 %" in row
+    assert "| model | 2/4 | 1/2 | 8 % | 1/3 | 1 |" in text
+    assert "* model, odd: DeadRelu at 2 %: DeadRelu it is" in text
+    assert (
+        "* model, frozen: skill 0.50, the reference has 0.90; beside it: Overfit (resolved)" in text
     )
-    lines = {line.split(" | ")[0].strip("| "): line for line in text.splitlines()}
-    assert "2/2 = 100.0 %" in lines["recommended"]
-    assert "1/2 = 50.0 %" in lines["recommended"]
-    assert "1/4 = 25.0 %" in lines["recommended"]
-    assert "| zero start | does not learn | 2/2 | 4 | 1/2 | 2/2 | 4 |" in text
-    assert "| zero start | 0/1 | 0/1 | 0/1 |" in text
-    assert "1/4 = 25.0 %" in lines["StalledTrainingRule"]
+    assert "* model, shuffled labels: NonFiniteData at 5 %" in text
 
 
 def test_the_report_is_written_between_its_marks(tmp_path: Path) -> None:
@@ -233,11 +165,3 @@ def test_the_report_is_written_between_its_marks(tmp_path: Path) -> None:
 def test_the_page_has_the_marks() -> None:
     assert BEGIN in PAGE.read_text()
     assert END in PAGE.read_text()
-
-
-def test_the_rules_watch_a_run(runs: dict[Setup, Run]) -> None:
-    run = runs[SOUND[0]]
-    found = evaluate_one(Task(run, EVERYTHING))
-    assert found.run == run.setup.name
-    assert not found.failed
-    assert set(found.of("recommended")) <= set(found.alarms)

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from botocore.stub import Stubber
 from moto import mock_aws
-from tocsin.cli import _check, app
+from tocsin.cli import app
 from tocsin.evaluation import check
 from tocsin.model import Mode
 from tocsin.tensors import END_MARKER, Captured, Collection, LocalStorage, RunWriter
@@ -81,7 +81,7 @@ def sample(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Sample:
     """Each of smdebug's runs in turn, checked half a minute after it was written: nothing is still
-    on its way, but a worker that is behind is still waited for, as smdebug does."""
+    on its way, but a slower worker is still waited for, as smdebug does."""
     folder = _FIXTURES / request.param
     expected = json.loads((folder / "expected.json").read_text())
     source = next(p for p in (folder / "run", folder / "tensors") if p.is_dir())
@@ -89,7 +89,7 @@ def sample(
     then = time.time() - 3600
     for file in path.rglob("*"):
         os.utime(file, (then, then))
-    monkeypatch.setattr(_check, "check", partial(check, now=lambda: then + 30))
+    monkeypatch.setattr("tocsin.cli.check.check", partial(check, now=lambda: then + 30))
     return Sample(request.param, path, expected["trial"])
 
 
@@ -202,6 +202,6 @@ def stack(aws: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
 def stacks(aws: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stubber]:
     """CloudFormation with prepared answers."""
     client = boto3.client("cloudformation")
-    monkeypatch.setattr("tocsin.cli._stack.aws", lambda service: client)
+    monkeypatch.setattr("tocsin.cli.stack.real_client", lambda service: client)
     with Stubber(client) as stubber:
         yield stubber

@@ -6,10 +6,11 @@ from importlib.metadata import version
 
 import pytest
 
-COMMANDS = ["check", "tensors", "rules", "lint", "status", "demo", "silence", "local"]
+COMMANDS = ["check", "tensors", "rules", "lint", "convert", "status", "demo", "silence", "local"]
 
 
-SUBCOMMANDS = ["silence add", "silence list", "silence expire", "local up", "local down"]
+SUBCOMMANDS = ["silence add", "silence list", "silence expire"]
+SUBCOMMANDS += ["local up", "local down", "local env", "local mail", "local submit", "local logs"]
 
 
 @pytest.mark.parametrize("command", [*COMMANDS, *SUBCOMMANDS])
@@ -67,11 +68,11 @@ def test_version(tocsin):
         ),
         (
             ["check", "{run}", "--rule", "VanishingGradient:threshold=x"],
-            "VanishingGradient: parameter threshold: expected `float`, got `str`",
+            "VanishingGradient: parameter threshold: expected `float",
         ),
         (
             ["check", "{run}", "--rule", "VanishingGradient:threshold"],
-            "'threshold' is not of the form key=value",
+            "'threshold' is not in the form key=value",
         ),
         (
             ["check", "{run}", "--rule", "VanishingGradient:for_steps=0"],
@@ -79,7 +80,7 @@ def test_version(tocsin):
         ),
         (
             ["check", "{run}", "--rule", "VanishingGradient", "--rule", "VanishingGradient"],
-            "'VanishingGradient' stands 2 times",
+            "'VanishingGradient' is used 2 times",
         ),
         (["tensors"], "Missing argument 'RUN'"),
         (["tensors", "{tmp}/none", "--json"], "{tmp}/none: no such folder"),
@@ -89,7 +90,6 @@ def test_version(tocsin):
         (["rules", "Vanishing"], "unknown rule 'Vanishing': did you mean VanishingGradient?"),
         (["lint"], "Missing argument 'FILE'"),
         (["lint", "{tmp}/w.yaml", "--json"], "{tmp}/w.yaml: no such file or directory"),
-        (["status", "{run}", "--state-bucket", "b"], "the stack knows runs as s3://bucket/prefix"),
         (["silence"], "Missing command (try 'tocsin silence --help')"),
         (["local"], "Missing command (try 'tocsin local --help')"),
         (["local", "sideways"], "No such command 'sideways'"),
@@ -102,7 +102,7 @@ def test_what_is_refused(tocsin, ill, tmp_path, arguments, complaint):
 
 
 def test_a_bug_is_one_line_too(tocsin, ill, monkeypatch):
-    monkeypatch.setattr("tocsin.cli._check.check", lambda *_, **__: {}["gone"])
+    monkeypatch.setattr("tocsin.cli.check.check", lambda *_, **__: {}["gone"])
     complaint = tocsin("check", ill).complaint
     assert complaint.startswith("KeyError: 'gone' (in test_app.py, line ")
     assert "a bug of Tocsin" in complaint
@@ -112,5 +112,5 @@ def test_an_interrupt_is_no_finding(tocsin, ill, monkeypatch):
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("tocsin.cli._check.check", interrupted)
+    monkeypatch.setattr("tocsin.cli.check.check", interrupted)
     assert (tocsin("check", ill).code, tocsin("check", ill).out) == (130, "")

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from dataclasses import replace
 
 import pytest
-from tocsin.evaluation import Report, check
+from tocsin.evaluation import EvaluationReport, check
+from tocsin.rules import get_rule
 from tocsin.tensors import index_key
 
 RULE = [
@@ -43,14 +45,14 @@ def test_smdebugs_runs(tocsin, sample):
         fired = rule["RuleEvaluationStatus"] == "IssuesFound"
         assert (rule["FirstViolation"] is not None) == fired
         assert (rule["FiredAt"] is not None) == fired
-        assert rule["Severity"] == "warning"
+        assert rule["Severity"] == get_rule(rule["Rule"]).severity
         assert rule["Violations"] > 0 or not fired
     assert list(document["not_judged"]) == ["no_loss", "too_few_steps", "not_captured"]
     without = [name for names in document["not_judged"].values() for name in names]
     assert sorted(without) == [rule["Rule"] for rule in document["rules"] if not rule["DataPoints"]]
     statuses = {rule["RuleEvaluationStatus"] for rule in document["rules"]}
     assert said.code == (1 if "IssuesFound" in statuses else 0)
-    people = tocsin("check", sample.path)
+    people = tocsin("check", sample.path, "--all")
     assert people.code == said.code
     lacking = len(document["not_judged"]["no_loss"])
     assert people.out.startswith("no loss was captured: ") == bool(lacking)
@@ -90,7 +92,7 @@ def test_the_document_of_a_run_that_goes_wrong(tocsin, ill):
         },
         "Violations": 4,
         "DataPoints": 6,
-        "Parameters": {"threshold": 1e-7},
+        "Parameters": {"share": 1e-6},
     }
 
 
@@ -98,17 +100,36 @@ def test_the_document_of_a_run_that_goes_wrong(tocsin, ill):
 def test_for_people(tocsin, ill, monkeypatch, width):
     monkeypatch.setenv("COLUMNS", str(width))
     said = tocsin("check", ill)
-    lines = said.out.splitlines()
+    run, *lines = said.out.splitlines()
+    assert run == f"run      {ill}"  # whole, however long
     assert max(map(len, lines)) <= width
     assert "state    finished" in lines
     assert "steps    6 (0 … 50)" in lines
-    row = next(line for line in lines if line.startswith("IssuesFound    VanishingGradient"))
-    assert row.split() == ["IssuesFound", "VanishingGradient", "step", "20", "4", "of", "6"]
-    assert "is below threshold 1e-07" in " ".join(said.out.split())
-    assert "TRAIN 2" in said.out
-    _, advice = said.out.split("What to do\n")
-    assert advice.startswith("ExplodingTensor")
-    assert "residual connections" in " ".join(advice.split())
+    at = lines.index("IssuesFound  VanishingGradient  step 20 (TRAIN 2), 4 of 6")
+    assert at < lines.index("IssuesFound  ExplodingTensor  step 50 (TRAIN 5), 1 of 6")
+    text = " ".join(said.out.split())
+    assert "is below threshold 1e-07 What to do: Use ReLU" in text
+    assert "residual connections" in text
+    rest = r"\d+ clean · \d+ do not apply here \(weights, .* …\) · \d+ need more steps"
+    assert re.search(f" {rest} · --all lists them$", text)
+    assert "NotApplicable" not in text
+    assert len(lines) < 25
+
+
+@pytest.mark.parametrize("width", [60, 80])
+def test_all_rules(tocsin, ill, monkeypatch, width):
+    monkeypatch.setenv("COLUMNS", str(width))
+    said = tocsin("check", ill, "--all")
+    rules = tocsin("check", ill, "--json").json["rules"]
+    assert all(rule["Rule"] in said.out for rule in rules)
+    assert max(map(len, said.out.splitlines()[1:])) <= width
+
+
+def test_what_follows_from_a_nan_is_below_it(tocsin, ill):
+    rules = ["--rule", "LossNotDecreasing:num_steps=100,for_steps=1", "--rule", "ExplodingTensor"]
+    said = tocsin("check", ill, *rules, "--rule", "VanishingGradient").out
+    assert said.count("IssuesFound") == 2
+    assert "  From this on also: LossNotDecreasing (step 50)\n" in said
 
 
 def test_no_advice_where_nothing_is_wrong(tocsin, ill):
@@ -162,13 +183,13 @@ def test_a_configuration_that_is_none(tocsin, ill, profile):
     assert len(said.json["rules"]) > 1
 
 
-@pytest.mark.parametrize(("damaged", "told"), [(1, 1), (20, 20), (25, 21)])
-def test_files_that_are_refused(tocsin, ill, damaged, told):
+@pytest.mark.parametrize(("damaged", "shown"), [(1, 1), (20, 20), (25, 21)])
+def test_files_that_are_refused(tocsin, ill, damaged, shown):
     for step in range(100, 100 + damaged):
         (ill / index_key(step, "worker_0")).write_text("{\n}")
     said = tocsin("check", ill, "--json")
     lines = said.err.splitlines()
-    assert len(lines) == told
+    assert len(lines) == shown
     assert lines[0].startswith(f"tocsin: {ill}: refused {index_key(100, 'worker_0')}: ")
     assert (lines[-1] == "tocsin: … and 5 more") == (damaged == 25)
     assert said.json["finished"] is True
@@ -181,10 +202,10 @@ def test_names_cannot_write_on_the_terminal(tocsin, ill, monkeypatch):
             f"\x1b[2J{name}": replace(record, details="[bold]\x9b31m\nnext line")
             for name, record in checkpoint.rules.items()
         }
-        report = Report(log=["run: refused \x1b[2J: why\nnot"])
+        report = EvaluationReport(log=["run: refused \x1b[2J: why\nnot"])
         return replace(checkpoint, rules=rules, workers=("w\x07",)), report
 
-    monkeypatch.setattr("tocsin.cli._check.check", hostile)
+    monkeypatch.setattr("tocsin.cli.check.check", hostile)
     for said in (tocsin("check", ill), tocsin("check", ill, "--json")):
         assert not {"\x1b", "\x9b", "\x07"} & set(said.out + said.err)
         assert said.err == "tocsin: run: refused \\x1b[2J: why not\n"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from tocsin.cli._deployment import Allowed, allowed
+from tocsin.cli.lint import Allowed, allowed
 
 
 @pytest.mark.parametrize(

@@ -55,8 +55,8 @@ def test_every_problem_is_told(tocsin, tmp_path):
     as_json = tocsin("lint", path, "--json")
     assert as_json.code == 2
     assert list(as_json.json) == ["file", "rules", "problems", "lines"]
-    told = zip(as_json.json["lines"], as_json.json["problems"], strict=True)
-    assert [f"tocsin: {path}:{line}: {problem}" for line, problem in told] == lines
+    numbered = zip(as_json.json["lines"], as_json.json["problems"], strict=True)
+    assert [f"tocsin: {path}:{line}: {problem}" for line, problem in numbered] == lines
 
 
 @pytest.mark.parametrize(
@@ -64,31 +64,45 @@ def test_every_problem_is_told(tocsin, tmp_path):
     [
         ("rules: [", "not YAML"),
         ("7", "expected a mapping with `rules`, got int"),
-        ("rule: x", "rule: unknown key"),
-        ("rules: [{rule: ExplodingTensor}, ExplodingTensor]", "stands 2 times"),
+        ("rule: x", "rule: unknown key 'rule': did you mean rules?"),
+        (
+            "rules: [{rule: AllZero, for_step: 3}]",
+            "'for_step': did you mean for_steps?",
+        ),
+        ("severity: hihg", "invalid enum value 'hihg': known are critical, info, warning"),
+        ("rules: AllZero", "rules: expected a list, got a text"),
+        ("rules: [AllZero]\nseverity: info\nrules: [AllZero]", "key 'rules' is given twice"),
+        ("rules: [{rule: ExplodingTensor}, ExplodingTensor]", "is used 2 times"),
         ("profile: mine", "profile: invalid enum value 'mine'"),
     ],
 )
 def test_files_that_are_no_configuration(tocsin, tmp_path, content, problem):
     path = _file(tmp_path, content)
+    line = content.count("\n") + 1
     complaint = tocsin("lint", path).complaint
-    assert complaint.startswith(f"{path}:1: ")
+    assert complaint.startswith(f"{path}:{line}: ")
     assert problem in complaint
     assert tocsin("lint", path, "--json").json["problems"] == [
-        complaint.removeprefix(f"{path}:1: ")
+        complaint.removeprefix(f"{path}:{line}: ")
     ]
+
+
+@pytest.mark.parametrize("content", ["", "\n \n"])
+def test_an_empty_file(tocsin, tmp_path, content):
+    complaint = tocsin("lint", _file(tmp_path, content)).complaint
+    assert "is empty: name rules under `rules:`" in complaint
 
 
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("", "3 rules, no problem"),
+        ("{}", "3 rules, no problem"),
         ("rules: [VanishingGradient]", "1 rule, no problem"),
         ("rules: [{rule: VanishingGradient, inhibits: [ExplodingTensor]}, ExplodingTensor]", "2"),
     ],
 )
 def test_nothing_wrong(tocsin, tmp_path, content, said, monkeypatch):
-    monkeypatch.setattr("tocsin.cli._lint.rule_names", lambda profile: ("A", "B", "C"))
+    monkeypatch.setattr("tocsin.cli.lint.rule_names", lambda profile: ("A", "B", "C"))
     path = _file(tmp_path, content)
     answer = tocsin("lint", path)
     assert (answer.code, answer.err) == (0, "")
@@ -165,7 +179,7 @@ def test_amazons_form(tocsin, tmp_path):
     assert "rules.json:13: rules[1].actions[1]: 'sms:555': '555' is not a phone number" in complaint
 
 
-TELLS = """
+NOTIFYING = """
 actions:
   - email:a@example.com
   - email:b@Example.org
@@ -189,7 +203,7 @@ PEOPLE = ("*@example.org", "a@example.com", "+15551230000")
 def test_recipients_on_the_command_line(tocsin, tmp_path, monkeypatch, allow, lines):
     monkeypatch.chdir(tmp_path)
     options = [word for item in allow for word in ("--allow", item)]
-    answer = tocsin("lint", _file(tmp_path, TELLS), *options, "--json")
+    answer = tocsin("lint", _file(tmp_path, NOTIFYING), *options, "--json")
     assert answer.json["lines"] == lines
     assert answer.code == (2 if lines else 0)
 
@@ -207,8 +221,10 @@ def test_recipients_on_the_command_line(tocsin, tmp_path, monkeypatch, allow, li
 def test_recipients_of_the_deployment(tocsin, tmp_path, monkeypatch, context, lines):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "cdk.json").write_text(json.dumps({"app": "x", "context": context}))
-    assert tocsin("lint", _file(tmp_path, TELLS), "--json").json["lines"] == lines
-    assert tocsin("lint", _file(tmp_path, TELLS), "--allow", "none", "--json").json["lines"] == [
+    assert tocsin("lint", _file(tmp_path, NOTIFYING), "--json").json["lines"] == lines
+    assert tocsin("lint", _file(tmp_path, NOTIFYING), "--allow", "none", "--json").json[
+        "lines"
+    ] == [
         *(3, 4, 5, 6)  # what is said goes before what lies around
     ]
 
@@ -216,8 +232,8 @@ def test_recipients_of_the_deployment(tocsin, tmp_path, monkeypatch, context, li
 def test_a_deployment_that_cannot_be_read(tocsin, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "cdk.json").write_text("{")
-    assert tocsin("lint", _file(tmp_path, TELLS)).complaint.startswith("cdk.json: not JSON: ")
-    assert tocsin("lint", _file(tmp_path, TELLS), "--allow", "*@example.com").code == 2
+    assert tocsin("lint", _file(tmp_path, NOTIFYING)).complaint.startswith("cdk.json: not JSON: ")
+    assert tocsin("lint", _file(tmp_path, NOTIFYING), "--allow", "*@example.com").code == 2
 
 
 def test_how_to_fix_it(tocsin, tmp_path):

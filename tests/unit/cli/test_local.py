@@ -38,7 +38,18 @@ def local(monkeypatch):
     module("local", __path__=[])
     module("local.error", LocalError=LocalError)
     module("local.demo", SCENARIOS=SCENARIOS, run=run)
-    module("local.background", up=lambda: UP, down=lambda: True)
+    module(
+        "local.background",
+        up=lambda *context: asked.extend(context) or UP,
+        down=lambda: True,
+        resources=lambda: UP,
+        log_lines=lambda: ["ready"],
+    )
+    module(
+        "local.resources",
+        mails=lambda: [{"subject": "ExplodingTensor", "body": "it fired"}],
+        submit=lambda script, arguments: {"job": script, "run": " ".join(arguments)},
+    )
     return asked
 
 
@@ -69,10 +80,10 @@ def test_up_and_down(tocsin, local, monkeypatch):
 
 def test_what_goes_wrong_there_is_one_line(tocsin, local, monkeypatch):
     def fails():
-        raise LocalError("the embedded AWS does not come up: no room")
+        raise LocalError("the embedded AWS does not start: no room")
 
     monkeypatch.setattr(sys.modules["local.background"], "up", fails)
-    assert tocsin("local", "up").complaint == "the embedded AWS does not come up: no room"
+    assert tocsin("local", "up").complaint == "the embedded AWS does not start: no room"
 
 
 @pytest.mark.parametrize(
@@ -93,5 +104,22 @@ def test_a_checkout_that_lacks_something_else(tocsin, local, monkeypatch):
     def lacking(name):
         raise ModuleNotFoundError("No module named 'aws_cdk'", name="aws_cdk")
 
-    monkeypatch.setattr("tocsin.cli._checkout.import_module", lacking)
+    monkeypatch.setattr("tocsin.cli.checkout.import_module", lacking)
     assert tocsin("demo").complaint == "No module named 'aws_cdk'"
+
+
+def test_up_takes_the_options_of_a_deployment(tocsin, local):
+    given = ["-c", "emails=a@example.com,b@example.com", "-c", "watchFile=w.yaml"]
+    assert tocsin("local", "up", *given).code == 0
+    assert local == [{"emails": "a@example.com,b@example.com", "watchFile": "w.yaml"}]
+    assert tocsin("local", "up", "-c", "emails").complaint.startswith("-c emails: write it as")
+
+
+def test_what_is_done_with_it(tocsin, local):
+    assert tocsin("local", "env").out == (
+        "export AWS_ENDPOINT_URL=http://127.0.0.1:4566\nexport AWS_REGION=eu-west-1\n"
+    )
+    assert tocsin("local", "mail").out == "Subject: ExplodingTensor\nit fired\n\n"
+    assert tocsin("local", "logs").out == "ready\n"
+    said = tocsin("local", "submit", "train.py", "--epochs", "3", "--json")
+    assert said.json == {"job": "train.py", "run": "--epochs 3"}

@@ -7,7 +7,7 @@ import json
 import sys
 
 import pytest
-from tocsin.cli._output import answer, note, notes, progress, waiting
+from tocsin.cli.output import answer, note, notes, progress, waiting
 
 
 class _Terminal(io.StringIO):
@@ -25,11 +25,11 @@ def test_no_trailing_spaces(capsys):
     assert capsys.readouterr().out == "a\n\nb\n"
 
 
-@pytest.mark.parametrize(("number", "told"), [(0, 0), (20, 20), (21, 21), (100, 21)])
-def test_notes_are_not_many(capsys, number, told):
+@pytest.mark.parametrize(("number", "shown"), [(0, 0), (20, 20), (21, 21), (100, 21)])
+def test_notes_are_not_many(capsys, number, shown):
     notes(f"{at}\nx" for at in range(number))
     lines = capsys.readouterr().err.splitlines()
-    assert len(lines) == told
+    assert len(lines) == shown
     assert (lines[-1:] == [f"tocsin: … and {number - 20} more"]) == (number > 20)
 
 

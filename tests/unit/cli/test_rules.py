@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 from typing import Literal
 
 import pytest
-from tocsin.cli._rules import rule_document
+from tocsin.cli.rules import rule_document
 from tocsin.rules import OPTION_MEANINGS as OPTIONS
 from tocsin.rules import OPTIONS as ENGINE
 from tocsin.rules import PROFILES, Rule, _registry, register, rule_names
@@ -123,5 +123,5 @@ def test_installed_rules_that_cannot_be_loaded(tocsin, monkeypatch):
     def broken():
         raise ImportError("no such thing")
 
-    monkeypatch.setattr("tocsin.cli._installed.load_installed", broken)
+    monkeypatch.setattr("tocsin.cli.rules.load_installed", broken)
     assert "cannot be loaded: ImportError: no such thing" in tocsin("rules").complaint

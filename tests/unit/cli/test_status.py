@@ -8,13 +8,15 @@ from io import StringIO
 
 import pytest
 from rich.console import Console
-from tocsin.actions import Outcome
-from tocsin.alerts import Entry, Group, Noted
-from tocsin.alerts.aws import DynamoGroups, DynamoSilences
-from tocsin.cli._silences import print_silenced
-from tocsin.cli._verdicts import STYLES, worst
+from tocsin.actions import ActionOutcome
+from tocsin.alerts import AlertGroup, LogEntry, RuleAlert
+from tocsin.aws.dynamodb import Table
+from tocsin.aws.groups import DynamoGroups
+from tocsin.aws.s3 import S3Checkpoints, checkpoint_key
+from tocsin.aws.silences import DynamoSilences
+from tocsin.cli.silences import print_silenced
+from tocsin.cli.verdicts import STYLES
 from tocsin.evaluation import Checkpoint, check
-from tocsin.evaluation.aws import S3Checkpoints, checkpoint_key
 from tocsin.events import RunSilence, StatusChange
 from tocsin.model import RuleStatus, Severity
 from tocsin.tensors import LocalStorage
@@ -61,9 +63,10 @@ def test_all_runs(tocsin, known):
     assert (runs["j2"]["finished"], runs["j2"]["last_step"]) == (False, None)
     assert (runs["j2"]["RuleEvaluationStatus"], runs["j2"]["judged"]) == (None, False)
     people = tocsin("status", "--state-bucket", "state").out
-    row = next(line.split() for line in people.splitlines() if line.startswith("IssuesFound"))
-    assert row[:4] == ["IssuesFound", "j1", "50", "finished"]
-    assert RUN in people
+    lines = people.splitlines()
+    at = lines.index("IssuesFound  j1")
+    assert lines[at + 1].startswith("  step 50, finished, ")
+    assert lines[at + 2] == f"  {RUN}"
 
 
 def test_the_newest_first_and_damage_left_out(tocsin, known):
@@ -104,7 +107,7 @@ def test_one_run(tocsin, known, ill):
 @pytest.mark.parametrize(
     ("captured", "code", "first", "row"),
     [
-        ("gradient", 0, "no loss was captured: 9 rules cannot judge", "NoIssuesFound"),
+        ("gradient", 0, "no loss was captured: 10 rules cannot judge", "NoIssuesFound"),
         ("loss", 2, f"run      {RUN}", "not judged"),
     ],
 )
@@ -124,6 +127,36 @@ def test_a_run_in_which_little_was_judged(tocsin, stack, aws, tmp_path, captured
     assert any(line.startswith(f"{row} ") for line in listed.out.splitlines())
 
 
+def test_a_jobs_name_is_enough(tocsin, known):
+    whole = tocsin("status", RUN, "--state-bucket", "state")
+    assert tocsin("status", "j1", "--state-bucket", "state") == whole
+    S3Checkpoints(known, "state").save(Checkpoint("s3://capture/other/j1"), None)
+    several = tocsin("status", "j1", "--state-bucket", "state").complaint
+    assert several.startswith("job j1 has 2 runs: name one, such as s3://capture/")
+
+
+def test_a_folder_of_runs(tocsin, ill, tmp_path):
+    write_run(tmp_path / "jobs" / "fine", steps=40, names="loss gradient")
+    said = tocsin("status", tmp_path)
+    assert (said.code, said.err) == (0, "")
+    lines = said.out.splitlines()
+    jobs = [line.split()[1] for line in lines if not line.startswith(" ")]
+    assert jobs == ["fine", "j1"]
+    assert f"  {ill}" in lines
+    (tmp_path / "empty").mkdir()
+    assert "no run is in this folder" in tocsin("status", tmp_path / "empty").complaint
+
+
+@pytest.mark.parametrize("width", [60, 80])
+def test_it_is_whole_on_a_narrow_terminal(tocsin, notified, monkeypatch, width):
+    monkeypatch.setenv("COLUMNS", str(width))
+    for arguments in ((), (RUN, "--actions")):
+        said = tocsin("status", *arguments, "--state-bucket", "state").out
+        lines = [line for line in said.splitlines() if RUN not in line]
+        assert max(map(len, lines)) <= width
+    assert "first_notification → done" in said
+
+
 def test_the_bucket_of_the_environment(tocsin, known, monkeypatch):
     monkeypatch.setenv("TOCSIN_STATE_BUCKET", "state")
     assert tocsin("status", RUN).code == 1
@@ -134,11 +167,11 @@ def test_the_bucket_of_the_environment(tocsin, known, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["s3://capture/jobs/j9"], "nothing is known of s3://capture/jobs/j9: `tocsin status`"),
-        (["jobs/j1"], "jobs/j1: the stack knows runs as s3://bucket/prefix"),
+        (["s3://capture/jobs/j9"], "the stack does not know s3://capture/jobs/j9: `tocsin status`"),
+        (["jobs/j1"], "the stack knows no run of a job jobs/j1: `tocsin status` lists all runs"),
         (["--state-bucket", "nobody-s"], "AWS: "),
         ([RUN, "--state-bucket", "nobody-s"], "AWS: "),
-        (["--actions"], "--actions is about one run: name it"),
+        (["--actions"], "--actions shows one run: name it"),
     ],
 )
 def test_what_is_refused(tocsin, known, arguments, complaint):
@@ -153,21 +186,21 @@ def test_nothing_yet(tocsin, stack):
 
 def _alert(rule, **more):
     named = {"rule_configuration_name": rule, "rule": rule, "dedup_id": f"{rule}-20"}
-    return Noted(
+    return RuleAlert(
         StatusChange("j1", RUN, rule_evaluation_status=RuleStatus.ISSUES_FOUND, **named, **more),
         at=NOW,
     )
 
 
 def _logged(run=RUN, **more):
-    """A group in which one rule was told twice, another is silenced and a third is just told."""
+    """A group: one rule notified twice, another silenced, a third just notified."""
     gradient, tensor = "VanishingGradient", "ExplodingTensor"
     log = (
-        Entry(NOW, gradient, "hold", "group_wait", "email"),
-        Entry(NOW + 10, gradient, "send", "first_notification", "email", Outcome.DONE),
-        Entry(NOW + 10, gradient, "send", "fired", "stop", Outcome.REFUSED, "not [b]its"),
-        Entry(NOW + 11, tensor, "hold", "silenced", "email", None, "7 by a\x1b[2J"),
-        Entry(NOW + 20, "LossDiverging", "send", "new_in_group", "email"),
+        LogEntry(NOW, gradient, "hold", "group_wait", "email"),
+        LogEntry(NOW + 10, gradient, "send", "first_notification", "email", ActionOutcome.DONE),
+        LogEntry(NOW + 10, gradient, "send", "fired", "stop", ActionOutcome.REFUSED, "not [b]its"),
+        LogEntry(NOW + 11, tensor, "hold", "silenced", "email", None, "7 by a\x1b[2J"),
+        LogEntry(NOW + 20, "LossDiverging", "send", "new_in_group", "email"),
     )
     soon = datetime.now(UTC) + timedelta(hours=1)
     own = RunSilence(soon, "j*", "ann", "from the file", "watch file")
@@ -177,17 +210,17 @@ def _logged(run=RUN, **more):
         gradient: _alert(gradient, severity=Severity.CRITICAL),
         tensor: _alert(tensor, silences=(own, over, elsewhere)),
     }
-    return Group(run, **{"job": "j1", "alerts": alerts, "log": log, **more})
+    return AlertGroup(run, **{"job": "j1", "alerts": alerts, "log": log, **more})
 
 
 @pytest.fixture
-def told(known, stack):
+def notified(known, stack):
     """A run whose alerts were decided about; the deployment's silences."""
-    DynamoGroups(stack, "alerts", lambda: NOW).save(_logged(), None)
-    return DynamoSilences(stack, "alerts", lambda: NOW)
+    DynamoGroups(Table(stack, "alerts"), lambda: NOW).save(_logged(), None)
+    return DynamoSilences(Table(stack, "alerts"), lambda: NOW)
 
 
-def test_the_log_for_machines(tocsin, told):
+def test_the_log_for_machines(tocsin, notified):
     alerts = tocsin("status", RUN, "--state-bucket", "state", "--json").json["alerts"]
     assert [list(alert) for alert in alerts] == [
         ["at", "RuleConfigurationName", "decision", "reason", "action", "outcome", "detail"]
@@ -197,10 +230,11 @@ def test_the_log_for_machines(tocsin, told):
     assert [alert["outcome"] for alert in alerts] == [None, "done", "refused", None, None]
 
 
-def test_the_last_decisions_and_all_of_them(tocsin, told):
+def test_the_last_decisions_and_all_of_them(tocsin, notified):
     said = tocsin("status", RUN, "--state-bucket", "state")
     assert said.out.startswith(f"run      {RUN}")
-    rows = [line.split() for line in said.out.splitlines() if "2023-11-14" in line]
+    lines = said.out.splitlines()
+    rows = [line.split() for line in lines if "2023-11-14" in line]
     assert [(row[2], row[3]) for row in rows] == [
         ("VanishingGradient", "email"),
         ("VanishingGradient", "stop"),
@@ -211,7 +245,7 @@ def test_the_last_decisions_and_all_of_them(tocsin, told):
     assert "refused: not [b]its" in said.out
     assert "\\x1b[2J" in said.out
     assert "\x1b" not in said.out
-    assert rows[3][-1] == "pending"
+    assert "  send: new_in_group → pending" in lines
     whole = tocsin("status", RUN, "--state-bucket", "state", "--actions")
     assert sum("2023-11-14" in line for line in whole.out.splitlines()) == 5
     assert "group_wait" in whole.out
@@ -221,17 +255,17 @@ def test_a_run_of_which_nothing_was_decided(tocsin, known):
     url = "s3://capture/jobs/j2"
     said = tocsin("status", url, "--state-bucket", "state", "--actions")
     assert said.code == 2
-    assert "nothing has been decided about alerts yet" in said.out
+    assert "no alert has been decided yet" in said.out
     assert "decided" not in tocsin("status", url, "--state-bucket", "state").out
 
 
-def test_the_silences_that_cover_it(tocsin, told):
+def test_the_silences_that_cover_it(tocsin, notified):
     soon = datetime.now(UTC) + timedelta(hours=2)
     gone = datetime.now(UTC) - timedelta(hours=2)
-    loss = told.add(Silence(soon, "j1", "Loss*", author="bob", reason="known\x1b[2J"))
-    critical = told.add(Silence(soon, severity=Severity.CRITICAL, reason="night"))
+    loss = notified.add(Silence(soon, "j1", "Loss*", author="bob", reason="known\x1b[2J"))
+    critical = notified.add(Silence(soon, severity=Severity.CRITICAL, reason="night"))
     for passed_over in (Silence(soon, "j2"), Silence(soon, rule="No*Such"), Silence(gone)):
-        told.add(passed_over)
+        notified.add(passed_over)
     said = tocsin("status", RUN, "--state-bucket", "state", "--json")
     silences = {silence["id"]: silence for silence in said.json["silences"]}
     assert {id_: silence["rules"] for id_, silence in silences.items()} == {
@@ -265,7 +299,7 @@ def _rules(document):
 def test_a_run_that_only_alerts_tell_of(tocsin, known, stack):
     url = "s3://capture/elsewhere/j7"
     group = _logged(url, job="theirs")
-    DynamoGroups(stack, "alerts", lambda: NOW).save(group, None)
+    DynamoGroups(Table(stack, "alerts"), lambda: NOW).save(group, None)
     said = tocsin("status", url, "--state-bucket", "state", "--json")
     assert said.code == 1
     assert (said.json["job"], said.json["steps"]["evaluated"]) == ("theirs", 0)
@@ -286,7 +320,9 @@ def test_a_run_that_only_alerts_tell_of(tocsin, known, stack):
         ("TOCSIN_TOPIC_ARN", "arn:aws:sns:us-east-1:123456789012:none", "subscriptions are not"),
     ],
 )
-def test_what_cannot_be_read_is_noted(tocsin, told, stacks, monkeypatch, variable, value, missing):
+def test_what_cannot_be_read_has_a_note(
+    tocsin, notified, stacks, monkeypatch, variable, value, missing
+):
     for _ in range(2):
         stacks.add_client_error("describe_stacks", "ValidationError", "does not exist")
     monkeypatch.setenv(variable, value) if value else monkeypatch.delenv(variable)
@@ -312,13 +348,13 @@ def test_a_damaged_group_is_noted(tocsin, known, stack):
 def test_an_unknown_run_says_what_was_not_asked(tocsin, known, monkeypatch):
     monkeypatch.setenv("TOCSIN_STATE_TABLE", "none")
     complaint = tocsin("status", "s3://capture/jobs/j9", "--state-bucket", "state").complaint
-    assert "nothing is known of" in complaint
+    assert "the stack does not know" in complaint
     assert "; alerts and silences are not known: AWS: " in complaint
 
 
 @pytest.mark.parametrize("form", [(), ("--json",), (RUN,), (RUN, "--json")])
 def test_who_gets_nothing_yet(tocsin, known, monkeypatch, form):
-    monkeypatch.setattr("tocsin.cli._run_status.unconfirmed", lambda sns, topic: ["a@example.com"])
+    monkeypatch.setattr("tocsin.aws.sns.Topic.unconfirmed", lambda topic: ["a@example.com"])
     said = tocsin("status", *form, "--state-bucket", "state")
     (line,) = said.err.splitlines()
     assert line.startswith("tocsin: a@example.com has not confirmed its subscription")
@@ -360,8 +396,5 @@ def test_stacks_that_do_not_help(tocsin, stacks):
     assert tocsin("status").complaint.startswith("AWS: An error occurred (AccessDenied)")
 
 
-def test_the_worst_status():
+def test_every_status_has_a_style():
     assert set(STYLES) == set(RuleStatus)
-    assert worst([]) is None
-    assert worst([RuleStatus.NO_ISSUES_FOUND, RuleStatus.NOT_APPLICABLE]) == "NoIssuesFound"
-    assert worst([RuleStatus.ERROR, RuleStatus.ISSUES_FOUND, RuleStatus.STOPPED]) == "IssuesFound"

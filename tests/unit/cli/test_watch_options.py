@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from tocsin.cli._errors import Problem
-from tocsin.cli._watch_options import given_watch, rule_option
+from tocsin.cli.errors import CommandError
+from tocsin.cli.watch_options import given_watch, rule_option
 from tocsin.rules import BadRule, rule_names
 from tocsin.tensors import LocalStorage
 from tocsin.watch import RuleConfig
@@ -51,7 +51,7 @@ def test_rule_options(option, config, parameters):
 
 @pytest.mark.parametrize("option", ["ExplodingTensor:a", "ExplodingTensor:=a", "ExplodingTensor:,"])
 def test_parts_that_belong_to_no_key(option):
-    with pytest.raises(Problem, match=r"is not of the form key=value"):
+    with pytest.raises(CommandError, match=r"is not in the form key=value"):
         rule_option(option)
 
 
@@ -132,5 +132,5 @@ def test_the_profile_goes_before_the_files_and_the_runs(file, storage):
 def test_a_wrong_file_is_refused(tmp_path, storage, content, problem):
     path = tmp_path / "watch.yaml"
     path.write_text(content)
-    with pytest.raises(Problem, match=problem):
+    with pytest.raises(CommandError, match=problem):
         given_watch(str(path), (), None, storage)

@@ -58,8 +58,10 @@ def commands() -> Iterator[tuple[str, list[str]]]:
     """Every command line in a block of shell: the document's name, and its words."""
     for block in blocks("sh"):
         for line in block.text.replace("\\\n", " ").splitlines():
-            if words := shlex.split(line, comments=True):
-                yield block.document.name, words
+            words = shlex.split(line, comments=True)
+            end = next((at for at, word in enumerate(words) if word in (">", "|")), None)
+            if words[:end]:
+                yield block.document.name, words[:end]
 
 
 def slug(heading: str) -> str:
@@ -107,7 +109,7 @@ def test_watch_files_load(block: Block) -> None:
 def test_there_are_watch_files_of_both_kinds() -> None:
     assert blocks("yaml watch")
     assert blocks("json watch")
-    assert not blocks("yaml")  # each is one, or must be told apart
+    assert not blocks("yaml")  # each is one, or must be marked
 
 
 @pytest.mark.parametrize("words", [w for _, w in commands() if w[0] == "tocsin"], ids=" ".join)
@@ -121,14 +123,26 @@ def test_the_command_line_takes_it(words: list[str]) -> None:
     command.make_context(name, rest, parent=context)  # raises on what it does not know
 
 
-def test_the_readme_shows_what_the_command_prints() -> None:
-    command = "tocsin check tests/fixtures/smdebug/torch_mlp/run"
-    rest = (ROOT / "README.md").read_text().partition(command)[2]
-    shown = rest.partition("```text\n")[2].partition("```")[0].splitlines()
-    said = CliRunner().invoke(app, command.split()[1:], prog_name="tocsin", env={"COLUMNS": "120"})
-    printed = [line.split() for line in said.stdout.splitlines()]
-    assert [line for line in shown if "──" not in line and line.split() not in printed] == []
-    assert len(shown) > 6
+def test_the_quick_start_shows_what_its_commands_print(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The script of the README trains, and the command prints what stands below it."""
+    monkeypatch.chdir(tmp_path)
+    readme = [block for block in blocks("python", "text") if block.document.name == "README.md"]
+    script = next(block for block in readme if "runs/first" in block.text)
+    exec(compile(script.text, "first.py", "exec"), {})  # noqa: S102 - a text of ours
+    command = ["check", "runs/first"]
+    said = CliRunner().invoke(app, command, prog_name="tocsin", env={"COLUMNS": "80"})
+    assert said.exit_code == 1
+    shown = readme[readme.index(script) + 1].text
+    assert said.stdout[said.stdout.index("state") :] == shown
+
+
+def test_the_readme_is_short_and_counts_the_rules() -> None:
+    text = (ROOT / "README.md").read_text()
+    assert len(text.splitlines()) <= 150
+    counted = {int(number) for number in re.findall(r"(\d+)\W* rules\W* (?:come|with)", text)}
+    assert counted == {len(list(PAGES.glob("*.md"))) - 1}
 
 
 def test_make_has_the_targets() -> None:
@@ -180,21 +194,21 @@ def pins(*files: str) -> set[tuple[str, str]]:
 
 def test_every_dependency_is_accounted_for() -> None:
     table = (ROOT / "docs" / "architecture.md").read_text().partition("## Dependencies")[2]
-    told = set(re.findall(r"^\| ([\w.-]+) \| ([^\s|]+)", table, re.MULTILINE))
-    assert pins("requirements.txt", "rules_layer/requirements.txt") <= told
+    expected = set(re.findall(r"^\| ([\w.-]+) \| ([^\s|]+)", table, re.MULTILINE))
+    assert pins("requirements.txt", "rules_layer/requirements.txt") <= expected
     emulator = dict(pins("local/ministack-requirements.txt"))
-    assert ("ministack", emulator["ministack"]) in told
+    assert ("ministack", emulator["ministack"]) in expected
     hatchling = re.search(r"hatchling==([\d.]+)", (ROOT / "pyproject.toml").read_text())
     assert hatchling
-    assert ("hatchling", hatchling[1]) in told
+    assert ("hatchling", hatchling[1]) in expected
 
 
-def test_every_option_of_a_deployment_is_told() -> None:
+def test_every_option_of_a_deployment_is_on_its_page() -> None:
     from infra.options import _PARSERS
 
-    readme = (ROOT / "README.md").read_text()
-    told = set(re.findall(r"^\| `(\w+)` \|", readme, re.MULTILINE))
-    assert {key for key in _PARSERS if ":" not in key} <= told
+    page = (ROOT / "docs" / "deploy.md").read_text()
+    expected = set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE))
+    assert {key for key in _PARSERS if ":" not in key} <= expected
 
 
 def test_the_pages_of_the_rules_are_as_generated() -> None:

@@ -1,4 +1,4 @@
-"""A whole evaluation over the world in memory: nothing lost, nothing discarded is published."""
+"""A whole evaluation over the ports in memory: nothing lost, nothing discarded is published."""
 
 from __future__ import annotations
 
@@ -12,22 +12,23 @@ from typing import Any
 import pytest
 from tocsin.evaluation import (
     Checkpoint,
+    EvaluationPorts,
     Hint,
+    JobDescription,
     MemoryCheckpoints,
     MemoryCoordination,
     MemoryHints,
     MemoryJobs,
     MemoryPublisher,
-    World,
     check,
     document,
     evaluate,
-    memory_world,
+    memory_ports,
 )
-from tocsin.evaluation import Job as SageMakerJob
 from tocsin.events import ConfigurationRefused, RunEvent, RunSummary, StatusChange
-from tocsin.model import Reason, RuleStatus, TensorSummary, Verdict
+from tocsin.model import Mode, Reason, RuleStatus, TensorSummary, Verdict
 from tocsin.rules import HEALTHY, Read, Reads, Rule, State, Step, Tensor, violation
+from tocsin.tensors import Captured, RunMeta, index_key, write_step
 from tocsin.watch import Watch
 
 from .conftest import START, Job
@@ -86,38 +87,40 @@ class Tapped:
         return call
 
 
-def tapped(world: World, tap: Callable[[str], None]) -> World:
+def tapped(ports: EvaluationPorts, tap: Callable[[str], None]) -> EvaluationPorts:
     return replace(
-        world,
-        storage=lambda run: Tapped(world.storage(run), tap),
-        checkpoints=Tapped(world.checkpoints, tap),
-        coordination=Tapped(world.coordination, tap),
-        publisher=Tapped(world.publisher, tap),
-        hints=Tapped(world.hints, tap),
+        ports,
+        storage=lambda run: Tapped(ports.storage(run), tap),
+        checkpoints=Tapped(ports.checkpoints, tap),
+        coordination=Tapped(ports.coordination, tap),
+        publisher=Tapped(ports.publisher, tap),
+        hints=Tapped(ports.hints, tap),
     )
 
 
-def a_world(job: Job, watch: Watch) -> World:
+def some_ports(job: Job, watch: Watch) -> EvaluationPorts:
     checkpoints = Remembering()
     return replace(
-        memory_world(job.storage, lambda: NOW),
+        memory_ports(job.storage, lambda: NOW),
         checkpoints=checkpoints,
         publisher=Strict(checkpoints),
         default=watch,
     )
 
 
-def wake(job: Job, world: World, owner: str = "a", ends: float = NOW + 60, **hint: Any) -> None:
-    evaluate(Hint(job.storage.url, **hint), world, owner=owner, ends=ends)
+def wake(
+    job: Job, ports: EvaluationPorts, owner: str = "a", ends: float = NOW + 60, **hint: Any
+) -> None:
+    evaluate(Hint(job.storage.url, **hint), ports, owner=owner, ends=ends)
 
 
-def state(job: Job, world: World) -> Checkpoint:
-    return world.checkpoints.load(job.storage.url).checkpoint
+def state(job: Job, ports: EvaluationPorts) -> Checkpoint:
+    return ports.checkpoints.load(job.storage.url).checkpoint
 
 
-def ids(world: World) -> list[str]:
-    assert isinstance(world.publisher, MemoryPublisher)
-    return [change.dedup_id for change in world.publisher.published]
+def ids(ports: EvaluationPorts) -> list[str]:
+    assert isinstance(ports.publisher, MemoryPublisher)
+    return [change.dedup_id for change in ports.publisher.published]
 
 
 def bad_then_good(job: Job, step: int) -> None:
@@ -131,15 +134,15 @@ def reference(job: Job, watch: Callable[..., Watch]) -> tuple[Watch, Checkpoint,
     watching = watch(*WATCH["rules"])
     for step in range(STEPS):
         bad_then_good(job, step)
-    world = a_world(job, watching)
-    wake(job, world)
+    ports = some_ports(job, watching)
+    wake(job, ports)
     job.remove(STEPS - 1)
-    return watching, state(job, world), ids(world)
+    return watching, state(job, ports), ids(ports)
 
 
 def number_of_taps(job: Job, watching: Watch) -> int:
     taps: list[str] = []
-    wake(job, tapped(a_world(job, watching), taps.append))
+    wake(job, tapped(some_ports(job, watching), taps.append))
     return len(taps)
 
 
@@ -153,19 +156,21 @@ def test_two_invocations_interleaved_at_every_external_call(
 ) -> None:
     watching, expected, expected_ids = reference
     for at in range(number_of_taps(job, watching)):
-        world = a_world(job, watching)
+        ports = some_ports(job, watching)
         calls = itertools.count()
 
-        def tap(name: str, at: int = at, world: World = world, calls: Any = calls) -> None:
+        def tap(
+            name: str, at: int = at, ports: EvaluationPorts = ports, calls: Any = calls
+        ) -> None:
             if next(calls) == at:  # another step arrives, and wakes a second invocation
                 bad_then_good(job, STEPS - 1)
-                second = replace(world, now=lambda: NOW + later)
+                second = replace(ports, now=lambda: NOW + later)
                 wake(job, second, owner="b", ends=NOW + later + 60)
 
-        wake(job, tapped(world, tap))
+        wake(job, tapped(ports, tap))
         assert next(calls) > at
-        assert comparable(state(job, world)) == comparable(expected), at
-        assert list(dict.fromkeys(ids(world))) == expected_ids, at
+        assert comparable(state(job, ports)) == comparable(expected), at
+        assert list(dict.fromkeys(ids(ports))) == expected_ids, at
         job.remove(STEPS - 1)
 
 
@@ -180,7 +185,7 @@ def test_a_crash_at_every_external_call_loses_nothing(
     watching, expected, expected_ids = reference
     bad_then_good(job, STEPS - 1)
     for at in range(number_of_taps(job, watching)):
-        world = a_world(job, watching)
+        ports = some_ports(job, watching)
         calls = itertools.count()
 
         def tap(name: str, at: int = at, calls: Any = calls) -> None:
@@ -189,35 +194,35 @@ def test_a_crash_at_every_external_call_loses_nothing(
                 raise Crash(name)
 
         with pytest.raises(Crash):
-            wake(job, tapped(world, tap))
-        later = replace(world, now=lambda: NOW + 1000)
+            wake(job, tapped(ports, tap))
+        later = replace(ports, now=lambda: NOW + 1000)
         wake(job, later, "b", NOW + 1060)
-        assert comparable(state(job, world)) == comparable(expected), at
-        assert list(dict.fromkeys(ids(world))) == expected_ids, at
+        assert comparable(state(job, ports)) == comparable(expected), at
+        assert list(dict.fromkeys(ids(ports))) == expected_ids, at
         wake(job, later, "c", NOW + 1060)  # and nothing is said again once that is recorded
-        assert state(job, world).unpublished == ()
+        assert state(job, ports).unpublished == ()
 
 
 def test_a_duplicate_hint_finds_nothing_and_writes_nothing(
     job: Job, watch: Callable[..., Watch]
 ) -> None:
     job.steps(3)
-    world = a_world(job, watch("VanishingGradient"))
-    wake(job, world)
-    before = world.checkpoints.load(job.storage.url)
-    wake(job, world)
-    assert world.checkpoints.load(job.storage.url) == before
+    ports = some_ports(job, watch("VanishingGradient"))
+    wake(job, ports)
+    before = ports.checkpoints.load(job.storage.url)
+    wake(job, ports)
+    assert ports.checkpoints.load(job.storage.url) == before
 
 
 def test_step_by_step_equals_in_one_go(job: Job, watch: Callable[..., Watch]) -> None:
     watching = watch("VanishingGradient", "LossNotDecreasing", "ExplodingTensor")
-    stepwise = a_world(job, watching)
+    stepwise = some_ports(job, watching)
     for step in range(12):
         job.save(step, previous=step - 1 if step else None, gradient=10.0 ** -(step + 2))
         wake(job, stepwise)
     job.end()
     wake(job, stepwise)
-    whole = a_world(job, watching)
+    whole = some_ports(job, watching)
     wake(job, whole)
     assert state(job, stepwise) == state(job, whole)
     assert ids(stepwise) == ids(whole)
@@ -228,36 +233,36 @@ def test_what_is_held_sends_a_hint_for_when_it_is_due(
     job: Job, watch: Callable[..., Watch]
 ) -> None:
     job.save(5, previous=3)
-    world = replace(a_world(job, watch("VanishingGradient")), now=lambda: START + 10)
-    wake(job, world, ends=START + 70)
-    assert isinstance(world.hints, MemoryHints)
-    assert world.hints.sent == [(job.storage.url, "grace", 55.0)]
-    assert state(job, world).steps == 0
-    later = replace(world, now=lambda: START + 65)
+    ports = replace(some_ports(job, watch("VanishingGradient")), now=lambda: START + 10)
+    wake(job, ports, ends=START + 70)
+    assert isinstance(ports.hints, MemoryHints)
+    assert ports.hints.sent == [(job.storage.url, "grace", 55.0)]
+    assert state(job, ports).steps == 0
+    later = replace(ports, now=lambda: START + 65)
     wake(job, later, ends=START + 120)
-    assert (state(job, world).steps, state(job, world).lost_steps) == (1, 1)
+    assert (state(job, ports).steps, state(job, ports).lost_steps) == (1, 1)
 
 
 def test_out_of_time_commits_what_is_done_and_sends_one_more_hint(
     job: Job, watch: Callable[..., Watch]
 ) -> None:
     job.steps(5)
-    world = a_world(job, watch("VanishingGradient"))
+    ports = some_ports(job, watch("VanishingGradient"))
     for done in (1, 2, 3, 4):
-        wake(job, world, ends=NOW)
-        assert state(job, world).frontier == done - 1
-        assert isinstance(world.hints, MemoryHints)
-        assert world.hints.sent == [(job.storage.url, "continue", 0.0)] * done
-    wake(job, world)
-    assert state(job, world).steps == 5
-    assert len(world.hints.sent) == 4
+        wake(job, ports, ends=NOW)
+        assert state(job, ports).frontier == done - 1
+        assert isinstance(ports.hints, MemoryHints)
+        assert ports.hints.sent == [(job.storage.url, "continue", 0.0)] * done
+    wake(job, ports)
+    assert state(job, ports).steps == 5
+    assert len(ports.hints.sent) == 4
 
 
 def test_attempts_that_never_finish_end_with_the_step_given_up(
     job: Job, watch: Callable[..., Watch], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job.steps(3)
-    world = a_world(job, watch("VanishingGradient"))
+    ports = some_ports(job, watch("VanishingGradient"))
     poison = 1
 
     def load(ready: Any, *rest: Any) -> Any:
@@ -265,26 +270,27 @@ def test_attempts_that_never_finish_end_with_the_step_given_up(
             raise MemoryError
         return original(ready, *rest)
 
-    from tocsin.evaluation import _advance
+    from tocsin.evaluation import reconciliation
 
-    original = _advance.load
-    monkeypatch.setattr(_advance, "load", load)
+    original = reconciliation.load
+    monkeypatch.setattr(reconciliation, "load", load)
     outcomes = []
-    for _ in range(8):
+    for attempt in range(8):
+        now = NOW + 1000 * attempt  # after a pause
         try:
-            wake(job, world)
+            wake(job, replace(ports, now=lambda now=now: now), ends=now + 60)
             outcomes.append("done")
         except MemoryError:
             outcomes.append("crashed")
-        if state(job, world).frontier == 2:
+        if state(job, ports).frontier == 2:
             break
     # At full speed; with a commit after each step; twice the bad step alone; then it is given up,
-    # and the one behind it is taken with care, too.
+    # and the one after it is taken with care, too.
     assert outcomes == ["crashed"] * 4 + ["done", "done"]
-    record = state(job, world).rules["VanishingGradient"]
-    assert record.status.value == "Error"
-    assert record.details.startswith("step 1 was given up")
-    assert not record.disabled
+    given_up, healed = published(ports, StatusChange)
+    assert given_up.rule_evaluation_status is RuleStatus.ERROR
+    assert given_up.status_details.startswith("step 1 was given up")
+    assert (healed.rule_evaluation_status, healed.step) == (RuleStatus.IN_PROGRESS, 2)
 
 
 def test_a_refused_index_file_is_counted_once_and_harms_no_other_step(
@@ -293,12 +299,12 @@ def test_a_refused_index_file_is_counted_once_and_harms_no_other_step(
     job.steps(3)
     job.storage.write("index/000000000/000000000001_worker_0.json", b"{ not json")
     job.touch("index/000000000/000000000001_worker_0.json", START + 1)
-    world = a_world(job, watch("VanishingGradient"))
-    report = evaluate(Hint(job.storage.url), world, owner="a", ends=NOW + 60)
-    assert (state(job, world).steps, state(job, world).refused_files) == (2, 1)
+    ports = some_ports(job, watch("VanishingGradient"))
+    report = evaluate(Hint(job.storage.url), ports, owner="a", ends=NOW + 60)
+    assert (state(job, ports).steps, state(job, ports).refused_files) == (2, 1)
     assert len(report.log) == 1
     assert "index/000000000/000000000001_worker_0.json" in report.log[0]
-    assert evaluate(Hint(job.storage.url), world, owner="a", ends=NOW + 60).log == []
+    assert evaluate(Hint(job.storage.url), ports, owner="a", ends=NOW + 60).log == []
 
 
 def test_a_file_that_came_too_late_is_counted_at_the_end(
@@ -306,45 +312,45 @@ def test_a_file_that_came_too_late_is_counted_at_the_end(
 ) -> None:
     job.save(0, previous=None)
     job.save(2, previous=1)
-    world = a_world(job, watch("VanishingGradient"))
-    wake(job, world)
-    assert state(job, world).lost_steps == 1
+    ports = some_ports(job, watch("VanishingGradient"))
+    wake(job, ports)
+    assert state(job, ports).lost_steps == 1
     job.save(1, previous=0)
     job.end()
-    wake(job, world)
-    assert (state(job, world).late_files, state(job, world).steps) == (1, 2)
+    wake(job, ports)
+    assert (state(job, ports).late_files, state(job, ports).steps) == (1, 2)
 
 
 def test_newer_steps_reopen_a_run_that_had_ended(job: Job, watch: Callable[..., Watch]) -> None:
     job.save(0, previous=None)
-    world = a_world(job, watch("VanishingGradient"))
-    silent = replace(world, now=lambda: START + 24 * 3600)
+    ports = some_ports(job, watch("VanishingGradient"))
+    silent = replace(ports, now=lambda: START + 24 * 3600)
     wake(job, silent, ends=START + 25 * 3600)
-    assert state(job, world).ended == "silence"
-    assert state(job, world).rules["VanishingGradient"].status.value == "Stopped"
+    assert state(job, ports).ended == "silence"
+    assert state(job, ports).rules["VanishingGradient"].status.value == "Stopped"
     job.save(1, previous=0)
-    wake(job, world, owner="b")
-    assert state(job, world).ended is None
-    assert state(job, world).rules["VanishingGradient"].status.value == "InProgress"
+    wake(job, ports, owner="b")
+    assert state(job, ports).ended is None
+    assert state(job, ports).rules["VanishingGradient"].status.value == "InProgress"
 
 
-def test_a_restart_behind_the_frontier_begins_anew_and_says_so(
+def test_a_restart_before_the_frontier_starts_rules_again_and_says_so(
     job: Job, watch: Callable[..., Watch]
 ) -> None:
     job.steps(5, **BAD)
-    world = a_world(job, watch("VanishingGradient"))
-    wake(job, world)
-    assert state(job, world).rules["VanishingGradient"].status.value == "IssuesFound"
+    ports = some_ports(job, watch("VanishingGradient"))
+    wake(job, ports)
+    assert state(job, ports).rules["VanishingGradient"].status.value == "IssuesFound"
     job.run_id = "run-2"
     job.save(2, previous=None)
     job.touch("index/000000000/000000000002_worker_0.json", START + 50)
     key = job.save(3, previous=2)
     job.touch(key, START + 51)
-    wake(job, world, keys=(key,))
-    after = state(job, world)
+    wake(job, ports, keys=(key,))
+    after = state(job, ports)
     assert (after.run_id, after.frontier, after.restarts) == ("run-2", 3, (2,))
     assert after.rules["VanishingGradient"].status.value == "InProgress"
-    assert after.rules["VanishingGradient"].details.startswith("begun anew at step 2")
+    assert after.rules["VanishingGradient"].details.startswith("evaluated again from step 2")
     assert after.rules["VanishingGradient"].data_points == 2
 
 
@@ -352,11 +358,11 @@ def test_a_hint_at_an_old_file_of_the_same_start_changes_nothing(
     job: Job, watch: Callable[..., Watch]
 ) -> None:
     job.steps(5)
-    world = a_world(job, watch("VanishingGradient"))
-    wake(job, world)
-    before = state(job, world)
-    wake(job, world, keys=("index/000000000/000000000002_worker_0.json",))
-    assert state(job, world) == before
+    ports = some_ports(job, watch("VanishingGradient"))
+    wake(job, ports)
+    before = state(job, ports)
+    wake(job, ports, keys=("index/000000000/000000000002_worker_0.json",))
+    assert state(job, ports) == before
 
 
 def test_a_broken_watch_file_of_the_run_is_refused_and_the_default_watches(
@@ -364,9 +370,9 @@ def test_a_broken_watch_file_of_the_run_is_refused_and_the_default_watches(
 ) -> None:
     job.steps(1)
     job.storage.write("watch.json", b'{"rules": [{"rule": "X", "speed": 1}]}')
-    world = a_world(job, watch("VanishingGradient"))
-    report = evaluate(Hint(job.storage.url), world, owner="a", ends=NOW + 60)
-    assert list(state(job, world).rules) == ["VanishingGradient"]
+    ports = some_ports(job, watch("VanishingGradient"))
+    report = evaluate(Hint(job.storage.url), ports, owner="a", ends=NOW + 60)
+    assert list(state(job, ports).rules) == ["VanishingGradient"]
     assert "watch.json" in report.log[0]
     assert "speed" in report.log[0]
 
@@ -395,14 +401,14 @@ def test_time_comes_to_rules_as_ticks_and_only_to_those_that_read_them(
 
     monkeypatch.setattr(_registry, "_rules", {**_registry._rules, "Stalled": Stalled})
     job.steps(2)
-    world = a_world(job, watch("Stalled", "VanishingGradient"))
-    wake(job, world)
-    wake(job, world, tick=START + 30)
-    assert ids(world) == []
-    wake(job, world, tick=START + 1 + 75)
-    record = state(job, world).rules["Stalled"]
+    ports = some_ports(job, watch("Stalled", "VanishingGradient"))
+    wake(job, ports)
+    wake(job, ports, tick=START + 30)
+    assert ids(ports) == []
+    wake(job, ports, tick=START + 1 + 75)
+    record = state(job, ports).rules["Stalled"]
     assert (record.status.value, record.details) == ("IssuesFound", "idle for 75 s")
-    assert state(job, world).rules["VanishingGradient"].data_points == 2
+    assert state(job, ports).rules["VanishingGradient"].data_points == 2
 
 
 def test_a_missing_event_file_holds_its_step_for_a_minute_and_no_longer(
@@ -412,16 +418,16 @@ def test_a_missing_event_file_holds_its_step_for_a_minute_and_no_longer(
     events = "events/000000000001/000000000001_worker_0.tfevents"
     record = job.storage.read(events)
     (Path(job.storage.url) / events).unlink()
-    world = replace(a_world(job, watch("ExplodingTensor")), now=lambda: START + 10)
-    wake(job, world, ends=START + 70)
-    assert state(job, world).frontier == 0
-    assert isinstance(world.hints, MemoryHints)
-    assert world.hints.sent == [(job.storage.url, "grace", 51.0)]
+    ports = replace(some_ports(job, watch("ExplodingTensor")), now=lambda: START + 10)
+    wake(job, ports, ends=START + 70)
+    assert state(job, ports).frontier == 0
+    assert isinstance(ports.hints, MemoryHints)
+    assert ports.hints.sent == [(job.storage.url, "grace", 51.0)]
     job.storage.write(events, record)
-    wake(job, world, ends=START + 70)
-    assert state(job, world).frontier == 2
+    wake(job, ports, ends=START + 70)
+    assert state(job, ports).frontier == 2
     (Path(job.storage.url) / events).unlink()
-    late = replace(a_world(job, watch("ExplodingTensor")), now=lambda: START + 61)
+    late = replace(some_ports(job, watch("ExplodingTensor")), now=lambda: START + 61)
     wake(job, late, ends=START + 120, keys=tuple(keys))
     assert state(job, late).frontier == 2
 
@@ -430,21 +436,21 @@ def test_a_restart_that_only_a_busy_moment_told_of_is_seen_all_the_same(
     job: Job, watch: Callable[..., Watch]
 ) -> None:
     job.steps(5)
-    world = a_world(job, watch("VanishingGradient"))
-    wake(job, world)
+    ports = some_ports(job, watch("VanishingGradient"))
+    wake(job, ports)
     job.save(5, previous=4)
 
     def tap(name: str) -> None:
-        if name != "before load" or state(job, world).run_id == "run-2" or job.run_id == "run-2":
+        if name != "before load" or state(job, ports).run_id == "run-2" or job.run_id == "run-2":
             return
         job.run_id = "run-2"
         key = job.save(3, previous=None)
         job.touch(key, START + 50)
-        wake(job, world, owner="b", keys=(key,))  # gets no lease
+        wake(job, ports, owner="b", keys=(key,))  # gets no lease
 
-    wake(job, tapped(world, tap))
-    assert state(job, world).run_id == "run-2"
-    assert state(job, world).frontier == 3
+    wake(job, tapped(ports, tap))
+    assert state(job, ports).run_id == "run-2"
+    assert state(job, ports).frontier == 3
 
 
 def test_what_a_restart_left_behind_is_never_taken_for_new(
@@ -453,16 +459,16 @@ def test_what_a_restart_left_behind_is_never_taken_for_new(
     for step in range(20):
         job.save(step, previous=step - 1 if step else None, gradient=1e-12 if step == 15 else 1.0)
     watching = watch({"rule": "VanishingGradient", "for_steps": 1})
-    world = a_world(job, watching)
-    wake(job, world)
+    ports = some_ports(job, watching)
+    wake(job, ports)
     job.run_id = "run-2"
     for step in range(5, 9):
         key = job.save(step, previous=step - 1 if step > 5 else None)
         job.touch(key, START + 50 + step)
-        wake(job, world, keys=(key,))
-        wake(job, world, tick=NOW)  # patrol, with nothing new, must not see run-1's steps 9 to 19
-        assert (state(job, world).frontier, state(job, world).run_id) == (step, "run-2")
-    after = state(job, world)
+        wake(job, ports, keys=(key,))
+        wake(job, ports, tick=NOW)  # patrol, with nothing new, must not see run-1's steps 9 to 19
+        assert (state(job, ports).frontier, state(job, ports).run_id) == (step, "run-2")
+    after = state(job, ports)
     assert after.rules["VanishingGradient"].status.value == "InProgress"
     assert after.restarts == (5,)
     assert [item["RuleEvaluationStatus"] for item in document(after)["rules"]] == [
@@ -471,19 +477,21 @@ def test_what_a_restart_left_behind_is_never_taken_for_new(
     ]
 
 
-def test_a_fired_rule_that_begins_anew_is_told_of(job: Job, watch: Callable[..., Watch]) -> None:
+def test_a_fired_rule_that_starts_again_gives_an_event(
+    job: Job, watch: Callable[..., Watch]
+) -> None:
     job.steps(5, **BAD)
-    world = a_world(job, watch("VanishingGradient"))
-    wake(job, world)
+    ports = some_ports(job, watch("VanishingGradient"))
+    wake(job, ports)
     job.run_id = "run-2"
     key = job.save(2, previous=None)
     job.touch(key, START + 50)
-    wake(job, world, keys=(key,))
-    assert isinstance(world.publisher, MemoryPublisher)
-    last = world.publisher.published[-1]
+    wake(job, ports, keys=(key,))
+    assert isinstance(ports.publisher, MemoryPublisher)
+    last = ports.publisher.published[-1]
     assert isinstance(last, StatusChange)
     assert (last.previous_status, last.rule_evaluation_status) == ("IssuesFound", "InProgress")
-    assert last.status_details.startswith("begun anew at step 2")
+    assert last.status_details.startswith("evaluated again from step 2")
 
 
 def test_the_end_marker_of_an_earlier_start_ends_nothing(
@@ -492,16 +500,16 @@ def test_the_end_marker_of_an_earlier_start_ends_nothing(
     job.steps(2)
     job.end()
     job.touch("training_job_end.ts", START + 2)
-    world = a_world(job, watch("VanishingGradient"))
-    wake(job, world)
-    assert state(job, world).ended == "marker"
-    published = len(ids(world))
+    ports = some_ports(job, watch("VanishingGradient"))
+    wake(job, ports)
+    assert state(job, ports).ended == "marker"
+    published = len(ids(ports))
     for step in (2, 3):
         key = job.save(step, previous=step - 1)
         job.touch(key, START + 90 + step)
-        wake(job, world)
-        assert state(job, world).ended is None
-    assert len(ids(world)) == published
+        wake(job, ports)
+        assert state(job, ports).ended is None
+    assert len(ids(ports)) == published
 
 
 def test_a_straggler_shortly_after_the_end_marker_is_still_of_the_run(
@@ -511,15 +519,15 @@ def test_a_straggler_shortly_after_the_end_marker_is_still_of_the_run(
     job.end()
     job.touch("training_job_end.ts", START)
     job.touch(job.save(1, previous=0), START + 30)
-    world = a_world(job, watch("VanishingGradient"))
-    wake(job, world)
-    assert (state(job, world).ended, state(job, world).steps) == ("marker", 2)
+    ports = some_ports(job, watch("VanishingGradient"))
+    wake(job, ports)
+    assert (state(job, ports).ended, state(job, ports).steps) == ("marker", 2)
 
 
 def test_hints_without_end_do_not_hold_an_invocation_beyond_its_time(
     job: Job, watch: Callable[..., Watch]
 ) -> None:
-    world = a_world(job, watch("VanishingGradient"))
+    ports = some_ports(job, watch("VanishingGradient"))
     clock = itertools.count(NOW)
     steps = itertools.count()
 
@@ -527,26 +535,26 @@ def test_hints_without_end_do_not_hold_an_invocation_beyond_its_time(
         if name == "before load":  # every look finds one more step, and one more hint
             step = next(steps)
             job.save(step, previous=step - 1 if step else None)
-            world.coordination.hint(job.storage.url)
+            ports.coordination.hint(job.storage.url)
 
-    ticking = replace(tapped(world, tap), now=lambda: float(next(clock)))
+    ticking = replace(tapped(ports, tap), now=lambda: float(next(clock)))
     evaluate(Hint(job.storage.url), ticking, owner="a", ends=NOW + 60)
     assert next(clock) < NOW + 60
-    assert isinstance(world.hints, MemoryHints)
-    assert world.hints.sent[-1] == (job.storage.url, "continue", 0.0)
-    assert world.coordination.take(job.storage.url, "b", NOW + 1, NOW + 60) is not None
+    assert isinstance(ports.hints, MemoryHints)
+    assert ports.hints.sent[-1] == (job.storage.url, "continue", 0.0)
+    assert ports.coordination.take(job.storage.url, "b", NOW + 1, NOW + 60) is not None
 
 
 def test_an_index_file_that_may_not_be_read_is_refused(
     job: Job, watch: Callable[..., Watch]
 ) -> None:
     job.steps(3)
-    world = a_world(job, watch("VanishingGradient"))
+    ports = some_ports(job, watch("VanishingGradient"))
 
     def tap(name: str) -> None:
         pass
 
-    storage = tapped(world, tap).storage(job.storage.url)
+    storage = tapped(ports, tap).storage(job.storage.url)
     denied = "index/000000000/000000000001_worker_0.json"
 
     class Denying(Tapped):
@@ -556,39 +564,39 @@ def test_an_index_file_that_may_not_be_read_is_refused(
             return job.storage.read(key, limit)
 
     denying: Any = Denying(storage, tap)
-    wake(job, replace(world, storage=lambda run: denying))
-    assert (state(job, world).frontier, state(job, world).refused_files) == (2, 1)
-    assert state(job, world).lost_steps == 0
+    wake(job, replace(ports, storage=lambda run: denying))
+    assert (state(job, ports).frontier, state(job, ports).refused_files) == (2, 1)
+    assert state(job, ports).lost_steps == 0
 
 
-def test_a_folder_without_a_step_is_not_looked_at_again(
+def test_a_folder_that_ends_without_a_step_is_not_looked_at_again(
     job: Job, watch: Callable[..., Watch]
 ) -> None:
     job.storage.write("watch.json", b"{}")
     job.end()
-    world = a_world(job, watch("VanishingGradient"))
-    wake(job, world)
-    assert isinstance(world.coordination, MemoryCoordination)
-    assert world.coordination.items[job.storage.url].due_at is None
+    ports = some_ports(job, watch("VanishingGradient"))
+    wake(job, ports)
+    assert isinstance(ports.coordination, MemoryCoordination)
+    assert ports.coordination.items[job.storage.url].due_at is None
 
 
 def test_one_grace_hint_is_on_its_way_at_a_time(job: Job, watch: Callable[..., Watch]) -> None:
-    world = replace(a_world(job, watch("VanishingGradient")), now=lambda: START + 3)
+    ports = replace(some_ports(job, watch("VanishingGradient")), now=lambda: START + 3)
     for step in range(3):
         job.save(step, previous=None, chained=False)
-        wake(job, world, ends=START + 60)
-    assert isinstance(world.hints, MemoryHints)
-    assert world.hints.sent == [(job.storage.url, "grace", 2.0)]
+        wake(job, ports, ends=START + 60)
+    assert isinstance(ports.hints, MemoryHints)
+    assert ports.hints.sent == [(job.storage.url, "grace", 2.0)]
 
 
-def test_a_rule_that_is_refused_is_told_of_once(job: Job, watch: Callable[..., Watch]) -> None:
-    world = a_world(job, watch("VanishingGradient", "NoSuchRule"))
+def test_a_rule_that_is_refused_gives_one_event(job: Job, watch: Callable[..., Watch]) -> None:
+    ports = some_ports(job, watch("VanishingGradient", "NoSuchRule"))
     for step in range(2):
         job.save(step, previous=step - 1 if step else None)
-        report = evaluate(Hint(job.storage.url), world, owner="a", ends=NOW + 60)
+        report = evaluate(Hint(job.storage.url), ports, owner="a", ends=NOW + 60)
         assert report.errors == (1 if step == 0 else 0)
-    assert isinstance(world.publisher, MemoryPublisher)
-    (change,) = world.publisher.published
+    assert isinstance(ports.publisher, MemoryPublisher)
+    (change,) = ports.publisher.published
     assert isinstance(change, StatusChange)
     assert (change.rule_configuration_name, change.rule_evaluation_status) == (
         "NoSuchRule",
@@ -600,30 +608,30 @@ def test_a_rule_that_is_refused_is_told_of_once(job: Job, watch: Callable[..., W
 def test_tensors_that_cannot_be_read_are_counted(job: Job, watch: Callable[..., Watch]) -> None:
     job.steps(2)
     job.storage.write("events/000000000001/000000000001_worker_0.tfevents", b"short")
-    world = a_world(job, watch("ExplodingTensor"))
-    report = evaluate(Hint(job.storage.url), world, owner="a", ends=NOW + 60)
-    assert (report.refused, state(job, world).unreadable, state(job, world).steps) == (1, 1, 2)
+    ports = some_ports(job, watch("ExplodingTensor"))
+    report = evaluate(Hint(job.storage.url), ports, owner="a", ends=NOW + 60)
+    assert (report.refused, state(job, ports).unreadable, state(job, ports).steps) == (1, 1, 2)
     assert "000000000001_worker_0.tfevents" in report.log[0]
 
 
-def published(world: World, kind: type[Any]) -> list[Any]:
-    assert isinstance(world.publisher, MemoryPublisher)
-    return [item for item in world.publisher.published if isinstance(item, kind)]
+def published(ports: EvaluationPorts, kind: type[Any]) -> list[Any]:
+    assert isinstance(ports.publisher, MemoryPublisher)
+    return [item for item in ports.publisher.published if isinstance(item, kind)]
 
 
-def test_each_end_of_a_run_is_told_once(job: Job, watch: Callable[..., Watch]) -> None:
+def test_each_end_of_a_run_gives_one_event(job: Job, watch: Callable[..., Watch]) -> None:
     job.save(0, previous=None)
     watching = watch("VanishingGradient", notify={"summary": ["email"]}, dry_run=True)
-    world = a_world(job, watching)
-    silent = replace(world, now=lambda: START + 24 * 3600)
+    ports = some_ports(job, watching)
+    silent = replace(ports, now=lambda: START + 24 * 3600)
     for _ in range(2):
         wake(job, silent, ends=START + 25 * 3600)
     job.save(1, previous=0)
     job.end()
     job.touch("training_job_end.ts", START + 2)
     for _ in range(2):
-        wake(job, world, owner="b")
-    first, second = published(world, RunSummary)
+        wake(job, ports, owner="b")
+    first, second = published(ports, RunSummary)
     assert (first.ending, first.steps.evaluated) == ("silence", 1)
     assert first.rule_evaluation_status is RuleStatus.STOPPED
     assert (second.ending, second.steps.evaluated, second.steps.last) == ("marker", 2, 1)
@@ -632,8 +640,8 @@ def test_each_end_of_a_run_is_told_once(job: Job, watch: Callable[..., Watch]) -
     assert first.dedup_id != second.dedup_id
 
 
-def refusals(world: World) -> list[tuple[str, str]]:
-    return [(item.where, item.detail) for item in published(world, ConfigurationRefused)]
+def refusals(ports: EvaluationPorts) -> list[tuple[str, str]]:
+    return [(item.where, item.detail) for item in published(ports, ConfigurationRefused)]
 
 
 PARTLY_BAD = {
@@ -650,54 +658,79 @@ PARTLY_BAD = {
 }
 
 
-def test_what_is_bad_about_alerts_is_told_once_and_the_rest_holds(
+def test_what_is_bad_about_alerts_is_published_once_and_the_rest_holds(
     job: Job, watch: Callable[..., Watch]
 ) -> None:
     job.storage.write("watch.json", json.dumps(PARTLY_BAD).encode())
-    world = a_world(job, watch("ExplodingTensor"))
+    ports = some_ports(job, watch("ExplodingTensor"))
     for step in range(2):
         job.save(step, previous=step - 1 if step else None, **BAD)
-        report = evaluate(Hint(job.storage.url), world, owner="a", ends=NOW + 60)
+        report = evaluate(Hint(job.storage.url), ports, owner="a", ends=NOW + 60)
         assert report.refused == (4 if step == 0 else 0)
-    assert [where for where, _ in refusals(world)] == [
+    assert [where for where, _ in refusals(ports)] == [
         "watch.json: silences[0]",
         "watch.json: rules[0].actions[0]",
         "watch.json: rules[0].inhibits[0]",
         "watch.json: notify.repeat_interval",
     ]
-    assert state(job, world).refused_files == 0
-    (change,) = published(world, StatusChange)
+    assert state(job, ports).refused_files == 0
+    (change,) = published(ports, StatusChange)
     assert change.rule_configuration_name == "VanishingGradient"
     assert change.actions == ("emial", "metric")
     assert (change.notify.group_wait, change.notify.repeat_interval) == (60.0, 14_400.0)
     assert [silence.reason for silence in change.silences] == ["kept"]
 
 
-def test_a_watch_file_that_is_mended_and_broken_again_is_told_of_again(
+def test_a_watch_file_that_is_fixed_and_broken_again_gives_an_event_again(
     job: Job, watch: Callable[..., Watch]
 ) -> None:
-    world = a_world(job, watch("ExplodingTensor"))
+    ports = some_ports(job, watch("ExplodingTensor"))
     bad = b'{"notify": {"repeat_interval": "1s"}}'
     for step, content in enumerate((bad, bad, b"{}", bad, b"{")):
         job.storage.write("watch.json", content)
         job.save(step, previous=step - 1 if step else None)
-        wake(job, world)
-    assert [where for where, _ in refusals(world)] == [
+        wake(job, ports)
+    assert [where for where, _ in refusals(ports)] == [
         "watch.json: notify.repeat_interval",
         "watch.json: notify.repeat_interval",
         "watch.json",
     ]
 
 
-def test_many_faults_are_not_all_told(job: Job, watch: Callable[..., Watch]) -> None:
+def test_many_faults_are_not_all_published(job: Job, watch: Callable[..., Watch]) -> None:
     job.steps(1)
     job.storage.write("watch.json", json.dumps({"silences": [{}] * 100}).encode())
-    world = a_world(job, watch("ExplodingTensor"))
-    wake(job, world)
-    assert len(refusals(world)) == 20
+    ports = some_ports(job, watch("ExplodingTensor"))
+    wake(job, ports)
+    assert len(refusals(ports)) == 20
 
 
-def test_an_action_of_the_job_that_nobody_can_take_is_told(
+def test_a_pattern_that_never_ends_is_reported_once_while_it_is_configured(
+    job: Job, watch: Callable[..., Watch]
+) -> None:
+    evil = r"^(a|aa)+$"
+    never_ends = json.dumps({"rules": [{"rule": "VanishingGradient", "exclude": evil}]}).encode()
+    name = f"{'a' * 40}!"
+    ports = some_ports(job, watch("ExplodingTensor"))
+    for step, content in enumerate((never_ends, never_ends, b"{}", never_ends)):
+        job.storage.write("watch.json", content)
+        write_step(
+            job.storage,
+            step=step,
+            mode=Mode.TRAIN,
+            mode_step=step,
+            tensors=[Captured(name, 1.0)],
+            meta=RunMeta(job.run_id, step - 1 if step else None),
+        )
+        job.touch(index_key(step, "worker_0"), START + step)
+        wake(job, ports)
+        wake(job, ports, tick=NOW)
+    ((where, why), again) = refusals(ports)
+    assert where == again[0] == f"pattern {evil!r} of rule VanishingGradient"
+    assert "takes longer than 0.1 s" in why
+
+
+def test_an_action_of_the_job_that_nobody_can_take_is_published(
     job: Job, watch: Callable[..., Watch]
 ) -> None:
     job.steps(1, **BAD)
@@ -706,12 +739,12 @@ def test_an_action_of_the_job_that_nobody_can_take_is_told(
         "action_json": '[{"name": "email", "endpoint": "nobody"}]',
     }
     rules = ({"RuleConfigurationName": "v", "RuleParameters": parameters},)
-    world = replace(a_world(job, watch()), jobs=MemoryJobs({"j1": SageMakerJob(rules)}))
-    wake(job, world)
-    ((where, why),) = refusals(world)
+    ports = replace(some_ports(job, watch()), jobs=MemoryJobs({"j1": JobDescription(rules)}))
+    wake(job, ports)
+    ((where, why),) = refusals(ports)
     assert where == "DebugRuleConfigurations: rules[0].actions[0]"
     assert "'nobody' is not an e-mail address" in why
-    assert published(world, StatusChange)[0].actions == ("email:nobody",)
+    assert published(ports, StatusChange)[0].actions == ("email:nobody",)
 
 
 def test_a_crash_between_remembering_and_publishing_loses_no_news(
@@ -720,15 +753,15 @@ def test_a_crash_between_remembering_and_publishing_loses_no_news(
     job.storage.write("watch.json", json.dumps(PARTLY_BAD).encode())
     job.steps(2, **BAD)
     job.end()
-    world = a_world(job, watch())
+    ports = some_ports(job, watch())
 
     def tap(name: str) -> None:
         if name == "before publish":
             raise Crash(name)
 
     with pytest.raises(Crash):
-        wake(job, tapped(world, tap))
-    wake(job, replace(world, now=lambda: NOW + 1000), "b", NOW + 1060)
-    assert len(refusals(world)) == 4
-    assert len(published(world, StatusChange)) == 1
-    assert len(published(world, RunSummary)) == 1
+        wake(job, tapped(ports, tap))
+    wake(job, replace(ports, now=lambda: NOW + 1000), "b", NOW + 1060)
+    assert len(refusals(ports)) == 4
+    assert len(published(ports, StatusChange)) == 1
+    assert len(published(ports, RunSummary)) == 1

@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from tocsin.evaluation import Checkpoint, Hint, check, evaluate, memory_world
+from tocsin.evaluation import Checkpoint, Hint, check, evaluate, memory_ports
 from tocsin.events import StatusChange
 from tocsin.model import Mode
 from tocsin.rules import PROFILES, get_rule, rule_names
@@ -26,11 +26,11 @@ from tocsin.tensors import (
     index_key,
     write_step,
 )
-from tocsin.watch import Watch, resolve, to_watch
-from tocsin_hooks._capture import capture
-from tocsin_hooks._memory import Memory
-from tocsin_hooks._plan import Plan, Saved
-from tocsin_hooks._wishes import Wishes
+from tocsin.watch import PatternMatcher, Watch, resolve, to_watch
+from tocsin_hooks.capture import capture
+from tocsin_hooks.memory import Memory
+from tocsin_hooks.plan import CapturePlan, Saved
+from tocsin_hooks.wishes import Wishes
 
 START = 1_700_000_000.0
 NOW = START + 100_000
@@ -39,10 +39,12 @@ SAVES = 36
 RULES = [name for name in rule_names() if get_rule(name).__module__.startswith("tocsin.rules.")]
 MODES = (Mode.TRAIN, Mode.TRAIN, Mode.EVAL)
 
-NAMED = {  # those that judge nothing unless they are told what
+NAMED = {  # those that judge nothing without parameters that name tensors
     "AllZero": {"tensor_regex": "weight$"},
     "LossNotDecreasing": {"num_steps": 10},
     "SimilarAcrossRuns": {"other_trials": "other"},
+    "Memorises": {"patience": 20},
+    "NoSkill": {"patience": 20},
     "TensorVariance": {"tensor_regex": "fc", "max_threshold": 1.0},
     "UnchangedTensor": {"tensor_regex": "weight$"},
     "UnusedFeatures": {"rounds": 3},
@@ -112,6 +114,10 @@ def _tensors(
     yield saved("input_ids", "inputs", random.integers(0, 99, (8, 12)) * (not wrong), "int64")
     labels = random.choice(3, 32, p=[0.9, 0.08, 0.02] if wrong else [0.4, 0.3, 0.3])
     yield saved("labels", "labels", labels, "int64")
+    skill = (0.0 if wrong else 0.5) + 0.01 * random.normal(size=10)
+    compared = [2 * (1 - skill), np.full(10, 2.0), np.full(10, 2.0), np.full(10, 64.0)]
+    yield saved("cross_entropy/skill", "skills", np.stack(compared, axis=1), "float64")
+    yield saved("contract/broadcast/train.py:3", "contracts", float(wrong))
     logits = random.normal(0, 1, (32, 3)) + 2 * np.eye(3)[labels] * (not wrong)
     yield saved("predictions", "predictions", logits)
     if mode is Mode.EVAL:
@@ -156,11 +162,13 @@ class Writer:
     raw: bool = True
 
     def __post_init__(self) -> None:
-        self.wishes = Wishes(self.summaries)
+        self.wishes = Wishes(self.summaries, PatternMatcher(), alone=False)
         self.memories = {worker: Memory() for worker in WORKERS}
         RunWriter(self.storage).write_collections(
             [
                 Collection("losses", tensor_names=("loss",)),
+                Collection("skills", include_regex=("/skill$",)),
+                Collection("contracts", include_regex=("^contract/",)),
                 Collection("weights", include_regex=(r"^fc\d.weight$",)),
             ],
             len(WORKERS),
@@ -183,7 +191,7 @@ class Writer:
         if self.summaries is None:
             return Captured(saved.name, value)
         memory = self.memories[save.worker]
-        plan = Plan(saved, self.wishes.of(saved)[0], raw=self.raw or None)
+        plan = CapturePlan(saved, self.wishes.of(saved)[0], raw=self.raw or None)
         key = f"{save.mode.name}/{saved.name}"
         (captured,) = capture(plan, value, partial(memory.update, key))
         return captured
@@ -209,7 +217,7 @@ def written(folder: Path, saves: list[Save], **how: Any) -> LocalStorage:
     return writer.storage
 
 
-def told(checkpoint: Checkpoint) -> Any:
+def concluded(checkpoint: Checkpoint) -> Any:
     """What it says of the rules, in words and numbers, without where the run lies."""
     records = {
         name: replace(r, state={}, last_change=r.last_change and _anywhere(r.last_change))
@@ -228,17 +236,17 @@ def test_step_by_step_with_duplicates_equals_in_one_go(
     how = {"summaries": watch if captured else None}
     writer = Writer(LocalStorage(tmp_path / "run"), **how)
     clock = [START]
-    world = replace(memory_world(writer.storage, lambda: clock[0]), default=watch)
+    ports = replace(memory_ports(writer.storage, lambda: clock[0]), default=watch)
     for save in saves:
         writer.write(save)
         clock[0] = START + save.step + 0.5
         for _ in range(2):
-            evaluate(Hint(writer.storage.url), world, owner="me", ends=clock[0] + 60)
+            evaluate(Hint(writer.storage.url), ports, owner="me", ends=clock[0] + 60)
     writer.end()
     clock[0] = NOW
     for _ in range(2):
-        evaluate(Hint(writer.storage.url), world, owner="me", ends=clock[0] + 60)
-    stepwise = world.checkpoints.load(writer.storage.url).checkpoint
+        evaluate(Hint(writer.storage.url), ports, owner="me", ends=clock[0] + 60)
+    stepwise = ports.checkpoints.load(writer.storage.url).checkpoint
     whole, _ = check(writer.storage, watch, now=lambda: NOW)
     assert stepwise.steps == len({save.step for save in saves})
     for name in whole.rules:
@@ -260,11 +268,12 @@ def test_what_a_hook_captured_says_what_the_values_say(tmp_path: Path, profile: 
     hook, _ = check(
         written(tmp_path / "hook", saves, summaries=watch, raw=False), watch, now=lambda: NOW
     )
-    assert told(both) == told(values)
-    assert told(hook) == told(values)
+    assert concluded(both) == concluded(values)
+    assert concluded(hook) == concluded(values)
     judged = {name for name, record in values.rules.items() if record.data_points}
-    assert judged == set(RULES)
+    assert judged == set(RULES) - {"NoBetterThanGuessing"}  # NoSkill takes its place
     assert {record.status.value for record in values.rules.values()} == {
         "IssuesFound",
         "NoIssuesFound",
+        "NotApplicable",
     }

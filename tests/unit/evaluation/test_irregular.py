@@ -1,4 +1,4 @@
-"""What is no regular file in a run is refused, and the rest of the run is evaluated."""
+"""Files of a run that are not regular are refused, and the rest of the run is evaluated."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tocsin.evaluation import Checkpoint, Report, check
+from tocsin.evaluation import Checkpoint, EvaluationReport, check
 from tocsin.tensors import END_MARKER, LocalStorage, collections_key, event_key, index_key
 from tocsin.watch import Watch
 
@@ -26,7 +26,9 @@ def replace_by(job: Job, key: str, kind: str) -> str:
     return f"{key} of run {job.storage.url} is {kind}, not a file: remove it"
 
 
-def checked(job: Job, watch: Watch | None, now: float = START + 10) -> tuple[Checkpoint, Report]:
+def checked(
+    job: Job, watch: Watch | None, now: float = START + 10
+) -> tuple[Checkpoint, EvaluationReport]:
     return in_time(lambda: check(job.storage, watch, now=lambda: now))
 
 

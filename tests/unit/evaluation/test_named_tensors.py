@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from tocsin.evaluation import check, document
-from tocsin.evaluation._selection import Selection
 from tocsin.model import Mode
 from tocsin.rules import PROFILES, get_rule, rule_names
 from tocsin.tensors import (
@@ -23,9 +22,9 @@ from tocsin.tensors import (
     LocalStorage,
     RunWriter,
 )
-from tocsin.watch import Watched, resolve, to_watch
-from tocsin_hooks._plan import Saved
-from tocsin_hooks._wishes import wanting
+from tocsin.watch import PatternMatcher, Selection, Watched, resolve, to_watch
+from tocsin_hooks.plan import Saved
+from tocsin_hooks.wishes import wanting
 
 RULES = [name for name in rule_names() if get_rule(name).__module__.startswith("tocsin.rules.")]
 
@@ -58,7 +57,11 @@ NO_TENSORS = {  # parameters that are texts, and name no tensors
     ("StalledTrainingRule", "training_job_name_prefix"),
 }
 
-COMPANIONS = {  # reads beside the named ones: what they find is not judged in place of these
+COMPANIONS = {
+    "GradientExplosion": {
+        "losses",
+        "weights",
+    },  # reads beside the named ones: what they find is not judged in place of these
     "FeatureImportanceOverweight": {"shap"},  # how many features there are
     "NonFiniteData": {"losses"},  # whether the training copes with NaN in labels
     "PoorWeightInitialization": {"gradients", "losses", "weights"},  # signs of their own
@@ -97,11 +100,14 @@ def by_evaluation(watched: Watched) -> Mapping[str, set[str]]:
 
 def by_hook(watched: Watched) -> Mapping[str, set[str]]:
     """The tensors that the hook captures for each read of the rule."""
+    matcher = PatternMatcher()
     return {
         read: {
             name
             for name, collection in TENSORS.items()
-            if any(each is wanted for each in wanting([watched], Saved(name, (collection,))))
+            if any(
+                each is wanted for each in wanting([watched], Saved(name, (collection,)), matcher)
+            )
         }
         for read, wanted in watched.reads.tensors.items()
     }

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tocsin.evaluation import Checkpoint, Hint, check, document, evaluate, memory_world
-from tocsin.evaluation import _reconcile as reconcile_module
+from tocsin.evaluation import Checkpoint, Hint, check, document, evaluate, memory_ports
+from tocsin.evaluation import reconciliation as reconcile_module
 from tocsin.model import Mode
 from tocsin.tensors import (
     END_MARKER,
@@ -88,7 +88,7 @@ class Run:
         self.storage = LocalStorage(path)
         self.now = START
         self.watch = to_watch({"rules": [{"rule": "ExplodingTensor", "for_steps": 1}]})
-        self.world = replace(memory_world(self.storage, lambda: NOW), default=self.watch)
+        self.ports = replace(memory_ports(self.storage, lambda: NOW), default=self.watch)
 
     def write(self, start: Start) -> Iterator[str]:
         """Key after key of its index files."""
@@ -117,8 +117,8 @@ class Run:
         os.utime(Path(self.storage.url) / END_MARKER, (self.now, self.now))
 
     def wake(self, *keys: str) -> Checkpoint:
-        evaluate(Hint(self.storage.url, keys), self.world, owner="a", ends=NOW + 100)
-        return self.world.checkpoints.load(self.storage.url).checkpoint
+        evaluate(Hint(self.storage.url, keys), self.ports, owner="a", ends=NOW + 100)
+        return self.ports.checkpoints.load(self.storage.url).checkpoint
 
     def check(self) -> tuple[Checkpoint, list[int]]:
         steps: list[int] = []

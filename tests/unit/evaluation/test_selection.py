@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 from tocsin.evaluation import check, document
-from tocsin.evaluation._selection import Selection
 from tocsin.model import Role, Severity, Verdict
 from tocsin.rules import HEALTHY, Read, Reads, Rule, State, Step
 from tocsin.tensors import Collection, Collections, Entry, LocalStorage
-from tocsin.watch import Options, Watched
+from tocsin.watch import Options, Selection, Watched
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "smdebug"
 IN, OUT = Role.ACTIVATION_INPUT, Role.ACTIVATION_OUTPUT
@@ -76,14 +75,13 @@ def test_index_then_collections_then_name(
     entry: Entry, collections: dict[str, str], role: Role | None, kind: str | None
 ) -> None:
     found = selection(**collections)
-    assert (found.role(entry), found.kind(entry)) == (role, kind)
-    assert (found.role(entry), found.kind(entry)) == (role, kind), "the same when asked again"
+    assert found.place(entry) == (role, kind)
 
 
 def test_entries_of_one_name_may_differ() -> None:
     found = selection()
     entries = [Entry("relu_output_0", kind="tanh"), Entry("relu_output_0"), Entry("relu_output_0")]
-    assert [found.kind(entry) for entry in entries] == ["tanh", "relu", "relu"]
+    assert [found.place(entry)[1] for entry in entries] == ["tanh", "relu", "relu"]
 
 
 @pytest.mark.parametrize(

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
-from tocsin.evaluation import Checkpoint, Hint, evaluate, memory_world
-from tocsin.evaluation._trials import Trials
+from tocsin.evaluation import Checkpoint, Hint, evaluate, memory_ports
+from tocsin.evaluation.trials import Trials
 from tocsin.model import Verdict
 from tocsin.rules import HEALTHY, Reads, Rule, State, Step, _registry, register
 from tocsin.tensors import LocalStorage
-from tocsin.trial import PastTrial, _past
+from tocsin.trial import PastTrial, past
 
 from .conftest import START, Job
 
@@ -46,18 +46,18 @@ class Looks:
     job: Job
     fresh: bool
     watch: Any
-    world: Any = field(init=False)
+    ports: Any = field(init=False)
 
     def __post_init__(self) -> None:
-        world = memory_world(self.job.storage, lambda: NOW)
-        self.world = replace(world, default=self.watch)
+        ports = memory_ports(self.job.storage, lambda: NOW)
+        self.ports = replace(ports, default=self.watch)
 
     def look(self) -> Checkpoint:
         run = self.job.storage.url
         if self.fresh:
-            self.world = replace(self.world, trials=Trials())
-        evaluate(Hint(run), self.world, owner="me", ends=NOW + 100)
-        return self.world.checkpoints.load(run).checkpoint
+            self.ports = replace(self.ports, trials=Trials())
+        evaluate(Hint(run), self.ports, owner="me", ends=NOW + 100)
+        return self.ports.checkpoints.load(run).checkpoint
 
     def state(self) -> dict[str, Any]:
         return dict(self.look().rules["Whole"].state)
@@ -87,8 +87,8 @@ def test_a_process_that_knows_the_run_reads_nothing_of_it_again(
 ) -> None:
     looks = Looks(job, False, watch("Whole"))
     sources: list[Any] = []
-    real = _past.source_of
-    monkeypatch.setattr(_past, "source_of", lambda *args: sources.append(args[1]) or real(*args))
+    real = past.source_of
+    monkeypatch.setattr(past, "source_of", lambda *args: sources.append(args[1]) or real(*args))
     for step in range(5):
         save(job, step)
         looks.look()
@@ -103,7 +103,7 @@ def test_without_such_a_rule_there_is_no_trial(job: Job, watch: Callable[..., An
     looks = Looks(job, False, watch("ExplodingTensor"))
     save(job, 0)
     looks.look()
-    assert looks.world.trials == Trials()
+    assert looks.ports.trials == Trials()
 
 
 def test_few_runs_are_kept(job: Job, watch: Callable[..., Any], tmp_path: Any) -> None:
@@ -113,7 +113,7 @@ def test_few_runs_are_kept(job: Job, watch: Callable[..., Any], tmp_path: Any) -
         each.begin()
         save(each, 0)
         looks = Looks(each, False, watch("Whole"))
-        looks.world = replace(looks.world, trials=trials)
+        looks.ports = replace(looks.ports, trials=trials)
         looks.look()
     assert list(trials._of) == [each.storage.url for each in jobs[-3:]]
 
@@ -129,8 +129,8 @@ def test_a_restart_takes_back_what_was_seen(
     job.run_id = "run-2"
     key = job.save(2, previous=None, resumed=1, loss=20.0)
     job.touch(key, NOW - 1)
-    world, run = looks.world, job.storage.url
-    evaluate(Hint(run, (key,)), world, owner="me", ends=NOW + 100)
+    ports, run = looks.ports, job.storage.url
+    evaluate(Hint(run, (key,)), ports, owner="me", ends=NOW + 100)
     job.touch(job.save(4, previous=2, resumed=1, loss=40.0), NOW)
     state = looks.state()
     assert state["at 2"][0] == {"0": 0.0, "1": 1.0, "2": 20.0}
@@ -140,18 +140,18 @@ def test_a_restart_takes_back_what_was_seen(
 def test_a_restart_that_another_process_saw(job: Job, watch: Callable[..., Any]) -> None:
     """What this one knows of the steps that were taken back is forgotten."""
     looks, warm = Looks(job, False, watch("Whole")), Trials()
-    looks.world = replace(looks.world, trials=warm)
+    looks.ports = replace(looks.ports, trials=warm)
     for step in range(4):
         save(job, step)
     looks.look()
     job.run_id = "run-2"
     key = job.save(2, previous=None, resumed=1, loss=20.0)
     job.touch(key, NOW - 1)
-    looks.world = replace(looks.world, trials=Trials())
-    evaluate(Hint(job.storage.url, (key,)), looks.world, owner="other", ends=NOW + 100)
+    looks.ports = replace(looks.ports, trials=Trials())
+    evaluate(Hint(job.storage.url, (key,)), looks.ports, owner="other", ends=NOW + 100)
     job.touch(job.save(4, previous=2, resumed=1, loss=40.0), NOW)
     looks.look()
-    looks.world = replace(looks.world, trials=warm)
+    looks.ports = replace(looks.ports, trials=warm)
     job.touch(job.save(5, previous=4, resumed=1, loss=50.0), NOW)
     state = looks.state()
     assert state["at 5"][0] == {"0": 0.0, "1": 1.0, "2": 20.0, "4": 40.0, "5": 50.0}
@@ -161,7 +161,7 @@ def test_history_is_read_so_far_back_and_no_further(
     job: Job, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job.steps(6)
-    monkeypatch.setattr(_past, "MOST_FILES", 2)
+    monkeypatch.setattr(past, "MOST_FILES", 2)
     trial = PastTrial(job.storage, lambda name: pytest.fail(name))
     trial.catch_up(4)
     assert trial.steps() == [3, 4]
@@ -172,7 +172,7 @@ def test_trouble_with_the_storage_is_not_the_rules(
     job: Job, watch: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The look is given up and comes again; nothing of it was committed."""
-    from tocsin.trial._folder import Folder
+    from tocsin.trial.folder import Folder
 
     looks = Looks(job, False, watch("Whole"))
     save(job, 0)
@@ -197,7 +197,7 @@ def test_a_runs_own_file_brings_no_rules(
     job.storage.write("watch.json", text.encode())
     save(job, 0)
     looks = Looks(job, False, watch())
-    report = evaluate(Hint(job.storage.url), looks.world, owner="me", ends=NOW + 100)
+    report = evaluate(Hint(job.storage.url), looks.ports, owner="me", ends=NOW + 100)
     (line,) = report.log
     assert line.endswith(
         "refused custom_rules of watch.json: "

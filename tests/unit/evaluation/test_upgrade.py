@@ -17,7 +17,7 @@ from tocsin.evaluation import (
     encode_checkpoint,
     last_changes,
 )
-from tocsin.evaluation._upgrade import VERSION
+from tocsin.evaluation.upgrade import VERSION
 from tocsin.events import (
     ConfigurationRefused,
     NotifyPolicy,

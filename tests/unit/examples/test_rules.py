@@ -14,8 +14,9 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from tocsin.custom import load_files
 from tocsin.evaluation import check, document
-from tocsin.rules import _registry, get_rule, load_files, rule_names
+from tocsin.rules import _registry, get_rule, rule_names
 from tocsin.tensors import open_storage
 from tocsin.watch import to_watch
 

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tocsin.custom import load_files
 from tocsin.evaluation import check, document
 from tocsin.model import Mode
-from tocsin.rules import _registry, load_files
+from tocsin.rules import _registry
 from tocsin.tensors import Captured, Collection, RunWriter, open_storage, summarize
 from tocsin.watch import to_watch
 

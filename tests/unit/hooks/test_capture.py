@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from tocsin.model import Mode, Role
 from tocsin.tensors import LocalStorage, read_values, write_step
-from tocsin_hooks._capture import as_array, capture
-from tocsin_hooks._plan import Plan, Saved, Wish
+from tocsin_hooks.capture import as_array, capture
+from tocsin_hooks.plan import CapturePlan, Saved, Wish
 
 
 class TorchLike:
@@ -67,7 +67,9 @@ def test_values_become_arrays(value: Any, dtype: str, shape: tuple[int, ...]) ->
 
 @pytest.mark.parametrize("value", [[1.5, -2.0, 3.140625], 2.5, [], [float("nan"), 1.0]])
 def test_bfloat16_is_kept_as_its_bits_and_read_as_numbers(value: Any, tmp_path: Path) -> None:
-    (captured,) = capture(Plan(Saved("w", ("weights",)), raw=True), TorchLike(value, bfloat16=True))
+    (captured,) = capture(
+        CapturePlan(Saved("w", ("weights",)), raw=True), TorchLike(value, bfloat16=True)
+    )
     numbers = np.asarray(value, np.float32)
     assert isinstance(captured.value, np.ndarray)
     assert (captured.value.dtype, captured.dtype) == (np.uint16, "bfloat16")
@@ -93,7 +95,7 @@ def test_what_is_no_array_of_numbers_or_strings_is_refused(value: Any) -> None:
 @pytest.mark.parametrize(("name", "kind"), [("", None), ("n" * 5000, None), ("n", "k" * 200)])
 def test_names_that_no_reader_accepts_are_refused(name: str, kind: str | None) -> None:
     with pytest.raises(ValueError, match="characters"):
-        capture(Plan(Saved(name, ("default",), kind=kind)), 1.0)
+        capture(CapturePlan(Saved(name, ("default",), kind=kind)), 1.0)
 
 
 @pytest.mark.parametrize(
@@ -112,7 +114,7 @@ def test_names_that_no_reader_accepts_are_refused(name: str, kind: str | None) -
 def test_what_is_small_or_wanted_is_kept(
     value: Any, collections: tuple[str, ...], raw: bool, kept: bool
 ) -> None:
-    (captured,) = capture(Plan(Saved("t", collections), raw=raw), value)
+    (captured,) = capture(CapturePlan(Saved("t", collections), raw=raw), value)
     assert (captured.value is not None) is kept
     assert captured.shape == value.shape
     assert captured.summary is not None
@@ -121,7 +123,7 @@ def test_what_is_small_or_wanted_is_kept(
 
 def test_a_captured_value_does_not_follow_the_original() -> None:
     original = np.zeros((2, 2), order="F")
-    (captured,) = capture(Plan(Saved("w", ("weights",)), raw=True), original)
+    (captured,) = capture(CapturePlan(Saved("w", ("weights",)), raw=True), original)
     original += 1
     assert np.asarray(captured.value).tolist() == [[0, 0], [0, 0]]
 
@@ -143,11 +145,11 @@ def test_a_captured_value_does_not_follow_the_original() -> None:
 def test_the_role_follows_from_the_collection(
     collections: tuple[str, ...], role: Role | None, expected: Role | None
 ) -> None:
-    assert capture(Plan(Saved("t", collections, role)), 1.0)[0].role == expected
+    assert capture(CapturePlan(Saved("t", collections, role)), 1.0)[0].role == expected
 
 
 def test_reductions_are_tensors_of_their_own() -> None:
-    plan = Plan(Saved("fc.weight:0", ("weights",)), reductions=("mean", "abs_l2"))
+    plan = CapturePlan(Saved("fc.weight:0", ("weights",)), reductions=("mean", "abs_l2"))
     value = np.array([[3.0, -4.0]], np.float16)
     tensor, mean, norm = capture(plan, value)
     assert (tensor.name, tensor.value) == ("fc.weight:0", None)
@@ -160,15 +162,15 @@ def test_reductions_are_tensors_of_their_own() -> None:
 @pytest.mark.parametrize(
     ("plan", "nbytes", "kept"),
     [
-        (Plan(Saved("t", ("x",)), Wish(values=True)), 1 << 20, True),
-        (Plan(Saved("t", ("x",)), Wish(values=True)), (1 << 20) + 1, False),
-        (Plan(Saved("t", ("x",)), Wish(values=True), raw=False), 8, False),
-        (Plan(Saved("t", ("x",)), raw=True), 1 << 30, True),
-        (Plan(Saved("t", ("x",))), 8, False),
-        (Plan(Saved("t", ("losses",)), raw=False), 8, True),
+        (CapturePlan(Saved("t", ("x",)), Wish(values=True)), 1 << 20, True),
+        (CapturePlan(Saved("t", ("x",)), Wish(values=True)), (1 << 20) + 1, False),
+        (CapturePlan(Saved("t", ("x",)), Wish(values=True), raw=False), 8, False),
+        (CapturePlan(Saved("t", ("x",)), raw=True), 1 << 30, True),
+        (CapturePlan(Saved("t", ("x",))), 8, False),
+        (CapturePlan(Saved("t", ("losses",)), raw=False), 8, True),
     ],
 )
-def test_whether_values_are_kept(plan: Plan, nbytes: int, kept: bool) -> None:
+def test_whether_values_are_kept(plan: CapturePlan, nbytes: int, kept: bool) -> None:
     assert plan.keeps(2, nbytes) is kept
 
 
@@ -177,13 +179,13 @@ def test_whether_values_are_kept(plan: Plan, nbytes: int, kept: bool) -> None:
     [("text", []), (np.array([3j, 4j]), ["abs_min"]), (np.ones(2), ["min", "abs_min"])],
 )
 def test_a_reduction_that_there_is_not_costs_nothing_else(value: object, kept: list[str]) -> None:
-    plan = Plan(Saved("x", ("mine",)), reductions=("min", "abs_min"))
+    plan = CapturePlan(Saved("x", ("mine",)), reductions=("min", "abs_min"))
     names = [captured.name for captured in capture(plan, value)]
     assert names == ["x", *(f"smdebug/reductions/{each}/x" for each in kept)]
 
 
 def test_a_text_that_cannot_be_written_is_refused_before_it_costs_a_step() -> None:
     with pytest.raises(ValueError, match="surrogates"):
-        capture(Plan(Saved("\ud800", ("mine",))), 1.0)
+        capture(CapturePlan(Saved("\ud800", ("mine",))), 1.0)
     with pytest.raises(ValueError, match="surrogates"):
-        capture(Plan(Saved("text", ("mine",))), "\ud800")
+        capture(CapturePlan(Saved("text", ("mine",))), "\ud800")

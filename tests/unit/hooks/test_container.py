@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from tocsin.watch import BadWatch, Capture, CollectionConfig
-from tocsin_hooks._container import container, switched_off
+from tocsin_hooks.container import container, switched_off
 
 
 @pytest.fixture

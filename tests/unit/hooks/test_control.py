@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from tocsin.tensors import LocalStorage, NotAFile
 from tocsin.watch import BadWatch
-from tocsin_hooks._control import PACE, Control, Pace
+from tocsin_hooks.control import PACE, Control, Pace
 
 from tests.irregular import in_time
 

@@ -4,11 +4,12 @@ from pathlib import Path
 
 import pytest
 from tocsin.model import Mode
-from tocsin.watch import RuleConfig, Watch
+from tocsin.watch import Capture, RuleConfig, Watch
 from tocsin_hooks import Hook
-from tocsin_hooks._coverage import LossCoverage, described, unmatched
-from tocsin_hooks._plan import Saved
-from tocsin_hooks._step import CapturedStep
+from tocsin_hooks.coverage import LossCoverage, described, unmatched
+from tocsin_hooks.plan import Saved
+from tocsin_hooks.settings import CaptureSettings
+from tocsin_hooks.step import CapturedStep
 
 
 def saved(*tensors: tuple[str, str]) -> list[Saved]:
@@ -51,12 +52,12 @@ def saved(*tensors: tuple[str, str]) -> list[Saved]:
 def test_rules_without_a_tensor_are_named(
     rule: RuleConfig, tensors: list[tuple[str, str]], expected: list[str]
 ) -> None:
-    assert unmatched(Watch(rules=(rule,)), saved(*tensors)) == expected
+    assert unmatched(CaptureSettings(Capture(), Watch(rules=(rule,))), saved(*tensors)) == expected
 
 
 @pytest.mark.parametrize("watch", [None, Watch()])
 def test_rules_that_nobody_named_are_not(watch: Watch | None) -> None:
-    assert unmatched(watch, saved(("loss", "losses"))) == []
+    assert unmatched(CaptureSettings(Capture(), watch), saved(("loss", "losses"))) == []
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from tocsin.tensors import END_MARKER, LocalStorage, NotFound, Object, RunWriter
-from tocsin_hooks import Hook, _earlier, modes
+from tocsin_hooks import Hook, earlier, modes
 
 
 @pytest.fixture(autouse=True)
@@ -85,7 +85,7 @@ def test_it_is_warned_before_anything_is_written(
 def test_of_very_many_steps_some_are_counted(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_earlier, "_MOST_FILES", 5)
+    monkeypatch.setattr(earlier, "_MOST_FILES", 5)
     train(tmp_path, 7)
     train(tmp_path, 1)
     assert "at least 5 steps" in warnings(caplog)[0]

@@ -14,9 +14,9 @@ from weakref import finalize, ref
 import pytest
 from tocsin.tensors import END_MARKER
 from tocsin_hooks import Hook, modes
-from tocsin_hooks._capture import capture
-from tocsin_hooks._ending import RunsToEnd, ends_cleanly, uncaught
-from tocsin_hooks._plan import Plan, Saved
+from tocsin_hooks.capture import capture
+from tocsin_hooks.ending import RunsToEnd, ends_cleanly, uncaught
+from tocsin_hooks.plan import CapturePlan, Saved
 
 from tests.waiting import PATIENCE, becomes
 
@@ -110,7 +110,7 @@ def test_a_model_whose_finalizer_leaves(tmp_path: Path) -> None:
 def test_the_collector_may_run_in_the_background(tmp_path: Path) -> None:
     """In the very thread that writes."""
     hook = Hook(tmp_path, save_interval=1)
-    plan = Plan(Saved("late", ("losses",)))
+    plan = CapturePlan(Saved("late", ("losses",)))
 
     def finish() -> Any:
         hook.leave()

@@ -12,7 +12,7 @@ import pytest
 from tocsin.model import Mode, Role
 from tocsin.tensors import END_MARKER, LocalStorage, read_collections, read_values
 from tocsin.watch import Capture, CollectionConfig, RuleConfig, Watch
-from tocsin_hooks import Hook, _uploader, modes
+from tocsin_hooks import Hook, modes, uploader
 
 from tests.waiting import PATIENCE
 
@@ -271,7 +271,7 @@ def test_the_end_marker_is_written_when_the_training_is_complete(
 def test_steps_are_dropped_while_storage_is_behind(
     storage: Any, index_files: Any, monkeypatch: pytest.MonkeyPatch, caplog: Any
 ) -> None:
-    monkeypatch.setattr(_uploader, "_MOST_STEPS", 2)
+    monkeypatch.setattr(uploader, "_MOST_STEPS", 2)
     storage.gate.clear()
     hook = Hook(storage, save_interval=1)
     train(hook, 5)

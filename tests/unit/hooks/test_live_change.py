@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from tocsin.tensors import WATCH, IndexFile, LocalStorage, read_values
 from tocsin.watch import Watch, encode_watch, parse_watch, to_watch
-from tocsin_hooks import Hook, _uploader, modes
+from tocsin_hooks import Hook, modes, uploader
 
 from tests.waiting import PATIENCE
 
@@ -59,7 +59,7 @@ def run(tmp_path: Path) -> Path:
 @pytest.fixture
 def training(run: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Training]]:
     made: list[Hook] = []
-    monkeypatch.setattr(_uploader, "_MOST_STEPS", 10**9)  # none is dropped on a slow disk
+    monkeypatch.setattr(uploader, "_MOST_STEPS", 10**9)  # none is dropped on a slow disk
 
     def make(watch: dict[str, Any] | None, **options: Any) -> Training:
         watched = None if watch is None else to_watch(watch)

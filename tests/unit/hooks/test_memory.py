@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tocsin_hooks._memory import MOST_SAMPLED, Memory, sample_stride
+from tocsin_hooks.memory import MOST_SAMPLED, Memory, sample_stride
 
 LARGE = 3 * MOST_SAMPLED + 1
 
@@ -91,7 +91,7 @@ def test_an_update_that_is_not_finite_is_unknown(value: float) -> None:
 
 
 def test_names_that_change_at_every_step_do_not_fill_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tocsin_hooks._memory._MOST_SAMPLES", 3)
+    monkeypatch.setattr("tocsin_hooks.memory._MOST_SAMPLES", 3)
     memory = Memory()
     for step in range(10):
         memory.update(f"w{step}", np.ones(1), None)

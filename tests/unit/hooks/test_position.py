@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from tocsin.model import Mode
-from tocsin_hooks._position import Position
+from tocsin_hooks.position import Position
 
 
 def test_modes_are_counted_apart_and_together() -> None:

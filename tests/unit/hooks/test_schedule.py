@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from tocsin.model import Mode
 from tocsin.watch import Capture, CollectionConfig, SaveConfig, Watch
-from tocsin_hooks._schedule import Schedule
-from tocsin_hooks._settings import settings
+from tocsin_hooks.schedule import Schedule
+from tocsin_hooks.settings import settings
 
 TRAIN, EVAL, PREDICT, GLOBAL = Mode.TRAIN, Mode.EVAL, Mode.PREDICT, Mode.GLOBAL
 
@@ -139,11 +139,29 @@ def test_steps_are_saved_by_the_clock_where_that_is_sooner(
 
 
 def test_the_clock_runs_for_each_mode() -> None:
-    schedule = of(Capture(save_interval=100, save_interval_seconds=30))
+    every = {EVAL: SaveConfig(save_interval=100)}
+    schedule = of(Capture(save_interval=100, save_interval_seconds=30, modes=every))
     assert schedule.due(TRAIN, 1, 1, 0.0) is None
     assert schedule.due(EVAL, 1, 2, 20.0) is None
     assert schedule.due(TRAIN, 2, 3, 30.0)
     assert schedule.due(EVAL, 2, 4, 30.0) is None
+
+
+def test_the_first_step_of_an_evaluation_is_saved() -> None:
+    schedule = of(Capture(save_interval=10))
+    found = []
+    for round_ in range(3):  # three steps of evaluation after ten of training
+        steps = [(TRAIN, 10 * round_ + each) for each in range(10)]
+        steps += [(EVAL, 3 * round_ + each) for each in range(3)]
+        found += [(mode, number) for mode, number in steps if schedule.due(mode, number, 0, 0.0)]
+    assert found == [(TRAIN, 0), (EVAL, 0), (TRAIN, 10), (EVAL, 3), (TRAIN, 20), (EVAL, 6)]
+
+
+def test_evaluations_are_not_saved_more_often_than_training() -> None:
+    schedule = of(Capture(save_interval=10))
+    steps = [(mode, number) for number in range(20) for mode in (TRAIN, EVAL)]
+    found = [(mode, number) for mode, number in steps if schedule.due(mode, number, 0, 0.0)]
+    assert found == [(TRAIN, 0), (EVAL, 0), (TRAIN, 10), (EVAL, 10)]
 
 
 def test_a_step_of_which_nothing_is_saved_is_not_due() -> None:

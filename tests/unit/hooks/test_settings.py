@@ -16,7 +16,7 @@ from tocsin.watch import (
     encode_watch,
     parse_watch,
 )
-from tocsin_hooks._settings import Interval, given_watch, settings
+from tocsin_hooks.settings import Interval, given_watch, settings
 
 TRAIN, EVAL = Mode.TRAIN, Mode.EVAL
 WATCH = Watch(capture=Capture(save_interval=4))
@@ -211,7 +211,7 @@ def test_the_effective_watch_file_asks_for_the_same(interval: Interval | None) -
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"reductions": "l3"}, "capture.reductions: 'l3' is no reduction"),
+        ({"reductions": "l3"}, "capture.reductions: 'l3' is not a reduction"),
         ({"save_steps": (-1,)}, "at `capture.save_steps"),
         ({"modes": {EVAL: SaveConfig(0)}}, "`capture.eval.save_interval`"),
         ({"max_overhead": 0.0}, "`capture.max_overhead`"),

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from tocsin.tensors import LocalStorage, NotAFile
-from tocsin_hooks._stop import Sigterm, StopFile, StopRequest
+from tocsin_hooks.stop import Sigterm, StopFile, StopRequest
 
 from tests.irregular import IRREGULAR, in_time
 

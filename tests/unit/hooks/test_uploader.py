@@ -8,12 +8,12 @@ import pytest
 from tocsin.model import Mode
 from tocsin.tensors import RunWriter, read_collections
 from tocsin.watch import Capture, CollectionConfig, Watch, parse_watch
-from tocsin_hooks import _uploader
-from tocsin_hooks._capture import capture
-from tocsin_hooks._plan import Plan, Saved
-from tocsin_hooks._settings import settings
-from tocsin_hooks._step import CapturedStep, Later
-from tocsin_hooks._uploader import Uploader
+from tocsin_hooks import uploader
+from tocsin_hooks.capture import capture
+from tocsin_hooks.plan import CapturePlan, Saved
+from tocsin_hooks.settings import settings
+from tocsin_hooks.step import CapturedStep, Later
+from tocsin_hooks.uploader import Uploader
 
 from tests.waiting import PATIENCE
 
@@ -22,18 +22,18 @@ WATCH = Watch(capture=Capture(collections={"fc": CollectionConfig(include_regex=
 
 def captured(number: int, name: str = "loss", collection: str = "losses") -> CapturedStep:
     step = CapturedStep(number, Mode.TRAIN, number)
-    plan = Plan(Saved(name, (collection,)))
+    plan = CapturePlan(Saved(name, (collection,)))
     for each in capture(plan, 1.0):
         step.add(plan, each)
     return step
 
 
-def uploader(storage: Any, watch: Watch | None = None) -> Uploader:
+def upload_to(storage: Any, watch: Watch | None = None) -> Uploader:
     return Uploader(storage, RunWriter(storage, run_id="r"), settings(watch, 1), 2)
 
 
 def test_files_appear_in_an_order_that_makes_sense_at_any_moment(storage: Any) -> None:
-    upload = uploader(storage, WATCH)
+    upload = upload_to(storage, WATCH)
     upload.put(captured(0))
     upload.put(captured(1))
     assert upload.close(marker=True, timeout=PATIENCE)
@@ -45,7 +45,7 @@ def test_files_appear_in_an_order_that_makes_sense_at_any_moment(storage: Any) -
 
 
 def test_the_collections_file_is_written_anew_when_names_are_added(storage: Any) -> None:
-    upload = uploader(storage, WATCH)
+    upload = upload_to(storage, WATCH)
     for number, name in enumerate(["loss", "loss", "other", "other"]):
         upload.put(captured(number, name))
     upload.close(marker=False, timeout=PATIENCE)
@@ -58,7 +58,7 @@ def test_the_collections_file_is_written_anew_when_names_are_added(storage: Any)
 
 
 def test_a_run_without_steps_still_says_what_it_is(storage: Any) -> None:
-    uploader(storage).close(marker=True, timeout=PATIENCE)
+    upload_to(storage).close(marker=True, timeout=PATIENCE)
     assert read_collections(storage) is not None
     assert storage.attempts[-1] == "training_job_end.ts"
 
@@ -68,7 +68,7 @@ def test_a_step_that_cannot_be_written_is_left_out_of_the_chain(
     storage: Any, index_files: Any, failing: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     storage.failing = (failing,)
-    upload = uploader(storage)
+    upload = upload_to(storage)
     for number in range(4):
         upload.put(captured(number))
     assert upload.close(marker=True, timeout=PATIENCE)
@@ -82,7 +82,7 @@ def test_three_failures_in_a_row_end_the_capture(
     storage: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     storage.failing = ("events/",)
-    upload = uploader(storage)
+    upload = upload_to(storage)
     for number in range(10):
         upload.put(captured(number))
     assert not upload.close(marker=True, timeout=PATIENCE)
@@ -96,10 +96,10 @@ def test_three_failures_in_a_row_end_the_capture(
 def test_it_is_full_when_storage_is_behind(
     storage: Any, monkeypatch: pytest.MonkeyPatch, most_steps: int, most_bytes: int
 ) -> None:
-    monkeypatch.setattr(_uploader, "_MOST_STEPS", most_steps)
-    monkeypatch.setattr(_uploader, "_MOST_BYTES", most_bytes)
+    monkeypatch.setattr(uploader, "_MOST_STEPS", most_steps)
+    monkeypatch.setattr(uploader, "_MOST_BYTES", most_bytes)
     storage.gate.clear()
-    upload = uploader(storage)
+    upload = upload_to(storage)
     full = []
     for number in range(3):
         full.append(upload.full)
@@ -112,7 +112,7 @@ def test_it_is_full_when_storage_is_behind(
 
 def test_closing_gives_up_after_the_time_allowed(storage: Any) -> None:
     storage.gate.clear()
-    upload = uploader(storage)
+    upload = upload_to(storage)
     upload.put(captured(0))
     assert not upload.close(marker=True, timeout=0.05)
     storage.gate.set()
@@ -120,7 +120,7 @@ def test_closing_gives_up_after_the_time_allowed(storage: Any) -> None:
 
 def test_putting_never_waits_for_storage(storage: Any, tmp_path: Path) -> None:
     storage.gate.clear()
-    upload = uploader(storage)
+    upload = upload_to(storage)
     done = threading.Event()
 
     def put() -> None:
@@ -139,7 +139,7 @@ def test_what_is_still_on_its_way_is_waited_for_in_the_background(
     storage: Any, index_files: Any
 ) -> None:
     arrived = threading.Event()
-    plan = Plan(Saved("late", ("losses",)))
+    plan = CapturePlan(Saved("late", ("losses",)))
 
     def finish() -> Any:
         assert arrived.wait(PATIENCE)
@@ -147,7 +147,7 @@ def test_what_is_still_on_its_way_is_waited_for_in_the_background(
 
     step = captured(0)
     step.later.append(Later(finish, 8))
-    upload = uploader(storage)
+    upload = upload_to(storage)
     upload.put(step)
     arrived.set()
     assert upload.close(marker=False, timeout=PATIENCE)
@@ -159,7 +159,7 @@ def test_what_never_arrives_costs_its_step_only(storage: Any, index_files: Any) 
     def finish() -> Any:
         raise RuntimeError("the device is gone")
 
-    upload = uploader(storage)
+    upload = upload_to(storage)
     for number in range(3):
         step = captured(number)
         if number == 1:
@@ -171,7 +171,7 @@ def test_what_never_arrives_costs_its_step_only(storage: Any, index_files: Any) 
 
 
 def test_collections_that_are_configured_anew_are_written(storage: Any) -> None:
-    upload = uploader(storage)
+    upload = upload_to(storage)
     upload.put(captured(0))
     upload.configure(settings(WATCH, 1))
     upload.put(captured(1))
@@ -184,9 +184,9 @@ def test_collections_that_are_configured_anew_are_written(storage: Any) -> None:
 def test_names_that_are_new_at_every_step_are_written_more_and_more_seldom(
     storage: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_uploader, "_OFTEN", 3)
-    monkeypatch.setattr(_uploader, "_MOST_NAMES", 8)
-    upload = uploader(storage)
+    monkeypatch.setattr(uploader, "_OFTEN", 3)
+    monkeypatch.setattr(uploader, "_MOST_NAMES", 8)
+    upload = upload_to(storage)
     for step in range(10):
         upload.put(captured(step, f"loss{step}"))
     assert upload.close(marker=False, timeout=PATIENCE)

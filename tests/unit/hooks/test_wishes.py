@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from tocsin.model import Bounds, Detail, Role
-from tocsin.rules import Read
-from tocsin.tensors import BadPattern, Run, open_storage
-from tocsin.watch import to_watch
+from tocsin.rules import Read, Reads
+from tocsin.trial import create_trial
+from tocsin.watch import PatternMatcher, resolve, to_watch
 from tocsin_hooks import Hook
-from tocsin_hooks._plan import Saved, Wish
-from tocsin_hooks._wishes import Wishes, matches, selects
+from tocsin_hooks.plan import Saved, Wish
+from tocsin_hooks.wishes import Wishes, wanting
 
 
 @pytest.mark.parametrize(
@@ -51,27 +51,29 @@ from tocsin_hooks._wishes import Wishes, matches, selects
         (Read(regex=("(",)), Saved("x", ("default",)), False),
     ],
 )
-def test_a_read_selects_as_evaluation_does(read: Read, saved: Saved, wanted: bool) -> None:
-    assert selects(read, saved) is wanted
+def test_what_a_read_selects(read: Read, saved: Saved, wanted: bool) -> None:
+    (rule,), _ = resolve(to_watch({"rules": ["ExplodingTensor"]}))
+    rule = replace(rule, reads=Reads({"found": read}))
+    assert bool([*wanting([rule], saved, PatternMatcher())]) is wanted
 
 
 def test_what_is_excluded_is_not_wished_for() -> None:
     rule = {"rule": "DeadRelu", "parameters": {"tensor_regex": "relu"}, "exclude": "relu0"}
-    wishes = Wishes(to_watch({"rules": [rule]}))
+    wishes = Wishes(to_watch({"rules": [rule]}), PatternMatcher(), alone=False)
     assert wishes.of(Saved("relu0", ("default",))) == (Wish(), False)
     details = (Detail(active=(0.0, None)),)
     assert wishes.of(Saved("relu1", ("default",))) == (Wish(details), True)
 
 
 def test_a_rule_that_looks_at_whatever_there_is_asks_for_nothing() -> None:
-    wishes = Wishes(to_watch({"rules": ["ExplodingTensor"]}))
+    wishes = Wishes(to_watch({"rules": ["ExplodingTensor"]}), PatternMatcher(), alone=False)
     assert wishes.of(Saved("fc1_output_0", ("default",))) == (Wish(), False)
     chosen = {"rule": "ExplodingTensor", "parameters": {"collection_names": "all"}}
     assert wishes_of(chosen, Saved("fc1_output_0", ("default",))) == (Wish(), True)
 
 
 def wishes_of(rule: dict[str, object], saved: Saved) -> tuple[Wish, bool]:
-    return Wishes(to_watch({"rules": [rule]})).of(saved)
+    return Wishes(to_watch({"rules": [rule]}), PatternMatcher(), alone=False).of(saved)
 
 
 def test_nothing_is_fetched_for_a_rule_whose_details_the_hook_captured(tmp_path: Path) -> None:
@@ -79,7 +81,8 @@ def test_nothing_is_fetched_for_a_rule_whose_details_the_hook_captured(tmp_path:
     with hook.step():
         hook.save("relu", np.float32([[0, 1], [0, 2]]), "activation_outputs", kind="relu")
     hook.close()
-    (entry,) = Run(open_storage(tmp_path)).indexes(0)["worker_0"].entries
+    (index,) = create_trial(tmp_path).index_files(0)
+    (entry,) = index.entries
     assert entry.start is None
     assert entry.summary is not None
     assert entry.summary.bounds == Bounds(0.0, None, below=2)
@@ -94,8 +97,8 @@ def test_updates_against_the_save_before(tmp_path: Path) -> None:
             hook.save("fc.weight", weights, "weights")
         weights += 2.0
     hook.close()
-    run = Run(open_storage(tmp_path))
-    summaries = [run.indexes(step)["worker_0"].entries[0].summary for step in range(3)]
+    weight = create_trial(tmp_path).tensor("fc.weight")
+    summaries = [weight.summary(step) for step in range(3)]
     assert [summary and summary.update_l1 for summary in summaries] == [None, 8.0, 8.0]
 
 
@@ -107,8 +110,8 @@ def test_no_update_of_what_a_step_saves_twice(tmp_path: Path) -> None:
             for _ in range(1 + step % 2):
                 hook.save("fc.weight", np.full(4, step, np.float32), "weights")
     hook.close()
-    run = Run(open_storage(tmp_path))
-    summaries = [run.indexes(step)["worker_0"].entries[0].summary for step in range(3)]
+    weight = create_trial(tmp_path).tensor("fc.weight")
+    summaries = [weight.summary(step) for step in range(3)]
     assert [summary and summary.update_l1 for summary in summaries] == [None, None, 4.0]
 
 
@@ -120,8 +123,8 @@ def test_values_that_a_rule_wants_are_kept_if_they_are_small(tmp_path: Path) -> 
         hook.save("kept_from_it", np.arange(8), "labels", raw=False)
         hook.save("unwanted", np.arange(8), "weights")
     hook.close()
-    entries = Run(open_storage(tmp_path)).indexes(0)["worker_0"].entries
-    assert [entry.name for entry in entries if entry.start is not None] == ["few"]
+    (index,) = create_trial(tmp_path).index_files(0)
+    assert [entry.name for entry in index.entries if entry.start is not None] == ["few"]
 
 
 def test_a_rule_finds_its_collection_beside_the_one_named_at_saving(
@@ -134,19 +137,3 @@ def test_a_rule_finds_its_collection_beside_the_one_named_at_saving(
     with Hook(tmp_path, to_watch(watch), save_interval=1) as hook, hook.step():
         hook.save("fc.weight", np.ones(3), "weights")
     assert "no tensor so far" not in caplog.text
-
-
-def test_a_pattern_that_fails_again_and_again_is_not_tried_at_every_name(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    tried: list[str] = []
-
-    def slow(pattern: str, name: str) -> bool:
-        tried.append(name)
-        raise BadPattern(f"pattern {pattern!r} takes longer than 0.1 s")
-
-    monkeypatch.setattr("tocsin_hooks._wishes.search", slow)
-    monkeypatch.setattr("tocsin_hooks._wishes._failures", Counter())
-    assert not any(matches(["(a+)+$"], str(number)) for number in range(10))
-    assert tried == ["0", "1", "2"]
-    assert [record.getMessage()[:22] for record in caplog.records] == ["passing over a pattern"]

@@ -104,7 +104,7 @@ def test_why_it_does_not_come_up_is_told(tmp_path: Path, monkeypatch: pytest.Mon
     (tmp_path / "root" / "local" / "__init__.py").touch()
     (tmp_path / "root" / "local" / "__main__.py").write_text("import sys; sys.exit('no room')")
     monkeypatch.setattr(background, "ROOT", tmp_path / "root")
-    with pytest.raises(LocalError, match="does not come up: no room"):
+    with pytest.raises(LocalError, match="does not start: no room"):
         up(folder=tmp_path)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from local.job import Change, Job, describe, state_change
+from local.job import JobTransition, LocalJob, describe, state_change
 
 REQUEST = {
     "TrainingJobName": "j1",
@@ -16,12 +16,17 @@ REQUEST = {
     "CheckpointConfig": {"S3Uri": "s3://bucket/checkpoints"},
     "DebugRuleConfigurations": [{"RuleConfigurationName": "V", "RuleParameters": {"n": "1"}}],
 }
-STARTING, TRAINING = Change("Starting", 100.0, "a"), Change("Training", 101.5, "b")
-JOB = Job(REQUEST, Path("log"), changes=(STARTING, TRAINING), tags={"team": "vision"})
+STARTING, TRAINING = JobTransition("Starting", 100.0, "a"), JobTransition("Training", 101.5, "b")
+JOB = LocalJob(REQUEST, Path("log"), changes=(STARTING, TRAINING), tags={"team": "vision"})
 STOPPED = replace(
     JOB,
     status="Stopped",
-    changes=(STARTING, TRAINING, Change("Stopping", 103.0, "c"), Change("Stopped", 104.0, "d")),
+    changes=(
+        STARTING,
+        TRAINING,
+        JobTransition("Stopping", 103.0, "c"),
+        JobTransition("Stopped", 104.0, "d"),
+    ),
 )
 
 
@@ -42,7 +47,9 @@ def test_tags_are_not_described() -> None:
         (STOPPED, "Stopped", "Stopped", 104.0),
     ],
 )
-def test_statuses_and_times(job: Job, status: str, secondary: str, ended: float | None) -> None:
+def test_statuses_and_times(
+    job: LocalJob, status: str, secondary: str, ended: float | None
+) -> None:
     answer = describe(job)
     assert (answer["TrainingJobStatus"], answer["SecondaryStatus"]) == (status, secondary)
     assert answer["CreationTime"] == 100.0

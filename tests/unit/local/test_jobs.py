@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from local.job import Job
-from local.jobs import Jobs, RequestError
+from local.job import LocalJob
+from local.jobs import LocalJobs, RequestError
 from local.reaper import Reaper
 from tests.waiting import PATIENCE, becomes
 
@@ -27,17 +27,17 @@ def request(name: str, code: str = "", **more: Any) -> dict[str, Any]:
 
 
 @pytest.fixture
-def published() -> list[Job]:
+def published() -> list[LocalJob]:
     return []
 
 
 @pytest.fixture
-def jobs(reaper: Reaper, published: list[Job]) -> Iterator[Jobs]:
-    with Jobs(reaper, {"GIVEN": "1"}, published.append, GRACE) as jobs:
+def jobs(reaper: Reaper, published: list[LocalJob]) -> Iterator[LocalJobs]:
+    with LocalJobs(reaper, {"GIVEN": "1"}, published.append, GRACE) as jobs:
         yield jobs
 
 
-def wait_until_up(jobs: Jobs, name: str) -> None:
+def wait_until_up(jobs: LocalJobs, name: str) -> None:
     log = jobs.get(name).log
     assert becomes(lambda: log.exists() and log.read_text() == "up\n")
 
@@ -46,7 +46,9 @@ def wait_until_up(jobs: Jobs, name: str) -> None:
     ("code", "status", "exit_code"),
     [("print('done')", "Completed", 0), ("raise SystemExit(3)", "Failed", 3)],
 )
-def test_a_job_ends_as_its_process_ends(jobs: Jobs, code: str, status: str, exit_code: int) -> None:
+def test_a_job_ends_as_its_process_ends(
+    jobs: LocalJobs, code: str, status: str, exit_code: int
+) -> None:
     jobs.create(request("j1", code))
     job = jobs.wait("j1", PATIENCE)
     assert (job.status, job.exit_code) == (status, exit_code)
@@ -54,12 +56,12 @@ def test_a_job_ends_as_its_process_ends(jobs: Jobs, code: str, status: str, exit
     assert (job.failure is None) == (status == "Completed")
 
 
-def test_output_goes_to_the_log(jobs: Jobs) -> None:
+def test_output_goes_to_the_log(jobs: LocalJobs) -> None:
     jobs.create(request("j1", "import sys; print('out'); print('err', file=sys.stderr)"))
     assert sorted(jobs.wait("j1", PATIENCE).log.read_text().split()) == ["err", "out"]
 
 
-def test_the_process_finds_its_parameters_as_in_sagemaker(jobs: Jobs) -> None:
+def test_the_process_finds_its_parameters_as_in_sagemaker(jobs: LocalJobs) -> None:
     code = """
 import json, os, pathlib
 file = pathlib.Path("input/config/hyperparameters.json")
@@ -86,7 +88,7 @@ print(json.dumps([json.loads(file.read_text()), dict(os.environ)]))
 def test_a_stopped_job_is_stopped_however_its_process_takes_it(
     reaper: Reaper, code: str, grace: float, exit_code: int
 ) -> None:
-    with Jobs(reaper, {}, lambda job: None, grace) as jobs:
+    with LocalJobs(reaper, {}, lambda job: None, grace) as jobs:
         jobs.create(request("j1", code))
         wait_until_up(jobs, "j1")
         before = time.time()
@@ -98,13 +100,13 @@ def test_a_stopped_job_is_stopped_however_its_process_takes_it(
     assert (job.at("Stopped") or 0) - before >= 0.3 or code != STUBBORN
 
 
-def test_a_job_that_takes_too_long_is_stopped(jobs: Jobs) -> None:
+def test_a_job_that_takes_too_long_is_stopped(jobs: LocalJobs) -> None:
     jobs.create(request("j1", SLEEP, StoppingCondition={"MaxRuntimeInSeconds": 0.2}))
     job = jobs.wait("j1", PATIENCE)
     assert (job.status, job.changes[-1].status) == ("Stopped", "MaxRuntimeExceeded")
 
 
-def test_a_command_that_does_not_exist_fails_the_job(jobs: Jobs) -> None:
+def test_a_command_that_does_not_exist_fails_the_job(jobs: LocalJobs) -> None:
     jobs.create(
         {
             "TrainingJobName": "j1",
@@ -116,8 +118,8 @@ def test_a_command_that_does_not_exist_fails_the_job(jobs: Jobs) -> None:
     assert "no-such-command" in (job.failure or "")
 
 
-def test_changes_are_published_once_and_in_order(reaper: Reaper, published: list[Job]) -> None:
-    with Jobs(reaper, {}, published.append, GRACE) as jobs:
+def test_changes_are_published_once_and_in_order(reaper: Reaper, published: list[LocalJob]) -> None:
+    with LocalJobs(reaper, {}, published.append, GRACE) as jobs:
         jobs.create(request("j1", SLEEP))
         wait_until_up(jobs, "j1")
         jobs.stop("j1")
@@ -134,17 +136,17 @@ def test_changes_are_published_once_and_in_order(reaper: Reaper, published: list
 def test_a_listener_that_fails_does_not_disturb_the_job(
     reaper: Reaper, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def fail(job: Job) -> None:
+    def fail(job: LocalJob) -> None:
         raise RuntimeError("nobody there")
 
-    with caplog.at_level(logging.ERROR), Jobs(reaper, {}, fail) as jobs:
+    with caplog.at_level(logging.ERROR), LocalJobs(reaper, {}, fail) as jobs:
         jobs.create(request("j1", "pass"))
         assert jobs.wait("j1", PATIENCE).status == "Completed"
     assert "nobody there" in caplog.text
 
 
-def test_at_the_end_no_job_runs(reaper: Reaper, published: list[Job]) -> None:
-    with Jobs(reaper, {}, published.append, GRACE) as jobs:
+def test_at_the_end_no_job_runs(reaper: Reaper, published: list[LocalJob]) -> None:
+    with LocalJobs(reaper, {}, published.append, GRACE) as jobs:
         jobs.create(request("j1", STUBBORN))
         wait_until_up(jobs, "j1")
         began = time.monotonic()
@@ -163,14 +165,14 @@ def test_at_the_end_no_job_runs(reaper: Reaper, published: list[Job]) -> None:
     ],
 )
 def test_a_request_that_cannot_be_run_is_refused(
-    jobs: Jobs, name: Any, algorithm: Any, message: str
+    jobs: LocalJobs, name: Any, algorithm: Any, message: str
 ) -> None:
     with pytest.raises(RequestError, match=message):
         jobs.create({"TrainingJobName": name, "AlgorithmSpecification": algorithm})
     assert jobs.all() == []
 
 
-def test_a_name_is_used_once(jobs: Jobs) -> None:
+def test_a_name_is_used_once(jobs: LocalJobs) -> None:
     jobs.create(request("j1"))
     jobs.wait("j1", PATIENCE)
     with pytest.raises(RequestError, match="already exists") as refused:
@@ -178,7 +180,7 @@ def test_a_name_is_used_once(jobs: Jobs) -> None:
     assert refused.value.code == "ResourceInUse"
 
 
-def test_what_is_over_cannot_be_stopped(jobs: Jobs) -> None:
+def test_what_is_over_cannot_be_stopped(jobs: LocalJobs) -> None:
     jobs.create(request("j1"))
     jobs.wait("j1", PATIENCE)
     with pytest.raises(RequestError, match="is in status Completed"):
@@ -187,13 +189,13 @@ def test_what_is_over_cannot_be_stopped(jobs: Jobs) -> None:
         jobs.stop("j2")
 
 
-def test_tags_are_added(jobs: Jobs) -> None:
+def test_tags_are_added(jobs: LocalJobs) -> None:
     job = jobs.create(request("j1", Tags=[{"Key": "a", "Value": "1"}]))
     assert jobs.tag(job.arn, {"b": "2"}) == {"a": "1", "b": "2"}
     assert jobs.wait("j1", PATIENCE).tags == {"a": "1", "b": "2"}
 
 
-def test_jobs_run_side_by_side(jobs: Jobs) -> None:
+def test_jobs_run_side_by_side(jobs: LocalJobs) -> None:
     for name in ("j1", "j2", "j3"):
         jobs.create(request(name, SLEEP))
     for name in ("j1", "j2", "j3"):
@@ -204,6 +206,6 @@ def test_jobs_run_side_by_side(jobs: Jobs) -> None:
     assert jobs.get("j1").status == jobs.get("j3").status == "InProgress"
 
 
-def test_the_log_lies_in_the_folder_of_the_job(jobs: Jobs) -> None:
+def test_the_log_lies_in_the_folder_of_the_job(jobs: LocalJobs) -> None:
     log = jobs.create(request("j1")).log
     assert log.relative_to(jobs.wait("j1", PATIENCE).log.parents[1]) == Path("j1/log")

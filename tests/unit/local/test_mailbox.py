@@ -10,7 +10,7 @@ import boto3
 import pytest
 from moto import mock_aws
 
-from local.mailbox import Mailbox, Message, Sms, read_sms
+from local.mailbox import Mailbox, MailboxMessage, Sms, read_sms
 from tests.waiting import PATIENCE
 
 
@@ -42,7 +42,7 @@ def test_what_the_topic_sends_arrives_once_with_its_attributes(
     sns.publish(
         TopicArn=topic, Subject="Hello", Message="Body\n2", MessageAttributes=attribute("sms")
     )
-    assert mailbox.receive() == [Message("Hello", "Body\n2", {"action": "sms"})]
+    assert mailbox.receive() == [MailboxMessage("Hello", "Body\n2", {"action": "sms"})]
     assert mailbox.receive() == []
 
 
@@ -57,7 +57,7 @@ def test_more_messages_than_one_batch_holds(sns: Any, topic: str, mailbox: Mailb
     [({"action": "email"}, True), ({"action": "sms"}, False), ({"severity": "critical"}, True)],
 )
 def test_who_is_written_to_by_email(attributes: dict[str, str], by_email: bool) -> None:
-    assert Message("", "", attributes).by_email is by_email
+    assert MailboxMessage("", "", attributes).by_email is by_email
 
 
 def test_waiting_for_one_message_passes_over_others(sns: Any, topic: str, mailbox: Mailbox) -> None:

@@ -12,7 +12,7 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError
 
-from local.jobs import Jobs
+from local.jobs import LocalJobs
 from local.port import loopback_port, url
 from local.reaper import Reaper
 from local.sagemaker import BODY_LIMIT, serve
@@ -25,13 +25,13 @@ SLEEP = "import time; time.sleep(3600)"
 
 
 @pytest.fixture
-def jobs(reaper: Reaper) -> Iterator[Jobs]:
-    with Jobs(reaper, {}, lambda job: None, grace=PATIENCE) as jobs:
+def jobs(reaper: Reaper) -> Iterator[LocalJobs]:
+    with LocalJobs(reaper, {}, lambda job: None, grace=PATIENCE) as jobs:
         yield jobs
 
 
 @pytest.fixture
-def endpoint(jobs: Jobs) -> Iterator[str]:
+def endpoint(jobs: LocalJobs) -> Iterator[str]:
     with loopback_port() as port:
         address = url(port)
         with serve(port, jobs):
@@ -67,7 +67,7 @@ def create(sagemaker: Any, name: str, code: str = "", **more: Any) -> str:
     return str(answer["TrainingJobArn"])
 
 
-def test_a_job_from_creation_to_its_end(sagemaker: Any, jobs: Jobs) -> None:
+def test_a_job_from_creation_to_its_end(sagemaker: Any, jobs: LocalJobs) -> None:
     before = datetime.now(UTC)
     arn = create(
         sagemaker,
@@ -89,7 +89,7 @@ def test_a_job_from_creation_to_its_end(sagemaker: Any, jobs: Jobs) -> None:
 
 
 def test_a_stop_is_accepted_at_once_and_shows_when_it_was_asked_for(
-    sagemaker: Any, jobs: Jobs
+    sagemaker: Any, jobs: LocalJobs
 ) -> None:
     create(sagemaker, "j1", SLEEP)
     before = datetime.now(UTC)
@@ -139,7 +139,7 @@ def test_a_stop_is_accepted_at_once_and_shows_when_it_was_asked_for(
     ],
 )
 def test_errors_are_those_that_botocore_knows(
-    sagemaker: Any, jobs: Jobs, operation: str, arguments: Any, code: str, message: str
+    sagemaker: Any, jobs: LocalJobs, operation: str, arguments: Any, code: str, message: str
 ) -> None:
     create(sagemaker, "over")
     jobs.wait("over", PATIENCE)
@@ -167,7 +167,7 @@ def test_a_name_is_used_once(sagemaker: Any) -> None:
         ({"NameContains": "nothing"}, []),
     ],
 )
-def test_listing(sagemaker: Any, jobs: Jobs, filters: Any, names: list[str]) -> None:
+def test_listing(sagemaker: Any, jobs: LocalJobs, filters: Any, names: list[str]) -> None:
     for name in ("b-one", "a-two"):
         create(sagemaker, name)
         jobs.wait(name, PATIENCE)
@@ -230,7 +230,7 @@ def test_it_listens_on_loopback_only(endpoint: str) -> None:
     assert urlsplit(endpoint).hostname == "127.0.0.1"
 
 
-def test_nobody_answers_after_the_end(jobs: Jobs) -> None:
+def test_nobody_answers_after_the_end(jobs: LocalJobs) -> None:
     with loopback_port() as port:
         endpoint = url(port)
         with serve(port, jobs):

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tocsin.model import Mode, Outcome, Reason, Role, TensorSummary
+from tocsin.model import Outcome, Reason, Role, TensorSummary
 from tocsin.rules import Step, Tensor
 from tocsin.rules.all_zero import AllZero
 
@@ -32,7 +32,6 @@ MakeStep = Callable[..., Step]
         ([NAN], "100", HEALTHY),
         ([], "100", NOT_APPLICABLE),
         (np.array(["text"]), "100", NOT_APPLICABLE),
-        (TensorSummary(), "100", NOT_APPLICABLE),
         (TensorSummary(size=3), "100", NOT_APPLICABLE),
         (TensorSummary(zeros=3), "100", NOT_APPLICABLE),
         (TensorSummary(size=3, zeros=3), "100", VIOLATION),
@@ -66,13 +65,3 @@ def test_unasked_it_watches_weights_between_layers(
 ) -> None:
     step = make_step("tensors", 0, [make_tensor("w", np.zeros(shape), role=Role.WEIGHT)])
     assert AllZero().evaluate({}, step)[1].outcome is expected
-
-
-def test_amazons_rule_needs_a_selection() -> None:
-    rule = made("AllZero", "sagemaker")
-    assert rule.reads().tensors == {}
-    _, verdict = rule.evaluate({}, Step(0, Mode.TRAIN, 0, 0.0))
-    assert (verdict.outcome, verdict.detail) == (
-        NOT_APPLICABLE,
-        "name collection_names or tensor_regex",
-    )

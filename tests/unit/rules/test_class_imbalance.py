@@ -111,16 +111,10 @@ def test_predictions_beside_imbalanced_labels(predictions: Any, expected: Outcom
     assert last(rule(), [step(0, split(990, 10), predictions)]).outcome is expected
 
 
-def test_whole_numbers_that_a_regression_predicts_are_no_classes() -> None:
+def test_whole_numbers_that_a_regression_predicts_are_not_classes() -> None:
     labels = split(10, 900, 500, 10).astype(float)
     steps = [step(at, labels, labels + RNG.normal(size=len(labels))) for at in range(3)]
     assert set(outcomes(rule(), steps)) == {NOT_APPLICABLE}
-
-
-@pytest.mark.parametrize("mode", [Mode.EVAL, Mode.PREDICT])
-def test_validation_data_is_left_out(mode: Mode) -> None:
-    steps = [step(0, split(300, 300)), step(1, split(5000), mode=mode), step(2, split(9, 9))]
-    assert outcomes(rule("sagemaker"), steps) == [HEALTHY, NOT_APPLICABLE, HEALTHY]
 
 
 def test_workers_are_counted_together() -> None:
@@ -193,7 +187,7 @@ def test_fair_draws_stay_quiet(classes: int, batch: int, saves: int) -> None:
     assert VIOLATION not in outcomes(rule(), steps)
 
 
-def test_ignored_labels_are_no_class() -> None:
+def test_ignored_labels_are_not_a_class() -> None:
     """Padding and parts of words, as token classification has them."""
     labels = np.concatenate([np.full(5000, -100), split(300, 300)])
     assert last(rule("sagemaker"), [step(0, labels)]).outcome is HEALTHY

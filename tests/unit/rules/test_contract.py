@@ -36,7 +36,7 @@ from tocsin.rules import (
     get_rule,
     rule_names,
 )
-from tocsin.rules._parameters import Parameter, limits, parameters_of
+from tocsin.rules._parameters import RuleParameter, limits, parameters_of
 from tocsin.tensors import detailed, summarize
 
 from tests.unit.rules.judging import made, valued
@@ -99,7 +99,7 @@ WITHOUT_BOUNDS = {
 }
 
 
-def numbers() -> Iterator[tuple[str, str, Parameter]]:
+def numbers() -> Iterator[tuple[str, str, RuleParameter]]:
     for name in rule_names():
         for key, parameter in parameters_of(get_rule(name)).items():
             if any(word in str(parameter.type) for word in ("int", "float")):
@@ -117,7 +117,7 @@ def test_every_number_has_bounds() -> None:
     assert {(name, key) for name, key, it in numbers() if it.bounds is None} == WITHOUT_BOUNDS
 
 
-def refused(parameter: Parameter) -> Iterator[float]:
+def refused(parameter: RuleParameter) -> Iterator[float]:
     """Numbers right outside of the bounds, and those that are not finite."""
     bounds, whole = parameter.bounds, "int" in str(parameter.type)
     assert bounds is not None
@@ -133,7 +133,7 @@ def refused(parameter: Parameter) -> Iterator[float]:
 
 
 @pytest.mark.parametrize(("name", "key", "parameter"), BOUNDED)
-def test_bounds(name: str, key: str, parameter: Parameter) -> None:
+def test_bounds(name: str, key: str, parameter: RuleParameter) -> None:
     """Holds on the wire, in JSON, and for a rule that is made in Python."""
     bounds = parameter.bounds
     assert bounds is not None
@@ -198,6 +198,23 @@ def test_named_tensors_take_the_place_of_roles(name: str, parameter: str) -> Non
         assert (read.roles, read.kinds) == ((), ())
         plain = replace(before.get(key, read), roles=(), kinds=(), regex=(), collections=())
         assert replace(read, regex=(), collections=()) == plain
+
+
+@pytest.mark.parametrize(
+    ("name", "profile"),
+    [
+        ("AllZero", "sagemaker"),
+        ("TensorVariance", "recommended"),
+        ("UnchangedTensor", "recommended"),
+        ("UnchangedTensor", "sagemaker"),
+    ],
+)
+def test_rules_that_need_a_selection_say_so(name: str, profile: str) -> None:
+    rule = made(name, profile)
+    assert rule.reads().tensors == {}
+    state, verdict = rule.evaluate({}, Step(0, Mode.TRAIN, 0, 0.0))
+    assert (state, verdict.outcome) == ({}, Outcome.NOT_APPLICABLE)
+    assert verdict.detail == "name collection_names or tensor_regex"
 
 
 # Steps without anything to judge

@@ -60,7 +60,6 @@ def alive(units: int, living: int, rows: int = 4) -> np.ndarray:
         (np.zeros((4, 0)), NOT_APPLICABLE),
         (np.full((4, 10), NAN), NOT_APPLICABLE),  # not for this rule
         (np.array(["a"]), NOT_APPLICABLE),
-        (TensorSummary(), NOT_APPLICABLE),
         (TensorSummary(size=8, units=4), NOT_APPLICABLE),
         (TensorSummary(size=8, units=0, inactive_units=0), NOT_APPLICABLE),
         (TensorSummary(size=8, units=4, inactive_units=4), VIOLATION),

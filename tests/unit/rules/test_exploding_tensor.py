@@ -39,7 +39,6 @@ MakeStep = Callable[..., Step]
         (np.array([65504, 0], np.float16) * np.float16(1), False, HEALTHY),
         (np.array([1 + 1j, complex(NAN, 0)]), False, VIOLATION),
         (np.array(["text"]), False, NOT_APPLICABLE),
-        (TensorSummary(), False, NOT_APPLICABLE),
         (TensorSummary(size=0), False, NOT_APPLICABLE),
         (TensorSummary(mean=1.0), False, NOT_APPLICABLE),
         (TensorSummary(nan=0), False, HEALTHY),

@@ -148,8 +148,8 @@ def test_says_what_stands_still() -> None:
         "worker_0",
     )
     assert verdict.detail == (
-        "b has not changed in 10 saves (1 more like it), though its gradient's norm is 0.5 and "
-        "other weights change"
+        "b has not changed in 10 saves (1 of 2 such weights), though its gradient's norm is 0.5 "
+        "and other weights change"
     )
     assert dict(verdict.evidence) == {"saves": 10, "gradient": 0.5, "weights": 2}
 

@@ -105,13 +105,13 @@ def test_says_what_happened(make_step: MakeStep, make_tensor: MakeTensor) -> Non
 
     verdict = judged(rule(), [at(step, 2.5 if step == 0 else 37.5) for step in range(9)])[-1]
     assert (verdict.reason, verdict.tensor, verdict.worker) == (Reason.INCREASING, "b", "w1")
-    assert verdict.detail == "b is 20 by the median of 8 saves; it began at 2.5"
+    assert verdict.detail == "the median of 8 saves of b is 20; it started at 2.5"
     assert dict(verdict.evidence) == {"loss": 20.0, "first": 2.5}
 
     back = [make_step("losses", step, {"c": loss}) for step, loss in enumerate([*FALLS, *FALLS])]
     back += [make_step("losses", 80 + step, {"c": 2.4}) for step in range(8)]
     detail = judged(rule(), back)[-1].detail
-    assert detail.startswith("c is 2.4 by the median of 8 saves; it began at 2.4 and had come down")
+    assert detail.startswith("the median of 8 saves of c is 2.4; it started at 2.4 and had fallen")
 
     lost = judged(rule(), [make_step("losses", step, {"d": NAN}) for step in range(3)])[-1]
     assert lost.reason is Reason.NOT_FINITE

@@ -80,5 +80,5 @@ def test_says_what_happened(make_step: MakeStep) -> None:
     steps = [make_step("losses", at, {"a": 2.5, "b": loss}) for at, loss in enumerate(losses)]
     verdict = judged(rule(), steps)[-1]
     assert (verdict.reason, verdict.tensor) == (Reason.OSCILLATING, "b")
-    assert verdict.detail == "b swings between 1.5 and 9; it began at 2.5"
+    assert verdict.detail == "b swings between 1.5 and 9; it started at 2.5"
     assert dict(verdict.evidence) == {"swing": 7.5, "first": 2.5, "median": 1.5}

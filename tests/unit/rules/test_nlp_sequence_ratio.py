@@ -61,7 +61,7 @@ def test_one_batch(value: Any, parameters: dict[str, Any], expected: Outcome) ->
 
 
 @pytest.mark.parametrize("name", ["attention_mask", "token_type_ids", "segments", "labels"])
-def test_integers_that_are_no_tokens(name: str) -> None:
+def test_integers_that_are_not_tokens(name: str) -> None:
     found = step(sequences([[0, 0, 0]], name))
     assert NLPSequenceRatio().evaluate({}, found)[1].outcome is NOT_APPLICABLE
     assert NLPSequenceRatio(tensor_regex=(name,)).evaluate({}, found)[1].violation

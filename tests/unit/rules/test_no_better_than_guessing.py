@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 from numpy.typing import NDArray
 from tocsin.model import Mode, Outcome
 from tocsin.rules import Step
-from tocsin.rules._skill import compared, remembered, scored, skill
+from tocsin.rules._skill import add_batch, errors_and_baseline, score_batch, skill
 from tocsin.rules.no_better_than_guessing import NoBetterThanGuessing
 
 from tests.unit.rules.judging import HEALTHY, NOT_APPLICABLE, UNDECIDED, VIOLATION, outcomes, valued
@@ -17,7 +18,7 @@ Array = NDArray[Any]
 
 def step(at: int, labels: Array, predictions: Array, mode: Mode = Mode.EVAL) -> Step:
     read = {"labels": (valued("y", labels),), "predictions": (valued("p", predictions),)}
-    return Step(at, mode, at, 0.0, read)
+    return Step(at, mode, at, 0.0, {**read, "skills": ()})
 
 
 def numbers(knowledge: float, at: int, size: int = 64) -> tuple[Array, Array]:
@@ -67,12 +68,28 @@ def test_a_rare_class_is_told_by_probabilities_not_by_hits() -> None:
     assert outcomes(NoBetterThanGuessing(), steps)[-1] is HEALTHY
 
 
-def test_training_counts_only_where_nothing_is_evaluated() -> None:
+def test_only_evaluations_with_skill_excuse_the_training() -> None:
     train = [step(at, *numbers(0.0, at), Mode.TRAIN) for at in range(40)]
-    assert outcomes(NoBetterThanGuessing(), train)[-1] is VIOLATION
-    evaluated = [step(at, *numbers(0.9, at)) for at in range(40, 50)]
-    assert set(outcomes(NoBetterThanGuessing(), [*evaluated, *train])[10:]) == {UNDECIDED}
-    assert outcomes(NoBetterThanGuessing(), [*train, *evaluated])[-1] is HEALTHY
+    good = [step(at, *numbers(0.9, at)) for at in range(40, 50)]
+    bad = [step(at, *numbers(0.0, at)) for at in range(40, 50)]
+    rule = NoBetterThanGuessing()
+    assert outcomes(rule, train)[-1] is VIOLATION
+    assert outcomes(rule, [*train, *good])[-1] is HEALTHY
+    assert outcomes(rule, [*good, *train])[-1] is HEALTHY
+    assert outcomes(rule, [*bad, *train])[-1] is VIOLATION
+    assert outcomes(rule, [bad[0], *train])[-1] is VIOLATION  # a single one says nothing
+
+
+def test_batches_of_few_samples_are_too_little_to_judge_by() -> None:
+    steps = [step(at, *numbers(0.0, at, size=2)) for at in range(12)]
+    assert set(outcomes(NoBetterThanGuessing(), steps)) == {UNDECIDED}
+
+
+def test_runs_with_compared_losses_are_for_no_skill() -> None:
+    steps = [step(at, *numbers(0.0, at)) for at in range(12)]
+    skills = (valued("loss/skill", np.ones((1, 4))),)
+    steps[2] = replace(steps[2], tensors={**steps[2].tensors, "skills": skills})
+    assert set(outcomes(NoBetterThanGuessing(), steps)[2:]) == {NOT_APPLICABLE}
 
 
 @pytest.mark.parametrize(
@@ -86,27 +103,26 @@ def test_training_counts_only_where_nothing_is_evaluated() -> None:
     ],
 )
 def test_hits(labels: Any, predictions: Any, hits: int) -> None:
-    found = scored(np.array(labels), np.array(predictions, float))
+    found = score_batch(np.array(labels), np.array(predictions, float))
     assert found is not None
     assert found.hits == hits
-    assert found.surprise is not None
-    assert 0 <= found.surprise < 17 * found.samples
+    assert 0 <= found.cross_entropy < 17 * found.samples
 
 
 def test_skill_is_r_squared_of_numbers() -> None:
     truth, guesses = numbers(0.6, 1)
-    batch = scored(truth, guesses)
+    batch = score_batch(truth, guesses)
     assert batch is not None
-    past = remembered({}, batch)
+    past = add_batch({}, batch)
     assert past is not None
     expected = 1 - np.mean((guesses - truth) ** 2) / np.var(truth)
-    assert skill([compared(past, batch)]) == pytest.approx(expected, abs=1e-5)
+    assert skill([errors_and_baseline(past, batch)]) == pytest.approx(expected, abs=1e-5)
 
 
 def test_skill_of_a_perfect_classifier_is_one() -> None:
     labels = np.array([0, 1, 2, 0])
-    batch = scored(labels, np.eye(3)[labels])
+    batch = score_batch(labels, np.eye(3)[labels])
     assert batch is not None
-    past = remembered({}, batch)
+    past = add_batch({}, batch)
     assert past is not None
-    assert skill([compared(past, batch)]) == pytest.approx(1.0, abs=1e-5)
+    assert skill([errors_and_baseline(past, batch)]) == pytest.approx(1.0, abs=1e-5)

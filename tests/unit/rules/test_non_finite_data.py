@@ -32,7 +32,6 @@ def step(*data: Tensor, losses: tuple[Tensor, ...] = ()) -> Step:
         (Role.INPUT, "x", np.float16([INF]), None, VIOLATION),
         (Role.INPUT, "x", [], None, HEALTHY),
         (Role.INPUT, "x", ["text"], None, NOT_APPLICABLE),
-        (Role.INPUT, "x", TensorSummary(), None, NOT_APPLICABLE),
         (Role.INPUT, "x", TensorSummary(nan=1), None, VIOLATION),
         (Role.INPUT, "attention_mask", [0.0, -INF], None, HEALTHY),
         (Role.INPUT, "attention_mask", [0.0, NAN], None, VIOLATION),

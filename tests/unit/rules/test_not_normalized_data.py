@@ -60,7 +60,6 @@ def step(*found: Tensor) -> Step:
         (np.zeros((0, 5)), NOT_APPLICABLE),
         (np.full((4, 5), np.nan), NOT_APPLICABLE),
         (np.where(RNG.random((32, 13)) < 0.1, np.nan, NORMAL), HEALTHY),
-        (TensorSummary(), NOT_APPLICABLE),
         (TensorSummary(channels=Channels(1, (0.0, None), (1.0,))), HEALTHY),
         (TensorSummary(mean=1000.0, min=0.0, max=2000.0), NOT_APPLICABLE),
     ],
@@ -88,7 +87,7 @@ def test_one_input(value: Any, expected: Outcome | Reason) -> None:
         ("step", False),
     ],
 )
-def test_what_is_no_feature_by_its_name(name: str, judged: bool) -> None:
+def test_names_of_inputs_that_are_not_features(name: str, judged: bool) -> None:
     step_of_one = step(inputs(NORMAL * 1000, name=name))
     assert NotNormalizedData().evaluate({}, step_of_one)[1].violation is judged
     assert NotNormalizedData(tensor_regex=(".",)).evaluate({}, step_of_one)[1].violation

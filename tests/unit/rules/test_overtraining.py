@@ -123,12 +123,12 @@ def test_says_what_has_happened(run: Any) -> None:
         "worker_0",
     )
     assert verdict.detail == (
-        "loss is 1.2; its best was 0.6, and it was clearly worse in the last 5 evaluations"
+        "loss is 1.2; its best was 0.6, and the last 5 evaluations were clearly worse"
     )
     assert dict(verdict.evidence) == {"now": 1.2, "best": 0.6, "stalled": 5}
     stalled = ends(rule("sagemaker"), run([1.0] * 14, FALLS))[4]
     assert stalled.reason is Reason.NOT_DECREASING
-    assert stalled.detail == "loss is 1; its best was 1, with no new one by 0.01 in 5 saves since"
+    assert stalled.detail == "loss is 1; its best was 1, not improved by 0.01 in 5 saves since"
 
 
 def test_metrics_that_should_rise(make_step: MakeStep) -> None:

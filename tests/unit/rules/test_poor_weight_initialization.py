@@ -160,11 +160,6 @@ def test_later_it_says_nothing() -> None:
     assert outcomes == [Outcome.HEALTHY] * 10 + [Outcome.UNDECIDED] * 2
 
 
-def test_only_training_counts() -> None:
-    steps = [save(at, loss=2.0, mode=Mode.EVAL, **BAD) for at in range(30)]
-    assert {verdict.outcome for verdict in judged(steps, SAGEMAKER)} == {Outcome.NOT_APPLICABLE}
-
-
 def test_the_standard_deviation_where_quantiles_are_not_known() -> None:
     bare = tensors({"g": TensorSummary(size=9, variance=0.0008**2)})
     one = tensors({"g": TensorSummary(size=1, variance=0.0)})

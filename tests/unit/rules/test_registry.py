@@ -1,13 +1,12 @@
 from __future__ import annotations
 
-import importlib
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from importlib.metadata import EntryPoint
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
+from tocsin import rules
 from tocsin.model import Verdict
 from tocsin.rules import (
     HEALTHY,
@@ -21,8 +20,8 @@ from tocsin.rules import (
     defaults,
     find_rule,
     get_rule,
-    load_installed,
     register,
+    register_style,
     rule_names,
 )
 from tocsin.rules.exploding_tensor import ExplodingTensor
@@ -334,34 +333,27 @@ def test_build_refuses(name: str, parameters: dict[str, Any], message: str) -> N
     assert str(caught.value) == message
 
 
-def test_rules_of_other_distributions(
-    monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    folder = tmp_path_factory.mktemp("site")
-    (folder / "spam_rules.py").write_text(
-        "from dataclasses import dataclass\n"
-        "from tocsin.rules import HEALTHY, Reads, Rule, register\n"
-        "@register\n@dataclass(frozen=True)\nclass Spam(Rule):\n"
-        '    """There is spam."""\n'
-        "    def reads(self): return Reads({})\n"
-        "    def evaluate(self, state, step): return state, HEALTHY\n"
-    )
-    asked = []
+def test_every_module_without_an_underscore_is_a_rule() -> None:
+    modules = {path.stem for path in Path(rules.__file__).parent.glob("[!_]*.py")}
+    found = {rule.__module__.rpartition(".")[2] for rule in _registry._rules.values()}
+    assert found == modules
+    assert list(rule_names()) == sorted(rule_names())
 
-    def installed(*, group: str) -> list[EntryPoint]:
-        asked.append(group)
-        return [EntryPoint("spam", "spam_rules", group)]
 
-    monkeypatch.syspath_prepend(folder)
-    monkeypatch.setattr(_registry, "entry_points", installed)
-    importlib.invalidate_caches()
-    try:
-        load_installed()
-        assert asked == ["tocsin.rules"]
-        assert build("Spam", {})[1] == {}
-        load_installed()  # once more does no harm
-    finally:
-        sys.modules.pop("spam_rules", None)
+def test_a_style_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_registry, "_styles", dict(_registry._styles))
+
+    class Style:
+        pass
+
+    class Styled(Style):
+        pass
+
+    with pytest.raises(TypeError, match="rule Styled: must derive from Rule"):
+        register(Styled)  # type: ignore[type-var]
+    register_style(Style, lambda given: Good)
+    assert register(Styled) is Styled  # type: ignore[type-var]
+    assert find_rule("Styled") is Good
 
 
 def test_the_built_in_rules_are_there() -> None:

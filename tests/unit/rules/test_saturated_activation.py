@@ -52,7 +52,6 @@ def stuck(units: int, beyond: int, at: float, rows: int = 4) -> np.ndarray:
         ("tanh", np.float16([[9.5, 60000]]), VIOLATION),
         ("tanh", 20.0, VIOLATION),
         ("tanh", np.zeros((0, 4)), NOT_APPLICABLE),
-        ("tanh", TensorSummary(), NOT_APPLICABLE),
         ("tanh", TensorSummary(size=8, mean=30.0), NOT_APPLICABLE),
     ],
 )

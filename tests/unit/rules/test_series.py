@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tocsin.model import Mode, TensorSummary
 from tocsin.rules import Step, Tensor
-from tocsin.rules._series import MOST_SERIES, Direction, points, rises
+from tocsin.rules._series import MOST_SERIES, Direction, points, should_rise
 
 NAN, INF = math.nan, math.inf
 MakeTensor = Callable[..., Tensor]
@@ -51,7 +51,7 @@ def at(mode: Mode = Mode.TRAIN) -> Step:
     ],
 )
 def test_what_should_rise_by_its_name(name: str, expected: bool) -> None:
-    assert rises(name) is expected
+    assert should_rise(name) is expected
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_one_point_of_several_workers(
 
 
 @pytest.mark.parametrize("content", [[], TensorSummary(), np.array("text")])
-def test_what_is_not_known_is_no_point(make_tensor: MakeTensor, content: Any) -> None:
+def test_unknown_values_are_not_points(make_tensor: MakeTensor, content: Any) -> None:
     assert not list(points(at(), [make_tensor("loss", content)]))
     assert not list(points(at(), []))
 

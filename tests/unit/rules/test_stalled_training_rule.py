@@ -89,8 +89,11 @@ def test_profile_sagemaker(moments: Any, parameters: Any, expected: list[Outcome
     assert outcomes(rule("sagemaker", **parameters), history(*moments)) == expected
 
 
-def test_says_for_how_long() -> None:
-    verdict = judged(rule(), history(0, 1, 2, "2000"))[-1]
+@pytest.mark.parametrize(
+    ("threshold", "limit"), [(1800, "30 minutes"), (120, "2 minutes"), (100, "100 seconds")]
+)
+def test_says_for_how_long(threshold: int, limit: str) -> None:
+    verdict = judged(rule(threshold=threshold), history(0, 1, 2, "2000"))[-1]
     assert (verdict.reason, verdict.tensor, verdict.worker) == (Reason.LATE, None, None)
-    assert verdict.detail == "no new step has been saved for 1998 s; the limit is 1800 s"
-    assert dict(verdict.evidence) == {"seconds": 1998.0, "limit": 1800.0}
+    assert verdict.detail == f"no new step has been saved for 33 minutes; the limit is {limit}"
+    assert dict(verdict.evidence) == {"seconds": 1998.0, "limit": float(threshold)}

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tocsin.model import Mode, Outcome, Reason, TensorSummary
-from tocsin.rules import BadRule, Step, Tensor, build, rule_names
+from tocsin.model import Reason, TensorSummary
+from tocsin.rules import BadRule, Step, Tensor, build
 from tocsin.rules.tensor_variance import TensorVariance
 
 NAN, INF = float("nan"), float("inf")
@@ -63,17 +63,6 @@ def test_reports_the_farthest(make_step: MakeStep, make_tensor: MakeTensor) -> N
     assert dict(verdict.evidence) == {"variance": 40, "threshold": 10.0}
     _, verdict = rule.evaluate({}, varying(a=0.5, b=0.1, c=5))
     assert verdict.detail == "variance 0.1 of b is below 1"
-
-
-def test_without_a_selection_it_watches_nothing_and_says_so() -> None:
-    rule = TensorVariance(max_threshold=1.0)
-    assert rule.reads().tensors == {}
-    _, verdict = rule.evaluate({}, Step(0, Mode.TRAIN, 0, 0.0))
-    assert (verdict.outcome, verdict.detail) == (
-        Outcome.NOT_APPLICABLE,
-        "name collection_names or tensor_regex",
-    )
-    assert all("TensorVariance" not in rule_names(each) for each in ("recommended", "sagemaker"))
 
 
 def test_the_bounds_must_be_in_order() -> None:

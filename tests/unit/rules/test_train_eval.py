@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tocsin.model import Mode, Role
 from tocsin.rules import Step, Tensor
-from tocsin.rules._train_eval import Evaluation, follow, losses_among, side
+from tocsin.rules._train_eval import FinishedEvaluation, classify_loss, follow_losses, select_losses
 
 TRAIN, EVAL, PREDICT, GLOBAL = Mode.TRAIN, Mode.EVAL, Mode.PREDICT, Mode.GLOBAL
 
@@ -44,21 +44,21 @@ MakeStep = Callable[..., Step]
     ],
 )
 def test_which_side_a_loss_is_of(mode: Mode, name: str, expected: Any) -> None:
-    assert side(mode, name) == expected
+    assert classify_loss(mode, name) == expected
 
 
-def followed(steps: Iterable[Step]) -> list[Evaluation]:
+def followed(steps: Iterable[Step]) -> list[FinishedEvaluation]:
     """All evaluations of a run, with a state that goes through JSON."""
     state: Any = {}
-    found: list[Evaluation] = []
+    found: list[FinishedEvaluation] = []
     for step in steps:
-        after, over, _ = follow(state, step, step.tensors["losses"], None)
+        after, over, _ = follow_losses(state, step, step.tensors["losses"], None)
         state = msgspec.json.decode(msgspec.json.encode(after))
         found += over
     return found
 
 
-def costs(evaluations: Iterable[Evaluation]) -> list[tuple[float, float | None]]:
+def costs(evaluations: Iterable[FinishedEvaluation]) -> list[tuple[float, float | None]]:
     return [(each.cost, each.train) for each in evaluations]
 
 
@@ -121,14 +121,14 @@ def test_xgboost_evaluates_at_every_step(make_step: MakeStep) -> None:
     ]
 
 
-def test_levels_best_noise_and_wander(run: Any) -> None:
+def test_levels_best_noise_and_recovered_rises(run: Any) -> None:
     losses = [(9, 9.0), (8, 5.0), (7, 4.0), (6, 6.0), (5, 7.0), (4, 2.0), (3, 2.0), (2, 2.0)]
     steps = run("te" * len(losses) + "t", [number for pair in losses for number in pair] + [1.0])
     seen = followed(steps)
     assert [each.level for each in seen] == [9.0, 7.0, 5.0, 5.0, 6.0, 6.0, 2.0, 2.0]
     assert [each.best for each in seen] == [9.0, 7.0, 5.0, 5.0, 5.0, 5.0, 2.0, 2.0]
     assert [each.train_at_best for each in seen][4:] == [8.0, 8.0, 4.0, 4.0]
-    assert [each.wander for each in seen] == [0, 0, 0, 0, 0, 0, 1.0, 1.0]
+    assert [each.recovered for each in seen] == [0, 0, 0, 0, 0, 0, 1.0, 1.0]
     assert seen[-1].noise == 0.75  # of 0, 1.5, 0, 3, 0, 0
     assert (seen[-1].first, seen[-1].count, seen[-1].train_rise) == (9.0, 8, -1.0)
 
@@ -159,8 +159,8 @@ def test_metrics_count_if_they_are_losses_by_name(make_tensor: MakeTensor) -> No
     )
     metrics = [make_tensor(name, 1.0, role=Role.METRIC) for name in names]
     loss = make_tensor("anything", 1.0, role=Role.LOSS)
-    assert losses_among([loss, *metrics], ()) == [loss, *metrics[:5]]
-    assert losses_among([loss, *metrics], ("auc",)) == [loss, *metrics]
+    assert select_losses([loss, *metrics], ()) == [loss, *metrics[:5]]
+    assert select_losses([loss, *metrics], ("auc",)) == [loss, *metrics]
 
 
 def test_few_series_are_followed(make_step: MakeStep) -> None:
@@ -168,7 +168,7 @@ def test_few_series_are_followed(make_step: MakeStep) -> None:
     for step in range(40):
         found = {f"{side}-{step}": 1.0 for side in ("train", "eval")}
         one = make_step("losses", step, found, mode=GLOBAL)
-        state, _, _ = follow(state, one, one.tensors["losses"], None)
+        state, _, _ = follow_losses(state, one, one.tensors["losses"], None)
     assert len(state["train"]) == len(state["eval"]) == 8
 
 
@@ -181,5 +181,5 @@ def test_the_state_of_many_series_stays_small(make_step: MakeStep) -> None:
             for head in range(4)
         }
         one = make_step("losses", step, found, mode=GLOBAL)
-        state, _, _ = follow(state, one, one.tensors["losses"], None)
+        state, _, _ = follow_losses(state, one, one.tensors["losses"], None)
     assert len(msgspec.json.encode(state)) < 4096

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tocsin.model import Mode, Outcome, Reason, TensorSummary, Verdict
-from tocsin.rules import Step, Tensor, build, rule_names
+from tocsin.model import Outcome, Reason, TensorSummary, Verdict
+from tocsin.rules import Step, Tensor
 from tocsin.rules.unchanged_tensor import UnchangedTensor
 
 from tests.unit.rules.judging import fired, made
@@ -90,18 +90,9 @@ def test_starting_late_with_older_values_at_hand(make_step: MakeStep) -> None:
     assert dict(verdict.evidence) == {"saves": 3}
 
 
-def test_what_could_not_be_read_is_no_equal(make_step: MakeStep) -> None:
+def test_values_that_could_not_be_read_are_not_equal(make_step: MakeStep) -> None:
     lost = Tensor("a", "worker_0", TensorSummary())
     tensor = valued([1.0], past=[lost, lost])
     rule = UnchangedTensor(tensor_regex=("a",))
     assert rule.evaluate({}, make_step("tensors", 9, [tensor]))[1].outcome is Outcome.HEALTHY
     assert rule.evaluate({}, make_step("tensors", 9, [lost]))[1].outcome is Outcome.NOT_APPLICABLE
-
-
-def test_without_a_selection_it_watches_nothing_and_says_so() -> None:
-    rule, _ = build("UnchangedTensor", {}, "sagemaker")
-    assert rule.reads().tensors == {}
-    state, verdict = rule.evaluate({}, Step(0, Mode.TRAIN, 0, 0.0))
-    assert (state, verdict.outcome) == ({}, Outcome.NOT_APPLICABLE)
-    assert verdict.detail == "name collection_names or tensor_regex"
-    assert all("UnchangedTensor" not in rule_names(each) for each in ("recommended", "sagemaker"))

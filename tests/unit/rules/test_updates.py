@@ -5,7 +5,8 @@ import math
 import pytest
 from tocsin.model import Mode, TensorSummary
 from tocsin.rules import Step, Tensor
-from tocsin.rules._updates import known, latest_update, missing, total_loss, typical
+from tocsin.rules._updates import latest_update, missing_inputs, total_loss
+from tocsin.rules._window import level, rounded
 
 NAN, INF = float("nan"), float("inf")
 
@@ -70,9 +71,9 @@ def test_gain_is_a_part_of_the_loss(loss: float, expected: float) -> None:
 
 
 def test_what_is_lost_is_worse_than_any() -> None:
-    assert [known(number) for number in (1.234567, NAN, INF, None)] == [1.2346, None, None, None]
-    assert typical([1.0, None, 3.0]) == 3.0
-    assert math.isinf(typical([1.0, None, None]))
+    assert [rounded(number, 5) for number in (1.234567, NAN, INF, None)] == [1.2346, *[None] * 3]
+    assert level([1.0, None, 3.0]) == 3.0
+    assert math.isinf(level([1.0, None, None]))
 
 
 def test_losses_add_up() -> None:
@@ -83,6 +84,6 @@ def test_losses_add_up() -> None:
 
 
 def test_what_a_step_lacks() -> None:
-    assert missing(step(weight("a", 1.0, 0.5))) == "no gradients and no losses"
-    assert missing(Step(0, Mode.PREDICT, 0, 0.0)) == "a step of mode PREDICT"
-    assert missing(Step(0, Mode.GLOBAL, 0, 0.0)) == ""
+    assert missing_inputs(step(weight("a", 1.0, 0.5))) == "no gradients and no losses"
+    assert missing_inputs(Step(0, Mode.PREDICT, 0, 0.0)) == "a step of mode PREDICT"
+    assert missing_inputs(Step(0, Mode.GLOBAL, 0, 0.0)) == ""

@@ -39,7 +39,6 @@ MakeStep = Callable[..., Step]
         (np.array([0, 3], np.int32), 1e-7, HEALTHY),
         (np.array([5e-324]), 1e-7, VIOLATION),
         (np.array(["text"]), 1e-7, NOT_APPLICABLE),
-        (TensorSummary(), 1e-7, NOT_APPLICABLE),
         (TensorSummary(mean=0.0), 1e-7, NOT_APPLICABLE),
         (TensorSummary(abs_mean=1e-9), 1e-7, VIOLATION),
         ([1.0], 20.0, VIOLATION),
@@ -61,7 +60,7 @@ def test_reports_the_smallest_and_the_numbers_that_decided(
         make_tensor("gradient/Net_fc1.weight", [1.0], worker="worker_1"),
         make_tensor("gradient/Net_fc3.weight", []),
     ]
-    _, verdict = VanishingGradient().evaluate({}, make_step("gradients", 120, found))
+    _, verdict = VanishingGradient(threshold=1e-7).evaluate({}, make_step("gradients", 120, found))
     assert (verdict.tensor, verdict.worker) == ("gradient/Net_fc1.weight", "worker_0")
     assert verdict.reason is Reason.BELOW_THRESHOLD
     assert verdict.detail == (
@@ -70,12 +69,33 @@ def test_reports_the_smallest_and_the_numbers_that_decided(
     assert dict(verdict.evidence) == {"abs_mean": pytest.approx(3.1e-9), "threshold": 1e-7}
 
 
+def test_a_batch_without_any_gradient_is_not_judged(make_step: MakeStep) -> None:
+    """A triplet loss is 0 where all triplets are far enough apart."""
+    step = make_step("gradients", 0, {"gradient/a.weight": [0.0], "gradient/b.weight": [0.0]})
+    assert VanishingGradient().evaluate({}, step)[1].outcome is HEALTHY
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+@pytest.mark.parametrize(
+    ("first", "expected"), [(1e-3, HEALTHY), (3e-6, HEALTHY), (5e-7, VIOLATION), (0.0, VIOLATION)]
+)
+def test_a_layer_beside_the_others_of_its_worker(
+    make_step: MakeStep, make_tensor: MakeTensor, first: float, scale: float, expected: Outcome
+) -> None:
+    found = [
+        make_tensor("gradient/fc1.weight", [first * scale]),
+        make_tensor("gradient/fc2.weight", [scale]),
+        make_tensor("gradient/fc1.weight", [1e9 * scale], worker="worker_1"),
+    ]
+    _, verdict = VanishingGradient().evaluate({}, make_step("gradients", 0, found))
+    assert verdict.outcome is expected
+
+
 @pytest.mark.parametrize(
     ("threshold", "message"),
     [
-        ("small", "parameter threshold: expected `float`"),
-        (None, "parameter threshold: expected `float`"),
-        ([1e-7], "parameter threshold: expected `float`"),
+        ("small", "parameter threshold: expected `float | null`"),
+        ([1e-7], "parameter threshold: expected `float | null`"),
         (10**400, "parameter threshold: number out of range"),
     ],
 )

@@ -8,20 +8,20 @@ from tocsin.model import Mode, Outcome, Reason, TensorSummary, Verdict
 from tocsin.rules import HEALTHY, UNDECIDED, Step, Tensor
 from tocsin.rules._series import points
 from tocsin.rules._window import (
-    another_fell,
-    beginning,
-    extended,
-    followed,
-    in_motion,
+    another_series_fell,
+    any_moved,
+    appended,
+    half_range,
+    initial_cost,
     level,
-    lowered,
-    percent_down,
+    median_deviation,
+    percent_decrease,
     quantile,
-    reach,
     rounded,
-    spread,
+    smaller,
     thinned,
-    worst,
+    tracked,
+    worst_verdict,
 )
 
 NAN, INF = math.nan, math.inf
@@ -40,7 +40,7 @@ NAN, INF = math.nan, math.inf
     ],
 )
 def test_level_spread_and_reach(window: list[float | None], expected: Any) -> None:
-    found = level(window), spread(window), reach(window)
+    found = level(window), median_deviation(window), half_range(window)
     assert found == pytest.approx(expected, nan_ok=True)
 
 
@@ -57,13 +57,13 @@ def test_six_digits_are_kept(number: float, expected: float | None) -> None:
     [(None, 2.0, 2.0), (None, INF, None), (0.0, 2.0, 0.0), (3.0, INF, 3.0), (3.0, 1 / 3, 0.333333)],
 )
 def test_the_best_so_far(best: float | None, number: float, expected: float | None) -> None:
-    assert lowered(best, number) == expected
+    assert smaller(best, number) == expected
 
 
 def test_the_oldest_and_the_newest_are_kept() -> None:
     memory: Any = {"more": 1}
     for cost in (5.0, NAN, 4.0, 3.0, 2.0):
-        memory = extended(memory, cost, 2, 3)
+        memory = appended(memory, cost, 2, 3)
     assert memory == {"more": 1, "first": [5.0, None], "last": [4.0, 3.0, 2.0]}
 
 
@@ -71,8 +71,8 @@ def test_the_oldest_and_the_newest_are_kept() -> None:
     ("first", "expected"),
     [([None, 2.0], INF), ([2.0], 2.0), ([1.0, 4.0, 5.0], 4.0), ([9.0, 4.0, 5.0], 9.0)],
 )
-def test_the_beginning_is_no_lucky_draw(first: list[float | None], expected: float) -> None:
-    assert beginning({"first": first}) == expected
+def test_the_initial_cost_is_not_a_low_outlier(first: list[float | None], expected: float) -> None:
+    assert initial_cost({"first": first}) == expected
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_quantile(q: float, expected: float) -> None:
     ],
 )
 def test_percent_down(before: float, after: float, expected: float) -> None:
-    assert percent_down(before, after) == expected
+    assert percent_decrease(before, after) == expected
 
 
 def test_thinned_in_between() -> None:
@@ -108,7 +108,7 @@ def test_only_so_many_series_are_followed() -> None:
     state: dict[str, Any] = {}
     for mode in (Mode.TRAIN, Mode.EVAL, Mode.PREDICT, Mode.TRAIN):
         tensors = [Tensor(name, "worker_0", TensorSummary(mean=1.0)) for name in names]
-        found = list(followed(state, points(Step(0, mode, 0, 0.0), tensors)))
+        found = list(tracked(state, points(Step(0, mode, 0, 0.0), tensors)))
         assert len(found) == (0 if mode is Mode.PREDICT else 8)
         state |= {point.key: {} for point in found}
 
@@ -126,8 +126,8 @@ def test_only_so_many_series_are_followed() -> None:
         ({"TRAIN/discriminator_loss": {}}, True),
     ],
 )
-def test_whether_losses_are_in_motion(state: Any, expected: bool) -> None:
-    assert in_motion(state) is expected
+def test_whether_losses_moved(state: Any, expected: bool) -> None:
+    assert any_moved(state) is expected
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_whether_losses_are_in_motion(state: Any, expected: bool) -> None:
 def test_whether_another_fell(other: tuple[float, float], expected: bool) -> None:
     fell = {"first": [5.0], "last": [1.0]}
     state = {"a": fell, "b": {"first": [other[0]], "last": [other[1]]}}
-    assert another_fell(state, "a") is expected
+    assert another_series_fell(state, "a") is expected
 
 
 def bad(number: float | str) -> Verdict:
@@ -157,4 +157,4 @@ def bad(number: float | str) -> Verdict:
 )
 def test_the_worst_of_several_verdicts(verdicts: list[Verdict], expected: int) -> None:
     """``expected`` counts from 1; 0 is UNDECIDED."""
-    assert worst(verdicts) is [UNDECIDED, *verdicts][expected]
+    assert worst_verdict(verdicts) is [UNDECIDED, *verdicts][expected]

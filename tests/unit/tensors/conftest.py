@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tocsin.tensors import Run, open_storage
 
 _FIXTURES = Path(__file__).parents[2] / "fixtures" / "smdebug"
 _NAMES = sorted(path.parent.name for path in _FIXTURES.glob("*/expected.json"))
@@ -23,9 +22,6 @@ class Sample:
     records: list[dict[str, Any]]
     files: dict[str, str]
     trial: dict[str, Any]
-
-    def run(self) -> Run:
-        return Run(open_storage(self.path))
 
 
 def _sample(name: str) -> Sample:

@@ -12,12 +12,12 @@ from tocsin.model import Mode
 from tocsin.tensors import (
     Captured,
     LocalStorage,
-    Run,
     Unreadable,
     decode_record,
     event_key,
     frames,
     from_bfloat16,
+    index_at,
     index_key,
     itemsize,
     read_index,
@@ -41,6 +41,10 @@ def _write(storage, value, dtype="bfloat16", **options):
     return write_step(storage, tensors=tensors, **options)
 
 
+def _read(storage):
+    return read_values(storage, index_at(storage, 0, "worker_0"))["w"]
+
+
 @pytest.mark.parametrize(("number", "bits"), EXACT.items())
 def test_numbers(number, bits):
     assert from_bfloat16(np.array(bits, np.uint16)) == np.float32(number)
@@ -60,7 +64,7 @@ def test_the_upper_half_of_a_float32(bits):
 def test_round_trip(storage, shape):
     bits = np.resize(np.array(list(EXACT.values()), np.uint16), shape)
     _write(storage, bits)
-    value = Run(storage).value(0, "w")
+    value = _read(storage)
     assert (value.dtype, value.shape) == (np.float32, shape)
     assert not value.flags.writeable
     np.testing.assert_array_equal(value, from_bfloat16(bits))
@@ -79,7 +83,7 @@ def test_what_lies_in_the_files(storage):
 def test_plain_files_hold_uint16(storage):
     _write(storage, np.array([0x3F80], np.uint16), extras=False)
     assert "dtype" not in json.loads(storage.read(index_key(0, "worker_0")))["tensor_payload"][0]
-    assert Run(storage).value(0, "w").dtype == np.uint16
+    assert _read(storage).dtype == np.uint16
 
 
 @pytest.mark.parametrize(
@@ -94,7 +98,7 @@ def test_plain_files_hold_uint16(storage):
 def test_what_is_bfloat16(storage, value, dtype, stored):
     assert _write(storage, value, dtype).entries[0].dtype == stored
     expected = np.float32 if stored in ("bfloat16", "float32") else np.uint16
-    assert Run(storage).value(0, "w").dtype == expected
+    assert _read(storage).dtype == expected
 
 
 def test_an_index_that_calls_other_numbers_so(storage):
@@ -103,7 +107,7 @@ def test_an_index_that_calls_other_numbers_so(storage):
     document["tensor_payload"][0]["dtype"] = "bfloat16"
     storage.write(index_key(0, "worker_0"), json.dumps(document).encode())
     assert index.entries[0].dtype == "float32"
-    assert Run(storage).value(0, "w").tolist() == [1.5]
+    assert _read(storage).tolist() == [1.5]
 
 
 def test_a_flipped_bit_is_found(storage):

@@ -5,7 +5,7 @@ import random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tocsin.tensors._crc32c import _bytewise, crc32c, mask
+from tocsin.tensors.crc32c import _bytewise, crc32c, mask
 
 
 @pytest.mark.parametrize(

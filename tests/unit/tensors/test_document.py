@@ -9,26 +9,27 @@ import shutil
 import numpy as np
 import pytest
 from rich.console import Console
-from tocsin.cli._tensors import print_tensors, tensors_document
+from tocsin.cli import tensors as shown
+from tocsin.cli.tensors import print_tensors, tensors_document
 from tocsin.model import Mode, TensorSummary
 from tocsin.tensors import (
     BadPattern,
     Captured,
     Collection,
     LocalStorage,
-    Run,
     RunWriter,
     event_key,
     index_key,
     reduction_name,
 )
+from tocsin.trial import snapshot
 
 KEYS = ["run", "finished", "num_workers", "workers", "collections", "steps", "tensors"]
 PLACE = ["name", "step", "mode", "mode_step", "worker"]
 
 
-def _document(run, *, digest=False, regex=None, collection=None):
-    document = tensors_document(run, digest=digest, regex=regex, collection=collection)
+def _document(storage, **options):
+    document = tensors_document(snapshot(storage), storage, **options)
     assert json.loads(json.dumps(document, allow_nan=False)) == document
     return document
 
@@ -64,7 +65,7 @@ def _truth(sample):
 
 
 def test_documents_of_smdebugs_runs(sample):
-    document = _document(sample.run(), digest=True)
+    document = _document(LocalStorage(sample.path), digest=True)
     trial = sample.trial
     assert list(document) == KEYS
     assert document["run"] == str(sample.path)
@@ -97,10 +98,10 @@ def test_documents_of_smdebugs_runs(sample):
 
 
 def test_without_digest(sample):
-    with_digest = _document(sample.run(), digest=True)
+    with_digest = _document(LocalStorage(sample.path), digest=True)
     for row in with_digest["tensors"]:
         row.pop("sha256", None)
-    assert _document(sample.run()) == with_digest
+    assert _document(LocalStorage(sample.path)) == with_digest
 
 
 @pytest.mark.parametrize(
@@ -114,20 +115,22 @@ def test_without_digest(sample):
     ],
 )
 def test_selection(named_sample, regex, collection, expected):
-    document = _document(named_sample("multi_worker").run(), regex=regex, collection=collection)
+    document = _document(
+        LocalStorage(named_sample("multi_worker").path), regex=regex, collection=collection
+    )
     assert {row["name"] for row in document["tensors"]} == expected
     assert document["steps"]["GLOBAL"] == [0, 5, 10, 20, 30, 40]
 
 
 def test_a_collection_of_reductions(named_sample):
-    document = _document(named_sample("reductions").run(), collection="gradients")
+    document = _document(LocalStorage(named_sample("reductions").path), collection="gradients")
     assert {row["name"] for row in document["tensors"]} == {
         f"gradient/Sequential_{layer}.{kind}" for layer in (0, 2) for kind in ("bias", "weight")
     }
 
 
 def test_selections_that_are_wrong(named_sample):
-    run = named_sample("multi_worker").run()
+    run = LocalStorage(named_sample("multi_worker").path)
     with pytest.raises(ValueError, match="no collection 'none'; it has: biases, gradients"):
         _document(run, collection="none")
     with pytest.raises(BadPattern):
@@ -153,7 +156,7 @@ def ours(tmp_path):
 
 def test_documents_of_our_own_runs(ours):
     place = {"step": 4, "mode": "EVAL", "mode_step": 2, "worker": "worker_0"}
-    document = _document(Run(ours))
+    document = _document(ours)
     assert document["tensors"] == [
         {"name": "raw", **place, "dtype": "float32", "shape": [3], "nbytes": 12},
         {"name": "reduced", **place, "dtype": None, "shape": None},
@@ -166,8 +169,8 @@ def test_documents_of_our_own_runs(ours):
 
 def test_the_index_is_enough_without_digest(ours, monkeypatch):
     read = []
-    monkeypatch.setattr(Run, "values", lambda self, step, worker, names: read.append(names) or {})
-    _document(Run(ours))
+    monkeypatch.setattr(shown, "read_values", lambda run, index, names: read.append(names) or {})
+    _document(ours)
     assert read == [{"words"}]
 
 
@@ -176,7 +179,7 @@ def test_damage_is_in_the_document(named_sample, tmp_path):
     storage = LocalStorage(tmp_path / "run")
     storage.write(index_key(10, "worker_1"), b"")
     (tmp_path / "run" / event_key(30, "worker_0")).unlink()
-    document = _document(Run(storage), digest=True)
+    document = _document(storage, digest=True)
     assert document["unreadable"] == [{"key": index_key(10, "worker_1"), "reason": "file is empty"}]
     damaged = [row for row in document["tensors"] if "unreadable" in row]
     assert {_place(row)[:2] for row in damaged} == {(30, "worker_0")}
@@ -193,7 +196,7 @@ def _printed(document):
 
 
 def test_the_table(named_sample):
-    lines = _printed(_document(named_sample("torch_mlp").run())).splitlines()
+    lines = _printed(_document(LocalStorage(named_sample("torch_mlp").path))).splitlines()
     row = next(line for line in lines if "gradient/MLP_fc1.bias" in line)
     assert [cell.strip() for cell in row.split("│")][1:-1] == [
         "gradient/MLP_fc1.bias",
@@ -209,6 +212,6 @@ def test_names_cannot_write_on_the_terminal(tmp_path):
     writer = RunWriter(LocalStorage(tmp_path))
     writer.write_collections([Collection("c")])
     writer.write(0, Mode.TRAIN, 0, [Captured("\x1b[31m[bold]red", 1.0)])
-    text = _printed(_document(Run(LocalStorage(tmp_path))))
+    text = _printed(_document(LocalStorage(tmp_path)))
     assert "\x1b" not in text
     assert "[bold]red" in text

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from tocsin.model import Mode
 from tocsin.tensors import Record, Unreadable, as_array, decode_record, encode_record, frames
-from tocsin.tensors._crc32c import crc32c, mask
+from tocsin.tensors.crc32c import crc32c, mask
 
 GOLDEN = bytes.fromhex(
     "520000000000000025eb07b70900001040fc54d9412a470a450a0372617742210801120b1209080412057261775f34"

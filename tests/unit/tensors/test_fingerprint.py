@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tocsin.tensors._fingerprint import fingerprint
+from tocsin.tensors.fingerprint import fingerprint
 
 LARGE = 300_000  # bytes: several blocks and a part of one
 

@@ -11,7 +11,7 @@ from tocsin.tensors import (
     parse_index_key,
     split_key,
 )
-from tocsin.tensors._layout import resolve_event
+from tocsin.tensors.layout import resolve_event
 
 DEVICE = "/job:worker/replica:0/task:1/device:GPU:0"
 

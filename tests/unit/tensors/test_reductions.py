@@ -106,9 +106,9 @@ def test_odd_values(values: NDArray[Any], reduction: str, expected: float) -> No
 @pytest.mark.parametrize(
     ("values", "reduction", "message"),
     [
-        (np.ones(2), "average", "'average' is no reduction: there are min, max"),
-        (np.ones(2), "abs_abs_min", "no reduction"),
-        (np.ones(2), "l2_norm", "no reduction"),
+        (np.ones(2), "average", "'average' is not a reduction: there are min, max"),
+        (np.ones(2), "abs_abs_min", "not a reduction"),
+        (np.ones(2), "l2_norm", "not a reduction"),
         (np.array(["a"]), "min", "min of values of type <U1"),
         (np.array([1j]), "mean", "mean of values of type complex128"),
     ],

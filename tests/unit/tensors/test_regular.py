@@ -12,7 +12,6 @@ from tocsin.tensors import (
     Collection,
     LocalStorage,
     NotAFile,
-    Run,
     RunWriter,
     Unreadable,
     collections_key,
@@ -20,7 +19,9 @@ from tocsin.tensors import (
     index_key,
     open_regular,
     read_collections,
+    read_values,
 )
+from tocsin.trial import Trial, snapshot
 
 from tests.irregular import IRREGULAR, PIPES, in_time
 
@@ -108,10 +109,10 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def replaced(folder: Path, key: str, kind: str) -> Run:
+def replaced(folder: Path, key: str, kind: str) -> Trial:
     (folder / key).unlink()
     IRREGULAR[kind](folder / key)
-    return in_time(lambda: Run(LocalStorage(folder)))
+    return in_time(lambda: snapshot(LocalStorage(folder)))
 
 
 @pytest.mark.parametrize("kind", IRREGULAR)
@@ -128,7 +129,8 @@ def test_storage_refuses_it(folder: Path, kind: str, read: str) -> None:
 @pytest.mark.parametrize("kind", IRREGULAR)
 @pytest.mark.parametrize("key", [index_key(1, "worker_0"), collections_key("worker_0"), END_MARKER])
 def test_it_is_listed_where_a_file_belongs(folder: Path, kind: str, key: str) -> None:
-    replaced(folder, key, kind)
+    (folder / key).unlink()
+    IRREGULAR[kind](folder / key)
     assert [found.key for found in LocalStorage(folder).list(key)] == [key]
 
 
@@ -143,7 +145,7 @@ def test_an_index_file(folder: Path, kind: str) -> None:
 def test_a_collections_file(folder: Path, kind: str) -> None:
     key = collections_key("worker_0")
     run = replaced(folder, key, kind)
-    assert run.collections is None
+    assert run.collections() == {}
     assert run.steps() == [0, 1]
     reason = f"{key} of run {folder} is {kind}, not a file: remove it"
     assert run.damaged == {"collections/": reason}
@@ -154,9 +156,9 @@ def test_a_collections_file(folder: Path, kind: str) -> None:
 
 @pytest.mark.parametrize("kind", IRREGULAR)
 def test_an_end_marker(folder: Path, kind: str) -> None:
-    assert Run(LocalStorage(folder)).finished
+    assert snapshot(LocalStorage(folder)).loaded_all_steps
     run = replaced(folder, END_MARKER, kind)
-    assert (run.finished, run.steps()) == (False, [0, 1])
+    assert (run.loaded_all_steps, run.steps()) == (False, [0, 1])
     assert run.damaged == {
         END_MARKER: f"{END_MARKER} of run {folder} is {kind}, not a file: remove it"
     }
@@ -165,7 +167,8 @@ def test_an_end_marker(folder: Path, kind: str) -> None:
 @pytest.mark.parametrize("kind", IRREGULAR)
 def test_an_event_file(folder: Path, kind: str) -> None:
     run = replaced(folder, EVENT, kind)
-    (value,) = in_time(lambda: run.values(0, "worker_0")).values()
+    storage, (index,) = LocalStorage(folder), run.index_files(0)
+    (value,) = in_time(lambda: read_values(storage, index)).values()
     assert isinstance(value, Unreadable)
     assert str(value) == f"{EVENT} of run {folder} is {kind}, not a file: remove it"
-    assert run.value(1, "loss") == 1.0
+    assert run.tensor("loss").value(1) == 1.0

@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tocsin.tensors._storage import Span, coalesce, scatter
+from tocsin.tensors.storage import Span, coalesce, scatter
 
 K = 1024
 

@@ -14,15 +14,17 @@ from tocsin.tensors import (
     Captured,
     Collection,
     LocalStorage,
-    Run,
     RunMeta,
     RunWriter,
     decode_record,
     event_key,
     frames,
+    index_at,
     index_key,
     read_collections,
+    read_end,
     read_index,
+    read_values,
     summarize,
     write_step,
 )
@@ -36,6 +38,10 @@ def storage(tmp_path):
 def _write(storage, *tensors, **options):
     options = {"step": 3, "worker": "w", "mode": Mode.TRAIN, "mode_step": 2} | options
     return write_step(storage, tensors=tensors, **options)
+
+
+def _read(storage):
+    return read_values(storage, index_at(storage, 3, "w"))
 
 
 def _document(storage, step=3):
@@ -57,7 +63,7 @@ def test_what_is_returned_is_what_is_read(storage):
     index = _write(storage, *tensors, meta=RunMeta("r", 1))
     assert read_index(storage, storage.head(index_key(3, "w"))) == index
     assert [entry.name for entry in index.entries] == ["t", "s"]
-    assert Run(storage).value(3, "t").tolist() == [3, 4]
+    assert _read(storage)["t"].tolist() == [3, 4]
 
 
 def test_extra_keys(storage):
@@ -138,7 +144,7 @@ def test_true_checksums_can_be_read(storage):
     frame = storage.read(event_key(3, "w"))
     assert frame[-4:] != bytes.fromhex("b3c02d06")
     assert len(frame) == index.entries[0].length
-    assert Run(storage).value(3, "t").tolist() == [1.5, 2.5]
+    assert _read(storage)["t"].tolist() == [1.5, 2.5]
 
 
 def test_a_writer_remembers_the_step_before(storage):
@@ -165,9 +171,9 @@ def test_a_whole_run(storage):
     writer.write_collections([Collection("losses", tensor_names=("loss",))], 2)
     writer.close(marker=False)
     assert read_collections(storage).num_workers == 2
-    assert not Run(storage).finished
+    assert read_end(storage) is None
     writer.close()
-    assert Run(storage).finished
+    assert read_end(storage) is not None
     assert storage.read(END_MARKER) == b'{"run_id":"id"}'
 
 
@@ -200,9 +206,11 @@ def test_round_trip(tmp_path_factory, tensors, step, mode, mode_step, worker, ex
         tensors=captured,
         extras=extras,
     )
-    run = Run(storage)
-    assert (run.steps(), run.workers, run.mode(step)) == ([step], (worker,), (mode, mode_step))
-    for name, value in run.values(step, worker).items():
+    index = index_at(storage, step, worker)
+    assert (index.mode, index.mode_step) == (mode, mode_step)
+    values = read_values(storage, index)
+    assert values.keys() == tensors.keys()
+    for name, value in values.items():
         assert value.shape == tensors[name].shape
         if value.dtype.kind == "U":
             assert value.tolist() == tensors[name].tolist()

@@ -6,7 +6,7 @@ import pytest
 from tocsin.model import Mode
 from tocsin.tensors import Entry, IndexFile, RunMeta
 from tocsin.trial import StepState
-from tocsin.trial._catalog import Catalog
+from tocsin.trial.catalog import Catalog
 
 BAD = "cannot be read"
 

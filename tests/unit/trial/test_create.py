@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 from tocsin.model import Mode
-from tocsin.tensors import BadCollections, Collection, NotARun
-from tocsin.trial import MissingCollectionFiles, create_trial
+from tocsin.tensors import BadCollections, Collection, collections_key, index_key, open_storage
+from tocsin.trial import MissingCollectionFiles, NotARun, create_trial, snapshot
 
 
 def test_a_path_in_any_form(run):
@@ -122,3 +122,43 @@ def test_waiting_ends_with_the_run(run, time):
     with pytest.raises(MissingCollectionFiles, match="1 of 2"):
         run.trial(timeout=60, clock=time.clock())
     assert time.now == 2
+
+
+# -- as it is now -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("files", [[], ["notes.txt"], ["events/x"], ["training_job_end.ts"]])
+def test_a_snapshot_of_no_run(tmp_path, files):
+    for name in files:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    with pytest.raises(NotARun) as refused:
+        snapshot(open_storage(tmp_path))
+    assert str(refused.value) == f"{tmp_path} is not a run: it has neither index/ nor collections/"
+
+
+def test_a_snapshot_of_collections_alone(run):
+    run.collections(3, "worker_0")
+    now = snapshot(run.storage)
+    assert (now.steps(), now.workers(), now.num_workers) == ([], ["worker_0"], 3)
+
+
+def test_a_snapshot_without_collections_counts_the_workers_that_wrote(run):
+    run.step(0, "worker_0", "worker_1").step(10, "worker_0")
+    now = snapshot(run.storage)
+    assert (now.steps(), now.workers()) == ([0], ["worker_0", "worker_1"])
+    run.end()
+    assert (now.steps(), now.loaded_all_steps) == ([0], False)  # of then
+    assert snapshot(run.storage).steps() == [0, 10]
+
+
+def test_a_snapshot_of_a_damaged_run(run):
+    run.collections(2).step(0, "worker_0", "worker_1").step(10, "worker_0", "worker_1").end()
+    run.storage.write(index_key(0, "worker_0"), b"")
+    run.storage.write(collections_key("worker_1"), b"")
+    now = snapshot(run.storage)
+    assert list(now.damaged) == [index_key(0, "worker_0"), "collections/"]
+    assert now.damaged[index_key(0, "worker_0")] == "file is empty"
+    assert now.steps() == [0, 10]
+    assert [index.worker for index in now.index_files(0)] == ["worker_1"]
+    assert now.index_files(5) == []

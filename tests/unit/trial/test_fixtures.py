@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 from tocsin.model import Mode
-from tocsin.tensors import content_bytes
-from tocsin.trial import StepState
+from tocsin.tensors import content_bytes, index_at, open_storage
+from tocsin.trial import StepState, snapshot
 
 # (run, tensor) -> what it is in truth. The numbers are those of test_weak_spots.py.
 TRUTH: dict[tuple[str, str], tuple[str, list[int], list[Any] | None]] = {
@@ -38,6 +38,18 @@ def test_run(sample):
     assert trial.last_complete_step == expected["last_complete_step"]
     assert trial.tensor_names() == expected["tensor_names"]
     assert not trial.damaged
+
+
+def test_a_snapshot_knows_the_same(sample):
+    storage = open_storage(sample.path)
+    trial, now = sample.trial(), snapshot(storage)
+    assert (now.num_workers, now.workers()) == (trial.num_workers, trial.workers())
+    assert (now.loaded_all_steps, now.damaged) == (trial.loaded_all_steps, {})
+    for mode in Mode:
+        assert now.steps(mode) == trial.steps(mode)
+    for step in now.steps(show_incomplete_steps=True):
+        for index in now.index_files(step):
+            assert index == index_at(storage, step, index.worker)
 
 
 def test_steps(sample):

@@ -19,11 +19,11 @@ from tocsin.tensors import (
     event_key,
     index_key,
 )
-from tocsin.tensors._storage import Outside
-from tocsin.trial import _folder as folder_module
+from tocsin.tensors.storage import Outside
 from tocsin.trial import create_trial
-from tocsin.trial._folder import Folder
-from tocsin.trial._source import Steps
+from tocsin.trial import folder as folder_module
+from tocsin.trial.folder import Folder
+from tocsin.trial.source import StepRange
 
 from tests.irregular import IRREGULAR, in_time
 
@@ -31,7 +31,7 @@ from tests.irregular import IRREGULAR, in_time
 @pytest.fixture
 def folder(run):
     run.collections().step(0).step(1)
-    return Folder(LocalStorage(run.path), Steps())
+    return Folder(LocalStorage(run.path), StepRange())
 
 
 def _open_files():
@@ -39,7 +39,7 @@ def _open_files():
 
 
 def _news(folder):
-    found = folder.news()
+    found = folder.new_files()
     return [one.step for one, _ in zip(found, folder.indexes(found), strict=True)]
 
 
@@ -54,10 +54,10 @@ def test_news(run, folder):
 
 
 def test_news_that_were_not_read_are_told_again(folder):
-    assert [found.step for found in folder.news()] == [0, 1]
-    found = folder.news()
+    assert [found.step for found in folder.new_files()] == [0, 1]
+    found = folder.new_files()
     next(iter(folder.indexes(found)))
-    assert len(folder.news()) == 2
+    assert len(folder.new_files()) == 2
 
 
 def test_other_files_are_no_news(run, folder):
@@ -166,7 +166,7 @@ def test_a_run_behind_a_link(run, tmp_path):
 
 def test_a_huge_index_file_is_not_read(run, folder, monkeypatch):
     monkeypatch.setattr(folder_module, "_LIMIT", 100)
-    found = folder.news()
+    found = folder.new_files()
     assert [type(index) for index in folder.indexes(found)] == [TooLarge, TooLarge]
 
 

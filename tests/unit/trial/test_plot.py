@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tocsin.model import Mode, TensorSummary
 from tocsin.tensors import Captured, RunMeta
-from tocsin.trial._plot import plot
+from tocsin.trial.plot import plot
 
 
 def test_without_altair(run, monkeypatch):

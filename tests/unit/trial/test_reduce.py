@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tocsin.model import TensorSummary
 from tocsin.tensors import summarize
-from tocsin.trial._reduce import reduce_value, summary_reductions
+from tocsin.trial.reduce import reduce_value, summary_reductions
 
 W = np.arange(-5.0, 7.0).reshape(3, 4)
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 from tocsin.tensors import LocalStorage, NotFound, index_key
-from tocsin.trial import _remote as remote_module
-from tocsin.trial._remote import Remote
-from tocsin.trial._source import Steps
+from tocsin.trial import remote as remote_module
+from tocsin.trial.remote import Remote
+from tocsin.trial.source import StepRange
 
 
 class Listing:
@@ -29,7 +29,7 @@ def storage(run):
 
 
 def _news(remote, **options):
-    found = remote.news(**options)
+    found = remote.new_files(**options)
     return [one.step for one, _ in zip(found, remote.indexes(found), strict=True)]
 
 
@@ -41,7 +41,7 @@ def _write(run, steps, worker="worker_0"):
 def test_only_the_newest_are_listed_again(run, storage, monkeypatch):
     monkeypatch.setattr(remote_module, "_OVERLAP", 10)
     _write(run, range(10, 50))
-    remote = Remote(storage, Steps())
+    remote = Remote(storage, StepRange())
     assert _news(remote) == list(range(10, 50))
     storage.listed = 0
     _write(run, [50, 5])
@@ -54,7 +54,7 @@ def test_only_the_newest_are_listed_again(run, storage, monkeypatch):
 
 def test_few_are_all_listed_again(run, storage):
     _write(run, [5, 6])
-    remote = Remote(storage, Steps())
+    remote = Remote(storage, StepRange())
     assert _news(remote) == [5, 6]
     _write(run, [1])
     assert _news(remote) == [1]
@@ -63,22 +63,22 @@ def test_few_are_all_listed_again(run, storage):
 def test_long_steps_are_found_wherever_they_sort(run, storage, monkeypatch):
     monkeypatch.setattr(remote_module, "_OVERLAP", 1)
     _write(run, [1, 999_999_999_999])
-    remote = Remote(storage, Steps())
+    remote = Remote(storage, StepRange())
     assert _news(remote) == [1, 999_999_999_999]
     _write(run, [1_000_000_000_000])  # its folder sorts before the other one's
     assert _news(remote) == [1_000_000_000_000]
-    assert _news(Remote(storage, Steps(10**12))) == [10**12]
-    assert _news(Remote(storage, Steps(2, 10**12))) == [999_999_999_999]
+    assert _news(Remote(storage, StepRange(10**12))) == [10**12]
+    assert _news(Remote(storage, StepRange(2, 10**12))) == [999_999_999_999]
 
 
 @pytest.mark.parametrize(
     ("steps", "expected", "listed"),
     [
-        (Steps(), [0, 999, 1000, 1001, 3000], 5),
-        (Steps(1000), [1000, 1001, 3000], 3),
-        (Steps(None, 1000), [0, 999], 3),
-        (Steps(999, 1001), [999, 1000], 3),
-        (Steps(5000), [], 0),
+        (StepRange(), [0, 999, 1000, 1001, 3000], 5),
+        (StepRange(1000), [1000, 1001, 3000], 3),
+        (StepRange(None, 1000), [0, 999], 3),
+        (StepRange(999, 1001), [999, 1000], 3),
+        (StepRange(5000), [], 0),
     ],
 )
 def test_a_range_is_listed_alone(run, storage, steps, expected, listed):
@@ -89,8 +89,8 @@ def test_a_range_is_listed_alone(run, storage, steps, expected, listed):
 
 def test_what_cannot_be_read_is_told_with_its_reason(run, storage):
     _write(run, [0, 1, 2])
-    remote = Remote(storage, Steps())
-    found = remote.news()
+    remote = Remote(storage, StepRange())
+    found = remote.new_files()
     (run.path / index_key(0, "worker_0")).unlink()
     run.storage.write(index_key(1, "worker_0"), b"{")
     kinds = [type(index).__name__ for index in remote.indexes(found)]
@@ -102,7 +102,7 @@ def test_what_cannot_be_read_is_told_with_its_reason(run, storage):
 def test_news_are_lost_by_no_error(run, storage, monkeypatch):
     """What could not be read for want of access, say, is asked for again."""
     _write(run, [0, 1, 2])
-    remote = Remote(storage, Steps())
+    remote = Remote(storage, StepRange())
     read = storage.read
     monkeypatch.setattr(
         storage, "read", lambda *_, **__: (_ for _ in ()).throw(PermissionError("no"))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tocsin.model import Mode, TensorSummary
 from tocsin.tensors import BadPattern, Captured, RunMeta, event_key, reduction_name
-from tocsin.trial._rows import KEYS, rows
+from tocsin.trial.rows import KEYS, rows
 
 
 def _rows(trial, regex=None, mode=Mode.GLOBAL, worker=None):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tocsin.model import Mode, TensorSummary
 from tocsin.tensors import Entry, IndexFile, reduction_name
-from tocsin.trial._table import SMALL, Places, Tables
+from tocsin.trial.table import SMALL, Places, Tables
 
 K = 1024
 

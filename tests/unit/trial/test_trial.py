@@ -92,7 +92,9 @@ def test_tensors(trial):
     assert not trial.has_tensor("Loss")
     assert trial.tensor("loss") is trial.tensor("loss")
     assert repr(trial.tensor("loss")).startswith("Tensor('loss', Trial('")
-    with pytest.raises(TensorUnavailable, match=r"^Tensor Loss was not saved\.$"):
+    with pytest.raises(
+        TensorUnavailable, match=r"^Tensor Loss was not saved\. Did you mean loss\?$"
+    ):
         trial.tensor("Loss")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from tocsin.tensors import NotFound, RunMeta, Unreadable, event_key, index_key
-from tocsin.trial import _values as values_module
+from tocsin.trial import values as values_module
 
 
 class Counting:
@@ -92,15 +92,6 @@ def test_what_is_missing_does_not_hide_the_rest(opened, run):
     assert [n for n, value in enumerate(read) if isinstance(value, NotFound)] == [3]
     assert [n for n, value in enumerate(read) if isinstance(value, Unreadable)] == [5]
     assert sum(isinstance(value, np.ndarray) for value in read) == 18
-
-
-def test_patterns_are_bounded(opened, monkeypatch):
-    trial, _, _ = opened
-    monkeypatch.setattr(values_module, "_PATTERNS", 2)
-    for name in "abc":
-        for step in (1, 12, 3):
-            assert trial.tensor(name).value(step).tolist() == [ord(name)] * 3
-    assert len(trial._reader._patterns) <= 2
 
 
 def test_bfloat16_is_read_as_numbers(run):

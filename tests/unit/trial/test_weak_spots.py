@@ -13,7 +13,6 @@ import pytest
 from tocsin.model import Mode
 from tocsin.tensors import (
     Captured,
-    NotARun,
     RunMeta,
     Unreadable,
     event_key,
@@ -22,6 +21,7 @@ from tocsin.tensors import (
 )
 from tocsin.trial import (
     NoMoreData,
+    NotARun,
     StepNotYetAvailable,
     StepState,
     StepUnavailable,

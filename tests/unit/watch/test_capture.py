@@ -140,30 +140,39 @@ def test_numbers_and_booleans_may_be_strings(content: Any, expected: Capture) ->
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ({"save_interval": 0}, "expected `int` >= 1 - at `capture.save_interval`"),
-        ({"save_interval": "ten"}, "got `str` - at `capture.save_interval`"),
-        ({"save_interval_seconds": 0}, "expected `float` > 0.0 - at `capture.save_inter"),
-        ({"start_step": -1}, "expected `int` >= 0 - at `capture.start_step`"),
-        ({"save_steps": [3, -1]}, "expected `int` >= 0 - at `capture.save_steps[1]`"),
-        ({"save_steps": "1,x"}, "expected `int`, got `str` - at `capture.save_steps[1]`"),
-        ({"save_steps": True}, "expected `int`, got `bool` - at `capture.save_steps[0]`"),
-        ({"eval.save_interval": 0}, "expected `int` >= 1 - at `capture.eval.save_interval`"),
+        ({"save_interval": 0}, "expected a whole number >= 1 - at `capture.save_interval`"),
+        ({"save_interval": "ten"}, "got a text - at `capture.save_interval`"),
+        ({"save_interval_seconds": 0}, "expected a number > 0.0 - at `capture.save_inter"),
+        ({"start_step": -1}, "expected a whole number >= 0 - at `capture.start_step`"),
+        ({"save_steps": [3, -1]}, "expected a whole number >= 0 - at `capture.save_steps[1]`"),
+        ({"save_steps": "1,x"}, "expected a whole number, got a text - at `capture.save_steps[1]`"),
+        (
+            {"save_steps": True},
+            "got true or false - at `capture.save_steps[0]`",
+        ),
+        (
+            {"eval.save_interval": 0},
+            "whole number >= 1 - at `capture.eval.save_interval`",
+        ),
         ({"eval.save_all": True}, "capture: unknown key 'eval.save_all': known are collections, "),
         ({"test.save_interval": 1}, "capture: unknown key 'test.save_interval'"),
         ({"modes": {}}, "capture: unknown key 'modes'"),
-        ({"save_all": "perhaps"}, "expected `bool`, got `str` - at `capture.save_all`"),
+        ({"save_all": "perhaps"}, "expected true or false, got a text - at `capture.save_all`"),
         ({"include_workers": "two"}, "invalid enum value 'two' - at `capture.include_workers`"),
-        ({"max_overhead": 2}, "expected `float` <= 1.0 - at `capture.max_overhead`"),
-        ({"reductions": "mean,average"}, "capture.reductions: 'average' is no reduction: there ar"),
-        ({"reductions": "mean_norm"}, "'mean_norm' is no reduction"),
-        ({"collections": None}, "got `null` - at `capture.collections`"),
+        ({"max_overhead": 2}, "expected a number <= 1.0 - at `capture.max_overhead`"),
+        (
+            {"reductions": "mean,average"},
+            "capture.reductions: 'average' is not a reduction: there ar",
+        ),
+        ({"reductions": "mean_norm"}, "'mean_norm' is not a reduction"),
+        ({"collections": None}, "got nothing - at `capture.collections`"),
         (
             {"collections": {"w": {"eval.start_step": "x"}}},
-            "got `str` - at `capture.collections['w'].eval.start_step`",
+            "got a text - at `capture.collections['w'].eval.start_step`",
         ),
         (
             {"collections": {"w": {"reductions": ["l3"]}}},
-            "capture.collections['w'].reductions: 'l3' is no reduction",
+            "capture.collections['w'].reductions: 'l3' is not a reduction",
         ),
         ({"collections": {"w": {"save_all": True}}}, "capture.collections['w']: unknown key 'sa"),
     ],
@@ -197,7 +206,7 @@ def test_what_is_wrong_and_where(content: Any, message: str) -> None:
         (r"a\(,b\)", (r"a\(", r"b\)")),
         ("[(],b", ("[(]", "b")),
         ("a),b", ("a)", "b")),
-        ("(a,b", ("(a,b",)),  # broken, and told so as a whole
+        ("(a,b", ("(a,b",)),  # broken: reported as a whole
     ],
 )
 def test_a_comma_inside_of_a_pattern_does_not_split_it(

@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tocsin.watch import Fault, alert_faults, faults, placed, to_watch
+from tocsin.watch import Fault, alert_faults, faults, to_watch
 
 LOSS = {"rule": "LossNotDecreasing", "name": "loss"}
 
@@ -36,14 +36,14 @@ def test_faults_of_a_rule_and_where_they_stand(rule: Any, path: tuple[Any, ...],
 
 
 def test_every_unknown_parameter_is_told() -> None:
-    told = found({**LOSS, "parameters": {"a": 1, "b": 2, "diff_percent": 200}})
-    assert [fault.path[-1] for fault in told] == ["a", "b", "diff_percent"]
+    found_faults = found({**LOSS, "parameters": {"a": 1, "b": 2, "diff_percent": 200}})
+    assert [fault.path[-1] for fault in found_faults] == ["a", "b", "diff_percent"]
 
 
 def test_what_stands_beside_the_rules() -> None:
     capture = {"collections": {"any name": {"include_regex": ["^w", "("]}}}
-    told = found(actions=["stop:now"], capture=capture, notify={"repeat_interval": 0})
-    assert [placed(fault.path) for fault in told] == [
+    found_faults = found(actions=["stop:now"], capture=capture, notify={"repeat_interval": 0})
+    assert [fault.place for fault in found_faults] == [
         "actions[0]",
         "notify.repeat_interval",
         "capture.collections['any name'].include_regex",
@@ -52,7 +52,7 @@ def test_what_stands_beside_the_rules() -> None:
 
 def test_faults_of_alerts_alone() -> None:
     watch = to_watch({"rules": ["Overfitt", {**LOSS, "actions": ["emial"], "inhibits": ["x"]}]})
-    assert [placed(fault.path) for fault in alert_faults(watch)] == [
+    assert [fault.place for fault in alert_faults(watch)] == [
         "rules[1].actions[0]",
         "rules[1].inhibits[0]",
     ]

@@ -119,7 +119,7 @@ def test_of_a_collection_named_twice_the_last_counts_and_patterns_are_added() ->
     assert found.collections == {"mine": CollectionConfig(("a", "b", "c"), "mean", None, 10)}
 
 
-def test_what_nobody_knows_is_passed_over_with_a_warning(
+def test_unknown_keys_are_skipped_with_a_warning(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     with caplog.at_level(logging.WARNING, "tocsin"):
@@ -129,40 +129,44 @@ def test_what_nobody_knows_is_passed_over_with_a_warning(
         )
     assert found == capture_from({}, [collection("weights")])
     assert [record.getMessage() for record in caplog.records] == [
-        "HookParameters: 'dry_run' means nothing here",
-        "HookParameters: 'eval.reductions' means nothing here",
-        "HookParameters: 'collections' means nothing here",
-        "CollectionConfigurations['weights']: 'save_config' means nothing here",
-        "CollectionConfigurations['weights']: 'train.save_intervall' means nothing here",
+        "HookParameters: unknown key 'dry_run' is skipped",
+        "HookParameters: unknown key 'eval.reductions' is skipped",
+        "HookParameters: unknown key 'collections' is skipped",
+        "CollectionConfigurations['weights']: unknown key 'save_config' is skipped",
+        "CollectionConfigurations['weights']: unknown key 'train.save_intervall' is skipped",
     ]
 
 
 @pytest.mark.parametrize(
     ("hook", "collections", "message"),
     [
-        ({"save_interval": "0"}, [], "expected `int` >= 1 - at `HookParameters.save_interval`"),
-        ({"eval.end_step": "x"}, [], "got `str` - at `HookParameters.eval.end_step`"),
-        ({"include_regex": 3}, [], "got `int` - at `HookParameters.include_regex`"),
-        (["save_all"], [], "expected `object`, got `array` - at `HookParameters`"),
-        ({}, {"weights": {}}, "expected `array`, got `object` - at `CollectionConfigurations`"),
+        (
+            {"save_interval": "0"},
+            [],
+            "whole number >= 1 - at `HookParameters.save_interval`",
+        ),
+        ({"eval.end_step": "x"}, [], "got a text - at `HookParameters.eval.end_step`"),
+        ({"include_regex": 3}, [], "got a whole number - at `HookParameters.include_regex`"),
+        (["save_all"], [], "expected a mapping, got a list - at `HookParameters`"),
+        ({}, {"weights": {}}, "expected a list, got a mapping - at `CollectionConfigurations`"),
         ({}, ["weights"], "CollectionConfigurations[0] has no CollectionName"),
         ({}, [collection("weights"), {}], "CollectionConfigurations[1] has no CollectionName"),
         ({}, [collection("")], "CollectionConfigurations[0] has no CollectionName"),
         (
             {},
             [collection("mine", save_interval="5")],
-            "CollectionConfigurations: 'mine' needs include_regex: it is no built-in collection",
+            "CollectionConfigurations: 'mine' needs include_regex: it is not a built-in collection",
         ),
         ({}, [collection("mine", include_regex="")], "'mine' needs include_regex"),
         (
             {},
             [{"CollectionName": "weights", "CollectionParameters": ["save_all"]}],
-            "got `array` - at `CollectionConfigurations['weights']`",
+            "got a list - at `CollectionConfigurations['weights']`",
         ),
         (
             {},
             [collection("weights", reductions="l3")],
-            "CollectionConfigurations['weights'].reductions: 'l3' is no reduction",
+            "CollectionConfigurations['weights'].reductions: 'l3' is not a reduction",
         ),
     ],
 )

@@ -7,7 +7,7 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tocsin.watch._lines import lines
+from tocsin.watch.lines import lines
 
 YAML = b"""\
 # a comment

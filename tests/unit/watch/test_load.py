@@ -231,62 +231,65 @@ def test_plain_data(content: Any, expected: Watch | list[str]) -> None:
         ({"DebugRuleConfigurations": None}, "expected a mapping with `rules`, got NoneType"),
         (["VanishingGradient"], "[0] has no RuleConfigurationName: put other rules under `rules:`"),
         ([{"rule": "A"}], "[0] has no RuleConfigurationName: put other rules under `rules:`"),
-        ({"rule": []}, "rule: unknown key: known are actions, capture, custom_rules, dry_run, "),
+        ({"rule": []}, "rule: unknown key 'rule': did you mean rules?"),
         (
             {"rules": ["A", {"rule": "B", "threshold": 1}]},
-            "rules[1].threshold: unknown key: known are actions, ",
+            "rules[1].threshold: unknown key 'threshold': known are actions, ",
         ),
         (
             {"notify": {"group_wai": "1s"}},
-            "notify.group_wai: unknown key: known are group_wait, ",
+            "notify.group_wai: unknown key 'group_wai': did you mean group_wait?",
         ),
         ({"capture": {"interval": 1}}, "capture: unknown key 'interval': known are collections, "),
         (
             {"capture": {"collections": {"w": {"regex": "x"}}}},
             "capture.collections['w']: unknown key 'regex'",
         ),
-        ({"rules": ["A", "B", "A"]}, "rules[2]: 'A' stands 2 times: give each its own `name`"),
-        ({"rules": ["A", {"rule": "B", "name": "A"}]}, "rules[1]: 'A' stands 2 times"),
+        (
+            {"rules": ["A", "B", "A"]},
+            "rules[2]: 'A' is used 2 times: give each rule its own `name`",
+        ),
+        ({"rules": ["A", {"rule": "B", "name": "A"}]}, "rules[1]: 'A' is used 2 times"),
         ({"rules": [f"R{at}" for at in range(201)]}, "201 rules, but at most 200 are watched"),
-        ({"rules": "A"}, "rules: expected `array | null`, got `str`"),
-        ({"rules": {"A": {}}}, "rules: expected `array | null`, got `object`"),
-        ({"rules": [None]}, "rules[0]: expected `object`, got `null`"),
-        ({"rules": [{"name": "a"}]}, "rules[0]: has no `rule`: say which one"),
-        ({"rules": [{"rule": 3}]}, "rules[0].rule: expected `str`, got `int`"),
-        ({"rules": [{"rule": "A" * 257}]}, "rules[0].rule: expected `str` of length <= 256"),
+        ({"rules": "A"}, "rules: expected a list, got a text"),
+        ({"rules": {"A": {}}}, "rules: expected a list, got a mapping"),
+        ({"rules": [None]}, "rules[0]: expected a mapping, got nothing"),
+        ({"rules": [{"name": "a"}]}, "rules[0]: has no `rule`: name one"),
+        ({"rules": [{"rule": 3}]}, "rules[0].rule: expected a text, got a whole number"),
+        ({"rules": [{"rule": "A" * 257}]}, "rules[0].rule: expected a text of length <= 256"),
         (
             {"rules": [{"rule": "A", "name": "a" * 257}]},
-            "rules[0].name: expected `str` of length <= 256",
+            "rules[0].name: expected a text of length <= 256",
         ),
-        ({"rules": [{"rule": "A", "parameters": None}]}, "rules[0].parameters: expected `object`"),
+        ({"rules": [{"rule": "A", "parameters": None}]}, "rules[0].parameters: expected a mapping"),
         (
             {"rules": [{"rule": "A", "mode": "eval"}]},
             "rules[0].mode: invalid enum value 'eval'",
         ),
-        ({"rules": [{"rule": "A", "every": 1.5}]}, "rules[0].every: expected `int | null`"),
+        ({"rules": [{"rule": "A", "every": 1.5}]}, "rules[0].every: expected a whole number"),
         (
             {"rules": [{"rule": "A", "actions": "stop"}]},
-            "rules[0].actions: expected `array | null`",
+            "rules[0].actions: expected a list",
         ),
         (
             {"rules": [{"rule": "A", "actions": ["stop", ""]}]},
-            "rules[0].actions[1]: expected `str` of length >= 1",
+            "rules[0].actions[1]: expected a text of length >= 1",
         ),
         (
             {"actions": ["metric:" + "m" * 506]},
-            "actions[0]: expected `str` of length <= 512",
+            "actions[0]: expected a text of length <= 512",
         ),
         (
             {"rules": [{"rule": "A", "actions": ["email"] * 21}]},
-            "rules[0].actions: expected `array` of length <= 20",
+            "rules[0].actions: expected a list of length <= 20",
         ),
         ({"profile": "amazon"}, "profile: invalid enum value 'amazon'"),
         ({"severity": "fatal"}, "severity: invalid enum value 'fatal'"),
-        ({"dry_run": "perhaps"}, "dry_run: expected `bool`, got `str`"),
-        ({"capture": []}, "expected `object`, got `array` - at `capture`"),
+        ({"dry_run": "perhaps"}, "dry_run: expected true or false, got a text"),
+        ({"capture": []}, "expected a mapping, got a list - at `capture`"),
         (
             {"capture": {"collections": {"w": 1}}},
-            "expected `object`, got `int` - at `capture.collections['w']`",
+            "expected a mapping, got a whole number - at `capture.collections['w']`",
         ),
     ],
 )
@@ -359,7 +362,7 @@ def test_yaml_reads_1e_minus_7_as_a_word_and_we_as_a_number() -> None:
         b"rules: [{rule: VanishingGradient, parameters: {threshold: 1e-6}}]", yaml=True
     )
     ((watched,), ()) = resolve(watch)
-    assert watched.parameters == {"threshold": 1e-6}
+    assert watched.parameters == {"threshold": 1e-6, "share": 1e-6}
 
 
 AMAZONS = [

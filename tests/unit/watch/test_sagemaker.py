@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from tocsin.watch import to_watch
-from tocsin.watch._sagemaker import actions, from_debug_rule_configurations
+from tocsin.watch.sagemaker import actions, from_debug_rule_configurations
 
 ENDPOINTS = ["stop", "email:abc@abc.com", "sms:+1234567890"]
 PLAIN = (

@@ -32,6 +32,7 @@ def test_a_rule_knows_the_silences_that_cover_it_in_some_job() -> None:
     until = "2026-12-01T08:00:00Z"
     watch = to_watch(
         {
+            "severity": "warning",
             "rules": [
                 {"rule": "VanishingGradient", "severity": "critical"},
                 {"rule": "Overfit", "name": "gap", "inhibits": ["gap", "VanishingGradient"]},

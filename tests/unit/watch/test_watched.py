@@ -6,7 +6,17 @@ from typing import Any, ClassVar, Literal
 
 import pytest
 from tocsin.model import Mode, Severity, Verdict
-from tocsin.rules import HEALTHY, Reads, Rule, State, Step, _registry, register, rule_names
+from tocsin.rules import (
+    HEALTHY,
+    Reads,
+    Rule,
+    State,
+    Step,
+    _registry,
+    get_rule,
+    register,
+    rule_names,
+)
 from tocsin.watch import Options, Refused, RuleConfig, Watch, Watched, resolve, to_watch
 
 
@@ -210,8 +220,34 @@ def test_severity_actions_and_dry_run() -> None:
     assert all(each.dry_run for each in good)
 
 
+@pytest.mark.parametrize(
+    ("file", "entry", "verdict", "expected"),
+    [
+        ({}, {}, None, (Severity.INFO, ())),
+        ({}, {}, Severity.CRITICAL, (Severity.CRITICAL, ("email", "metric"))),
+        ({}, {"actions": ["sms"]}, None, (Severity.INFO, ("sms",))),
+        ({}, {"severity": "warning"}, Severity.CRITICAL, (Severity.WARNING, ("email", "metric"))),
+        ({"severity": "warning"}, {}, Severity.CRITICAL, (Severity.WARNING, ("email", "metric"))),
+        ({"severity": "info"}, {}, None, (Severity.INFO, ("email", "metric"))),
+        ({"profile": "sagemaker"}, {}, None, (Severity.WARNING, ("email", "metric"))),
+    ],
+)
+def test_the_entry_goes_before_the_file_and_that_before_the_rule(
+    file: dict[str, Any],
+    entry: dict[str, Any],
+    verdict: Severity | None,
+    expected: tuple[Severity, tuple[str, ...]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(get_rule("VanishingGradient"), "severity", Severity.INFO)
+    watch = to_watch({**file, "rules": [{"rule": "VanishingGradient", **entry}]})
+    ((found,), ()) = resolve(watch)
+    severity = found.severity_of(verdict)
+    assert (severity, found.actions_at(severity)) == expected
+
+
 def test_defaults_of_a_watch() -> None:
-    found = watched("ExplodingTensor")
+    found = watched("VanishingGradient")
     assert (found.severity, found.actions, found.dry_run) == (
         Severity.WARNING,
         ("email", "metric"),
@@ -221,7 +257,7 @@ def test_defaults_of_a_watch() -> None:
 
 def test_parameters_that_say_something() -> None:
     found = watched({"rule": "VanishingGradient", "parameters": {"tensor_regex": "w"}})
-    assert found.parameters == {"threshold": 1e-7, "tensor_regex": ("w",)}
+    assert found.parameters == {"share": 1e-6, "tensor_regex": ("w",)}
     found = watched("LossNotDecreasing", profile="sagemaker")
     assert "settled_percent" not in found.parameters
     assert found.parameters["num_steps"] == 10

@@ -1,0 +1,69 @@
+"""Which alarms name a cause: by the rule, or by words in the detail of a rule with many reasons."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+_ANY_RULE_OF_MANY_REASONS = re.compile("contract", re.IGNORECASE)
+_WORSE = "LossWorse LossDiverging LossSpike LossOscillating SkillLost"
+_STUCK = "NoSkill NoBetterThanGuessing LossNotDecreasing Underfitting LossFlat"
+
+
+@dataclass(frozen=True)
+class Cause:
+    """``rules`` name it by themselves; ``words``, a pattern, in the detail of a broken contract."""
+
+    rules: frozenset[str]
+    words: str = "$^"
+
+    def named(self, rule: str, detail: str) -> bool:
+        many = _ANY_RULE_OF_MANY_REASONS.search(rule)
+        return rule in self.rules or bool(many and re.search(self.words, detail, re.IGNORECASE))
+
+
+def _cause(rules: str, words: str = "$^") -> Cause:
+    return Cause(frozenset(rules.split()), words)
+
+
+CAUSES = {
+    "no-skill": _cause(_STUCK + " ConstantOutput"),
+    "worse": _cause(f"{_WORSE} LearningRateTooLarge UpdateTooLarge GradientExplosion"),
+    "fast": _cause(
+        f"{_WORSE} LearningRateTooLarge UpdateTooLarge GradientExplosion WeightUpdateRatio "
+        "ExplodingTensor DeadRelu"
+    ),
+    "slow": _cause(
+        "LearningRateTooSmall UpdateTooSmall WeightUpdateRatio UnchangedTensor FrozenParameters "
+        "LearningRateSchedule"
+    ),
+    "unbound": _cause(
+        "FrozenParameters UnchangedTensor UpdateTooSmall",
+        r"optimi[sz]er|no gradient|never update",
+    ),
+    "no-gradient": _cause("FrozenParameters VanishingGradient AllZero", "gradient"),
+    "kept-gradients": _cause(f"{_WORSE} GradientExplosion UpdateTooLarge", "zero_grad|kept|update"),
+    "probabilities": _cause("", r"probabilit|softmax|sigmoid|logit"),
+    "softmax-axis": _cause("", r"softmax|batch"),
+    "broadcast": _cause("", r"broadcast|shape|\(N, ?1\)"),
+    "ignored": _cause("", r"ignor"),
+    "range": _cause("", r"range|outside|reach|negative"),
+    "mode": _cause("", r"eval|train\(\)|mode"),
+    "overfit": _cause("Overfit Overtraining LossGap Memorises"),
+    "inputs": _cause(
+        "NotNormalizedData TrainEvalInputs CheckInputImages LossGap Overfit", "constant input"
+    ),
+    "not-finite": _cause("NonFiniteData ExplodingTensor LossDiverging LossWorse", "finite|nan"),
+    "collapse": _cause("Collapse ConstantOutput TensorVariance AllZero"),
+    "dead": _cause("DeadRelu AllZero VanishingGradient PoorWeightInitialization FrozenParameters"),
+    "saturated": _cause(
+        "SaturatedActivation TanhSaturation SigmoidSaturation PoorWeightInitialization "
+        "VanishingGradient"
+    ),
+    "imbalance": _cause("ClassImbalance Confusion ConstantOutput"),
+    "order": _cause("UnshuffledData ClassImbalance LossOscillating", "order|sorted|shuffl"),
+    "leak": _cause("LossTooGoodTooSoon", "equal|shift|leak"),
+    "workers": _cause("WorkersDisagree WorkerLosses"),
+    "schedule": _cause("LearningRateSchedule"),
+    "trees": _cause("TreeDepth UnusedFeatures FeatureImportanceOverweight"),
+}

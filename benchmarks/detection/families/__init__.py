@@ -1,0 +1,84 @@
+"""Families of models by half: thresholds are chosen on one, and reported on the other.
+
+A family lies in one half with all its variants, seeds and faults. Of each genre (generative, text,
+reinforcement …) one family or more lies in each. A module of this package is a family: it has
+``CASES``. The module of a new one is named here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from importlib import import_module
+from pathlib import Path
+
+from benchmarks.detection.case import Case
+
+HALVES: dict[str, tuple[str, ...]] = {
+    "design": (
+        "language_model",
+        "segmentation",
+        "metric_learning",
+        "click_through",
+        "fine_tuning",
+        "gan",
+        "autoencoder",
+        "q_learning",
+        "second_order",
+        "counts",
+        "imbalanced",
+        "distillation",
+        "lightning_module",
+        "early_stopping",
+        "time_series",
+        "classic",
+    ),
+    "report": (
+        "sequence_tagging",
+        "object_detection",
+        "diffusion",
+        "normalizing_flow",
+        "contrastive",
+        "policy_gradient",
+        "physics_informed",
+        "recommender",
+        "graph_network",
+        "low_rank_adapters",
+        "multi_task",
+        "quantile_regression",
+        "multi_label",
+        "hugging_face",
+        "learning_to_rank",
+        "keras_classifier",
+        "two_processes",
+        "vision_transformer",
+        "parity",
+        "speech",
+        "survival",
+        "bare_history",
+    ),
+}
+
+
+def cases(half: str) -> tuple[Case, ...]:
+    """The cases of a half, ``design`` or ``report``."""
+    return tuple(case for module in HALVES[half] for case in _module_cases(module))
+
+
+def find(folder: str) -> Case:
+    """The case of that folder. Raises KeyError."""
+    return {case.folder: case for half in HALVES for case in cases(half)}[folder]
+
+
+def digest(case: Case) -> str:
+    """Of the code that trains it: its runs are worth nothing once that has changed."""
+    module = next(m for half in HALVES.values() for m in half if case in _module_cases(m))
+    folder = Path(__file__).parent
+    files = [folder / f"{module}.py", folder / "kit.py"]
+    if module == "classic":
+        files += sorted((folder.parent / "training").rglob("*.py"))
+    return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:16]
+
+
+def _module_cases(name: str) -> tuple[Case, ...]:
+    found: tuple[Case, ...] = import_module(f"{__name__}.{name}").CASES
+    return found

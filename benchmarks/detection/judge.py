@@ -1,0 +1,86 @@
+"""The runs of a half beside what each profile said of them."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from tocsin.rules import RECOMMENDED
+
+from benchmarks.detection.case import Case
+from benchmarks.detection.causes import CAUSES
+from benchmarks.detection.evaluate import PROFILES, Alarm, Evaluation, evaluate
+from benchmarks.detection.runs import Run
+from benchmarks.detection.truth import Truth, references, truth
+
+LONG = 2000
+"""Steps of a run that is long enough for the target of the time to find."""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A run, what it is in truth, and what the profiles said of it; nothing of one undecided."""
+
+    case: Case
+    run: Run
+    skill: float | None
+    reference: float
+    truth: Truth
+    evaluations: Mapping[str, Evaluation]
+
+    def alarm(self, profile: str = RECOMMENDED) -> Alarm | None:
+        """The first alarm that counts."""
+        return self.evaluations[profile].first
+
+    def named(self, profile: str = RECOMMENDED) -> bool:
+        """Whether the first alarm names a cause of the fault."""
+        alarm = self.alarm(profile)
+        causes = (CAUSES[cause] for cause in self.case.causes)
+        return alarm is not None and any(c.named(alarm.rule, alarm.detail) for c in causes)
+
+
+@dataclass(frozen=True)
+class Result:
+    judged: Sequence[Judged]
+
+    def of(self, truth: Truth) -> list[Judged]:
+        return [one for one in self.judged if one.truth == truth]
+
+    @property
+    def families(self) -> list[str]:
+        return list(dict.fromkeys(one.case.family for one in self.judged))
+
+    def family(self, name: str) -> Result:
+        return Result([one for one in self.judged if one.case.family == name])
+
+
+def judge(
+    cases: Iterable[Case], runs: Sequence[Run], jobs: int = 2, profiles: Sequence[str] = PROFILES
+) -> Result:
+    """Decide what each run is, then let the rules watch all but those undecided."""
+    known = {case.folder: case for case in cases}
+    aims = references(known, runs)
+    decided: dict[Run, Truth] = {}
+    for run in runs:
+        case = known[run.case]
+        decided[run] = truth(case, run.ending.skill, aims[case.family, case.reference])
+    clear = [run for run in runs if decided[run] != "undecided"]
+    found = {profile: evaluate(clear, profile, jobs) for profile in profiles}
+    return Result([
+        Judged(
+            case := known[run.case],
+            run,
+            run.ending.skill,
+            aims[case.family, case.reference],
+            decided[run],
+            {profile: found[profile][run] for profile in profiles if run in found[profile]},
+        )
+        for run in runs
+    ])  # fmt: skip
+
+
+def median_share(judged: Iterable[Judged], profile: str = RECOMMENDED) -> str:
+    """The median share of a run at which faults were found."""
+    shares = [alarm.share for one in judged if (alarm := one.alarm(profile)) is not None]
+    return f"{100 * statistics.median(shares):.0f} %" if shares else "–"

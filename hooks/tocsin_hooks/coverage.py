@@ -1,0 +1,72 @@
+"""Says how much is captured, and which rules find nothing to look at in it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection
+
+from tocsin.model import Mode, Role
+from tocsin.watch import resolve
+
+from tocsin_hooks.plan import Saved
+from tocsin_hooks.settings import CaptureSettings
+from tocsin_hooks.step import CapturedStep
+from tocsin_hooks.wishes import wanting
+
+_log = logging.getLogger("tocsin")
+_PATIENCE = 3  # saves with gradients, but without a loss
+
+
+class LossCoverage:
+    """Warns, once, that a run has no loss: a rule that sees none finds nothing wrong with it."""
+
+    def __init__(self) -> None:
+        self._trained = 0  # saves of training
+        self._with_gradients = 0
+        self._silent = False
+
+    def add(self, step: CapturedStep) -> None:
+        """A step is about to be written."""
+        if self._silent or step.mode is not Mode.TRAIN:
+            return
+        roles = {saved.place[0] for saved in step.saved.values()}
+        self._silent = Role.LOSS in roles
+        self._trained += 1
+        self._with_gradients += Role.GRADIENT in roles
+        if self._with_gradients >= _PATIENCE:
+            self.warn()
+
+    def warn(self) -> None:
+        """Warn if no loss has been seen in the steps so far: called at the end, too."""
+        if self._silent or not self._trained:
+            return
+        self._silent = True
+        _log.warning(
+            "no loss was captured in %d saved steps, so no rule can judge it: name it by "
+            "hook.record_loss(loss) or hook.save('loss', loss, collection='losses')",
+            self._trained,
+        )
+
+
+def unmatched(settings: CaptureSettings, tensors: Collection[Saved]) -> list[str]:
+    """Rules that the watch file names and that read none of ``tensors``, with what they want.
+
+    Rules that are watched without being named are left out: nobody asked for each of them.
+    """
+    watch, matcher = settings.watch, settings.matcher
+    if watch is None or watch.rules is None:
+        return []
+    return [
+        f"{rule.name}: it looks for {', '.join(read.describe() for read in reads)}"
+        for rule in resolve(watch)[0]
+        if (reads := rule.reads.tensors.values())
+        and not any(any(wanting([rule], tensor, matcher)) for tensor in tensors)
+    ]
+
+
+def described(tensors: Collection[Saved]) -> str:
+    """How many tensors of each collection there are: ``4 losses, 62 weights``."""
+    members: dict[str, int] = {}
+    for tensor in tensors:
+        members[tensor.collections[0]] = members.get(tensor.collections[0], 0) + 1
+    return ", ".join(f"{count} in {name}" for name, count in sorted(members.items())) or "nothing"

@@ -1,0 +1,470 @@
+"""The hook for any training loop: what a training script talks to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+from functools import partial
+from operator import attrgetter
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from tocsin.model import Mode, Role
+from tocsin.tensors import Captured, Storage
+
+from tocsin_hooks.budget import OVERHEAD
+from tocsin_hooks.capture import capture as reduced
+from tocsin_hooks.capture import check_name
+from tocsin_hooks.guard import Guard, Method, Troubles, guarded, log_error
+from tocsin_hooks.life import Life
+from tocsin_hooks.memory import Memory
+from tocsin_hooks.meter import Meter
+from tocsin_hooks.plan import CapturePlan
+from tocsin_hooks.position import Position, Resumed
+from tocsin_hooks.step import CapturedStep, Later
+
+if TYPE_CHECKING:  # the rules are loaded by the first hook that is made, not by an import
+    from tocsin.watch import Capture, Watch
+    from typing_extensions import Self
+
+    from tocsin_hooks.schedule import Due
+    from tocsin_hooks.selection import Collections
+    from tocsin_hooks.session import Session
+    from tocsin_hooks.settings import Interval
+
+
+def _guarded(
+    what: str | Callable[..., str], otherwise: object = None
+) -> Callable[[Method], Method]:
+    return guarded(attrgetter("trouble"), what, otherwise)
+
+
+def _of_name(hook: Hook, name: str, *_: object, **__: object) -> str:
+    return f"tensor {name!r:.200} is not captured"
+
+
+def _of_plan(hook: Hook, plan: CapturePlan, *_: object) -> str:
+    return _of_name(hook, plan.saved.name)
+
+
+@dataclass(frozen=True)
+class Stats:
+    """Figures of a hook.
+
+    ``saved``, ``dropped``, ``lost``: steps; dropped as storage was slow, lost as it failed.
+    ``errors``: tensors and steps that could not be captured.
+    ``seconds``: of the training's time that capturing took.
+    """
+
+    saved: int
+    dropped: int
+    lost: int
+    errors: int
+    seconds: float
+
+
+class Hook:
+    """Captures tensors of a training loop, and passes a stop request on to it.
+
+    It never raises into the training and never makes it wait for storage: what cannot be
+    captured is left out, steps that storage is too slow for are dropped, and a hook that cannot
+    work switches itself off. Each is logged once (logger ``tocsin``) and counted in ``stats``.
+    With ``TOCSIN=0`` or ``USE_SMDEBUG=0`` in the environment a hook does nothing. In a forked
+    child it does nothing either: the parent's loop is the one that is watched.
+
+    The end. ``close`` writes what is waiting and the end marker, which says that the training is
+    complete. Without ``close`` the same happens when the interpreter exits. There is no marker
+    inside SageMaker, whose job state shows the end; nor after SIGTERM, because a restart may
+    follow; nor after an uncaught exception, unless a further step came after it (notebooks).
+
+    At exit ``sys.exit(1)`` cannot be seen, nor an exception that the script caught: use
+    ``with Hook(…)``, which sees both, or ``close(finished=False)``. In a process of
+    ``multiprocessing`` only ``close`` writes the marker.
+
+    SIGTERM is left to the script: by default Python ends at once, and saves of the last moment
+    may be missing. After ``stop_on_sigterm()`` it makes ``should_stop`` true instead.
+
+    Parameters
+    ----------
+    out: the run: a folder, ``s3://bucket/prefix``, or a Storage. None: where SageMaker's
+        ``debughookconfig.json`` says, else what ``TOCSIN_RUN`` says.
+    watch: a watch file, as a path or as a Watch: what to capture, and ``<run>/watch.json``. None:
+        what lies there already. One with an error is raised at once, as ValueError or OSError:
+        the only thing that is.
+    save_interval: save every N steps of a mode, or N by mode; default: the watch file's, or 10.
+    capture: what to capture, in place of what the watch file says of it.
+    include_workers: ``all``, or ``one``: then ``worker_0`` alone captures.
+    max_overhead: the share of the training's time that capturing may take: when it takes more,
+        steps are saved more rarely. None: no limit. The watch file's counts where this is left.
+    worker, num_workers: this process, and how many write to the run. Of several, ``worker_0``
+        writes the end marker: let it wait for the others before ``close``.
+    run_id: names this start of the job; processes of one start may share one. Default: a new one.
+    resumed_from: the ``position`` of the hook that wrote the checkpoint taken up, or the last
+        step that is in it. Steps are counted on from there.
+    poll_interval: seconds between two looks for a stop request and a newer watch file.
+    usual_interval: the ``save_interval`` where neither script nor watch file says one: for loops
+        whose steps are few.
+
+    Example
+    -------
+    >>> hook = Hook("s3://bucket/jobs/j1", save_interval=10)
+    >>> for batch in batches:
+    ...     with hook.step(modes.TRAIN):
+    ...         hook.save("loss", train_on(batch), collection="losses")
+    ...     if hook.should_stop:
+    ...         break
+    >>> hook.close()
+    """
+
+    def __init__(
+        self,
+        out: str | Path | Storage | None = None,
+        watch: Watch | str | Path | None = None,
+        save_interval: Interval | None = None,
+        *,
+        capture: Capture | None = None,
+        include_workers: str | None = None,
+        max_overhead: float | None = OVERHEAD,
+        worker: str = "worker_0",
+        num_workers: int = 1,
+        run_id: str | None = None,
+        resumed_from: Resumed | None = None,
+        poll_interval: float = 5.0,
+        usual_interval: int = 10,
+    ) -> None:
+        self._troubles = Troubles()
+        self._life = Life(
+            worker == "worker_0" or num_workers == 1, self._last, lambda: self.stats, self.trouble
+        )
+        self._position = Position()
+        self._steps: list[CapturedStep | None] = []
+        self._called = False
+        self._due: Due | None = None
+        self._meter = Meter()
+        self._metered = 0.0
+        self._memory = Memory()
+        self._session: Session | None = None
+        from tocsin_hooks.settings import given_watch
+
+        asked = given_watch(watch)
+        with Guard(log_error, "nothing is captured"):
+            from tocsin_hooks.container import destination, switched_off
+            from tocsin_hooks.session import HookArguments, Session
+
+            self._position = Position(resumed_from)  # it counts, and goes into checkpoints, anyhow
+            if switched_off():
+                return
+            run, configured = destination(out)
+            session = Session(
+                run,
+                HookArguments(
+                    asked,
+                    save_interval,
+                    capture,
+                    configured,
+                    include_workers,
+                    max_overhead,
+                    worker,
+                    num_workers,
+                    run_id,
+                    self._position.resumed_from,
+                    poll_interval,
+                    usual_interval,
+                ),
+            )
+            self._life.begin(session)
+            self._session = session
+
+    @_guarded("a step is not captured", nullcontext())
+    def step(self, mode: Mode = Mode.TRAIN) -> AbstractContextManager[None]:
+        """A context for one step of ``mode``; the first has number 0."""
+        return _Step(self, mode)
+
+    @_guarded("a step is not captured", False)
+    def begin(self, mode: Mode = Mode.TRAIN, *, turn: int | None = None) -> bool:
+        """Begin a step, for loops that call back; whether it is saved.
+
+        A step that was begun so and never ended ends by this. Where several optimizers take
+        turns, ``turn`` is the number of the step among those of its optimizer: each has the
+        interval for itself.
+        """
+        if self._called:
+            self.end()
+        self._called = True
+        self._begin(mode, turn)
+        return self.saving
+
+    @_guarded("a step is not captured")
+    def end(self) -> None:
+        """End the step that ``begin`` began."""
+        if self._called:
+            self._called = False
+            self._end()
+
+    @_guarded("a step is not left out")
+    def leave_out(self) -> None:
+        """Save nothing of the step in hand."""
+        if self._steps:
+            self._steps[-1] = None
+
+    @property
+    def saving(self) -> bool:
+        """Whether the step in hand is saved: worth asking before computing what to save."""
+        return self._step_in_hand is not None
+
+    @_guarded(_of_name)
+    def save(
+        self,
+        name: str,
+        value: object,
+        collection: Collections = None,
+        *,
+        role: Role | None = None,
+        kind: str | None = None,
+        raw: bool | None = None,
+    ) -> None:
+        """Save a tensor of the step in hand, as it is now; a second one of a name replaces it.
+
+        Losses, metrics and single numbers are kept as they are, others reduced to a summary
+        unless ``raw``, the watch file or a rule asks for their values (a rule gets those of at
+        most 1 MiB; ``raw=False`` keeps them from it). Takes numpy arrays, PyTorch
+        tensors, whatever has ``__array__``, numbers, strings and lists of them.
+
+        ``collection`` is by default the one whose patterns in the watch file match the name, and
+        ``role`` follows from it (losses, metrics, weights, biases, gradients, inputs, labels,
+        predictions …). ``kind`` says more, for example which activation: relu, tanh, sigmoid.
+        """
+        plan = self.plan(name, collection, role=role, kind=kind, raw=raw, asked=True)
+        if plan is not None:
+            self.capture(plan, value)
+
+    def record_loss(self, loss: object, name: str = "loss") -> object:
+        """Save a loss of the step in hand, and return it."""
+        self.save(name, loss, "losses", role=Role.LOSS)
+        return loss
+
+    @_guarded(_of_name, False)
+    def wants(
+        self,
+        name: str,
+        collection: Collections = None,
+        *,
+        role: Role | None = None,
+        kind: str | None = None,
+    ) -> bool:
+        """Whether a rule, or the configuration, asks for such a tensor at all. Losses always."""
+        if self._session is None:
+            return False
+        return self._session.selection.wants(name, collection, role, kind)
+
+    @_guarded("a collection is not looked up", False)
+    def configured(self, collection: str) -> bool:
+        """Whether the configuration names a collection, rules or not."""
+        return self._session is not None and self._session.selection.settings.asked((collection,))
+
+    @_guarded(_of_name)
+    def plan(
+        self,
+        name: str,
+        collection: Collections = None,
+        *,
+        role: Role | None = None,
+        kind: str | None = None,
+        raw: bool | None = None,
+        asked: bool = False,
+    ) -> CapturePlan | None:
+        """How a tensor is captured in the step in hand.
+
+        None: it is not, because the step is not saved, or it is not its collection's turn, or
+        nobody wants it and the script has not ``asked`` for it by name.
+        """
+        step = self._step_in_hand
+        if step is None or self._session is None or self._due is None:
+            return None
+        with self._meter:
+            plan = self._session.selection.plan(
+                self._due, step.mode, name, collection, role, kind, asked=asked
+            )
+            return plan if plan is None or raw is None else replace(plan, raw=raw)
+
+    @_guarded(_of_plan)
+    def capture(self, plan: CapturePlan, value: object) -> None:
+        """Reduce a value of the host as ``plan`` has it, and add it to the step in hand."""
+        step = self._step_in_hand
+        if step is None:
+            return
+        name = plan.saved.name
+        with self._meter:
+            key, again = f"{step.mode.name}/{name}", name in step.tensors
+            since = partial(self._memory.update, key, again=again)
+            for captured in reduced(plan, value, since):
+                step.add(plan, captured)
+
+    @_guarded(_of_plan)
+    def put(self, plan: CapturePlan, captured: Captured) -> None:
+        """Add a tensor that is reduced already to the step in hand."""
+        step = self._step_in_hand
+        if step is not None:
+            check_name(plan.saved)
+            step.add(plan, captured)
+
+    @_guarded("tensors of a device are not captured")
+    def put_later(
+        self, finish: Callable[[], Iterable[tuple[CapturePlan, Captured]]], nbytes: int = 0
+    ) -> None:
+        """Add tensors whose reductions are still on their way from a device.
+
+        ``finish`` is called once, in the background, before the step is written; ``nbytes`` is
+        what it holds of the host's memory.
+        """
+        step = self._step_in_hand
+        if step is not None:
+            step.later.append(Later(finish, nbytes))
+
+    def measured(self) -> AbstractContextManager[None]:
+        """A context whose time counts as the hook's, in the training's thread."""
+        return self._meter
+
+    @_guarded("time that capturing took is not counted")
+    def spent(self, seconds: float) -> None:
+        """Count time of the training that was found out later, such as a device's."""
+        self._meter.add(seconds)
+
+    def trouble(self, what: str, error: Exception) -> None:
+        """Count something that could not be captured; the first is logged."""
+        self._troubles.add(what, error)
+
+    @property
+    def generation(self) -> int:
+        """Grows when a newer watch file has changed what is captured."""
+        return self._session.generation if self._session is not None else 0
+
+    @property
+    def saves_nothing(self) -> bool:
+        """Whether nothing of the step in hand has been saved yet."""
+        step = self._step_in_hand
+        return step is None or step.empty
+
+    @property
+    @_guarded("a stop request is not seen", False)
+    def should_stop(self) -> bool:
+        """Whether somebody asked for a stop: by ``STOP.json`` in the run, or by SIGTERM.
+
+        Steady once it is true. SIGTERM counts after ``stop_on_sigterm()``.
+        """
+        asked = self._session is not None and self._session.stop_file.requested
+        return asked or self._life.stopped
+
+    @_guarded("SIGTERM does not stop the training")
+    def stop_on_sigterm(self) -> None:
+        """From now on SIGTERM makes ``should_stop`` true; a second one ends the process.
+
+        For scripts that look at ``should_stop`` in their loop: they get to the end of the step,
+        save their checkpoint and close the hook. A handler that is there already is called as
+        well. Call it in the main thread; elsewhere it does nothing but say so.
+        """
+        self._life.stop_on_sigterm()
+
+    @property
+    @_guarded("the position is not known", {})
+    def position(self) -> dict[str, int]:
+        """Steps begun so far, by mode and altogether (GLOBAL): for a checkpoint, as JSON."""
+        return self._position.counts
+
+    @property
+    def stats(self) -> Stats:
+        uploader = self._session.uploader if self._session is not None else None
+        return Stats(
+            uploader.written if uploader else 0,
+            self._session.dropped if self._session else 0,
+            uploader.lost if uploader else 0,
+            self._troubles.count,
+            self._meter.seconds,
+        )
+
+    @_guarded("the run was not closed")
+    def close(self, *, finished: bool | None = None, timeout: float = 60.0) -> None:
+        """Write what is waiting and, if the training is ``finished``, the end marker.
+
+        ``finished`` is by default true for the first worker. Waits at most ``timeout`` seconds.
+        Later calls do nothing.
+        """
+        self._life.close(finished=finished, timeout=timeout)
+
+    @_guarded("the run is not left")
+    def leave(self) -> None:
+        """End the capture when the training is over but its script goes on, for example because
+        the model was deleted.
+
+        Writes what is waiting, and stops polling. The end marker is written when the interpreter
+        exits cleanly, or before that by ``close``. Does not wait, and may be called in any thread
+        while the garbage collector runs.
+        """
+        self._life.leave()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        clean = error is None or (isinstance(error, SystemExit) and error.code in (None, 0))
+        self.close(finished=None if clean else False)
+
+    @property
+    def _step_in_hand(self) -> CapturedStep | None:
+        """None: there is none, or it is not saved."""
+        return self._steps[-1] if self._steps and self._life.here else None
+
+    @_guarded("a step is not captured")
+    def _begin(self, mode: Mode, turn: int | None = None) -> None:
+        """Count a step, and decide whether it is saved. Steps do not nest: an inner one is not."""
+        self._steps.append(None)  # whatever happens now: its end takes it away
+        mode = Mode(mode)
+        number, mode_step = self._position.advance(mode)
+        self._life.goes_on()
+        if self._session is None or self._life.over or len(self._steps) > 1:
+            return
+        step = CapturedStep(number, mode, mode_step)
+        with self._meter:
+            self._due = self._session.begin(step, turn)
+        if self._due is not None:
+            self._steps[-1] = step
+
+    @_guarded("a step is not captured")
+    def _end(self) -> None:
+        step = self._steps.pop() if self._steps else None
+        if step is None or step.empty or self._session is None or not self._life.here:
+            return
+        spent = self._meter.seconds - self._metered
+        self._metered = self._meter.seconds
+        with self._meter:
+            self._session.end(step, spent)
+
+    @_guarded("the last step is not captured")
+    def _last(self) -> None:
+        """End the step in hand; there will be no other."""
+        self.end()
+        self._steps.clear()
+        self._memory = Memory()
+
+
+class _Step:
+    """One step of a hook, as a context."""
+
+    __slots__ = ("_hook", "_mode")
+
+    def __init__(self, hook: Hook, mode: Mode) -> None:
+        self._hook = hook
+        self._mode = mode
+
+    def __enter__(self) -> None:
+        self._hook._begin(self._mode)
+
+    def __exit__(self, *raised: object) -> None:
+        self._hook._end()

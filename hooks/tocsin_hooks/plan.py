@@ -1,0 +1,67 @@
+"""How one tensor is captured: what it is, what rules want of it, what the configuration asks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tocsin.model import Detail, Role
+from tocsin.tensors import place
+
+SCALARS = frozenset({"losses", "metrics", "sm_metrics"})
+"""Collections whose tensors are kept as they are and never reduced."""
+
+_MOST_WANTED = 1 << 20  # bytes of a tensor that is kept whole because a rule wants its values
+
+
+@dataclass(frozen=True)
+class Saved:
+    """A tensor as a script names it."""
+
+    name: str
+    collections: tuple[str, ...]
+    role: Role | None = None
+    kind: str | None = None
+
+    @property
+    def place(self) -> tuple[Role | None, str | None]:
+        """Role and kind, as given, by the collections, or by the name."""
+        return place(self.name, self.collections, self.role, self.kind)
+
+    def belongs_to(self, collection: str) -> bool:
+        return collection == "all" or collection in self.collections
+
+
+@dataclass(frozen=True)
+class Wish:
+    """All that rules want of a tensor beyond the plain numbers of its summary.
+
+    ``details`` and the ``update`` since its last save, a ``fingerprint`` of its content, and
+    whether its ``values`` themselves are wanted.
+    """
+
+    details: tuple[Detail, ...] = ()
+    update: bool = False
+    values: bool = False
+    fingerprint: bool = False
+
+
+@dataclass(frozen=True)
+class CapturePlan:
+    """How a tensor is captured.
+
+    ``raw`` says whether its values go into the run; None leaves that to the rules. ``reductions``
+    (named as smdebug names them) become tensors of their own, and ``shape`` lists its shape where
+    smdebug looks for it.
+    """
+
+    saved: Saved
+    wish: Wish = Wish()
+    raw: bool | None = None
+    reductions: tuple[str, ...] = ()
+    shape: bool = False
+
+    def keeps(self, size: int, nbytes: int) -> bool:
+        """Whether the values of a tensor of ``size`` elements are kept."""
+        if size == 1 or not SCALARS.isdisjoint(self.saved.collections):
+            return True
+        return self.wish.values and nbytes <= _MOST_WANTED if self.raw is None else self.raw

@@ -1,0 +1,149 @@
+"""Which steps are saved, and what of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tocsin.model import Mode
+from tocsin.watch import Capture, CollectionConfig, SaveConfig
+
+if TYPE_CHECKING:  # which imports this module
+    from tocsin_hooks.settings import CaptureSettings
+
+
+@dataclass(frozen=True)
+class Due:
+    """The part of a step that is saved: ``own`` by collection, ``common`` for all others."""
+
+    common: bool
+    own: Mapping[str, bool]
+
+    def wants(self, collections: tuple[str, ...]) -> bool:
+        return any(self.own.get(name, self.common) for name in collections)
+
+
+@dataclass(frozen=True)
+class SavedSteps:
+    """The steps of one mode that are saved: every ``interval``-th from ``start`` up to, without,
+    ``end``, and ``also`` these."""
+
+    interval: int
+    start: int = 0
+    end: float = math.inf
+    also: frozenset[int] = frozenset()
+
+    def has(
+        self, number: int, stretch: int = 1, *, late: bool = False, turn: int | None = None
+    ) -> bool:
+        """Whether a step is saved; ``late``: by the clock it is time.
+
+        The interval is counted in turns where there are any.
+        """
+        counted = number if turn is None else turn
+        return number in self.also or (
+            self.is_inside(number) and (late or counted % (self.interval * stretch) == 0)
+        )
+
+    def is_inside(self, number: int) -> bool:
+        return self.start <= number < self.end
+
+
+class Schedule:
+    """Which steps are saved: by their number in their mode, or after some seconds.
+
+    A step of no mode (GLOBAL) goes by its number among all steps. Of what is said in several
+    places the first counts: a collection's for the mode, a collection's, the capture's for the
+    mode, the capture's.
+
+    The first step of an evaluation is saved as well, unless an interval is set for EVAL, or as many
+    steps of EVAL are saved as of TRAIN: evaluations are rare, and rules compare each with training.
+    """
+
+    def __init__(self, settings: CaptureSettings) -> None:
+        capture = settings.capture
+        self._seconds = capture.save_interval_seconds
+        self._common = {mode: _steps(mode, capture) for mode in Mode}
+        self._own = {
+            mode: {
+                name: steps
+                for name, config in capture.collections.items()
+                if (steps := _steps(mode, config, capture)) != self._common[mode]
+            }
+            for mode in Mode
+        }
+        self._saved_at: dict[tuple[Mode, str | None], float] = {}
+        evaluations = capture.modes.get(Mode.EVAL, SaveConfig())
+        self._every_evaluation = evaluations.save_interval is None
+        self._before: Mode | None = None
+        self._counts = {Mode.TRAIN: 0, Mode.EVAL: 0}
+
+    def due(
+        self,
+        mode: Mode,
+        mode_step: int,
+        step: int,
+        now: float | None,
+        stretch: int = 1,
+        every: int | None = None,
+        turn: int | None = None,
+    ) -> Due | None:
+        """The part of this step that is saved, if any.
+
+        ``step`` is its number among all steps, ``now`` in seconds of a steady clock. ``stretch``
+        multiplies intervals, of steps and of seconds; the steps of ``save_steps`` stay. Several
+        workers have no clock in common: ``now`` is None, and ``every`` so many steps the time.
+        ``turn`` is the step's number among those of its optimizer, where several take turns.
+        """
+        number = step if mode is Mode.GLOBAL else mode_step
+        counted = every is not None and number % (every * stretch) == 0
+
+        def has(steps: SavedSteps, name: str | None = None) -> bool:
+            late = counted if now is None else self._late(mode, name, now, stretch)
+            return steps.has(number, stretch, late=late, turn=turn)
+
+        steps = self._common[mode]
+        common = has(steps) or (self._begins_evaluation(mode) and steps.is_inside(number))
+        self._before = mode
+        if common and mode in self._counts:
+            self._counts[mode] += 1
+        own = {name: has(steps, name) for name, steps in self._own[mode].items()}
+        return Due(common, own) if common or any(own.values()) else None
+
+    def saved(self, mode: Mode, due: Due, now: float) -> None:
+        """The part of a step that was due has been saved; for that the seconds start again.
+
+        For the rest they go on: losses of every step do not keep weights from being saved.
+        """
+        if self._seconds is not None:
+            saved = [None] * due.common + [name for name, its_turn in due.own.items() if its_turn]
+            self._saved_at |= {(mode, name): now for name in saved}
+
+    def _begins_evaluation(self, mode: Mode) -> bool:
+        begins = mode is Mode.EVAL and self._before is Mode.TRAIN and self._every_evaluation
+        return begins and self._counts[Mode.EVAL] < self._counts[Mode.TRAIN]
+
+    def _late(self, mode: Mode, collection: str | None, now: float, stretch: int) -> bool:
+        if self._seconds is None:
+            return False
+        last = self._saved_at.setdefault((mode, collection), now)
+        return now - last >= self._seconds * stretch
+
+
+def _steps(mode: Mode, *configs: CollectionConfig | Capture) -> SavedSteps:
+    """The steps of a mode as the first of the configurations has them that says so."""
+    layers: list[CollectionConfig | Capture | SaveConfig] = []
+    for config in configs:
+        layers += [config.modes.get(mode, SaveConfig()), config]
+    intervals = [layer.save_interval for layer in layers if layer.save_interval is not None]
+    starts = [layer.start_step for layer in layers if layer.start_step is not None]
+    ends = [layer.end_step for layer in layers if layer.end_step is not None]
+    also = [layer.save_steps for layer in layers if layer.save_steps is not None]
+    return SavedSteps(
+        interval=intervals[0],
+        start=starts[0] if starts else 0,
+        end=ends[0] if ends else math.inf,
+        also=frozenset(also[0]) if also else frozenset(),
+    )

@@ -1,0 +1,292 @@
+"""A hook's work on one run: what is captured at present, who writes it, what changes it."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from weakref import WeakValueDictionary
+
+from tocsin.tensors import RunWriter, Storage, index_key, open_storage, parse_index_key
+from tocsin.watch import Capture, Watch, encode_watch
+
+from tocsin_hooks.budget import OVERHEAD, Budget
+from tocsin_hooks.control import Control
+from tocsin_hooks.coverage import LossCoverage, described, unmatched
+from tocsin_hooks.earlier import warn_of_finished_run
+from tocsin_hooks.ending import runs_to_end
+from tocsin_hooks.poller import Look, Poller
+from tocsin_hooks.schedule import Due
+from tocsin_hooks.selection import CaptureSelection
+from tocsin_hooks.settings import CaptureSettings, Interval, settings
+from tocsin_hooks.step import CapturedStep
+from tocsin_hooks.stop import StopFile
+from tocsin_hooks.uploader import Uploader
+
+_log = logging.getLogger("tocsin")
+_RETIRING = 10.0  # seconds
+
+
+@dataclass(frozen=True)
+class HookArguments:
+    """The arguments of ``Hook``, which says what they mean."""
+
+    watch: Watch | None
+    interval: Interval | None
+    capture: Capture | None
+    configured: Capture | None
+    include_workers: str | None
+    max_overhead: float | None
+    worker: str
+    num_workers: int
+    run_id: str | None
+    resumed_from: int | None
+    poll_interval: float
+    usual_interval: int
+
+    def settings(self) -> CaptureSettings:
+        """The settings. Those that the container has ``configured`` count where neither script nor
+        file says anything.
+        """
+        silent = self.watch is None or self.watch.capture == Capture()
+        capture = self.capture or (self.configured if silent else None)
+        return settings(self.watch, self.interval, capture, self.usual_interval)
+
+    def settings_for(self, watch: Watch) -> CaptureSettings:
+        """The settings of a newer watch file; where it names no interval, ours stays."""
+        named = watch.capture.save_interval is not None
+        return settings(watch, None if named else self.interval, usual=self.usual_interval)
+
+
+_open: WeakValueDictionary[tuple[str, str], Session] = WeakValueDictionary()
+"""Who writes to a run at present, by its URL and worker: a notebook's cell may be run again."""
+
+
+class Session:
+    """Opens the run. Raises ValueError and OSError where that cannot work.
+
+    One that writes to the same run as the same worker is ended by it.
+    """
+
+    def __init__(self, out: str | Path | Storage, arguments: HookArguments) -> None:
+        _check_worker(arguments.worker, arguments.num_workers)
+        if not arguments.poll_interval > 0:  # it would look without a pause
+            raise ValueError(f"poll_interval is {arguments.poll_interval}, but must be above 0")
+        settings = arguments.settings()
+        workers = arguments.include_workers or settings.include_workers
+        if workers not in ("one", "all"):
+            raise ValueError(f"include_workers is {workers!r}, but must be one or all")
+        num_workers = arguments.num_workers if workers == "all" else 1
+        self._alone = num_workers == 1
+        self.selection = CaptureSelection(settings, alone=self._alone)
+        first = arguments.worker == "worker_0" or arguments.num_workers == 1
+        overhead = arguments.max_overhead
+        if overhead == OVERHEAD and settings.max_overhead is not None:
+            overhead = settings.max_overhead
+
+        storage = open_storage(out) if isinstance(out, str | Path) else out
+        run_id = arguments.run_id or uuid.uuid4().hex
+        self._storage = storage
+        self._url = storage.url
+        self._first = first
+        self._budget = Budget(overhead if first else None)
+        self._started: tuple[int, float] | None = None
+        self._looked: tuple[int, float] | None = None
+        self._step = 0
+        self._due: Due | None = None
+        self._stretch = 1
+        self._every: int | None = None  # steps that the first of several workers says
+        self._saved_at: float | None = None
+        self.generation = 0
+        self.dropped = 0
+        self.uploader: Uploader | None = None
+        self._losses = LossCoverage()
+        self._reported = False
+        self._control: Control | None = None
+        self._run_id = run_id
+        self._resumed = arguments.resumed_from is not None
+        self.place = (storage.url, arguments.worker)
+        started = time.time()
+        self.stop_file = StopFile(storage, run_id, started)
+        looks: dict[str, Look] = {f"{storage.url}/STOP.json": self.stop_file.look}
+        if first or workers == "all":
+            writer = RunWriter(
+                storage,
+                arguments.worker,
+                run_id=run_id,
+                resumed_from=arguments.resumed_from,
+                started=started,
+            )
+            self.uploader = Uploader(storage, writer, settings, num_workers, self._before)
+            self._control = Control(
+                storage,
+                None if settings.watch is None else encode_watch(settings.watch),
+                first=first,
+                alone=self._alone,
+                interval=arguments.poll_interval,
+                ready=self._has_begun,
+                select=lambda watch: CaptureSelection(
+                    arguments.settings_for(watch), alone=self._alone
+                ),
+                progress=self._progress,
+                seconds=lambda: self.selection.settings.capture.save_interval_seconds,
+                started=started,
+            )
+            looks[f"{storage.url}/watch.json"] = self._control.look
+        self._poller = Poller(arguments.poll_interval, looks)
+        self._retired = False
+        self.on_retire: Callable[[], object] = lambda: None  # so that its hook can be freed
+        if (earlier := _open.get(self.place)) is not None:
+            earlier.retire()
+        if (left := runs_to_end.remove(self.place)) is not None:
+            left.close(marker=False, timeout=_RETIRING)
+        _open[self.place] = self
+
+    @property
+    def used(self) -> bool:
+        """Whether any step was captured."""
+        return self.uploader is not None and self.uploader.used
+
+    def begin(self, step: CapturedStep, turn: int | None = None) -> Due | None:
+        """The part of a step that is captured, if any: it is due, and there is room for it."""
+        now = time.monotonic()
+        self._step = step.step
+        self._started = self._started or (step.step, now)
+        if self.uploader is None or self.uploader.broken or self._retired:
+            return None
+        self._change(self.uploader)
+        schedule = self.selection.schedule
+        self._due = due = schedule.due(
+            step.mode,
+            step.mode_step,
+            step.step,
+            now if self._alone else None,
+            self._stretch,
+            self._every,
+            turn,
+        )
+        if due is not None and self.uploader.full:
+            self.dropped += 1
+            if self.dropped == 1:
+                _log.warning("storage is too slow: step %d is dropped, maybe others", step.step)
+            return None
+        return due
+
+    def end(self, step: CapturedStep, seconds: float) -> None:
+        """Hand a captured step over; it has cost ``seconds`` of the training's time."""
+        now = time.monotonic()
+        if self._due is not None:
+            self.selection.schedule.saved(step.mode, self._due, now)
+        if self.uploader is not None and not (step.empty or self._retired):
+            self.uploader.put(step)
+        if self._saved_at is not None and self._control is not None:
+            elapsed = now - self._saved_at
+            if self._budget.observe(seconds, elapsed, self._stretch):
+                self._control.stretch(self._budget.stretch)
+        self._saved_at = now
+
+    def retire(self) -> None:
+        """Write what was handed over, and nothing more: the run is another's from now on."""
+        self._retired = True
+        self._poller.close()
+        if self.uploader is not None and not self.uploader.close(marker=False, timeout=_RETIRING):
+            _log.warning("of an earlier hook of %s not all could be written", self._url)
+        self.on_retire()
+
+    def leave(self, last: Callable[[], None]) -> None:
+        """Stop polling, and write the rest in the background; see ``Uploader.leave``."""
+        self._poller.close()
+        if self.uploader is not None:
+            self.uploader.leave(last, self._losses.warn if self._first else lambda: None)
+
+    def close(self, *, marker: bool, timeout: float) -> bool:
+        """Whether all was written; see ``Uploader.close``."""
+        if self._retired:
+            return True
+        self._poller.close()
+        if self.uploader is None:
+            return True
+        done = self.uploader.close(marker=marker, timeout=timeout)
+        if self._first:
+            self._losses.warn()
+        return done
+
+    def _change(self, uploader: Uploader) -> None:
+        """Let what was decided in the background hold from this step on."""
+        change = self._control.taken(self._step) if self._control is not None else None
+        if change is None:
+            return
+        self._every = change.every
+        if change.selection is not None:
+            self.selection = change.selection
+            self.generation += 1
+            uploader.configure(self.selection.settings)
+            _say(f"a newer watch.json holds from step {self._step} on")
+        if change.stretch != self._stretch:
+            self._stretch = change.stretch
+            share = f"capturing took {100 * self._budget.share:.1f} % of the time"
+            _log.warning(
+                "%s: from step %d on steps are saved %s",
+                share if self._first else "the first worker says so",
+                self._step,
+                f"{change.stretch} times more rarely" if change.stretch > 1 else "as asked",
+            )
+
+    def _has_begun(self) -> bool:
+        """Whether our own watch file is in the run: what lies there before is an older one."""
+        return self.uploader is not None and self.uploader.begun
+
+    def _progress(self) -> tuple[int, float]:
+        """The step in hand, and steps per second: since the first, or of late if that is more."""
+        if self._started is None:
+            return self._step, 0.0
+        now = self._step, time.monotonic()
+        before, self._looked = self._looked or self._started, now
+        return self._step, max(_rate(self._started, now), _rate(before, now))
+
+    def _before(self, step: CapturedStep) -> None:
+        """A step is about to be written, in the background."""
+        if self._first:
+            self._losses.add(step)
+        if not self._reported:
+            self._reported = True
+            if self._first and not self._resumed:
+                warn_of_finished_run(self._storage, self._run_id)
+            self._report(step)
+
+    def _report(self, step: CapturedStep) -> None:
+        """Let the first worker say what is captured, and which rules have nothing to look at."""
+        tensors = list(step.saved.values())
+        if self._first:
+            _say(f"capturing to {self._url}: {described(tensors)}")
+            _warn(unmatched(self.selection.settings, tensors))
+
+
+def _rate(before: tuple[int, float], now: tuple[int, float]) -> float:
+    return (now[0] - before[0]) / max(now[1] - before[1], 1e-3)
+
+
+def _warn(rules: Sequence[str]) -> None:
+    for rule in rules:
+        _log.warning("no tensor so far for rule %s", rule)
+
+
+def _say(message: str) -> None:
+    """Writes to the log, or to stderr where no log is configured."""
+    if _log.hasHandlers():
+        _log.info(message)
+        return
+    with suppress(OSError, ValueError):  # whoever looked may have gone, and closed it
+        print(f"tocsin: {message}", file=sys.stderr)  # noqa: T201 - nobody reads a log here
+
+
+def _check_worker(worker: str, num_workers: int) -> None:
+    if num_workers < 1:
+        raise ValueError(f"num_workers is {num_workers}, but must be at least 1")
+    if parse_index_key(index_key(0, worker)) != (0, worker):
+        raise ValueError(f"worker {worker!r} cannot be part of a file name")

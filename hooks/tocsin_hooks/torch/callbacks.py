@@ -1,0 +1,59 @@
+"""Helpers for callbacks of PyTorch, which neither disturb a training nor keep it alive."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from functools import wraps
+from operator import attrgetter
+from typing import Any, cast
+from weakref import WeakMethod
+
+import torch
+
+from tocsin_hooks.guard import MeantForTraining, Method, guarded
+
+
+class TrainingStopped(MeantForTraining):
+    """Somebody asked for a stop: by ``STOP.json`` in the run, or by SIGTERM."""
+
+
+_guarded = guarded(attrgetter("step.hook.trouble"), "part of a step is not captured")
+
+
+def called(method: Method) -> Method:
+    """A method of ModelTraining that PyTorch calls: its time counts as the hook's."""
+
+    @wraps(method)
+    def call(self: Any, *arguments: Any) -> None:
+        with self.step.hook.measured():
+            method(self, *arguments)
+
+    return _guarded(cast("Method", call))
+
+
+def is_elsewhere(module: Any) -> bool:
+    """Whether a forward pass is none of the training's: a replica's, or one that is recorded."""
+    return getattr(module, "_is_replica", False) or torch.jit.is_tracing()
+
+
+def compilations() -> int:
+    """How often ``torch.compile`` has compiled something in this process."""
+    known = sys.modules.get("torch._dynamo.utils")
+    return sum(known.counters.get("frames", {}).values()) if known else 0
+
+
+def closure_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The closure that ``optimizer.step`` was given to compute the loss again, if any."""
+    return kwargs.get("closure") or next(filter(callable, args[1:]), None)
+
+
+def weakly(method: Callable[..., None]) -> Callable[..., None]:
+    """For a global hook, which must not keep us alive."""
+    weak = WeakMethod(method)
+
+    def call(*arguments: Any) -> None:
+        if not torch.compiler.is_compiling() and (alive := weak()) is not None:
+            alive(*arguments)
+
+    return call

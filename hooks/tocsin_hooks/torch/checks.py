@@ -1,0 +1,245 @@
+"""Checks and comparisons of what a training computes its losses from."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+from weakref import ref
+
+import torch
+from tocsin.model import Mode, Role
+from torch import nn
+
+from tocsin_hooks.torch.captured import StepInHand
+from tocsin_hooks.torch.contracts import (
+    SEVERAL_TIMES,
+    are_constant,
+    broken_by_difference,
+    broken_by_loss,
+    labels_equal_inputs,
+)
+from tocsin_hooks.torch.loss_calls import Listener, LossCall, LossWindow, script_line
+from tocsin_hooks.torch.names import Name, input_name
+from tocsin_hooks.torch.skill import Skill, skill_name
+from tocsin_hooks.torch.update_contracts import UpdateContracts
+from tocsin_hooks.torch.values import tensors_in
+
+_EVERY_STEP = 400  # comparisons; from then on steps that are saved have one
+_LOOKS = 3  # at the values of one call, in steps that are saved
+_MOST_CALLS = 32  # lines of a script that are looked at
+_MOST_INPUTS = 8
+_TURNS = 3  # of optimizers, after which they are opponents
+
+_SKILL = skill_name("loss", "loss")
+
+
+def contract_name(contract: str, place: str) -> Name:
+    return Name(f"contract/{contract}/{place}", ("contracts",), Role.CONTRACT, None)
+
+
+class Checks:
+    """Looks at calls of losses during forward passes and until gradients are computed.
+
+    In training it looks at the first steps, and then at those that are saved; in evaluations at
+    those that are saved. Where two optimizers take turns, as in a GAN, a loss that gets no better
+    means nothing: nothing is compared there.
+    """
+
+    def __init__(self, step: StepInHand) -> None:
+        self._step = step
+        self._skill = Skill(step)
+        self._updates = UpdateContracts(self._broken_here)
+        hook = step.hook
+        self._window = LossWindow(
+            Listener(
+                self._loss,
+                self._difference,
+                self._backward,
+                self._updates.after_backward,
+                hook.trouble,
+            )
+        )
+        self._asked: tuple[int, bool, bool] = (-1, False, False)  # generation, skill, contracts
+        self._inputs: list[Any] = []
+        self._inside = False  # of a forward pass
+        self._looks = Counter[tuple[Mode, str]]()
+        self._seen = Counter[tuple[str, str]]()
+        self._broken: dict[Name, bool] = {}  # and whether that is saved
+        self._last: Callable[[], Any] = lambda: None  # the optimizer that updated
+        self._computed = False  # a forward or backward pass since that
+        self._turns = 0
+        step.before_end = self._hand_over
+
+    def forward_begins(self, root: Any, args: Any, kwargs: Any, *, compiled: bool) -> None:
+        self._computed = self._inside = True
+        self._skill.begin_pass()
+        checks = self._wants_contracts and not self._updates.over
+        if compiled or not (checks or self._is_due()):
+            return
+        self._inputs = _inputs(args, kwargs)
+        if checks:
+            self._updates.forward(root, alone=_are_alone(self._inputs))
+            if self._step.saving and self._step.passes == 1:
+                self._check_inputs()
+        if not self._is_due():
+            return
+        # In evaluation some modules compute in another way while there is a mode.
+        if self._step.mode is Mode.TRAIN or not _has_fast_path(root):
+            self._window.open()
+
+    def acts(self, root: Any, args: Any, kwargs: Any) -> None:
+        """The model is called without gradients, and no step begins."""
+        if self._wants_contracts and not self._updates.over:
+            self._updates.forward(root, alone=_are_alone(_inputs(args, kwargs)))
+
+    def forward_ends(self, *, compiled: bool) -> None:
+        self._inside = False
+        if not compiled and self._is_due():
+            self._window.open()
+
+    def step_begins(self, *, compiled: bool) -> None:
+        """A step has begun whose forward passes are not seen."""
+        self._inside, self._inputs = False, []
+        self._skill.begin_pass()
+        if not compiled and self._is_due():
+            self._window.open()
+
+    def update_begins(self, root: Any, optimizer: Any, *, held: bool, closure: bool) -> None:
+        seen = self._window.is_open
+        if not closure:
+            self.close()
+        if not held and self._computed:  # another model's, by way of this one
+            self._count_turn(optimizer)
+        if not self._wants_contracts:
+            return
+        if held:
+            self._updates.before_update(root, optimizer, seen=seen, closure=closure)
+        else:
+            self._updates.foreign_update(root, optimizer)
+
+    def update_ends(self, root: Any, optimizer: Any) -> None:
+        self.close()
+        self._count_turn(optimizer)
+        if self._wants_contracts:
+            self._updates.after_update(root, optimizer)
+
+    def _count_turn(self, optimizer: Any) -> None:
+        other = self._last() not in (None, optimizer)
+        self._turns += other and self._computed
+        self._last, self._computed = ref(optimizer), False
+        if self._turns == _TURNS:
+            self._skill.forget()
+            self._step.competes = True
+
+    def close(self) -> None:
+        self._window.close()
+        self._inputs = []
+
+    # What the window shows.
+
+    def _loss(self, call: LossCall) -> None:
+        with self._step.hook.measured():
+            if self._wants_contracts and self._step.saving:
+                self._check_loss(call)
+            if self._wants_skill and not self._step.again:
+                self._skill.compare(call)
+
+    def _difference(self, one: Any, other: Any, result: Any) -> None:
+        if self._inside or not self._wants_contracts or not self._inputs:
+            return
+        if broken_by_difference(one, other, result, _samples(self._inputs)):
+            self._broken_here("broadcast_by_hand")
+
+    def _backward(self) -> None:
+        self._computed = True
+        self._updates.backward()
+
+    def _check_loss(self, call: LossCall) -> None:
+        mode = self._step.mode
+        looked = self._looks[mode, call.place]
+        known = looked or len(self._looks) < _MOST_CALLS
+        learns = mode is not Mode.TRAIN or call.prediction.requires_grad
+        if looked >= _LOOKS or not known or not learns:
+            return
+        self._looks[mode, call.place] += 1
+        with torch.no_grad():
+            found = [*broken_by_loss(call)]
+            if labels_equal_inputs(call, self._inputs):
+                found.append("labels_equal_inputs")
+        for name in found:
+            self._count(name, call.place)
+
+    def _check_inputs(self) -> None:
+        key = self._step.mode, "inputs"
+        self._looks[key] += 1
+        if self._looks[key] <= _LOOKS and are_constant(self._inputs):
+            self._count("constant_input", script_line())
+
+    # What is wrong.
+
+    def _count(self, contract: str, place: str) -> None:
+        self._seen[contract, place] += 1
+        if contract not in SEVERAL_TIMES or self._seen[contract, place] == _LOOKS:
+            self._broken.setdefault(contract_name(contract, place), False)
+
+    def _broken_here(self, contract: str) -> None:
+        self._broken.setdefault(contract_name(contract, script_line()), False)
+
+    def _hand_over(self) -> None:
+        if self._turns < _TURNS:
+            self._skill.hand_over()
+        for name in [name for name, saved in self._broken.items() if not saved]:
+            plan = self._step.plan(name)
+            if plan is not None:
+                self._step.hook.capture(plan, 1.0)
+                self._broken[name] = True
+
+    # When it looks.
+
+    def _is_due(self) -> bool:
+        if self._step.saving:
+            return self._wants_skill or self._wants_contracts
+        if self._step.mode is not Mode.TRAIN:
+            return False
+        often = self._wants_skill and self._skill.compared < _EVERY_STEP
+        return often or (self._wants_contracts and not self._updates.over)
+
+    @property
+    def _wants_skill(self) -> bool:
+        return self._wanted[1] and self._turns < _TURNS
+
+    @property
+    def _wants_contracts(self) -> bool:
+        return self._wanted[2]
+
+    @property
+    def _wanted(self) -> tuple[int, bool, bool]:
+        """What rules and the configuration ask for."""
+        hook = self._step.hook
+        if self._asked[0] != hook.generation:
+            skill, contracts = (
+                hook.wants(each.name, each.collections, role=each.role, kind=each.kind)
+                for each in (_SKILL, contract_name("broadcast", "train.py:1"))
+            )
+            self._asked = hook.generation, skill, contracts
+        return self._asked
+
+
+def _inputs(args: Any, kwargs: Any) -> list[Any]:
+    """What a model is given, but no labels."""
+    found = tensors_in((args, kwargs), _MOST_INPUTS)
+    return [each for label, each in found if input_name("", label).role is Role.INPUT]
+
+
+def _samples(inputs: list[Any]) -> int:
+    return len(inputs[0]) if inputs[0].dim() else 1
+
+
+def _are_alone(inputs: list[Any]) -> bool:
+    return bool(inputs) and _samples(inputs) == 1
+
+
+def _has_fast_path(root: Any) -> bool:
+    attention = (nn.MultiheadAttention, nn.TransformerEncoder, nn.TransformerEncoderLayer)
+    return any(isinstance(each, attention) for each in root.modules())

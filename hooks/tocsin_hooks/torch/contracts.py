@@ -1,0 +1,181 @@
+"""What must hold of a call of a loss, whatever is trained."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from tocsin_hooks.torch.loss_calls import LossCall
+
+_ELEMENTWISE = frozenset({"mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"})
+_TAKES_LOGITS = frozenset({"cross_entropy", "binary_cross_entropy_with_logits"})
+_BINARY = frozenset({"binary_cross_entropy", "binary_cross_entropy_with_logits"})
+_RESHAPES = re.compile(
+    r"(Alias|Clone|Permute|ReshapeAlias|Squeeze|T|ToCopy|Transpose|UnsafeView|Unsqueeze|View)"
+    r"Backward\d"
+)
+_RANGES = {
+    "SigmoidBackward0": (0.0, 1.0),
+    "TanhBackward0": (-1.0, 1.0),
+    "ReluBackward0": (0.0, float("inf")),
+}
+_LEAST_SHARE = 0.05  # of the targets, that the output cannot reach
+_CLOSE = 1e-3
+_MOST_ROWS = 4096
+
+SEVERAL_TIMES = frozenset({"all_labels_ignored", "constant_input", "labels_equal_inputs"})
+"""What may be so once by chance: in a dummy batch, or a short one."""
+
+
+def broken_by_loss(call: LossCall) -> Iterator[str]:
+    """The contracts that a call of a loss breaks. Waits for the device: for a few calls only."""
+    prediction, target, name = call.prediction, call.target, call.name
+    if not prediction.numel() or not target.numel() or not prediction.is_floating_point():
+        return
+    node = _behind_views(prediction.grad_fn)
+    if name in _ELEMENTWISE:
+        if broadcasts(prediction, target):
+            yield "broadcast"
+        elif prediction.shape == target.shape and _is_out_of_reach(node, target):
+            yield "target_out_of_range"
+    if name in _TAKES_LOGITS and _are_probabilities(call, node):
+        yield "probabilities_as_logits"
+    if name == "nll_loss" and _name(node) != "LogSoftmaxBackward0" and _exceeds_one(prediction):
+        yield "not_log_probabilities"
+    if name in ("cross_entropy", "nll_loss", "kl_div") and _goes_over_batch(call, node):
+        yield "softmax_over_batch"
+    if call.has_classes and _all(target == call.arguments.get("ignore_index", -100)):
+        yield "all_labels_ignored"
+    if name in _BINARY and call.arguments.get("reduction") != "none":
+        weighted = call.arguments.get("weight") is not None
+        if not weighted and _any((target < -_CLOSE) | (target > 1 + _CLOSE)):
+            yield "bce_target_out_of_range"
+    if name == "kl_div" and _name(node) != "LogSoftmaxBackward0" and _is_not_log(prediction):
+        yield "kl_not_log"
+
+
+def broadcasts(one: Any, other: Any) -> bool:
+    """Whether shapes as (N, 1) and (N) meet, of which one is computed and the other given."""
+    count = one.numel()
+    if one.shape == other.shape or count != other.numel() or count < 2:
+        return False
+    if one.requires_grad == other.requires_grad or one.squeeze().shape != other.squeeze().shape:
+        return False
+    return bool(torch.broadcast_shapes(one.shape, other.shape).numel() > count)
+
+
+def broken_by_difference(one: Any, other: Any, result: Any, samples: int) -> bool:
+    """Whether predictions and labels of so many samples are subtracted each from each."""
+    if not (isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor)):
+        return False
+    computed = one if one.requires_grad else other
+    return (
+        isinstance(result, torch.Tensor)
+        and {one.dim(), other.dim()} == {1, 2}
+        and one.numel() == samples
+        and computed.grad_fn is not None
+        and one.data_ptr() != other.data_ptr()
+        and broadcasts(one, other)
+    )
+
+
+def labels_equal_inputs(call: LossCall, inputs: list[Any]) -> bool:
+    """Whether a model of tokens is to predict the very tokens that it is given.
+
+    Labels that are themselves given to the model, which computes its loss, are no such tokens.
+    """
+    target = call.target
+    if not call.has_classes or target.numel() < 16 or _all(target == target.flatten()[0]):
+        return False
+    return any(
+        not each.is_floating_point()
+        and each.data_ptr() != target.data_ptr()
+        and each.numel() == target.numel()
+        and each.device == target.device
+        and bool((each.flatten() == target.flatten()).float().mean() > 0.99)
+        for each in inputs
+    )
+
+
+def are_constant(inputs: list[Any]) -> bool:
+    """Whether all samples of a batch are the same in all that a model is given."""
+    given = [each for each in inputs if each.dim() > 0 and each.numel()]
+    return (
+        bool(given)
+        and given[0].is_floating_point()
+        and all(len(each) >= 8 and _all(each == each[:1]) for each in given)
+    )
+
+
+def _behind_views(node: Any) -> Any:
+    while node is not None and _RESHAPES.fullmatch(node.name()):
+        node = node.next_functions[0][0]
+    return node
+
+
+def _name(node: Any) -> str:
+    return "" if node is None else str(node.name())
+
+
+def _are_probabilities(call: LossCall, node: Any) -> bool:
+    before = _name(node)
+    if call.name != "cross_entropy":
+        return before in ("SigmoidBackward0", "SoftmaxBackward0")
+    if before == "SoftmaxBackward0":
+        return True
+    rows = _rows(call.prediction)
+    if rows.shape[-1] < 2:
+        return False
+    return _all(rows >= 0) and _all((rows.sum(-1) - 1).abs() < _CLOSE)
+
+
+def _exceeds_one(prediction: Any) -> bool:
+    """Whether each row, taken as logarithms of probabilities, has a sum of more than 1."""
+    return _all(_rows(prediction).exp().sum(-1) > 1.01)
+
+
+def _goes_over_batch(call: LossCall, node: Any) -> bool:
+    if _name(node) == "LogBackward0":
+        node = _behind_views(node.next_functions[0][0])
+    if _name(node) not in ("LogSoftmaxBackward0", "SoftmaxBackward0"):
+        return False
+    shape = node._saved_result.shape
+    return (
+        len(shape) == 2
+        and node._saved_dim == 0
+        and shape == call.prediction.shape
+        and shape[0] != shape[1]
+        and min(shape) > 1
+    )
+
+
+def _is_out_of_reach(node: Any, target: Any) -> bool:
+    if _name(node) not in _RANGES or not target.is_floating_point():
+        return False
+    low, high = _RANGES[_name(node)]
+    outside = (target < low - _CLOSE) | (target > high + _CLOSE)
+    return bool(outside.float().mean() > _LEAST_SHARE)
+
+
+def _is_not_log(values: Any) -> bool:
+    positive = (values > _CLOSE).float().mean()
+    return (_all(values >= 0) and _any(values > _CLOSE)) or bool(positive > 0.1)
+
+
+def _rows(prediction: Any) -> Any:
+    """Some of the rows of class scores, with the classes along the last axis."""
+    values = prediction.detach()
+    values = values.movedim(1, -1) if values.dim() > 2 else values
+    rows = values.reshape(-1, values.shape[-1])
+    return rows[:: max(1, len(rows) // _MOST_ROWS)].float()
+
+
+def _all(values: Any) -> bool:
+    return bool(values.all())
+
+
+def _any(values: Any) -> bool:
+    return bool(values.any())

@@ -1,0 +1,75 @@
+"""A TorchHook driven by those who know better than PyTorch's hooks when a model is called."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from tocsin_hooks.torch import TorchHook
+from tocsin_hooks.torch.names import input_name, output_name, unwrapped
+from tocsin_hooks.torch.values import tensors_in
+
+_MOST_TENSORS = 8  # of one call of the model
+
+
+class Driver:
+    """Notifies a TorchHook of forward passes that it does not see, or is not to see.
+
+    ``compiled``: the passes that are begun here run compiled code, in which no activations are
+    visible. A hook that could not attach itself is passed over.
+    """
+
+    def __init__(self, hook: TorchHook, *, compiled: bool = False) -> None:
+        self._training = hook.training
+        token = torch.nn.Identity()  # stands for the module whose call a pass would be
+        self._token: Any = torch.compile(token) if compiled else token
+
+    def called(self, model: Any, arguments: Any) -> None:
+        """The model is being called, and has looked for its hooks already."""
+        if self._training is not None:
+            self._training.forward_begins(model, arguments, {})
+
+    def begin(self) -> None:
+        """A forward pass begins; calls of the model in it are part of it."""
+        self.called(self._token, ())
+
+    def end(self) -> None:
+        """The pass that was begun here has ended."""
+        if self._training is not None:
+            self._training.forward_ends(self._token, (), {}, ())
+
+    def pause(self) -> None:
+        """From now on calls of the model are neither steps nor captured."""
+        if self._training is not None:
+            self._training.pause()
+
+    def join_evaluations(self) -> None:
+        """From now on all that is evaluated until ``resume`` is one step."""
+        if self._training is not None:
+            self._training.whole_evaluations = True
+
+    def add_up_losses(self) -> None:
+        """From now on the loss of a step is the sum of those of its forward passes."""
+        if self._training is not None:
+            self._training.loss.adds_up = True
+
+    def resume(self) -> None:
+        if self._training is not None:
+            self._training.resume()
+
+    def begin_evaluation(self) -> None:
+        """Begin a step of mode EVAL in which the model is not called."""
+        if self._training is not None:
+            self._training.begin_evaluation()
+
+    def add_call(self, model: Any, args: Any, kwargs: Any, output: Any) -> None:
+        """Capture what went into the model and came out of it, in the first pass of a step."""
+        if self._training is None or not self._training.step.saving:
+            return
+        step, own = self._training.step, type(unwrapped(model)).__name__
+        if step.passes == 1:
+            inputs = tensors_in((args, kwargs), _MOST_TENSORS)
+            step.add_named([(input_name(own, label), each) for label, each in inputs])
+            for label, each in tensors_in(output, _MOST_TENSORS):
+                step.add_output(output_name(own, label), each)

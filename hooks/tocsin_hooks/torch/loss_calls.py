@@ -1,0 +1,188 @@
+"""Calls of loss functions, with all that they are given, wherever a script makes them."""
+
+from __future__ import annotations
+
+import sys
+import sysconfig
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import torch
+import torch.nn.functional as F  # noqa: N812 - everybody calls it so
+from torch.overrides import TorchFunctionMode
+
+from tocsin_hooks.guard import Guard, Report
+from tocsin_hooks.torch.callbacks import compilations
+from tocsin_hooks.torch.names import is_loss
+
+_FUNCTIONS = (
+    F.binary_cross_entropy,
+    F.binary_cross_entropy_with_logits,
+    F.cross_entropy,
+    F.gaussian_nll_loss,
+    F.huber_loss,
+    F.kl_div,
+    F.l1_loss,
+    F.mse_loss,
+    F.nll_loss,
+    F.poisson_nll_loss,
+    F.smooth_l1_loss,
+)
+_PARAMETERS: Mapping[Any, tuple[str, ...]] = {
+    each: each.__code__.co_varnames[: each.__code__.co_argcount] for each in _FUNCTIONS
+}
+_DIFFERENCES = frozenset(
+    getattr(owner, name)
+    for owner in (torch, torch.Tensor)
+    for name in ("sub", "subtract", "rsub", "__sub__", "__rsub__")
+    if hasattr(owner, name)
+)
+_BACKWARDS = frozenset({torch.Tensor.backward, torch.autograd.backward})
+
+_MOST_FRAMES = 12  # from a loss function outwards, in which a loss module is looked for
+_ELSEWHERE = tuple(
+    str(Path(each))
+    for each in (
+        Path(torch.__file__).parent,
+        Path(__file__).parents[1],
+        sysconfig.get_path("stdlib"),
+    )
+)
+_INSTALLED = ("site-packages", "dist-packages")
+
+
+@dataclass(frozen=True)
+class LossCall:
+    """A loss function that was called: its arguments by their names, and what it gave.
+
+    place: the line of the script; module: the class of the loss module that called it.
+    """
+
+    function: Callable[..., Any]
+    arguments: Mapping[str, Any]
+    value: Any
+    place: str
+    module: str | None = None
+
+    @property
+    def name(self) -> str:
+        return str(self.function.__name__)
+
+    @property
+    def prediction(self) -> Any:
+        return self.arguments["input"]
+
+    @property
+    def target(self) -> Any:
+        return self.arguments["target"]
+
+    @property
+    def has_classes(self) -> bool:
+        """Whether the targets are numbers of classes."""
+        return self.name in ("cross_entropy", "nll_loss") and not self.target.is_floating_point()
+
+
+@dataclass(frozen=True)
+class Listener:
+    """Gets each loss that is called, each difference of two tensors, and each backward pass when it
+    begins and when it has ended."""
+
+    loss: Callable[[LossCall], None]
+    difference: Callable[[Any, Any, Any], None]
+    backward: Callable[[], None]
+    after_backward: Callable[[], None]
+    trouble: Report
+
+
+class LossWindow:
+    """Lets a listener hear of calls between ``open`` and ``close``, in the thread that opens it.
+
+    For that a mode stands on PyTorch's stack of modes. It is put there only if the stack is empty,
+    and taken away only from its top: modes of the script are entered and left as ever. It is never
+    there where ``torch.compile`` is in use, which would compile everything again because of it.
+    """
+
+    def __init__(self, listener: Listener) -> None:
+        self._listener = listener
+        self._mode: _Mode | None = None
+
+    @property
+    def is_open(self) -> bool:
+        return self._mode is not None
+
+    def open(self) -> None:
+        if self._mode is None and not torch._C._len_torch_function_stack() and not _compiles():
+            mode = _Mode()
+            mode.listener = self._listener
+            mode.__enter__()
+            self._mode = mode
+
+    def close(self) -> None:
+        mode, self._mode = self._mode, None
+        if mode is None:
+            return
+        mode.listener = None
+        size = torch._C._len_torch_function_stack()
+        if size and torch._C._get_function_stack_at(size - 1) is mode:
+            mode.__exit__(None, None, None)
+
+
+class _Mode(TorchFunctionMode):
+    """Passes every call on as it is. Without a listener it does nothing else."""
+
+    listener: Listener | None = None
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        listener = self.listener
+        if listener is not None and func in _BACKWARDS:
+            with Guard(listener.trouble, "a backward pass is not checked"):
+                listener.backward()
+        found = func(*args, **(kwargs or {}))
+        if listener is None:
+            return found
+        if func in _BACKWARDS:
+            with Guard(listener.trouble, "a backward pass is not checked"):
+                listener.after_backward()
+        elif func in _PARAMETERS:
+            with Guard(listener.trouble, "a loss is not compared"):
+                listener.loss(_call(func, args, kwargs or {}, found))
+        elif func in _DIFFERENCES and len(args) == 2:
+            with Guard(listener.trouble, "a difference is not checked"):
+                listener.difference(args[0], args[1], found)
+        return found
+
+
+def _call(function: Any, args: Any, kwargs: Any, value: Any) -> LossCall:
+    arguments = dict(zip(_PARAMETERS[function], args, strict=False)) | kwargs
+    module: str | None = None
+    frame: FrameType | None = sys._getframe(1)
+    for _ in range(_MOST_FRAMES):
+        if frame is None:
+            break
+        if frame.f_code.co_name == "forward":
+            owner = frame.f_locals.get("self")
+            if isinstance(owner, torch.nn.Module) and is_loss(owner):
+                module = type(owner).__name__  # of modules in modules the outermost counts
+        frame = frame.f_back
+    return LossCall(function, arguments, value, script_line(), module)
+
+
+def script_line() -> str:
+    """The line of the script that we are called from: ``train.py:31``."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if not (file.startswith(("<", *_ELSEWHERE)) or any(each in file for each in _INSTALLED)):
+            return f"{Path(file).name}:{frame.f_lineno}"
+        frame = frame.f_back
+    return ""
+
+
+def _compiles() -> bool:
+    """Whether the process uses ``torch.compile`` at all, even if nothing is compiled yet."""
+    known = sys.modules.get("torch._dynamo.eval_frame")
+    backends = getattr(known, "cached_backends", {})
+    return compilations() > 0 or any(each is not None for each in backends.values())

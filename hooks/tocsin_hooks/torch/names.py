@@ -1,0 +1,210 @@
+"""The names of a model's tensors, as smdebug's users know them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import torch
+from tocsin.model import Role
+from tocsin.tensors import named
+from torch import nn
+from torch.nn.modules.loss import _Loss
+
+_OWN_COLLECTION = frozenset({"relu", "tanh", "sigmoid", "softmax", "gelu"})
+_COMPILED = "_orig_mod"
+_WRAPPED = frozenset({_COMPILED, "_fsdp_wrapped_module", "_checkpoint_wrapped_module"})
+_LOSS = re.compile(r"(?:loss|criterion)\d*$", re.IGNORECASE)
+_LABELS = re.compile(r"(?:labels?|targets?)$", re.IGNORECASE)
+
+_KINDS: dict[Any, str] = {
+    nn.ReLU: "relu",
+    nn.ReLU6: "relu",
+    nn.LeakyReLU: "leakyrelu",
+    nn.PReLU: "prelu",
+    nn.RReLU: "rrelu",
+    nn.ELU: "elu",
+    nn.SELU: "selu",
+    nn.CELU: "celu",
+    nn.GELU: "gelu",
+    nn.SiLU: "silu",
+    nn.Mish: "mish",
+    nn.Hardswish: "hardswish",
+    nn.Sigmoid: "sigmoid",
+    nn.LogSigmoid: "logsigmoid",
+    nn.Hardsigmoid: "hardsigmoid",
+    nn.Tanh: "tanh",
+    nn.Hardtanh: "hardtanh",
+    nn.Softmax: "softmax",
+    nn.Softmax2d: "softmax",
+    nn.LogSoftmax: "logsoftmax",
+    nn.Softplus: "softplus",
+}
+# Classes of other libraries, known by their names: GELUActivation, QuickGELU, SiLUActivation …
+_NAMED_KIND = re.compile(
+    r"(?:new|quick|fast|accurate|clipped|pytorch)?(?P<kind>gelu|silu|swish|relu|tanh|sigmoid)\w{0,16}"
+)
+
+
+class Name(NamedTuple):
+    """The name of a tensor, with its collections, role and kind."""
+
+    name: str
+    collections: tuple[str, ...]
+    role: Role | None
+    kind: str | None
+
+
+def tensor_names(model: Any) -> Iterator[Name]:
+    """All that the hook can capture of a model, in the order of its parameters and modules.
+
+    What is captured of it depends on the rules. Of inputs and outputs only the first of a module
+    is listed; losses outside of the model are not.
+
+    Example:
+        >>> [each.name for each in tensor_names(nn.Linear(2, 1))][:2]
+        ['Linear_weight', 'Linear_bias']
+    """
+    root = unwrapped(model)
+    own = type(root).__name__
+    for path, parameter in root.named_parameters():
+        name = parameter_name(own, path)
+        yield name
+        if parameter.requires_grad:
+            yield gradient_name(name)
+    yield input_name(own, "0")
+    for path, module in submodules(root):
+        if is_loss(module):
+            yield from loss_names(module)
+        else:
+            yield module_name(path, "input", 0, kind_of(module))
+            yield module_name(path, "output", 0, kind_of(module))
+    yield output_name(own, "0")
+
+
+@lru_cache(maxsize=1 << 14)
+def parameter_name(model: str, path: str) -> Name:
+    name = f"{model}_{plain(path)}"
+    is_bias = "bias" in re.split(r"[._]", path.rpartition(".")[2])
+    found = named(name)
+    if found is None or found[0] not in (Role.WEIGHT, Role.BIAS):
+        found = Role.BIAS if is_bias else Role.WEIGHT, None
+    return Name(name, ("biases" if found[0] is Role.BIAS else "weights",), found[0], None)
+
+
+def gradient_name(parameter: Name) -> Name:
+    return Name(f"gradient/{parameter.name}", ("gradients",), Role.GRADIENT, None)
+
+
+def input_name(model: str, label: str) -> Name:
+    """``label`` is the place of an argument, or its keyword."""
+    name = f"{model}_input_{label}"
+    if _LABELS.search(label):
+        return Name(name, ("labels",), Role.LABEL, None)
+    return Name(name, ("inputs",), Role.INPUT, None)
+
+
+def output_name(model: str, label: str) -> Name:
+    return Name(f"{model}_output_{label}", ("outputs",), Role.PREDICTION, None)
+
+
+@lru_cache(maxsize=1 << 14)
+def module_name(path: str, end: str, label: object, kind: str | None, call: int = 0) -> Name:
+    """Names a module's input or output (``end``), in its first or a later ``call`` of a pass."""
+    name = f"{path}_{end}_{label}" + (f"_{call}" if call else "")
+    if kind is None:
+        return Name(name, (), None, None)
+    role = Role.ACTIVATION_INPUT if end == "input" else Role.ACTIVATION_OUTPUT
+    own = (f"{kind}_{end}",) if kind in _OWN_COLLECTION else ()
+    return Name(name, (*own, f"activation_{end}s"), role, kind)
+
+
+def loss_name(module: Any, label: str, call: int = 0) -> Name:
+    name = f"{type(module).__name__}_output_{label}" + (f"_{call}" if call else "")
+    return Name(name, ("losses",), Role.LOSS, None)
+
+
+def operand_names(module: Any, call: int = 0) -> tuple[Name | None, Name | None]:
+    """The names of what a loss compares: predictions and labels, unless it does something else."""
+    if not isinstance(module, _Loss):
+        return None, None
+    own, again = type(module).__name__, f"_{call}" if call else ""
+    shown = own if _LOSS.search(own) else f"{own}Loss"
+    predictions, labels = (named(f"{shown}_input_{place}") for place in (0, 1))
+    return (
+        Name(f"{own}_input_0{again}", ("predictions",), Role.PREDICTION, None)
+        if predictions is not None
+        else None,
+        Name(f"{own}_input_1{again}", ("labels",), Role.LABEL, None)
+        if labels is not None
+        else None,
+    )
+
+
+def loss_names(module: Any) -> Iterable[Name]:
+    return (loss_name(module, "0"), *(name for name in operand_names(module) if name is not None))
+
+
+def kind_of(module: Any) -> str | None:
+    """Which activation a module is: by its type, or of others' modules by their name."""
+    for each in type(module).__mro__:
+        if kind := _KINDS.get(each):
+            return kind
+    if module._modules or module._parameters:
+        return None
+    found = _NAMED_KIND.fullmatch(type(module).__name__.lower())
+    return found["kind"].replace("swish", "silu") if found else None
+
+
+def is_loss(module: Any) -> bool:
+    return isinstance(module, _Loss) or _LOSS.search(type(module).__name__) is not None
+
+
+def plain(path: str) -> str:
+    """A path in a model without what wrappers insert."""
+    if not any(wrapper in path for wrapper in _WRAPPED):
+        return path
+    return ".".join(part for part in path.split(".") if part not in _WRAPPED)
+
+
+def unwrapped(model: Any) -> Any:
+    """The model in DataParallel, DistributedDataParallel and ``torch.compile``."""
+    return wrappers(model)[-1]
+
+
+def wrappers(model: Any) -> list[Any]:
+    """The model, what it wraps, and what that wraps."""
+    chain = [model]
+    while (inner := _inner(chain[-1])) is not None:
+        chain.append(inner)
+    return chain
+
+
+def is_compiled(model: Any) -> bool:
+    """Whether ``torch.compile`` made it, or something that it wraps."""
+    return any(
+        _COMPILED in each._modules or getattr(each, "_compiled_call_impl", None)
+        for each in wrappers(model)
+    )
+
+
+def wraps(parent: Any, name: str) -> bool:
+    """Whether a module that takes another as its child ``name`` is a wrapper."""
+    return name == _COMPILED or (name == "module" and isinstance(parent, _PARALLEL))
+
+
+def submodules(root: Any) -> Iterator[tuple[str, Any]]:
+    """All modules inside of a model, each once; what is compiled is one module."""
+    for path, module in root.named_modules():
+        hidden = _COMPILED in path.split(".") or isinstance(module, torch.jit.ScriptModule)
+        if path and not hidden:
+            yield plain(path), module
+
+
+_PARALLEL = (nn.DataParallel, nn.parallel.DistributedDataParallel)
+
+
+def _inner(model: Any) -> Any:
+    return model.module if isinstance(model, _PARALLEL) else model._modules.get(_COMPILED)

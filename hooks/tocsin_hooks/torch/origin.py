@@ -1,0 +1,46 @@
+"""Where a loss comes from: marks on the nodes of autograd's graph."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple
+
+Source = Literal["module", "returned", "recorded", "backward"]
+
+_KEY = "tocsin"
+_TIMES_A_NUMBER = frozenset({"MulBackward0", "DivBackward0", "ToCopyBackward0"})
+
+
+class Origin(NamedTuple):
+    """A loss module's, what the model returned, what the script recorded, or what a backward
+    pass began at. ``name`` is what it is saved as; of what was returned, its place.
+    """
+
+    source: Source
+    name: str
+
+
+def mark(value: Any, origin: Origin) -> None:
+    """Note where a tensor comes from, on the node that computed it: the tensor may be gone by the
+    time that its multiple is differentiated."""
+    if value.grad_fn is not None:
+        value.grad_fn.metadata[_KEY, value.output_nr] = origin
+
+
+def origin_of(value: Any) -> Origin | None:
+    """The mark of this very tensor."""
+    node = value.grad_fn
+    return None if node is None else node.metadata.get((_KEY, value.output_nr))
+
+
+def origin(loss: Any) -> Origin | None:
+    """The mark of a tensor, or of the one that was multiplied by a number to give it."""
+    node, place = loss.grad_fn, loss.output_nr
+    while node is not None:
+        found: Origin | None = node.metadata.get((_KEY, place))
+        if found is not None:
+            return found
+        inner = [(each, number) for each, number in node.next_functions if each is not None]
+        if len(inner) != 1 or node.name() not in _TIMES_A_NUMBER:
+            return None
+        node, place = inner[0]
+    return None

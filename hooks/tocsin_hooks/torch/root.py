@@ -1,0 +1,94 @@
+"""Hooks on a model, and on what wraps it later."""
+
+from __future__ import annotations
+
+import gc
+import string
+from collections.abc import Callable
+from typing import Any
+from weakref import WeakSet
+
+import torch
+from torch.nn.modules.module import register_module_module_registration_hook
+
+from tocsin_hooks.torch.names import wrappers, wraps
+
+Callback = Callable[..., None]
+
+
+class ModelHooks:
+    """Calls ``before(module, args, kwargs)`` and ``after(module, args, kwargs, output)`` at each
+    forward pass of a model, and of every wrapper that it gets later: DataParallel,
+    DistributedDataParallel, ``torch.compile``. Also where the forward pass raises ``after`` is
+    called, with the output None. ``owner`` is what keeps the model as a watched one.
+    """
+
+    def __init__(self, model: Any, owner: object, before: Callback, after: Callback) -> None:
+        self._before = ModuleHook(before, owner, before=True)
+        self._after = ModuleHook(after, owner, before=False)
+        self._watched = WeakSet[Any]()
+        self._searched = False
+        self._handles = [register_module_module_registration_hook(self._registered)]
+        for each in wrappers(model):
+            self._watch(each)
+
+    def find_compiled(self) -> bool:
+        """Whether ``torch.compile`` made another module of the model, even before it was given to
+        us. That is watched, too.
+        """
+        if not self._searched:
+            self._searched = True
+            for each in gc.get_objects():
+                if _is_compiled(each) and any(inner in self._watched for inner in wrappers(each)):
+                    self._watch(each)
+        return any(_is_compiled(each) for each in self._watched)
+
+    def remove(self) -> None:
+        while self._handles:
+            self._handles.pop().remove()
+
+    def _watch(self, module: Any) -> None:
+        if module in self._watched:
+            return
+        self._watched.add(module)
+        self._handles += [
+            module.register_forward_pre_hook(self._before, with_kwargs=True),
+            module.register_forward_hook(self._after, with_kwargs=True, always_call=True),
+        ]
+
+    def _registered(self, parent: Any, name: str, child: Any) -> None:
+        if child in self._watched and wraps(parent, name):
+            self._watch(parent)
+
+
+class ModuleHook:
+    """An entry of a module's dictionary of hooks.
+
+    A copy of a module is not watched, and a pickled one is read where we are not installed: so
+    this is copied and pickled as a method of the standard library that takes as many arguments
+    and does nothing.
+    """
+
+    def __init__(self, callback: Callback, owner: object, *, before: bool) -> None:
+        self._callback = callback
+        self._before = before
+        self.owner = owner
+
+    def __call__(self, *arguments: Any) -> None:
+        if not torch.compiler.is_compiling():
+            self._callback(*arguments)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        of = string.Formatter() if self._before else string.Formatter  # three arguments or four
+        return getattr, (of, "check_unused_args")
+
+
+def owners(model: Any) -> list[Any]:
+    """Who watches a model already."""
+    hooks = (*model._forward_pre_hooks.values(),)
+    return [hook.owner for hook in hooks if isinstance(hook, ModuleHook)]
+
+
+def _is_compiled(value: object) -> bool:
+    """By the name of its type: others would be asked for attributes that they make up."""
+    return type(value).__name__ == "OptimizedModule"

@@ -1,0 +1,251 @@
+"""Compares a loss with what it would be if each prediction met the label of another sample."""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, NamedTuple
+
+import torch
+from tocsin.model import Mode, Role
+
+from tocsin_hooks.torch.captured import StepInHand
+from tocsin_hooks.torch.constants import Constant, constant_for
+from tocsin_hooks.torch.loss_calls import LossCall
+from tocsin_hooks.torch.names import Name
+
+_PAIRINGS = 4
+_MOST_SITES = 8  # lines of a script that call a loss
+_MOST_CALLS = 2  # of one line, after one forward pass
+_MOST_WAITING = 256  # comparisons between two saves
+_ELEMENTS = 1 << 16  # of the predictions that are paired again
+_LEAST_ROWS = 32
+_BY_ELEMENT = frozenset({"binary_cross_entropy", "binary_cross_entropy_with_logits", "mse_loss"})
+
+
+class _Key(NamedTuple):
+    """Where a loss is called, and with samples of which form."""
+
+    module: str | None
+    place: str
+    function: str
+    shape: tuple[int, ...]
+
+
+class _Pair(NamedTuple):
+    """Predictions, with what belongs to them, and labels, with what belongs to these."""
+
+    predictions: Mapping[str, Any]
+    labels: Mapping[str, Any]
+
+
+class Skill:
+    """Compares losses when they are computed, and hands the comparisons over at the next save.
+
+    Each gives the loss, the mean loss of the same predictions with the labels of other samples,
+    the loss of the best constant prediction by the labels of earlier calls, and the number of
+    samples. All stays on the device.
+    """
+
+    def __init__(self, step: StepInHand) -> None:
+        self._step = step
+        self._sites: dict[_Key, _Site] = {}
+        self._calls: dict[_Key, int] = {}
+        self.compared = 0
+        """Comparisons so far."""
+
+    def begin_pass(self) -> None:
+        self._calls.clear()
+
+    def compare(self, call: LossCall) -> None:
+        if not _is_comparable(call) or (
+            self._step.mode is Mode.TRAIN and not call.prediction.requires_grad
+        ):
+            return
+        shape = tuple(call.prediction.shape[1:])
+        key = _Key(call.module, call.place, call.name, shape)
+        self._calls[key] = self._calls.get(key, 0) + 1
+        site = self._sites.get(key)
+        if self._calls[key] > _MOST_CALLS or (site is None and len(self._sites) >= _MOST_SITES):
+            return
+        if site is None:
+            own = call.module or "loss"
+            before = sum((each.module or "loss") == own for each in self._sites)
+            site = self._sites[key] = _Site(f"{own}_{before}" if before else own, call)
+        with torch.no_grad():
+            site.compare(call, self._step.mode)
+        self.compared += 1
+
+    def hand_over(self) -> None:
+        """Add what was compared since the last save of this mode to the step in hand."""
+        for site in self._sites.values():
+            rows = site.waiting.pop(self._step.mode, ())
+            plan = self._step.plan(skill_name(site.name, site.kind)) if rows else None
+            if plan is not None:
+                self._step.add([(plan, torch.stack([*rows]))])
+
+    def forget(self) -> None:
+        """Hand over nothing of what was compared."""
+        for site in self._sites.values():
+            site.waiting.clear()
+
+
+def skill_name(site: str, function: str) -> Name:
+    return Name(f"{site}/skill", ("skills",), Role.SKILL, function)
+
+
+class _Site:
+    """A line that calls a loss: what has been compared there, and what is known of its labels."""
+
+    def __init__(self, name: str, call: LossCall) -> None:
+        self.name = name
+        self.kind = call.name
+        self.waiting: dict[Mode, deque[Any]] = {}
+        self._constants: dict[Mode, Constant | None] = {}
+        self._alone: dict[Mode, deque[_Pair]] = {}
+        self._random = random.Random(0)  # noqa: S311 - not the script's, whose numbers stay
+
+    def compare(self, call: LossCall, mode: Mode) -> None:
+        pair = _pair(call)
+        samples = _samples(call)
+        if mode not in self._constants:
+            self._constants[mode] = constant_for(call)
+        constant = self._constants[mode]
+        if samples == 1:
+            own, count = pair, 1
+            loss, other = _mean(call.value), self._with_earlier(call, pair, mode)
+        else:
+            own, count = _chosen(call, pair, samples, self._random)
+            whole = own.labels["target"] is pair.labels["target"]
+            loss = _mean(call.value) if whole else _loss(call, own)
+            other = self._with_others(call, own, count)
+        best = None
+        if constant is not None:
+            guess = constant.guess(own.predictions["input"])
+            best = _loss(call, own, input=guess) if guess is not None else None
+            best = constant.judged(best) if best is not None else None
+            constant.learn(call)
+        wide = torch.float32 if loss.device.type == "mps" else torch.float64
+        found = torch.full((4,), torch.nan, dtype=wide, device=loss.device)
+        for place, each in enumerate((loss, other, best, count)):
+            if each is not None:
+                found[place] = each
+        self.waiting.setdefault(mode, deque(maxlen=_MOST_WAITING)).append(found)
+
+    def _with_others(self, call: LossCall, own: _Pair, count: Any) -> Any:
+        """The mean loss with labels of others; NaN where all labels are the same."""
+        target = own.labels["target"]
+        size = len(target)
+        if isinstance(count, int):
+            same = (target == target[:1]).all()
+            shifts = self._random.sample(range(1, size), min(_PAIRINGS, size - 1))
+            orders: list[Callable[[Any], Any]] = [partial(_rolled, shift) for shift in shifts]
+        else:  # the first so many count: how many, the device knows
+            places = torch.arange(size, device=target.device)
+            same = ((target == target[:1]) | (places >= count)).all()
+            last, all_of = (count - 1).clamp(min=1), count.clamp(min=1)
+            parts = (self._random.random() for _ in range(_PAIRINGS))
+            found = [(places + 1 + (part * last).long()) % all_of for part in parts]
+            orders = [partial(_ordered, order) for order in found]
+        losses = []
+        for order in orders:
+            others = {name: order(each) for name, each in own.predictions.items()}
+            losses.append(_loss(call, _Pair(others, own.labels)))
+        return torch.where(same, torch.nan, torch.stack(losses).mean())
+
+    def _with_earlier(self, call: LossCall, pair: _Pair, mode: Mode) -> Any:
+        """The same of a single sample: it gets the predictions of the last few before it."""
+        earlier = self._alone.setdefault(mode, deque(maxlen=_PAIRINGS))
+        target = pair.labels["target"]
+        fit = [each for each in earlier if each.labels["target"].shape == target.shape]
+        earlier.append(_Pair(*({name: t.clone() for name, t in part.items()} for part in pair)))
+        if not fit:
+            return torch.full((), torch.nan, device=target.device)
+        losses = [_loss(call, _Pair(each.predictions, pair.labels)) for each in fit]
+        same = torch.stack([(each.labels["target"] == target).all() for each in fit]).all()
+        return torch.where(same, torch.nan, torch.stack(losses).mean())
+
+
+def _is_comparable(call: LossCall) -> bool:
+    arguments, prediction, target = call.arguments, call.prediction, call.target
+    if not (isinstance(prediction, torch.Tensor) and isinstance(target, torch.Tensor)):
+        return False
+    if arguments.get("size_average") is not None or arguments.get("reduce") is not None:
+        return False
+    dense = all(each.layout is torch.strided and not each.is_meta for each in (prediction, target))
+    if not dense or not prediction.numel() or not prediction.is_floating_point():
+        return False
+    if call.has_classes:
+        classes = 1 if target.dim() else 0
+        return bool(prediction.dim() == target.dim() + 1 and prediction.shape[classes] > 1)
+    return bool(prediction.shape == target.shape)
+
+
+def _samples(call: LossCall) -> int:
+    prediction = call.prediction
+    alone = prediction.dim() == 0 or (call.has_classes and prediction.dim() == 1)
+    return 1 if alone else len(prediction)
+
+
+def _pair(call: LossCall) -> _Pair:
+    predictions = {"input": call.prediction.detach()}
+    labels = {"target": call.target.detach()}
+    shape = call.prediction.shape
+    if isinstance(variance := call.arguments.get("var"), torch.Tensor) and shape:
+        fits = variance.dim() == len(shape)
+        predictions["var"] = (variance if fits else variance.unsqueeze(-1)).detach().expand(shape)
+    weight = call.arguments.get("weight")
+    if isinstance(weight, torch.Tensor) and call.name in _BY_ELEMENT and shape:
+        labels["weight"] = weight.detach().expand(shape)
+    return _Pair(predictions, labels)
+
+
+def _chosen(call: LossCall, pair: _Pair, samples: int, rng: random.Random) -> tuple[_Pair, Any]:
+    """The samples that are paired again, and how many: those that are ignored stand last."""
+    width = max(1, call.prediction.numel() // samples)
+    most = min(samples, max(_LEAST_ROWS, _ELEMENTS // width))
+    ignored = call.has_classes and call.target.dim() == 1
+    taken = min(samples, 4 * most) if ignored else most
+    stride = samples // taken
+    start = rng.randrange(samples - stride * (taken - 1)) if taken < samples else 0
+    rows = slice(start, start + stride * (taken - 1) + 1, stride)
+
+    def part(tensors: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: each[rows] if taken < samples else each for name, each in tensors.items()}
+
+    own = _Pair(part(pair.predictions), part(pair.labels))
+    if not ignored:
+        return own if taken < samples else pair, most
+    left_out = own.labels["target"] == call.arguments.get("ignore_index", -100)
+    if left_out.device.type == "cpu" and not left_out.any():
+        own = own if taken < samples else pair
+        return (own if most == taken else _first(own, most)), most
+    order = torch.argsort(left_out.to(torch.uint8), stable=True)[:most]
+    ordered = (
+        {name: each.index_select(0, order) for name, each in tensors.items()} for tensors in own
+    )
+    return _Pair(*ordered), (~left_out).sum().clamp(max=most)
+
+
+def _rolled(shift: int, tensor: Any) -> Any:
+    return tensor.roll(shift, 0)
+
+
+def _ordered(order: Any, tensor: Any) -> Any:
+    return tensor.index_select(0, order)
+
+
+def _first(pair: _Pair, most: int) -> _Pair:
+    return _Pair(*({name: each[:most] for name, each in part.items()} for part in pair))
+
+
+def _loss(call: LossCall, pair: _Pair, **changed: Any) -> Any:
+    arguments = {**call.arguments, **pair.predictions, **pair.labels, **changed}
+    return _mean(call.function(**arguments))
+
+
+def _mean(value: Any) -> Any:
+    found = value.detach()
+    return found.mean() if found.dim() else found

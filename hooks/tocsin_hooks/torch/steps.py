@@ -1,0 +1,117 @@
+"""Which forward passes of a model make up one step of training."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Callable
+from typing import Any
+from weakref import WeakKeyDictionary
+
+_MOST_FORWARDS = 64
+_REMEMBERED = 4
+_LONGEST_CYCLE = 16  # updates, until optimizers repeat their turns
+
+
+class StepDetector:
+    """Says of each forward pass in training whether a step begins with it.
+
+    One does if an optimizer has updated the model since the last one began; the others are
+    further micro-batches of it (accumulated gradients). An optimizer may be skipped (loss scaling
+    after an overflow): so a step has no more forward passes than the last few had between two
+    updates. As long as none has been seen, a step begins where there are no gradients yet. With
+    ``accumulate`` given, it is that many passes, or fewer where an update comes earlier.
+
+    Without an optimizer, and with gradients that are set to zero instead of None, the first step
+    is 64 passes long, and each pass is a step from then on: ``accumulate=1`` is for those.
+    """
+
+    def __init__(self, accumulate: int | None = None) -> None:
+        if accumulate is not None and accumulate < 1:
+            raise ValueError(f"accumulate is {accumulate}, but must be at least 1")
+        self._fixed = accumulate is not None
+        self._usual = accumulate
+        self._between = deque[int](maxlen=_REMEMBERED)
+        self._training = False
+        self._updated = False
+        self._updating = False
+        self._evaluations = 0  # by the optimizer that is updating
+        self._passes = 0
+        self._since_update = 0
+        self.begun = 0
+        """Steps so far."""
+
+    def begins(self, without_gradients: Callable[[], bool]) -> bool:
+        """Count a forward pass in training; whether it is the first of a step."""
+        first = not self._training or self._updated or self._complete(without_gradients)
+        if first:
+            self._training, self._updated = True, False
+            self._passes = 0
+            self.begun += 1
+        self._passes += 1
+        self._since_update += 1
+        self._evaluations += self._updating
+        return first
+
+    @property
+    def again(self) -> bool:
+        """Whether an optimizer has had the loss computed before, to find where to go."""
+        return self._evaluations > 1
+
+    def updating(self) -> None:
+        """An optimizer begins to update the model, and will have the loss computed by itself:
+        once, or many times.
+        """
+        self._updating = True
+        self._evaluations = 0
+
+    def updated(self) -> None:
+        """An optimizer has updated the model."""
+        self._updating, self._updated = False, True
+        self._evaluations = 0
+        passes, self._since_update = self._since_update, 0
+        if passes and not self._fixed:
+            skipped = self._usual is not None and passes % self._usual == 0
+            self._between.append(self._usual if self._usual and skipped else passes)
+            self._usual = min(max(self._between), _MOST_FORWARDS)
+
+    def left(self) -> None:
+        """Something else than training begins."""
+        self._training = False
+
+    def _complete(self, without_gradients: Callable[[], bool]) -> bool:
+        if self._updating:
+            return False
+        if self._usual is not None:
+            return self._passes >= self._usual
+        if self._passes >= _MOST_FORWARDS:
+            self._usual = 1
+            return True
+        return without_gradients()
+
+
+class Turns:
+    """Knows which optimizer is next where several take turns, as those of a GAN.
+
+    Each has an interval of its own then: else it would be the same one's steps that are saved.
+    """
+
+    def __init__(self) -> None:
+        self._numbers = WeakKeyDictionary[Any, int]()
+        self._counts = Counter[int]()
+        self._latest = deque[int](maxlen=2 * _LONGEST_CYCLE)
+
+    def updated(self, optimizer: Any) -> None:
+        number = self._numbers.setdefault(optimizer, len(self._counts))
+        self._counts[number] += 1
+        self._latest.append(number)
+
+    def next(self) -> int | None:
+        """The updates so far by the one that is next; None if there is one only, or no cycle."""
+        if len(self._counts) < 2:
+            return None
+        latest = [*self._latest]
+        for cycle in range(2, len(latest) // 2 + 1):
+            last = latest[-cycle:]
+            if len({*last}) > 1 and last == latest[-2 * cycle : -cycle]:
+                return self._counts[last[0]]
+        return None

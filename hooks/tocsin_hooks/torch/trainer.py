@@ -1,0 +1,156 @@
+"""For the callbacks of trainers: a TorchHook whose evaluations are steps of their own."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from operator import attrgetter
+from pathlib import Path
+from typing import Any
+
+from tocsin.model import Mode
+from tocsin.tensors import Storage
+
+from tocsin_hooks import Hook
+from tocsin_hooks.guard import guarded
+from tocsin_hooks.settings import given_watch
+from tocsin_hooks.torch import TorchHook
+from tocsin_hooks.torch.driver import Driver
+from tocsin_hooks.torch.root import ModuleHook
+
+_log = logging.getLogger("tocsin")
+
+Out = str | Path | Storage | Hook | None
+
+
+from_trainer = guarded(attrgetter("_capture.trouble"), "%s of the trainer is not captured")
+"""For the methods of a callback, which holds a TrainerCapture as ``_capture``."""
+
+
+class TrainerCapture:
+    """Captures one training after the other; a later one takes the run up where the last ended.
+
+    A trainer knows where a forward pass begins and ends, whichever modules it calls: ``begin``
+    and ``end`` say so. An evaluation is one step of mode EVAL, and each is saved, unless
+    ``save_interval`` by mode says otherwise: with the activations of its first batch, and with
+    what it found.
+    """
+
+    def __init__(self, out: Out, options: Mapping[str, Any]) -> None:
+        self._out = out
+        self._options = dict(options)
+        given_watch(options.get("watch"))  # now, for nothing is raised once a training runs
+        self._options["save_interval"] = _intervals(options.get("save_interval"))
+        self._driver: Driver | None = None
+        self._evaluating = False
+        self._called: Any = None
+        self.torch: TorchHook | None = None
+
+    @property
+    def position(self) -> Mapping[str, int] | int | None:
+        """Steps begun so far, or what the next training takes up."""
+        return self.torch.position if self.torch else self._options.get("resumed_from")
+
+    @position.setter
+    def position(self, counts: Mapping[str, int] | int | None) -> None:
+        self._options["resumed_from"] = counts
+
+    @property
+    def should_stop(self) -> bool:
+        return self.torch is not None and self.torch.should_stop
+
+    @property
+    def saving(self) -> bool:
+        """Whether the step in hand is saved: worth asking before computing what to save."""
+        return self.torch is not None and self.torch.hook.saving
+
+    def open(
+        self,
+        model: Any,
+        accumulate: int,
+        *,
+        compiled: bool = False,
+        losses_add_up: bool = False,
+        **options: Any,
+    ) -> None:
+        """A training begins. ``options`` hold where the user gave none.
+
+        ``losses_add_up``: the trainer divides the losses of micro-batches by their number.
+        """
+        self.close(finished=False)
+        if isinstance(self._out, Hook):
+            given = {key: self._options[key] for key in ("loss",) if key in self._options}
+        else:
+            given = options | self._options
+        self.torch = TorchHook.attach(model, self._out, accumulate=accumulate, **given)
+        self._driver = Driver(self.torch, compiled=compiled)
+        self._driver.join_evaluations()
+        if losses_add_up:
+            self._driver.add_up_losses()
+
+    def watch_calls(self, model: Any) -> None:
+        """Capture what goes into the model and comes out of it, where the trainer's forward pass
+        is more than a call of it."""
+        called = ModuleHook(self._forwarded, None, before=False)
+        self._called = model.register_forward_hook(called, with_kwargs=True)
+
+    def begin(self) -> None:
+        """A forward pass begins, in the mode in which the model is."""
+        if self._driver is not None:
+            self._driver.begin()
+
+    def end(self) -> None:
+        """It has ended; what comes now are losses, gradients and the optimizer."""
+        if self._driver is not None:
+            self._driver.end()
+
+    def evaluated(self) -> None:
+        """The first batch of an evaluation is through: further ones are not looked at."""
+        if self._driver is not None and not self._evaluating:
+            self._evaluating = True
+            self._driver.pause()
+
+    def end_evaluation(self, found: Mapping[str, Any]) -> None:
+        """An evaluation has ended, and found that. Without a batch it is a step all the same."""
+        if self.torch is None or self._driver is None:
+            return
+        if not self._evaluating:
+            self._driver.begin_evaluation()
+        self.save_scalars(found)
+        self._evaluating = False
+        self._driver.resume()
+
+    def save_scalars(self, values: Mapping[str, Any]) -> None:
+        """Save numbers of the step in hand: losses by their names, the others as metrics."""
+        if self.torch is not None:
+            for name, value in values.items():
+                self.torch.save(name, value, "losses" if "loss" in name.lower() else "metrics")
+
+    @guarded(attrgetter("trouble"), "what a model is called with is not captured")
+    def _forwarded(self, model: Any, args: Any, kwargs: Any, output: Any) -> None:
+        if self._driver is not None and not self._evaluating:
+            self._driver.add_call(model, args, kwargs, output)
+
+    def close(self, *, finished: bool | None = None) -> None:
+        """The training has ended. A Hook that was given stays open."""
+        if self.torch is not None:
+            hook, self.torch, self._driver = self.torch, None, None
+            self.position = hook.position
+            self._evaluating = False
+            if self._called is not None:
+                self._called.remove()
+                self._called = None
+            hook.close(finished=finished)
+
+    def trouble(self, what: str, error: Exception) -> None:
+        if self.torch is not None:
+            self.torch.hook.trouble(what, error)
+        else:
+            _log.error("nothing is captured: %s: %s", what, error)
+
+
+def _intervals(interval: Any) -> Mapping[Mode, int]:
+    """An evaluation is a single step, so every one is saved."""
+    if interval is None or isinstance(interval, Mapping):
+        return {Mode.EVAL: 1, **(interval or {})}
+    return {**dict.fromkeys(Mode, interval), Mode.EVAL: 1}

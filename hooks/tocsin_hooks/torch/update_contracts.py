@@ -1,0 +1,201 @@
+"""What must hold of updates, whatever is trained: who is updated, by which gradients, and when."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary, ref
+
+import torch
+from torch import nn
+
+_UPDATES = 20  # after which it is asked who is updated by nobody
+_LAST = 60  # updates, after which nothing is checked
+_IN_A_ROW = 3
+_SAMPLED = 16  # elements of a parameter, by which it is told whether it changed
+_MOST_FORGOTTEN = 0.5  # of all elements: where it is more, only the rest was to be trained
+
+_NORMS = (nn.modules.batchnorm._BatchNorm,)
+_DROPOUTS = (nn.modules.dropout._DropoutNd,)
+
+Broken = Callable[[str], None]
+
+
+class _Left(NamedTuple):
+    """A gradient as an update left it."""
+
+    parameter: Callable[[], Any]
+    gradient: Callable[[], Any]
+    version: int
+
+    def stays(self) -> bool:
+        """Whether it has neither been taken away nor changed."""
+        parameter, gradient = self.parameter(), self.gradient()
+        found = parameter is not None and gradient is not None and parameter.grad is gradient
+        return bool(found and gradient._version == self.version)
+
+
+class UpdateContracts:
+    """Checks the first updates of a model by its optimizers.
+
+    ``broken`` gets the name of a contract, in the call that breaks it.
+    """
+
+    def __init__(self, broken: Broken) -> None:
+        self._broken = broken
+        self._updates = 0
+        self._in_a_row = Counter[tuple[str, int]]()
+        self._samples: dict[int, tuple[Any, Any]] = {}
+        self._optimizers: list[Any] = []
+        self._foreign = WeakKeyDictionary[Any, int]()
+        self._kept = WeakKeyDictionary[Any, list[_Left]]()
+        self._kept_now: set[int] = set()
+        self._backwards = 0  # since the last update
+        self._reached = False  # gradients were there since the last update
+        self._in_eval = False  # the last forward pass with gradients was one in eval mode
+        self._evaluated = 0  # passes in training mode without gradients since the last update
+        self._evaluations = 0
+        self._last_evaluation = 0
+
+    @property
+    def over(self) -> bool:
+        return self._updates >= _LAST
+
+    def forward(self, root: Any, *, alone: bool) -> None:
+        """The model is called; ``alone``: with a single sample."""
+        if torch.is_grad_enabled():
+            self._in_eval = not root.training
+            return
+        if not root.training or alone or not _acts_otherwise(root):
+            return
+        self._evaluated += 1
+        if self._evaluated == _IN_A_ROW:
+            apart = self._updates - self._last_evaluation >= 10
+            self._evaluations += apart
+            self._last_evaluation = self._updates
+            if apart and self._evaluations > 1:
+                self._broken("train_mode_while_evaluating")
+
+    def backward(self) -> None:
+        """A backward pass begins: what gradients are left is kept, should it be the last one."""
+        self._backwards += 1
+        self._kept_now = {
+            id(optimizer)
+            for optimizer, left in self._kept.items()
+            if left and all(each.stays() for each in left)
+        }
+
+    def after_backward(self) -> None:
+        held = (each for optimizer in self._known() for each in _held(optimizer))
+        self._reached = self._reached or any(each.grad is not None for each in held)
+
+    def before_update(self, root: Any, optimizer: Any, *, seen: bool, closure: bool) -> None:
+        """An optimizer is about to update the model; ``seen``: backward passes are visible."""
+        if self.over:
+            return
+        if not any(each() is optimizer for each in self._optimizers):
+            self._optimizers.append(ref(optimizer))
+        held = [*_held(optimizer)]
+        without = all(each.grad is None for each in held)
+        if not closure:
+            cut = self._backwards > 0 and not self._reached
+            name = "no_gradient" if cut else "update_without_backward"
+            useless = without and seen and not self._is_updated(root)
+            self._count(name, optimizer, holds=useless)
+            self._count("gradients_kept", optimizer, holds=id(optimizer) in self._kept_now)
+        wrong = self._in_eval and not without and _acts_otherwise(root)
+        self._count("eval_mode_while_training", optimizer, holds=wrong)
+        if self._updates == 0:
+            self._remember(root)
+
+    def after_update(self, root: Any, optimizer: Any) -> None:
+        if self.over:
+            return
+        self._updates += 1
+        self._backwards = self._evaluated = 0
+        self._kept_now.clear()
+        self._in_eval = self._reached = False
+        with_gradient = [each for each in _held(optimizer) if each.grad is not None]
+        self._kept[optimizer] = [
+            _Left(ref(each), ref(each.grad), each.grad._version) for each in with_gradient[:3]
+        ]
+        if self._updates in (_UPDATES, _LAST - 1) and self._forgotten(root):
+            self._broken("parameter_in_no_optimizer")
+
+    def foreign_update(self, root: Any, optimizer: Any) -> None:
+        """An optimizer updates something that is no part of the model."""
+        if self._optimizers or not self._backwards or self.over:
+            return
+        self._backwards = 0
+        count = self._foreign[optimizer] = self._foreign.get(optimizer, 0) + 1
+        if count == 1:
+            self._remember(root)
+        elif count == _UPDATES and not self._is_updated(root):
+            trained = [each for each in root.parameters() if each.requires_grad]
+            ours, its = _shapes(trained), _shapes(_held(optimizer))
+            has_gradients = any(each.grad is not None for each in trained)
+            if has_gradients and (ours & its).total() >= max(1, ours.total() / 2):
+                self._broken("optimizer_of_another_model")
+
+    def _known(self) -> list[Any]:
+        return [optimizer for each in self._optimizers if (optimizer := each()) is not None]
+
+    def _count(self, name: str, optimizer: Any, *, holds: bool) -> None:
+        key = name, id(optimizer)
+        self._in_a_row[key] = self._in_a_row[key] + 1 if holds else 0
+        if self._in_a_row[key] == _IN_A_ROW:
+            self._broken(name)
+
+    def _forgotten(self, root: Any) -> bool:
+        """Whether there are parameters with a gradient that nobody updates."""
+        held = {id(each) for optimizer in self._known() for each in _held(optimizer)}
+        trained = [each for each in root.parameters() if each.requires_grad]
+        forgotten = [each for each in trained if each.grad is not None and id(each) not in held]
+        size = sum(each.numel() for each in forgotten)
+        return (
+            0 < size <= _MOST_FORGOTTEN * sum(each.numel() for each in trained)
+            and any(bool(each.grad.any()) for each in forgotten if not each.grad.is_sparse)
+            and not any(self._has_changed(each) for each in forgotten)
+        )
+
+    def _remember(self, root: Any) -> None:
+        self._samples = {id(each): (ref(each), _sample(each)) for each in root.parameters()}
+
+    def _is_updated(self, root: Any) -> bool:
+        return any(self._has_changed(each) for each in root.parameters())
+
+    def _has_changed(self, parameter: Any) -> bool:
+        """Whether it is another than at the first update, as far as that is known."""
+        known = self._samples.get(id(parameter))
+        if known is None or known[0]() is not parameter:
+            return bool(self._samples)
+        now = _sample(parameter)
+        return now.shape != known[1].shape or not torch.equal(now, known[1])
+
+
+def _held(optimizer: Any) -> Iterator[Any]:
+    return (each for group in optimizer.param_groups for each in group["params"])
+
+
+def _shapes(parameters: Iterable[Any]) -> Counter[Any]:
+    return Counter(tuple(each.shape) for each in parameters)
+
+
+def _sample(parameter: Any) -> Any:
+    flat = parameter.detach().flatten()
+    return flat[:: max(1, len(flat) // _SAMPLED)][:_SAMPLED].clone()
+
+
+def _acts_otherwise(root: Any) -> bool:
+    """Whether a model gives something else in training than in evaluation."""
+    return any(
+        (isinstance(each, _NORMS) and each.training is root.training and _learns(each))
+        or (isinstance(each, _DROPOUTS) and each.training is root.training and each.p > 0)
+        for each in root.modules()
+    )
+
+
+def _learns(norm: Any) -> bool:
+    """Whether it keeps statistics, and has not been set to compute them again (``update_bn``)."""
+    return bool(norm.track_running_stats) and norm.momentum is not None

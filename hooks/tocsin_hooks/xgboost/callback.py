@@ -1,0 +1,160 @@
+"""The callback of ``xgb.train`` and of the scikit-learn interface."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xgboost as xgb
+from tocsin.model import Mode
+from tocsin.tensors import Storage
+from xgboost import collective
+
+from tocsin_hooks import Hook
+from tocsin_hooks.guard import Guard, log_error
+from tocsin_hooks.settings import given_watch
+from tocsin_hooks.xgboost.capture import Evaluations, Rounds
+
+
+class TocsinCallback(xgb.callback.TrainingCallback):
+    """Captures a training of XGBoost, and ends it when somebody asks for a stop.
+
+    A boosting round is a step of mode TRAIN. Tensors have the names that smdebug gave them: metrics
+    (``train-logloss``), ``predictions``, ``labels``, ``feature_importance/<type>/<feature>``,
+    ``trees/<column>``, ``hyperparameters/<name>``, ``average_shap/<feature>``,
+    ``full_shap/<feature>``. What the rules and the configuration do not ask for is not computed.
+
+    Each training makes a hook when it begins and closes it when it ends; continued from a model
+    (``xgb_model``), it counts its rounds on from there. Every rank of a distributed training needs
+    the callback: each is a worker, and they agree on when to stop.
+
+    Parameters
+    ----------
+    out: the run: a folder, ``s3://bucket/prefix``, a Storage; or a Hook, used as it is and not
+        closed. None: where SageMaker's ``debughookconfig.json`` says, else ``TOCSIN_RUN``.
+    train, validation: DMatrix or (X, y). ``predictions`` and ``labels`` are of the validation
+        data, SHAP values of the training data, each of the other if it is the only one. A DMatrix
+        that is also trained on or evaluated is predicted cheaply.
+    shap: save the average SHAP value of each feature. On all of the training data that may take
+        longer than the training: let ``train`` be a sample of it.
+    options: those of ``Hook``.
+
+    Raises TypeError for an option that there is not, and nothing else.
+
+    Example
+    -------
+    >>> callback = TocsinCallback("s3://bucket/jobs/j1", validation=test)
+    >>> xgb.train(params, train, 100, [(train, "train"), (test, "test")], callbacks=[callback])
+    """
+
+    def __init__(
+        self,
+        out: str | Path | Storage | Hook | None = None,
+        *,
+        train: Any = None,
+        validation: Any = None,
+        shap: bool = False,
+        **options: Any,
+    ) -> None:
+        super().__init__()
+        inspect.signature(Hook).bind(out, **options)
+        given_watch(options.get("watch"))
+        self._arguments: dict[str, Any] = {
+            "out": out,
+            "train": train,
+            "validation": validation,
+            "shap": shap,
+            **options,
+        }
+        self._hook: Hook | None = None
+        self._rounds: Rounds | None = None
+
+    @property
+    def hook(self) -> Hook | None:
+        """The hook of the latest training: its ``stats``, its ``position``."""
+        return self._hook
+
+    def before_training(self, model: Any) -> Any:
+        with Guard(self._off, "nothing is captured"):
+            self._start(model)
+        return model
+
+    def after_iteration(self, model: Any, epoch: int, evals_log: Evaluations) -> bool:
+        hook, rounds = self._hook, self._rounds
+        if hook is None or rounds is None:
+            return _agreed(stop=False)
+        with Guard(hook.trouble, "round %d is not captured", epoch):
+            if hook.begin(Mode.TRAIN):
+                with hook.measured():
+                    rounds.capture(model, evals_log)
+            hook.end()
+        return _agreed(hook.should_stop)
+
+    def after_training(self, model: Any) -> Any:
+        with Guard(log_error, "the run was not closed"):
+            self._close(finished=None)
+        return model
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For an estimator that is pickled with its callbacks: no data, no hook."""
+        plain = {
+            key: value
+            for key, value in self._arguments.items()
+            if key not in ("train", "validation")
+        }
+        if isinstance(plain["out"], Hook):
+            plain["out"] = None
+        return {"_arguments": plain, "_hook": None, "_rounds": None}
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> TocsinCallback:
+        """For an estimator that is cloned with its callbacks."""
+        return type(self)(**self._arguments)
+
+    def _start(self, model: Any) -> None:
+        self._close(finished=False)  # an earlier training that failed
+        given = dict(self._arguments)
+        out, shap = given.pop("out"), given.pop("shap")
+        data = [given.pop(name, None) for name in ("train", "validation")]
+        self._hook = hook = out if isinstance(out, Hook) else _hook(out, model, given)
+        train, validation = (self._matrix(hook, each) for each in data)
+        self._rounds = Rounds(hook, train, validation, shap=shap)
+
+    def _off(self, what: str, error: Exception) -> None:
+        self._hook = None
+        log_error(what, error)
+
+    @staticmethod
+    def _matrix(hook: Hook, data: Any) -> Any:
+        """A DMatrix of (X, y); one that is already stays as it is."""
+        if data is None or isinstance(data, xgb.DMatrix):
+            return data
+        with Guard(hook.trouble, "train and validation must be a DMatrix or (X, y)"):
+            features, labels = data
+            return xgb.DMatrix(features, label=labels, enable_categorical=True)
+        return None
+
+    def _close(self, *, finished: bool | None) -> None:
+        self._rounds = None
+        if self._hook is not None and self._hook is not self._arguments["out"]:
+            self._hook.close(finished=finished)
+
+
+def _hook(out: Any, model: Any, options: dict[str, Any]) -> Hook:
+    """A hook for this rank, whose steps are the model's rounds."""
+    done = model.num_boosted_rounds()
+    own = {
+        "resumed_from": done - 1 if done else None,
+        "worker": f"worker_{collective.get_rank()}",
+        "num_workers": collective.get_world_size(),
+        "usual_interval": 1,  # a training that stops early has few rounds
+    }
+    return Hook(out, **(own | options))
+
+
+def _agreed(stop: bool) -> bool:
+    """Whether any rank is to stop: all have to leave the loop in the same round."""
+    if collective.get_world_size() == 1:
+        return stop
+    return bool(collective.allreduce(np.array([stop], np.int32), collective.Op.MAX)[0])

@@ -1,0 +1,145 @@
+"""One boosting round as it is captured, in the names that smdebug gave."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from numpy.typing import NDArray
+from tocsin.model import Role
+from tocsin.tensors import named
+
+from tocsin_hooks import Hook
+from tocsin_hooks.guard import Guard
+from tocsin_hooks.plan import CapturePlan
+from tocsin_hooks.xgboost.model import (
+    IMPORTANCE_TYPES,
+    configuration,
+    has_trees,
+    hyperparameters,
+    importances,
+)
+from tocsin_hooks.xgboost.trees import COLUMNS, tree_columns
+
+_log = logging.getLogger("tocsin")
+
+_MOST_KEPT = 1 << 20  # bytes of predictions or labels that are kept without being asked for
+
+Evaluations = Mapping[str, Mapping[str, list[Any]]]
+"""By data set and metric the values of all rounds; of xgb.cv pairs of mean and deviation."""
+
+
+class Rounds:
+    """Captures the rounds of one training. Whatever is expensive is computed if it is wanted.
+
+    Parameters
+    ----------
+    hook: has a step in hand that is saved, whenever ``capture`` is called.
+    train: DMatrix for SHAP values; None: they are of ``validation``.
+    validation: DMatrix for predictions and labels; None: they are of ``train``.
+    shap: whether to save average SHAP values though the configuration does not ask for them.
+    """
+
+    def __init__(self, hook: Hook, train: Any, validation: Any, *, shap: bool) -> None:
+        self._hook = hook
+        self._explained = validation if train is None else train
+        self._predicted = train if validation is None else validation
+        self._shap = shap
+        self._known = False
+        self._trees = False
+        self._logged = set[str]()
+
+    def capture(self, model: Any, evaluations: Evaluations) -> None:
+        """Capture the round that ``model``, a Booster or what xgb.cv has of them, just ended."""
+        self._metrics(evaluations)
+        if hasattr(model, "cvfolds"):
+            self._log_once(
+                "xgb.cv: metrics are captured, as means over the folds, and nothing else"
+            )
+            return
+        if not self._known:
+            self._known = True
+            self._try("hyperparameters", self._look_up, model)
+        if self._predicted is not None:
+            self._try("predictions", self._predictions, model, self._predicted)
+        if self._trees:
+            self._try("feature importances", self._importances, model)
+            self._try("trees", self._columns, model)
+        self._try("SHAP values", self._contributions, model)
+
+    def _metrics(self, evaluations: Evaluations) -> None:
+        if not evaluations:
+            self._log_once("no metrics: evals (xgb.train) or eval_set (fit) names no data")
+        for data, metrics in evaluations.items():
+            for metric, values in metrics.items():
+                value = values[-1][0] if isinstance(values[-1], tuple) else values[-1]
+                self._hook.save(f"{data}-{metric}", float(value), collections_of(metric))
+
+    def _look_up(self, model: Any) -> None:
+        learner = configuration(model)
+        self._trees = has_trees(learner)
+        for name, value in hyperparameters(learner).items():
+            self._hook.save(f"hyperparameters/{name}", value, "hyperparameters")
+
+    def _predictions(self, model: Any, data: Any) -> None:
+        if (plan := self._hook.plan("predictions", "predictions")) is not None:
+            self._keep(plan, model.predict(data))
+        if (plan := self._hook.plan("labels", "labels")) is not None:
+            labels = data.get_label()
+            if labels.size:
+                self._keep(plan, labels)
+
+    def _keep(self, plan: CapturePlan, values: NDArray[Any]) -> None:
+        """Capture values as they are, as smdebug did, unless they are many."""
+        raw = True if plan.raw is None and values.nbytes <= _MOST_KEPT else plan.raw
+        self._hook.capture(replace(plan, raw=raw), values)
+
+    def _importances(self, model: Any) -> None:
+        collection = "feature_importance"
+        for kind in IMPORTANCE_TYPES:
+            if self._hook.wants(f"{collection}/{kind}/f0", collection):
+                for feature, share in importances(model, kind).items():
+                    self._hook.save(f"{collection}/{kind}/{feature}", share, collection)
+
+    def _columns(self, model: Any) -> None:
+        if any(self._hook.wants(f"trees/{name}", "trees") for name in COLUMNS):
+            columns = tree_columns(model, model.num_boosted_rounds())
+            for name, column in columns.items():
+                self._hook.save(f"trees/{name}", column, "trees", raw=True)
+
+    def _contributions(self, model: Any) -> None:
+        # Rules read average SHAP values if there are any, but are not worth computing them. None
+        # of them reads that of the bias: it is wanted where the configuration asks for them.
+        average = self._shap or self._hook.wants("average_shap/bias", "average_shap")
+        full = self._hook.wants("full_shap/bias", "full_shap")
+        if not (average or full):
+            return
+        if self._explained is None:
+            self._log_once("no SHAP values: TocsinCallback(…, train=…) names no data for them")
+            return
+        values = model.predict(self._explained, pred_contribs=True)
+        means = values.mean(axis=tuple(range(values.ndim - 1)))
+        names = model.feature_names or [f"f{index}" for index in range(len(means) - 1)]
+        for name, mean in zip(names, means, strict=False):  # the last one is of no feature
+            if average:
+                self._hook.save(f"average_shap/{name}", mean, "average_shap")
+            if full:
+                self._hook.save(f"full_shap/{name}", values, "full_shap", raw=True)
+
+    def _try(self, what: str, part: Callable[..., None], *arguments: Any) -> None:
+        with Guard(self._hook.trouble, "%s of the booster are not captured", what):
+            part(*arguments)
+
+    def _log_once(self, message: str) -> None:
+        """Log each message once: what is so now is so in the next round, too."""
+        if message not in self._logged:
+            self._logged.add(message)
+            _log.warning(message)
+
+
+def collections_of(metric: str) -> tuple[str, ...]:
+    """The collections of a metric: losses, too, if it is known to fall as a model gets better."""
+    known = named(f"train-{metric}")
+    return ("losses", "metrics") if known and known[0] is Role.LOSS else ("metrics",)

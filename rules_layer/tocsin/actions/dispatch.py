@@ -1,0 +1,41 @@
+"""Take the action that a request names, or only say what it would do: a dry run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tocsin.actions.metric import metric
+from tocsin.actions.ports import NO_EFFECTS, CapReached, Effects, Lookups
+from tocsin.actions.request import Action, ActionOutcome, Request, Result
+from tocsin.actions.stop import stop
+from tocsin.actions.topic import email, sms
+from tocsin.actions.webhook import webhook
+from tocsin.words import clean
+
+ACTIONS: Mapping[str, Action] = {
+    "stop": stop,
+    "email": email,
+    "sms": sms,
+    "metric": metric,
+    "webhook": webhook,
+}
+
+
+def take(request: Request, lookups: Lookups, effects: Effects) -> Result:
+    """The outcome of the request. An exception means: nothing is known, try again later."""
+    action = ACTIONS.get(request.name)
+    if action is None:
+        known = ", ".join(ACTIONS)
+        return Result(
+            ActionOutcome.REFUSED, f"unknown action {clean(request.name, 80)!r}: there are {known}"
+        )
+    if not request.dry_run:
+        try:
+            return action(request, lookups, effects)
+        except CapReached as error:
+            return Result(ActionOutcome.REFUSED, str(error))
+    planned = action(request, lookups, NO_EFFECTS)
+    return Result(
+        ActionOutcome.DRY_RUN,
+        f"dry run, nothing was done; it would have been {planned.outcome}: {planned.detail}",
+    )

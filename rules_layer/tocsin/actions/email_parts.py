@@ -1,0 +1,61 @@
+"""Parts that all e-mails have: facts in columns, commands to paste, an end to their length."""
+
+from __future__ import annotations
+
+import glob
+import shlex
+from collections.abc import Iterable
+
+from tocsin.actions.ports import Links
+from tocsin.actions.request import Request
+from tocsin.words import clean
+
+MOST_BYTES = 60_000
+_LONGEST_GLOB = 256  # that a silence takes
+
+
+def fitting(first: Iterable[str], details: Iterable[str], last: Iterable[str]) -> str:
+    """The paragraphs as one text; the ``details`` are cut where it would be too long."""
+    start, middle, end = (_paragraphs(part) for part in (first, details, last))
+    mark = "\n[cut]"
+    room = MOST_BYTES - len(f"{_paragraphs([start, mark, end])}\n".encode())
+    if len(middle.encode()) > room:
+        middle = middle.encode()[: max(room, 0)].decode(errors="ignore") + mark
+    return _paragraphs([start, middle, end]) + "\n"
+
+
+def columns(facts: Iterable[tuple[str, str]]) -> str:
+    """One line for each fact that has a text."""
+    return "\n".join(f"{label + ':':<10}{text}" for label, text in facts if text)
+
+
+def see_more(run: str, links: Links) -> str:
+    # Quoted, because people paste it into a shell and others choose the names.
+    quoted = shlex.quote(clean(run, 1100))
+    dashboard = f"\n  {links.dashboard}" if links.dashboard else ""
+    return f"To see more:\n  tocsin status {quoted} --actions\n  tocsin check {quoted}{dashboard}"
+
+
+def how_to_silence(request: Request) -> str:
+    """How to silence the first rule, and all rules of the job if there are others."""
+    job = _pattern(request.job)
+    rule = _pattern(request.alert.rule_configuration_name)
+    one = f"  tocsin silence add --job {job} --rule {rule} --for 2h --reason '…'"
+    if len(request.firing) == 1:
+        return f"To silence this for two hours:\n{one}"
+    return (
+        "To silence the first of them for two hours, or all of the job's rules:\n"
+        f"{one}\n  tocsin silence add --job {job} --for 2h --reason '…'"
+    )
+
+
+def _paragraphs(texts: Iterable[str]) -> str:
+    return "\n\n".join(text for text in texts if text)
+
+
+def _pattern(name: str) -> str:
+    """A glob that matches the name, quoted; what cannot be typed is any character."""
+    pattern = glob.escape(name)
+    if len(pattern) > _LONGEST_GLOB:
+        pattern = glob.escape(name[:80]) + "*"
+    return shlex.quote("".join(char if char.isprintable() else "?" for char in pattern))

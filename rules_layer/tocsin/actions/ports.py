@@ -1,0 +1,129 @@
+"""The dependencies of actions: lookups, which change nothing, and effects, which do.
+
+A dry run gets ``NO_EFFECTS``. No effect has a default, so an effect that a dry run does not know is
+a type error there, and never a real stop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final
+
+from tocsin.events import StatusChange
+
+
+@dataclass(frozen=True)
+class JobToStop:
+    """A SageMaker training job, as far as stopping it is concerned.
+
+    outputs: the S3 paths under which it may write its captured tensors.
+    role: the ARN of the role that it runs as.
+    """
+
+    arn: str
+    status: str
+    outputs: tuple[str, ...] = ()
+    role: str = ""
+
+
+@dataclass(frozen=True)
+class StopHeld:
+    """The stop guard holds a stop back: why, and until when (seconds since the epoch)."""
+
+    why: str
+    until: float
+
+
+class CapReached(Exception):
+    """The run has used up its share of something that all runs share: the text says of what."""
+
+
+class NotRunning(Exception):
+    """The job cannot be stopped because it is not running (any more)."""
+
+
+@dataclass(frozen=True)
+class TopicMessage:
+    """A message to the topic: a text per protocol, and what subscriptions filter on."""
+
+    texts: Mapping[str, str]
+    attributes: Mapping[str, str]
+    subject: str | None = None
+
+
+@dataclass(frozen=True)
+class Links:
+    """Where people find more; empty where there is nothing."""
+
+    dashboard: str = ""
+
+
+class UnknownEndpoint(Exception):
+    """The deployment names no such webhook, or it cannot be used: the text says why."""
+
+
+@dataclass(frozen=True)
+class Lookups:
+    """Questions that actions may ask. Nothing changes by them."""
+
+    describe_job: Callable[[str], JobToStop | None]
+    """The job of exactly this name; None when there is none."""
+    job_tags: Callable[[str], Mapping[str, str]]
+    """The tags of the job with this ARN."""
+    refuses: Callable[[str, str], str | None]
+    """Why a recipient cannot be used: ``email`` or ``sms``, recipient. None when it can."""
+    recent: Callable[[StatusChange], Sequence[tuple[int, float]]]
+    """Step and ``measure`` of the alert's tensor at its last saves, oldest first; nothing where
+    they cannot be read."""
+    now: Callable[[], datetime]
+    broadcast: Mapping[str, int] = field(default_factory=dict)
+    """How many recipients the deployment itself subscribes, by action: ``{"email": 2, "sms": 1}``.
+    """
+    links: Links = Links()
+    role_prefix: Callable[[str], str] = lambda role: ""
+    """The prefix that a role (ARN) may write below, by its tag; empty where that is not known."""
+
+
+@dataclass(frozen=True)
+class Effects:
+    """Changes that actions make in the outside world.
+
+    ``reserve_texts`` says why not; ``publish`` and ``put_metric`` raise CapReached.
+    """
+
+    reserve_stop: Callable[[str, str], StopHeld | None]
+    """Counts one more run to stop: its URL, and whose stops it is one of (``prefix:team``,
+    ``role:ARN``, or ``folder:NAME`` for a request to a hook). None, or why it is held back."""
+    stop_job: Callable[[str], None]
+    """Asks SageMaker to stop the job of this name. Raises NotRunning."""
+    write: Callable[[str, str, bytes], None]
+    """Writes data under a run (URL) and key; the key stays inside the run."""
+    subscribe: Callable[[str, str], str | None]
+    """Subscribes an endpoint to what is for it alone: protocol, endpoint. None when it gets that,
+    else why it does not yet."""
+    reserve_texts: Callable[[int], str | None]
+    """Counts so many more SMS in this month: None, or why they must not be sent."""
+    publish: Callable[[TopicMessage], None]
+    post: Callable[[str, Mapping[str, Any], str], None]
+    """Posts an event to an endpoint: its name, the event, the id of this delivery. Raises
+    UnknownEndpoint, and Rejected when the endpoint will never take it."""
+    put_metric: Callable[[str, float, Mapping[str, str]], None]
+    """Adds one value to a metric: name, value, dimensions."""
+
+
+def _nothing(*_: object) -> None:
+    return None
+
+
+NO_EFFECTS: Final = Effects(
+    reserve_stop=_nothing,
+    stop_job=_nothing,
+    write=_nothing,
+    subscribe=_nothing,
+    reserve_texts=_nothing,
+    publish=_nothing,
+    post=_nothing,
+    put_metric=_nothing,
+)

@@ -1,0 +1,76 @@
+"""Notify people by e-mail or SMS, through the deployment's topic: all subscribers, or one."""
+
+from __future__ import annotations
+
+from tocsin.actions.alert_email import alert_email
+from tocsin.actions.headline import severity, short, subject
+from tocsin.actions.ports import Effects, Lookups, TopicMessage
+from tocsin.actions.request import ActionOutcome, Request, Result
+from tocsin.actions.summary_email import summary_email
+from tocsin.words import clean
+
+
+def email(request: Request, lookups: Lookups, effects: Effects) -> Result:
+    """Publishes to the topic; subscriptions filter on the attribute ``action``, as written."""
+    if refused := _refusal(request, lookups, effects):
+        return refused
+    summary = request.summary
+    body = summary_email(summary, lookups) if summary else alert_email(request, lookups)
+    effects.publish(
+        TopicMessage(
+            texts={"default": body, "email": body, "sms": short(request)},
+            attributes=attributes(request),
+            subject=subject(request),
+        )
+    )
+    return _published(request, lookups)
+
+
+def sms(request: Request, lookups: Lookups, effects: Effects) -> Result:
+    """Publishes one short line to the topic, if the month's number of SMS is not used up."""
+    if refused := _refusal(request, lookups, effects):
+        return refused
+    phones = 1 if request.argument is not None else lookups.broadcast.get("sms") or 1
+    if why := effects.reserve_texts(phones):
+        return Result(ActionOutcome.REFUSED, why)
+    text = short(request)
+    effects.publish(TopicMessage({"default": text, "sms": text}, attributes(request)))
+    return _published(request, lookups)
+
+
+def attributes(request: Request) -> dict[str, str]:
+    """The message attributes: what a subscription's filter policy can select."""
+    if request.summary:
+        about = {"status": request.summary.rule_evaluation_status or ""}
+    else:
+        about = {
+            "rule": clean(request.alert.rule_configuration_name, 256),
+            "severity": severity(request),
+            "status": request.alert.rule_evaluation_status,
+        }
+    wanted = {"action": request.action, "job": clean(request.job, 256), **about}
+    return {name: str(text) for name, text in wanted.items() if text}
+
+
+def _refusal(request: Request, lookups: Lookups, effects: Effects) -> Result | None:
+    """Why nothing can be sent to the recipient that the action names, as the result; else None.
+
+    Recipients belong to the deployment: a run must not send at the account's cost.
+    """
+    to = request.argument
+    if to is None:
+        return None
+    why = lookups.refuses(request.name, to) or effects.subscribe(request.name, to)
+    return Result(ActionOutcome.REFUSED, why) if why else None
+
+
+def _published(request: Request, lookups: Lookups) -> Result:
+    """The result after publishing: SNS does not say whom it reached."""
+    if request.argument is not None:
+        detail = f"published to the topic for {clean(request.argument, 320)}"
+        return Result(ActionOutcome.DONE, detail)
+    nobody = (
+        "" if lookups.broadcast.get(request.name) else "; this deployment subscribes nobody itself"
+    )
+    detail = f"published to the topic for {request.name} subscribers{nobody}"
+    return Result(ActionOutcome.DONE, detail)

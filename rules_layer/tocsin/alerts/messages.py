@@ -1,0 +1,47 @@
+"""The messages in act's queue: events off the bus, and messages of our own."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+import msgspec
+
+from tocsin.events import BadEvent, RunNews, RunSummary, StatusChange, decode
+
+_Text = Annotated[str, msgspec.Meta(min_length=1, max_length=1200)]
+
+
+@dataclass(frozen=True)
+class Flush:
+    """Something of the run is due."""
+
+    run: str
+
+
+Incoming = RunNews | StatusChange | RunSummary | Flush
+"""A status change or a summary by itself is of an earlier version, as if it was a commit's only."""
+
+
+class _Own(msgspec.Struct, frozen=True):
+    tocsin: Literal["flush", "retry"]  # "retry" is of an earlier version
+    run: _Text
+
+
+_decoder = msgspec.json.Decoder(_Own)
+
+
+def encode_flush(run: str) -> str:
+    return json.dumps({"tocsin": "flush", "run": run})
+
+
+def parse_message(body: str | bytes) -> Incoming:
+    """Raises BadEvent if it is none of these; retrying will not fix that."""
+    try:
+        own = _decoder.decode(body)
+    except (msgspec.DecodeError, UnicodeError):
+        return decode(body)
+    if not own.run.startswith("s3://"):
+        raise BadEvent(f"a {own.tocsin} names no run: expected s3://bucket/prefix")
+    return Flush(own.run)

@@ -1,0 +1,164 @@
+"""The stages in their order, and what they decide for a run. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from msgspec.structs import replace
+
+from tocsin.alerts.group import AlertGroup, Claim, LogEntry, Sent, Task, with_entries, with_task
+from tocsin.alerts.inhibit import inhibit
+from tocsin.alerts.silence import silence
+from tocsin.alerts.stage import Batch, Hold, Send, Stage, View, identities
+from tocsin.alerts.timing import dedup, once, repeat_interval, wait
+from tocsin.watch import Silence
+
+
+def stages(action: str) -> tuple[Stage, ...]:
+    """The stages that decide whether an action is taken now, in order.
+
+    Messages are for people, who want few of them. A stop and a metric are taken once each time that
+    a rule fires; only a silence holds a stop back.
+    """
+    match action.partition(":")[0]:
+        case "email" | "sms" | "webhook":
+            return inhibit, silence, dedup, wait
+        case "stop":
+            return once, silence
+        case _:
+            return (once,)
+
+
+def decide(group: AlertGroup, silences: Sequence[Silence], now: float, claim: Claim) -> AlertGroup:
+    """The group with a claimed task for each action that is to be taken now, the stop first; with
+    the reasons in the log; and with the time to decide again.
+
+    A rule that an unfinished task of an action is about waits for that task's end. So a firing is
+    sent before its resolution, and whoever finishes a task decides again.
+    """
+    group = _with_summary_tasks(group, silences, now, claim)
+    held: dict[str, str] = {}
+    wake: list[float] = []
+    for action in _actions(group):
+        view = View(group, silences, now)
+        batch = _batch(action, view)
+        for stage in stages(action):
+            batch = stage(batch, view)
+        reasons = {f"{action}|{entry.rule}": entry for entry in _held_entries(batch, now)}
+        held |= {key: entry.reason for key, entry in reasons.items()}
+        new = (entry for key, entry in reasons.items() if group.held.get(key) != entry.reason)
+        group = _drop_resolved(with_entries(group, *new), batch)
+        if batch.reason is not None and (batch.firing or batch.resolved):
+            group = with_task(group, _task(batch, batch.reason, view).claimed_by(claim, now), now)
+        wake += _wake_times(batch, view)
+    return replace(group, held=held, wake_at=min(wake, default=None))
+
+
+def _actions(group: AlertGroup) -> list[str]:
+    named = [action for each in group.alerts.values() for action in each.alert.actions]
+    return sorted(dict.fromkeys((*named, *group.sent)), key=lambda action: action != "stop")
+
+
+def _batch(action: str, view: View) -> Batch:
+    """The rules that fire, or fired and resolved before that was sent; and of the rest those that
+    are resolved. People who know that a rule fires need not hear that it did so again meanwhile.
+    """
+    alerts, sent = view.group.alerts, view.group.sent.get(action) or Sent()
+    busy = {rule for task in view.group.unfinished if task.action == action for rule in task.rules}
+    known = sent.firing if wait in stages(action) else {}
+    missed = {
+        rule: each.fired
+        for rule, each in alerts.items()
+        if each.fired is not None
+        and rule not in known
+        and sent.last_fired.get(rule) != each.fired.alert.dedup_id
+    }
+    firing = {
+        rule: each
+        for rule, each in {**view.group.firing, **missed}.items()
+        if action in each.alert.actions and rule not in busy
+    }
+    resolved = {
+        rule: alerts[rule]
+        for rule in sent.firing  # a rule that was sent as resolved is no news when the run ends
+        if rule in alerts and rule not in {*firing, *busy} and not alerts[rule].alert.firing
+    }
+    return Batch(action, firing, resolved)
+
+
+def _held_entries(batch: Batch, now: float) -> list[LogEntry]:
+    """Lines for the log, which has what was sent before already."""
+    return [
+        LogEntry(now, each.rule, "hold", each.reason, batch.action, detail=each.detail)
+        for each in batch.held
+        if each.reason is not Hold.SENT_BEFORE
+    ]
+
+
+def _drop_resolved(group: AlertGroup, batch: Batch) -> AlertGroup:
+    """The group in which a firing that is silenced or inhibited, and resolved already, counts as
+    sent: it is never sent afterwards.
+    """
+    dropped = {}
+    for each in batch.held:
+        found = group.alerts.get(each.rule)
+        fired = found.fired if found is not None and not found.alert.firing else None
+        if fired is not None and each.reason in (Hold.SILENCED, Hold.INHIBITED):
+            dropped[each.rule] = fired.alert.dedup_id
+    if not dropped:
+        return group
+    sent = group.sent.get(batch.action) or Sent()
+    sent = replace(sent, last_fired={**sent.last_fired, **dropped})
+    return replace(group, sent={**group.sent, batch.action: sent})
+
+
+def _task(batch: Batch, reason: Send, view: View) -> Task:
+    """The task that sends the batch."""
+    before = batch.sent(view) or Sent()
+    firing, resolved = identities(batch.firing), identities(batch.resolved)
+    new = [
+        rule
+        for rule, id_ in firing.items()
+        if reason is Send.REPEAT or before.firing.get(rule) != id_
+    ]
+    return Task(
+        "",
+        batch.action,
+        reason,
+        firing=tuple(new),
+        resolved=tuple(resolved),
+        ongoing=tuple(rule for rule in firing if rule not in new),
+        dedup_ids={rule: {**firing, **resolved}[rule] for rule in (*new, *resolved)},
+    )
+
+
+def _wake_times(batch: Batch, view: View) -> Iterator[float]:
+    """When to look at the action again, if not at the end of its task."""
+    yield from (each.until for each in batch.held if each.until is not None)
+    sent, interval = batch.sent(view), repeat_interval(view)
+    if wait in stages(batch.action) and batch.firing and sent is not None and interval is not None:
+        again = sent.at + interval
+        if again > view.now:  # else it comes with the news that wait
+            yield again
+
+
+def _with_summary_tasks(
+    group: AlertGroup, silences: Sequence[Silence], now: float, claim: Claim
+) -> AlertGroup:
+    """The group with a task for each message that the run's end asks for, once; a silence of all
+    the job's rules holds it back for good.
+    """
+    summary = group.summary
+    if summary is None or group.summary_sent == summary.dedup_id:
+        return group
+    group = replace(group, summary_sent=summary.dedup_id)
+    ends = [each.until for each in summary.silences]
+    ends += [each.until for each in silences if each.covers_all(group.job)]
+    silent = any(now < end.timestamp() for end in ends)
+    for action in dict.fromkeys(summary.summary):
+        if silent:
+            group = with_entries(group, LogEntry(now, "", "hold", Hold.SILENCED, action))
+        elif wait in stages(action):
+            task = Task("", action, Send.SUMMARY, dedup_ids={"": summary.dedup_id})
+            group = with_task(group, task.claimed_by(claim, now), now)
+    return group

@@ -1,0 +1,94 @@
+"""The input and the output of a stage of the pipeline, and the reasons that it gives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from tocsin.alerts.group import AlertGroup, RuleAlert, Sent
+from tocsin.watch import Silence
+
+Alerts = Mapping[str, RuleAlert]
+"""By rule."""
+
+
+class Send(StrEnum):
+    """Why an action is taken now: in logs, metrics and ``tocsin status``."""
+
+    FIRED = "fired"  # stop, metric: once each time that a rule fires
+    FIRST = "first_notification"
+    NEW_IN_GROUP = "new_in_group"
+    ALL_RESOLVED = "all_resolved"
+    NEWLY_RESOLVED = "newly_resolved"
+    REPEAT = "repeat_interval"
+    STOP_GUARD = "stop_guard"
+    SUMMARY = "summary"
+
+
+class Hold(StrEnum):
+    """Why an action is not taken now."""
+
+    INHIBITED = "inhibited"
+    SILENCED = "silenced"
+    GROUP_WAIT = "group_wait"
+    GROUP_INTERVAL = "group_interval"
+    STOP_GUARD = "stop_guard"
+    SENT_BEFORE = "told_before"
+
+
+@dataclass(frozen=True)
+class View:
+    """The input of a decision: the group, the silences, the time (seconds since the epoch)."""
+
+    group: AlertGroup
+    silences: Sequence[Silence]
+    now: float
+
+
+@dataclass(frozen=True)
+class Held:
+    """Why a rule is held back, and until when, if that is known."""
+
+    rule: str
+    reason: Hold
+    detail: str = ""
+    until: float | None = None
+
+
+@dataclass(frozen=True)
+class Batch:
+    """The alerts that one action could send now.
+
+    firing, resolved: the alerts by rule.
+    held: the rules that a stage has held back.
+    reason: why the rest is sent; None: it is not.
+    """
+
+    action: str
+    firing: Alerts
+    resolved: Alerts
+    held: tuple[Held, ...] = ()
+    reason: Send | None = None
+
+    def hold(self, *held: Held) -> Batch:
+        """The batch without the alerts that are held back."""
+        rules = {each.rule for each in held}
+        return replace(
+            self,
+            firing={rule: each for rule, each in self.firing.items() if rule not in rules},
+            resolved={rule: each for rule, each in self.resolved.items() if rule not in rules},
+            held=(*self.held, *held),
+        )
+
+    def sent(self, view: View) -> Sent | None:
+        """The last message of this action."""
+        return view.group.sent.get(self.action)
+
+
+Stage = Callable[[Batch, View], Batch]
+
+
+def identities(alerts: Alerts) -> dict[str, str]:
+    """The ``DedupId`` of each rule's alert: it differs each time that the rule fires."""
+    return {rule: each.alert.dedup_id for rule, each in alerts.items()}

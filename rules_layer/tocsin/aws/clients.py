@@ -1,0 +1,36 @@
+"""The one place where AWS clients are made, with one configuration for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import boto3
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError
+
+from tocsin.tensors.s3 import RETRIES
+
+CONNECTIONS = 32
+
+AWS_ERRORS = (BotoCoreError, ClientError)
+"""All that a call may raise."""
+
+Client = Callable[[str], Any]
+"""Makes the client of a service by the service's name."""
+
+# A call that hangs is given up early enough to be tried again: `act` begins an action only when it
+# has 15 seconds left. What still fails after the retries, SQS brings back.
+_CONFIG = Config(
+    retries=RETRIES, max_pool_connections=CONNECTIONS, connect_timeout=3, read_timeout=10
+)
+
+
+def real_client(service: str) -> Any:
+    """A client of whatever AWS the environment names."""
+    return boto3.client(service, config=_CONFIG)
+
+
+def error_code(error: ClientError) -> str:
+    """The code by which AWS names the error."""
+    return str(error.response["Error"]["Code"])

@@ -1,0 +1,167 @@
+"""The coordination item of each run, and which runs a job has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from tocsin.aws.dynamodb import DUE_SHARD, Item, Table, number
+from tocsin.evaluation import Lease, pause_after
+
+T = TypeVar("T")
+
+RUN_PREFIX = "run#"
+"""The table's keys of runs begin with it; the run's URL follows."""
+
+_JOB_DAYS = 30 * 24 * 3600
+_RUN_DAYS = 90 * 24 * 3600
+_MOST_KEYS = 200  # of files named since the last look; a restart shows in many
+_ROOM = "attribute_not_exists(file_keys) OR size(file_keys) < :most"
+
+
+@dataclass(frozen=True)
+class DynamoCoordination:
+    """Hints, lease and attempts as attributes of one small item; every change is atomic."""
+
+    table: Table
+    now: Callable[[], float]
+
+    def hint(self, run: str, keys: Sequence[str] = ()) -> None:
+        self._hint(run, keys)
+
+    def take(
+        self, run: str, owner: str, now: float, until: float, keys: Sequence[str] = ()
+    ) -> Lease | None:
+        item = self._take(run, owner, now, until, keys)
+        if item is None:
+            item = self._hint(run, keys)
+            if _owner(item) != owner:  # else the answer was lost, and botocore has asked again
+                if _owner(item) is not None and _time(item, "lease_until", now) >= now:
+                    return None
+                item = self._take(run, owner, now, until, ())  # given back meanwhile
+        if item is None:
+            return None
+        attempts, due_at = _count(item, "attempts"), _time(item, "due_at", None)
+        if due_at is None or attempts > 1:
+            due_at = until + pause_after(attempts - 1)
+            self._pause(run, owner, due_at)
+        return Lease(run, owner, _count(item, "hints"), attempts, _keys(item), due_at)
+
+    def release(
+        self, lease: Lease, due_at: float | None, *, last: bool = False, attempts: int = 0
+    ) -> Lease | None:
+        values: Item = {
+            ":owner": {"S": lease.owner},
+            ":attempts": number(attempts),
+            ":expires": number(int(self.now()) + _RUN_DAYS),
+        }
+        expression = "SET attempts = :attempts, expires_at = :expires"
+        removes = " REMOVE lease_owner, lease_until"
+        if due_at is None:
+            removes += ", due_shard, due_at"
+        elif due_at != lease.due_at:
+            expression += ", due_shard = :shard, due_at = :due"
+            values |= {":shard": {"S": DUE_SHARD}, ":due": number(due_at)}
+        expression += removes
+        if lease.keys:
+            expression += " DELETE file_keys :keys"
+            values[":keys"] = {"SS": list(lease.keys)}
+        condition = "lease_owner = :owner"
+        if not last:
+            condition += " AND hints = :hints"
+            values[":hints"] = number(lease.hints)
+        key = _run_key(lease.run)
+        if self.table.update(key, expression, values, condition) is not None:
+            return None
+        item = self.table.get(key) or {}
+        if _owner(item) != lease.owner:
+            return None
+        return replace(lease, hints=_count(item, "hints"), keys=_keys(item))
+
+    def abandon(self, lease: Lease, *, attempts: int, until: float | None) -> None:
+        values: Item = {":owner": {"S": lease.owner}, ":attempts": number(attempts)}
+        expression = "SET attempts = :attempts"
+        if until is None:
+            expression += " REMOVE lease_owner, lease_until"
+        else:
+            expression += ", lease_until = :until, due_shard = :shard, due_at = :until"
+            values |= {":until": number(until), ":shard": {"S": DUE_SHARD}}
+        self.table.update(_run_key(lease.run), expression, values, "lease_owner = :owner")
+
+    def _hint(self, run: str, keys: Sequence[str]) -> Item:
+        """The item with one more hint; its keys are left out where there are too many of them."""
+        one = {":one": number(1)}
+        if keys:
+            values = {**one, ":keys": _set(keys), ":most": number(_MOST_KEYS)}
+            added = "ADD hints :one, file_keys :keys"
+            if (item := self.table.update(_run_key(run), added, values, _ROOM)) is not None:
+                return item
+        return self.table.update(_run_key(run), "ADD hints :one", one) or {}
+
+    def _take(
+        self, run: str, owner: str, now: float, until: float, keys: Sequence[str]
+    ) -> Item | None:
+        """The item with one more hint and the lease; None if it is held, or has many keys."""
+        values: Item = {
+            ":owner": {"S": owner},
+            ":until": number(until),
+            ":now": number(now),
+            ":one": number(1),
+        }
+        expression = "SET lease_owner = :owner, lease_until = :until ADD hints :one, attempts :one"
+        condition = "(attribute_not_exists(lease_owner) OR lease_until < :now)"
+        if keys:
+            expression += ", file_keys :keys"
+            condition += f" AND ({_ROOM})"
+            values |= {":keys": _set(keys), ":most": number(_MOST_KEYS)}
+        return self.table.update(_run_key(run), expression, values, condition)
+
+    def _pause(self, run: str, owner: str, until: float) -> None:
+        """Patrol looks at ``until``; nobody before, unless the lease is given back."""
+        values = {":owner": {"S": owner}, ":until": number(until), ":shard": {"S": DUE_SHARD}}
+        expression = "SET lease_until = :until, due_shard = :shard, due_at = :until"
+        self.table.update(_run_key(run), expression, values, "lease_owner = :owner")
+
+    def remember_job(self, job: str, run: str) -> None:
+        self.table.update(
+            _job_key(job),
+            "ADD runs :run SET expires_at = :expires",
+            {
+                ":run": {"SS": [run]},
+                ":expires": number(int(self.now()) + _JOB_DAYS),
+            },
+        )
+
+    def runs_of(self, job: str) -> Sequence[str]:
+        item = self.table.get(_job_key(job)) or {}
+        return sorted(item.get("runs", {}).get("SS", ()))
+
+
+def _run_key(run: str) -> str:
+    return f"{RUN_PREFIX}{run}"
+
+
+def _job_key(job: str) -> str:
+    return f"job#{job}"
+
+
+def _keys(item: Item) -> tuple[str, ...]:
+    return tuple(sorted(item.get("file_keys", {}).get("SS", ())))
+
+
+def _set(keys: Sequence[str]) -> Item:
+    return {"SS": sorted(set(keys))}
+
+
+def _owner(item: Item) -> str | None:
+    owner: str | None = item.get("lease_owner", {}).get("S")
+    return owner
+
+
+def _time(item: Item, name: str, otherwise: T) -> float | T:
+    return float(item[name]["N"]) if name in item else otherwise
+
+
+def _count(item: Item, name: str) -> int:
+    return int(float(item.get(name, {}).get("N", "0")))

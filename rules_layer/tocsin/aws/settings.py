@@ -1,0 +1,146 @@
+"""What the stack and its functions agree on: environment variables, and names in shared places.
+
+`infra` writes the environments from these classes and the functions read them at cold start.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping
+from typing import Annotated, Any, TypeVar, get_origin
+
+import msgspec
+
+from tocsin.parsing import (
+    DEFAULT_STOP_LIMIT,
+    MOST_STOPS,
+    StopLimit,
+    list_items,
+    stop_limit,
+)
+
+CHECKPOINTS = "checkpoints/"
+"""The prefix of all checkpoints in the state bucket."""
+
+DUE_INDEX = "due"
+"""The table's index of the runs and groups that have to be looked at, and when."""
+
+WEBHOOKS = "/tocsin/webhooks/"
+"""The prefix of the SSM parameters that hold a webhook's URL and secret."""
+
+PREFIX_TAG = "tocsin-prefix"
+"""The tag that gives a training role its prefix."""
+
+_Text = Annotated[str, msgspec.Meta(min_length=1)]
+S = TypeVar("S", bound="FunctionSettings")
+
+
+class FunctionSettings(msgspec.Struct, frozen=True, rename=lambda name: f"TOCSIN_{name.upper()}"):
+    """Field ``table`` is the variable ``TOCSIN_TABLE``, and so on; lists have commas."""
+
+    @classmethod
+    def read(cls: type[S], environment: Mapping[str, str] = os.environ) -> S:
+        """Raises ValueError that names the variable which is missing or wrong."""
+        given: dict[str, Any] = dict(environment)
+        for field in msgspec.structs.fields(cls):
+            if get_origin(field.type) is tuple and field.encode_name in given:
+                given[field.encode_name] = list_items(given[field.encode_name])
+        try:
+            return msgspec.convert(given, cls, strict=False)
+        except msgspec.ValidationError as error:
+            raise ValueError(f"the function's environment is wrong: {error}") from error
+
+    def variables(self) -> dict[str, str]:
+        """The environment from which ``read`` makes the same settings."""
+        values = {
+            field.encode_name: getattr(self, field.name) for field in msgspec.structs.fields(self)
+        }
+        return {name: _text(value) for name, value in values.items() if value is not None}
+
+
+class EvaluateSettings(FunctionSettings, frozen=True):
+    """The environment of ``evaluate``."""
+
+    table: _Text
+    state_bucket: _Text
+    evaluate_queue_url: _Text
+    bus: _Text
+    job_metrics: bool = True
+
+
+class ActSettings(FunctionSettings, frozen=True):
+    """The environment of ``act``.
+
+    emails, phones: the recipients that the deployment subscribes itself.
+    allowed_recipients: the recipients that a rule may name beside those.
+    webhooks: the names of the deployment's webhooks.
+    sms_monthly_cap: the most SMS in a calendar month.
+    stop_guard: the stop guard's limit, runs of one prefix per time.
+    stop_ceiling: the stop guard's limit for all; empty: five times that of one prefix.
+    sms_run_cap: the most SMS of one run in a month; None: a quarter of the deployment's.
+    email_run_cap: the most e-mails of one run in a day.
+    metric_run_cap: the most metrics of one run.
+    dashboard: the URL that messages refer to.
+    """
+
+    table: _Text
+    bus: _Text
+    topic_arn: Annotated[str, msgspec.Meta(pattern=r"\Aarn:[^:]+:sns:")]
+    state_bucket: _Text
+    act_queue_url: _Text
+    emails: tuple[str, ...] = ()
+    phones: tuple[str, ...] = ()
+    allowed_recipients: tuple[str, ...] = ()
+    webhooks: tuple[str, ...] = ()
+    sms_monthly_cap: Annotated[int, msgspec.Meta(ge=0)] = 100
+    stop_guard: str = DEFAULT_STOP_LIMIT
+    stop_ceiling: str = ""
+    sms_run_cap: Annotated[int, msgspec.Meta(ge=0)] | None = None
+    email_run_cap: Annotated[int, msgspec.Meta(ge=0)] = 100
+    metric_run_cap: Annotated[int, msgspec.Meta(ge=0)] = 100
+    dashboard: str = ""
+
+    def __post_init__(self) -> None:
+        try:
+            stop_limit(self.stop_guard)
+        except ValueError as error:
+            raise ValueError(f"TOCSIN_STOP_GUARD: {error}") from error
+        try:
+            _ = self.ceiling
+        except ValueError as error:
+            raise ValueError(f"TOCSIN_STOP_CEILING: {error}") from error
+
+    @property
+    def stop_limit(self) -> StopLimit:
+        """``stop_guard`` in numbers."""
+        return stop_limit(self.stop_guard)
+
+    @property
+    def ceiling(self) -> StopLimit:
+        """``stop_ceiling`` in numbers."""
+        if self.stop_ceiling:
+            return stop_limit(self.stop_ceiling)
+        one = self.stop_limit
+        return StopLimit(min(5 * one.most, MOST_STOPS), one.seconds)
+
+    @property
+    def texts_of_run(self) -> int:
+        """``sms_run_cap``, or what follows from the deployment's cap."""
+        if self.sms_run_cap is not None:
+            return self.sms_run_cap
+        return math.ceil(self.sms_monthly_cap / 4)
+
+
+class PatrolSettings(FunctionSettings, frozen=True):
+    """The environment of ``patrol``."""
+
+    table: _Text
+    evaluate_queue_url: _Text
+    act_queue_url: _Text
+
+
+def _text(value: object) -> str:
+    if isinstance(value, tuple):
+        return ",".join(value)
+    return str(value).lower() if isinstance(value, bool) else str(value)

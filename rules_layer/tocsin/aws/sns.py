@@ -1,0 +1,94 @@
+"""The deployment's topic: what is published to it, and who is subscribed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from tocsin.actions import TopicMessage
+
+# In place of an ARN: in a listing and in the answer of Subscribe; after an end.
+_PENDING = ("PendingConfirmation", "pending confirmation")
+_DELETED = "Deleted"
+
+
+@dataclass(frozen=True)
+class Topic:
+    client: Any
+    arn: str
+
+    def publish(self, message: TopicMessage) -> None:
+        subject = {"Subject": message.subject} if message.subject else {}
+        self.client.publish(
+            TopicArn=self.arn,
+            MessageStructure="json",
+            Message=msgspec.json.encode(message.texts).decode(),
+            MessageAttributes={
+                name: {"DataType": "String", "StringValue": text}
+                for name, text in message.attributes.items()
+            },
+            **subject,
+        )
+
+    def subscribe(self, protocol: str, endpoint: str) -> str | None:
+        """Sees to it that ``endpoint`` gets what is published for it alone, with the attribute
+        ``action`` = ``PROTOCOL:ENDPOINT``. None when it does, else why it does not (yet).
+        """
+        action = f"{protocol}:{endpoint}"
+        arn = self._found(protocol, endpoint)
+        if arn is None:
+            arn = self._subscribe(protocol, endpoint, action)
+        elif arn not in (*_PENDING, _DELETED) and not self._passes(arn, action):
+            return (
+                f"{endpoint} is subscribed to the deployment's topic with a filter policy that "
+                f'keeps out what is for it alone: add "{action}" to its "action"'
+            )
+        if arn == _DELETED:
+            return f"{endpoint} has unsubscribed from the deployment's topic"
+        if arn in _PENDING:
+            return (
+                f"{endpoint} has not confirmed its subscription: the link is in the e-mail that "
+                "AWS Notifications has sent there"
+            )
+        return None
+
+    def unconfirmed(self) -> list[str]:
+        """Endpoints that get nothing before they confirm their subscription."""
+        return sorted(
+            each["Endpoint"]
+            for each in self._subscriptions()
+            if each["SubscriptionArn"] in _PENDING
+        )
+
+    def _found(self, protocol: str, endpoint: str) -> str | None:
+        arns = [
+            each["SubscriptionArn"]
+            for each in self._subscriptions()
+            if (each["Protocol"], each["Endpoint"]) == (protocol, endpoint)
+        ]
+        return min(arns, key=_DELETED.__eq__, default=None)
+
+    def _subscribe(self, protocol: str, endpoint: str, action: str) -> str:
+        answer = self.client.subscribe(
+            TopicArn=self.arn,
+            Protocol=protocol,
+            Endpoint=endpoint,
+            Attributes={"FilterPolicy": json.dumps({"action": [action]})},
+        )
+        arn: str = answer["SubscriptionArn"]
+        return arn
+
+    def _subscriptions(self) -> Iterator[Mapping[str, str]]:
+        pages = self.client.get_paginator("list_subscriptions_by_topic").paginate(TopicArn=self.arn)
+        for page in pages:
+            yield from page["Subscriptions"]
+
+    def _passes(self, subscription: str, action: str) -> bool:
+        """Whether the filter policy lets ``action`` through, as far as it is about actions."""
+        answer = self.client.get_subscription_attributes(SubscriptionArn=subscription)
+        policy = json.loads(answer["Attributes"].get("FilterPolicy") or "{}")
+        return action in policy.get("action", [action])

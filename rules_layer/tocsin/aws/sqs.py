@@ -1,0 +1,83 @@
+"""Messages to the two work queues, at once or later, singly or by the batch."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from tocsin.alerts import encode_flush
+from tocsin.aws.clients import AWS_ERRORS
+from tocsin.evaluation import HintsLost
+from tocsin.evaluation.messages import encode_hint
+
+_LONGEST = 900  # seconds that SQS delays a message
+_WAITS = (15, 45, 135, 405)  # seconds, after the first, second … try that failed
+
+
+@dataclass(frozen=True)
+class Queue:
+    """A queue as its senders and the function that works it off see it."""
+
+    client: Any
+    url: str
+
+    def send(self, body: str, delay: float = 0.0) -> None:
+        # Rounded up: who looks too early finds nothing due.
+        seconds = min(max(math.ceil(delay), 0), _LONGEST)
+        self.client.send_message(QueueUrl=self.url, MessageBody=body, DelaySeconds=seconds)
+
+    def send_batch(self, bodies: Mapping[str, str]) -> None:
+        """Up to ten messages, by the run that each is for. Raises HintsLost."""
+        runs = list(bodies)
+        entries = [{"Id": str(at), "MessageBody": bodies[run]} for at, run in enumerate(runs)]
+        answer = self.client.send_message_batch(QueueUrl=self.url, Entries=entries)
+        if failed := answer.get("Failed"):
+            first = failed[0]
+            raise HintsLost(
+                f"{len(failed)} of {len(runs)} messages not taken by {self.url}, the first for "
+                f"{runs[int(first['Id'])]}: {first.get('Code')} {first.get('Message', '')}".rstrip()
+            )
+
+    def back_off(self, record: Mapping[str, Any]) -> None:
+        """Keeps a message that is about to fail away, longer after each try.
+
+        ``record`` is the message as Lambda hands it out.
+        """
+        receives = int(record["attributes"]["ApproximateReceiveCount"])
+        with suppress(*AWS_ERRORS):  # then it comes back at the queue's own time
+            self.client.change_message_visibility(
+                QueueUrl=self.url,
+                ReceiptHandle=record["receiptHandle"],
+                VisibilityTimeout=dict(enumerate(_WAITS, 1)).get(receives, _LONGEST),
+            )
+
+
+@dataclass(frozen=True)
+class SqsHints:
+    """Hints to ``evaluate``."""
+
+    queue: Queue
+
+    def send(self, run: str, why: str, delay: float = 0.0) -> None:
+        self.queue.send(encode_hint(run, why), delay)
+
+    def send_ticks(self, runs: Sequence[str], now: float) -> None:
+        """Says to up to ten runs what time it is. Raises HintsLost."""
+        self.queue.send_batch({run: encode_hint(run, "patrol", now) for run in runs})
+
+
+@dataclass(frozen=True)
+class SqsTimer:
+    """Messages to ``act`` for later."""
+
+    queue: Queue
+
+    def flush(self, run: str, delay: float) -> None:
+        self.queue.send(encode_flush(run), delay)
+
+    def flush_all(self, runs: Sequence[str], now: float) -> None:
+        """Has up to ten runs' groups looked at. Raises HintsLost."""
+        self.queue.send_batch({run: encode_flush(run) for run in runs})

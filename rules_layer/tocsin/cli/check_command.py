@@ -1,0 +1,108 @@
+"""The command ``tocsin check`` and its options."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from tocsin.cli.errors import INTERRUPTED
+from tocsin.cli.not_judged import exit_code
+from tocsin.cli.options import Every, Json, RuleFiles, RunArgument
+from tocsin.cli.output import answer, notes
+from tocsin.model import Severity
+
+
+class Profile(StrEnum):
+    recommended = "recommended"
+    sagemaker = "sagemaker"
+
+
+def check(
+    run: RunArgument,
+    watch: Annotated[
+        str | None, typer.Option(metavar="FILE", help="A watch file: YAML or JSON.")
+    ] = None,
+    rule: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME[:KEY=VALUE,…]",
+            help="A rule with its parameters and engine options; may be given many times.",
+        ),
+    ] = None,
+    rule_files: RuleFiles = None,
+    profile: Annotated[
+        Profile | None,
+        typer.Option(help="The rules' defaults; overrides the watch file."),
+    ] = None,
+    follow: Annotated[
+        bool,
+        typer.Option("--follow", help="Evaluate while the training writes the run, until its end."),
+    ] = False,
+    at_present: Annotated[
+        bool, typer.Option("--now", help="Tell the rules the present time: has the run stalled?")
+    ] = False,
+    every: Every = False,
+    fail_on: Annotated[
+        Severity, typer.Option(help="The least severity of a finding that makes the exit code 1.")
+    ] = Severity.INFO,
+    as_json: Json = False,
+) -> int:
+    """Evaluate rules over a whole run, with the engine of AWS.
+
+    Without --watch and --rule the run's own watch.json counts, and without that the rules of
+    profile recommended. Rules of --rule are added to those of --watch, and replace one of the same
+    name. The watch file's custom_rules and the files of --rules are loaded.
+
+    In --rule, a part without "=" adds to the list before it, as does a repeated key; "\\,"
+    is a comma within a value. Beside parameters and engine options there are name, include
+    and exclude.
+
+    Findings come first, by step; the last line counts the other rules. A rule that has judged no
+    step is listed in not_judged of --json: no loss, too few steps, or another tensor was not
+    captured.
+
+    --follow begins before the training or during it, shows each rule when it fires, and writes
+    STOP.json into the run if a rule with the action stop fires: the hook then stops the training.
+    Other actions are not taken. Ctrl-C ends the command, not the training.
+
+    Exit code: 0 nothing found, 1 issues found, 2 the command or its input is wrong, a rule ended
+    in Error, or nothing could be judged.
+
+    \b
+    Examples:
+      tocsin check runs/j1
+      tocsin check runs/j1 --follow --watch watch.yaml
+      tocsin check s3://bucket/jobs/j1/debug-output --watch watch.yaml --json
+      tocsin check runs/j1 --rule ExplodingTensor:tensor_regex=^loss,^gradient
+      tocsin check runs/j1 --rule VanishingGradient:threshold=1e-6,for_steps=1
+      tocsin check runs/j1 --rules my_rules/ --rule MyRule:limit=3
+      tocsin check runs/j1 --rule 'LossNotDecreasing:tensor_regex=^loss_\\d{1\\,2}$'
+    """
+    from functools import partial
+
+    from tocsin.cli.check import check_document
+    from tocsin.cli.follow import Following
+    from tocsin.cli.place import steps_at, storage_of
+    from tocsin.cli.verdicts import print_verdicts
+    from tocsin.cli.watch_options import given_watch
+
+    storage = storage_of(run, may_come=follow)
+    steps = 0 if follow else steps_at(storage)
+    given = given_watch(
+        watch, rule or (), profile.value if profile else None, storage, rule_files or ()
+    )
+    interrupted = False
+    if follow:
+        following = Following(storage, given)
+        try:
+            following.until_end()
+        except KeyboardInterrupt:  # the training goes on
+            interrupted = True
+        document, lines = following.document, following.report.log
+    else:
+        document, lines = check_document(storage, given, steps, tick=at_present)
+    notes(lines)
+    answer(document, partial(print_verdicts, every=every), as_json=as_json)
+    return INTERRUPTED if interrupted else exit_code(document, fail_on)

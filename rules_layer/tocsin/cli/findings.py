@@ -1,0 +1,127 @@
+"""Findings of a run in the order of their steps, and one line about the rules without one."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from tocsin.cli.not_judged import names_not_judged
+from tocsin.cli.output import Document
+from tocsin.model import Reason, Role, RuleStatus
+from tocsin.rules import Rule, find_rule
+
+_MOST_TOPICS = 4
+_LOST_FIRST = ("NonFiniteData", "ExplodingTensor")
+_WITHOUT_FINDING = {
+    RuleStatus.NO_ISSUES_FOUND: "clean",
+    RuleStatus.IN_PROGRESS: "clean so far",
+    RuleStatus.STOPPED: "clean until the run went silent",
+}
+_TOPICS = {
+    Role.LOSS: "losses",
+    Role.BIAS: "biases",
+    Role.FEATURE_IMPORTANCE: "feature importances",
+    Role.ACTIVATION_INPUT: "activations",
+    Role.ACTIVATION_OUTPUT: "activations",
+}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A rule that fired or failed, as in the JSON, with the rules that fired in consequence."""
+
+    rule: Document
+    consequences: tuple[Document, ...] = ()
+
+
+def findings(document: Document) -> list[Finding]:
+    """The rules that fired, by the step of their first violation, then the rules in Error.
+
+    A NaN or an infinity spreads through a training. Findings from its step on are its
+    consequences, except those about time.
+    """
+    fired = sorted(_with(document, "IssuesFound"), key=_order)
+    lost = next((rule for rule in fired if _reason(rule) == Reason.NOT_FINITE), None)
+    found: list[Finding] = []
+    if lost is not None:
+        at = fired.index(lost)
+        follows = tuple(rule for rule in fired[at + 1 :] if _reason(rule) not in ("", Reason.LATE))
+        found = [Finding(rule) for rule in fired[:at]]
+        found.append(Finding(lost, follows))
+        fired = [rule for rule in fired[at + 1 :] if rule not in follows]
+    return [*found, *map(Finding, fired), *map(Finding, _with(document, "Error"))]
+
+
+def without_finding(document: Document) -> list[Document]:
+    """The rules that neither fired nor failed."""
+    return [
+        rule
+        for rule in document["rules"]
+        if rule["RuleEvaluationStatus"] not in ("IssuesFound", "Error")
+    ]
+
+
+def summary(document: Document) -> str:
+    """``15 clean · 12 do not apply here (trees, tanh …) · 2 need a loss``; empty without rules."""
+    not_judged, reasons = names_not_judged(document), document["not_judged"]
+    counts = Counter(
+        _WITHOUT_FINDING.get(RuleStatus(rule["RuleEvaluationStatus"]), "not judged")
+        for rule in without_finding(document)
+        if rule["RuleConfigurationName"] not in not_judged
+    )
+    parts = [f"{count} {what}" for what, count in counts.items()]
+    if absent := reasons["not_captured"]:
+        verb = "does" if len(absent) == 1 else "do"
+        parts.append(f"{len(absent)} {verb} not apply here{_about(document, absent)}")
+    for names, what in ((reasons["no_loss"], "a loss"), (reasons["too_few_steps"], "more steps")):
+        if names:
+            parts.append(f"{len(names)} {'needs' if len(names) == 1 else 'need'} {what}")
+    return " · ".join(parts)
+
+
+def _with(document: Document, status: str) -> list[Document]:
+    return [rule for rule in document["rules"] if rule["RuleEvaluationStatus"] == status]
+
+
+def _order(rule: Document) -> tuple[float, int]:
+    """By step. At one step what is not finite comes first, and the data before the network."""
+    violation = rule["FirstViolation"]
+    step = float("inf") if violation is None else violation["step"]
+    if _reason(rule) != Reason.NOT_FINITE:
+        return step, len(_LOST_FIRST) + 1
+    name = rule["Rule"]
+    return step, _LOST_FIRST.index(name) if name in _LOST_FIRST else len(_LOST_FIRST)
+
+
+def _reason(rule: Document) -> str:
+    return "" if rule["FirstViolation"] is None else str(rule["FirstViolation"]["reason"])
+
+
+def _about(document: Document, names: Sequence[str]) -> str:
+    """What the rules of these names are about: `` (trees, tanh …)``."""
+    classes = {rule["RuleConfigurationName"]: rule["Rule"] for rule in document["rules"]}
+    topics = list(dict.fromkeys(filter(None, (_topic(find_rule(classes[n])) for n in names))))
+    more = " …" if len(topics) > _MOST_TOPICS else ""
+    return f" ({', '.join(topics[:_MOST_TOPICS])}{more})" if topics else ""
+
+
+def _topic(rule: type[Rule] | None) -> str:
+    """The first kind or role of tensor that a rule reads; empty if it reads any."""
+    try:
+        reads = rule().reads() if rule else None
+    except (TypeError, ValueError):  # a rule that needs parameters
+        return ""
+    if reads is None:
+        return ""
+    if reads.peers:
+        return "workers"
+    return next((_noun(read.kinds, read.roles) for read in reads.tensors.values()), "")
+
+
+def _noun(kinds: Iterable[str], roles: Sequence[Role]) -> str:
+    if not roles:
+        return ""
+    activation = roles[0] in (Role.ACTIVATION_INPUT, Role.ACTIVATION_OUTPUT)
+    kind = next(iter(kinds), "") if activation else ""
+    return kind or _TOPICS.get(roles[0], f"{roles[0]}s").replace("_", " ")

@@ -1,0 +1,44 @@
+"""Opens RUN: a local folder or ``s3://bucket/prefix``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tocsin.cli.errors import CommandError
+from tocsin.tensors import (
+    COLLECTIONS,
+    INDEX,
+    NotFound,
+    Storage,
+    open_storage,
+    parse_index_key,
+)
+from tocsin.trial import not_a_run
+
+
+def storage_of(url: str, *, may_come: bool = False) -> Storage:
+    """The files at ``url``. Raises CommandError if it names no place.
+
+    may_come: whether a folder may be made later.
+    """
+    if not url.strip():
+        raise CommandError("RUN is empty: name a folder or s3://bucket/prefix")
+    if not may_come and "://" not in url and not Path(url).expanduser().exists():
+        raise CommandError(f"{url}: no such folder")
+    return open_storage(url)
+
+
+def steps_at(storage: Storage) -> int:
+    """The number of steps with index files. Raises NotARun if there is no run."""
+    try:
+        places = (parse_index_key(found.key) for found in storage.list(INDEX))
+        steps = len({place[0] for place in places if place})
+        if steps or _any(storage, COLLECTIONS):
+            return steps
+        raise not_a_run(storage)
+    except NotFound:  # the bucket
+        raise not_a_run(storage) from None
+
+
+def _any(storage: Storage, prefix: str) -> bool:
+    return any(True for _ in storage.list(prefix))

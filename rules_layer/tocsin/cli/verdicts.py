@@ -1,0 +1,147 @@
+"""Prints the verdicts of ``tocsin check`` and ``tocsin status``: the findings first."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from tocsin.cli.display import print_facts, styled, table
+from tocsin.cli.findings import Finding, findings, summary, without_finding
+from tocsin.cli.not_judged import NAME_THE_LOSS, NOT_JUDGED, names_not_judged, no_loss
+from tocsin.cli.output import Document
+from tocsin.model import RuleStatus
+from tocsin.rules import find_rule
+
+_FEW = 5  # rules, that somebody has chosen: all are shown
+STYLES = {
+    RuleStatus.ISSUES_FOUND: "bold red",
+    RuleStatus.ERROR: "bold magenta",
+    RuleStatus.STOPPED: "yellow",
+    RuleStatus.IN_PROGRESS: "cyan",
+    RuleStatus.NO_ISSUES_FOUND: "green",
+    RuleStatus.NOT_APPLICABLE: "bright_black",
+}
+
+
+def status_text(status: str | None, *, judged: bool = True) -> Text:
+    """The status; "not judged" for a rule or run without a judged step."""
+    if not judged and status not in (None, "NotApplicable", "Error"):
+        return Text(NOT_JUDGED, "yellow")
+    return Text(status or "-", STYLES[RuleStatus(status)] if status else "")
+
+
+def print_verdicts(document: Document, console: Console, *, every: bool = False) -> None:
+    """Prints the findings and a line about the other rules; these in full if ``every``.
+
+    A missing loss comes first.
+    """
+    if lacking := no_loss(document):
+        console.print(Text(lacking, "bold yellow"))
+        console.print(f"{NAME_THE_LOSS}\nfor each framework: docs/hooks\n", soft_wrap=True)
+    print_facts(_header(document), console)
+    print_findings(document, console, every=every)
+
+
+def print_findings(
+    document: Document, console: Console, *, every: bool = False, hint: bool = True
+) -> None:
+    """Prints the part of ``print_verdicts`` that is about rules.
+
+    hint: whether to name the option that shows all.
+    """
+    several = len(document["workers"]) > 1
+    for finding in findings(document):
+        console.print()
+        _print_finding(finding, console, several=several)
+    rest = without_finding(document)
+    if not rest:
+        return
+    console.print()
+    every = every or len(document["rules"]) <= _FEW
+    if every:
+        console.print(_table(rest, names_not_judged(document)))
+        console.print()
+    console.print(styled(summary(document) + " · --all lists them" * (hint and not every)))
+
+
+def _header(document: Document) -> dict[str, str]:
+    steps = document["steps"]
+    evaluated = "none is complete yet"
+    if steps["evaluated"]:
+        evaluated = f"{steps['evaluated']} ({steps['first']} … {steps['last']})"
+    rows = {
+        "run": document["run"],
+        "job": document["job"],
+        "state": "finished" if document["finished"] else "running",
+        "steps": evaluated,
+        "workers": ", ".join(document["workers"][:4]),
+    }
+    if len(document["workers"]) > 4:
+        rows["workers"] = f"{len(document['workers'])}, {rows['workers']} …"
+    return rows
+
+
+def _print_finding(finding: Finding, console: Console, *, several: bool) -> None:
+    """The rule and its step, what it found, what to do, and what followed."""
+    rule = finding.rule
+    line = Text.assemble(
+        status_text(rule["RuleEvaluationStatus"]), "  ", _name(rule), "  ", _where(rule, several)
+    )
+    console.print(line)
+    if rule["StatusDetails"]:
+        console.print(Padding(styled(rule["StatusDetails"]), (0, 0, 0, 2)))
+    if advice := _advice(rule):
+        console.print(Padding(styled(f"What to do: {advice}", "dim"), (0, 0, 0, 2)))
+    if finding.consequences:
+        names = ", ".join(
+            f"{one['RuleConfigurationName']} (step {one['FirstViolation']['step']})"
+            for one in finding.consequences
+        )
+        console.print(Padding(styled(f"From this on also: {names}"), (0, 0, 0, 2)))
+
+
+def _table(rules: list[Document], not_judged: set[str]) -> Table:
+    grid = table()
+    grid.add_column("status", no_wrap=True)
+    grid.add_column("rule", overflow="fold")
+    grid.add_column("violations", justify="right")
+    for rule in rules:
+        name = _name(rule)
+        if rule["StatusDetails"]:
+            name = Text.assemble(name, "\n", styled(rule["StatusDetails"]))
+        judged = rule["RuleConfigurationName"] not in not_judged
+        grid.add_row(status_text(rule["RuleEvaluationStatus"], judged=judged), name, _count(rule))
+    return grid
+
+
+def _name(rule: Document) -> Text:
+    name = styled(rule["RuleConfigurationName"], "bold")
+    if rule["Rule"] != rule["RuleConfigurationName"]:
+        name.append_text(styled(f" ({rule['Rule']})"))
+    return name
+
+
+def _where(rule: Document, several: bool) -> Text:
+    """The step of the first violation, its mode step if that differs, one of several workers,
+    and the number of violations.
+    """
+    violation = rule["FirstViolation"]
+    if violation is None:
+        return Text("")
+    where = f"step {violation['step']}"
+    if violation["mode_step"] != violation["step"]:
+        where += f" ({violation['mode']} {violation['mode_step']})"
+    if several and violation["worker"] is not None:
+        where += f", {violation['worker']}"
+    return styled(f"{where}, {_count(rule)}")
+
+
+def _count(rule: Document) -> str:
+    return f"{rule['Violations']} of {rule['DataPoints']}"
+
+
+def _advice(rule: Document) -> str:
+    found = find_rule(rule["Rule"]) if rule["RuleEvaluationStatus"] == "IssuesFound" else None
+    return found.advice if found else ""

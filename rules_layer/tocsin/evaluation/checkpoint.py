@@ -1,0 +1,275 @@
+"""The checkpoint of a run: all that is remembered of it between two invocations."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import msgspec
+
+from tocsin.evaluation.upgrade import VERSION, upgraded
+from tocsin.events import (
+    ConfigurationRefused,
+    Ending,
+    RuleStatusEntry,
+    RunEvent,
+    RunSummary,
+    StatusChange,
+    timestamp,
+)
+from tocsin.model import Evidence, Mode, Role, RuleStatus, Severity, TensorSummary
+from tocsin.tensors import Entry, IndexFile
+from tocsin.watch import Watch
+
+MOST_BYTES = 64 << 20  # decompressed; the state caps keep real ones far below
+
+
+@dataclass(frozen=True)
+class Violation:
+    """One evaluation that broke a rule."""
+
+    step: int
+    mode: Mode
+    mode_step: int
+    worker: str | None
+    tensor: str | None
+    reason: str
+    detail: str
+    evidence: Evidence
+
+
+@dataclass(frozen=True)
+class Reference:
+    """An earlier save of a tensor: its summary if that was captured, its record if there is one."""
+
+    step: int
+    event_key: str | None = None
+    start: int | None = None
+    length: int | None = None
+    summary: TensorSummary | None = None
+
+    def file(self, name: str, worker: str) -> tuple[IndexFile, Entry]:
+        """As much of the index file as is needed to read the record."""
+        entry = Entry(name=name, start=self.start, length=self.length)
+        index = IndexFile(self.step, worker, Mode.GLOBAL, self.step, self.event_key, None, (entry,))
+        return index, entry
+
+
+References = Mapping[str, tuple[Reference, ...]]
+"""Mode, worker and tensor -> its earlier saves that rules look back at, newest first."""
+
+
+@dataclass(frozen=True)
+class RuleRecord:
+    """A rule's state and what it has found.
+
+    severity: as configured, or that of the verdict; None in a checkpoint of an earlier version.
+    state: the rule's own memory.
+    missing: the rule's reads that have found nothing so far, with the roles that would satisfy
+        each; None before the first step.
+    disabled: the rule is not evaluated any more.
+    streak, healthy: violations in a row, and healthy evaluations in a row.
+    candidate: the first violation of the present streak.
+    first_violation: the first one of the first streak that fired.
+    fired_at: the violation at which the rule first fired.
+    last_change: the last change of its status.
+    """
+
+    rule: str
+    fingerprint: str
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    severity: Severity | None = None
+    status: RuleStatus = RuleStatus.IN_PROGRESS
+    details: str = ""
+    changed_at: float | None = None
+    state: Mapping[str, Any] = field(default_factory=dict)
+    applicable: bool = False
+    missing: Mapping[str, tuple[Role, ...]] | None = None
+    disabled: bool = False
+    last_step: int | None = None
+    data_points: int = 0
+    violations: int = 0
+    streak: int = 0
+    healthy: int = 0
+    candidate: Violation | None = None
+    first_violation: Violation | None = None
+    fired_at: Violation | None = None
+    last_violation: Violation | None = None
+    last_change: StatusChange | None = None
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """How far a run is evaluated, each rule's record, and what is to be published.
+
+    frontier: the last step evaluated or given up, -1 at first.
+    run_ids: each worker's present start of the job.
+    superseded: earlier starts, whose files do not count any more.
+    delivered: the last step of each worker, of those that write no run id.
+    incomplete: the last steps that were evaluated without a file of each worker.
+    since: files without a run id that are older than this belong to an earlier start.
+    missing, waits: how many workers the last step lacked, and how many steps in a row lacked some.
+    absent: those of them that had been there before.
+    wake_at: for when a hint is on its way.
+    refused: files after the frontier that cannot be used, with the reason.
+    configured: counts the notifications of collections files and ``watch.json``.
+    counted_to, counted: at the end, how far the files have been counted, and how many there are.
+    note: the details that new rule records begin with.
+    seen_at: when the run was first looked at, until its first step is evaluated.
+    last_tick: the newest time that rules were given.
+    references: the earlier saves that rules look back at.
+    sequence: counts the changes of status.
+    problems: parts of the present configuration that cannot be used, with the reason.
+    refusals, outbox, summaries: what is to be published.
+    """
+
+    run: str
+    frontier: int = -1
+    run_ids: Mapping[str, str] = field(default_factory=dict)
+    superseded: tuple[str, ...] = ()
+    delivered: Mapping[str, int] = field(default_factory=dict)
+    incomplete: tuple[int, ...] = ()
+    since: float = 0.0
+    missing: int = 0
+    waits: int = 0
+    absent: tuple[str, ...] = ()
+    steps: int = 0
+    first_step: int | None = None
+    first_time: float | None = None
+    last_step: int | None = None
+    last_mode: Mode = Mode.GLOBAL
+    last_mode_step: int = 0
+    last_time: float = 0.0
+    files: int = 0
+    workers: tuple[str, ...] = ()
+    missing_workers: int = 0
+    lost_steps: int = 0
+    late_files: int = 0
+    configured: int = 0
+    counted_to: str = ""
+    counted: int = 0
+    unreadable: int = 0
+    wake_at: float | None = None
+    refused: Mapping[str, str] = field(default_factory=dict)
+    refused_files: int = 0
+    restarts: tuple[int, ...] = ()
+    note: str = ""
+    ended: Ending | None = None
+    seen_at: float | None = None
+    last_tick: float = 0.0
+    job_watch: Watch | None = None
+    rules: Mapping[str, RuleRecord] = field(default_factory=dict)
+    references: References = field(default_factory=dict)
+    sequence: int = 0
+    problems: tuple[tuple[str, str], ...] = ()
+    refusals: tuple[ConfigurationRefused, ...] = ()
+    outbox: tuple[StatusChange, ...] = ()
+    summaries: tuple[RunSummary, ...] = ()
+    version: int = VERSION
+
+    @property
+    def unpublished(self) -> tuple[RunEvent, ...]:
+        """All that is to be published, in this order.
+
+        Each change gets the statuses of all rules here. The outbox leaves them out: 200 changes
+        with 200 statuses each are more than can be kept.
+        """
+        statuses = self.statuses if self.outbox else ()
+        changes = (
+            msgspec.structs.replace(change, debug_rule_evaluation_statuses=statuses)
+            for change in self.outbox
+        )
+        return (*self.refusals, *changes, *self.summaries)
+
+    @property
+    def quiet_since(self) -> float:
+        """When the last step was written; before the first, when the run was first looked at."""
+        return self.last_time if self.seen_at is None else self.seen_at
+
+    @property
+    def statuses(self) -> tuple[RuleStatusEntry, ...]:
+        """The present status of every rule."""
+        return tuple(
+            RuleStatusEntry(
+                name,
+                record.status,
+                record.details,
+                None if record.changed_at is None else timestamp(record.changed_at),
+            )
+            for name, record in self.rules.items()
+        )
+
+    @property
+    def run_id(self) -> str | None:
+        """The start of the job: the first worker's, where each worker made an id of its own."""
+        return self.run_ids[min(self.run_ids)] if self.run_ids else None
+
+    def published(self) -> Checkpoint:
+        """The same with nothing left to publish."""
+        return replace(self, refusals=(), outbox=(), summaries=())
+
+
+class _Version(msgspec.Struct):
+    version: int = 1
+
+
+_decoder = msgspec.json.Decoder(Checkpoint)
+_version = msgspec.json.Decoder(_Version)
+
+# Errors of the conversion of an earlier version, which comes before its types are checked.
+_WRONG_SHAPE = (ArithmeticError, AttributeError, LookupError, OSError, TypeError, ValueError)
+
+
+def last_changes(checkpoint: Checkpoint) -> tuple[StatusChange, ...]:
+    """The newest change of each rule's status, oldest first; without the statuses of all rules."""
+    changes = [record.last_change for record in checkpoint.rules.values() if record.last_change]
+    return tuple(sorted(changes, key=lambda change: change.sequence))
+
+
+class CheckpointTooLarge(ValueError):
+    """A checkpoint that is over the limit that reading has."""
+
+
+def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
+    """Raises CheckpointTooLarge for what could not be read again."""
+    content = msgspec.json.encode(checkpoint)
+    if len(content) >= MOST_BYTES:
+        raise CheckpointTooLarge(f"checkpoint of {len(content)} bytes, of at most {MOST_BYTES}")
+    return zlib.compress(content, level=1)
+
+
+def smaller(checkpoint: Checkpoint) -> Checkpoint:
+    """The checkpoint without half of its references, those that were not seen for longest; at last
+    without the rule's state that is the largest.
+    """
+    newest_first = sorted(checkpoint.references.items(), key=lambda each: -each[1][0].step)
+    if newest_first:
+        return replace(checkpoint, references=dict(newest_first[: len(newest_first) // 2]))
+    name, record = max(
+        checkpoint.rules.items(), key=lambda each: len(msgspec.json.encode(each[1].state))
+    )
+    if not record.state:
+        raise CheckpointTooLarge(f"the checkpoint of {checkpoint.run} cannot be made any smaller")
+    fired = record.status is RuleStatus.ISSUES_FOUND
+    stopped = replace(
+        record,
+        state={},
+        disabled=True,
+        status=record.status if fired else RuleStatus.ERROR,
+        details="the rules of this run remember more than can be kept, and this one the most",
+    )
+    return replace(checkpoint, rules={**checkpoint.rules, name: stopped})
+
+
+def decode_checkpoint(data: bytes) -> Checkpoint:
+    """Raises ValueError on what is not a checkpoint of this version or the one before."""
+    inflate = zlib.decompressobj()
+    try:
+        content = inflate.decompress(data, MOST_BYTES)
+        if _version.decode(content).version < VERSION:
+            content = msgspec.json.encode(upgraded(msgspec.json.decode(content)))
+        return _decoder.decode(content)
+    except (zlib.error, msgspec.DecodeError, *_WRONG_SHAPE) as error:
+        raise ValueError(f"not a checkpoint: {error}") from error

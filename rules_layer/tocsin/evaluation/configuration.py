@@ -1,0 +1,181 @@
+"""Load: which rules watch a run, from the first of three configurations that there is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from tocsin.evaluation.ports import JobDescription, is_own
+from tocsin.evaluation.status_changes import configure
+from tocsin.evaluation.unit_of_work import UnitOfWork, Unusable
+from tocsin.tensors import (
+    COLLECTIONS,
+    WATCH,
+    BadCollections,
+    Collections,
+    NotFound,
+    RefusedFile,
+    Storage,
+    job_name,
+    read_collections,
+)
+from tocsin.watch import (
+    BadWatch,
+    Fault,
+    Refused,
+    Watch,
+    Watched,
+    alert_faults,
+    parse_parts,
+    resolve,
+    to_watch,
+)
+
+JOB = "DebugRuleConfigurations"
+DEPLOYMENT = "watch file of the deployment"
+MOST_PROBLEMS = 20
+_WATCH_BYTES = 1 << 20
+_MOST_KNOWN = 8  # runs, each with up to 16 MiB of collections
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """The rules that watch a run.
+
+    refused: rules that are wrong.
+    problems: what else could not be used, with the reason.
+    job_watch: the SageMaker job's own rules, remembered from the first look.
+    watch: the watch file that all of it comes from.
+    collections: of the run; None as long as there are none that can be used.
+    job: the SageMaker job, at the first look.
+    """
+
+    watched: tuple[Watched, ...]
+    refused: tuple[Refused, ...]
+    problems: tuple[Unusable, ...]
+    job_watch: Watch | None
+    watch: Watch
+    collections: Collections | None = None
+    job: JobDescription | None = None
+
+
+@dataclass(frozen=True)
+class _Files:
+    """What the run's own files say: its collections, its watch file, and what is wrong with it."""
+
+    collections: Collections | None
+    watch: Watch | None
+    problems: tuple[Unusable, ...]
+
+
+def load_rules(work: UnitOfWork, given: Watch | None, *, anew: bool = True) -> Configuration:
+    """The run's configuration, with a record in the checkpoint for each of its rules.
+
+    Unless it is read ``anew``, the run's own files are as this process knows them, if there was no
+    notification of them since.
+    """
+    files = _files(work, anew)
+    collections = files.collections
+    job = _describe_job(work) if work.is_first_look else None
+    found = replace(_configuration(work, job, given, files), collections=collections, job=job)
+    checkpoint = replace(work.checkpoint, job_watch=found.job_watch)
+    work.replace(configure(checkpoint, found.watched, found.refused))
+    return found
+
+
+def _files(work: UnitOfWork, anew: bool) -> _Files:
+    known, run = work.ports.configurations, work.checkpoint.run
+    number: int
+    files: _Files | None
+    number, files = known.pop(run, (-1, None))
+    if anew or files is None or number != work.checkpoint.configured:
+        problems: list[Unusable] = []
+        own = _own(work.storage, problems)
+        files = _Files(_collections(work), own, tuple(problems))
+    if files.collections is not None:  # else they are still to come
+        known[run] = work.checkpoint.configured, files
+    if len(known) > _MOST_KNOWN:
+        known.popitem(last=False)
+    return files
+
+
+def _collections(work: UnitOfWork) -> Collections | None:
+    try:
+        return read_collections(work.storage)
+    except BadCollections as error:
+        work.refuse_file(COLLECTIONS, str(error))
+        return None
+
+
+def _describe_job(work: UnitOfWork) -> JobDescription | None:
+    """SageMaker's description of the run's job; later events of the job find the run."""
+    run, jobs = work.checkpoint.run, work.ports.jobs
+    job = jobs.describe(job_name(run))
+    if job is not None and is_own(job, run, jobs):
+        work.ports.coordination.remember_job(job_name(run), run)
+        return job
+    return None if job is None else replace(job, ended_at=None)
+
+
+def _configuration(
+    work: UnitOfWork, job: JobDescription | None, given: Watch | None, files: _Files
+) -> Configuration:
+    """The given file, the run's ``watch.json``, its job's rules, or the deployed default."""
+    job_watch = work.checkpoint.job_watch
+    if given is not None:
+        return _resolved(given, (), job_watch)
+    problems: list[Unusable] = []
+    if job is not None and job.rules:
+        try:
+            job_watch = to_watch(list(job.rules))
+        except BadWatch as error:
+            problems.append((JOB, str(error)))
+    own = files.watch
+    problems += files.problems
+    if own is None:
+        watch, name = (job_watch, JOB) if job_watch else (work.ports.default, DEPLOYMENT)
+    else:
+        watch, name = own, WATCH
+    problems += (_problem(name, fault) for fault in alert_faults(watch))
+    found = _resolved(watch, problems, job_watch)
+    if own is None:
+        return found
+    return replace(  # whoever can write into a run must not read other runs by it
+        found,
+        watched=tuple(rule for rule in found.watched if not rule.reads.runs),
+        refused=(*found.refused, *(_refused(rule) for rule in found.watched if rule.reads.runs)),
+    )
+
+
+def _own(storage: Storage, problems: list[Unusable]) -> Watch | None:
+    """The run's own watch file, as far as it can be used; None if there is none that can."""
+    try:
+        watch, faults = parse_parts(storage.read(WATCH, limit=_WATCH_BYTES))
+    except NotFound:
+        return None
+    except (BadWatch, RefusedFile) as error:
+        problems.append((WATCH, str(error)))
+        return None
+    if watch.custom_rules is not None:
+        why = "only the watch file of a deployment brings rules, which this one may name"
+        problems.append((f"custom_rules of {WATCH}", why))
+    if grave := [fault for fault in faults if not fault.mild]:
+        problems.append((WATCH, str(grave[0])))
+        return None
+    problems += (_problem(WATCH, fault) for fault in faults)
+    return watch
+
+
+def _problem(name: str, fault: Fault) -> Unusable:
+    return f"{name}: {fault.place}", fault.text
+
+
+def _resolved(watch: Watch, problems: Iterable[Unusable], job_watch: Watch | None) -> Configuration:
+    watched, refused = resolve(watch)
+    unusable = tuple(dict.fromkeys(problems))[:MOST_PROBLEMS]
+    return Configuration(watched, refused, unusable, job_watch, watch)
+
+
+def _refused(rule: Watched) -> Refused:
+    reason = f"{rule.rule_name}: other runs can be named by the deployment only, not by {WATCH}"
+    return Refused(rule.name, rule.rule_name, reason, rule.fingerprint)

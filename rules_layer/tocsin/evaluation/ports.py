@@ -1,0 +1,172 @@
+"""The services that evaluation needs, as Protocols; implemented for AWS and in memory."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from tocsin.evaluation.checkpoint import Checkpoint
+from tocsin.evaluation.trials import Trials
+from tocsin.events import RunEvent
+from tocsin.tensors import Storage, is_same_run, writes_to
+from tocsin.watch import Watch
+
+
+class CheckpointConflict(Exception):
+    """The checkpoint is not the version that was read: somebody else committed."""
+
+
+@dataclass(frozen=True)
+class StoredCheckpoint:
+    """A checkpoint and the version to commit on; version None is a run that was never seen.
+
+    unreadable: why what is stored cannot be read; then the checkpoint is empty.
+    """
+
+    checkpoint: Checkpoint
+    version: str | None
+    unreadable: str = ""
+
+
+@dataclass(frozen=True)
+class Lease:
+    """The right of one invocation to work on a run for a while.
+
+    hints: how many hints there were when it was taken or last read.
+    attempts: how many invocations in a row have taken it without finishing, with this one.
+    keys: the files that hints have named since a look last finished.
+    due_at: when patrol looks at the run.
+    """
+
+    run: str
+    owner: str
+    hints: int
+    attempts: int
+    keys: tuple[str, ...] = ()
+    due_at: float | None = None
+
+
+_PAUSES = (10.0, 60.0, 240.0, 600.0)
+
+
+def pause_after(attempts: int) -> float:
+    """For how many seconds a run makes room for others, after attempts that did not finish."""
+    return _PAUSES[min(attempts, len(_PAUSES)) - 1] if attempts else 0.0
+
+
+class CheckpointStore(Protocol):
+    def load(self, run: str) -> StoredCheckpoint: ...
+
+    def save(self, checkpoint: Checkpoint, version: str | None) -> str:
+        """Commit on ``version`` and return the new one.
+
+        Raises CheckpointConflict, and CheckpointTooLarge.
+        """
+
+    def put_aside(self, run: str) -> None:
+        """Keep a copy of what is stored for the run, for whoever wants to know what it was."""
+
+
+class Coordination(Protocol):
+    def hint(self, run: str, keys: Sequence[str] = ()) -> None:
+        """Count a hint that something may be new, and keep its ``keys`` for the next look."""
+
+    def take(
+        self, run: str, owner: str, now: float, until: float, keys: Sequence[str] = ()
+    ) -> Lease | None:
+        """Count a hint and take the lease; None while another owner's lasts, or a pause.
+
+        One more attempt is counted. After a second one that does not give the lease back, the run
+        pauses for longer than ``until``.
+        """
+
+    def release(
+        self, lease: Lease, due_at: float | None, *, last: bool = False, attempts: int = 0
+    ) -> Lease | None:
+        """Give the lease back, finished, if no hint came since ``lease.hints``.
+
+        None: it is given back, or another owner has it. A lease: there are newer hints, look
+        again. ``last`` gives it back in any case, because a further hint is on its way.
+        The keys of the lease are forgotten: they have been looked at.
+        ``due_at`` is when patrol should look at the run, None for never; ``attempts`` is the count
+        that the next one to take it adds to.
+        """
+
+    def abandon(self, lease: Lease, *, attempts: int, until: float | None) -> None:
+        """Give the lease back unfinished. Nobody takes it before ``until``, if that is given, and
+        patrol looks at the run then. Its keys are kept.
+        """
+
+    def remember_job(self, job: str, run: str) -> None:
+        """Remember that the run is the job's, so that events of the job find it."""
+
+    def runs_of(self, job: str) -> Sequence[str]: ...
+
+
+class Publisher(Protocol):
+    def publish(self, events: Sequence[RunEvent]) -> None:
+        """Events, then metrics. Raises if not all are accepted."""
+
+
+class HintQueue(Protocol):
+    def send(self, run: str, why: str, delay: float = 0.0) -> None:
+        """One hint for the run, after ``delay`` seconds (at most 900)."""
+
+
+@dataclass(frozen=True)
+class JobDescription:
+    """A SageMaker training job.
+
+    rules: its DebugRuleConfigurations.
+    ended_at: when it ended, if it has.
+    outputs: the S3 paths that it may write runs to.
+    arn: by which its tags are found.
+    """
+
+    rules: tuple[Mapping[str, Any], ...] = ()
+    ended_at: float | None = None
+    outputs: tuple[str, ...] = ()
+    arn: str = ""
+
+
+class JobDirectory(Protocol):
+    def describe(self, name: str) -> JobDescription | None:
+        """The job of that name; None where SageMaker has none."""
+
+    def tagged_run(self, job: JobDescription) -> str:
+        """The run that the job's tag names; "" without one."""
+
+
+def is_own(job: JobDescription, run: str, jobs: JobDirectory) -> bool:
+    """Whether the run is the job's, by its paths or its tag. Anybody can name a folder after it."""
+    if any(writes_to(output, run) for output in job.outputs):
+        return True
+    return is_same_run(jobs.tagged_run(job), run)
+
+
+@dataclass(frozen=True)
+class EvaluationPorts:
+    """All that evaluation reaches the outside by.
+
+    storage: opens a run's files, by its URL.
+    default: the watch file of the deployment.
+    now: the clock, seconds since the epoch.
+    trials: kept in the process, for rules that read a run as a whole.
+    configurations: by run, what its collections files and ``watch.json`` said last, with the
+        number of their notifications then; kept in the process.
+    outages: errors of the services, which say nothing about a run.
+    """
+
+    storage: Callable[[str], Storage]
+    checkpoints: CheckpointStore
+    coordination: Coordination
+    publisher: Publisher
+    hints: HintQueue
+    jobs: JobDirectory
+    default: Watch
+    now: Callable[[], float]
+    trials: Trials = field(default_factory=Trials)
+    configurations: OrderedDict[str, tuple[int, Any]] = field(default_factory=OrderedDict)
+    outages: tuple[type[Exception], ...] = (OSError,)

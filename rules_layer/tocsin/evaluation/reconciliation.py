@@ -1,0 +1,292 @@
+"""One look at a run: look for what is new, load it, fold it, commit, publish, schedule."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from tocsin.evaluation.configuration import Configuration, load_rules
+from tocsin.evaluation.folding import advance, fold, fold_tick, skip
+from tocsin.evaluation.loading import LoadedStep, load
+from tocsin.evaluation.looking import (
+    HOLD_SECONDS,
+    NewFiles,
+    ReadyStep,
+    StepPlan,
+    count_late_files,
+    find_end,
+    find_files,
+    find_restart,
+    plan,
+)
+from tocsin.evaluation.messages import Hint
+from tocsin.evaluation.ports import EvaluationPorts
+from tocsin.evaluation.status_changes import finish, reopen
+from tocsin.evaluation.unit_of_work import EvaluationReport, UnitOfWork
+from tocsin.tensors import (
+    END_MARKER,
+    End,
+    FetchedValue,
+    NotFound,
+    RefusedFile,
+    Storage,
+    ValueKey,
+    encode_end,
+    parse_index_key,
+)
+from tocsin.watch import Selection, Watch
+
+BATCH_FILES = 500
+CAREFUL_ATTEMPTS = 2  # after so many that did not finish: one step per invocation
+SKIP_ATTEMPTS = 4  # after so many, the last three at the same step: it is given up
+MOST_WAITS = 3  # for missing workers; after so many steps in a row none waits for them
+SILENCE_SECONDS = 24 * 3600.0
+RECHECK_SECONDS = 300.0
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How far one look may go, and who hears of each step."""
+
+    deadline: float
+    attempts: int
+    on_step: Callable[[int], None]
+
+    @property
+    def steps(self) -> int | None:
+        return 1 if self.attempts > CAREFUL_ATTEMPTS else None
+
+    @property
+    def skips_first(self) -> bool:
+        return self.attempts > SKIP_ATTEMPTS
+
+    def reached(self, steps: int, now: float) -> bool:
+        return steps == self.steps or now >= self.deadline
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a look ended.
+
+    due_at: when patrol should look again, None for never.
+    wake_at: when to look again before that, where a hint for it is to be sent.
+    out_of_time: whether steps are left that could be evaluated now.
+    """
+
+    due_at: float | None
+    wake_at: float | None = None
+    out_of_time: bool = False
+
+
+def reconcile(
+    hint: Hint,
+    ports: EvaluationPorts,
+    report: EvaluationReport,
+    *,
+    deadline: float,
+    attempts: int = 1,
+    watch: Watch | None = None,
+    on_step: Callable[[int], None] = lambda step: None,
+) -> Progress:
+    """Evaluate all that is new in the run until ``deadline``, with ``watch`` or the run's own.
+
+    Raises CheckpointConflict if somebody else committed meanwhile; then nothing of this look's
+    uncommitted work has been published.
+    """
+    limits = Limits(deadline, attempts, on_step)
+    work = UnitOfWork.begin(hint.run, ports, report)
+    if work.checkpoint.last_step is None and work.checkpoint.seen_at is None:
+        work.replace(replace(work.checkpoint, seen_at=ports.now()))
+    # Look. The end marker comes before the listing: then a run that has ended is listed whole.
+    find_restart(work, hint.keys)
+    end = find_end(work)
+    most = limits.steps or BATCH_FILES
+    new = find_files(work, end, most, deadline)
+    if not all(map(parse_index_key, hint.keys)):
+        work.replace(replace(work.checkpoint, configured=work.checkpoint.configured + 1))
+    if _is_duplicate(work, hint, new):
+        return _next_look(work)
+    rules = load_rules(work, watch, anew=not hint.keys)
+    selection = Selection(rules.watched, rules.collections, work.checkpoint.problems)
+    work.refuse_parts((*rules.problems, *selection.bad_patterns))
+    while True:
+        planned = _plan(work, new, rules)
+        # Load, fold, commit and publish, step by step.
+        steps, held_until = _evaluate(work, planned.ready, selection, limits, new.ended)
+        work.refuse_parts((*rules.problems, *selection.bad_patterns))
+        work.commit()
+        left = new.more or steps < len(planned.ready)
+        if left and held_until is None and limits.reached(steps, ports.now()):
+            return Progress(ports.now(), out_of_time=True)
+        if not new.more or held_until is not None:
+            break
+        most = most if planned.ready else 2 * most
+        new = find_files(work, end, most, deadline)
+    _end_if_job_ended(work, rules, end)
+    if not _fold_end_or_tick(work, rules, hint.tick, end if new.ended else None, deadline):
+        work.commit()
+        return Progress(ports.now(), out_of_time=True)
+    # Schedule, commit and publish.
+    wake_at = _schedule_wake(work, planned.wake_at if held_until is None else held_until)
+    work.commit()
+    work.commit()  # that the last changes are published
+    return replace(_next_look(work), wake_at=wake_at)
+
+
+def _is_duplicate(work: UnitOfWork, hint: Hint, new: NewFiles) -> bool:
+    """Whether nothing is new, so that there is nothing to read and nothing to write."""
+    if work.is_first_look or new.ended != (work.checkpoint.ended == "marker"):
+        return False
+    ticks = hint.tick is not None and hint.tick > work.checkpoint.last_tick
+    return not (new.files or new.more or ticks or work.is_uncommitted)
+
+
+def _plan(work: UnitOfWork, new: NewFiles, rules: Configuration) -> StepPlan:
+    return plan(
+        new.files,
+        frontier=work.checkpoint.frontier,
+        num_workers=rules.collections.num_workers if rules.collections else None,
+        now=work.ports.now(),
+        ended=new.ended,
+        refused=[at for key in work.checkpoint.refused if (at := parse_index_key(key))],
+        given_up=work.checkpoint.missing if work.checkpoint.waits >= MOST_WAITS else 0,
+    )
+
+
+def _evaluate(
+    work: UnitOfWork,
+    steps: Sequence[ReadyStep],
+    selection: Selection,
+    limits: Limits,
+    ended: bool,
+) -> tuple[int, float | None]:
+    """Load and fold steps until all are done, time is up, or one waits for its event file.
+
+    Returns how many were done, and until when that one waits.
+    """
+    ports, done = work.ports, 0
+    values: Mapping[ValueKey, FetchedValue] = {}
+    for ready in steps:
+        loaded = trial = None
+        before = work.checkpoint
+        if ready.files and not (limits.skips_first and done == 0):
+            loaded = load(ready, selection, work.storage, before.references, ports.storage, values)
+            values = loaded.values
+            due = 0.0 if ended else _event_files_due(ready, loaded, work.storage)
+            if ports.now() < due:
+                return done, due
+            if any(rule.reads.trial for rule in selection.watched):
+                files = [found.file for found in ready.files]
+                trial = ports.trials.until(
+                    ready.step, files, selection.collections, work.storage, before, ports.storage
+                )
+                loaded = loaded.with_trial(trial, selection)
+        _fold(work, ready, loaded, selection)
+        if trial is not None:
+            trial.raise_trouble()
+        limits.on_step(ready.step)
+        done += 1
+        # An alert does not wait for the steps after it, nor progress for a step that may crash.
+        if work.checkpoint.unpublished or limits.attempts > 1:
+            work.commit()
+        if limits.reached(done, ports.now()):
+            break
+    return done, None
+
+
+def _event_files_due(ready: ReadyStep, loaded: LoadedStep, storage: Storage) -> float:
+    """Until when to wait for event files that are not there yet; 0 if all are."""
+    if not loaded.unreadable:
+        return 0.0
+    keys = {found.file.event_key: found.modified for found in ready.files}
+    missing = [at for key, at in keys.items() if key and not _is_there(storage, key)]
+    return max(missing) + HOLD_SECONDS if missing else 0.0
+
+
+def _is_there(storage: Storage, key: str) -> bool:
+    try:
+        storage.head(key)
+    except NotFound:
+        return False
+    except RefusedFile:  # waiting does not help: the file is there and cannot be used
+        return True
+    return True
+
+
+def _fold(
+    work: UnitOfWork, ready: ReadyStep, loaded: LoadedStep | None, selection: Selection
+) -> None:
+    """Fold one step; a lost one is only counted, one that was not loaded is given up."""
+    before, report = work.checkpoint, work.report
+    after = advance(before, ready)
+    if loaded is not None:
+        after = replace(
+            fold(after, selection.watched, loaded.steps),
+            references=loaded.references,
+            unreadable=before.unreadable + len(loaded.unreadable),
+        )
+        report.steps += 1
+        report.bytes_read += loaded.bytes_read
+        report.lag = max(report.lag, work.ports.now() - ready.without_tensors.time)
+        report.refused += len(loaded.unreadable)
+        report.log += [f"{before.run}: unreadable: {what}" for what in loaded.unreadable]
+    elif ready.files:
+        reason = f"step {ready.step} was given up: {SKIP_ATTEMPTS} attempts at it did not finish"
+        after = skip(after, selection.watched, ready.without_tensors, reason)
+    report.missing_workers += ready.missing
+    report.lost_steps += after.lost_steps - before.lost_steps
+    work.replace(after)
+
+
+def _end_if_job_ended(work: UnitOfWork, rules: Configuration, end: End | None) -> None:
+    """Write the end marker of a job that ended before its run was first looked at.
+
+    The marker's notification brings the next look.
+    """
+    ended_at = rules.job.ended_at if rules.job else None
+    if end is None and ended_at and ended_at >= work.checkpoint.last_time:
+        work.storage.write(END_MARKER, encode_end(ended_at=ended_at))
+
+
+def _fold_end_or_tick(
+    work: UnitOfWork, rules: Configuration, tick: float | None, end: End | None, deadline: float
+) -> bool:
+    """Fold what follows when all files have been evaluated: the run's ``end``, or a tick.
+
+    The marker's time is a tick, too: a run that hung until its end has stalled. False if there
+    was not time enough for the end of a large run.
+    """
+    ended = work.checkpoint.ended
+    if end is not None and ended != "marker":
+        if not count_late_files(work, deadline):
+            return False
+        checkpoint = reopen(work.checkpoint) if ended else work.checkpoint
+        checkpoint = fold_tick(checkpoint, rules.watched, end.modified)
+        work.replace(finish(checkpoint, rules.watched, "marker", rules.watch))
+    elif ended:
+        return True
+    elif work.ports.now() - work.checkpoint.quiet_since >= SILENCE_SECONDS:
+        work.replace(finish(work.checkpoint, rules.watched, "silence", rules.watch))
+    elif tick is not None:
+        work.replace(fold_tick(work.checkpoint, rules.watched, tick))
+    return True
+
+
+def _schedule_wake(work: UnitOfWork, wake_at: float | None) -> float | None:
+    """When a hint is to be sent for; None if an earlier one is on its way."""
+    pending = work.checkpoint.wake_at
+    if wake_at is None or (pending is not None and work.ports.now() < pending <= wake_at):
+        return None
+    work.replace(replace(work.checkpoint, wake_at=wake_at))
+    return wake_at
+
+
+def _next_look(work: UnitOfWork) -> Progress:
+    """Patrol looks again at a run that has not ended."""
+    now, checkpoint = work.ports.now(), work.checkpoint
+    if checkpoint.ended:
+        return Progress(None)
+    due_at = now + RECHECK_SECONDS
+    if checkpoint.wake_at is not None and checkpoint.wake_at > now:
+        due_at = min(due_at, checkpoint.wake_at)  # its hint may be lost
+    return Progress(due_at)

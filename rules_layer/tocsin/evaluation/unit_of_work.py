@@ -1,0 +1,145 @@
+"""The unit of work: one run while it is looked at, and the only writer of its checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from tocsin.evaluation.checkpoint import Checkpoint, CheckpointTooLarge, smaller
+from tocsin.evaluation.ports import EvaluationPorts
+from tocsin.events import ConfigurationRefused, dedup_id
+from tocsin.model import RuleStatus
+from tocsin.tensors import job_name
+
+_MOST_REFUSED = 100  # files remembered
+
+BEGUN_AGAIN = "evaluated again from the run's start: what was remembered of it cannot be read"
+
+Unusable = tuple[str, str]
+"""A part of a run's configuration that cannot be used: where it stands, and why."""
+
+
+@dataclass
+class EvaluationReport:
+    """The figures of one invocation, for telemetry, and its lines for the log."""
+
+    steps: int = 0
+    bytes_read: int = 0
+    lag: float = 0.0
+    refused: int = 0
+    late: int = 0
+    missing_workers: int = 0
+    lost_steps: int = 0
+    errors: int = 0
+    unreadable: int = 0
+    log: list[str] = field(default_factory=list)
+
+
+class UnitOfWork:
+    """Gathers changes of a run's checkpoint by ``replace``; ``commit`` stores and publishes them.
+
+    Each commit is made on the version that was read, so that two invocations never write over
+    each other's work. ``is_first_look``: nothing that can be read was ever committed for the run.
+    """
+
+    def __init__(
+        self,
+        ports: EvaluationPorts,
+        report: EvaluationReport,
+        checkpoint: Checkpoint,
+        version: str | None,
+    ) -> None:
+        self.ports = ports
+        self.report = report
+        self.storage = ports.storage(checkpoint.run)
+        self._checkpoint = self._committed = checkpoint
+        self._version = version
+        self.is_first_look = version is None
+
+    @classmethod
+    def begin(cls, run: str, ports: EvaluationPorts, report: EvaluationReport) -> UnitOfWork:
+        """The run as it was left; what a crash left unpublished is published first.
+
+        One whose checkpoint cannot be read begins again; its changes are numbered above all that
+        there were.
+        """
+        stored = ports.checkpoints.load(run)
+        work = cls(ports, report, stored.checkpoint, stored.version)
+        if stored.unreadable:
+            ports.checkpoints.put_aside(run)
+            report.unreadable += 1
+            report.log.append(f"{run}: evaluated again from its start: {stored.unreadable}")
+            work.is_first_look = True
+            work.replace(replace(stored.checkpoint, note=BEGUN_AGAIN, sequence=int(ports.now())))
+        work._publish()
+        return work
+
+    @property
+    def checkpoint(self) -> Checkpoint:
+        return self._checkpoint
+
+    @property
+    def is_uncommitted(self) -> bool:
+        """Whether there is something to remember that is not remembered yet."""
+        return self._checkpoint != self._committed
+
+    def replace(self, checkpoint: Checkpoint) -> None:
+        """The checkpoint is this one from now on; it is stored by the next commit."""
+        self._checkpoint = checkpoint
+
+    def commit(self) -> None:
+        """Store, then publish; that it is published is stored by the next commit.
+
+        Raises CheckpointConflict; then nothing of the uncommitted work has been published.
+        """
+        if not self.is_uncommitted:
+            return
+        while True:
+            try:
+                self._version = self.ports.checkpoints.save(self._checkpoint, self._version)
+                break
+            except CheckpointTooLarge as error:
+                self.report.log.append(f"{self._checkpoint.run}: {error}")
+                self.replace(smaller(self._checkpoint))
+        self.is_first_look = False
+        self._committed = self._checkpoint
+        statuses = [change.rule_evaluation_status for change in self._checkpoint.outbox]
+        self._publish()
+        self.report.errors += statuses.count(RuleStatus.ERROR)
+
+    def _publish(self) -> None:
+        if self._checkpoint.unpublished:
+            self.ports.publisher.publish(self._checkpoint.unpublished)
+            self.replace(self._checkpoint.published())
+
+    def refuse_file(self, key: str, reason: str) -> None:
+        """Count a file that cannot be used, and log it once."""
+        before = self._checkpoint
+        if key in before.refused or len(before.refused) >= _MOST_REFUSED:
+            return
+        self.report.refused += 1
+        self.report.log.append(f"{before.run}: refused {key}: {reason}")
+        refused = {**before.refused, key: reason}
+        self.replace(replace(before, refused=refused, refused_files=before.refused_files + 1))
+
+    def refuse_parts(self, problems: Sequence[Unusable]) -> None:
+        """Publish which parts of the configuration cannot be used, each once while it is so."""
+        before = self._checkpoint
+        new = [problem for problem in problems if problem not in before.problems]
+        self.report.refused += len(new)
+        self.report.log += [f"{before.run}: refused {where}: {why}" for where, why in new]
+        run, start = before.run, before.run_id
+        refusals = [
+            ConfigurationRefused(
+                training_job_name=job_name(run),
+                run=run,
+                run_id=start,
+                where=where,
+                detail=why,
+                dedup_id=dedup_id(run, start, "refusal", where, why),
+            )
+            for where, why in new
+        ]
+        self.replace(
+            replace(before, problems=tuple(problems), refusals=(*before.refusals, *refusals))
+        )

@@ -1,0 +1,30 @@
+"""Counts NaN and infinities, and reports them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tocsin.model import Reason, Verdict
+from tocsin.rules._rule import Tensor, violation
+
+COUNTS = ("size", "nan", "posinf", "neginf")
+"""The fields of a summary that count values which are not finite."""
+
+
+def infinities(tensor: Tensor) -> int:
+    return (tensor.summary.posinf or 0) + (tensor.summary.neginf or 0)
+
+
+def is_finite(tensor: Tensor) -> bool:
+    return not (tensor.summary.nan or infinities(tensor))
+
+
+def not_finite(tensor: Tensor, counts: Mapping[str, int]) -> Verdict:
+    """Reports a tensor. ``counts`` has ``nan`` and ``infinite``, the most telling number first."""
+    nan, infinite = counts["nan"], counts["infinite"]
+    counted = [f"{nan} NaN"] * bool(nan) + [f"{infinite} infinite"] * bool(infinite)
+    size = tensor.summary.size  # not known if only reductions were saved
+    values = f"{size} values" if size else "values"
+    detail = f"{' and '.join(counted)} among the {values} of {tensor.name}"
+    evidence = {**counts, "size": size} if size else counts
+    return violation(Reason.NOT_FINITE, detail, tensor, **evidence)

@@ -1,0 +1,211 @@
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from tocsin.model import Reason, Role, Severity, Verdict
+from tocsin.rules import (
+    HEALTHY,
+    Read,
+    Reads,
+    Rule,
+    State,
+    Step,
+    Tensor,
+    not_applicable,
+    register,
+    violation,
+)
+
+_MOST_SEVERE_FIRST = (Severity.CRITICAL, Severity.WARNING, Severity.INFO)
+
+
+@dataclass(frozen=True)
+class Contract:
+    """What is wrong where a contract is broken, why it matters, and how to fix it."""
+
+    severity: Severity
+    says: str
+    cause: str
+    advice: str
+
+
+CONTRACTS: Mapping[str, Contract] = {
+    "broadcast": Contract(
+        Severity.CRITICAL,
+        "the loss compares every prediction with every label: shapes (N, 1) and (N) broadcast",
+        "the model learns the mean of the labels",
+        "call squeeze(1) on the prediction or unsqueeze(1) on the label",
+    ),
+    "broadcast_by_hand": Contract(
+        Severity.CRITICAL,
+        "a difference of prediction and label has N × N elements: shapes (N, 1) and (N) broadcast",
+        "the model learns the mean of the labels",
+        "call squeeze(1) on the prediction or unsqueeze(1) on the label",
+    ),
+    "probabilities_as_logits": Contract(
+        Severity.CRITICAL,
+        "a loss that takes logits gets probabilities: softmax or sigmoid is applied twice",
+        "gradients are tiny and the loss cannot fall to 0",
+        "pass the output before the softmax or sigmoid",
+    ),
+    "not_log_probabilities": Contract(
+        Severity.CRITICAL,
+        "nll_loss gets numbers that are not log-probabilities",
+        "the loss can fall without limit while nothing is learned",
+        "use cross_entropy on logits, or log_softmax before nll_loss",
+    ),
+    "softmax_over_batch": Contract(
+        Severity.WARNING,
+        "a softmax goes over the batch, not over the classes",
+        "the samples of a batch compete with each other",
+        "use dim=1 or dim=-1",
+    ),
+    "all_labels_ignored": Contract(
+        Severity.CRITICAL,
+        "every label is ignore_index: nothing is left to learn from",
+        "the loss is 0 or NaN",
+        "look at how labels are masked, padded and cut",
+    ),
+    "target_out_of_range": Contract(
+        Severity.WARNING,
+        "targets lie outside of the range that the output's activation can reach",
+        "the model saturates at the edge of its range",
+        "scale the targets, or leave out the last activation",
+    ),
+    "bce_target_out_of_range": Contract(
+        Severity.CRITICAL,
+        "targets of a binary cross-entropy lie outside of the range from 0 to 1",
+        "the loss is negative and has no least value",
+        "scale the targets, for instance by 1/255",
+    ),
+    "kl_not_log": Contract(
+        Severity.CRITICAL,
+        "kl_div gets an input that is not log-probabilities",
+        "the value is not a divergence, and its gradient is wrong",
+        "pass log_softmax(x); set log_target if the target is logarithmic, too",
+    ),
+    "parameter_in_no_optimizer": Contract(
+        Severity.WARNING,
+        "a parameter gets gradients and is in no optimizer",
+        "it is never updated",
+        "make the optimizer after all layers exist, or call requires_grad_(False) if it is meant",
+    ),
+    "optimizer_of_another_model": Contract(
+        Severity.CRITICAL,
+        "the optimizer holds no parameter of the model that is trained",
+        "the model is never updated; it was copied, moved or made again after its optimizer",
+        "make the optimizer from the parameters of the model that is trained",
+    ),
+    "no_gradient": Contract(
+        Severity.CRITICAL,
+        "no gradient reaches the model",
+        "the graph is cut: detach(), item(), no_grad(), argmax or numpy lies before the loss",
+        "compute the loss from the output of the model itself",
+    ),
+    "eval_mode_while_training": Contract(
+        Severity.WARNING,
+        "the model is trained in eval mode",
+        "dropout is off and batch normalisation learns no statistics",
+        "call model.train() after each evaluation and after from_pretrained",
+    ),
+    "train_mode_while_evaluating": Contract(
+        Severity.WARNING,
+        "the model is evaluated in train mode",
+        "dropout and the batch itself change its outputs",
+        "call model.eval() before an evaluation",
+    ),
+    "gradients_kept": Contract(
+        Severity.WARNING,
+        "gradients are kept over an update and add up",
+        "zero_grad() is missing, or called on another optimizer",
+        "call optimizer.zero_grad() once for each update",
+    ),
+    "constant_input": Contract(
+        Severity.INFO,
+        "all rows of a batch are the same: a constant input",
+        "the data is not filled in, or the same sample is taken again and again",
+        "look at a batch as the model receives it",
+    ),
+    "labels_equal_inputs": Contract(
+        Severity.INFO,
+        "the labels are equal to the inputs",
+        "without a shift by one token the model learns to copy",
+        "shift the labels if the model does not, once",
+    ),
+    "update_without_backward": Contract(
+        Severity.WARNING,
+        "the optimizer updates the model and no gradient was computed",
+        "backward() is missing, or zero_grad() stands between backward() and step()",
+        "call zero_grad(), backward() and step() in this order",
+    ),
+}
+
+
+@register
+@dataclass(frozen=True)
+class BrokenContract(Rule):
+    """A call of the training script cannot mean what it says.
+
+    The hook checks at the first steps what must hold whatever is trained: shapes in a loss, whether
+    it gets logits or probabilities, labels and targets in range, which parameters the optimizer
+    holds, whether gradients arrive and are cleared, train and eval mode. It saves a tensor for each
+    contract that is broken, with the file and line. Fires at once, and names the most severe
+    contract first; its severity is that of this contract. Where the hook compares losses with their
+    labels and saves no such tensor, the contracts hold.
+
+    Example: `mse_loss` of a prediction of shape (64, 1) and labels of shape (64).
+    """
+
+    severity: ClassVar[Severity] = Severity.CRITICAL
+    causes: ClassVar[str] = "The detail of the alert says which call it is, and what follows."
+    advice: ClassVar[str] = "Change the line that the detail names."
+
+    def reads(self) -> Reads:
+        return Reads(
+            {
+                "contracts": Read(roles=(Role.CONTRACT,), fields=("max",)),
+                "skills": Read(roles=(Role.SKILL,), fields=("size",)),
+            }
+        )
+
+    def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
+        known = [each for each in step.tensors["contracts"] if each.summary.max is not None]
+        checked = known or [each for each in step.tensors["skills"] if each.summary.size]
+        if not checked:
+            return state, not_applicable(Reason.NO_TENSOR, "no contract was checked")
+        broken = _by_severity(each for each in known if each.summary.max)
+        if not broken:
+            return state, HEALTHY
+        worst = broken[0]
+        texts = dict.fromkeys(map(_text, broken))
+        found = violation(Reason.BROKEN, "; ".join(texts), worst, contracts=len(broken))
+        return state, replace(found, severity=_contract(worst).severity)
+
+
+def _name(tensor: Tensor) -> str:
+    return tensor.name.partition("/")[2].partition("/")[0]
+
+
+def _contract(tensor: Tensor) -> Contract:
+    name = _name(tensor)
+    says = f"the contract {name} of a newer hook is broken"
+    return CONTRACTS.get(name) or Contract(Severity.WARNING, says, "", "")
+
+
+def _by_severity(tensors: Iterable[Tensor]) -> list[Tensor]:
+    names = list(CONTRACTS)
+
+    def order(tensor: Tensor) -> tuple[int, int]:
+        name = _name(tensor)
+        at = names.index(name) if name in CONTRACTS else len(names)
+        return _MOST_SEVERE_FIRST.index(_contract(tensor).severity), at
+
+    return sorted(tensors, key=order)
+
+
+def _text(tensor: Tensor) -> str:
+    contract, place = _contract(tensor), tensor.name.split("/", 2)[2:]
+    at = f"{place[0]}: " if place and place[0] else ""
+    return at + "; ".join(filter(None, (contract.says, contract.cause, contract.advice)))

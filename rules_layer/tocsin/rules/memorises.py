@@ -1,0 +1,132 @@
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar
+
+from tocsin.model import Mode, Reason, Verdict
+from tocsin.rules import (
+    HEALTHY,
+    UNDECIDED,
+    Meta,
+    Reads,
+    Rule,
+    State,
+    Step,
+    not_applicable,
+    register,
+    violation,
+)
+from tocsin.rules._pairing import (
+    MOST_SITES,
+    SKILLS,
+    LossSite,
+    Memory,
+    added,
+    bounds,
+    has_proof,
+    percent,
+    recent,
+    sites,
+)
+from tocsin.rules._window import worst_verdict
+
+_COMPARISONS = 24  # in TRAIN
+
+
+@register
+@dataclass(frozen=True)
+class Memorises(Rule):
+    """The model knows the labels of the training data and none of the evaluation data.
+
+    The skill is that of NoSkill: by how much the loss is lower for the true pairs of predictions
+    and labels. Compares TRAIN with EVAL for each loss function, over the last half of the
+    comparisons of each. Fires when training is proved to have at least ``known`` and evaluations
+    have less than ``least_skill``, both with 99.9 % confidence, in two looks in a row, after
+    ``patience`` training steps and ``samples`` samples in EVAL. When evaluations have more, it is
+    resolved: some models generalise late.
+
+    Parameters
+    ----------
+    least_skill: too little in EVAL.
+    known: the skill in TRAIN from which on it is compared.
+    patience: training steps before the first look.
+    samples: in EVAL before the first look.
+
+    Example: with shuffled labels the training loss falls to 0.1, and evaluations stay at chance.
+    """
+
+    options: ClassVar[Mapping[str, Any]] = {"resolve": 1}
+    causes: ClassVar[str] = (
+        "Labels belong to other samples, in training or in the evaluation; there are too few "
+        "samples for so many parameters; or the inputs of the evaluation are prepared otherwise."
+    )
+    advice: ClassVar[str] = (
+        "Check a few samples with their labels in both sets, and that both are prepared by the "
+        "same code. Then use more data, augmentation or a smaller model."
+    )
+
+    least_skill: Annotated[float, Meta(gt=0, lt=1)] = 0.05
+    known: Annotated[float, Meta(gt=0, lt=1)] = 0.1
+    patience: Annotated[int, Meta(ge=1)] = 200
+    samples: Annotated[int, Meta(ge=1)] = 200
+
+    def reads(self) -> Reads:
+        return Reads({"skills": SKILLS})
+
+    def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
+        mode = Mode.EVAL if step.mode is Mode.EVAL else Mode.TRAIN
+        if step.mode is Mode.PREDICT:
+            return state, not_applicable(Reason.NO_TENSOR, "a step of mode PREDICT")
+        verdicts = []
+        for site in sites(step, step.tensors["skills"]):
+            loss = (site.tensor.kind or site.tensor.name)[-40:]
+            trained, key = f"{Mode.TRAIN.name}/{loss}", f"{mode.name}/{loss}"
+            if key not in state and len(state) >= 2 * MOST_SITES:
+                continue
+            memory: Memory = added(state.get(key, {}), site, step.mode_step)
+            if mode is Mode.EVAL and trained in state:
+                memory = self._looked(memory, state[trained])
+                verdicts.append(self._verdict(memory, state[trained], site))
+            elif mode is Mode.TRAIN:
+                memory = {**memory, "now": step.mode_step}
+                verdicts.append(UNDECIDED)
+            state = {**state, key: memory}
+        if not verdicts:
+            return state, not_applicable(Reason.NO_TENSOR, "no loss that is compared in both modes")
+        return state, worst_verdict(verdicts)
+
+    def _looked(self, memory: Memory, trained: Memory) -> Memory:
+        """Looks at the evaluations if there are enough new comparisons.
+
+        ``low`` counts the looks in a row without skill; ``next`` is the number of comparisons at
+        the next look.
+        """
+        early = trained["now"] - trained["since"] < self.patience or trained["n"] < _COMPARISONS
+        if early or memory["rows"] < self.samples or memory["n"] < memory.get("next", 0):
+            return memory
+        half = recent(trained, 0.5)
+        train, evaluated = bounds(half), bounds(recent(memory, 0.5))
+        if train is None or evaluated is None:
+            return memory
+        low = memory.get("low", 0)
+        if train.low > self.known and has_proof(half) and evaluated.high < self.least_skill:
+            low += 1
+        elif low < 2 or evaluated.mean >= self.least_skill:
+            low = 0
+        after = max(memory["n"] + 1, round(1.25 * memory["n"]))
+        skills = {"skill": round(evaluated.mean, 4), "trained": round(train.mean, 4)}
+        return {**memory, **skills, "low": low, "next": after}
+
+    def _verdict(self, memory: Memory, trained: Memory, site: LossSite) -> Verdict:
+        if "low" not in memory:
+            return UNDECIDED
+        if memory["low"] < 2:
+            return HEALTHY
+        skill, known = memory["skill"], memory["trained"]
+        detail = (
+            f"the skill by {site.tensor.kind or site.tensor.name} is {percent(known)} in TRAIN and "
+            f"{percent(skill)} in EVAL, after {memory['rows']} samples"
+        )
+        evidence = {"skill": skill, "trained": known, "samples": memory["rows"]}
+        return violation(Reason.BELOW_THRESHOLD, detail, site.tensor, **evidence)

@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar
+
+from tocsin.model import Reason, Verdict
+from tocsin.rules import (
+    HEALTHY,
+    UNDECIDED,
+    Meta,
+    Reads,
+    Rule,
+    State,
+    Step,
+    not_applicable,
+    register,
+    violation,
+)
+from tocsin.rules._pairing import (
+    MOST_SITES,
+    SKILLS,
+    LossSite,
+    Memory,
+    added,
+    bounds,
+    has_proof,
+    percent,
+    recent,
+    sites,
+)
+from tocsin.rules._series import TRAINING
+from tocsin.rules._window import worst_verdict
+
+_COMPARISONS = 24
+_MANY_COMPARISONS = 100
+
+
+@register
+@dataclass(frozen=True)
+class NoSkill(Rule):
+    """The model does not learn which label belongs to which sample.
+
+    The hook computes each loss a second time with predictions and labels paired otherwise. The
+    skill is the share by which the true pairs have the lower loss: 0 if predictions do not depend
+    on the sample. This needs no limit for any kind of loss, and no scale. Looks after ``patience``
+    steps, then after every quarter more, at the last half of all comparisons. Fires when these
+    hold no proof of learning in two looks in a row, and when their skill is below ``least_skill``
+    with 99.9 % confidence, or below ``most_skill`` after 100 comparisons without any proof so far
+    or any sign of one.
+    A proof resolves it: some models start late.
+
+    Parameters
+    ----------
+    least_skill: too little, if it is certain that the skill is below.
+    most_skill: too little where nothing ever proved that there is skill.
+    patience: training steps before the first look.
+
+    Example: the labels are shuffled, and after 250 steps the skill is 0.1 %.
+    """
+
+    options: ClassVar[Mapping[str, Any]] = {"resolve": 1}
+    inhibits: ClassVar[tuple[str, ...]] = ("ConstantOutput", "LossNotDecreasing", "Underfitting")
+    causes: ClassVar[str] = (
+        "Inputs have the wrong labels, the inputs are damaged or do not determine the labels, the "
+        "shapes of predictions and labels do not match, the learning rate is far too low or too "
+        "high, or the network is dead."
+    )
+    advice: ClassVar[str] = (
+        "Check a few samples with their labels as the model receives them, then whether the model "
+        "can overfit ten of them. If it can, the cause is the data; if not, look at the loss, the "
+        "learning rate and the gradients."
+    )
+
+    least_skill: Annotated[float, Meta(gt=0, lt=1)] = 0.01
+    most_skill: Annotated[float, Meta(gt=0, lt=1)] = 0.05
+    patience: Annotated[int, Meta(ge=1)] = 200
+
+    def reads(self) -> Reads:
+        return Reads({"skills": SKILLS})
+
+    def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
+        if step.mode not in TRAINING:
+            return state, not_applicable(Reason.NO_TENSOR, f"a step of mode {step.mode.name}")
+        verdicts = []
+        for site in sites(step, step.tensors["skills"]):
+            if site.key in state or len(state) < MOST_SITES:
+                memory, verdict = self._looked(state.get(site.key, {}), site, step.mode_step)
+                state = {**state, site.key: memory}
+                verdicts.append(verdict)
+        if not verdicts:
+            return state, not_applicable(Reason.NO_TENSOR, "no loss that is compared")
+        return state, worst_verdict(verdicts)
+
+    def _looked(self, before: Memory, site: LossSite, now: int) -> tuple[Memory, Verdict]:
+        """Adds comparisons to the memory of a site, and judges them if it is time to look.
+
+        ``low`` counts the looks in a row without skill, and ``next`` is when to look again.
+        """
+        memory = added(before, site, now)
+        spent = now - memory["since"]
+        due = memory.get("next", self.patience)
+        if spent < due or memory["n"] < _COMPARISONS:
+            if "next" not in before:
+                return memory, UNDECIDED
+            return memory, self._verdict(memory, site)
+        half = recent(memory, 0.5)
+        found = bounds(half)
+        if found is None:
+            return memory, UNDECIDED
+        never = memory["proved"] is None and memory["n"] >= _MANY_COMPARISONS
+        too_low = found.high < self.least_skill or (
+            never and found.high < self.most_skill and found.mean < 2 * found.error
+        )
+        low = memory.get("low", 0)
+        if has_proof(half):
+            low = 0
+        elif too_low or low < 2:  # once without skill, only a proof says otherwise
+            low = low + 1 if too_low else 0
+        after = spent * (1.25 if low < 2 else 1.05)
+        memory |= {"next": round(after) + 1, "low": low, "skill": round(found.mean, 4)}
+        return memory, self._verdict(memory, site)
+
+    def _verdict(self, memory: Memory, site: LossSite) -> Verdict:
+        if memory["low"] < 2:
+            return HEALTHY
+        skill = memory["skill"]
+        name = site.tensor.kind or site.tensor.name
+        detail = (
+            f"with other labels {name} is hardly larger: the skill is {percent(skill)} in the last "
+            f"half of {memory['n']} comparisons, and nothing proves that anything is learned"
+        )
+        if site.constant is not None:
+            better = f"{percent(site.constant)} below" if site.constant > 0 else "not below"
+            detail += f"; the loss is {better} that of a constant guess"
+        evidence = {"skill": skill, "comparisons": memory["n"]}
+        return violation(Reason.BELOW_THRESHOLD, detail, site.tensor, **evidence)

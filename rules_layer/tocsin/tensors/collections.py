@@ -1,0 +1,150 @@
+"""Collections files: which tensors belong together, and how many workers a run has."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from tocsin.tensors.layout import COLLECTIONS, parse_collections_key
+from tocsin.tensors.patterns import search
+from tocsin.tensors.reductions import base_name
+from tocsin.tensors.storage import RefusedFile, Storage
+
+_LIMIT = 16 * 1024 * 1024
+_Text = Annotated[str, Meta(max_length=4096)]
+
+
+class BadCollections(ValueError):
+    """A collections file cannot be used; the message is the reason, in one line."""
+
+
+@dataclass(frozen=True)
+class Collection:
+    """A named set of tensors: those listed, and those whose name a pattern matches.
+
+    The configurations are those of the hook that wrote the file, as in the file.
+    """
+
+    name: str
+    include_regex: tuple[str, ...] = ()
+    tensor_names: tuple[str, ...] = ()
+    reduction_config: Mapping[str, Any] | None = None
+    save_config: Mapping[str, Any] | None = None
+    save_histogram: bool = True
+
+    def contains(self, tensor: str) -> bool:
+        """Whether a tensor, or the tensor that a reduction is of, belongs. Raises BadPattern."""
+        name = base_name(tensor)
+        return name in self.tensor_names or any(search(p, name) for p in self.include_regex)
+
+
+@dataclass(frozen=True)
+class Collections:
+    """The collections of a run, joined over ``workers``, those that have written a file."""
+
+    num_workers: int
+    collections: Mapping[str, Collection] = field(default_factory=dict)
+    workers: tuple[str, ...] = ()
+
+
+class _Collection(msgspec.Struct, frozen=True):
+    name: _Text | None = None
+    include_regex: tuple[_Text, ...] = ()
+    tensor_names: tuple[_Text, ...] = ()
+    reduction_config: dict[str, Any] | None = None
+    save_config: dict[str, Any] | None = None
+    save_histogram: bool = True
+
+
+class _Workers(msgspec.Struct, frozen=True):
+    num_workers: Annotated[int, Meta(ge=1, le=1_000_000)]
+
+
+class _CollectionsFile(msgspec.Struct, frozen=True, rename={"workers": "_meta"}):
+    collections: dict[_Text, _Collection]
+    workers: _Workers
+
+
+_decoder = msgspec.json.Decoder(_CollectionsFile)
+
+
+def decode_collections(data: bytes, worker: str) -> Collections:
+    """The collections file of one worker. Raises BadCollections."""
+    if not data:
+        raise BadCollections("file is empty")
+    try:
+        document = _decoder.decode(data)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise BadCollections(str(error)) from None
+    collections = {
+        name: Collection(
+            name,
+            found.include_regex,
+            found.tensor_names,
+            found.reduction_config,
+            found.save_config,
+            found.save_histogram,
+        )
+        for name, found in document.collections.items()
+    }
+    return Collections(document.workers.num_workers, collections, (worker,))
+
+
+def read_collections(storage: Storage) -> Collections | None:
+    """The collections of all workers' files together; None while there is none.
+
+    The number of workers is that of the first file. Raises BadCollections with the key.
+    """
+    joined: Collections | None = None
+    for found in storage.list(COLLECTIONS):
+        worker = parse_collections_key(found.key)
+        if worker is None:
+            continue
+        try:
+            own = decode_collections(storage.read(found.key, limit=_LIMIT), worker)
+        except RefusedFile as error:
+            raise BadCollections(str(error)) from None
+        except ValueError as error:
+            raise BadCollections(f"{found.key} of run {storage.url}: {error}") from None
+        joined = own if joined is None else _join(joined, own)
+    return joined
+
+
+def encode_collections(collections: Iterable[Collection], num_workers: int = 1) -> bytes:
+    """The bytes of one worker's collections file, exactly as smdebug writes them."""
+    document = {
+        "collections": {
+            collection.name: {
+                "name": collection.name,
+                "include_regex": collection.include_regex,
+                "tensor_names": sorted(collection.tensor_names),
+                "reduction_config": collection.reduction_config,
+                "save_config": collection.save_config,
+                "save_histogram": collection.save_histogram,
+            }
+            for collection in collections
+        },
+        "_meta": {"num_workers": num_workers},
+    }
+    return json.dumps(document).encode()
+
+
+def _join(first: Collections, other: Collections) -> Collections:
+    collections = dict(first.collections)
+    for name, collection in other.collections.items():
+        known = collections.get(name, collection)
+        collections[name] = replace(
+            known,
+            include_regex=_union(known.include_regex, collection.include_regex),
+            tensor_names=_union(known.tensor_names, collection.tensor_names),
+        )
+    return Collections(first.num_workers, collections, first.workers + other.workers)
+
+
+def _union(first: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...]:
+    return first if first == other else tuple(dict.fromkeys(first + other))

@@ -1,0 +1,284 @@
+"""Index files: the tensors that one worker saved at one step, and where their bytes are."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from tocsin.model import Mode, TensorSummary
+from tocsin.tensors.event import MAX_DIMENSIONS, MAX_NAME
+from tocsin.tensors.layout import (
+    INDEX,
+    LONG_STEP,
+    after_step,
+    index_key,
+    parse_index_key,
+    resolve_event,
+)
+from tocsin.tensors.storage import NotFound, Object, Storage
+
+_LIMIT = 64 * 1024 * 1024
+_MAX_ENTRIES = 250_000
+_VERSION = 1
+
+_Natural = Annotated[int, Meta(ge=0, le=2**53)]  # what every JSON reader can hold
+_Name = Annotated[str, Meta(min_length=1, max_length=MAX_NAME)]
+_Word = Annotated[str, Meta(max_length=128)]
+_Shape = Annotated[tuple[_Natural, ...], Meta(max_length=MAX_DIMENSIONS)]
+
+
+class BadIndex(ValueError):
+    """An index file cannot be used; the message is the reason, in one line."""
+
+
+@dataclass(frozen=True)
+class RunMeta:
+    """The start of a job that wrote an index file, as our hook describes it.
+
+    ``run_id`` is new at every start, ``prev_step`` the step that this worker uploaded before
+    (None at first), ``resumed_from`` the step that a checkpoint was taken up at, ``started`` when
+    the start began, in seconds since the epoch.
+    """
+
+    run_id: str
+    prev_step: int | None = None
+    resumed_from: int | None = None
+    version: int = _VERSION
+    started: float | None = None
+
+
+class Entry(
+    msgspec.Struct,
+    frozen=True,
+    gc=False,
+    rename={"name": "tensorname", "start": "start_idx", "original_name": "originalname"},
+):
+    """One tensor of an index file.
+
+    ``start`` and ``length`` are the bytes of its record in the event file; without them the
+    tensor is known by its shape or summary only. ``crc32`` is zlib's, of the content bytes.
+    """
+
+    name: _Name
+    start: _Natural | None = None
+    length: _Natural | None = None
+    shape: _Shape | None = None
+    dtype: _Word | None = None
+    role: _Word | None = None
+    kind: _Word | None = None
+    crc32: _Natural | None = None
+    summary: TensorSummary | None = None
+    original_name: _Name | None = None
+
+
+@dataclass(frozen=True)
+class IndexFile:
+    """The tensors that one worker saved at one step: one entry per name.
+
+    ``event_key`` is None when nothing but shapes and summaries was saved; ``meta`` is None in
+    runs that our hook did not write.
+    """
+
+    step: int
+    worker: str
+    mode: Mode
+    mode_step: int
+    event_key: str | None
+    meta: RunMeta | None
+    entries: tuple[Entry, ...]
+
+    @property
+    def run_id(self) -> str | None:
+        """The start of the job that wrote it, where our hook did."""
+        return None if self.meta is None else self.meta.run_id
+
+    def entry(self, name: str) -> Entry | None:
+        return next((entry for entry in self.entries if entry.name == name), None)
+
+
+class _Meta(msgspec.Struct, frozen=True):
+    mode: str
+    mode_step: _Natural
+    event_file_name: str | None = None
+    tocsin: _Natural | None = None
+    run_id: _Word | None = None
+    prev_step: _Natural | None = None
+    resumed_from: _Natural | None = None
+    started: float | None = None
+
+
+_Payload = Annotated[list[Entry], Meta(max_length=_MAX_ENTRIES)]
+
+
+class _IndexDocument(msgspec.Struct, frozen=True):
+    meta: _Meta
+    tensor_payload: _Payload | None = None
+    shape_payload: _Payload | None = None
+
+
+_decoder = msgspec.json.Decoder(_IndexDocument)
+
+
+def decode_index(data: bytes, step: int, worker: str) -> IndexFile:
+    """The index file of ``worker`` at ``step``. Raises BadIndex.
+
+    If a name occurs more than once, the last record counts. A shape beside a record is merged
+    into its entry.
+    """
+    if not data:
+        raise BadIndex("file is empty")
+    try:
+        document = _decoder.decode(data)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise BadIndex(str(error)) from None
+    meta = document.meta
+    if meta.mode not in Mode.__members__:
+        raise BadIndex(f"mode {meta.mode[:80]!r} is unknown")
+    if meta.prev_step is not None and meta.prev_step >= step:
+        raise BadIndex(f"prev_step {meta.prev_step} is no step before {step}")
+    if document.tensor_payload is None and document.shape_payload is None:
+        raise BadIndex("neither tensor_payload nor shape_payload is there")
+    try:
+        event_key = resolve_event(meta.event_file_name) if meta.event_file_name else None
+    except ValueError as error:
+        raise BadIndex(str(error)) from None
+    if document.tensor_payload and event_key is None:
+        raise BadIndex("tensors are listed, but no event_file_name")
+    entries = _merge(document.tensor_payload or (), document.shape_payload or ())
+    return IndexFile(
+        step, worker, Mode[meta.mode], meta.mode_step, event_key, _run_meta(meta), entries
+    )
+
+
+def read_index(storage: Storage, found: Object) -> IndexFile:
+    """The index file at an object's key. Raises BadIndex, NotFound, RefusedFile."""
+    place = parse_index_key(found.key)
+    if place is None:
+        raise BadIndex("key is not that of an index file")
+    return decode_index(storage.read(found.key, limit=_LIMIT), *place)
+
+
+def index_at(storage: Storage, step: int, worker: str) -> IndexFile | None:
+    """The index file of a step and worker; None where there is none that can be used."""
+    try:
+        return read_index(storage, Object(index_key(step, worker), 0, 0.0))
+    except (ValueError, NotFound, PermissionError):
+        return None
+
+
+def index_objects(storage: Storage, after: int = -1) -> Iterator[Object]:
+    """The index files of the steps after ``after``, in the order of steps.
+
+    Lazy as the listing is, but for steps of more than 12 digits: they come last, and are listed
+    too early.
+    """
+    late: list[tuple[int, str, Object]] = []
+    for found in storage.list(INDEX, after_step(after)):
+        place = parse_index_key(found.key)
+        if place is None or place[0] <= after:
+            continue
+        if place[0] < LONG_STEP:
+            yield found
+        else:
+            late.append((place[0], found.key, found))
+    for _, _, found in sorted(late, key=lambda item: item[:2]):
+        yield found
+
+
+def encode_index(index: IndexFile, *, extras: bool = True) -> bytes:
+    """The bytes of an index file; without ``extras`` exactly those that smdebug writes.
+
+    Entries with a record go to ``tensor_payload``, the others to ``shape_payload``.
+    """
+    recorded = [entry for entry in index.entries if entry.start is not None]
+    shaped = [entry for entry in index.entries if entry.start is None]
+    return encode_payloads(index, recorded, shaped, extras=extras)
+
+
+def encode_payloads(
+    index: IndexFile, recorded: Sequence[Entry], shaped: Sequence[Entry], *, extras: bool
+) -> bytes:
+    """An index file with these payloads in place of its entries: names may repeat."""
+    meta: dict[str, Any] = {"mode": index.mode.name, "mode_step": index.mode_step}
+    if index.event_key is not None:
+        meta["event_file_name"] = index.event_key
+    if extras and index.meta is not None:
+        meta |= {
+            "tocsin": index.meta.version,
+            "run_id": index.meta.run_id,
+            "prev_step": index.meta.prev_step,
+            "resumed_from": index.meta.resumed_from,
+        }
+        if index.meta.started is not None:
+            meta["started"] = index.meta.started
+    payloads = (
+        f'"tensor_payload": [{", ".join(_recorded(entry, extras) for entry in recorded)}]',
+        f'"shape_payload": [{", ".join(_shaped(entry, extras) for entry in shaped)}]',
+    )
+    return f'{{"meta": {json.dumps(meta)}, {", ".join(payloads)}}}'.encode()
+
+
+def _recorded(entry: Entry, extras: bool) -> str:
+    place = f'"start_idx": {entry.start}, "length": {entry.length}'
+    more = _extras(entry, entry.shape, entry.crc32) if extras else ""
+    return f'{{"tensorname": {_quoted(entry.name)}, {place}{more}}}'
+
+
+def _shaped(entry: Entry, extras: bool) -> str:
+    original = _quoted(entry.original_name or entry.name)
+    more = f"{json.dumps(entry.shape)}{_extras(entry) if extras else ''}"
+    return f'{{"tensorname": {_quoted(entry.name)}, "originalname": {original}, "shape": {more}}}'
+
+
+class _Extras(msgspec.Struct, omit_defaults=True):
+    """Our keys of an entry; numbers that JSON does not have become null."""
+
+    dtype: str | None = None
+    shape: tuple[int, ...] | None = None
+    role: str | None = None
+    kind: str | None = None
+    crc32: int | None = None
+    summary: TensorSummary | None = None
+
+
+def _of_numpy(number: Any) -> Any:
+    return number.item()
+
+
+_encoder = msgspec.json.Encoder(enc_hook=_of_numpy)
+_quoted = lru_cache(maxsize=1 << 14)(json.dumps)
+
+
+def _extras(entry: Entry, shape: tuple[int, ...] | None = None, crc32: int | None = None) -> str:
+    extras = _Extras(entry.dtype, shape, entry.role, entry.kind, crc32, entry.summary)
+    members = _encoder.encode(extras)[1:-1].decode()
+    return f", {members}" if members else ""
+
+
+def _merge(recorded: Sequence[Entry], shaped: Sequence[Entry]) -> tuple[Entry, ...]:
+    entries: dict[str, Entry] = {}
+    for entry in recorded:
+        if entry.start is None or entry.length is None:
+            raise BadIndex(f"tensor {entry.name[:80]!r} has no start_idx or no length")
+        entries[entry.name] = entry
+    for entry in shaped:
+        if entry.shape is None:
+            raise BadIndex(f"tensor {entry.name[:80]!r} of shape_payload has no shape")
+        known = entries.get(entry.name)
+        if known is None or known.start is None:
+            entries[entry.name] = msgspec.structs.replace(entry, start=None, length=None)
+        elif known.shape is None:
+            entries[entry.name] = msgspec.structs.replace(known, shape=entry.shape)
+    return tuple(entries.values())
+
+
+def _run_meta(meta: _Meta) -> RunMeta | None:
+    if meta.tocsin is None or meta.run_id is None:
+        return None
+    return RunMeta(meta.run_id, meta.prev_step, meta.resumed_from, meta.tocsin, meta.started)

@@ -1,0 +1,45 @@
+"""Regular expressions that come from files, and so cannot be trusted to end."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Any
+
+try:
+    import regex as _engine
+except ModuleNotFoundError:  # a base install, where a job reads only patterns of its own
+    _engine = None
+
+_MAX_PATTERN = 1000
+SECONDS = 0.1
+
+
+class BadPattern(ValueError):
+    """A pattern does not compile, or takes too long."""
+
+
+def search(pattern: str, text: str, seconds: float = SECONDS) -> bool:
+    """Whether ``pattern`` matches anywhere in ``text``, as ``re.search`` has it.
+
+    Raises BadPattern when it does not compile or takes longer than ``seconds``. Without the package
+    ``regex`` there is no limit on time.
+    """
+    compiled = _compile(pattern)
+    if _engine is None:
+        return compiled.search(text) is not None
+    try:
+        return compiled.search(text, timeout=seconds) is not None
+    except TimeoutError:
+        raise BadPattern(f"pattern {pattern!r} takes longer than {seconds} s") from None
+
+
+@lru_cache(maxsize=1024)
+def _compile(pattern: str) -> Any:
+    if len(pattern) > _MAX_PATTERN:
+        raise BadPattern(f"pattern has {len(pattern)} characters, more than {_MAX_PATTERN}")
+    engine = _engine or re
+    try:
+        return engine.compile(pattern)
+    except (engine.error, RecursionError, OverflowError) as error:
+        raise BadPattern(f"pattern {pattern!r} is not a regular expression: {error}") from None

@@ -1,0 +1,284 @@
+"""A trial: one run, as people read it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any
+
+from numpy.typing import NDArray
+
+from tocsin.model import Mode
+from tocsin.tensors import Collection, IndexFile, search
+from tocsin.trial.catalog import Catalog
+from tocsin.trial.exceptions import (
+    NoMoreData,
+    StepNotYetAvailable,
+    StepUnavailable,
+    TensorUnavailable,
+)
+from tocsin.trial.feed import Clock, RunFeed
+from tocsin.trial.frame import dataframe
+from tocsin.trial.plot import plot
+from tocsin.trial.refreshing import refresh
+from tocsin.trial.rows import rows
+from tocsin.trial.state import StepState
+from tocsin.trial.tensor import TrialTensor
+from tocsin.trial.values import Values
+
+_POLL = 1.0  # s
+
+
+class Trial:
+    """A run, also while its job is running: made by ``create_trial``.
+
+    Before it answers, a trial looks for new files, unless the run has ended or
+    ``dynamic_refresh`` is off (see ``no_refresh``). Steps are numbers of ``mode``, by default
+    global ones.
+    """
+
+    def __init__(
+        self, path: str, name: str, catalog: Catalog, feed: RunFeed, reader: Values, clock: Clock
+    ) -> None:
+        self.path = path
+        self.name = name
+        self.dynamic_refresh = True
+        self._catalog = catalog
+        self._feed = feed
+        self._reader = reader
+        self._clock = clock
+        self._tensors: dict[str, TrialTensor] = {}
+
+    def __repr__(self) -> str:
+        return f"Trial({self.path!r})"
+
+    # -- state of the run ---------------------------------------------------------------------
+
+    @property
+    def loaded_all_steps(self) -> bool:
+        """Whether the run has ended and all of it is known."""
+        self.maybe_refresh()
+        return self._catalog.finished
+
+    @property
+    def last_complete_step(self) -> int:
+        """The greatest global step that all workers have saved; -1 before the first."""
+        return self._catalog.last_complete
+
+    @property
+    def num_workers(self) -> int:
+        """How many workers the job has; 0 while no collections file says so."""
+        return self._feed.num_workers or 0
+
+    @property
+    def damaged(self) -> Mapping[str, str]:
+        """Key -> reason, for each index and collections file that cannot be used."""
+        self.maybe_refresh()
+        return dict(self._feed.damaged)
+
+    def maybe_refresh(self) -> None:
+        """Look for what is new, as every answer does by itself."""
+        if self.dynamic_refresh:
+            self._feed.refresh()
+
+    def refresh(self) -> None:
+        """Look for what is new now, in a run that has ended too."""
+        self._feed.refresh(force=True)
+
+    def workers(self) -> list[str]:
+        """The workers that have written anything, in the order of their names."""
+        self.maybe_refresh()
+        declared = self._feed.collections.workers if self._feed.collections else ()
+        return sorted({*declared, *self._catalog.workers})
+
+    # -- steps --------------------------------------------------------------------------------
+
+    def steps(self, mode: Mode = Mode.GLOBAL, show_incomplete_steps: bool = False) -> list[int]:
+        """The steps that all workers are done with, or all that any worker has saved."""
+        self.maybe_refresh()
+        known = self._catalog.steps(mode)
+        return list(known) if show_incomplete_steps else self._catalog.complete_steps(mode)
+
+    def modes(self) -> list[Mode]:
+        """The modes that steps were saved in, without GLOBAL."""
+        self.maybe_refresh()
+        return self._catalog.modes()
+
+    def mode(self, global_step: int) -> Mode | None:
+        """The mode of a global step, None for a step that was not saved."""
+        return self.mode_modestep(global_step)[0]
+
+    def mode_step(self, global_step: int) -> int | None:
+        """The number of a global step in its own mode, None for a step that was not saved."""
+        return self.mode_modestep(global_step)[1]
+
+    def mode_modestep(self, global_step: int) -> tuple[Mode, int] | tuple[None, None]:
+        """Both of them."""
+        if self._catalog.mode_step(global_step) is None:
+            self.maybe_refresh()
+        return self._catalog.mode_step(global_step) or (None, None)
+
+    def global_step(self, mode: Mode, mode_step: int) -> int | None:
+        """The global step of a mode's own one, None for a step that was not saved."""
+        if self._catalog.global_step(mode, mode_step) is None:
+            self.maybe_refresh()
+        return self._catalog.global_step(mode, mode_step)
+
+    def has_passed_step(self, step: int, mode: Mode = Mode.GLOBAL) -> StepState:
+        """Whether a step was saved, may still be, or will not be."""
+        self.maybe_refresh()
+        return self._catalog.state(step, mode)
+
+    def wait_for_steps(
+        self,
+        required_steps: Iterable[int],
+        mode: Mode = Mode.GLOBAL,
+        timeout: float | None = None,
+    ) -> None:
+        """Return when all of these steps are complete.
+
+        Raises StepUnavailable for one that was left out, NoMoreData for one after the end of the
+        run, StepNotYetAvailable after ``timeout`` seconds. Without a timeout it waits for a job
+        that died silently as long as for one that is slow.
+        """
+        begin = self._clock.monotonic()
+        with refresh(self):
+            for step in required_steps:
+                while (state := self.has_passed_step(step, mode)) is not StepState.AVAILABLE:
+                    if state is StepState.UNAVAILABLE:
+                        raise self._never(step, mode)
+                    waited = self._clock.monotonic() - begin
+                    if timeout is not None and waited >= timeout:
+                        raise StepNotYetAvailable(step, mode, timeout)
+                    left = _POLL if timeout is None else timeout - waited
+                    self._clock.sleep(min(_POLL, left))
+
+    def _never(self, step: int, mode: Mode) -> StepUnavailable | NoMoreData:
+        last = max(self._catalog.steps(mode), default=-1)
+        if self._catalog.finished and step > last:
+            return NoMoreData(step, mode, last)
+        return StepUnavailable(step, mode)
+
+    def index_files(self, global_step: int) -> list[IndexFile]:
+        """The index files of a global step, in the order of workers, without roles and kinds."""
+        return [file.index() for file in self._catalog.files(global_step)]
+
+    # -- tensors ------------------------------------------------------------------------------
+
+    def has_tensor(self, tname: str) -> bool:
+        """Whether a tensor, or a reduction or shape of it, was saved at any step so far."""
+        if not self._catalog.has(tname):
+            self.maybe_refresh()
+        return self._catalog.has(tname)
+
+    def tensor(self, tname: str) -> TrialTensor:
+        """A tensor by name. Raises TensorUnavailable.
+
+        ``loss`` is also the loss of a run that has one, whatever it was saved as:
+        ``CrossEntropyLoss_output_0``, for example.
+        """
+        tensor = self._tensors.get(tname)
+        if tensor is None:
+            if not self.has_tensor(tname):
+                losses = self.tensor_names(collection="losses") if tname == "loss" else []
+                if len(losses) != 1:
+                    near = losses or get_close_matches(tname, self.tensor_names(), n=3)
+                    raise TensorUnavailable(tname, near[:3])
+                return self.tensor(losses[0])
+            tensor = self._tensors[tname] = TrialTensor(tname, self, self._catalog, self._reader)
+        return tensor
+
+    def tensor_names(
+        self,
+        show_prefixed_tensors: bool = False,
+        *,
+        step: int | None = None,
+        mode: Mode = Mode.GLOBAL,
+        regex: str | Sequence[str] | None = None,
+        collection: str | Collection | None = None,
+    ) -> list[str]:
+        """The names of tensors, in order: of a step, of a mode, that match a pattern anywhere
+        (or one of several), or of a collection. Raises BadPattern.
+        """
+        if regex is not None and collection is not None:
+            raise ValueError("name a regex or a collection, not both")
+        self.maybe_refresh()
+        if step is None:
+            names = self._catalog.names(mode)
+        else:
+            files = self._catalog.files(step, mode)
+            names = {name for file in files for name in file.layout.members}
+        if collection is not None:
+            known = self.collection(collection) if isinstance(collection, str) else collection
+            return sorted(name for name in names if known.contains(name))
+        if regex is not None:
+            patterns = [regex] if isinstance(regex, str) else regex
+            return sorted(n for n in names if any(search(pattern, n) for pattern in patterns))
+        return sorted(names)
+
+    def collections(self) -> dict[str, Collection]:
+        """The collections by name, joined over all workers."""
+        self.maybe_refresh()
+        return dict(self._feed.collections.collections) if self._feed.collections else {}
+
+    def collection(self, coll_name: str) -> Collection:
+        """A collection by name, an empty one where there is none."""
+        return self.collections().get(coll_name) or Collection(coll_name)
+
+    def inputs(self, step: int, mode: Mode = Mode.GLOBAL) -> list[NDArray[Any]]:
+        """The values of collection ``inputs`` at a step, in the order of their numbers."""
+        names = self.tensor_names(step=step, mode=mode, collection="inputs")
+        return self._numbered(step, mode, names)
+
+    def labels(self, step: int, mode: Mode = Mode.GLOBAL) -> list[NDArray[Any]]:
+        """The values of the tensors named ``labels`` at a step, in the order of their numbers."""
+        names = self.tensor_names(step=step, mode=mode, regex="labels")
+        return self._numbered(step, mode, names)
+
+    def predictions(self, step: int, mode: Mode = Mode.GLOBAL) -> list[NDArray[Any]]:
+        """The values of the tensors named ``predictions`` at a step, in that order too."""
+        names = self.tensor_names(step=step, mode=mode, regex="predictions")
+        return self._numbered(step, mode, names)
+
+    def _numbered(self, step: int, mode: Mode, names: Iterable[str]) -> list[NDArray[Any]]:
+        return [self.tensor(name).value(step, mode) for name in sorted(names, key=_number)]
+
+    # -- for people ---------------------------------------------------------------------------
+
+    def dataframe(
+        self,
+        regex: str | Sequence[str] | None = None,
+        *,
+        mode: Mode = Mode.GLOBAL,
+        worker: str | None = None,
+    ) -> Any:
+        """Scalars and summaries as a DataFrame, one row for each tensor, step and worker.
+
+        Columns: ``step`` (global), ``mode``, ``mode_step``, ``worker``, ``tensor``, ``value`` of
+        single numbers, and the fields of TensorSummary. Needs pandas.
+        """
+        self.maybe_refresh()
+        return dataframe(rows(self._catalog, self._reader, regex, mode, worker))
+
+    def plot(
+        self,
+        regex: str | Sequence[str] | None = None,
+        *,
+        y: str | None = None,
+        mode: Mode = Mode.GLOBAL,
+        worker: str | None = None,
+    ) -> Any:
+        """An Altair chart: lines of ``y``, any column of ``dataframe``, over the steps.
+
+        ``y`` is ``value`` by default, or ``mean`` where there are only summaries.
+        """
+        self.maybe_refresh()
+        x = "step" if mode is Mode.GLOBAL else "mode_step"
+        return plot(rows(self._catalog, self._reader, regex, mode, worker), x, y)
+
+
+def _number(name: str) -> tuple[int, str]:
+    """Tensors end in ``_0``, ``_1`` … where there are several."""
+    match = re.search(r"_(\d+)$", name)
+    return int(match[1]) if match else 0, name

@@ -1,0 +1,35 @@
+"""The form of an action: ``stop``, ``email:ml-oncall@example.com``, ``metric:loss`` …"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from tocsin.parsing import email_fault, metric_name_fault, phone_fault, webhook_name_fault
+
+NOTIFYING = ("email", "sms", "webhook")
+"""The actions that send notifications."""
+
+_ARGUMENTS: Mapping[str, Callable[[str], str | None]] = {
+    "email": partial(email_fault, form_only=True),
+    "sms": phone_fault,
+    "metric": metric_name_fault,
+    "webhook": webhook_name_fault,
+}
+ACTIONS = ("stop", *_ARGUMENTS)
+
+
+def action_fault(action: str) -> str | None:
+    """One line that says why an action is not valid; None for a valid one."""
+    name, colon, argument = action.partition(":")
+    if name not in ACTIONS:
+        near = difflib.get_close_matches(name.lower(), ACTIONS, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(ACTIONS)}"
+        return f"unknown action {action!r}: {hint}"
+    if name == "stop":
+        return f"{action!r}: stop takes no argument" if colon else None
+    if not colon:
+        return f"{action!r} must name its endpoint: webhook:NAME" if name == "webhook" else None
+    fault = _ARGUMENTS[name](argument)
+    return None if fault is None else f"{action!r}: {fault}"

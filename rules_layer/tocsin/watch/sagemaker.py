@@ -1,0 +1,141 @@
+"""Amazon's DebugRuleConfigurations and DebugHookConfig, where every value is a string."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from reprlib import repr as short  # a text of a file may be long
+from typing import Any
+
+import msgspec
+
+from tocsin.watch.builtin_collections import ALL, DEFAULT, built_in
+from tocsin.watch.capture import Config, convert, known_key, patterns, plain_section, section
+from tocsin.watch.config import Capture, CollectionConfig
+from tocsin.watch.errors import BadWatch
+
+_ACTIONS = {"stoptraining": "stop", "email": "email", "sms": "sms"}
+_log = logging.getLogger("tocsin")
+
+
+def from_debug_rule_configurations(configurations: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The rules as plain data of a watch file with profile ``sagemaker``.
+
+    A configuration without ``rule_to_invoke`` becomes a rule without a name. It is refused when
+    rules are built; the others are evaluated.
+    """
+    return {"profile": "sagemaker", "rules": [_rule(item) for item in configurations]}
+
+
+def _rule(configuration: Mapping[str, Any]) -> dict[str, Any]:
+    raw = configuration.get("RuleParameters")
+    parameters = dict(raw) if isinstance(raw, Mapping) else {}
+    rule: dict[str, Any] = {"rule": str(parameters.pop("rule_to_invoke", ""))}
+    if name := configuration.get("RuleConfigurationName"):
+        rule["name"] = str(name)
+    if action_json := parameters.pop("action_json", None):
+        rule["actions"] = actions(str(action_json))
+    return {**rule, "parameters": parameters}
+
+
+def actions(action_json: str) -> list[str]:
+    """The actions in ``action_json``, in its plain or its backslash-escaped form.
+
+    Unknown actions stay in the list, so that they are refused by name and not dropped.
+    """
+    text = action_json.strip()
+    for candidate in (text, text.replace('\\"', '"')):
+        try:
+            parsed = msgspec.json.decode(candidate)
+        except (ValueError, RecursionError):
+            continue
+        items = parsed if isinstance(parsed, list) else [parsed]
+        return [_action(item)[:512] or "unnamed" for item in items]
+    return [f"unreadable action_json: {text[:80]}"]
+
+
+def _action(item: Any) -> str:
+    if not isinstance(item, Mapping):
+        return str(item)
+    name = str(item.get("name", "unnamed")).lower()
+    endpoint = item.get("endpoint")
+    action = _ACTIONS.get(name, name)
+    return f"{action}:{endpoint}" if endpoint and action in ("email", "sms") else action
+
+
+def capture_from(
+    hook_parameters: Mapping[str, Any] | None,
+    collections: Sequence[Mapping[str, Any]] | None = None,
+    *,
+    save_interval: int = 500,
+) -> Capture:
+    """HookParameters and CollectionConfigurations as CreateTrainingJob takes them.
+
+    Defaults are those of smdebug: every ``save_interval`` steps (500; its hook for XGBoost had 10),
+    one worker, and whole values of collections without ``reductions``, ``save_shape`` and
+    ``save_raw_tensor``. Unknown keys are skipped with a warning. Raises BadWatch for a value that
+    cannot be used, and for a collection that is neither built in nor has an ``include_regex``.
+
+    >>> capture_from(
+    ...     {"save_interval": "100", "include_workers": "all"},
+    ...     [{"CollectionName": "gradients", "CollectionParameters": {"reductions": "mean,l2"}}],
+    ... )
+    """
+    parameters = convert(hook_parameters or {}, dict[str, Any], "HookParameters")
+    items = convert(collections or [], list[Any], "CollectionConfigurations")
+    regex = parameters.pop("include_regex", None)
+    capture = _section(parameters, Capture, "HookParameters")
+    configs: dict[str, CollectionConfig] = {}
+    for name, config in (_named(at, item) for at, item in enumerate(items)):
+        configs[name] = _combined(configs[name], config) if name in configs else config
+    for name, config in configs.items():
+        if not (built_in(name) or patterns(config)):
+            why = "needs include_regex: it is not a built-in collection"
+            raise BadWatch(f"CollectionConfigurations: {short(name)} {why}")
+    if regex:
+        more = _section({"include_regex": regex}, CollectionConfig, "HookParameters")
+        configs[DEFAULT] = _combined(configs.get(DEFAULT, CollectionConfig()), more)
+    if capture.save_all:
+        configs.setdefault(ALL, CollectionConfig())
+    if not _reduces(capture):
+        configs = {name: _with_values(config) for name, config in configs.items()}
+    return replace(
+        capture,
+        collections=configs,
+        save_interval=capture.save_interval or save_interval,
+        include_workers=capture.include_workers or "one",
+    )
+
+
+def _named(at: int, item: Any) -> tuple[str, CollectionConfig]:
+    name = item.get("CollectionName") if isinstance(item, Mapping) else None
+    if not isinstance(name, str) or not name:
+        raise BadWatch(f"CollectionConfigurations[{at}] has no CollectionName")
+    where = f"CollectionConfigurations[{short(name)}]"
+    return name, _section(item.get("CollectionParameters") or {}, CollectionConfig, where)
+
+
+def _section(content: Any, into: type[Config], where: str) -> Config:
+    """A section as in a watch file; unknown keys are skipped with a warning."""
+    if isinstance(content, Mapping):
+        unknown = [key for key in content if key == "collections" or not known_key(key, into)]
+        for key in unknown:
+            _log.warning("%s: unknown key %s is skipped", where, short(key))
+        content = {key: value for key, value in content.items() if key not in unknown}
+    return section(content, into, where)
+
+
+def _combined(first: CollectionConfig, second: CollectionConfig) -> CollectionConfig:
+    """The second configuration overrides the first; patterns are added."""
+    said = {**plain_section(first), **plain_section(second)}
+    both = [*patterns(first), *patterns(second)]
+    return section({**said, "include_regex": both}, CollectionConfig, "CollectionConfigurations")
+
+
+def _reduces(config: Capture | CollectionConfig) -> bool:
+    return (config.reductions, config.save_raw_tensor, config.save_shape) != (None, None, None)
+
+
+def _with_values(config: CollectionConfig) -> CollectionConfig:
+    return config if _reduces(config) else replace(config, save_raw_tensor=True)

@@ -1,0 +1,270 @@
+"""Calls of losses and optimizers that cannot be meant, and odd ones that are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F  # noqa: N812 - everybody calls it so
+from tocsin.model import Role
+from tocsin.tensors import LocalStorage, index_objects, read_index
+from tocsin.watch import Capture, CollectionConfig
+from tocsin_hooks.torch import TorchHook
+from torch import nn
+
+ASKED = Capture(collections={"contracts": CollectionConfig()})
+SIZE = 16
+
+
+def net(outputs: int = 4, *last: nn.Module) -> nn.Sequential:
+    return nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, outputs), *last)
+
+
+def broken(run: Path) -> dict[str, str]:
+    """The contracts that were saved, with their places."""
+    storage = LocalStorage(run)
+    entries = [each for o in index_objects(storage) for each in read_index(storage, o).entries]
+    names = [each.name.split("/") for each in entries if each.role == Role.CONTRACT]
+    assert len(names) == len({tuple(name) for name in names})  # each is reported once
+    return {name: place for _, name, place in names}
+
+
+def train(
+    run: Path,
+    model: nn.Module,
+    loss: Callable[[nn.Module, Any, Any], Any],
+    *,
+    steps: int = 30,
+    optimizer: torch.optim.Optimizer | None = None,
+    zero: bool = True,
+) -> dict[str, str]:
+    optimizer = optimizer or torch.optim.SGD(model.parameters(), 1e-2)
+    with TorchHook.attach(model, run, capture=ASKED, save_interval=5, max_overhead=None) as hook:
+        for _ in range(steps):
+            x = torch.randn(SIZE, 8)
+            y = (x[:, 0] > 0).long() + 2 * (x[:, 1] > 0).long()
+            if zero:
+                optimizer.zero_grad()
+            loss(model, x, y).backward()
+            optimizer.step()
+        assert hook.stats.errors == 0
+    return broken(run)
+
+
+def one_of(y: Any) -> Any:
+    return y.float() / 4
+
+
+FAULTS = {
+    "broadcast": (net(1), lambda m, x, y: F.mse_loss(m(x), y.float())),
+    "broadcast_by_hand": (net(1), lambda m, x, y: (m(x) - y.float()).square().mean()),
+    "probabilities_as_logits": (
+        net(4, nn.Softmax(1)),
+        lambda m, x, y: nn.CrossEntropyLoss()(m(x), y),
+    ),
+    "not_log_probabilities": (net(4, nn.Softmax(1)), lambda m, x, y: F.nll_loss(m(x), y)),
+    "softmax_over_batch": (net(4, nn.LogSoftmax(0)), lambda m, x, y: F.nll_loss(m(x), y)),
+    "all_labels_ignored": (
+        net(),
+        lambda m, x, y: F.cross_entropy(m(x), y * 0 - 100).nan_to_num() + m(x).mean(),
+    ),
+    "target_out_of_range": (
+        net(1, nn.Sigmoid()),
+        lambda m, x, y: F.mse_loss(m(x), 255 * y.float()[:, None]),
+    ),
+    "bce_target_out_of_range": (
+        net(1),
+        lambda m, x, y: F.binary_cross_entropy_with_logits(m(x), 255 * y.float()[:, None]),
+    ),
+    "kl_not_log": (
+        net(4, nn.Softmax(1)),
+        lambda m, x, y: F.kl_div(m(x), F.one_hot(y, 4).float(), reduction="batchmean"),
+    ),
+    "constant_input": (net(), lambda m, x, y: F.cross_entropy(m(x * 0), y)),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_broken_contract_is_saved_with_its_line(name: str, run: Path) -> None:
+    model, loss = FAULTS[name]
+    found = train(run, model, loss)
+    assert name in found
+    assert found[name].startswith("test_contracts.py:")
+
+
+def focal(model: nn.Module, x: Any, y: Any) -> Any:
+    return (F.cross_entropy(model(x), y, reduction="none") ** 2).mean()
+
+
+def pairwise(model: nn.Module, x: Any, y: Any) -> Any:
+    score = model(x)[:, 0]
+    apart = score[:, None] - score[None].detach()
+    return F.softplus(-apart * (y[:, None] - y[None]).sign()).mean()
+
+
+def contrastive(model: nn.Module, x: Any, y: Any) -> Any:
+    alike = model(x) @ model(x + 0.1).T
+    at = torch.arange(SIZE)
+    return F.nll_loss(F.log_softmax(alike, 0), at) + F.cross_entropy(alike, at)
+
+
+def masked(model: nn.Module, x: Any, y: Any) -> Any:
+    target = torch.where(y == 0, 255.0, (y % 2).float())
+    each = F.binary_cross_entropy_with_logits(model(x)[:, 0], target, reduction="none")
+    return each[y > 0].mean()
+
+
+def distilled(model: nn.Module, x: Any, y: Any) -> Any:
+    taught = F.softmax(x[:, :4], 1)
+    return F.kl_div(F.log_softmax(model(x), 1), taught, reduction="batchmean")
+
+
+def attended(model: nn.Module, x: Any, y: Any) -> Any:
+    """A bag of instances: its attention is a softmax over them."""
+    scores = model(x)
+    pooled = (F.softmax(scores[:, :1], 0) * scores).sum(0, keepdim=True)
+    return F.cross_entropy(pooled, y[:1])
+
+
+HEALTHY: dict[str, Callable[[nn.Module, Any, Any], Any]] = {
+    "classifier": lambda m, x, y: F.cross_entropy(m(x), y),
+    "log_softmax": lambda m, x, y: F.nll_loss(F.log_softmax(m(x), 1), y),
+    "some ignored": lambda m, x, y: F.cross_entropy(m(x), torch.where(y == 0, -100, y)),
+    "smoothing": lambda m, x, y: F.cross_entropy(m(x), y, label_smoothing=0.1),
+    "mixup": lambda m, x, y: F.cross_entropy(m(x), 0.5 * (F.one_hot(y, 4) + 0.5).float()),
+    "regression": lambda m, x, y: F.mse_loss(m(x)[:, 0], y.float()),
+    "one target for all": lambda m, x, y: F.mse_loss(m(x), torch.tensor(0.5).expand(SIZE, 4)),
+    "binary": lambda m, x, y: F.binary_cross_entropy(m(x).sigmoid(), F.one_hot(y, 4).float()),
+    "autoencoder": lambda m, x, y: F.l1_loss(m(x).tanh(), x[:, :4].tanh()),
+    "focal": focal,
+    "pairwise": pairwise,
+    "contrastive": contrastive,
+    "masked": masked,
+    "distilled": distilled,
+    "attended": attended,
+    "accumulated": lambda m, x, y: sum(
+        F.cross_entropy(m(part), of) / 2 for part, of in zip(x.chunk(2), y.chunk(2), strict=True)
+    ),
+}
+
+
+@pytest.mark.parametrize("name", HEALTHY)
+def test_a_sound_training_breaks_none(name: str, run: Path) -> None:
+    assert train(run, net(), HEALTHY[name], steps=70) == {}
+
+
+def classify(model: nn.Module, x: Any, y: Any) -> Any:
+    return F.cross_entropy(model(x), y)
+
+
+def test_gradients_that_nobody_clears(run: Path) -> None:
+    assert set(train(run, net(), classify, zero=False)) == {"gradients_kept"}
+
+
+def test_a_layer_that_no_optimizer_has(run: Path) -> None:
+    model = net()
+    optimizer = torch.optim.SGD(model[0].parameters(), 1e-2)
+    assert set(train(run, model, classify, optimizer=optimizer)) == {"parameter_in_no_optimizer"}
+
+
+def test_only_the_head_is_tuned(run: Path) -> None:
+    model = net()
+    optimizer = torch.optim.SGD(model[2].parameters(), 1e-2)
+    assert train(run, model, classify, optimizer=optimizer) == {}
+
+
+def test_the_optimizer_of_another_model(run: Path) -> None:
+    optimizer = torch.optim.SGD(net().parameters(), 1e-2)
+    found = train(run, net(), classify, optimizer=optimizer)
+    assert set(found) == {"optimizer_of_another_model"}
+
+
+def test_copies_of_parameters_that_are_copied_back(run: Path) -> None:
+    model, copy = net(), net()
+    optimizer = torch.optim.SGD(copy.parameters(), 1e-2)
+
+    def loss(model: nn.Module, x: Any, y: Any) -> Any:
+        for own, other in zip(model.parameters(), copy.parameters(), strict=True):
+            other.grad = own.grad
+            own.data.copy_(other.data + 0.01)
+            own.grad = None
+        return classify(model, x, y)
+
+    assert "optimizer_of_another_model" not in train(run, model, loss, optimizer=optimizer)
+
+
+def test_a_loss_that_does_not_come_from_the_model(run: Path) -> None:
+    def loss(model: nn.Module, x: Any, y: Any) -> Any:
+        scores = model(x).detach().requires_grad_()
+        return F.cross_entropy(scores, y)
+
+    assert set(train(run, net(), loss)) == {"no_gradient"}
+
+
+def test_an_update_without_gradients(run: Path) -> None:
+    model = net()
+    optimizer = torch.optim.SGD(model.parameters(), 1e-2)
+    with TorchHook.attach(model, run, capture=ASKED, save_interval=5):
+        for _ in range(30):
+            F.cross_entropy(model(torch.randn(8, 8)), torch.randint(4, (8,))).backward()
+            optimizer.zero_grad()
+            optimizer.step()
+    assert set(broken(run)) == {"update_without_backward"}
+
+
+def test_a_training_in_eval_mode(run: Path) -> None:
+    model = net(4, nn.Dropout()).eval()
+    assert set(train(run, model, classify)) == {"eval_mode_while_training"}
+
+
+def test_a_training_in_eval_mode_where_that_changes_nothing(run: Path) -> None:
+    assert train(run, net().eval(), classify) == {}
+
+
+@pytest.mark.parametrize("evaluates", [True, False])
+def test_an_evaluation_in_train_mode(evaluates: bool, run: Path) -> None:
+    model = net(4, nn.Dropout())
+    updates = 0
+
+    def loss(model: nn.Module, x: Any, y: Any) -> Any:
+        nonlocal updates
+        updates += 1
+        if updates % 12 == 0:
+            model.train(not evaluates)
+            with torch.no_grad():
+                for _ in range(4):
+                    model(x)
+            model.train()
+        return classify(model, x, y)
+
+    expected = set() if evaluates else {"train_mode_while_evaluating"}
+    assert set(train(run, model, loss, steps=60)) == expected
+
+
+def test_opponents_that_take_turns(run: Path) -> None:
+    class Both(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.generator, self.critic = nn.Linear(4, 8), net(1)
+
+        def forward(self, x: Any) -> Any:
+            return self.critic(x)
+
+    model, criterion = Both(), nn.BCEWithLogitsLoss()
+    of_generator = torch.optim.Adam(model.generator.parameters(), 1e-3)
+    of_critic = torch.optim.Adam(model.critic.parameters(), 1e-3)
+    ones, zeros = torch.ones(SIZE, 1), torch.zeros(SIZE, 1)
+    with TorchHook.attach(model, run, capture=ASKED, save_interval=2, max_overhead=None):
+        for _ in range(70):
+            fake = model.generator(torch.randn(SIZE, 4))
+            of_critic.zero_grad()
+            real = torch.randn(SIZE, 8) + 1
+            (criterion(model(fake.detach()), zeros) + criterion(model(real), ones)).backward()
+            of_critic.step()
+            of_generator.zero_grad()
+            criterion(model(fake), ones).backward()
+            of_generator.step()
+    assert broken(run) == {}

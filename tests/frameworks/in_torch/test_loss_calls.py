@@ -1,0 +1,127 @@
+"""A window on calls of losses: what it sees, and that it leaves PyTorch as it was."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F  # noqa: N812 - everybody calls it so
+from tocsin_hooks.torch.loss_calls import Listener, LossCall, LossWindow, script_line
+from torch import nn
+from torch.overrides import TorchFunctionMode
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_compiled(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other tests of this process may have compiled models: then there is no window."""
+    if "compiled" not in request.node.name:
+        monkeypatch.setattr("tocsin_hooks.torch.loss_calls._compiles", lambda: False)
+
+
+class Seen:
+    def __init__(self) -> None:
+        self.losses: list[LossCall] = []
+        self.others: list[str] = []
+        self.errors: list[Exception] = []
+        self.window = LossWindow(
+            Listener(
+                self.losses.append,
+                lambda *_: self.others.append("difference"),
+                lambda: self.others.append("backward"),
+                lambda: self.others.append("after"),
+                lambda _, error: self.errors.append(error),
+            )
+        )
+
+
+@pytest.fixture
+def seen() -> Iterator[Seen]:
+    found = Seen()
+    yield found
+    found.window.close()
+    assert modes() == 0
+    assert found.errors == []
+
+
+def modes() -> int:
+    return int(torch._C._len_torch_function_stack())
+
+
+P, Y = torch.randn(4, 3), torch.tensor([0, 1, 2, 0])
+
+
+def test_a_call_with_its_arguments(seen: Seen) -> None:
+    seen.window.open()
+    given = F.cross_entropy(P, Y, label_smoothing=0.1)
+    seen.window.close()
+    F.cross_entropy(P, Y)
+    (call,) = seen.losses
+    assert (call.name, call.module) == ("cross_entropy", None)
+    assert call.value is given
+    assert call.prediction is P
+    assert call.target is Y
+    assert call.arguments["label_smoothing"] == 0.1
+    assert call.place.startswith("test_loss_calls.py:")
+
+
+def test_the_module_that_calls(seen: Seen) -> None:
+    seen.window.open()
+    nn.CrossEntropyLoss()(P, Y)
+    nn.MSELoss()(P, P)
+    assert [call.module for call in seen.losses] == ["CrossEntropyLoss", "MSELoss"]
+
+
+def test_differences_and_backward_passes(seen: Seen) -> None:
+    seen.window.open()
+    p = P.clone().requires_grad_()
+    ((p - P).square().sum() + (1 - p).sum() - torch.sub(p, P).sum()).backward()
+    torch.autograd.backward(p.sum())
+    assert seen.others == [*["difference"] * 4, *["backward", "after"] * 2]
+
+
+class Own(TorchFunctionMode):
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return func(*args, **(kwargs or {}))
+
+
+def test_it_stays_off_a_stack_that_is_in_use(seen: Seen) -> None:
+    with Own():
+        seen.window.open()
+        assert modes() == 1
+    assert not seen.window.is_open
+
+
+def test_a_mode_that_is_entered_in_it(seen: Seen) -> None:
+    seen.window.open()
+    with Own():
+        seen.window.close()  # it is below, and has to wait
+        assert modes() == 2
+    assert modes() == 1
+    F.cross_entropy(P, Y)
+    assert seen.losses == []
+    left = torch._C._get_function_stack_at(0)
+    left.__exit__(None, None, None)
+
+
+def test_a_device_that_is_entered_in_it(seen: Seen) -> None:
+    with torch.device("cpu"):
+        seen.window.open()
+        assert not seen.window.is_open
+    seen.window.open()
+    with torch.device("meta"):
+        assert torch.ones(1).is_meta
+        assert modes() == 2
+    seen.window.close()
+
+
+def test_it_is_never_there_with_compiled_code(seen: Seen) -> None:
+    compiled = torch.compile(nn.Linear(3, 1), backend="eager")
+    seen.window.open()
+    assert not seen.window.is_open
+    del compiled
+
+
+def test_the_line_of_the_script() -> None:
+    assert script_line().startswith("test_loss_calls.py:")

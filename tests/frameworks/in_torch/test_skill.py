@@ -1,0 +1,222 @@
+"""Losses beside those of the same predictions with the labels of other samples."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F  # noqa: N812 - everybody calls it so
+from numpy.typing import NDArray
+from tocsin.model import Mode, Role
+from tocsin.tensors import LocalStorage, index_objects, read_index, read_values
+from tocsin.watch import Capture, CollectionConfig
+from tocsin_hooks.torch import TorchHook
+from torch import nn
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other tests of this process may have compiled models: then there is no window."""
+    monkeypatch.setattr("tocsin_hooks.torch.loss_calls._compiles", lambda: False)
+
+
+ASKED = Capture(collections={"skills": CollectionConfig(save_raw_tensor=True)})
+Rows = NDArray[np.float64]  # columns: loss, re-paired, constant, samples
+Loss = Callable[[Any, Any], Any]
+
+
+def net(outputs: int = 4) -> nn.Sequential:
+    return nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, outputs))
+
+
+def compared(run: Path, mode: Mode = Mode.TRAIN) -> dict[tuple[str, str | None], Rows]:
+    """All comparisons of a mode, by the name of the tensor and its kind."""
+    storage, found = LocalStorage(run), {}
+    for each in index_objects(storage):
+        index = read_index(storage, each)
+        entries = [entry for entry in index.entries if entry.role == Role.SKILL]
+        if entries and index.mode is mode:
+            values = read_values(storage, index, [entry.name for entry in entries])
+            for entry in entries:
+                rows = np.asarray(values[entry.name])
+                found.setdefault((entry.name, entry.kind), []).append(rows)
+    return {name: np.concatenate(rows) for name, rows in found.items()}
+
+
+def train(
+    run: Path,
+    loss: Loss,
+    *,
+    model: nn.Module | None = None,
+    steps: int = 60,
+    size: int = 32,
+    learns: bool = True,
+) -> dict[tuple[str, str | None], Rows]:
+    model = model or net()
+    optimizer = torch.optim.Adam(model.parameters(), 1e-2)
+    with TorchHook.attach(model, run, capture=ASKED, save_interval=5, max_overhead=None) as hook:
+        for _ in range(steps):
+            x = torch.randn(size, 8)
+            y = (x[:, 0] > 0).long() + 2 * (x[:, 1] > 0).long()
+            y = y if learns else y[torch.randperm(size)]
+            optimizer.zero_grad()
+            loss(model(x), y).backward()
+            optimizer.step()
+        assert hook.stats.errors == 0
+    return compared(run)
+
+
+def skill(rows: Rows) -> float:
+    return float(np.mean((rows[:, 1] - rows[:, 0]) / np.abs(rows[:, 1])))
+
+
+def one_hot(y: Any) -> Any:
+    return F.one_hot(y, 4).float()
+
+
+LOSSES: dict[str, Loss] = {
+    "cross_entropy": F.cross_entropy,
+    "nll_loss": lambda p, y: F.nll_loss(F.log_softmax(p, 1), y),
+    "binary_cross_entropy": lambda p, y: F.binary_cross_entropy(p.sigmoid(), one_hot(y)),
+    "binary_cross_entropy_with_logits": lambda p, y: F.binary_cross_entropy_with_logits(
+        p, one_hot(y), pos_weight=torch.full((4,), 3.0)
+    ),
+    "mse_loss": lambda p, y: 1e6 * F.mse_loss(p, one_hot(y)),
+    "l1_loss": lambda p, y: F.l1_loss(p, one_hot(y), reduction="sum"),
+    "huber_loss": lambda p, y: F.huber_loss(p, one_hot(y)),
+    "smooth_l1_loss": lambda p, y: F.smooth_l1_loss(p, one_hot(y), reduction="none").mean(),
+    "kl_div": lambda p, y: F.kl_div(F.log_softmax(p, 1), one_hot(y), reduction="batchmean"),
+    "poisson_nll_loss": lambda p, y: F.poisson_nll_loss(p, one_hot(y)),
+    "gaussian_nll_loss": lambda p, y: F.gaussian_nll_loss(p, one_hot(y), torch.ones(32, 4)),
+}
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_what_is_learned_shows(name: str, run: Path) -> None:
+    found = train(run, LOSSES[name])
+    assert list(found) == [("loss/skill", name)]
+    rows = found["loss/skill", name]
+    assert rows.shape == (56, 4)  # each step until the last save
+    assert (rows[:, 3] == 32).all()
+    assert np.isfinite(rows[:, :2]).all()
+    if name != "poisson_nll_loss":  # it may be negative
+        assert skill(rows[-20:]) > 0.1
+
+
+@pytest.mark.parametrize("name", ["cross_entropy", "mse_loss"])
+def test_labels_of_other_samples_teach_nothing(name: str, run: Path) -> None:
+    rows = train(run, LOSSES[name], steps=200, learns=False)["loss/skill", name]
+    assert abs(skill(rows)) < 0.02
+
+
+def test_the_constant_is_the_best_one(run: Path) -> None:
+    rows = train(run, LOSSES["cross_entropy"], steps=100)["loss/skill", "cross_entropy"]
+    known = rows[np.isfinite(rows[:, 2])]
+    assert len(known) > 50
+    assert known[-20:, 2].mean() == pytest.approx(np.log(4), rel=0.05)
+    rows = train(run.with_name("mse"), lambda p, y: F.mse_loss(p[:, 0], y.float()), steps=100)[
+        "loss/skill", "mse_loss"
+    ]
+    assert rows[-40:, 2].mean() == pytest.approx(1.25, rel=0.1)  # the variance of 0, 1, 2, 3
+
+
+def test_padding_is_no_skill(run: Path) -> None:
+    """Where labels are ignored the predictions are others: they are not paired with labels."""
+
+    def loss(p: Any, y: Any) -> Any:
+        padded = torch.arange(len(y)) % 2 == 0
+        p = p * 0 + p.sum() * 0 + torch.where(padded[:, None], 9.0 * one_hot(y), 0.0)
+        return F.cross_entropy(p, torch.where(padded, -100, y))
+
+    rows = train(run, loss)["loss/skill", "cross_entropy"]
+    assert rows[:, 0] == pytest.approx(rows[:, 1])
+    assert (rows[:, 3] == 16).all()
+
+
+def test_a_batch_of_one(run: Path) -> None:
+    rows = train(run, F.cross_entropy, size=1, steps=300)["loss/skill", "cross_entropy"]
+    known = rows[np.isfinite(rows[:, 1])]
+    assert len(known) > 200
+    assert skill(known[-100:]) > 0.1
+
+
+def test_labels_that_are_all_the_same_are_not_compared(run: Path) -> None:
+    rows = train(run, lambda p, y: F.cross_entropy(p, y * 0))["loss/skill", "cross_entropy"]
+    assert np.isnan(rows[:, 1]).all()
+
+
+def test_a_large_batch_is_sampled(run: Path) -> None:
+    """Then the loss is that of the same sample."""
+    wide = nn.Sequential(nn.Linear(8, 512))
+    wide_loss: Loss = lambda p, y: F.cross_entropy(p, y)  # noqa: E731
+    rows = train(run, wide_loss, model=wide, size=256, steps=300)["loss/skill", "cross_entropy"]
+    assert (rows[:, 3] == 128).all()
+    assert skill(rows[-50:]) > 0.1
+
+
+class FocalLoss(nn.Module):
+    def forward(self, p: Any, y: Any) -> Any:
+        return F.cross_entropy(p, y, reduction="none").square().mean()
+
+
+def test_a_loss_has_the_name_of_its_module(run: Path) -> None:
+    focal, criterion = FocalLoss(), nn.CrossEntropyLoss()
+
+    def loss(p: Any, y: Any) -> Any:
+        first, second = p[:, :4], p[:, 4:]
+        return focal(first, y) + criterion(first, y) + criterion(second, y % 3)
+
+    found = train(run, loss, model=net(7))
+    assert set(found) == {
+        ("FocalLoss/skill", "cross_entropy"),
+        ("CrossEntropyLoss/skill", "cross_entropy"),
+        ("CrossEntropyLoss_1/skill", "cross_entropy"),
+    }
+
+
+class Labelled(nn.Module):
+    """As models of transformers are."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = net()
+
+    def forward(self, x: Any, labels: Any) -> Any:
+        return {"loss": F.cross_entropy(self.inner(x), labels)}
+
+
+def test_a_loss_inside_of_the_model_in_both_modes(run: Path) -> None:
+    model = Labelled()
+    optimizer = torch.optim.Adam(model.parameters(), 1e-2)
+    with TorchHook.attach(model, run, capture=ASKED, save_interval=5):
+        for _ in range(20):
+            x = torch.randn(32, 8)
+            optimizer.zero_grad()
+            model(x, labels=(x[:, 0] > 0).long())["loss"].backward()
+            optimizer.step()
+        model.eval()
+        with torch.no_grad():
+            model(x, labels=(x[:, 0] > 0).long())
+    assert compared(run)["loss/skill", "cross_entropy"].shape == (16, 4)
+    assert compared(run, Mode.EVAL)["loss/skill", "cross_entropy"].shape == (1, 4)
+
+
+def test_the_training_is_the_same_with_it(run: Path) -> None:
+    def parameters(capture: Capture, out: Path) -> list[Any]:
+        torch.manual_seed(3)
+        model = net()
+        optimizer = torch.optim.Adam(model.parameters(), 1e-2)
+        with TorchHook.attach(model, out, capture=capture, save_interval=5):
+            for _ in range(30):
+                x = torch.randn(32, 8)
+                optimizer.zero_grad()
+                loss = F.cross_entropy(F.dropout(model(x)), (x[:, 0] > 0).long())
+                loss.backward()
+                optimizer.step()
+        return [each.tolist() for each in model.parameters()]
+
+    assert parameters(ASKED, run) == parameters(Capture(), run.with_name("without"))

@@ -1,0 +1,170 @@
+"""Notification in the template: topics, alarms, the dashboard, permissions of act."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tocsin.aws.settings import ActSettings
+from tocsin.parsing import StopLimit
+
+from infra.options import OptionError
+
+from .conftest import listed, synthesise
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from .conftest import Synthesised
+
+
+def topic_of(reference: Any) -> str:
+    """The construct that a topic's ARN belongs to."""
+    text = json.dumps(reference)
+    (name,) = [name for name in ("Alerts", "Alarms", "Health") if f"Topics{name}" in text]
+    return name
+
+
+def test_people_get_what_is_meant_for_them(own: Synthesised) -> None:
+    subscriptions = {
+        (one["Protocol"], one["Endpoint"], topic_of(one["TopicArn"])): one.get("FilterPolicy")
+        for one in own.all("SNS::Subscription").values()
+    }
+    assert subscriptions == {
+        ("email", "ops@example.com", "Alerts"): {
+            "action": ["email", "email:ops@example.com", {"exists": False}]
+        },
+        ("sms", "+15551230000", "Alerts"): {"action": ["sms", "sms:+15551230000"]},
+        ("email", "ops@example.com", "Health"): None,
+        ("email", "cloudwatch@example.com", "Alarms"): None,
+    }
+
+
+def test_only_the_alarm_on_issues_goes_to_those_who_live_in_cloudwatch(own: Synthesised) -> None:
+    by_topic: dict[str, list[dict[str, Any]]] = {}
+    for alarm in own.all("CloudWatch::Alarm").values():
+        (action,) = alarm["AlarmActions"]
+        by_topic.setdefault(topic_of(action), []).append(alarm)
+        assert not {"OKActions", "InsufficientDataActions"} & alarm.keys()
+    assert {topic: len(alarms) for topic, alarms in by_topic.items()} == {"Alarms": 1, "Health": 12}
+    (alarm,) = by_topic["Alarms"]
+    del alarm["AlarmActions"], alarm["AlarmDescription"]
+    assert alarm == {
+        "Namespace": "Tocsin",
+        "MetricName": "IssuesFound",
+        "Statistic": "Sum",
+        "Period": 60,
+        "EvaluationPeriods": 1,
+        "Threshold": 1,
+        "ComparisonOperator": "GreaterThanOrEqualToThreshold",
+        "TreatMissingData": "notBreaching",
+    }
+    assert topic_of(own.template["Outputs"]["AlarmTopicArn"]["Value"]) == "Alarms"
+
+
+def test_a_stop_that_the_guard_refused_is_an_alarm(own: Synthesised) -> None:
+    alarm = own.one("CloudWatch::Alarm", "StopGuard")
+    assert (alarm["Namespace"], alarm["MetricName"]) == ("Tocsin", "StopGuardTripped")
+    assert (alarm["Statistic"], alarm["Threshold"]) == ("Sum", 1)
+    assert "Dimensions" not in alarm  # as act writes it
+    assert topic_of(alarm["AlarmActions"]) == "Health"
+
+
+def test_what_cannot_be_limited_by_resource_is_limited_by_condition(own: Synthesised) -> None:
+    (subscribe,) = [
+        one for one in own.statements("ActRole") if "sns:Subscribe" in listed(one["Action"])
+    ]
+    assert subscribe["Action"] == "sns:Subscribe"
+    assert subscribe["Condition"] == {"StringEquals": {"sns:Protocol": ["email", "sms"]}}
+
+
+@pytest.mark.parametrize("action", ["Publish", "Subscribe", "ListSubscriptionsByTopic"])
+def test_act_reaches_the_topic_of_alerts_only(own: Synthesised, action: str) -> None:
+    (topic,) = own.resources("ActRole", f"sns:{action}")
+    assert topic_of(topic) == "Alerts"
+
+
+@pytest.mark.parametrize(
+    ("policy", "queues"),
+    [("ActRole", {"ActionsWorkQueue"}), ("PatrolRole", {"ActionsWorkQueue", "EvaluateWorkQueue"})],
+)
+def test_messages_go_to_these_queues(own: Synthesised, policy: str, queues: set[str]) -> None:
+    found = [json.loads(one)["Fn::GetAtt"][0] for one in own.resources(policy, "sqs:SendMessage")]
+    assert {name[:-8] for name in found} == queues  # without the hash
+
+
+@pytest.mark.parametrize("kind", ["own", "existing"])
+def test_act_can_read_its_environment(request: pytest.FixtureRequest, kind: str) -> None:
+    variables = request.getfixturevalue(kind).variables("ActFunction")
+    known = {name: text for name, text in variables.items() if isinstance(text, str)}
+    later = dict.fromkeys(variables.keys() - known.keys(), "arn:aws:sns:known:at:deployment")
+    settings = ActSettings.read(known | later)
+    own = kind == "own"
+    assert settings.webhooks == (("oncall-slack", "pager") if own else ())
+    assert settings.sms_monthly_cap == (0 if own else 100)
+    assert settings.stop_limit == (StopLimit(3, 3600.0) if own else StopLimit(10, 600.0))
+
+
+@pytest.mark.parametrize("action", ["email:a@example.org", "webhook:nobody"])
+def test_a_watch_file_that_tells_somebody_else_is_not_deployed(tmp_path: Path, action: str) -> None:
+    watch_file = tmp_path / "watch.json"
+    watch_file.write_text(json.dumps({"rules": ["Overfit"], "actions": [action]}))
+    context = {"watchFile": str(watch_file), "emails": "a@example.com", "webhooks": "pager"}
+    with pytest.raises(OptionError, match=action.partition(":")[2]):
+        synthesise(tmp_path / "out", context)
+
+
+def test_act_sends_to_the_queue_that_it_works_off(own: Synthesised) -> None:
+    queue = own.variables("ActFunction")["TOCSIN_ACT_QUEUE_URL"]["Ref"]
+    consumed = {
+        one["FunctionName"]["Ref"]: one["EventSourceArn"]["Fn::GetAtt"][0]
+        for one in own.all("Lambda::EventSourceMapping").values()
+    }
+    (act,) = [name for name in consumed if "ActFunction" in name]
+    assert consumed[act] == queue
+    assert own.variables("PatrolFunction")["TOCSIN_ACT_QUEUE_URL"] == {"Ref": queue}
+
+
+def test_act_reaches_one_table_and_no_index_of_it(own: Synthesised) -> None:
+    (table,) = own.all("DynamoDB::Table")
+    for verb in ("Get", "Put", "Update"):
+        found = own.resources("ActRole", f"dynamodb:{verb}Item")
+        assert found == {json.dumps({"Fn::GetAtt": [table, "Arn"]})}
+
+
+def test_act_reads_the_secrets_of_the_named_webhooks_only(
+    own: Synthesised, existing: Synthesised
+) -> None:
+    ends = {
+        json.loads(one)["Fn::Join"][1][-1] for one in own.resources("ActRole", "ssm:GetParameter")
+    }
+    assert ends == {
+        ":parameter/tocsin/webhooks/oncall-slack",
+        ":parameter/tocsin/webhooks/pager",
+    }
+    assert not existing.resources("ActRole", "ssm:GetParameter")
+
+
+def test_messages_refer_to_the_dashboard_by_its_name(own: Synthesised) -> None:
+    (dashboard,) = own.all("CloudWatch::Dashboard").values()
+    region = {"Ref": "AWS::Region"}
+    assert dashboard["DashboardName"] == {"Fn::Join": ["", ["Tocsin-", region]]}
+    assert own.template["Outputs"]["DashboardName"]["Value"] == dashboard["DashboardName"]
+    url = own.variables("ActFunction")["TOCSIN_DASHBOARD"]
+    assert url["Fn::Join"][1] == [
+        "https://",
+        region,
+        ".console.aws.amazon.com/cloudwatch/home?region=",
+        region,
+        "#dashboards/dashboard/Tocsin-",
+        region,
+    ]
+
+
+@pytest.mark.parametrize("metric", ["AlertsSent", "AlertsHeld"])
+def test_the_dashboard_shows_why_alerts_were_sent_or_held(own: Synthesised, metric: str) -> None:
+    (dashboard,) = own.all("CloudWatch::Dashboard").values()
+    text = json.dumps(dashboard["DashboardBody"])
+    assert "{Tocsin,Reason} MetricName=" in text
+    assert metric in text

@@ -1,0 +1,154 @@
+"""E-mail and SMS through the topic."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tocsin.actions import ActionOutcome, Result
+from tocsin.actions.topic import attributes, email, sms
+
+ADDRESS = "first.last@c-d.example.co.uk"
+PHONE = "+15551230000"
+
+
+def test_publishes_for_every_protocol(ask: Any, world: Any) -> None:
+    stopped = Result(ActionOutcome.DONE, "asked SageMaker to stop training job j1")
+    result = email(ask("email", stop=stopped), *world.ports)
+    assert result == Result(ActionOutcome.DONE, "published to the topic for email subscribers")
+    [message] = world.messages()
+    assert message.subject.endswith("; stop requested")
+    assert message.texts["default"] == message.texts["email"]
+    assert "asked SageMaker to stop training job j1" in message.texts["email"]
+    assert len(message.texts["sms"]) < 160
+
+
+def test_says_if_the_deployment_subscribes_nobody(ask: Any, make_world: Any) -> None:
+    world = make_world(broadcast={"sms": 1})
+    result = email(ask("email"), *world.ports)
+    assert result.outcome is ActionOutcome.DONE
+    assert result.detail.endswith("this deployment subscribes nobody itself")
+    assert len(world.messages()) == 1
+
+
+def test_one_address_gets_its_own(ask: Any, world: Any) -> None:
+    result = email(ask(f"email:{ADDRESS}"), *world.ports)
+    assert result == Result(ActionOutcome.DONE, f"published to the topic for {ADDRESS}")
+    assert world.did[0] == ("subscribe", ("email", ADDRESS))
+    assert world.messages()[0].attributes["action"] == f"email:{ADDRESS}"
+
+
+def test_a_refused_recipient_is_not_even_subscribed(ask: Any, make_world: Any) -> None:
+    world = make_world(refused={ADDRESS: "not on the allow-list"})
+    result = email(ask(f"email:{ADDRESS}"), *world.ports)
+    assert result == Result(ActionOutcome.REFUSED, "not on the allow-list")
+    assert world.did == []
+
+
+def test_who_has_not_confirmed_gets_nothing(ask: Any, make_world: Any) -> None:
+    world = make_world(unconfirmed={ADDRESS: f"{ADDRESS} has not confirmed yet"})
+    result = email(ask(f"email:{ADDRESS}"), *world.ports)
+    assert result == Result(ActionOutcome.REFUSED, f"{ADDRESS} has not confirmed yet")
+    assert world.messages() == []
+
+
+def test_an_empty_recipient_is_not_everybody(ask: Any, make_world: Any) -> None:
+    world = make_world(refused={"": "names nobody"})
+    assert email(ask("email:"), *world.ports) == Result(ActionOutcome.REFUSED, "names nobody")
+
+
+def test_an_email_says_how_a_job_ended(ask: Any, world: Any, make_summary: Any) -> None:
+    result = email(ask("email", summary=make_summary()), *world.ports)
+    assert result.outcome is ActionOutcome.DONE
+    [message] = world.messages()
+    assert message.subject == "Tocsin summary: j1: IssuesFound (Overfit)"
+    assert message.texts["email"].startswith("Training job j1 has ended: IssuesFound.")
+
+
+def test_trouble_is_raised(ask: Any, make_world: Any) -> None:
+    with pytest.raises(TimeoutError):
+        email(ask("email"), *make_world(broken={"publish": TimeoutError()}).ports)
+
+
+def test_publishes_one_short_line(ask: Any, world: Any) -> None:
+    refused = Result(ActionOutcome.REFUSED, "another job's name")
+    result = sms(ask("sms", stop=refused), *world.ports)
+    assert result == Result(ActionOutcome.DONE, "published to the topic for sms subscribers")
+    [message] = world.messages()
+    assert message.subject is None
+    assert message.texts["default"] == message.texts["sms"]
+    assert "Stop refused." in message.texts["sms"]
+    assert message.attributes["action"] == "sms"
+
+
+def test_an_sms_says_if_the_deployment_subscribes_nobody(ask: Any, make_world: Any) -> None:
+    assert "subscribes nobody" in sms(ask("sms"), *make_world(broadcast={"email": 2}).ports).detail
+
+
+@pytest.mark.parametrize(
+    ("action", "broadcast", "texts"),
+    [
+        ("sms", {"sms": 3}, 3),
+        ("sms", {}, 1),
+        ("sms", {"sms": 0}, 1),
+        (f"sms:{PHONE}", {"sms": 3}, 1),
+    ],
+)
+def test_counts_what_it_sends(
+    ask: Any, make_world: Any, action: str, broadcast: dict[str, int], texts: int
+) -> None:
+    world = make_world(broadcast=broadcast)
+    sms(ask(action), *world.ports)
+    assert [what for name, what in world.did if name == "reserve_texts"] == [texts]
+
+
+def test_a_cap_that_is_used_up_refuses(ask: Any, make_world: Any) -> None:
+    world = make_world(cap="100 of 100 SMS were sent this month")
+    result = sms(ask("sms"), *world.ports)
+    assert result == Result(ActionOutcome.REFUSED, "100 of 100 SMS were sent this month")
+    assert world.messages() == []
+
+
+def test_one_phone_gets_its_own(ask: Any, world: Any) -> None:
+    result = sms(ask(f"sms:{PHONE}"), *world.ports)
+    assert result == Result(ActionOutcome.DONE, f"published to the topic for {PHONE}")
+    assert world.did[0] == ("subscribe", ("sms", PHONE))
+    assert world.messages()[0].attributes["action"] == f"sms:{PHONE}"
+
+
+@pytest.mark.parametrize("world_is", [{"refused": {PHONE: "no"}}, {"unconfirmed": {PHONE: "no"}}])
+def test_a_phone_that_cannot_be_reached_is_refused_and_not_counted(
+    ask: Any, make_world: Any, world_is: Any
+) -> None:
+    world = make_world(**world_is)
+    assert sms(ask(f"sms:{PHONE}"), *world.ports) == Result(ActionOutcome.REFUSED, "no")
+    assert [name for name, _ in world.did if name != "subscribe"] == []
+
+
+def test_attributes_of_an_alert(ask: Any) -> None:
+    firing = [{"Severity": "info"}, {"Severity": "critical", "RuleConfigurationName": "b"}]
+    assert attributes(ask("email:a@example.com", *firing)) == {
+        "action": "email:a@example.com",
+        "job": "j1",
+        "rule": "VanishingGradient",
+        "severity": "critical",
+        "status": "IssuesFound",
+    }
+
+
+def test_attributes_of_a_resolved_alert(ask: Any, make_alert: Any) -> None:
+    resolved = make_alert(RuleEvaluationStatus="InProgress")
+    assert attributes(ask("sms", resolved=(resolved,)))["status"] == "InProgress"
+
+
+@pytest.mark.parametrize(("status", "more"), [("Error", {"status": "Error"}), (None, {})])
+def test_attributes_of_a_jobs_end(
+    ask: Any, make_summary: Any, status: str | None, more: Any
+) -> None:
+    summary = make_summary(RuleEvaluationStatus=status)
+    assert attributes(ask("email", summary=summary)) == {"action": "email", "job": "j1", **more}
+
+
+def test_empty_attributes_are_left_out_for_sns_refuses_them(ask: Any) -> None:
+    odd = {"RuleConfigurationName": "\x00", "TrainingJobName": "\u202e"}
+    assert set(attributes(ask("email", odd))) == {"action", "severity", "status"}

@@ -1,0 +1,94 @@
+"""From Amazon's Debugger to a watch file and to the settings of a job."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from tocsin.migrate import convert, training_job_settings
+from tocsin.watch import BadWatch, parse_watch, to_watch
+
+JOB = {
+    "TrainingJobName": "j1",
+    "DebugHookConfig": {
+        "S3OutputPath": "s3://b/jobs",
+        "CollectionConfigurations": [
+            {"CollectionName": "gradients", "CollectionParameters": {"save_interval": "100"}}
+        ],
+    },
+    "DebugRuleConfigurations": [
+        {
+            "RuleConfigurationName": "VanishingGradient",
+            "RuleEvaluatorImage": "503895931360.dkr.ecr.us-east-1.amazonaws.com/rules",
+            "RuleParameters": {
+                "rule_to_invoke": "VanishingGradient",
+                "threshold": "1e-6",
+                "action_json": '{"name": "stoptraining"}',
+            },
+        },
+        {
+            "RuleConfigurationName": "mine",
+            "RuleParameters": {"rule_to_invoke": "Mine", "source_s3_uri": "s3://b/mine.py"},
+        },
+    ],
+    "ProfilerRuleConfigurations": [{"RuleConfigurationName": "ProfilerReport"}],
+}
+
+
+def test_a_job_becomes_a_watch_file():
+    watch, left = convert(JOB)
+    rule = watch["rules"][0]
+    assert (rule["rule"], rule["actions"], rule["parameters"]) == (
+        "VanishingGradient",
+        ["stop"],
+        {"threshold": "1e-6"},
+    )
+    assert watch["capture"]["collections"]["gradients"]["save_interval"] == 100
+    assert to_watch(watch).profile == "sagemaker"
+    assert [line.partition(": ")[0] for line in left] == [
+        "ProfilerRuleConfigurations",
+        "VanishingGradient",
+        "mine",
+        "mine",
+    ]
+    assert "custom_rules" in left[2]
+    assert "unknown rule 'Mine'" in left[3]
+
+
+def test_the_list_alone():
+    assert convert(JOB["DebugRuleConfigurations"]).watch["rules"] == convert(JOB).watch["rules"]
+
+
+@pytest.mark.parametrize(
+    "job",
+    [7, {}, {"TrainingJobName": "j"}, {"DebugRuleConfigurations": ["x"]}, {"DebugHookConfig": [1]}],
+)
+def test_what_is_no_job(job):
+    with pytest.raises(BadWatch):
+        convert(job)
+
+
+def test_the_settings_of_a_job(tmp_path):
+    file = tmp_path / "watch.yaml"
+    file.write_text("rules: [ExplodingTensor]")
+    run = "s3://bucket/vision/resnet-7"
+    settings = training_job_settings(file, f"{run}/")
+    assert settings["Tags"] == [{"Key": "tocsin:run", "Value": run}]
+    assert settings["Environment"] == {"TOCSIN_RUN": run}
+    watch = parse_watch(settings["RunFiles"]["watch.json"].encode())
+    assert [rule.rule for rule in watch.rules or ()] == ["ExplodingTensor"]
+    assert training_job_settings({"rules": ["ExplodingTensor"]}, run) == settings
+    with pytest.raises(BadWatch):
+        training_job_settings(file, "runs/first")
+
+
+def test_the_command(tocsin, tmp_path):
+    file = tmp_path / "job.json"
+    file.write_text(json.dumps(JOB))
+    said = tocsin("convert", file)
+    assert said.code == 0
+    assert parse_watch(said.out.encode(), yaml=True) == to_watch(convert(JOB).watch)
+    assert "not taken over: ProfilerRuleConfigurations" in said.err
+    assert tocsin("convert", file, "--json").json["not_taken_over"] == convert(JOB).left
+    file.write_text("[")
+    assert "not JSON" in tocsin("convert", file).complaint

@@ -1,0 +1,159 @@
+"""``tocsin check --follow`` and ``--now``: a training is judged while it writes its run."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tocsin.cli import follow
+from tocsin.cli.follow import Following
+from tocsin.model import Mode
+from tocsin.tensors import END_MARKER, STOP, Captured, Collection, LocalStorage, RunWriter
+from tocsin.watch import to_watch
+
+from tests.waiting import PATIENCE
+
+SCRIPT = Path(__file__).parents[3] / "examples" / "digits_numpy.py"
+STOPS = {"rules": [{"rule": "ExplodingTensor", "actions": ["stop"]}]}
+
+
+class Training:
+    """Writes a step at each wait of the command; the loss is NaN from ``bad`` on."""
+
+    def __init__(self, path: Path, steps: int, bad: int) -> None:
+        self.storage = LocalStorage(path)
+        self.writer = RunWriter(self.storage, run_id="r1")
+        self.steps, self.bad, self.step = steps, bad, 0
+
+    def __call__(self, seconds: float) -> None:
+        if self.step == 0:
+            self.writer.write_collections([Collection("losses", include_regex=("^loss$",))])
+        if self.step == self.steps:
+            self.storage.write(END_MARKER, b"")
+            return
+        loss = np.float32(np.nan if self.step >= self.bad else 1.0)
+        self.writer.write(self.step, Mode.TRAIN, self.step, [Captured("loss", loss)])
+        self.step += 1
+
+
+@pytest.mark.parametrize(
+    ("more", "stops"),
+    [
+        ({}, True),
+        ({"dry_run": True}, False),
+        ({"silences": [{"until": "2099-01-01T00:00:00Z", "job": "*"}]}, False),
+        ({"rules": ["ExplodingTensor"]}, False),
+    ],
+)
+def test_a_rule_with_a_stop_stops(tmp_path, capsys, more, stops):
+    training = Training(tmp_path / "run", steps=6, bad=3)
+    following = Following(training.storage, to_watch({**STOPS, **more}))
+    following.until_end(training)
+    (rule,) = following.document["rules"]
+    assert (rule["RuleEvaluationStatus"], rule["FiredAt"]["step"]) == ("IssuesFound", 3)
+    assert following.document["finished"]
+    said = capsys.readouterr().err
+    assert "waiting for the first step" in said
+    assert "step 3: ExplodingTensor: 1 NaN among the 1 values of loss" in said
+    assert ("STOP.json" in said) == stops
+    path = tmp_path / "run" / STOP
+    assert path.exists() == stops
+    if stops:
+        request = json.loads(path.read_bytes())
+        assert list(request) == ["requested_at", "rule", "reason", "step", "run_id"]
+        assert (request["rule"], request["step"], request["run_id"]) == ("ExplodingTensor", 3, "r1")
+
+
+def test_what_follows_is_what_check_finds(tocsin, ill):
+    said = tocsin("check", ill, "--follow", "--json")
+    checked = tocsin("check", ill, "--json")
+    assert (said.code, said.json) == (checked.code, checked.json)
+
+
+def test_a_training_that_begins_again(tmp_path):
+    first = Training(tmp_path / "run", steps=6, bad=3)
+    following = Following(first.storage, to_watch({"rules": ["ExplodingTensor"]}))
+    for _ in range(5):
+        first(0)
+        following.look()
+    (rule,) = following.document["rules"]
+    assert rule["RuleEvaluationStatus"] == "IssuesFound"
+    second = Training(tmp_path / "run", steps=4, bad=99)
+    second.writer = RunWriter(second.storage, run_id="r2")
+    following.until_end(second)
+    (rule,) = following.document["rules"]
+    assert rule["RuleEvaluationStatus"] == "NoIssuesFound"
+
+
+def test_an_interrupt_shows_what_was_found(tocsin, tmp_path, monkeypatch):
+    training = Training(tmp_path / "run", steps=6, bad=0)
+    for _ in range(3):
+        training(0)
+
+    def interrupted(self):
+        self.look()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Following, "until_end", interrupted)
+    said = tocsin("check", tmp_path / "run", "--follow")
+    assert said.code == 130
+    assert "ExplodingTensor" in said.out
+    assert not (tmp_path / "run" / STOP).exists()
+
+
+def test_now_finds_a_run_that_has_stalled(tocsin, tmp_path):
+    training = Training(tmp_path / "run", steps=9, bad=9)
+    for _ in range(9):
+        training(0)
+    hours_ago = time.time() - 5 * 3600
+    for file in (tmp_path / "run").rglob("*"):
+        os.utime(file, (hours_ago, hours_ago))
+    rule = ["--rule", "StalledTrainingRule"]
+    assert tocsin("check", tmp_path / "run", *rule).code == 0
+    assert tocsin("check", tmp_path / "run", *rule, "--now").code == 1
+
+
+@pytest.mark.parametrize(("fail_on", "code"), [("info", 1), ("warning", 1), ("critical", 0)])
+def test_the_severity_that_fails(tocsin, ill, fail_on, code):
+    given = ["--rule", "VanishingGradient", "--fail-on", fail_on]
+    assert tocsin("check", ill, *given).code == code
+
+
+def test_a_real_training_is_stopped(tocsin, tmp_path, monkeypatch):
+    monkeypatch.setattr(follow, "PAUSE", 0.05)
+    run, watch = tmp_path / "run", tmp_path / "watch.json"
+    watch.write_text(json.dumps({**STOPS, "capture": {"max_overhead": 1}}))
+    arguments = ["--fault", "diverging", "--save-interval", "1", "--poll-interval", "0.05"]
+    planned = ["--steps", "100000", "--seconds-per-step", "0.01"]
+    training = subprocess.Popen(
+        [
+            sys.executable,
+            str(SCRIPT),
+            "--out",
+            str(run),
+            "--watch",
+            str(watch),
+            *arguments,
+            *planned,
+        ],
+        env={name: value for name, value in os.environ.items() if name != "TRAINING_JOB_NAME"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    try:
+        said = tocsin("check", run, "--follow", "--watch", watch, "--json")
+        output, _ = training.communicate(timeout=PATIENCE)
+    finally:
+        training.kill()
+    assert said.code == 1
+    assert said.json["finished"]
+    assert training.returncode == 0
+    assert "stop requested after step" in output
+    assert "STOP.json" in said.err

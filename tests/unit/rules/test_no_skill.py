@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from tocsin.model import Mode, Outcome
+from tocsin.rules.no_skill import NoSkill
+
+from tests.unit.rules.comparing import comparisons, noisy
+from tests.unit.rules.judging import (
+    HEALTHY,
+    NOT_APPLICABLE,
+    UNDECIDED,
+    VIOLATION,
+    first,
+    judged,
+    outcomes,
+)
+
+RISING = np.linspace(0, 0.6, 1000)
+
+
+@pytest.mark.parametrize(
+    ("skills", "expected"),
+    [
+        (noisy(0.0, 600), VIOLATION),
+        (noisy(0.0, 600, noise=0.1), VIOLATION),
+        (noisy(0.0, 600, noise=1e-4), VIOLATION),
+        (noisy(0.001, 600, noise=0.001), VIOLATION),  # lucky weights, never trained
+        (noisy(0.0, 190), UNDECIDED),  # patience
+        (noisy(0.3, 600), HEALTHY),
+        (noisy(RISING), HEALTHY),
+        (noisy(0.02, 600), HEALTHY),  # little, and proved
+        (noisy([0.0] * 200 + [0.3] * 400), HEALTHY),  # a late start
+        ([-0.4] * 600, VIOLATION),
+        ([0.0] * 600, VIOLATION),  # a dead network
+    ],
+)
+def test_courses(skills: list[float], expected: Outcome) -> None:
+    assert outcomes(NoSkill(), comparisons(skills))[-1] is expected
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_few_that_learn_are_ever_alarmed(seed: int) -> None:
+    course = noisy(0.05, 1000, noise=0.2, seed=seed)
+    assert first(judged(NoSkill(), comparisons(course))) is None
+
+
+def test_it_fires_a_quarter_after_its_patience_and_a_proof_resolves_it() -> None:
+    steps = list(comparisons(noisy([0.0] * 500 + [0.4] * 500)))
+    verdicts = judged(NoSkill(), steps)
+    at = first(verdicts)
+    assert at is not None
+    assert steps[at].step <= 270
+    assert verdicts[-1].outcome is HEALTHY
+    assert "nothing proves" in verdicts[at].detail
+    assert "not below that of a constant guess" in verdicts[at].detail
+
+
+@pytest.mark.parametrize("every", [1, 5, 20])
+def test_the_save_interval_does_not_matter(every: int) -> None:
+    for skills, expected in ((noisy(0.0, 800), VIOLATION), (noisy(0.3, 800), HEALTHY)):
+        assert outcomes(NoSkill(), comparisons(skills, every))[-1] is expected
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1e6])
+def test_the_scale_of_the_loss_does_not_matter(scale: float) -> None:
+    for skills in (noisy(0.0, 600), noisy(0.3, 600)):
+        plain = judged(NoSkill(), comparisons(skills))
+        assert [v.outcome for v in judged(NoSkill(), comparisons(skills, scale=scale))] == [
+            v.outcome for v in plain
+        ]
+
+
+@pytest.mark.parametrize("constant", [0.0, math.nan])
+def test_labels_that_are_all_the_same_cannot_be_paired(constant: float) -> None:
+    """As in a GAN, where a batch is all real or all false."""
+    steps = comparisons([0.0] * 600, constant=constant)
+    assert set(outcomes(NoSkill(), steps)) == {NOT_APPLICABLE}
+
+
+@pytest.mark.parametrize("loss", [math.nan, math.inf, 0.0])
+def test_losses_without_a_share_are_passed_over(loss: float) -> None:
+    assert set(outcomes(NoSkill(), comparisons([0.1] * 300, loss=loss))) == {NOT_APPLICABLE}
+
+
+def test_evaluations_do_not_count() -> None:
+    steps = comparisons(noisy(0.0, 600), mode=Mode.EVAL)
+    assert set(outcomes(NoSkill(), steps)) == {NOT_APPLICABLE}
+
+
+def test_each_call_of_a_loss_is_judged() -> None:
+    good = comparisons(noisy(0.5, 600), site="a")
+    bad = comparisons(noisy(0.0, 600), site="b")
+    steps = [s for pair in zip(good, bad, strict=True) for s in pair]
+    verdicts = judged(NoSkill(), steps)
+    assert {verdicts[at].tensor for at in range(len(verdicts)) if verdicts[at].violation} == {
+        "b/skill"
+    }
