@@ -135,7 +135,8 @@ class LossWorse(Rule):
         """Says whether the loss diverged at once: it never came back to its very first value."""
         blocks = memory["blocks"]
         rise = min(blocks[-_IN_A_ROW:]) - memory["start"]
-        return bool(memory["above"] and rise > self.noises * noise(blocks))
+        one_save = noise(blocks) * math.sqrt(memory["width"])  # as the first save is
+        return bool(memory["above"] and rise > self.noises * one_save)
 
     def _judge(self, _: State, series: State, point: Point) -> Verdict:
         memory, name = series[point.key], point.tensor.name

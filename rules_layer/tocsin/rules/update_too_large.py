@@ -65,7 +65,7 @@ class UpdateTooLarge(Rule):
         if loss is None:
             return state, UNDECIDED
         least, most = min(state.get("least", loss), loss), max(state.get("most", loss), loss)
-        best = loss <= state.get("least", loss)
+        best = loss < state.get("least", loss)
         state |= {"least": least, "most": most}
         if update is None:
             return state, UNDECIDED

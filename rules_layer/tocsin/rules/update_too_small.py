@@ -78,7 +78,7 @@ class UpdateTooSmall(Rule):
         state = {**state, "at": step.mode_step}
         for site in compared:
             state |= {"skill": added(state.get("skill", {}), site, step.mode_step, most=4)}
-        if update is None or loss is None or not update.distance:
+        if update is None or loss is None or not update.pace:
             return state, UNDECIDED
         relative, gain = update.relative / update.steps, update.gain(loss, update.steps)
         largest = max(state.get("largest", 0.0), relative)
