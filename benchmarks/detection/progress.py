@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import multiprocessing
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from typing import TypeVar
@@ -15,9 +17,16 @@ _WIDTH = 30
 
 
 def work(
-    what: str, function: Callable[[Task], Result], tasks: Iterable[Task], jobs: int
+    what: str,
+    function: Callable[[Task], Result],
+    tasks: Iterable[Task],
+    jobs: int,
+    until: float = math.inf,
 ) -> Iterator[Result]:
-    """The results of ``function`` (of a module) for the tasks, in order of completion."""
+    """The results of ``function`` (of a module) for the tasks, in order of completion.
+
+    After the time ``until`` (``time.monotonic()``) no further task is begun.
+    """
     todo = list(tasks)
     if not todo:
         return
@@ -26,7 +35,10 @@ def work(
         futures = [pool.submit(function, task) for task in todo]
         for done, future in enumerate(as_completed(futures), start=1):
             _show(what, done, len(todo))
-            yield future.result()
+            if not future.cancelled():
+                yield future.result()
+            if time.monotonic() > until:
+                pool.shutdown(wait=False, cancel_futures=True)
 
 
 def _show(what: str, done: int, count: int) -> None:
