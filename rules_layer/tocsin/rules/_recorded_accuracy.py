@@ -1,4 +1,4 @@
-"""Judges a recorded accuracy that stays at chance, where labels and predictions are not captured."""
+"""Judges a recorded accuracy that stays at chance, for runs without labels or predictions."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ def judge_accuracy(
     if after["saves"] < enough or len(blocks) < 4:
         return after, UNDECIDED
     quarters = [blocks[at * len(blocks) // 4 : (at + 1) * len(blocks) // 4] for at in range(4)]
-    error = _ERRORS * pstdev(blocks) / len(quarters[0]) ** 0.5
-    if error > _SURE * chance:
-        return after, UNDECIDED
+    error = _ERRORS * fmean(map(pstdev, quarters)) / len(quarters[0]) ** 0.5
     means = [fmean(quarter) for quarter in quarters]
     if max(abs(mean - chance) for mean in means) > max(error, _NEAR * chance):
         return after, HEALTHY
+    if error > _SURE * chance:
+        return after, UNDECIDED
     detail = (
         f"{point.tensor.name} is {means[-1]:.3g} after {after['saves']} saves, as at the first of "
         f"them: chance for {classes} classes is {chance:.3g}"

@@ -48,10 +48,10 @@ class NoBetterThanGuessing(Rule):
     Judges evaluations after ``evaluations`` batches, and training after ``saves`` batches, both of
     at least ``samples`` samples. Training does not fire where evaluations show skill: noise may be
     added to its inputs. Judges only labels with one number or class for each sample, and at most
-    100 classes. Without labels or predictions it judges a recorded accuracy, a metric whose name says
-    so: it fires when this was from the first save to the last that of chance, for as many classes
-    as the smallest bias has elements. Where the hook computes losses with other labels, NoSkill
-    judges instead.
+    100 classes. Without labels or predictions it judges a recorded accuracy, a metric whose name
+    says so: it fires when this was from the first save to the last that of chance, for as many
+    classes as the smallest bias has elements. Where the hook computes losses with other labels,
+    NoSkill judges instead.
 
     Parameters
     ----------
