@@ -9,7 +9,7 @@ import shutil
 import sys
 import traceback
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -84,25 +84,25 @@ def make(
     Takes the families in turns, and begins none after the time ``until``: what is made by then is
     of all families alike.
     """
+    known = {case.folder: case for half in families.HALVES for case in families.cases(half)}
     todo = [
         TrainingTask(run, save_interval)
-        for run in in_turns(runs)
+        for run in in_turns(runs, known)
         if not run.is_made or run.ending.code != families.digest(families.find(run.case))
     ]
     for _ in work("training", make_one, todo, jobs, until):
         pass
 
 
-def in_turns(runs: Iterable[Run]) -> list[Run]:
+def in_turns(runs: Iterable[Run], cases: Mapping[str, Case]) -> list[Run]:
     """The runs in such an order that each family's references come first, then one of each.
 
     Healthy and faulty cases alternate within a family.
     """
     ranked: list[tuple[int, int, Run]] = []
-    known = {case.folder: case for half in families.HALVES for case in families.cases(half)}
     counts: Counter[tuple[str, bool]] = Counter()
     for at, run in enumerate(sorted(runs, key=lambda run: run.seed)):
-        case = known[run.case]
+        case = cases[run.case]
         turn = 0
         if not (case.healthy and case.name == case.reference):
             counts[case.family, case.healthy] += 1

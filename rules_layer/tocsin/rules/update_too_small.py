@@ -87,7 +87,7 @@ class UpdateTooSmall(Rule):
         state |= {"largest": rounded(largest), "small": count}
         decayed = relative < _DECAYED * largest
         if count < self.saves or decayed or state.get("skill", {}).get("proved"):
-            return state, HEALTHY if step.mode_step >= _STEPS else UNDECIDED
+            return state, UNDECIDED if small and step.mode_step < _STEPS else HEALTHY
         detail = (
             f"a step changes {update.weight.name} by {relative:.2g} of its size, and can remove "
             f"{gain:.2g} of the loss, in {count} saves in a row"
