@@ -179,6 +179,6 @@ def test_families_take_turns_and_references_come_first(tmp_path: Path) -> None:
 
 
 def test_thresholds_were_written_before_the_report_half_was_run() -> None:
-    """After a change of a rule: ``python -m benchmarks.detection.thresholds``, and the changelog."""
+    """After a change: ``python -m benchmarks.detection.thresholds``, then the changelog."""
     assert FILE.read_text() == text()
     assert digest() in (FILE.parents[2] / "CHANGELOG.md").read_text()
