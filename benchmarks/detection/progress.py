@@ -7,7 +7,8 @@ import multiprocessing
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from itertools import islice
 from typing import TypeVar
 
 Task = TypeVar("Task")
@@ -31,14 +32,18 @@ def work(
     if not todo:
         return
     fresh = multiprocessing.get_context("spawn")  # PyTorch's threads do not outlive a fork
+    waiting, running, done = iter(todo), set[Future[Result]](), 0
     with ProcessPoolExecutor(min(jobs, len(todo)), mp_context=fresh) as pool:
-        futures = [pool.submit(function, task) for task in todo]
-        for done, future in enumerate(as_completed(futures), start=1):
-            _show(what, done, len(todo))
-            if not future.cancelled():
+        while True:
+            room = jobs - len(running) if time.monotonic() <= until else 0
+            running |= {pool.submit(function, task) for task in islice(waiting, room)}
+            if not running:
+                return
+            ended, running = wait(running, return_when=FIRST_COMPLETED)
+            for future in ended:
+                done += 1
+                _show(what, done, len(todo))
                 yield future.result()
-            if time.monotonic() > until:
-                pool.shutdown(wait=False, cancel_futures=True)
 
 
 def _show(what: str, done: int, count: int) -> None:

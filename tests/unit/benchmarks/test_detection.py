@@ -12,6 +12,7 @@ from benchmarks.detection.causes import CAUSES
 from benchmarks.detection.evaluate import PROFILES, Alarm, Evaluation
 from benchmarks.detection.families import HALVES
 from benchmarks.detection.judge import Judged, Result
+from benchmarks.detection.progress import work
 from benchmarks.detection.report import BEGIN, END, PAGE, report, write
 from benchmarks.detection.runs import Ending, Run, TrainingTask, in_turns, make_one, runs_of
 from benchmarks.detection.thresholds import FILE, digest, text
@@ -182,3 +183,7 @@ def test_thresholds_were_written_before_the_report_half_was_run() -> None:
     """After a change: ``python -m benchmarks.detection.thresholds``, then the changelog."""
     assert FILE.read_text() == text()
     assert digest() in (FILE.parents[2] / "CHANGELOG.md").read_text()
+
+
+def test_no_training_begins_after_the_time() -> None:
+    assert list(work("training", abs, [-1, -2], 2, until=-1.0)) == []
