@@ -10,8 +10,9 @@ from typing import TypeVar
 import msgspec
 
 from tocsin.evaluation.checkpoint import Checkpoint, RuleRecord, Violation
-from tocsin.evaluation.looking import ReadyStep
-from tocsin.evaluation.status_changes import last_step, reopen, superseding, with_record
+from tocsin.evaluation.outbox import last_step
+from tocsin.evaluation.planning import ReadyStep
+from tocsin.evaluation.status_changes import reopen, superseding, with_record
 from tocsin.model import Outcome, Role, RuleStatus, Verdict, json_number
 from tocsin.rules import Step
 from tocsin.tensors import parse_index_key

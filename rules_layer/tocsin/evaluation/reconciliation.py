@@ -8,19 +8,11 @@ from dataclasses import dataclass, replace
 from tocsin.evaluation.configuration import Configuration, load_rules
 from tocsin.evaluation.folding import advance, fold, fold_tick, skip
 from tocsin.evaluation.loading import LoadedStep, load
-from tocsin.evaluation.looking import (
-    HOLD_SECONDS,
-    NewFiles,
-    ReadyStep,
-    StepPlan,
-    count_late_files,
-    find_end,
-    find_files,
-    find_restart,
-    plan,
-)
+from tocsin.evaluation.looking import NewFiles, count_late_files, find_end, find_files
 from tocsin.evaluation.messages import Hint
+from tocsin.evaluation.planning import HOLD_SECONDS, ReadyStep, StepPlan, plan
 from tocsin.evaluation.ports import EvaluationPorts
+from tocsin.evaluation.restarting import find_restart
 from tocsin.evaluation.status_changes import finish, reopen
 from tocsin.evaluation.unit_of_work import EvaluationReport, UnitOfWork
 from tocsin.tensors import (
