@@ -9,6 +9,7 @@ from functools import partial
 
 from tocsin.evaluation.checkpoint import Checkpoint
 from tocsin.evaluation.planning import HOLD_SECONDS, FoundFile
+from tocsin.evaluation.restarting import find_restart
 from tocsin.evaluation.status_changes import superseding
 from tocsin.evaluation.unit_of_work import UnitOfWork
 from tocsin.tensors import (
@@ -76,16 +77,22 @@ def find_files(work: UnitOfWork, end: End | None, most: int, deadline: float) ->
 def count_late_files(work: UnitOfWork, deadline: float) -> bool:
     """Count index files that came after their step had been evaluated.
 
-    False if that takes longer than until ``deadline``: the next look goes on where this one was.
+    False if the run has not ended for that: another start of the job has written some of them; or
+    if it takes longer than until ``deadline``: the next look goes on where this one was.
     """
     checkpoint, storage = work.checkpoint, work.storage
-    there = checkpoint.counted
+    there, newer, out_of_time = checkpoint.counted, dict[str, str](), False
     for item in storage.list(INDEX, checkpoint.counted_to):
         place = parse_index_key(item.key)
-        there += place is not None and place[0] <= checkpoint.frontier
-        if work.ports.now() >= deadline:
+        if place is not None and place[0] <= checkpoint.frontier:
+            there += 1
+            if item.modified > checkpoint.last_time:
+                newer.setdefault(place[1], item.key)
+        if out_of_time := work.ports.now() >= deadline:
             work.replace(replace(checkpoint, counted_to=item.key, counted=there))
-            return False
+            break
+    if find_restart(work, newer.values()) or out_of_time:
+        return False
     late = max(0, there - checkpoint.files - checkpoint.refused_files)
     work.report.late += max(0, late - checkpoint.late_files)
     work.replace(replace(checkpoint, late_files=late, counted_to="", counted=0))

@@ -12,7 +12,7 @@ from tocsin.evaluation.looking import NewFiles, count_late_files, find_end, find
 from tocsin.evaluation.messages import Hint
 from tocsin.evaluation.planning import HOLD_SECONDS, ReadyStep, StepPlan, plan
 from tocsin.evaluation.ports import EvaluationPorts
-from tocsin.evaluation.restarting import find_restart
+from tocsin.evaluation.restarting import files_before, find_restart, first_files
 from tocsin.evaluation.status_changes import finish, reopen
 from tocsin.evaluation.unit_of_work import EvaluationReport, UnitOfWork
 from tocsin.tensors import (
@@ -90,10 +90,12 @@ def reconcile(
     if work.checkpoint.last_step is None and work.checkpoint.seen_at is None:
         work.replace(replace(work.checkpoint, seen_at=ports.now()))
     # Look. The end marker comes before the listing: then a run that has ended is listed whole.
-    find_restart(work, hint.keys)
+    find_restart(work, hint.keys if hint.tick is None else first_files(work))
     end = find_end(work)
     most = limits.steps or BATCH_FILES
     new = find_files(work, end, most, deadline)
+    if find_restart(work, files_before(work.checkpoint, new.files)):
+        new = find_files(work, end, most, deadline)
     if not all(map(parse_index_key, hint.keys)):
         work.replace(replace(work.checkpoint, configured=work.checkpoint.configured + 1))
     if _is_duplicate(work, hint, new):

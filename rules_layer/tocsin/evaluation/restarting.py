@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 
@@ -19,17 +19,20 @@ from tocsin.tensors import (
     Storage,
     first_of_start,
     index_at,
+    index_key,
+    index_objects,
     parse_index_key,
     read_index,
 )
 
 
-def find_restart(work: UnitOfWork, keys: Iterable[str]) -> None:
-    """Take the run back to before a restart, if one of ``keys`` shows one.
+def find_restart(work: UnitOfWork, keys: Iterable[str]) -> bool:
+    """Take the run back to before a restart, if one of ``keys`` shows one; whether it did.
 
     The listing begins at the frontier. So a start of the job that overwrites earlier steps shows
-    only in the notification of a file at or before the frontier. So does a worker that has been
-    given up, and is only slow.
+    only in a file at or before the frontier: in one that a notification names, and for the case
+    that these are lost, in those of ``first_files`` and ``files_before``. So does a worker that has
+    been given up, and is only slow.
     """
     for key in keys:
         place = parse_index_key(key)
@@ -41,7 +44,31 @@ def find_restart(work: UnitOfWork, keys: Iterable[str]) -> None:
             first = first_of_start(found.file, partial(index_at, work.storage))
             since = work.checkpoint.last_time + GRACE_SECONDS
             work.replace(restarted(work.checkpoint, first, since))
+            return True
+    return False
+
+
+def first_files(work: UnitOfWork) -> Iterator[str]:
+    """The files of the run's first step, if they were written after all that was evaluated. A job
+    that starts again from its beginning overwrites them.
+    """
+    first: int | None = None
+    for found in index_objects(work.storage):
+        step, _ = parse_index_key(found.key) or (-1, "")
+        first = step if first is None else first
+        if step != first:
             return
+        if found.modified > work.checkpoint.last_time:
+            yield found.key
+
+
+def files_before(checkpoint: Checkpoint, found: Iterable[FoundFile]) -> Iterator[str]:
+    """The files that starts unknown so far have written before these, at or before the frontier."""
+    known = {*checkpoint.run_ids.values(), *checkpoint.superseded}
+    for file in (item.file for item in found):
+        before = file.meta.prev_step if file.meta else None
+        if before is not None and before <= checkpoint.frontier and file.run_id not in known:
+            yield index_key(before, file.worker)
 
 
 def _wait_again(work: UnitOfWork, step: int, worker: str) -> None:

@@ -46,6 +46,7 @@ def configure(
             rule.parameters,
             rule.severity,
             details=checkpoint.note,
+            last_change=kept.last_change if kept else None,  # it may not have been sent yet
         )
         if kept is not None and kept.status is not RuleStatus.IN_PROGRESS:
             why = Withdrawal.EDITED if kept.fingerprint else Withdrawal.RESTARTED
