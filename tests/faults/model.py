@@ -26,11 +26,13 @@ from tocsin.evaluation import (
     Hint,
     JobDescription,
     JobEnded,
+    Lease,
     MemoryCheckpoints,
     MemoryCoordination,
     end_job,
     evaluate,
 )
+from tocsin.evaluation.reconciliation import SKIP_ATTEMPTS
 from tocsin.events import RunNews, StatusChange
 from tocsin.tensors import NotFound, Object
 from tocsin.watch import Watch
@@ -103,6 +105,20 @@ class Checkpoints(MemoryCheckpoints):
         new = super().save(checkpoint, version)
         self.fired |= {change.dedup_id: change for change in checkpoint.outbox if change.firing}
         return new
+
+
+@dataclass
+class Coordination(MemoryCoordination):
+    """``given_up``: an invocation was told to give a step up, after all its attempts."""
+
+    given_up: bool = False
+
+    def take(
+        self, run: str, owner: str, now: float, until: float, keys: Sequence[str] = ()
+    ) -> Lease | None:
+        lease = super().take(run, owner, now, until, keys)
+        self.given_up = self.given_up or (lease is not None and lease.attempts > SKIP_ATTEMPTS)
+        return lease
 
 
 @dataclass
@@ -215,7 +231,7 @@ class Model:
     cut_off: Counter[str] = field(default_factory=Counter)
     job_ended_at: float | None = None
     checkpoints: Checkpoints = field(default_factory=Checkpoints)
-    coordination: MemoryCoordination = field(default_factory=MemoryCoordination)
+    coordination: Coordination = field(default_factory=Coordination)
     alerts: Alerts = field(default_factory=Alerts)
 
     def __post_init__(self) -> None:

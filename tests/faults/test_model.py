@@ -58,7 +58,8 @@ class Pipeline(RuleBasedStateMachine):
 
     In the end, when all messages that can be lost are lost:
 
-    * the statuses are those of ``tocsin check`` over the bucket;
+    * the statuses are those of ``tocsin check`` over the bucket, unless a step was given up because
+      its invocations were cut off again and again;
     * each firing was decided once for each of its receivers, unless a later one took its place
       while the group waited; and was sent once for each invocation of ``act`` that was cut off,
       which may have been between SNS's answer and the record of it, and once more;
@@ -262,7 +263,8 @@ class Pipeline(RuleBasedStateMachine):
         found = {name: record.status for name, record in checkpoint.rules.items()}
         if self.went_back:  # a resumed rule is judged from there on
             del found["stays"], expected["stays"]
-        assert (found, checkpoint.ended) == (expected, offline.ended), (checkpoint, offline)
+        assert checkpoint.ended == offline.ended
+        assert found == expected or model.coordination.given_up
         assert checkpoint.unpublished == ()
         self._judge_alerts()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from itertools import islice
 from typing import TypeVar
 
 import msgspec
@@ -13,15 +14,19 @@ from tocsin.evaluation.checkpoint import Checkpoint, RuleRecord, Violation
 from tocsin.evaluation.outbox import last_step
 from tocsin.evaluation.planning import ReadyStep
 from tocsin.evaluation.status_changes import reopen, superseding, with_record
-from tocsin.model import Outcome, Role, RuleStatus, Verdict, json_number
+from tocsin.model import Evidence, Outcome, Role, RuleStatus, Verdict, json_number
 from tocsin.rules import Step
 from tocsin.tensors import parse_index_key
 from tocsin.watch import Options, Watched
+from tocsin.words import cut
 
 STATE_BYTES = 256 << 10  # of one rule, encoded; past it the rule is in Error and the others go on
 _MOST_RESTARTS = 20  # remembered
 _MOST_INCOMPLETE = 100
 _MOST_WORKERS = 10_000
+_MOST_NAME = 1024  # characters of a tensor's name in a finding
+_MOST_EVIDENCE = 50  # numbers
+_MOST_TEXT = 200  # characters of a name or a text of the evidence
 
 T = TypeVar("T")
 
@@ -247,10 +252,10 @@ def _judged(
         step.mode,
         step.mode_step,
         verdict.worker,
-        verdict.tensor,
+        None if verdict.tensor is None else cut(verdict.tensor, _MOST_NAME),
         verdict.reason.value,
         verdict.detail[:1024],
-        {key: json_number(value) for key, value in verdict.evidence.items()},
+        _kept(verdict.evidence),
     )
     record = replace(
         record,
@@ -270,6 +275,13 @@ def _judged(
         first_violation=record.first_violation or record.candidate,
         fired_at=record.fired_at or seen,
     )
+
+
+def _kept(evidence: Evidence) -> Evidence:
+    """The evidence in a size that every event has room for: a custom rule may say anything."""
+    kept = islice(evidence.items(), _MOST_EVIDENCE)
+    values = ((cut(str(key), _MOST_TEXT), json_number(value)) for key, value in kept)
+    return {key: cut(v, _MOST_TEXT) if isinstance(v, str) else v for key, v in values}
 
 
 def _resolved(record: RuleRecord, options: Options) -> RuleRecord:

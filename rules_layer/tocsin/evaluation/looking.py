@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from tocsin.evaluation.checkpoint import Checkpoint
+from tocsin.evaluation.messages import Hint
 from tocsin.evaluation.planning import HOLD_SECONDS, FoundFile
 from tocsin.evaluation.restarting import find_restart
 from tocsin.evaluation.status_changes import superseding
@@ -22,6 +23,7 @@ from tocsin.tensors import (
     Object,
     RefusedFile,
     Storage,
+    has_more_digits,
     index_at,
     index_objects,
     parse_index_key,
@@ -57,14 +59,21 @@ def find_end(work: UnitOfWork) -> End | None:
         return None
 
 
-def find_files(work: UnitOfWork, end: End | None, most: int, deadline: float) -> NewFiles:
+def find_files(
+    work: UnitOfWork, hint: Hint, end: End | None, most: int, deadline: float
+) -> NewFiles:
     """About ``most`` index files after the frontier, without those of earlier starts of the job.
 
-    Files of earlier starts are skipped until ``deadline``.
+    Files of earlier starts are skipped until ``deadline``. To find steps of more digits than the
+    frontier takes a long listing. They are looked for if the hint names one, at a tick, which comes
+    every five minutes, and at the end.
     """
     after = work.checkpoint.frontier
+    named = [place[0] for key in hint.keys if (place := parse_index_key(key))]
+    longer = hint.tick is not None or end is not None
+    longer = longer or any(has_more_digits(step, after) for step in named)
     while True:
-        listed, last, more = _list_after(work, most, after)
+        listed, last, more = _list_after(work, most, after, longer=longer)
         files, superseded = _of_last_start(work.checkpoint, listed, work.storage)
         work.replace(replace(work.checkpoint, superseded=superseded))
         if not files and more and work.ports.now() < deadline:
@@ -111,13 +120,15 @@ def _is_over(end: End | None, checkpoint: Checkpoint, files: Sequence[FoundFile]
     present = {**checkpoint.run_ids, **starts}
     replaced = {old for worker, old in checkpoint.run_ids.items() if present[worker] != old}
     current = {*present.values()} - replaced - {*checkpoint.superseded}
-    if end.run_id in current:
+    if end.names(current):
         return True
     newest = max([checkpoint.last_time, *(item.modified for item in files)])
     return end.ends(current, newest) and end.modified + HOLD_SECONDS >= newest
 
 
-def _list_after(work: UnitOfWork, most: int, after: int) -> tuple[list[FoundFile], int, bool]:
+def _list_after(
+    work: UnitOfWork, most: int, after: int, *, longer: bool
+) -> tuple[list[FoundFile], int, bool]:
     """Index files after a step, the last step of them, and whether there are still more.
 
     They are about ``most``, fewer if they are large. Of a single step there are no more than may
@@ -125,7 +136,7 @@ def _list_after(work: UnitOfWork, most: int, after: int) -> tuple[list[FoundFile
     """
     found: list[Object] = []
     more, last, size, of_step = False, after, 0, 0
-    for item in index_objects(work.storage, after):
+    for item in index_objects(work.storage, after, longer=longer):
         if item.modified < work.checkpoint.since:
             continue
         place = parse_index_key(item.key)

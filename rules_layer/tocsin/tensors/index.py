@@ -17,9 +17,11 @@ from tocsin.tensors.layout import (
     INDEX,
     LONG_STEP,
     after_step,
+    has_more_digits,
     index_key,
     parse_index_key,
     resolve_event,
+    right_after_step,
 )
 from tocsin.tensors.storage import NotFound, Object, Storage
 
@@ -172,18 +174,24 @@ def index_at(storage: Storage, step: int, worker: str) -> IndexFile | None:
         return None
 
 
-def index_objects(storage: Storage, after: int = -1) -> Iterator[Object]:
+def index_objects(storage: Storage, after: int = -1, *, longer: bool = True) -> Iterator[Object]:
     """The index files of the steps after ``after``, in the order of steps.
 
     Lazy as the listing is, but for steps of more than 12 digits: they come last, and are listed
-    too early.
+    too early. From step 10¹¹ on that means to list nearly all that there is. There, without
+    ``longer``, steps of more digits than ``after`` are left out, and the listing begins right after
+    it.
     """
+    longer = longer or after < LONG_STEP // 10
     late: list[tuple[int, str, Object]] = []
-    for found in storage.list(INDEX, after_step(after)):
+    for found in storage.list(INDEX, after_step(after) if longer else right_after_step(after)):
         place = parse_index_key(found.key)
         if place is None or place[0] <= after:
             continue
-        if place[0] < LONG_STEP:
+        if not longer:
+            if not has_more_digits(place[0], after):
+                yield found
+        elif place[0] < LONG_STEP:
             yield found
         else:
             late.append((place[0], found.key, found))
