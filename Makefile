@@ -14,7 +14,7 @@ CDK := npx --yes aws-cdk@2.1148.1
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-unit test-frameworks $(FRAMEWORKS) fuzz mutations lint format docs bench bench-detection synth bootstrap deploy destroy clean
+.PHONY: help setup demo test test-unit test-frameworks $(FRAMEWORKS) fuzz mutations lint format docs faults bench bench-detection synth bootstrap deploy destroy clean
 
 help:  ## what there is
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | awk -F '\t' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -56,6 +56,9 @@ $(FRAMEWORKS): test-%: setup  ## those of one framework, in an environment of it
 
 fuzz: setup  ## feed the readers with anything for a minute
 	$(BIN)/python tests/fuzz/fuzz_tensors.py $(ARGS)
+
+faults: setup  ## the pipeline under 10,000 sequences of faults (some minutes)
+	TOCSIN_FAULT_SEQUENCES=10000 $(BIN)/pytest tests/faults/test_model.py $(ARGS)
 
 mutations: setup  ## put faults in, one at a time, to see whether tests catch them: ARGS=alerts
 	@$(BIN)/python -m tests.mutations $(ARGS)

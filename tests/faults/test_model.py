@@ -299,8 +299,9 @@ class Pipeline(RuleBasedStateMachine):
         self._judge_effects()
 
     def _judge_effects(self) -> None:
-        alerts = self.model.alerts
-        tasks = Counter(task.action.partition(":")[0] for task in alerts.decided.values())
+        alerts, log = self.model.alerts, self.model.group().group.log
+        done = {entry.task: entry.action for entry in log if entry.outcome == "done"}
+        tasks = Counter(action.partition(":")[0] for action in done.values())
         repeats = sum(count - 1 for count in alerts.posts.values())
         repeats += len(alerts.published) - tasks["email"]
         assert 0 <= repeats <= self.model.cut_off["act"]
