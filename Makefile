@@ -14,7 +14,7 @@ CDK := npx --yes aws-cdk@2.1148.1
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-unit test-frameworks $(FRAMEWORKS) fuzz mutations lint format docs faults bench bench-detection synth bootstrap deploy destroy clean
+.PHONY: help setup demo test test-unit test-frameworks $(FRAMEWORKS) fuzz mutations lint format docs faults chaos bench bench-detection synth bootstrap deploy destroy clean
 
 help:  ## what there is
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | awk -F '\t' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -59,6 +59,9 @@ fuzz: setup  ## feed the readers with anything for a minute
 
 faults: setup  ## the pipeline under 10,000 sequences of faults (some minutes)
 	TOCSIN_FAULT_SEQUENCES=10000 $(BIN)/pytest tests/faults/test_model.py $(ARGS)
+
+chaos: setup  ## the functions killed at any call on the embedded AWS: ARGS="--seeds 50"
+	@$(BIN)/python -m tests.faults.chaos $(ARGS)
 
 mutations: setup  ## put faults in, one at a time, to see whether tests catch them: ARGS=alerts
 	@$(BIN)/python -m tests.mutations $(ARGS)

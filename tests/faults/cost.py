@@ -30,7 +30,7 @@ LAMBDA_SECOND = 1.33334e-5  # arm64, 1 GB
 LAMBDA_REQUEST = 2e-7
 QUEUE_REQUESTS, QUEUE_REQUEST = 2, 4e-7  # received and deleted, by the event source
 LOG_BYTES, LOG_GIGABYTE = 1_500, 0.50  # of an invocation
-HOOK_POLLS_A_DAY = 8_640 / 3  # GETs for a request to stop: each 30 s
+HOOK_POLLS_A_DAY = 2 * 86_400 / 5  # GETs of STOP.json and watch.json, each 5 s
 
 
 def steady_calls(runs: DeployedRuns, workers: int) -> Calls:
@@ -85,7 +85,7 @@ def main() -> None:
     puts, polls = DOLLARS["s3.PutObject"], DOLLARS["s3.GetObject"] * HOOK_POLLS_A_DAY
     print(f"{'beside it, the hook: index files':34}{1:8}{puts * SAVES_A_DAY:10.4f}")
     print(f"{'  event files, of raw values only':34}{1:8}{puts * SAVES_A_DAY:10.4f}")
-    print(f"{'  polls for a stop, each 30 s':34}{'':8}{polls:10.4f}")
+    print(f"{'  its polls, each 5 s':34}{'':8}{polls:10.4f}")
 
 
 if __name__ == "__main__":
