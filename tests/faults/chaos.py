@@ -207,7 +207,7 @@ def main() -> None:
         name = f"chaos-{uuid.uuid4().hex[:8]}"
         aws.client("s3").create_bucket(Bucket=name)
         queue = aws.client("sqs").create_queue(QueueName=name)["QueueUrl"]
-        events = listen(aws.client, aws.outputs["EventBusName"], name)
+        events = listen(aws.client, aws.outputs["EventBusName"], f"{name}-events")
         for seed in range(seeds):
             for what in play(aws, name, queue, events, seed):
                 wrong += 1

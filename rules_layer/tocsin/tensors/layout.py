@@ -77,7 +77,7 @@ def right_after_step(step: int) -> str:
 
 def has_more_digits(step: int, other: int) -> bool:
     """Whether the names of a step's files do not sort with those of ``other``."""
-    return step >= max(LONG_STEP, 10 ** len(str(other)))
+    return len(str(step)) > max(12, len(str(other)))
 
 
 def resolve_event(name: str) -> str:
