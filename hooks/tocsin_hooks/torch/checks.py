@@ -41,13 +41,15 @@ def contract_name(contract: str, place: str) -> Name:
 class Checks:
     """Looks at calls of losses during forward passes and until gradients are computed.
 
-    In training it looks at the first steps, and then at those that are saved; in evaluations at
-    those that are saved. Where two optimizers take turns, as in a GAN, a loss that gets no better
-    means nothing: nothing is compared there.
+    In training it looks at the first steps, and then at those that are saved; in evaluations that
+    are saved, at more and more rarely a pass. ``called`` gets every loss of a saved step. Where two
+    optimizers take turns, as in a GAN, a loss that gets no better means nothing: nothing is
+    compared there.
     """
 
-    def __init__(self, step: StepInHand) -> None:
+    def __init__(self, step: StepInHand, called: Callable[[LossCall], None]) -> None:
         self._step = step
+        self._called = called
         self._skill = Skill(step)
         self._updates = UpdateContracts(self._broken_here)
         hook = step.hook
@@ -85,13 +87,13 @@ class Checks:
         if not self._is_due():
             return
         # In evaluation some modules compute in another way while there is a mode.
-        if self._step.mode is Mode.TRAIN or not _has_fast_path(root):
+        if self._step.mode is Mode.TRAIN or (self._compares and not _has_fast_path(root)):
             self._window.open()
 
-    def acts(self, root: Any, args: Any, kwargs: Any) -> None:
-        """The model is called without gradients, and no step begins."""
+    def acts(self, root: Any, *, alone: bool) -> None:
+        """The model is called without gradients, and no step begins; ``alone``: one sample."""
         if self._wants_contracts and not self._updates.over:
-            self._updates.forward(root, alone=_are_alone(_inputs(args, kwargs)))
+            self._updates.forward(root, alone=alone)
 
     def forward_ends(self, *, compiled: bool) -> None:
         self._inside = False
@@ -140,9 +142,11 @@ class Checks:
 
     def _loss(self, call: LossCall) -> None:
         with self._step.hook.measured():
-            if self._wants_contracts and self._step.saving:
-                self._check_loss(call)
-            if self._wants_skill and not self._step.again:
+            if self._step.saving:
+                self._called(call)
+                if self._wants_contracts:
+                    self._check_loss(call)
+            if self._wants_skill and self._compares:
                 self._skill.compare(call)
 
     def _difference(self, one: Any, other: Any, result: Any) -> None:
@@ -199,11 +203,20 @@ class Checks:
 
     def _is_due(self) -> bool:
         if self._step.saving:
-            return self._wants_skill or self._wants_contracts
+            return True
         if self._step.mode is not Mode.TRAIN:
             return False
         often = self._wants_skill and self._skill.compared < _EVERY_STEP
         return often or (self._wants_contracts and not self._updates.over)
+
+    @property
+    def _compares(self) -> bool:
+        """Whether losses of this pass are compared: of an evaluation the first seven, and then
+        four each time that their number doubles."""
+        if self._step.mode is Mode.TRAIN:
+            return not self._step.again
+        passes = self._step.passes
+        return passes % (1 << max(0, passes.bit_length() - 3)) == 0
 
     @property
     def _wants_skill(self) -> bool:

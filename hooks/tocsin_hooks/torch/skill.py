@@ -19,7 +19,7 @@ from tocsin_hooks.torch.names import Name
 _PAIRINGS = 4
 _MOST_SITES = 8  # lines of a script that call a loss
 _MOST_CALLS = 2  # of one line, after one forward pass
-_MOST_WAITING = 256  # comparisons between two saves
+_MOST_WAITING = 256  # comparisons between two saves: of more, two become one
 _ELEMENTS = 1 << 16  # of the predictions that are paired again
 _LEAST_ROWS = 32
 _BY_ELEMENT = frozenset({"binary_cross_entropy", "binary_cross_entropy_with_logits", "mse_loss"})
@@ -102,7 +102,7 @@ class _Site:
     def __init__(self, name: str, call: LossCall) -> None:
         self.name = name
         self.kind = call.name
-        self.waiting: dict[Mode, deque[Any]] = {}
+        self.waiting: dict[Mode, list[Any]] = {}
         self._constants: dict[Mode, Constant | None] = {}
         self._alone: dict[Mode, deque[_Pair]] = {}
         self._random = random.Random(0)  # noqa: S311 - not the script's, whose numbers stay
@@ -132,7 +132,10 @@ class _Site:
         for place, each in enumerate((loss, other, best, count)):
             if each is not None:
                 found[place] = each
-        self.waiting.setdefault(mode, deque(maxlen=_MOST_WAITING)).append(found)
+        waiting = self.waiting.setdefault(mode, [])
+        waiting.append(found)
+        if len(waiting) == _MOST_WAITING:
+            waiting[:] = _pooled(torch.stack(waiting)).unbind()
 
     def _with_others(self, call: LossCall, own: _Pair, count: Any) -> Any:
         """The mean loss with labels of others; NaN where all labels are the same."""
@@ -235,6 +238,14 @@ def _rolled(shift: int, tensor: Any) -> Any:
 
 def _ordered(order: Any, tensor: Any) -> Any:
     return tensor.index_select(0, order)
+
+
+def _pooled(rows: Any) -> Any:
+    """Comparisons two by two: means by the number of samples, and the sums of these."""
+    pairs = rows.view(-1, 2, rows.shape[1])
+    numbers = pairs[:, :, 3:]
+    count = numbers.sum(1)
+    return torch.cat([(pairs[:, :, :3] * numbers).sum(1) / count, count], 1)
 
 
 def _first(pair: _Pair, most: int) -> _Pair:

@@ -28,6 +28,7 @@ from tocsin_hooks.torch.callbacks import (
 )
 from tocsin_hooks.torch.captured import StepInHand
 from tocsin_hooks.torch.checks import Checks
+from tocsin_hooks.torch.evaluations import EvaluationDetector, samples_of
 from tocsin_hooks.torch.losses import Losses
 from tocsin_hooks.torch.names import (
     input_name,
@@ -46,9 +47,6 @@ from tocsin_hooks.torch.values import tensors_in
 _log = logging.getLogger("tocsin")
 _MOST_INPUTS = 8
 _MOST_OUTPUTS = 4
-_WITHOUT_LOSS = 2
-"""After so many saved passes without gradients in training mode, and without any loss, such passes
-are taken to be no evaluations. That may be how a policy acts, or how samples are generated."""
 _STEPS_WITHOUT_OPTIMIZER = 8
 """After so many steps a loop is taken to update the model by itself. Before that an optimizer may
 just have been skipped: with loss scaling the first gradients often overflow."""
@@ -70,8 +68,7 @@ class ModelTraining:
         raise_on_stop: bool,
     ) -> None:
         self.step = step
-        self.whole_evaluations = False
-        """Whether all that is evaluated until ``resume`` is one step: else each pass is one."""
+        self.evaluations = EvaluationDetector()
         self._steps = StepDetector(accumulate)
         self._turns = Turns()
         self._raise_on_stop = raise_on_stop
@@ -79,7 +76,7 @@ class ModelTraining:
         self._losses = Losses(step, losses)
         self.loss = StepLoss(step)
         self._parameters = Parameters(step)
-        self._checks = Checks(step)
+        self._checks = Checks(step, self.loss.called)
         self._model: Callable[[], Any] = lambda: None
         self._inside: Any = None  # the module whose forward pass we are in
         self._paused = False
@@ -156,29 +153,40 @@ class ModelTraining:
         within = self._inside is not None and self._inside() not in (None, module)
         if root is None or self._paused or within or is_elsewhere(module):
             return
-        # So a policy acts, and evaluations go that forget to call ``eval``.
-        acts = root.training and not torch.is_grad_enabled() and not self.whole_evaluations
-        if acts and self.step.without_meaning >= _WITHOUT_LOSS:
-            self._checks.acts(root, args, kwargs)
+        trains = root.training and torch.is_grad_enabled()
+        samples = 1 if trains else samples_of(args, kwargs)
+        if not trains and self.evaluations.is_none(
+            root,
+            samples,
+            meant=self.step.evaluates and self.step.is_meant,
+            without_meaning=self.step.without_meaning,
+        ):
+            self._checks.acts(root, alone=samples == 1)
             return
         self._inside = ref(module)
         self._close_windows()
         self._losses.begin_pass()
         self._seen_forward, self._ahead = True, False
         self._updated_since_forward.clear()
-        if root.training and torch.is_grad_enabled():
-            if self._steps.begins(partial(without_gradients, root)):
-                self._begin(Mode.TRAIN)
-        else:
-            self._steps.left()
-            if not (self.whole_evaluations and self.step.evaluates):
-                self._begin(Mode.EVAL)
-                self.step.is_meant = not acts
+        if not trains:
+            self._begin_evaluating()
+        elif self._steps.begins(partial(without_gradients, root)):
+            self._begin(Mode.TRAIN)
         self.step.passes += 1
+        self.step.samples = samples
         self.step.again = self._steps.again
         self._checks.forward_begins(root, args, kwargs, compiled=is_compiled(module))
         if self.step.saving:
             self._open_forward(root, is_compiled(module), args, kwargs)
+
+    def _begin_evaluating(self) -> None:
+        """Begin a step of EVAL, or go on with one."""
+        self._steps.left()
+        meant = self.step.is_meant or self.step.has_losses
+        if self.evaluations.begins(goes_on=self.step.evaluates, meant=meant):
+            self._begin(Mode.EVAL)
+            meant = False
+        self.step.is_meant = meant or self.evaluations.is_meant
 
     def _open_forward(self, root: Any, compiled: bool, args: Any, kwargs: Any) -> None:
         if self.step.passes == 1:
@@ -190,7 +198,7 @@ class ModelTraining:
             self._say_of_compiled(root, compiled)
             if root.training and self._updates_itself:
                 self._backward = self._parameters.capture_at_backward(root)
-        if not compiled:
+        if not compiled and (self.step.passes == 1 or self._losses.are_inside):
             self._losses.open_inside(root)
 
     @called
@@ -246,6 +254,7 @@ class ModelTraining:
             self._before_update(root, optimizer)
         self._checks.update_ends(root, optimizer)
         self._steps.updated()
+        self.evaluations.updated()
         self._turns.updated(optimizer)
         unseen = id(optimizer) in self._updated_since_forward or not self._seen_forward
         self._updated_since_forward.add(id(optimizer))

@@ -17,11 +17,7 @@ from tocsin.watch import Capture, CollectionConfig
 from tocsin_hooks.torch import TorchHook
 from torch import nn
 
-
-@pytest.fixture(autouse=True)
-def nothing_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Other tests of this process may have compiled models: then there is no window."""
-    monkeypatch.setattr("tocsin_hooks.torch.loss_calls._compiles", lambda: False)
+pytestmark = pytest.mark.usefixtures("nothing_is_compiled")
 
 
 ASKED = Capture(collections={"skills": CollectionConfig(save_raw_tensor=True)})
