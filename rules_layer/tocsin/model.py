@@ -45,6 +45,7 @@ class Role(StrEnum):
     LEARNING_RATE = "learning_rate"
     SKILL = "skill"
     CONTRACT = "contract"
+    SPREAD = "spread"
 
 
 COLLECTION_ROLES = {
@@ -67,6 +68,7 @@ COLLECTION_ROLES = {
     "learning_rates": Role.LEARNING_RATE,
     "skills": Role.SKILL,
     "contracts": Role.CONTRACT,
+    "spreads": Role.SPREAD,
 }
 """The role of the tensors of each collection, smdebug's and ours.
 

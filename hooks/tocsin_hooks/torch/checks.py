@@ -20,8 +20,9 @@ from tocsin_hooks.torch.contracts import (
     labels_equal_inputs,
 )
 from tocsin_hooks.torch.loss_calls import Listener, LossCall, LossWindow, script_line
-from tocsin_hooks.torch.names import Name, input_name
+from tocsin_hooks.torch.names import Name, input_name, output_name
 from tocsin_hooks.torch.skill import Skill, skill_name
+from tocsin_hooks.torch.spread import Spread
 from tocsin_hooks.torch.update_contracts import UpdateContracts
 from tocsin_hooks.torch.values import tensors_in
 
@@ -51,6 +52,7 @@ class Checks:
         self._step = step
         self._called = called
         self._skill = Skill(step)
+        self._spread = Spread(step)
         self._updates = UpdateContracts(self._broken_here)
         hook = step.hook
         self._window = LossWindow(
@@ -95,8 +97,11 @@ class Checks:
         if self._wants_contracts and not self._updates.over:
             self._updates.forward(root, alone=alone)
 
-    def forward_ends(self, *, compiled: bool) -> None:
+    def forward_ends(self, root: Any, output: Any, *, compiled: bool) -> None:
         self._inside = False
+        found = tensors_in(output, 1) if self._step.saving and self._step.passes == 1 else ()
+        for label, each in () if compiled else found:
+            self._spread.forward_ended(output_name(type(root).__name__, label), each)
         if not compiled and self._is_due():
             self._window.open()
 
@@ -144,6 +149,7 @@ class Checks:
         with self._step.hook.measured():
             if self._step.saving:
                 self._called(call)
+                self._spread.compared(call.prediction)
                 if self._wants_contracts:
                     self._check_loss(call)
             if self._wants_skill and self._compares:
@@ -191,6 +197,7 @@ class Checks:
         self._broken.setdefault(contract_name(contract, script_line()), False)
 
     def _hand_over(self) -> None:
+        self._spread.hand_over()
         if self._turns < _TURNS:
             self._skill.hand_over()
         for name in [name for name, saved in self._broken.items() if not saved]:

@@ -189,10 +189,19 @@ def _is_comparable(call: LossCall) -> bool:
 def _samples(call: LossCall) -> int:
     prediction = call.prediction
     alone = prediction.dim() == 0 or (call.has_classes and prediction.dim() == 1)
+    if _is_sequence(call):
+        return int(call.target.numel())
     return 1 if alone else len(prediction)
 
 
+def _is_sequence(call: LossCall) -> bool:
+    return bool(call.has_classes and call.prediction.dim() == 3)
+
+
 def _pair(call: LossCall) -> _Pair:
+    if _is_sequence(call):  # (N, C, T) with (N, T): each position is a sample
+        scores = call.prediction.detach().movedim(1, -1).flatten(0, -2)
+        return _Pair({"input": scores}, {"target": call.target.detach().flatten()})
     predictions = {"input": call.prediction.detach()}
     labels = {"target": call.target.detach()}
     shape = call.prediction.shape
@@ -207,9 +216,9 @@ def _pair(call: LossCall) -> _Pair:
 
 def _chosen(call: LossCall, pair: _Pair, samples: int, rng: random.Random) -> tuple[_Pair, Any]:
     """The samples that are paired again, and how many: those that are ignored stand last."""
-    width = max(1, call.prediction.numel() // samples)
+    width = max(1, pair.predictions["input"].numel() // samples)
     most = min(samples, max(_LEAST_ROWS, _ELEMENTS // width))
-    ignored = call.has_classes and call.target.dim() == 1
+    ignored = call.has_classes and pair.labels["target"].dim() == 1
     taken = min(samples, 4 * most) if ignored else most
     stride = samples // taken
     start = rng.randrange(samples - stride * (taken - 1)) if taken < samples else 0

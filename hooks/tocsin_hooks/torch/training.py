@@ -38,7 +38,7 @@ from tocsin_hooks.torch.names import (
     submodules,
     unwrapped,
 )
-from tocsin_hooks.torch.parameters import Parameters, without_gradients
+from tocsin_hooks.torch.parameters import Parameters, has_gradients, without_gradients
 from tocsin_hooks.torch.root import ModelHooks, owners
 from tocsin_hooks.torch.step_loss import StepLoss
 from tocsin_hooks.torch.steps import StepDetector, Turns
@@ -82,6 +82,7 @@ class ModelTraining:
         self._paused = False
         self._updated_since_forward: set[int] = set()  # identities of optimizers
         self._seen_forward = False
+        self._elsewhere = 0  # updates by optimizers of other models
         self._ahead = False  # the step in hand was begun without a forward pass
         self._said_of_compiled = False
         self._compilations_before = compilations()
@@ -209,7 +210,7 @@ class ModelTraining:
         self._inside = None
         self._activations.close()
         self._losses.close()
-        self._checks.forward_ends(compiled=is_compiled(module))
+        self._checks.forward_ends(root, output, compiled=is_compiled(module))
         if not self.step.saving or output is None:
             return
         losses = self.loss.forward_ended(root, output)
@@ -248,7 +249,10 @@ class ModelTraining:
     @called
     def _optimizer_ends(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         root = self._model()
-        if root is None or not self._parameters.hold(optimizer, root):
+        if root is None:
+            return
+        if not self._parameters.hold(optimizer, root):
+            self._updated_elsewhere(root, optimizer)
             return
         if closure_of(args, kwargs) is not None:  # it computed the gradients in between
             self._before_update(root, optimizer)
@@ -260,6 +264,22 @@ class ModelTraining:
         self._updated_since_forward.add(id(optimizer))
         if unseen and not self._find_compiled():
             self._begin_ahead()
+
+    def _updated_elsewhere(self, root: Any, optimizer: Any) -> None:
+        """An optimizer has updated something else. If no other is seen, its steps count."""
+        if not self._parameters.updated_by_nobody:
+            return
+        self._steps.updated()
+        self.evaluations.updated()
+        self._elsewhere += has_gradients(root)
+        if self._elsewhere == _STEPS_WITHOUT_OPTIMIZER:
+            self._elsewhere += 1
+            _log.warning(
+                "no optimizer has updated the %s so far: the parameters of %s are not its own. "
+                "Make the optimizer after the model, its copies and its new layers",
+                type(root).__name__,
+                type(optimizer).__name__,
+            )
 
     def _before_update(self, root: Any, optimizer: Any) -> None:
         unseen = id(optimizer) in self._updated_since_forward or not self._seen_forward

@@ -86,7 +86,7 @@ def test_a_long_evaluation_is_compared_more_and_more_rarely(run: Path) -> None:
     with TorchHook.attach(model, run, capture=capture, **EVERY):
         train(model, F.cross_entropy)
         evaluate(model, F.cross_entropy, *[8] * 40)
-    rows = create_trial(str(run)).tensor("loss/skill").value(0, mode=Mode.EVAL)
+    rows = create_trial(str(run)).tensor("loss_1/skill").value(0, mode=Mode.EVAL)
     assert rows.shape == (7 + 4 + 4 + 2, 4)  # up to 8, 16, 32 and 40
     assert np.isfinite(rows[1:, :2]).all()
 
