@@ -79,6 +79,10 @@ For a tensor in several collections the first counts: XGBoost's losses are metri
 COMPETING = "competing"
 """The kind of a loss whose optimizers take turns, as in a GAN: one may rise while another falls."""
 
+ACTING = "acting"
+"""The kind of a loss of a model that acts before it is updated, as a policy does, or a model that
+learns from what it generated: its data follow from it, and the loss need not fall."""
+
 
 class Bounds(msgspec.Struct, frozen=True, omit_defaults=True):
     """Counts of elements outside an open interval.

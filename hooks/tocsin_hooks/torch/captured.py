@@ -7,7 +7,7 @@ from typing import Any
 from weakref import ref
 
 import torch
-from tocsin.model import COMPETING, Mode
+from tocsin.model import Mode
 
 from tocsin_hooks import Hook
 from tocsin_hooks.guard import Guard
@@ -41,8 +41,8 @@ class StepInHand:
         self.is_meant = True
         """Whether it is a step for sure: else it is one if a loss or the script's own tensors are
         saved in it."""
-        self.competes = False
-        """Whether optimizers take turns, as in a GAN, so that losses compete."""
+        self.loss_kind: str | None = None
+        """The kind of losses whose level says nothing: ``COMPETING`` or ``ACTING``."""
         self.without_meaning = 0
         """How many in a row were none."""
         self._begun = False
@@ -120,8 +120,8 @@ class StepInHand:
         or if it ``sums`` them up, their sum."""
         if self.again and name.name in self._losses:
             return
-        if self.competes:
-            name = name._replace(kind=COMPETING)
+        if self.loss_kind is not None:
+            name = name._replace(kind=self.loss_kind)
         if plan := self.plan(name):
             value = value.detach()
             value = value.clone() if value.numel() <= _LARGEST_LOSS else _wide(value).mean()

@@ -8,7 +8,7 @@ from typing import Any
 from weakref import ref
 
 import torch
-from tocsin.model import Mode, Role
+from tocsin.model import COMPETING, Mode, Role
 from torch import nn
 
 from tocsin_hooks.torch.captured import StepInHand
@@ -99,8 +99,8 @@ class Checks:
 
     def forward_ends(self, root: Any, output: Any, *, compiled: bool) -> None:
         self._inside = False
-        found = tensors_in(output, 1) if self._step.saving and self._step.passes == 1 else ()
-        for label, each in () if compiled else found:
+        first = self._step.saving and self._step.passes == 1 and self._step.mode is Mode.TRAIN
+        for label, each in tensors_in(output, 1) if first and not compiled else ():
             self._spread.forward_ended(output_name(type(root).__name__, label), each)
         if not compiled and self._is_due():
             self._window.open()
@@ -137,7 +137,7 @@ class Checks:
         self._last, self._computed = ref(optimizer), False
         if self._turns == _TURNS:
             self._skill.forget()
-            self._step.competes = True
+            self._step.loss_kind = COMPETING
 
     def close(self) -> None:
         self._window.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Mapping
 from itertools import chain
 from typing import Any
@@ -10,6 +11,7 @@ import torch
 
 _WITHOUT_LOSS = 2
 """After so many steps of doubtful passes without any loss such passes are no evaluations."""
+_LATEST = 20  # updates
 
 
 class EvaluationDetector:
@@ -26,17 +28,28 @@ class EvaluationDetector:
         self.whole = False
         self._updated = False
         self._doubtful = False
+        self._acted = False  # since the last update
+        self._latest = deque[bool](maxlen=_LATEST)  # updates: whether the model acted before
+
+    @property
+    def acts(self) -> bool:
+        """Whether there was acting before half of the latest updates."""
+        return len(self._latest) == _LATEST and 2 * sum(self._latest) >= _LATEST
 
     def updated(self) -> None:
         """An optimizer has updated the model: whatever was evaluated is over."""
         self._updated = True
+        self._latest.append(self._acted)
+        self._acted = False
 
     def is_none(self, root: Any, samples: int, *, meant: bool, without_meaning: int) -> bool:
         """Whether the pass belongs to no evaluation. ``meant``: one is going on for sure;
         ``without_meaning`` steps in a row were none."""
         acts = root.training and not torch.is_grad_enabled()
         self._doubtful = not self.whole and (acts or samples == 1)
-        return self._doubtful and not meant and without_meaning >= _WITHOUT_LOSS
+        none = self._doubtful and not meant and without_meaning >= _WITHOUT_LOSS
+        self._acted = self._acted or none
+        return none
 
     @property
     def is_meant(self) -> bool:

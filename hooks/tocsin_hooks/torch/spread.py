@@ -12,6 +12,7 @@ from tocsin_hooks.torch.names import Name
 
 _MOST_SAMPLES = 256
 _MOST_FEATURES = 4096
+_KEY = "tocsin.output"
 _MOST_NODES = 4  # between an output and what a loss is given: a softmax, views
 
 
@@ -27,18 +28,22 @@ class Spread:
 
     def __init__(self, step: StepInHand) -> None:
         self._step = step
-        self._output: Any = None
+        self._place = 0  # in memory
         self._found: tuple[Name, Any] | None = None
 
     def forward_ended(self, name: Name, output: Any) -> None:
         """The first forward pass of a saved step gave this tensor."""
         self.forget()
         if output.is_floating_point() and output.dim() > 1 and len(output) > 1:
-            self._output, self._found = output, (spread_name(name), spread(output))
+            self._found = spread_name(name), spread(output)
+            self._place = output.untyped_storage().data_ptr()
+            if output.grad_fn is not None:  # the tensor itself may be gone when it is compared
+                output.grad_fn.metadata[_KEY] = self
 
     def compared(self, prediction: Any) -> None:
         """A loss compares this with labels."""
-        if self._output is not None and _is_of(prediction, self._output):
+        here = prediction.untyped_storage().data_ptr() == self._place
+        if self._found is not None and (here or self._is_computed_from(prediction)):
             self.forget()
 
     def hand_over(self) -> None:
@@ -47,7 +52,17 @@ class Spread:
         self.forget()
 
     def forget(self) -> None:
-        self._output = self._found = None
+        self._found = None
+
+    def _is_computed_from(self, prediction: Any) -> bool:
+        """Whether it follows from the output alone, in a few steps."""
+        node = prediction.grad_fn
+        for _ in range(_MOST_NODES):
+            if node is None or node.metadata.get(_KEY) is self:
+                break
+            inner = [each for each, _ in node.next_functions if each is not None]
+            node = inner[0] if len(inner) == 1 else None
+        return node is not None and node.metadata.get(_KEY) is self
 
 
 def spread(output: Any) -> Any:
@@ -60,16 +75,3 @@ def spread(output: Any) -> Any:
     values = values[:, :: max(1, values.shape[1] // _MOST_FEATURES)].float()
     square = values.square().mean()
     return torch.where(square > 0, values.var(0, correction=0).mean() / square, 0.0)
-
-
-def _is_of(prediction: Any, output: Any) -> bool:
-    """Whether a prediction is an output, a part of it, or computed from it alone."""
-    if prediction.untyped_storage().data_ptr() == output.untyped_storage().data_ptr():
-        return True
-    node, wanted = prediction.grad_fn, output.grad_fn
-    for _ in range(_MOST_NODES):
-        if node is None or wanted is None or node == wanted:
-            break
-        inner = [each for each, _ in node.next_functions if each is not None]
-        node = inner[0] if len(inner) == 1 else None
-    return node is not None and node == wanted

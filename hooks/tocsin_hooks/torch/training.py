@@ -10,7 +10,7 @@ from typing import Any
 from weakref import finalize, ref
 
 import torch
-from tocsin.model import Mode
+from tocsin.model import ACTING, COMPETING, Mode
 from torch.optim.optimizer import (
     register_optimizer_step_post_hook,
     register_optimizer_step_pre_hook,
@@ -302,6 +302,8 @@ class ModelTraining:
             raise TrainingStopped("a stop was requested")
         self._parameters.begin()
         self.loss.begin()
+        if self.step.loss_kind != COMPETING:
+            self.step.loss_kind = ACTING if self.evaluations.acts else None
         self.step.begin(mode, self._turns.next() if mode is Mode.TRAIN else None)
 
     def _begin_ahead(self) -> None:

@@ -11,7 +11,8 @@ import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812 - everybody calls it so
 from tocsin import create_trial
-from tocsin.model import Mode
+from tocsin.model import ACTING, Mode
+from tocsin.tensors import LocalStorage, index_objects, read_index
 from tocsin.watch import Capture, CollectionConfig
 from tocsin_hooks.torch import TorchHook
 from torch import nn
@@ -106,17 +107,21 @@ def test_the_name_that_the_script_gives_counts(run: Path) -> None:
 def test_acting_is_no_evaluation(training: bool, run: Path) -> None:
     model = net()
     with TorchHook.attach(model, run, save_interval=5, max_overhead=None):
-        for number in range(20):
+        for number in range(40):
             model.train(training)
             with torch.no_grad():
                 for _ in range(5):
                     model(torch.randn(1, 8))
             train(model, F.cross_entropy)
-            if number % 10 == 9:
+            if number % 20 == 19:
                 evaluate(model, F.cross_entropy, 16, 16, 1)
     trial = create_trial(str(run))
-    assert len(trial.steps(mode=Mode.TRAIN)) == 4
+    assert len(trial.steps(mode=Mode.TRAIN)) == 8
     assert len(losses(run, "loss", Mode.EVAL)) == len(trial.steps(mode=Mode.EVAL)) == 2
+    storage = LocalStorage(run)
+    indexes = [read_index(storage, each) for each in index_objects(storage)]
+    kinds = [entry.kind for index in indexes for entry in index.entries if entry.name == "loss"]
+    assert (kinds[0], kinds[-1]) == (None, ACTING)
 
 
 def test_an_evaluation_right_after_acting_is_one(run: Path) -> None:
