@@ -12,8 +12,9 @@ from tocsin_hooks.torch.names import Name
 
 _MOST_SAMPLES = 256
 _MOST_FEATURES = 4096
-_KEY = "tocsin.output"
-_MOST_NODES = 4  # between an output and what a loss is given: a softmax, views
+_MOST_NODES = 8  # between an output and what a loss is given: a softmax, views
+
+Place = object
 
 
 def spread_name(output: Name) -> Name:
@@ -23,46 +24,42 @@ def spread_name(output: Name) -> Name:
 class Spread:
     """Captures the spread of the first output: of embeddings, latents, generated samples.
 
-    What a loss function of PyTorch compares with labels is no such output: it is left out.
+    What a loss function of PyTorch compares with labels, in the model or after it, is no such
+    output: it is left out.
     """
 
     def __init__(self, step: StepInHand) -> None:
         self._step = step
-        self._place = 0  # in memory
-        self._found: tuple[Name, Any] | None = None
+        self._compared: set[Place] = set()
+        self._found: tuple[Place, Name, Any] | None = None
 
     def forward_ended(self, name: Name, output: Any) -> None:
         """The first forward pass of a saved step gave this tensor."""
-        self.forget()
         if output.is_floating_point() and output.dim() > 1 and len(output) > 1:
-            self._found = spread_name(name), spread(output)
-            self._place = output.untyped_storage().data_ptr()
-            if output.grad_fn is not None:  # the tensor itself may be gone when it is compared
-                output.grad_fn.metadata[_KEY] = self
+            self._found = _place(output), spread_name(name), spread(output)
 
     def compared(self, prediction: Any) -> None:
-        """A loss compares this with labels."""
-        here = prediction.untyped_storage().data_ptr() == self._place
-        if self._found is not None and (here or self._is_computed_from(prediction)):
-            self.forget()
-
-    def hand_over(self) -> None:
-        if self._found is not None:
-            self._step.add_named([self._found])
-        self.forget()
-
-    def forget(self) -> None:
-        self._found = None
-
-    def _is_computed_from(self, prediction: Any) -> bool:
-        """Whether it follows from the output alone, in a few steps."""
+        """A loss compares this with labels, and so what it alone was computed from."""
+        self._compared.add(_place(prediction))
         node = prediction.grad_fn
         for _ in range(_MOST_NODES):
-            if node is None or node.metadata.get(_KEY) is self:
+            if node is None:
                 break
+            self._compared.add(node)
             inner = [each for each, _ in node.next_functions if each is not None]
             node = inner[0] if len(inner) == 1 else None
-        return node is not None and node.metadata.get(_KEY) is self
+
+    def hand_over(self) -> None:
+        """Add what was found to the step in hand, which ends."""
+        if self._found is not None and self._found[0] not in self._compared:
+            self._step.add_named([self._found[1:]])
+        self._found = None
+        self._compared.clear()
+
+
+def _place(tensor: Any) -> Place:
+    """The node that computed a tensor, which may be gone when it is asked; else its memory."""
+    return tensor.grad_fn or tensor.untyped_storage().data_ptr()
 
 
 def spread(output: Any) -> Any:
