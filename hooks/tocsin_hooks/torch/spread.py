@@ -18,7 +18,7 @@ Place = object
 
 
 def spread_name(output: Name) -> Name:
-    return Name(f"{output.name}/spread", ("spreads",), Role.SPREAD, None)
+    return Name(f"spread/{output.name}", ("spreads",), Role.SPREAD, None)
 
 
 class Spread:

@@ -56,6 +56,6 @@ def test_only_outputs_without_labels_are_captured(name: str, run: Path) -> None:
         assert hook.stats.errors == 0
     trial = create_trial(str(run))
     found = trial.tensor_names(collection="spreads")
-    assert found == (["Sequential_output_0/spread"] if expected else [])
+    assert found == (["spread/Sequential_output_0"] if expected else [])
     for each in found:
         assert 0 < trial.tensor(each).value(1) <= 1
