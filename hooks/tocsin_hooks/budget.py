@@ -11,8 +11,7 @@ from tocsin.model import Mode
 OVERHEAD = 0.02
 """The share of the training's time that capturing may take where nobody says otherwise."""
 
-_WARMING_UP = 10.0  # seconds, in which the first save costs more than those after it
-_ALLOWANCE = 1.0  # seconds; a training that has lost less has lost nothing worth a blind spot
+_ALLOWANCE = 2.0  # seconds; a training that has lost less has lost nothing worth a blind spot
 _MOST_STRETCH = 1024
 _KEPT = 5
 _WEIGHTS = {Mode.TRAIN: 14, Mode.EVAL: 5, Mode.PREDICT: 1, Mode.GLOBAL: 1}
@@ -54,15 +53,15 @@ class ModeBudgets:
 class Budget:
     """Keeps capturing within a share of the training's time, by a ``stretch`` of the interval.
 
-    Nothing happens in the first ten seconds, nor before capturing has cost a second in all, or its
-    share of a shorter training. Then the stretch is the least power of two that keeps the share; it
-    shrinks again when a quarter of it would do. Costs are medians of the last five saves: one slow
-    moment decides nothing.
+    Nothing happens before the saves have cost two seconds in all: rules find little in the few
+    saves that the share of a short training buys. Then the stretch is the least power of two that
+    keeps the share; it shrinks again when a quarter of it would do. Costs are medians of the last
+    five saves: one slow moment decides nothing.
     """
 
     def __init__(self, most: float | None) -> None:
         self.most = most
-        self._total = self._elapsed = 0.0
+        self._total = 0.0
         self._costs = deque[float](maxlen=_KEPT)
         self._periods = deque[float](maxlen=_KEPT)
         self.stretch = 1
@@ -73,12 +72,9 @@ class Budget:
         was stretched by ``stretch``. Answers whether the stretch is to be another.
         """
         self._total += cost
-        self._elapsed += max(cost, elapsed)
         self._costs.append(cost)
         self._periods.append(max(elapsed - cost, 1e-9) / stretch)
-        if self.most is None or self._elapsed < _WARMING_UP or len(self._costs) < _KEPT:
-            return False
-        if self._total < min(_ALLOWANCE, self.most * self._elapsed):
+        if self.most is None or self._total < _ALLOWANCE or len(self._costs) < _KEPT:
             return False
         needed = self._needed(self.most)
         if self.stretch >= needed > self.stretch / 4:
