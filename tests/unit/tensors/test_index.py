@@ -128,7 +128,16 @@ def test_our_extra_keys():
         (_document(tensor_payload=None, shape_payload=None), "neither"),
         (_document(tensor_payload={}), "tensor_payload"),
         (_document(tensor_payload=[{}]), "tensorname"),
-        (_document(tensor_payload=[{"tensorname": "w"}] * 250_001), "250000"),
+        (_document(tensor_payload=[{"tensorname": "w"}] * 100_001), "more than 100,000 tensors"),
+        (
+            _document(
+                tensor_payload=[
+                    {"tensorname": name, "start_idx": start, "length": 80}
+                    for name, start in (("v", 0), ("w", 79))
+                ]
+            ),
+            "tensors 'v' and 'w' have the same bytes",
+        ),
         (_payload(start_idx=-1), "start_idx"),
         (_payload(start_idx=None), "start_idx"),
         (_payload(length=None), "length"),
