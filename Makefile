@@ -17,7 +17,7 @@ CDK := npx --yes aws-cdk@2.1148.1
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-unit test-frameworks $(FRAMEWORKS) fuzz mutations lint format docs bench bench-detection synth bootstrap deploy destroy clean
+.PHONY: help setup demo test test-unit test-frameworks $(FRAMEWORKS) fuzz mutations lint format docs pictures bench bench-detection synth bootstrap deploy destroy clean
 
 help:  ## what there is
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | awk -F '\t' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -90,8 +90,11 @@ format: setup  ## put the code into its form
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-docs: setup  ## the pages of the rules, into docs/rules
+docs: setup  ## the pages of the rules, into docs/rules, and the output in the README
 	$(BIN)/python -m docs.generate
+
+pictures: setup  ## the recording of the quick start and the e-mail, into docs
+	$(BIN)/python -m docs.pictures $(ARGS)
 
 bench: setup  ## every benchmark, each printing its table
 	$(BIN)/python -m benchmarks
