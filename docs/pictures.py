@@ -27,8 +27,8 @@ ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 README = ROOT / "README.md"
 WIDTH = 80
+_MAIL_WIDTH = 96
 _FONT = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
-_LINES = 44  # of the e-mail
 
 
 def first() -> None:
@@ -67,10 +67,10 @@ def email() -> None:
     demo = [sys.executable, "-m", "tocsin", "demo", "--scenario", "vanishing", "--json"]
     done = subprocess.run(demo, cwd=ROOT, capture_output=True, text=True, check=True)  # noqa: S603
     mail: Mapping[str, str] = json.loads(done.stdout)["email"]
-    console = _console()
+    console = _console(_MAIL_WIDTH)
     console.print(Text(f"Subject: {mail['subject']}\n", "bold"))
-    for line in mail["body"].splitlines()[:_LINES]:
-        console.print(Text(line))
+    story, _, _ = mail["body"].partition("To see more:")  # commands and links follow
+    console.print(Text(f"{story}…"))
     _write("email.svg", console, "ml-oncall@example.com", light=True)
 
 
@@ -80,7 +80,7 @@ def _quick_start(folder: Path) -> list[tuple[str, list[str | Path]]]:
     return [
         (
             "pip install '.[cli]'",
-            [binaries / "pip", "install", "--quiet", "--disable-pip-version-check", f"{ROOT}[cli]"],
+            [binaries / "pip", "install", "-qq", "--disable-pip-version-check", f"{ROOT}[cli]"],
         ),
         ("python first.py", [binaries / "python", "first.py"]),
         ("tocsin check runs/first", [binaries / "tocsin", "check", "runs/first"]),
@@ -96,8 +96,8 @@ def _seconds(since: float) -> Text:
     return Text(f"  {time.monotonic() - since:.1f} s\n", "dim")
 
 
-def _console() -> Console:
-    return Console(record=True, width=WIDTH, file=StringIO(), highlight=False)
+def _console(width: int = WIDTH) -> Console:
+    return Console(record=True, width=width, file=StringIO(), highlight=False)
 
 
 def _write(name: str, console: Console, title: str, *, light: bool = False) -> None:
