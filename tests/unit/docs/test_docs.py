@@ -65,6 +65,17 @@ def commands() -> Iterator[tuple[str, list[str]]]:
                 yield block.document.name, words[:end]
 
 
+def readme_commands() -> list[list[str]]:
+    """The commands of the README that need no AWS and no training before them."""
+    known = [words for name, words in commands() if name == "README.md"]
+    return [
+        words
+        for words in known
+        if words[:2] == ["tocsin", "rules"]
+        or words[2:3] == ["tests/fixtures/smdebug/torch_mlp/run"]
+    ]
+
+
 def slug(heading: str) -> str:
     """The anchor that a heading gets."""
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
@@ -137,6 +148,12 @@ def test_the_quick_start_shows_what_its_commands_print(
     assert said.exit_code == 1
     shown = readme[readme.index(script) + 1].text
     assert said.stdout[said.stdout.index("state") :] == shown, "run `make docs`"
+
+
+@pytest.mark.parametrize("words", readme_commands(), ids=" ".join)
+def test_the_commands_of_the_readme_run(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    assert CliRunner().invoke(app, words[1:], prog_name="tocsin").exit_code in (0, 1)
 
 
 def test_the_readme_is_short_and_counts_the_rules() -> None:
