@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import traceback
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from itertools import islice
+from pathlib import Path
 from typing import TypeVar
 
 import msgspec
@@ -153,7 +155,7 @@ def _evaluated(checkpoint: Checkpoint, rule: Watched, step: Step) -> RuleRecord:
         encoded = msgspec.json.encode(state)
         kept = msgspec.json.decode(encoded)
     except Exception as error:  # noqa: BLE001  # a rule may be anybody's; it must harm no other
-        what = f"{type(error).__name__} at step {step.step}: {error}"
+        what = f"{type(error).__name__} at step {step.step}: {error}{_line(error, rule)}"
         return _disabled(record, f"the rule failed: {what}")
     if len(encoded) > STATE_BYTES:
         what = f"the rule's state of {len(encoded)} bytes is over its {STATE_BYTES}"
@@ -163,6 +165,17 @@ def _evaluated(checkpoint: Checkpoint, rule: Watched, step: Step) -> RuleRecord:
     if not step.tick:
         record = replace(record, last_step=_count(rule.options, step))
     return _judged(replace(record, state=kept), rule, verdict, step, checkpoint)
+
+
+def _line(error: BaseException, rule: Watched) -> str:
+    """The file and line of a rule that is not Tocsin's own, where it failed."""
+    package = type(rule.rule).__module__.rpartition(".")[0]
+    own = [
+        f" ({Path(frame.f_code.co_filename).name}, line {line})"
+        for frame, line in traceback.walk_tb(error.__traceback__)
+        if package and frame.f_globals.get("__package__") == package != "tocsin.rules"
+    ]
+    return own[-1] if own else ""
 
 
 def _not_json(value: object, where: str) -> str:

@@ -26,7 +26,7 @@ from tocsin.tensors.layout import (
 from tocsin.tensors.storage import NotFound, Object, Storage
 
 _LIMIT = 64 * 1024 * 1024
-_MAX_ENTRIES = 250_000
+_MAX_ENTRIES = 100_000
 _VERSION = 1
 
 _Natural = Annotated[int, Meta(ge=0, le=2**53)]  # what every JSON reader can hold
@@ -138,7 +138,9 @@ def decode_index(data: bytes, step: int, worker: str) -> IndexFile:
     try:
         document = _decoder.decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise BadIndex(str(error)) from None
+        too_many = f"length <= {_MAX_ENTRIES}" in str(error)
+        reason = f"lists more than {_MAX_ENTRIES:,} tensors" if too_many else str(error)
+        raise BadIndex(reason) from None
     meta = document.meta
     if meta.mode not in Mode.__members__:
         raise BadIndex(f"mode {meta.mode[:80]!r} is unknown")
@@ -153,6 +155,7 @@ def decode_index(data: bytes, step: int, worker: str) -> IndexFile:
     if document.tensor_payload and event_key is None:
         raise BadIndex("tensors are listed, but no event_file_name")
     entries = _merge(document.tensor_payload or (), document.shape_payload or ())
+    _check_overlaps(document.tensor_payload or ())
     return IndexFile(
         step, worker, Mode[meta.mode], meta.mode_step, event_key, _run_meta(meta), entries
     )
@@ -284,6 +287,17 @@ def _merge(recorded: Sequence[Entry], shaped: Sequence[Entry]) -> tuple[Entry, .
         elif known.shape is None:
             entries[entry.name] = msgspec.structs.replace(known, shape=entry.shape)
     return tuple(entries.values())
+
+
+def _check_overlaps(recorded: Sequence[Entry]) -> None:
+    """Raises BadIndex if many records share bytes, which would be read for each of them.
+
+    A few wrong places are damage of single tensors, which reading them reports.
+    """
+    claimed = sum(entry.length or 0 for entry in recorded)
+    there = max(((entry.start or 0) + (entry.length or 0) for entry in recorded), default=0)
+    if claimed > 2 * there:
+        raise BadIndex(f"records overlap: {claimed:,} bytes of them lie within {there:,}")
 
 
 def _run_meta(meta: _Meta) -> RunMeta | None:
