@@ -83,18 +83,22 @@ class Series(msgspec.Struct, frozen=True, omit_defaults=True):
     hi: Numbers | None = None
 
 
-class RuleCard(msgspec.Struct, frozen=True, rename={
-    "name": "RuleConfigurationName",
-    "rule": "Rule",
-    "status": "RuleEvaluationStatus",
-    "details": "StatusDetails",
-    "severity": "Severity",
-    "first_violation": "FirstViolation",
-    "fired_at": "FiredAt",
-    "violations": "Violations",
-    "data_points": "DataPoints",
-    "parameters": "Parameters",
-}):
+class RuleCard(
+    msgspec.Struct,
+    frozen=True,
+    rename={
+        "name": "RuleConfigurationName",
+        "rule": "Rule",
+        "status": "RuleEvaluationStatus",
+        "details": "StatusDetails",
+        "severity": "Severity",
+        "first_violation": "FirstViolation",
+        "fired_at": "FiredAt",
+        "violations": "Violations",
+        "data_points": "DataPoints",
+        "parameters": "Parameters",
+    },
+):
     """A rule as ``tocsin check --json`` has it, with what a reader of the page needs.
 
     consequence: whether it only follows from numbers that another rule found to be lost.
