@@ -107,9 +107,8 @@ class LossOscillating(Rule):
         name = point.tensor.name
         detail = f"{name} swings between {low:.3g} and {high:.3g}; it started at {first:.3g}"
         evidence = {"swing": swing, "first": first, "median": middle}
-        return measured(
-            violation(Reason.OSCILLATING, detail, point.tensor, **evidence), swing, limit
-        )
+        found = violation(Reason.OSCILLATING, detail, point.tensor, **evidence)
+        return measured(found, swing, limit)
 
 
 def _crossings(numbers: list[float], middle: float) -> int:

@@ -3,7 +3,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-from tocsin.model import Reason, Severity, Verdict
+from tocsin.model import Reason, Side, Verdict
 from tocsin.rules import (
     HEALTHY,
     Meta,
@@ -12,6 +12,7 @@ from tocsin.rules import (
     Rule,
     State,
     Step,
+    Tensor,
     measured,
     not_applicable,
     register,
