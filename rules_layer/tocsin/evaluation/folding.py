@@ -25,7 +25,7 @@ _MOST_WORKERS = 10_000
 T = TypeVar("T")
 
 OnVerdict = Callable[[str, Step, Verdict, RuleStatus], None]
-"""Called with the rule's name in the configuration, the step, its verdict and its status after it."""
+"""Gets the name of a rule in the configuration, the step, the verdict and the status after it."""
 
 
 def ignore(rule: str, step: Step, verdict: Verdict, status: RuleStatus) -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-from tocsin.model import Reason, Side, Verdict
+from tocsin.model import Reason, Severity, Side, Verdict
 from tocsin.rules import (
     HEALTHY,
     Meta,
