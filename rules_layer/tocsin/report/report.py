@@ -70,7 +70,7 @@ def page_of(
     losses = curves_of(history, last, marks)
     heats = heats_of(history, last)
     suspects = [rule["FirstViolation"]["tensor"] for rule in fired(found)]
-    page = Page(
+    return Page(
         schema=SCHEMA,
         made=made.isoformat(timespec="seconds"),
         tocsin=_version(),
@@ -86,7 +86,6 @@ def page_of(
         missing=_missing(found, losses, heats, history, trace),
         others=[],
     )
-    return page
 
 
 def compared(pages: Sequence[Page]) -> Page:

@@ -43,9 +43,10 @@ function bars({ title, names, series }) {
     c.fillStyle = colour("--one");
     c.fillRect(x, Math.min(y, zero), u.valToPos(at + 0.4, "x", true) - x, Math.max(dot, Math.abs(zero - y)));
   }));
+  const by = Math.ceil(names.length / 6), below = { splits: () => places.filter((at) => at % by === 0), values: (u, splits) => splits.map((at) => (names[at].length > 9 ? `${names[at].slice(0, 8)}…` : names[at])) };
   const known = values.filter((v) => v !== null), least = Math.min(0, ...known), most = Math.max(0, ...known) * 1.05 || 1;
   const say = (u) => { const at = u.cursor.idx; read.textContent = at === null || at === undefined ? "" : `${names[at]}: ${nice(values[at])}`; };
-  later(() => chart(box, 180, [places, values], [{ stroke: "transparent", points: { show: false } }], { apart: true, noPoints: true, gutter: 56, y: { range: [least, most] }, hooks: { draw: [draw], setCursor: [say] }, axis: {} }).setScale("x", { min: -0.6, max: names.length - 0.4 }));
+  later(() => chart(box, 180, [places, values], [{ stroke: "transparent", points: { show: false } }], { apart: true, noPoints: true, gutter: 56, y: { range: [least, most] }, hooks: { draw: [draw], setCursor: [say] }, below }).setScale("x", { min: -0.6, max: names.length - 0.4 }));
   return el("div", { class: "panel" }, el("h3", {}, title), plot(title, read, box, () => [["", Object.keys(series)[0]], names.map((name, at) => [name, nice(values[at])])]));
 }
 
