@@ -59,7 +59,7 @@ test-browser: setup  ## the report's page in a Chromium, which the machine must 
 		-m pytest tests/browser $(ARGS)
 
 vendor: setup  ## fetch the charting library of the report again, at the version that is pinned
-	@$(BIN)/python -m rules_layer.tocsin.report.vendor
+	@$(BIN)/python -m local.vendor
 
 fuzz: setup  ## feed the readers with anything for a minute
 	$(BIN)/python tests/fuzz/fuzz_tensors.py $(ARGS)

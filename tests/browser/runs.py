@@ -57,7 +57,9 @@ def many(path: Path) -> None:
         value = random.standard_normal(8).astype(np.float32)
         summary = summarize(value, fingerprint=False)
         names = (f"gradient/block{at // 10}.layer{at % 10}.weight" for at in range(5000))
-        made = [Captured(name, None, shape=(8,), dtype="float32", summary=summary) for name in names]
+        made = [
+            Captured(name, None, shape=(8,), dtype="float32", summary=summary) for name in names
+        ]
         return [_loss(1 / (1 + number)), *made]
 
     _write(path, map(step, range(4)))
@@ -104,7 +106,7 @@ def _write(path: Path, steps: Iterable[list[Captured]], *, ended: bool = True) -
         [
             Collection("losses", include_regex=("loss$",)),
             Collection("gradients", include_regex=("^gradient/",)),
-            Collection("weights", include_regex=("weight$",)),
+            Collection("weights", include_regex=(r"^block\d+\.weight$",)),
             Collection("relu_output", include_regex=("^relu",)),
         ]
     )
@@ -123,9 +125,7 @@ def _captured(name: str, value: np.ndarray | np.float32) -> Captured:
     return Captured(name, array, summary=summarize(array, fingerprint=False))
 
 
-def _step(
-    random: np.random.Generator, step: int, lost: bool, grown: bool = True
-) -> list[Captured]:
+def _step(random: np.random.Generator, step: int, lost: bool, grown: bool = True) -> list[Captured]:
     factor = math.nan if lost else 10 ** max(0, (step - 60) / 6) if grown else 1.0
     loss = math.nan if lost else (2 * math.exp(-step / 40) + 0.1) * (factor if factor > 1 else 1)
     tensors = [_loss(loss), _loss(loss * 1.1, "validation_loss")]

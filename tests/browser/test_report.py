@@ -79,7 +79,8 @@ def test_drag_zooms_all_charts_and_double_click_undoes_it(opened: Show) -> None:
     over = page.locator("#timeline .u-over").first
     box = over.bounding_box()
     assert box is not None
-    ranges = "() => charts.filter((u) => u.overSteps).map((u) => [u.scales.x.min, u.scales.x.max].join())"
+    ranges = """() => charts.filter((u) => u.overSteps)
+        .map((u) => [u.scales.x.min, u.scales.x.max].join())"""
     before = page.evaluate(ranges)
 
     page.mouse.move(box["x"] + 0.5 * box["width"], box["y"] + 50)

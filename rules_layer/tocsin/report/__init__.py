@@ -2,6 +2,7 @@
 
 from tocsin.report.history import History
 from tocsin.report.html import html_of
+from tocsin.report.notebook import InlineReport, inline
 from tocsin.report.page import Alert, Headline, Page, json_of
 from tocsin.report.report import compared, page_of, report_on
 from tocsin.report.trace import Trace
@@ -11,11 +12,13 @@ __all__ = [
     "Alert",
     "Headline",
     "History",
+    "InlineReport",
     "Page",
     "Trace",
     "compared",
     "headline",
     "html_of",
+    "inline",
     "json_of",
     "page_of",
     "report_on",

@@ -17,6 +17,7 @@ from tocsin.report.thin import Array
 
 COLUMNS = 360
 ROWS = 5000
+_ROUNDING = 1e-6  # of float32: 0.01 is in the decade that begins with it
 _BEYOND = 1e3  # times the 98th percentile: larger numbers share the last colour
 _WITH_NAN = (Role.TREE, Role.SKILL)  # they contain NaN by design
 _SATURATING = ("tanh", "sigmoid", "hardtanh", "hardsigmoid")
@@ -148,7 +149,8 @@ def _encoded(
         top = min(most, float(np.percentile(positive, 98)) * _BEYOND)
         least = low[np.isfinite(low) & (low > 0)]
         floor = max(float(least.min()), float(np.percentile(positive, 2)) / _BEYOND)
-    begin, finish = math.floor(math.log10(floor)), math.ceil(math.log10(top))
+    begin = math.floor(math.log10(floor) + _ROUNDING)
+    finish = math.ceil(math.log10(top) - _ROUNDING)
     finish = max(finish, begin + 1)
     cells = np.stack([_quantised(plane, begin, finish) for plane in (low, high)])
     cells[1][lost] = 255
@@ -170,6 +172,7 @@ def _quantised(plane: Array, begin: float, end: float) -> Array:
     known = ~np.isnan(plane)
     with np.errstate(divide="ignore", invalid="ignore"):
         scaled = 2 + np.rint((np.log10(plane) - begin) / (end - begin) * 252)
-    cells[known] = np.clip(scaled[known], 2, 254)
-    cells[known & (plane == 0)] = 1
+    cells[known & (plane <= 0)] = 1
+    positive = known & (plane > 0)
+    cells[positive] = np.clip(scaled[positive], 2, 254)
     return cells
