@@ -15,9 +15,11 @@ from tests.browser.runs import HOSTILE, RUNS
 
 Show = Callable[..., Opened]
 
-# Colours of a canvas; one is an empty canvas. A narrow strip of each is enough.
-_COLOURS = """() => [...document.querySelectorAll(".uplot canvas")].filter((c) => c.offsetParent && c.width).map(
-  (c) => new Set(new Uint32Array(c.getContext("2d").getImageData(0, 0, c.width, c.height).data.buffer)).size)"""
+# The number of colours of each canvas that shows; an empty canvas has one.
+_COLOURS = """() => [...document.querySelectorAll(".uplot canvas")]
+  .filter((canvas) => canvas.offsetParent && canvas.width)
+  .map((canvas) => canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height))
+  .map((image) => new Set(new Uint32Array(image.data.buffer)).size)"""
 _WIDTH = "() => document.documentElement.scrollWidth"
 
 

@@ -6,7 +6,7 @@ from tocsin.report.notebook import InlineReport, inline
 from tocsin.report.page import Alert, Headline, Page, json_of
 from tocsin.report.report import compared, page_of, report_on
 from tocsin.report.trace import Trace
-from tocsin.report.verdict import headline
+from tocsin.report.verdict import consequences, fired, headline, is_not_finite
 
 __all__ = [
     "Alert",
@@ -16,9 +16,12 @@ __all__ = [
     "Page",
     "Trace",
     "compared",
+    "consequences",
+    "fired",
     "headline",
     "html_of",
     "inline",
+    "is_not_finite",
     "json_of",
     "page_of",
     "report_on",
