@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import msgspec
 from tocsin.report import html_of, report_on
 from tocsin.tensors import open_storage
 
@@ -27,7 +28,9 @@ def main() -> None:
         run, page = Path(folder) / "digits-7", Path(folder) / "report.html"
         train = [sys.executable, TRAINING, "--out", run, "--fault", "diverging"]
         subprocess.run([*train, "--save-interval", "2", "--steps", "300"], check=True)
-        page.write_text(html_of(report_on(open_storage(str(run)))), "utf-8")
+        made = report_on(open_storage(str(run)))
+        shown = msgspec.structs.replace(made.run, url="runs/digits-7")
+        page.write_text(html_of(msgspec.structs.replace(made, run=shown)), "utf-8")
         picture = HERE / "report.png"
         how = ["--headless", "--no-sandbox", "--hide-scrollbars", f"--window-size={SIZE}"]
         taken = [f"--screenshot={picture}", "--virtual-time-budget=10000", page.as_uri()]
