@@ -64,6 +64,7 @@ function lanes(box, rules) {
       c.fillStyle = colour("--ink");
       c.font = `${11 * dot}px sans-serif`;
       c.textBaseline = "middle";
+      c.textAlign = "left";
       c.fillText(short(rule.RuleConfigurationName), u.bbox.left + 4 * dot, top + high / 2);
     }));
     drawMarks(u);
