@@ -62,7 +62,7 @@ def page_of(
     """The page of a run as far as the checkpoint has evaluated it.
 
     ``trace`` is from the same evaluation; ``history`` was refreshed after it. ``planned`` is how
-    many steps the training is to have.
+    many steps the training is to have, if its hook does not say.
     """
     found = document(checkpoint)
     last = -1 if checkpoint.last_step is None else checkpoint.last_step
@@ -74,7 +74,7 @@ def page_of(
         schema=SCHEMA,
         made=made.isoformat(timespec="seconds"),
         tocsin=_version(),
-        run=_run(checkpoint, found, history, planned),
+        run=_run(checkpoint, found, history, planned or history.planned),
         verdict=headline(found),
         losses=losses,
         rules=cards_of(found, trace, marks),

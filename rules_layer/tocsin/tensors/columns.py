@@ -53,6 +53,7 @@ class _Meta(msgspec.Struct):
     prev_step: int | None = None
     resumed_from: int | None = None
     started: float | None = None
+    planned_steps: int | None = None
 
 
 class _Document(msgspec.Struct):
@@ -143,4 +144,10 @@ def _columns(summaries: list[_Summary]) -> NDArray[np.float32]:
 def _run_meta(meta: _Meta) -> RunMeta | None:
     if meta.run_id is None:
         return None
-    return RunMeta(meta.run_id, meta.prev_step, meta.resumed_from, started=meta.started)
+    return RunMeta(
+        meta.run_id,
+        meta.prev_step,
+        meta.resumed_from,
+        started=meta.started,
+        planned_steps=meta.planned_steps,
+    )
