@@ -26,7 +26,7 @@ def main() -> None:
         sys.exit("no Chromium on this machine: apt-get install chromium")
     with TemporaryDirectory() as folder:
         run, page = Path(folder) / "digits-7", Path(folder) / "report.html"
-        train = [sys.executable, TRAINING, "--out", run, "--fault", "diverging"]
+        train = [sys.executable, str(TRAINING), "--out", str(run), "--fault", "diverging"]
         subprocess.run([*train, "--save-interval", "2", "--steps", "300"], check=True)  # noqa: S603
         made = report_on(open_storage(str(run)))
         shown = msgspec.structs.replace(made.run, url="runs/digits-7")
