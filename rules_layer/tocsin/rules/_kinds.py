@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from tocsin.model import COMPETING
+from tocsin.model import ACTING, COMPETING
 from tocsin.rules._rule import Tensor
 
 _CAMEL_CASE = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+
+_MARKED = {COMPETING: "adversarial", ACTING: "reinforcement"}
 
 _KINDS = {
     "adversarial": "generator|discriminator|critic|adversar",
@@ -30,10 +32,11 @@ def kind_of_loss(tensor: Tensor) -> str | None:
 
     Losses that compete rise in turns; the loss of a policy is not one that falls; mining makes the
     pairs of metric learning and ranking harder while the model learns; targets of self-supervised
-    training move. The hook marks losses that compete; the others are known by their names.
+    training move. The hook marks losses that compete and those of models that act; the others are
+    known by their names.
     """
-    if tensor.kind == COMPETING:
-        return "adversarial"
+    if tensor.kind in _MARKED:
+        return _MARKED[tensor.kind]
     found = _KIND.search(_CAMEL_CASE.sub("_", tensor.name).lower())
     return list(_KINDS)[int(str(found.lastgroup)[1:])] if found else None
 

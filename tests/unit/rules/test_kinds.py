@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from tocsin.model import COMPETING, Mode, Outcome, Role, TensorSummary
+from tocsin.model import ACTING, COMPETING, Mode, Outcome, Role, TensorSummary
 from tocsin.rules import Rule, Step, Tensor
 from tocsin.rules._kinds import kind_of_loss
 from tocsin.rules.loss_not_decreasing import LossNotDecreasing
@@ -36,6 +36,7 @@ def test_kinds_are_known_by_names(name: str, kind: str | None) -> None:
 
 def test_the_hook_marks_losses_that_compete() -> None:
     assert kind_of_loss(loss("BCELoss_output_0", COMPETING)) == "adversarial"
+    assert kind_of_loss(loss("loss", ACTING)) == "reinforcement"
 
 
 @pytest.mark.parametrize("rule", [LossNotDecreasing, LossWorse, Underfitting])
