@@ -14,7 +14,7 @@ CDK := npx --yes aws-cdk@2.1148.1
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-unit test-frameworks $(FRAMEWORKS) fuzz mutations lint format docs bench bench-detection synth bootstrap deploy destroy clean
+.PHONY: help setup demo test test-unit test-frameworks $(FRAMEWORKS) fuzz mutations lint format docs docs-site bench bench-detection synth bootstrap deploy destroy clean
 
 help:  ## what there is
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | awk -F '\t' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -71,8 +71,11 @@ format: setup  ## put the code into its form
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-docs: setup  ## the pages of the rules, into docs/rules
+docs: setup  ## the generated pages: docs/rules and docs/reference
 	$(BIN)/python -m docs.generate
+
+docs-site: setup  ## the documentation as a site; prints its first page's path
+	@$(BIN)/python -m docs.site
 
 bench: setup  ## every benchmark, each printing its table
 	$(BIN)/python -m benchmarks

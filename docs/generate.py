@@ -1,6 +1,6 @@
-"""Writes the pages of the rules, ``docs/rules/``; ``make docs`` runs it.
+"""Writes the generated pages, ``docs/rules/`` and ``docs/reference/``; ``make docs`` runs it.
 
-The text of a page comes from the rule's class, its example from ``examples/rules``.
+The text of a rule's page comes from its class, its example from ``examples/rules``.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from tocsin.rules import PROFILES, describe, get_rule, rule_names
+
+from docs.reference_pages import REFERENCE, reference_pages
 
 ROOT = Path(__file__).parents[1]
 PAGES = ROOT / "docs" / "rules"
@@ -163,13 +165,14 @@ def _inhibiting(rules: tuple[str, ...]) -> str:
 
 
 def main() -> None:
-    PAGES.mkdir(exist_ok=True)
-    written = pages()
+    written = pages() | reference_pages()
     for stale in set(PAGES.glob("*.md")) - set(written):
         stale.unlink()
     for path, text in written.items():
+        path.parent.mkdir(exist_ok=True)
         path.write_text(text)
-    print(f"{len(written)} pages in {PAGES.relative_to(ROOT)}")
+    folders = " and ".join(str(folder.relative_to(ROOT)) for folder in (PAGES, REFERENCE))
+    print(f"{len(written)} pages in {folders}")
 
 
 if __name__ == "__main__":
