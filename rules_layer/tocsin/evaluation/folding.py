@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TypeVar
 
@@ -23,6 +23,13 @@ _MOST_INCOMPLETE = 100
 _MOST_WORKERS = 10_000
 
 T = TypeVar("T")
+
+OnVerdict = Callable[[str, Step, Verdict, RuleStatus], None]
+"""Gets the name of a rule in the configuration, the step, the verdict and the status after it."""
+
+
+def ignore(rule: str, step: Step, verdict: Verdict, status: RuleStatus) -> None:
+    """Takes a verdict, and does nothing with it."""
 
 
 def advance(checkpoint: Checkpoint, ready: ReadyStep) -> Checkpoint:
@@ -102,16 +109,19 @@ def _is_at_or_before(key: str, step: int) -> bool:
 
 
 def fold(
-    checkpoint: Checkpoint, watched: Iterable[Watched], steps: Mapping[str, Step]
+    checkpoint: Checkpoint,
+    watched: Iterable[Watched],
+    steps: Mapping[str, Step],
+    on_verdict: OnVerdict = ignore,
 ) -> Checkpoint:
     """The checkpoint after each rule has judged a step, or a tick.
 
     ``steps`` has the step as each rule sees it, by the rule's name in the configuration. Rules
-    without one are not evaluated.
+    without one are not evaluated. ``on_verdict`` gets each verdict.
     """
     for rule in watched:
         if (step := steps.get(rule.name)) is not None:
-            after = _evaluated(checkpoint, rule, step)
+            after = _evaluated(checkpoint, rule, step, on_verdict)
             checkpoint = with_record(checkpoint, rule, after, step)
     return checkpoint
 
@@ -137,7 +147,9 @@ def skip(checkpoint: Checkpoint, watched: Iterable[Watched], step: Step, reason:
     return checkpoint
 
 
-def _evaluated(checkpoint: Checkpoint, rule: Watched, step: Step) -> RuleRecord:
+def _evaluated(
+    checkpoint: Checkpoint, rule: Watched, step: Step, on_verdict: OnVerdict
+) -> RuleRecord:
     """The rule's record after this step."""
     record = _with_found(checkpoint.rules[rule.name], rule, step)
     if record.disabled or not _is_seen(rule.options, record, step):
@@ -156,7 +168,9 @@ def _evaluated(checkpoint: Checkpoint, rule: Watched, step: Step) -> RuleRecord:
         return _disabled(record, f"the rule's state is not kept as it is: {what}")
     if not step.tick:
         record = replace(record, last_step=_count(rule.options, step))
-    return _judged(replace(record, state=kept), rule, verdict, step, checkpoint)
+    record = _judged(replace(record, state=kept), rule, verdict, step, checkpoint)
+    on_verdict(rule.name, step, verdict, record.status)
+    return record
 
 
 def _not_json(value: object, where: str) -> str:

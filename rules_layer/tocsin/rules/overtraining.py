@@ -15,6 +15,7 @@ from tocsin.rules import (
     State,
     Step,
     Tensor,
+    measured,
     not_applicable,
     register,
     violation,
@@ -118,7 +119,9 @@ class Overtraining(Rule):
         early = self.least_rise is not None and any(now.count < ENOUGH for now in finished)
         waits = any(stalled for _, stalled in marks.values())
         judged = finished or (trained and patience)
-        return state, HEALTHY if judged and not early and not waits else UNDECIDED
+        if not judged or early or waits:
+            return state, UNDECIDED
+        return state, measured(HEALTHY, 0, self.patience_validation)
 
     def _evaluated(self, mark: Mark | None, now: FinishedEvaluation) -> Mark:
         if self.least_rise is None:
@@ -142,6 +145,8 @@ class Overtraining(Rule):
         detail = f"{tensor.name} is {now:.3g}; its best was {best:.3g}, "
         if self.least_rise is None:
             detail += f"not improved by {self.delta:g} in {stalled} saves since"
-            return violation(Reason.NOT_DECREASING, detail, tensor, **evidence)
+            found = violation(Reason.NOT_DECREASING, detail, tensor, **evidence)
+            return measured(found, stalled, self.patience_validation)
         detail += f"and the last {stalled} evaluations were clearly worse"
-        return violation(Reason.INCREASING, detail, tensor, **evidence)
+        found = violation(Reason.INCREASING, detail, tensor, **evidence)
+        return measured(found, stalled, self.patience_validation)
