@@ -16,6 +16,7 @@ from tocsin.evaluation import (
     Checkpoint,
     EvaluationReport,
     Hint,
+    OnVerdict,
     Publisher,
     document,
     memory_ports,
@@ -69,12 +70,14 @@ class Following:
     """A run that is followed. ``document`` is the JSON of ``tocsin check``, up to the last look.
 
     publisher: what gets the status changes; by default one that stops the training.
+    on_verdict: what gets the verdict of each rule at each step.
     """
 
     storage: Storage
     watch: Watch | None
     now: Callable[[], float] = time.time
     publisher: Publisher | None = None
+    on_verdict: OnVerdict = lambda rule, step, verdict, status: None
 
     def __post_init__(self) -> None:
         self.report = EvaluationReport()
@@ -104,7 +107,13 @@ class Following:
         self._ticked = self._ticked if tick is None else now
         hint = Hint(self.storage.url, self._first_file(), tick)
         reconcile(
-            hint, self._ports, self.report, deadline=math.inf, watch=self.watch, on_step=on_step
+            hint,
+            self._ports,
+            self.report,
+            deadline=math.inf,
+            watch=self.watch,
+            on_step=on_step,
+            on_verdict=self.on_verdict,
         )
         return self.checkpoint.ended is not None
 

@@ -15,6 +15,7 @@ from tocsin.cli.not_judged import exit_code
 from tocsin.cli.options import Every, Json, RuleFiles, RunArgument, Stack, Table
 from tocsin.cli.output import answer, note, notes, progress
 from tocsin.cli.silence import silence
+from tocsin.cli.watch_command import watch
 
 app = typer.Typer(
     cls=CommandGroup,
@@ -40,6 +41,7 @@ def root(
 
 
 app.command()(check)
+app.command()(watch)
 
 
 @app.command()

@@ -24,7 +24,7 @@ Every = Annotated[
 ]
 
 WatchFile = Annotated[
-    str | None, typer.Option(metavar="FILE", help="A watch file: YAML or JSON.")
+    str | None, typer.Option("--watch", metavar="FILE", help="A watch file: YAML or JSON.")
 ]
 
 RuleOption = Annotated[
