@@ -90,6 +90,11 @@ class Following:
         return self._ports.checkpoints.load(self.storage.url).checkpoint
 
     @property
+    def version(self) -> str | None:
+        """The version of the checkpoint: another one when a look has found something new."""
+        return self._ports.checkpoints.load(self.storage.url).version
+
+    @property
     def document(self) -> Document:
         return document(self.checkpoint)
 

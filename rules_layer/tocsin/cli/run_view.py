@@ -77,6 +77,11 @@ class RunWatch:
             idle=None if checkpoint.last_step is None else self.now() - checkpoint.last_time,
         )
 
+    @property
+    def version(self) -> object:
+        """Another one when a look has found something new."""
+        return self._following.version
+
     def page(self) -> Page:
         """The page of the report, up to the last look."""
         self._history.refresh()

@@ -92,7 +92,7 @@ def facts(view: RunView) -> str:
     if view.document["finished"]:
         parts.append("finished")
     elif view.idle is not None:
-        parts.append(f"last step {_ago(view.idle)} ago")
+        parts.append(f"last step {ago(view.idle)} ago")
     return " · ".join(parts)
 
 
@@ -149,7 +149,8 @@ def _alerts(changes: Sequence[StatusChange]) -> Iterator[Text]:
         yield change_line(change)
 
 
-def _ago(seconds: float) -> str:
+def ago(seconds: float) -> str:
+    """A span of time in one number: ``4 s``, ``12 min``, ``3 h``."""
     if seconds < 120:
         return f"{max(0, round(seconds))} s"
     return f"{round(seconds / 60)} min" if seconds < 7200 else f"{round(seconds / 3600)} h"

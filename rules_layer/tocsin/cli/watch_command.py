@@ -48,6 +48,7 @@ def watch(
     from tocsin.cli.errors import CommandError
     from tocsin.cli.live import watch_run
     from tocsin.cli.place import storage_of
+    from tocsin.cli.run_folder import folder_of_runs
     from tocsin.cli.run_view import RunWatch
     from tocsin.cli.watch_options import given_watch
 
@@ -57,8 +58,11 @@ def watch(
     given = given_watch(
         watch_file, rule or (), profile.value if profile else None, storage, rule_files or ()
     )
+    watched, folder = RunWatch(storage, given), folder_of_runs(run)
     if web:
-        from tocsin.cli.web import serve
+        from tocsin.cli.web import WebServer, pages_of, serve
 
-        return serve(storage, given, port=port, open_page=open_page)
-    return watch_run(RunWatch(storage, given))
+        return serve(WebServer(pages_of(folder, watched), port), run, open_page=open_page)
+    if folder is not None:
+        raise CommandError(f"{run} is a folder of runs: name one of them, or use --web")
+    return watch_run(watched)
