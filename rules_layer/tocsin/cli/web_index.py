@@ -18,7 +18,8 @@ body{margin:24px auto;max-width:1180px;padding:0 20px;font:15px/1.5 system-ui,sa
  background:light-dark(#fff,#10151b);color:light-dark(#18202a,#e6ebf0)}
 a{color:light-dark(#0a55c2,#82b6ff)} .wide{overflow-x:auto}
 table{border-collapse:collapse;width:100%} th,td{text-align:left;padding:6px 10px;
- vertical-align:top;border-bottom:1px solid light-dark(#d5dbe2,#2d3742)} td{overflow-wrap:anywhere;min-width:4em}
+ vertical-align:top;border-bottom:1px solid light-dark(#d5dbe2,#2d3742)}
+td{overflow-wrap:anywhere;min-width:4em}
 .critical{color:light-dark(#b42318,#ff8a80)} .warning{color:light-dark(#885100,#f3b845)}
 .ok{color:light-dark(#16693a,#5fd394)} .none{color:light-dark(#586371,#8f9ba8)}
 .critical,.warning,.ok,.none{font-weight:600;white-space:nowrap} small{display:block}
