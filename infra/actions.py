@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from aws_cdk import Aws, Duration
 from aws_cdk import aws_events as events
 from aws_cdk import aws_events_targets as targets
+from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_lambda_event_sources as sources
 from constructs import Construct
@@ -112,7 +113,13 @@ class Actions(Construct):
         """Allows to publish notifications and to subscribe the recipients of rules."""
         topic = [topics.alerts.topic_arn]
         self.act.allow(["sns:Publish", "sns:ListSubscriptionsByTopic"], topic)
-        people = {"StringEquals": {"sns:Protocol": ["email", "sms"]}}
+        # A phone has no ARN: all but topics and applications are phones.
+        self.act.role.add_to_policy(
+            iam.PolicyStatement(
+                actions=["sns:Publish"], not_resources=[f"arn:{Aws.PARTITION}:sns:*:*:*"]
+            )
+        )
+        people = {"StringEquals": {"sns:Protocol": "email"}}
         self.act.allow(["sns:Subscribe"], topic, people)
         self.act.allow(
             ["sns:GetSubscriptionAttributes"],

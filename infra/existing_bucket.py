@@ -62,7 +62,8 @@ class ExistingBucket(Construct):
             memory=256,
         )
         switch.allow(
-            ["s3:GetBucketNotification", "s3:PutBucketNotification"], [self.bucket.bucket_arn]
+            ["s3:GetBucketLocation", "s3:GetBucketNotification", "s3:PutBucketNotification"],
+            [self.bucket.bucket_arn],
         )
         events_on = CustomResource(
             self,

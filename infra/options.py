@@ -21,7 +21,8 @@ from tocsin.parsing import (
 from infra.constants import ROOT
 
 _BUCKET = r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]"
-_PREFIX = r"[\w!.'()=-]+(/[\w!.'()=-]+)*"
+# ASCII, because a policy of IAM can name no other key.
+_PREFIX = r"[A-Za-z0-9_!.'()=-]+(/[A-Za-z0-9_!.'()=-]+)*"
 _KEY_ARN = r"arn:aws[\w-]*:kms:[a-z0-9-]+:\d{12}:key/[\w-]+"
 _MOST_TEXT = 3000  # characters of all recipients: the environment of act has at most 4 KiB
 
@@ -153,7 +154,7 @@ def _allowed_fault(recipient: str) -> str | None:
 
 def _prefix(key: str, value: Any) -> str:
     text = value.strip("/") if isinstance(value, str) else value
-    valid = "a path like team/runs, without wildcards, spaces or empty parts"
+    valid = "a path like team/runs, of ASCII letters, digits and _!.'()=- without empty parts"
     return f"{_matching(_PREFIX, valid)(key, text)}/" if text != "" else ""
 
 

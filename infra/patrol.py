@@ -51,6 +51,10 @@ class Patrol(Construct):
         )
         self.patrol.allow(["dynamodb:Query"], [state.due_index_arn])
         self.patrol.allow(["sqs:SendMessage"], [work.queue.queue_arn, act.queue.queue_arn])
+        # Lambda itself would try twice more, for six hours; a rule's target cannot forbid that.
+        self.patrol.function.configure_async_invoke(
+            retry_attempts=0, max_event_age=Duration.seconds(60)
+        )
         events.Rule(
             self,
             "EveryMinute",

@@ -57,7 +57,7 @@ class Synthesised:
             json.dumps(resource)
             for statement in self.statements(fragment)
             if action in listed(statement["Action"])
-            for resource in listed(statement["Resource"])
+            for resource in listed(statement.get("Resource", []))
         }
 
     def variables(self, fragment: str) -> dict[str, Any]:

@@ -16,6 +16,7 @@ def run_app(folder: Path, context: dict[str, Any]) -> subprocess.CompletedProces
     environment = {
         "PATH": os.environ["PATH"],
         "HOME": str(folder),
+        "PYTHONPATH": str(ROOT / "rules_layer"),
         "CDK_OUTDIR": str(folder / "out"),
         "CDK_CONTEXT_JSON": json.dumps({"aws:cdk:bundling-stacks": [], **context}),
     }

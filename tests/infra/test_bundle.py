@@ -17,6 +17,7 @@ FILES = {
     "numpy/__init__.pyi": "x: int",
     "numpy/tests/test_numpy.py": "",
     "numpy/__pycache__/x.pyc": "",
+    "numpy/docs.js": "",
     "numpy-2.dist-info/entry_points.txt": "[tocsin.rules]",
     "numpy-2.dist-info/RECORD": "",
     "bin/f2py": "",
@@ -73,6 +74,29 @@ def test_packages_are_installed_once_and_our_code_each_time(
     (code / "model.py").write_text("x = 2")
     assert digest() != first
     assert installs == [TARGET.name]
+
+
+def test_a_layer_is_the_same_byte_for_byte_when_built_again(
+    installs: list[str], code: Path, tmp_path: Path
+) -> None:
+    def built(cache: str) -> tuple[str, list[tuple[str, int, bytes]]]:
+        with staged_layer(TARGET, {"tocsin": code}, tmp_path / cache) as (folder, digest):
+            return digest, [
+                (path.relative_to(folder).as_posix(), path.stat().st_mode, path.read_bytes())
+                for path in sorted(folder.rglob("*"))
+                if path.is_file()
+            ]
+
+    assert built("one") == built("another")
+    assert installs == [TARGET.name] * 2
+
+
+def test_pip_installs_only_files_whose_hashes_are_known() -> None:
+    lines = bundle.REQUIREMENTS.read_text().splitlines()
+    pinned = [at for at, line in enumerate(lines) if "==" in line]
+    assert len(pinned) >= 9
+    for at in pinned:
+        assert lines[at + 1].strip().startswith("--hash=sha256:"), lines[at]
 
 
 def test_a_layer_that_is_too_large_is_refused(

@@ -32,10 +32,8 @@ def test_people_get_what_is_meant_for_them(own: Synthesised) -> None:
         for one in own.all("SNS::Subscription").values()
     }
     assert subscriptions == {
-        ("email", "ops@example.com", "Alerts"): {
-            "action": ["email", "email:ops@example.com", {"exists": False}]
-        },
-        ("sms", "+15551230000", "Alerts"): {"action": ["sms", "sms:+15551230000"]},
+        ("email", "ops@example.com", "Alerts"): {"action": ["email:ops@example.com"]},
+        ("sms", "+15551230000", "Alerts"): {"action": ["sms:+15551230000"]},
         ("email", "ops@example.com", "Health"): None,
         ("email", "cloudwatch@example.com", "Alarms"): None,
     }
@@ -76,7 +74,16 @@ def test_what_cannot_be_limited_by_resource_is_limited_by_condition(own: Synthes
         one for one in own.statements("ActRole") if "sns:Subscribe" in listed(one["Action"])
     ]
     assert subscribe["Action"] == "sns:Subscribe"
-    assert subscribe["Condition"] == {"StringEquals": {"sns:Protocol": ["email", "sms"]}}
+    assert subscribe["Condition"] == {"StringEquals": {"sns:Protocol": "email"}}
+
+
+def test_act_publishes_to_phones_and_to_no_other_topic(own: Synthesised) -> None:
+    publishing = [
+        one for one in own.statements("ActRole") if "sns:Publish" in listed(one["Action"])
+    ]
+    (phones,) = [one for one in publishing if "NotResource" in one]
+    assert phones["NotResource"]["Fn::Join"][1][-1] == ":sns:*:*:*"
+    assert "Resource" not in phones
 
 
 @pytest.mark.parametrize("action", ["Publish", "Subscribe", "ListSubscriptionsByTopic"])

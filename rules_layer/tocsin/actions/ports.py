@@ -46,11 +46,15 @@ class NotRunning(Exception):
 
 @dataclass(frozen=True)
 class TopicMessage:
-    """A message to the topic: a text per protocol, and what subscriptions filter on."""
+    """A message to the topic: a text per protocol, and what subscriptions filter on.
+
+    phone: the one number to send the text ``sms`` to, in place of the topic.
+    """
 
     texts: Mapping[str, str]
     attributes: Mapping[str, str]
     subject: str | None = None
+    phone: str = ""
 
 
 @dataclass(frozen=True)

@@ -60,7 +60,10 @@ def connect_act(
 ) -> AlertPorts:
     """The stores and the timer for decisions about alerts, and what actions use."""
     s3, table = client("s3"), Table(client("dynamodb"), settings.table)
-    jobs, topic = SageMakerJobs(client("sagemaker")), Topic(client("sns"), settings.topic_arn)
+    jobs = SageMakerJobs(client("sagemaker"))
+    topic = Topic(
+        client("sns"), settings.topic_arn, {"email": settings.emails, "sms": settings.phones}
+    )
     allowed = (*settings.emails, *settings.phones, *settings.allowed_recipients)
     return AlertPorts(
         groups=DynamoGroups(table, now),

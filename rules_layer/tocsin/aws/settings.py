@@ -32,6 +32,16 @@ WEBHOOKS = "/tocsin/webhooks/"
 PREFIX_TAG = "tocsin-prefix"
 """The tag that gives a training role its prefix."""
 
+
+
+def filter_policy(protocol: str, endpoint: str) -> dict[str, list[str]]:
+    """The filter policy of a subscription to the topic of alerts: what names this recipient.
+
+    The stack and ``act`` subscribe with the same one: SNS refuses a second, different one.
+    """
+    return {"action": [f"{protocol}:{endpoint}"]}
+
+
 _Text = Annotated[str, msgspec.Meta(min_length=1)]
 S = TypeVar("S", bound="FunctionSettings")
 

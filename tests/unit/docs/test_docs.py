@@ -188,7 +188,7 @@ def pins(*files: str) -> set[tuple[str, str]]:
     found = set()
     for file in files:
         wanted = (ROOT / file).read_text().partition("# pulled in by")[0]
-        found |= set(re.findall(r"^([\w.-]+)(?:\[.*\])?==(\S+)$", wanted, re.MULTILINE))
+        found |= set(re.findall(r"^([\w.-]+)(?:\[.*\])?==(\S+)(?: \\)?$", wanted, re.MULTILINE))
     return found
 
 
