@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
-
-from infra.bucket_events import handler as module
-from infra.bucket_events.handler import check_place, handler, switch_on
+from tocsin_cdk.bucket_events import handler as module
+from tocsin_cdk.bucket_events.handler import check_place, handler, switch_on
 
 QUEUE = {"Id": "theirs", "QueueArn": "arn:aws:sqs:::theirs", "Events": ["s3:ObjectCreated:*"]}
 ON = {"EventBridgeConfiguration": {}}
@@ -141,7 +140,11 @@ def test_cloudformation_gets_an_answer_in_any_case(
         ("eu-central-1", "eu-central-1", ""),
         (None, "us-east-1", ""),
         ("EU", "eu-west-1", ""),
-        ("eu-west-1", "us-east-1", "captureBucket runs is in eu-west-1, this deployment in us-east-1"),
+        (
+            "eu-west-1",
+            "us-east-1",
+            "captureBucket runs is in eu-west-1, this deployment in us-east-1",
+        ),
         (None, "eu-west-1", "captureBucket runs is in us-east-1"),
     ],
 )

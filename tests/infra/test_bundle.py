@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from infra import bundle
-from infra.bundle import BundleError, Platform, lambda_target, local_target, staged_layer
-from infra.constants import ROOT
+from tocsin_cdk import bundle
+from tocsin_cdk.bundle import BundleError, Platform, lambda_target, local_target, staged_layer
+from tocsin_cdk.constants import TOCSIN
 
 TARGET = Platform("lambda-arm64-3.13", sys.executable)
 FILES = {
@@ -139,7 +138,7 @@ def test_a_function_without_a_handler_is_refused(tmp_path: Path) -> None:
 def test_the_real_layer_is_small_and_for_lambdas_processor() -> None:
     """Installs the real packages for Lambda on arm64; from the second time on, from the cache."""
     target = lambda_target("arm64")
-    with staged_layer(target, {"tocsin": ROOT / "rules_layer" / "tocsin"}) as (folder, _):
+    with staged_layer(target, {"tocsin": TOCSIN}) as (folder, _):
         files = [path for path in folder.rglob("*") if path.is_file()]
         libraries = [path for path in files if ".so" in path.suffixes]
         machines = {path.read_bytes()[18:20] for path in libraries}

@@ -208,7 +208,7 @@ def test_every_queue_is_closed_and_every_work_queue_has_dead_letters(stack: Synt
     watched = {
         alarm["Dimensions"][0]["Value"]["Fn::GetAtt"][0]
         for alarm in stack.all("CloudWatch::Alarm").values()
-        if alarm["MetricName"] == "ApproximateNumberOfMessagesVisible"
+        if alarm.get("MetricName") == "ApproximateNumberOfMessagesVisible"
     }
     assert watched == dead
     for name, queue in queues.items():
@@ -468,6 +468,7 @@ def test_buckets_are_private_and_stay(own: Synthesised) -> None:
 def test_outputs_are_those_promised(stack: Synthesised) -> None:
     assert set(stack.template["Outputs"]) == {
         "ActDeadLetterQueueUrl",
+        "ActQueueUrl",
         "AlarmTopicArn",
         "AlertTopicArn",
         "CaptureBucketName",
@@ -477,6 +478,7 @@ def test_outputs_are_those_promised(stack: Synthesised) -> None:
         "EventBusName",
         "StateBucketName",
         "StateTableName",
+        "TocsinVersion",
         "TrainingWriterPolicyArn",
     }
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
-from tocsin.events import StatusChange
+from tocsin.events import METRIC_NAMESPACE, StatusChange
 
 
 @dataclass(frozen=True)
@@ -86,6 +86,8 @@ class Lookups:
     """How many recipients the deployment itself subscribes, by action: ``{"email": 2, "sms": 1}``.
     """
     links: Links = Links()
+    namespace: str = METRIC_NAMESPACE
+    """The deployment's, of CloudWatch's metrics."""
     role_prefix: Callable[[str], str] = lambda role: ""
     """The prefix that a role (ARN) may write below, by its tag; empty where that is not known."""
 

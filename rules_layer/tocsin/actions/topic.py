@@ -38,9 +38,7 @@ def sms(request: Request, lookups: Lookups, effects: Effects) -> Result:
         return Result(ActionOutcome.REFUSED, why)
     text = short(request)
     phone = request.argument or ""
-    effects.publish(
-        TopicMessage({"default": text, "sms": text}, attributes(request), phone=phone)
-    )
+    effects.publish(TopicMessage({"default": text, "sms": text}, attributes(request), phone=phone))
     if phone:
         return Result(ActionOutcome.DONE, f"sent to {phone}")
     return _published(request, lookups)

@@ -31,7 +31,7 @@ def handler(event: dict[str, Any], context: Any) -> None:
 
 
 def check_place(s3: Any, bucket: str, account: str, region: str) -> None:
-    """Raises ValueError if the bucket is not in this account and region: then it would never notify."""
+    """Raises ValueError if the bucket is in another account or region: it would never notify."""
     try:
         answer = s3.get_bucket_location(Bucket=bucket, ExpectedBucketOwner=account)
     except ClientError as error:

@@ -10,7 +10,7 @@ from aws_cdk import aws_sns_subscriptions as subscriptions
 from constructs import Construct
 from tocsin.aws.settings import filter_policy
 
-from infra.options import DeploymentOptions
+from tocsin_cdk.options import DeploymentOptions
 
 
 class Topics(Construct):

@@ -12,9 +12,9 @@ from aws_cdk import aws_s3 as s3
 from constructs import Construct
 from tocsin.tensors import END_MARKER
 
-from infra.nag import acknowledge
-from infra.options import DeploymentOptions
-from infra.queues import WorkQueue
+from tocsin_cdk.nag import acknowledge
+from tocsin_cdk.options import DeploymentOptions
+from tocsin_cdk.queues import WorkQueue
 
 
 class CaptureBucket(Construct):
