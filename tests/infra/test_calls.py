@@ -62,7 +62,7 @@ ACT = [
     Call("sns:Publish", "{alerts}"),
     Call("sns:ListSubscriptionsByTopic", "{alerts}"),
     Call("sns:Subscribe", "{alerts}", {"sns:Protocol": "email"}),
-    Call("sns:Subscribe", "{alerts}", {"sns:Protocol": "sms"}),
+    Call("sns:Publish", "+15551230000"),
     Call("sns:GetSubscriptionAttributes", "*"),
     Call("kms:GenerateDataKey", "{key}"),
     Call("kms:Decrypt", "{key}"),
@@ -117,10 +117,18 @@ def is_allowed(statements: list[dict[str, Any]], call: Call, of_stack: Names) ->
     return any(
         each["Effect"] == "Allow"
         and any(fnmatchcase(call.action, action) for action in listed(each["Action"]))
-        and any(fnmatchcase(resource, text(allowed)) for allowed in listed(each["Resource"]))
+        and covers(each, resource)
         and all(is_met(asked, *condition) for condition in conditions(each))
         for each in statements
     )
+
+
+def covers(statement: Mapping[str, Any], resource: str) -> bool:
+    if "NotResource" in statement:
+        return not any(
+            fnmatchcase(resource, text(other)) for other in listed(statement["NotResource"])
+        )
+    return any(fnmatchcase(resource, text(each)) for each in listed(statement["Resource"]))
 
 
 def conditions(statement: Mapping[str, Any]) -> Iterator[tuple[str, str, list[str]]]:
@@ -165,6 +173,7 @@ def test_over_a_bucket_that_was_there(existing: Synthesised, role: str, calls: l
         ("EvaluateRole", Call("s3:PutObject", "{captures}/{run}STOP.json")),
         ("ActRole", Call("s3:GetObject", "{captures}/{run}events/0/x.tfevents")),
         ("ActRole", Call("sns:Subscribe", "{alerts}", {"sns:Protocol": "https"})),
+        ("ActRole", Call("sns:Publish", "arn:aws:sns:R:1:another-topic")),
     ],
 )
 def test_nor_anything_else(existing: Synthesised, role: str, call: Call) -> None:

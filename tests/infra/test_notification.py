@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tocsin.aws.settings import ActSettings
 from tocsin.parsing import StopLimit
-
-from infra.options import OptionError
+from tocsin_cdk.options import OptionError
 
 from .conftest import listed, synthesise
 
@@ -32,10 +31,8 @@ def test_people_get_what_is_meant_for_them(own: Synthesised) -> None:
         for one in own.all("SNS::Subscription").values()
     }
     assert subscriptions == {
-        ("email", "ops@example.com", "Alerts"): {
-            "action": ["email", "email:ops@example.com", {"exists": False}]
-        },
-        ("sms", "+15551230000", "Alerts"): {"action": ["sms", "sms:+15551230000"]},
+        ("email", "ops@example.com", "Alerts"): {"action": ["email:ops@example.com"]},
+        ("sms", "+15551230000", "Alerts"): {"action": ["sms:+15551230000"]},
         ("email", "ops@example.com", "Health"): None,
         ("email", "cloudwatch@example.com", "Alarms"): None,
     }
@@ -46,8 +43,10 @@ def test_only_the_alarm_on_issues_goes_to_those_who_live_in_cloudwatch(own: Synt
     for alarm in own.all("CloudWatch::Alarm").values():
         (action,) = alarm["AlarmActions"]
         by_topic.setdefault(topic_of(action), []).append(alarm)
-        assert not {"OKActions", "InsufficientDataActions"} & alarm.keys()
-    assert {topic: len(alarms) for topic, alarms in by_topic.items()} == {"Alarms": 1, "Health": 12}
+        assert "InsufficientDataActions" not in alarm
+    assert {topic: len(alarms) for topic, alarms in by_topic.items()} == {"Alarms": 1, "Health": 18}
+    for alarm in by_topic["Health"]:
+        assert alarm["OKActions"] == alarm["AlarmActions"]
     (alarm,) = by_topic["Alarms"]
     del alarm["AlarmActions"], alarm["AlarmDescription"]
     assert alarm == {
@@ -76,7 +75,16 @@ def test_what_cannot_be_limited_by_resource_is_limited_by_condition(own: Synthes
         one for one in own.statements("ActRole") if "sns:Subscribe" in listed(one["Action"])
     ]
     assert subscribe["Action"] == "sns:Subscribe"
-    assert subscribe["Condition"] == {"StringEquals": {"sns:Protocol": ["email", "sms"]}}
+    assert subscribe["Condition"] == {"StringEquals": {"sns:Protocol": "email"}}
+
+
+def test_act_publishes_to_phones_and_to_no_other_topic(own: Synthesised) -> None:
+    publishing = [
+        one for one in own.statements("ActRole") if "sns:Publish" in listed(one["Action"])
+    ]
+    (phones,) = [one for one in publishing if "NotResource" in one]
+    assert phones["NotResource"]["Fn::Join"][1][-1] == ":sns:*:*:*"
+    assert "Resource" not in phones
 
 
 @pytest.mark.parametrize("action", ["Publish", "Subscribe", "ListSubscriptionsByTopic"])

@@ -12,7 +12,7 @@ from tocsin.cli.check_command import check
 from tocsin.cli.checkout import demo, local
 from tocsin.cli.errors import WRONG, CommandError, CommandGroup
 from tocsin.cli.not_judged import exit_code
-from tocsin.cli.options import Every, Json, RuleFiles, RunArgument, Stack, Table
+from tocsin.cli.options import Every, Json, RuleFiles, RunArgument, Stack, Stage, Table
 from tocsin.cli.output import answer, note, notes, progress
 from tocsin.cli.silence import silence
 from tocsin.cli.watch_command import watch
@@ -199,6 +199,7 @@ def status(
         str | None, typer.Option(metavar="ARN", help="The topic that alerts are sent through.")
     ] = None,
     stack: Stack = None,
+    stage: Stage = None,
     as_json: Json = False,
 ) -> int:
     """Ask the deployed stack: all runs, or one and its alerts. Or list the runs in a folder.
@@ -209,9 +210,10 @@ def status(
     For one run: its rules, the silences that cover it, and the last decision for each rule and
     action: what was sent, or why it was not. --actions shows every decision.
 
-    The state bucket is the first of: --state-bucket, the stack of --stack, TOCSIN_STATE_BUCKET in
-    the environment, the stack named Tocsin. Likewise the table (TOCSIN_STATE_TABLE) and the topic
-    (TOCSIN_TOPIC_ARN). If table or topic is not found, the rest is shown.
+    The state bucket is the first of: --state-bucket, the stack of --stack or --stage,
+    TOCSIN_STATE_BUCKET in the environment, the stack of TOCSIN_STAGE, the stack named Tocsin.
+    Likewise the table (TOCSIN_STATE_TABLE) and the topic (TOCSIN_TOPIC_ARN). If table or topic is
+    not found, the rest is shown.
 
     Exit code: 0 nothing found (or a list of runs), 1 issues found, 2 the command or its input is
     wrong, a rule ended in Error, or nothing could be judged.
@@ -233,7 +235,7 @@ def status(
     if run is not None and Path(run).is_dir():
         answer(runs_below(Path(run)), print_runs, as_json=as_json)
         return 0
-    deployment = Deployment(stack, {BUCKET: state_bucket, TABLE: table, TOPIC: topic})
+    deployment = Deployment(stack, {BUCKET: state_bucket, TABLE: table, TOPIC: topic}, stage)
     if run is None:
         if actions:
             raise CommandError("--actions shows one run: name it")
@@ -245,6 +247,29 @@ def status(
     notes(lines)
     answer(document, partial(print_run, whole=actions, every=every), as_json=as_json)
     return exit_code(document)
+
+
+@app.command()
+def doctor(stack: Stack = None, stage: Stage = None, as_json: Json = False) -> int:
+    """Check a deployment: a line for each thing that can be wrong, with what to do.
+
+    Looks at its version, the capture bucket's region, notifications and key, subscriptions that
+    are not confirmed, the SMS sandbox, the account's concurrency, the lag of the last hour, and
+    dead letters. Changes nothing.
+
+    Exit code: 0 all is well, 1 there is something to do or to find out, 2 there is no such stack.
+
+    \b
+    Examples:
+      tocsin doctor
+      tocsin doctor --stage dev --json
+    """
+    from tocsin.cli.doctor import doctor_document, print_doctor
+    from tocsin.cli.stack import Deployment
+
+    document = doctor_document(Deployment(stack, {}, stage))
+    answer(document, print_doctor, as_json=as_json)
+    return 0 if document["sound"] else 1
 
 
 app.command()(demo)

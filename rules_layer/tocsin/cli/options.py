@@ -53,6 +53,15 @@ Stack = Annotated[
     typer.Option("--stack", metavar="NAME", help="The stack whose resources are used."),
 ]
 
+Stage = Annotated[
+    str | None,
+    typer.Option(
+        "--stage",
+        metavar="STAGE",
+        help="The stage that was deployed with -c stage=STAGE; default: TOCSIN_STAGE, or none.",
+    ),
+]
+
 Table = Annotated[
     str | None,
     typer.Option("--table", metavar="TABLE", help="The stack's table of alerts and silences."),

@@ -21,7 +21,7 @@ from tocsin.evaluation.offline import (
     check,
     memory_ports,
 )
-from tocsin.evaluation.patrolling import HintsLost, patrol
+from tocsin.evaluation.patrolling import HintsLost, PatrolReport, patrol
 from tocsin.evaluation.ports import (
     CheckpointConflict,
     CheckpointStore,
@@ -62,6 +62,7 @@ __all__ = [
     "MemoryJobs",
     "MemoryPublisher",
     "OnVerdict",
+    "PatrolReport",
     "Progress",
     "Publisher",
     "ReadyStep",

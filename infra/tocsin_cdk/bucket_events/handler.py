@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import urllib.request
 from typing import Any
 
 import boto3
+from botocore.exceptions import ClientError
 
 
 def handler(event: dict[str, Any], context: Any) -> None:
@@ -16,7 +18,9 @@ def handler(event: dict[str, Any], context: Any) -> None:
     try:
         # On deletion the bucket stays as it is: others may rely on its events by now.
         if event["RequestType"] != "Delete":
-            switch_on(boto3.client("s3"), bucket, properties["Account"])
+            s3 = boto3.client("s3")
+            check_place(s3, bucket, properties["Account"], os.environ["AWS_REGION"])
+            switch_on(s3, bucket, properties["Account"])
         status, reason = "SUCCESS", "EventBridge events are on"
     except Exception as error:  # noqa: BLE001
         status, reason = (
@@ -24,6 +28,29 @@ def handler(event: dict[str, Any], context: Any) -> None:
             f"cannot switch EventBridge events of bucket {bucket} on: {error}",
         )
     _answer(event, bucket, status, reason)
+
+
+def check_place(s3: Any, bucket: str, account: str, region: str) -> None:
+    """Raises ValueError if the bucket is in another account or region: it would never notify."""
+    try:
+        answer = s3.get_bucket_location(Bucket=bucket, ExpectedBucketOwner=account)
+    except ClientError as error:
+        code = error.response["Error"]["Code"]
+        if code not in ("AccessDenied", "NoSuchBucket"):
+            raise
+        raise ValueError(
+            f"captureBucket {bucket} is not a bucket of account {account}, or its policy denies "
+            f"this deployment to ask ({code}): name a bucket of this account"
+        ) from error
+    # Its name for the oldest region is none, and for the second oldest another.
+    found = {None: "us-east-1", "EU": "eu-west-1"}.get(
+        answer["LocationConstraint"], answer["LocationConstraint"]
+    )
+    if found != region:
+        raise ValueError(
+            f"captureBucket {bucket} is in {found}, this deployment in {region}: "
+            f"deploy to {found}, or name a bucket of {region}"
+        )
 
 
 def switch_on(s3: Any, bucket: str, account: str) -> None:

@@ -14,13 +14,13 @@ from tocsin.events import (
     ALERTS_SENT,
     EVALUATION_LAG,
     ISSUES_FOUND,
-    METRIC_NAMESPACE,
     RULE_ERRORS,
     STEPS_EVALUATED,
     STOP_GUARD_TRIPPED,
 )
 
-from infra.queues import WorkQueue
+from tocsin_cdk.options import DeploymentOptions
+from tocsin_cdk.queues import WorkQueue
 
 _PERIOD = Duration.minutes(1)
 
@@ -36,11 +36,13 @@ class Dashboard(Construct):
         scope: Construct,
         id_: str,
         *,
+        options: DeploymentOptions,
         functions: Mapping[str, lambda_.IFunction],
         queues: Mapping[str, WorkQueue],
     ) -> None:
         super().__init__(scope, id_)
-        self.name = _name(Stack.of(self))
+        self.name = dashboard_name(Stack.of(self), options)
+        own = options.names.namespace
         cloudwatch.Dashboard(
             self,
             "Dashboard",
@@ -48,31 +50,32 @@ class Dashboard(Construct):
             default_interval=Duration.hours(6),
             widgets=[
                 [
-                    _graph("Issues found", [_by("Rule", ISSUES_FOUND, "Sum")]),
-                    _graph("Steps evaluated", [_any(STEPS_EVALUATED, "Sum")]),
-                    _graph("Index file to verdict, ms", [_any(EVALUATION_LAG, "p95")]),
+                    _graph("Issues found", [_by(own, "Rule", ISSUES_FOUND, "Sum")]),
+                    _graph("Steps evaluated", [_any(own, STEPS_EVALUATED, "Sum")]),
+                    _graph("Index file to verdict, ms", [_any(own, EVALUATION_LAG, "p95")]),
                 ],
                 [
                     _graph(
                         "Alerts, by reason",
-                        [_by("Reason", name, "Sum") for name in (ALERTS_SENT, ALERTS_HELD)],
+                        [_by(own, "Reason", name, "Sum") for name in (ALERTS_SENT, ALERTS_HELD)],
                     ),
                     _graph("Messages waiting", _waiting(queues)),
                     _graph("Invocations", _invocations(functions)),
                 ],
-                [_graph("Errors", _errors(functions))],
+                [_graph("Errors", _errors(own, functions))],
             ],
         )
 
 
-def dashboard_url(stack: Stack) -> str:
-    """The URL of the dashboard of a stack."""
+def dashboard_url(stack: Stack, options: DeploymentOptions) -> str:
+    """The URL of the dashboard of a deployment."""
     console = f"https://{stack.region}.console.aws.amazon.com/cloudwatch/home"
-    return f"{console}?region={stack.region}#dashboards/dashboard/{_name(stack)}"
+    return f"{console}?region={stack.region}#dashboards/dashboard/{dashboard_name(stack, options)}"
 
 
-def _name(stack: Stack) -> str:
-    return f"{stack.stack_name}-{stack.region}"  # dashboards of all regions share their names
+def dashboard_name(stack: Stack, options: DeploymentOptions) -> str:
+    """Dashboards of all regions share their names."""
+    return f"{options.names.stack}-{stack.region}"
 
 
 def _waiting(queues: Mapping[str, WorkQueue]) -> list[cloudwatch.IMetric]:
@@ -88,10 +91,13 @@ def _invocations(functions: Mapping[str, lambda_.IFunction]) -> list[cloudwatch.
     return [f.metric_invocations(period=_PERIOD, label=name) for name, f in functions.items()]
 
 
-def _errors(functions: Mapping[str, lambda_.IFunction]) -> list[cloudwatch.IMetric]:
+def _errors(namespace: str, functions: Mapping[str, lambda_.IFunction]) -> list[cloudwatch.IMetric]:
     return [
         *(f.metric_errors(period=_PERIOD, label=name) for name, f in functions.items()),
-        *(_any(name, "Sum") for name in (RULE_ERRORS, ACTIONS_FAILED, STOP_GUARD_TRIPPED)),
+        *(
+            _any(namespace, name, "Sum")
+            for name in (RULE_ERRORS, ACTIONS_FAILED, STOP_GUARD_TRIPPED)
+        ),
     ]
 
 
@@ -99,15 +105,15 @@ def _graph(title: str, metrics: Sequence[cloudwatch.IMetric]) -> cloudwatch.Grap
     return cloudwatch.GraphWidget(title=title, left=list(metrics), width=8)
 
 
-def _by(dimension: str, metric: str, statistic: str) -> cloudwatch.MathExpression:
+def _by(namespace: str, dimension: str, metric: str, statistic: str) -> cloudwatch.MathExpression:
     """One line per value of a dimension."""
-    where = f'{{{METRIC_NAMESPACE},{dimension}}} MetricName="{metric}"'
+    where = f'{{{namespace},{dimension}}} MetricName="{metric}"'
     return _search(where, metric, statistic)
 
 
-def _any(metric: str, statistic: str) -> cloudwatch.MathExpression:
+def _any(namespace: str, metric: str, statistic: str) -> cloudwatch.MathExpression:
     """The metric with any dimensions."""
-    return _search(f'Namespace="{METRIC_NAMESPACE}" MetricName="{metric}"', metric, statistic)
+    return _search(f'Namespace="{namespace}" MetricName="{metric}"', metric, statistic)
 
 
 def _search(where: str, label: str, statistic: str) -> cloudwatch.MathExpression:

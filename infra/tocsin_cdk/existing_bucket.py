@@ -9,10 +9,10 @@ from aws_cdk import aws_s3 as s3
 from constructs import Construct
 from tocsin.tensors import COLLECTIONS, END_MARKER, INDEX, WATCH
 
-from infra.constants import ROOT
-from infra.function import PythonFunction
-from infra.options import DeploymentOptions
-from infra.queues import WorkQueue
+from tocsin_cdk.constants import PACKAGE
+from tocsin_cdk.function import PythonFunction
+from tocsin_cdk.options import DeploymentOptions
+from tocsin_cdk.queues import WorkQueue
 
 
 class ExistingBucket(Construct):
@@ -56,13 +56,14 @@ class ExistingBucket(Construct):
         switch = PythonFunction(
             self,
             "Switch",
-            folder=ROOT / "infra" / "bucket_events",
+            folder=PACKAGE / "bucket_events",
             options=options,
             timeout=Duration.seconds(30),
             memory=256,
         )
         switch.allow(
-            ["s3:GetBucketNotification", "s3:PutBucketNotification"], [self.bucket.bucket_arn]
+            ["s3:GetBucketLocation", "s3:GetBucketNotification", "s3:PutBucketNotification"],
+            [self.bucket.bucket_arn],
         )
         events_on = CustomResource(
             self,

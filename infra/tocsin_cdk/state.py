@@ -8,9 +8,9 @@ from aws_cdk import aws_s3 as s3
 from constructs import Construct
 from tocsin.aws.settings import CHECKPOINTS, DUE_INDEX
 
-from infra.function import PythonFunction
-from infra.nag import acknowledge
-from infra.options import DeploymentOptions
+from tocsin_cdk.function import PythonFunction
+from tocsin_cdk.nag import acknowledge
+from tocsin_cdk.options import DeploymentOptions
 
 
 class State(Construct):

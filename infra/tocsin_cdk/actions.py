@@ -7,24 +7,24 @@ from collections.abc import Sequence
 from aws_cdk import Aws, Duration
 from aws_cdk import aws_events as events
 from aws_cdk import aws_events_targets as targets
+from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_lambda_event_sources as sources
 from constructs import Construct
-from tocsin.aws.settings import WEBHOOKS, ActSettings
+from tocsin.aws.settings import ActSettings
 from tocsin.events import RUN_NEWS, SOURCE
 from tocsin.tensors import STOP
 
-from infra.capture import CaptureLocation
-from infra.constants import ROOT
-from infra.evaluation import allow_on_training_jobs
-from infra.function import PythonFunction
-from infra.options import DeploymentOptions
-from infra.queues import WorkQueue
-from infra.state import State
-from infra.topics import Topics
+from tocsin_cdk.capture import CaptureLocation
+from tocsin_cdk.constants import FUNCTIONS
+from tocsin_cdk.evaluation import allow_on_training_jobs
+from tocsin_cdk.function import PythonFunction
+from tocsin_cdk.options import DeploymentOptions
+from tocsin_cdk.queues import WorkQueue
+from tocsin_cdk.state import State
+from tocsin_cdk.topics import Topics
 
 TIMEOUT = Duration.seconds(30)
-CONCURRENCY = 3  # see infra/evaluation.py
 
 
 class Actions(Construct):
@@ -53,11 +53,11 @@ class Actions(Construct):
         self.act = PythonFunction(
             self,
             "Act",
-            folder=ROOT / "functions" / "act",
+            folder=FUNCTIONS / "act",
             options=options,
             layers=[layer],
             timeout=TIMEOUT,
-            memory=512,
+            memory=options.memory["act"],
             recursive=True,
             settings=ActSettings(
                 table=state.table.table_name,
@@ -76,10 +76,13 @@ class Actions(Construct):
                 email_run_cap=options.email_run_cap,
                 metric_run_cap=options.metric_run_cap,
                 dashboard=dashboard,
+                stage=options.stage or None,
             ),
         )
         self.act.function.add_event_source(
-            sources.SqsEventSource(self.work.queue, batch_size=1, max_concurrency=CONCURRENCY)
+            sources.SqsEventSource(
+                self.work.queue, batch_size=1, max_concurrency=options.concurrency["act"]
+            )
         )
         capture.grant_write(self.act, STOP)
         capture.grant_index(self.act)
@@ -95,7 +98,7 @@ class Actions(Construct):
             wildcard="The roles of jobs are not known before they run; only their tags are read.",
         )
         self._allow_notifying(topics)
-        self._allow_webhooks(options.webhooks)
+        self._allow_webhooks(options.webhooks, options.names.webhooks)
         self.act.allow(["kms:Decrypt", "kms:GenerateDataKey"], [topics.key.key_arn])
         self.act.allow(["events:PutEvents"], [bus.event_bus_arn])
         self.act.allow_metrics()
@@ -112,7 +115,13 @@ class Actions(Construct):
         """Allows to publish notifications and to subscribe the recipients of rules."""
         topic = [topics.alerts.topic_arn]
         self.act.allow(["sns:Publish", "sns:ListSubscriptionsByTopic"], topic)
-        people = {"StringEquals": {"sns:Protocol": ["email", "sms"]}}
+        # A phone has no ARN: all but topics and applications are phones.
+        self.act.role.add_to_policy(
+            iam.PolicyStatement(
+                actions=["sns:Publish"], not_resources=[f"arn:{Aws.PARTITION}:sns:*:*:*"]
+            )
+        )
+        people = {"StringEquals": {"sns:Protocol": "email"}}
         self.act.allow(["sns:Subscribe"], topic, people)
         self.act.allow(
             ["sns:GetSubscriptionAttributes"],
@@ -120,7 +129,7 @@ class Actions(Construct):
             wildcard="GetSubscriptionAttributes knows no resources; it reads, and changes nothing.",
         )
 
-    def _allow_webhooks(self, names: Sequence[str]) -> None:
+    def _allow_webhooks(self, names: Sequence[str], prefix: str) -> None:
         """Allows to read the parameters of the endpoints.
 
         The key that AWS manages decrypts them for anybody who may read them. The owner of another
@@ -128,6 +137,4 @@ class Actions(Construct):
         """
         if names:
             parameters = f"arn:{Aws.PARTITION}:ssm:{Aws.REGION}:{Aws.ACCOUNT_ID}:parameter"
-            self.act.allow(
-                ["ssm:GetParameter"], [f"{parameters}{WEBHOOKS}{name}" for name in names]
-            )
+            self.act.allow(["ssm:GetParameter"], [f"{parameters}{prefix}{name}" for name in names])

@@ -8,8 +8,8 @@ from constructs import Construct
 from tocsin.aws.settings import PREFIX_TAG
 from tocsin.tensors import PACE, STOP, WATCH
 
-from infra.capture import CaptureLocation
-from infra.nag import acknowledge_wildcards
+from tocsin_cdk.capture import CaptureLocation
+from tocsin_cdk.nag import acknowledge_wildcards
 
 
 class TrainingAccess(Construct):

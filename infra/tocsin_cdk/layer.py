@@ -6,13 +6,13 @@ from aws_cdk import Stack
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
-from infra.bundle import lambda_target, local_target, staged_layer
-from infra.constants import CUSTOM_RULES, ROOT
-from infra.function import architecture
-from infra.options import DeploymentOptions
-from infra.watch_file import custom_rules
+from tocsin_cdk.bundle import lambda_target, local_target, staged_layer
+from tocsin_cdk.constants import CUSTOM_RULES, TOCSIN
+from tocsin_cdk.function import architecture
+from tocsin_cdk.options import DeploymentOptions
+from tocsin_cdk.watch_file import custom_rules
 
-_SOURCE = ROOT / "rules_layer"
+_SOURCE = TOCSIN
 
 
 class SharedLayer(Construct):
@@ -31,7 +31,7 @@ class SharedLayer(Construct):
             return
         python = options.local_python
         target = local_target(python) if python else lambda_target(options.architecture)
-        folders = {"tocsin": _SOURCE / "tocsin"}
+        folders = {"tocsin": _SOURCE}
         if (rules := custom_rules(options.watch_file)) is not None:
             folders[CUSTOM_RULES] = rules
         with staged_layer(target, folders) as (folder, digest):

@@ -9,11 +9,11 @@ from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 from tocsin.aws.settings import PatrolSettings
 
-from infra.constants import ROOT
-from infra.function import PythonFunction
-from infra.options import DeploymentOptions
-from infra.queues import WorkQueue
-from infra.state import State
+from tocsin_cdk.constants import FUNCTIONS
+from tocsin_cdk.function import PythonFunction
+from tocsin_cdk.options import DeploymentOptions
+from tocsin_cdk.queues import WorkQueue
+from tocsin_cdk.state import State
 
 
 class Patrol(Construct):
@@ -38,11 +38,11 @@ class Patrol(Construct):
         self.patrol = PythonFunction(
             self,
             "Patrol",
-            folder=ROOT / "functions" / "patrol",
+            folder=FUNCTIONS / "patrol",
             options=options,
             layers=[layer],
             timeout=Duration.seconds(50),
-            memory=256,
+            memory=options.memory["patrol"],
             settings=PatrolSettings(
                 table=state.table.table_name,
                 evaluate_queue_url=work.queue.queue_url,
@@ -51,6 +51,10 @@ class Patrol(Construct):
         )
         self.patrol.allow(["dynamodb:Query"], [state.due_index_arn])
         self.patrol.allow(["sqs:SendMessage"], [work.queue.queue_arn, act.queue.queue_arn])
+        # Lambda itself would try twice more, for six hours; a rule's target cannot forbid that.
+        self.patrol.function.configure_async_invoke(
+            retry_attempts=0, max_event_age=Duration.seconds(60)
+        )
         events.Rule(
             self,
             "EveryMinute",

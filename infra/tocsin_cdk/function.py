@@ -12,12 +12,11 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 from tocsin.aws.settings import FunctionSettings
-from tocsin.events import METRIC_NAMESPACE
 
-from infra.bundle import staged_function
-from infra.constants import PYTHON
-from infra.nag import acknowledge, acknowledge_wildcards
-from infra.options import DeploymentOptions
+from tocsin_cdk.bundle import staged_function
+from tocsin_cdk.constants import PYTHON
+from tocsin_cdk.nag import acknowledge, acknowledge_wildcards
+from tocsin_cdk.options import DeploymentOptions
 
 
 class PythonFunction(Construct):
@@ -42,6 +41,7 @@ class PythonFunction(Construct):
         recursive: bool = False,
     ) -> None:
         super().__init__(scope, id_)
+        self._namespace = options.names.namespace
         log = logs.LogGroup(self, "Log", removal_policy=RemovalPolicy.DESTROY)
         # The L2 construct does not take a number of days.
         cast("logs.CfnLogGroup", log.node.default_child).retention_in_days = options.retain_days
@@ -61,7 +61,8 @@ class PythonFunction(Construct):
                 timeout=timeout,
                 memory_size=memory,
                 recursive_loop=lambda_.RecursiveLoop.ALLOW if recursive else None,
-                environment=_telemetry(folder.name) | (settings.variables() if settings else {}),
+                environment=self._telemetry(folder.name)
+                | (settings.variables() if settings else {}),
             )
         acknowledge(
             self.function,
@@ -87,7 +88,7 @@ class PythonFunction(Construct):
 
     def allow_metrics(self) -> None:
         """Lets the function publish metrics, in our namespace only."""
-        only = {"StringEquals": {"cloudwatch:namespace": METRIC_NAMESPACE}}
+        only = {"StringEquals": {"cloudwatch:namespace": self._namespace}}
         self.allow(
             ["cloudwatch:PutMetricData"],
             ["*"],
@@ -95,17 +96,16 @@ class PythonFunction(Construct):
             wildcard="PutMetricData knows no resources; a condition limits it to our namespace.",
         )
 
+    def _telemetry(self, service: str) -> dict[str, str]:
+        return {
+            "POWERTOOLS_SERVICE_NAME": service,
+            "POWERTOOLS_METRICS_NAMESPACE": self._namespace,
+            "POWERTOOLS_LOG_LEVEL": "INFO",
+        }
+
 
 def architecture(options: DeploymentOptions) -> lambda_.Architecture:
     """The processor that functions run on and that the layer is built for."""
     return {"arm64": lambda_.Architecture.ARM_64, "x86_64": lambda_.Architecture.X86_64}[
         options.architecture
     ]
-
-
-def _telemetry(service: str) -> dict[str, str]:
-    return {
-        "POWERTOOLS_SERVICE_NAME": service,
-        "POWERTOOLS_METRICS_NAMESPACE": METRIC_NAMESPACE,
-        "POWERTOOLS_LOG_LEVEL": "INFO",
-    }

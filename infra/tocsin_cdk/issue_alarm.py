@@ -7,7 +7,7 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_cloudwatch_actions as cloudwatch_actions
 from aws_cdk import aws_sns as sns
 from constructs import Construct
-from tocsin.events import ISSUES_FOUND, METRIC_NAMESPACE
+from tocsin.events import ISSUES_FOUND
 
 
 class IssueAlarm(Construct):
@@ -16,14 +16,14 @@ class IssueAlarm(Construct):
     Returns to OK after that minute: the alarm reports a finding, not how long it lasts.
     """
 
-    def __init__(self, scope: Construct, id_: str, *, topic: sns.ITopic) -> None:
+    def __init__(self, scope: Construct, id_: str, *, namespace: str, topic: sns.ITopic) -> None:
         super().__init__(scope, id_)
         cloudwatch.Alarm(
             self,
             ISSUES_FOUND,
             alarm_description="Tocsin: a rule has fired; `tocsin status` says which, of which job",
             metric=cloudwatch.Metric(
-                namespace=METRIC_NAMESPACE,
+                namespace=namespace,
                 metric_name=ISSUES_FOUND,
                 statistic="Sum",
                 period=Duration.minutes(1),

@@ -12,18 +12,15 @@ from tocsin.aws.settings import EvaluateSettings
 from tocsin.model import TERMINAL_JOB_STATUSES
 from tocsin.tensors import END_MARKER, WATCH
 
-from infra.capture import CaptureLocation
-from infra.constants import ROOT
-from infra.function import PythonFunction
-from infra.options import DeploymentOptions
-from infra.queues import WorkQueue
-from infra.state import State
-from infra.watch_file import default_watch
+from tocsin_cdk.capture import CaptureLocation
+from tocsin_cdk.constants import FUNCTIONS
+from tocsin_cdk.function import PythonFunction
+from tocsin_cdk.options import DeploymentOptions
+from tocsin_cdk.queues import WorkQueue
+from tocsin_cdk.state import State
+from tocsin_cdk.watch_file import default_watch
 
 TIMEOUT = Duration.seconds(60)
-# A new account may run 10 invocations at a time. Three of act and one of patrol fit beside these.
-# Otherwise a function could be throttled until its messages become dead letters.
-CONCURRENCY = 6
 
 
 class EvaluateFunction(Construct):
@@ -49,12 +46,12 @@ class EvaluateFunction(Construct):
         self.evaluate = PythonFunction(
             self,
             "Evaluate",
-            folder=ROOT / "functions" / "evaluate",
+            folder=FUNCTIONS / "evaluate",
             files={WATCH: default_watch(options.watch_file, options.recipients, options.webhooks)},
             options=options,
             layers=[layer],
             timeout=TIMEOUT,
-            memory=1024,
+            memory=options.memory["evaluate"],
             recursive=True,
             settings=EvaluateSettings(
                 table=state.table.table_name,
@@ -62,10 +59,13 @@ class EvaluateFunction(Construct):
                 evaluate_queue_url=work.queue.queue_url,
                 bus=bus.event_bus_name,
                 job_metrics=options.job_metrics,
+                stage=options.stage or None,
             ),
         )
         self.evaluate.function.add_event_source(
-            sources.SqsEventSource(work.queue, batch_size=1, max_concurrency=CONCURRENCY)
+            sources.SqsEventSource(
+                work.queue, batch_size=1, max_concurrency=options.concurrency["evaluate"]
+            )
         )
         capture.grant_read(self.evaluate)
         capture.grant_write(self.evaluate, END_MARKER)

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from aws_cdk import Aws, RemovalPolicy
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sns_subscriptions as subscriptions
 from constructs import Construct
+from tocsin.aws.settings import filter_policy
 
-from infra.options import DeploymentOptions
-
-_PUBLISHERS = ("cloudwatch.amazonaws.com", "events.amazonaws.com")
+from tocsin_cdk.options import DeploymentOptions
 
 
 class Topics(Construct):
     """Three topics, encrypted with one key.
 
-    ``alerts`` has the notifications of ``act``. The message attribute ``action`` selects the
-    subscribers: SMS subscribers get ``sms``, e-mail subscribers get ``email`` and messages with
-    other attributes only, and each gets its own address, as in ``email:a@example.com``.
+    ``alerts`` has the notifications of ``act``. The message attribute ``action`` names its
+    subscribers, as in ``email:a@example.com``: for all of the deployment it is an array of them.
+    So a subscription that ``act`` made for a rule's recipient has the same filter, and adding that
+    recipient to ``emails`` finds it there. With another filter SNS would refuse it.
 
     ``health`` has the alarms about Tocsin itself, for all e-mail subscribers. It is a topic of its
     own because alarms have no attributes, and no filter policy accepts such messages:
@@ -47,15 +45,13 @@ class Topics(Construct):
         self.health = self._topic("Health", "Tocsin's own health")
         self.alarms = self._topic("Alarms", "Tocsin alarm")
         for email in options.emails:
-            filter_ = _on_action("email", f"email:{email}", {"exists": False})
             self.alerts.add_subscription(
-                subscriptions.EmailSubscription(email, filter_policy=filter_)
+                subscriptions.EmailSubscription(email, filter_policy=_own("email", email))
             )
             self.health.add_subscription(subscriptions.EmailSubscription(email))
         for phone in options.phones:
-            filter_ = _on_action("sms", f"sms:{phone}")
             self.alerts.add_subscription(
-                subscriptions.SmsSubscription(phone, filter_policy=filter_)
+                subscriptions.SmsSubscription(phone, filter_policy=_own("sms", phone))
             )
         for email in options.alarm_emails:
             self.alarms.add_subscription(subscriptions.EmailSubscription(email))
@@ -66,14 +62,17 @@ class Topics(Construct):
         return topic
 
 
-def _on_action(*conditions: Any) -> dict[str, sns.SubscriptionFilter]:
-    return {"action": sns.SubscriptionFilter(conditions=list(conditions))}
+def _own(protocol: str, endpoint: str) -> dict[str, sns.SubscriptionFilter]:
+    return {
+        name: sns.SubscriptionFilter(conditions=list(values))
+        for name, values in filter_policy(protocol, endpoint).items()
+    }
 
 
 def _publishers(actions: list[str], resource: str) -> iam.PolicyStatement:
-    """Allows alarms and EventBridge rules of this account only."""
+    """Allows alarms of this account only."""
     return iam.PolicyStatement(
-        principals=[iam.ServicePrincipal(service) for service in _PUBLISHERS],
+        principals=[iam.ServicePrincipal("cloudwatch.amazonaws.com")],
         actions=actions,
         resources=[resource],
         conditions={"StringEquals": {"aws:SourceAccount": Aws.ACCOUNT_ID}},

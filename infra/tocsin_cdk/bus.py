@@ -10,14 +10,13 @@ from aws_cdk import aws_events as events
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from infra.constants import BUS
-
 
 class BusWithPolicy(events.EventBus):
     """Status changes, and what was done about them."""
 
-    def __init__(self, scope: Construct, id_: str) -> None:
-        super().__init__(scope, id_, event_bus_name=BUS)
+    def __init__(self, scope: Construct, id_: str, *, name: str) -> None:
+        super().__init__(scope, id_, event_bus_name=name)
+        self._name = name
 
     def close_to_all_but(self, roles: Sequence[iam.IRole]) -> None:
         """Denies PutEvents to whoever is not one of the roles: what is on the bus stops jobs.
@@ -25,7 +24,7 @@ class BusWithPolicy(events.EventBus):
         The policy is a property of the bus, which needs no resource of its own; it spells out the
         bus's ARN, because a resource cannot refer to itself.
         """
-        bus = f"arn:{Aws.PARTITION}:events:{Aws.REGION}:{Aws.ACCOUNT_ID}:event-bus/{BUS}"
+        bus = f"arn:{Aws.PARTITION}:events:{Aws.REGION}:{Aws.ACCOUNT_ID}:event-bus/{self._name}"
         cast("events.CfnEventBus", self.node.default_child).policy = {
             "Version": "2012-10-17",
             "Statement": [

@@ -18,15 +18,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from infra.constants import PYTHON, ROOT
+from tocsin_cdk.constants import CACHE as CACHES
+from tocsin_cdk.constants import PACKAGE, PYTHON
 
-CACHE = ROOT / ".cache" / "layer"
-REQUIREMENTS = ROOT / "rules_layer" / "requirements.txt"
-SIZE_LIMIT = 80_000_000  # bytes unzipped; Lambda's own limit, for all layers, is 250 MiB
+CACHE = CACHES / "layer"
+REQUIREMENTS = PACKAGE / "layer-requirements.txt"
+SIZE_LIMIT = 60_000_000  # bytes unzipped; Lambda's own limit, for all layers, is 250 MiB
 
 _LITTER = shutil.ignore_patterns("__pycache__", "*.pyc")
 _TRIMMED_FOLDERS = ("__pycache__", "tests", "test", "_pyinstaller")
-_TRIMMED_FILES = ("*.pyi", "*.pyc", "*.pxd", "*.h", "*.a", "*.dist-info/RECORD")
+_TRIMMED_FILES = (
+    *("*.pyi", "*.pyc", "*.pxd", "*.pyx", "*.c", "*.h", "*.a", "*.js", "*.css"),
+    "*.dist-info/RECORD",
+)
 
 
 class BundleError(RuntimeError):
@@ -144,7 +148,7 @@ def _pip_install(target: Platform, folder: Path) -> None:
     if done.returncode != 0:
         why = (done.stderr.strip() or "no reason given").splitlines()[-1]
         raise BundleError(
-            f"pip cannot install {REQUIREMENTS.relative_to(ROOT)} for {target.name}: {why} "
+            f"pip cannot install {REQUIREMENTS.name} for {target.name}: {why} "
             "(is the package index reachable, and is there a wheel for this target?)"
         )
 
@@ -168,7 +172,7 @@ def _check_size(packages: Path, target: Platform) -> None:
     if size >= SIZE_LIMIT:
         raise BundleError(
             f"the layer for {target.name} is {size / 1e6:.0f} MB unzipped, the limit is "
-            f"{SIZE_LIMIT / 1e6:.0f}: take packages out of {REQUIREMENTS.relative_to(ROOT)}"
+            f"{SIZE_LIMIT / 1e6:.0f}: take packages out of {REQUIREMENTS.name}"
         )
 
 

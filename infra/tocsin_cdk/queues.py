@@ -6,7 +6,7 @@ from aws_cdk import Duration
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-from infra.constants import TRIES, VISIBILITY_FACTOR
+from tocsin_cdk.constants import TRIES, VISIBILITY_FACTOR
 
 
 class WorkQueue(Construct):

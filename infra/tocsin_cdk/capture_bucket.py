@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import cast
+from urllib.parse import quote
 
 from aws_cdk import Aws, Duration, RemovalPolicy
 from aws_cdk import aws_iam as iam
@@ -11,9 +12,9 @@ from aws_cdk import aws_s3 as s3
 from constructs import Construct
 from tocsin.tensors import END_MARKER
 
-from infra.nag import acknowledge
-from infra.options import DeploymentOptions
-from infra.queues import WorkQueue
+from tocsin_cdk.nag import acknowledge
+from tocsin_cdk.options import DeploymentOptions
+from tocsin_cdk.queues import WorkQueue
 
 
 class CaptureBucket(Construct):
@@ -77,7 +78,9 @@ class CaptureBucket(Construct):
 def _queue_configuration(
     work: WorkQueue, prefix: str, suffix: str
 ) -> s3.CfnBucket.QueueConfigurationProperty:
-    filters = {"prefix": prefix, "suffix": suffix} if prefix else {"suffix": suffix}
+    # S3 takes other characters than these in a filter as in a URL.
+    encoded = quote(prefix, safe="/!-_.'()")
+    filters = {"prefix": encoded, "suffix": suffix} if prefix else {"suffix": suffix}
     return s3.CfnBucket.QueueConfigurationProperty(
         event="s3:ObjectCreated:*",
         queue=work.queue.queue_arn,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from aws_cdk import aws_s3 as s3
 from tocsin.tensors import INDEX
 
-from infra.function import PythonFunction
+from tocsin_cdk.function import PythonFunction
 
 
 @dataclass(frozen=True)
