@@ -15,6 +15,7 @@ from tocsin_cdk.capture_bucket import CaptureBucket
 from tocsin_cdk.dashboard import Dashboard, dashboard_url
 from tocsin_cdk.evaluation import TIMEOUT, EvaluateFunction
 from tocsin_cdk.existing_bucket import ExistingBucket
+from tocsin_cdk.fleet import Fleet
 from tocsin_cdk.issue_alarm import IssueAlarm
 from tocsin_cdk.layer import SharedLayer
 from tocsin_cdk.monitoring import Monitoring
@@ -99,7 +100,7 @@ class Tocsin(Construct):
             "Patrol": patrol.patrol.function,
         }
         queues = {"Evaluate": work, "Act": actions.work}
-        Monitoring(
+        monitoring = Monitoring(
             self,
             "Monitoring",
             options=options,
@@ -108,8 +109,20 @@ class Tocsin(Construct):
             state=state,
             topic=topics.health,
         )
-        IssueAlarm(self, "IssueAlarm", namespace=options.names.namespace, topic=topics.alarms)
-        dashboard = Dashboard(self, "Overview", options=options, functions=functions, queues=queues)
+        issues = IssueAlarm(
+            self, "IssueAlarm", namespace=options.names.namespace, topic=topics.alarms
+        )
+        fleet = Fleet(self, "Fleet", options=options, layer=layer, state=state)
+        dashboard = Dashboard(
+            self,
+            "Overview",
+            options=options,
+            functions=functions,
+            queues=queues,
+            state=state,
+            runs=fleet.widget,
+            alarms=[issues.alarm, *monitoring.alarms],
+        )
         outputs = {
             "CaptureBucketName": self.capture.bucket.bucket_name,
             "AlertTopicArn": topics.alerts.topic_arn,
@@ -123,6 +136,7 @@ class Tocsin(Construct):
             "ActDeadLetterQueueUrl": actions.work.dead_letters.queue_url,
             "TrainingWriterPolicyArn": self.training_policy.managed_policy_arn,
             "DashboardName": dashboard.name,
+            "FleetFunctionName": fleet.fleet.function.function_name,
             "TocsinVersion": version("tocsin"),
         }
         for name, value in outputs.items():

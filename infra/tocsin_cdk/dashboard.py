@@ -21,12 +21,21 @@ from tocsin.events import (
 
 from tocsin_cdk.options import DeploymentOptions
 from tocsin_cdk.queues import WorkQueue
+from tocsin_cdk.state import State
+
+_TEXT = """\
+**Runs** are below, the newest first. A rule that fires: `tocsin status JOB` has its numbers and \
+what was done. An alarm: its description names the section that says what to do.
+"""
+_ANY_JOB = "any-training-job"
+"""Stands where CloudWatch puts the job that a viewer chooses."""
 
 _PERIOD = Duration.minutes(1)
+_HOUR = Duration.hours(1)
 
 
 class Dashboard(Construct):
-    """Shows findings of rules, notifications, and the state of the functions.
+    """Shows runs, alarms, findings of rules, notifications, the functions, and what costs.
 
     Its name is known before it is made, so that ``act``, which it shows, can link to it.
     """
@@ -39,6 +48,9 @@ class Dashboard(Construct):
         options: DeploymentOptions,
         functions: Mapping[str, lambda_.IFunction],
         queues: Mapping[str, WorkQueue],
+        state: State,
+        runs: cloudwatch.IWidget,
+        alarms: Sequence[cloudwatch.IAlarm],
     ) -> None:
         super().__init__(scope, id_)
         self.name = dashboard_name(Stack.of(self), options)
@@ -48,7 +60,15 @@ class Dashboard(Construct):
             "Dashboard",
             dashboard_name=self.name,
             default_interval=Duration.hours(6),
+            variables=[_job_variable(own)] if options.job_metrics else [],
             widgets=[
+                [
+                    cloudwatch.TextWidget(markdown=_TEXT, width=8, height=4),
+                    cloudwatch.AlarmStatusWidget(
+                        title="Alarms", alarms=list(alarms), width=16, height=4
+                    ),
+                ],
+                [runs],
                 [
                     _graph("Issues found", [_by(own, "Rule", ISSUES_FOUND, "Sum")]),
                     _graph("Steps evaluated", [_any(own, STEPS_EVALUATED, "Sum")]),
@@ -62,7 +82,15 @@ class Dashboard(Construct):
                     _graph("Messages waiting", _waiting(queues)),
                     _graph("Invocations", _invocations(functions)),
                 ],
-                [_graph("Errors", _errors(own, functions))],
+                [
+                    _graph("Errors", _errors(own, functions)),
+                    *([_graph("Issues of the chosen job", [_of_job(own)])] * options.job_metrics),
+                ],
+                [
+                    _graph("Cost: Lambda, GB-s", _gigabyte_seconds(functions, options.memory)),
+                    _graph("Cost: DynamoDB, request units", _request_units(state)),
+                    _graph("Cost: CloudWatch, PutMetricData calls", [_metric_calls()]),
+                ],
             ],
         )
 
@@ -99,6 +127,70 @@ def _errors(namespace: str, functions: Mapping[str, lambda_.IFunction]) -> list[
             for name in (RULE_ERRORS, ACTIONS_FAILED, STOP_GUARD_TRIPPED)
         ),
     ]
+
+
+def _job_variable(namespace: str) -> cloudwatch.DashboardVariable:
+    """The jobs that have metrics, to choose one."""
+    return cloudwatch.DashboardVariable(
+        id="TrainingJobName",
+        label="Training job",
+        type=cloudwatch.VariableType.PATTERN,
+        value=_ANY_JOB,
+        input_type=cloudwatch.VariableInputType.SELECT,
+        values=cloudwatch.Values.from_search_components(
+            namespace=namespace,
+            dimensions=["Rule", "TrainingJobName"],
+            metric_name=ISSUES_FOUND,
+            populate_from="TrainingJobName",
+        ),
+        default_value=cloudwatch.DefaultValue.FIRST,
+        visible=True,
+    )
+
+
+def _of_job(namespace: str) -> cloudwatch.MathExpression:
+    where = f'{{{namespace},Rule,TrainingJobName}} MetricName="{ISSUES_FOUND}"'
+    return _search(f'{where} TrainingJobName="{_ANY_JOB}"', ISSUES_FOUND, "Maximum")
+
+
+def _gigabyte_seconds(
+    functions: Mapping[str, lambda_.IFunction], memory: Mapping[str, int]
+) -> list[cloudwatch.IMetric]:
+    return [
+        cloudwatch.MathExpression(
+            expression=f"{id_} / 1000 * {memory[id_] / 1024:g}",
+            label=name,
+            period=_HOUR,
+            using_metrics={id_: function.metric_duration(statistic="Sum", period=_HOUR)},
+        )
+        for name, function in functions.items()
+        if (id_ := name.lower())
+    ]
+
+
+def _request_units(state: State) -> list[cloudwatch.IMetric]:
+    return [
+        state.table.metric_consumed_read_capacity_units(period=_HOUR, label="read"),
+        state.table.metric_consumed_write_capacity_units(period=_HOUR, label="write"),
+    ]
+
+
+def _metric_calls() -> cloudwatch.IMetric:
+    """Of the whole account: AWS counts them for each service, not for each caller."""
+    dimensions = {
+        "Type": "API",
+        "Resource": "PutMetricData",
+        "Service": "CloudWatch",
+        "Class": "None",
+    }
+    return cloudwatch.Metric(
+        namespace="AWS/Usage",
+        metric_name="CallCount",
+        dimensions_map=dimensions,
+        statistic="Sum",
+        period=_HOUR,
+        label="the account's",
+    )
 
 
 def _graph(title: str, metrics: Sequence[cloudwatch.IMetric]) -> cloudwatch.GraphWidget:

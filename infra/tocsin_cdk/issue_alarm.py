@@ -18,7 +18,7 @@ class IssueAlarm(Construct):
 
     def __init__(self, scope: Construct, id_: str, *, namespace: str, topic: sns.ITopic) -> None:
         super().__init__(scope, id_)
-        cloudwatch.Alarm(
+        self.alarm = cloudwatch.Alarm(
             self,
             ISSUES_FOUND,
             alarm_description="Tocsin: a rule has fired; `tocsin status` says which, of which job",
@@ -32,4 +32,5 @@ class IssueAlarm(Construct):
             evaluation_periods=1,
             comparison_operator=cloudwatch.ComparisonOperator.GREATER_THAN_OR_EQUAL_TO_THRESHOLD,
             treat_missing_data=cloudwatch.TreatMissingData.NOT_BREACHING,
-        ).add_alarm_action(cloudwatch_actions.SnsAction(topic))
+        )
+        self.alarm.add_alarm_action(cloudwatch_actions.SnsAction(topic))

@@ -56,6 +56,7 @@ class Monitoring(Construct):
     ) -> None:
         super().__init__(scope, id_)
         self._topic = topic
+        self.alarms: list[cloudwatch.IAlarm] = []
         self._namespace = options.names.namespace
         for name, work in queues.items():
             self._queue_alarms(name, work)
@@ -158,3 +159,4 @@ class Monitoring(Construct):
         notify = cloudwatch_actions.SnsAction(self._topic)
         alarm.add_alarm_action(notify)
         alarm.add_ok_action(notify)
+        self.alarms.append(alarm)

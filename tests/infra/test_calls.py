@@ -78,6 +78,10 @@ PATROL = [
     Call("sqs:SendMessage", "{evaluate}"),
     Call("sqs:SendMessage", "{act}"),
 ]
+FLEET = [
+    Call("s3:ListBucket", "{state}", {"s3:prefix": "checkpoints/"}),
+    Call("s3:GetObject", "{state}/checkpoints/j1/ab.json.z"),
+]
 OF_THE_KEY = [Call("kms:Decrypt", KEY_ARN), Call("kms:GenerateDataKey", KEY_ARN)]
 WEBHOOK = Call("ssm:GetParameter", "arn:aws:ssm:R:1:parameter/tocsin/webhooks/pager")
 
@@ -145,7 +149,12 @@ def is_met(asked: Mapping[str, str], operator: str, key: str, values: list[str])
 
 @pytest.mark.parametrize(
     ("role", "calls"),
-    [("EvaluateRole", EVALUATE), ("ActRole", [*ACT, WEBHOOK]), ("PatrolRole", PATROL)],
+    [
+        ("EvaluateRole", EVALUATE),
+        ("ActRole", [*ACT, WEBHOOK]),
+        ("PatrolRole", PATROL),
+        ("FleetRole", FLEET),
+    ],
 )
 def test_over_a_bucket_of_its_own(own: Synthesised, role: str, calls: list[Call]) -> None:
     of_stack = names(own, None, "")
@@ -158,6 +167,7 @@ def test_over_a_bucket_of_its_own(own: Synthesised, role: str, calls: list[Call]
         ("EvaluateRole", [*EVALUATE, *OF_THE_KEY]),
         ("ActRole", [*ACT, *OF_THE_KEY]),
         ("PatrolRole", PATROL),
+        ("FleetRole", FLEET),
     ],
 )
 def test_over_a_bucket_that_was_there(existing: Synthesised, role: str, calls: list[Call]) -> None:

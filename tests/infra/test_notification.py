@@ -176,3 +176,25 @@ def test_the_dashboard_shows_why_alerts_were_sent_or_held(own: Synthesised, metr
     text = json.dumps(dashboard["DashboardBody"])
     assert "{Tocsin,Reason} MetricName=" in text
     assert metric in text
+
+
+def test_the_dashboard_shows_runs_alarms_and_what_costs(own: Synthesised) -> None:
+    (dashboard,) = own.all("CloudWatch::Dashboard").values()
+    text = json.dumps(dashboard["DashboardBody"])
+    for part in ("custom", "alarm", "text"):
+        assert f'\\"type\\":\\"{part}\\"' in text
+    (function,) = (name for name in own.all("Lambda::Function") if "Fleet" in name)
+    assert json.dumps({"Fn::GetAtt": [function, "Arn"]}) in text
+    for alarm in own.all("CloudWatch::Alarm"):
+        assert json.dumps({"Fn::GetAtt": [alarm, "Arn"]}) in text
+    for cost in ("Duration", "ConsumedWriteCapacityUnits", "PutMetricData"):
+        assert cost in text
+
+
+def test_a_viewer_can_choose_a_job_that_has_metrics(
+    own: Synthesised, existing: Synthesised
+) -> None:
+    """The variable, and the graph that it changes; with ``jobMetrics``, which ``own`` has not."""
+    for stack, times in ((own, 0), (existing, 2)):
+        (dashboard,) = stack.all("CloudWatch::Dashboard").values()
+        assert json.dumps(dashboard["DashboardBody"]).count("any-training-job") == times

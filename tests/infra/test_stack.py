@@ -69,6 +69,7 @@ def stack(request: pytest.FixtureRequest) -> Synthesised:
             | LOG,
         ),
         ("PatrolRole", {"dynamodb:Query", "sqs:SendMessage"} | LOG),
+        ("FleetRole", {"s3:GetObject", "s3:ListBucket"} | LOG),
         ("TrainingAccess", {"s3:PutObject", "s3:GetObject"}),
     ],
 )
@@ -236,7 +237,7 @@ def test_those_who_write_to_their_own_queue_may_go_on_and_no_other(own: Synthesi
     loops = {name: f.get("RecursiveLoop") for name, f in own.all("Lambda::Function").items()}
     assert own.one("Lambda::Function", "Evaluate")["RecursiveLoop"] == "Allow"
     assert own.one("Lambda::Function", "ActFunction")["RecursiveLoop"] == "Allow"
-    assert sorted(map(str, loops.values())) == ["Allow", "Allow", "None"]
+    assert sorted(map(str, loops.values())) == ["Allow", "Allow", "None", "None"]
 
 
 @pytest.mark.parametrize(
@@ -473,6 +474,7 @@ def test_outputs_are_those_promised(stack: Synthesised) -> None:
         "AlertTopicArn",
         "CaptureBucketName",
         "DashboardName",
+        "FleetFunctionName",
         "EvaluateDeadLetterQueueUrl",
         "EvaluateQueueUrl",
         "EventBusName",

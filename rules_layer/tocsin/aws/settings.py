@@ -189,6 +189,12 @@ class PatrolSettings(FunctionSettings, frozen=True):
     act_queue_url: _Text
 
 
+class FleetSettings(FunctionSettings, frozen=True):
+    """The environment of ``fleet``."""
+
+    state_bucket: _Text
+
+
 def _text(value: object) -> str:
     if isinstance(value, tuple):
         return ",".join(value)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 
-from rich.console import Console, RenderableType
+from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
@@ -16,6 +17,11 @@ from tocsin.cli.not_judged import exit_code
 from tocsin.cli.output import lines_to_stdout, note
 from tocsin.cli.run_view import RunView, RunWatch
 from tocsin.cli.screen import change_line, facts, news, screen
+from tocsin.cli.status import Look, runs_table
+
+FOLDER_PAUSE = 2.0
+STACK_PAUSE = 10.0
+"""Seconds between two looks. A look at a stack is a listing, and a GET for each run with news."""
 
 Show = Callable[[RenderableType], None]
 
@@ -34,6 +40,34 @@ def watch_run(run: RunWatch) -> int:
     except (Quit, KeyboardInterrupt):
         return 0
     return exit_code(view.document)
+
+
+def watch_runs(look: Look, pause: float) -> int:
+    """Shows all runs until q or Ctrl-C. Without a terminal there is a line when one changes."""
+    console = Console(highlight=False, emoji=False, markup=False)
+    try:
+        if not can_draw(console):
+            _runs_in_lines(look, pause)
+        with drawing(console) as (show, wait):
+            while True:
+                table = runs_table(look(), console.size.height, datetime.now(UTC))
+                show(Group(table, Text(f"\n{_FOOTER}", "dim")))
+                wait(pause)
+    except (Quit, KeyboardInterrupt):
+        return 0
+
+
+def _runs_in_lines(look: Look, pause: float) -> None:
+    shown: dict[str, str] = {}
+    with pressed_keys() as pressed:
+        while True:
+            for run in look()["runs"]:
+                state = "finished" if run["finished"] else "running"
+                text = f"{run['job']}  {run['RuleEvaluationStatus'] or '-'}, {state}"
+                if shown.get(run["run"]) != text:
+                    lines_to_stdout([text])
+                shown[run["run"]] = text
+            pressed(pause)
 
 
 def can_draw(console: Console) -> bool:

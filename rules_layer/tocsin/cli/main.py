@@ -190,6 +190,9 @@ def status(
         bool, typer.Option("--actions", help="The whole log of alerts and actions, of one run.")
     ] = False,
     every: Every = False,
+    watch_all: Annotated[
+        bool, typer.Option("--watch", help="Keep the list of runs on the screen until q.")
+    ] = False,
     state_bucket: Annotated[
         str | None,
         typer.Option(metavar="BUCKET", help="The bucket with the stack's checkpoints."),
@@ -210,6 +213,8 @@ def status(
     For one run: its rules, the silences that cover it, and the last decision for each rule and
     action: what was sent, or why it was not. --actions shows every decision.
 
+    --watch keeps the list of runs on the screen, reads what is new, and ends with q or Ctrl-C.
+
     The state bucket is the first of: --state-bucket, the stack of --stack or --stage,
     TOCSIN_STATE_BUCKET in the environment, the stack of TOCSIN_STAGE, the stack named Tocsin.
     Likewise the table (TOCSIN_STATE_TABLE) and the topic (TOCSIN_TOPIC_ARN). If table or topic is
@@ -223,6 +228,7 @@ def status(
       tocsin status
       tocsin status j1
       tocsin status runs/
+      tocsin status --watch
       tocsin status s3://bucket/jobs/j1/debug-output --json
       tocsin status s3://bucket/jobs/j1/debug-output --actions
     """
@@ -230,12 +236,21 @@ def status(
 
     from tocsin.cli.run_status import print_run, run_document, subscription_notes
     from tocsin.cli.stack import BUCKET, TABLE, TOPIC, Deployment
-    from tocsin.cli.status import print_runs, runs_below, runs_document
+    from tocsin.cli.status import StackRuns, folder_look, print_runs, runs_below, runs_document
 
-    if run is not None and Path(run).is_dir():
-        answer(runs_below(Path(run)), print_runs, as_json=as_json)
-        return 0
+    folder = Path(run) if run is not None and Path(run).is_dir() else None
     deployment = Deployment(stack, {BUCKET: state_bucket, TABLE: table, TOPIC: topic}, stage)
+    if watch_all:
+        from tocsin.cli.live import FOLDER_PAUSE, STACK_PAUSE, watch_runs
+
+        if (run is not None and folder is None) or actions or as_json:
+            raise CommandError("--watch shows a list of runs: of the stack, or of a local folder")
+        if folder is not None:
+            return watch_runs(folder_look(folder), FOLDER_PAUSE)
+        return watch_runs(StackRuns(deployment.find(BUCKET)).look, STACK_PAUSE)
+    if folder is not None:
+        answer(runs_below(folder), print_runs, as_json=as_json)
+        return 0
     if run is None:
         if actions:
             raise CommandError("--actions shows one run: name it")

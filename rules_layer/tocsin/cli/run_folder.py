@@ -2,27 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from tocsin.cli.output import Advance
+from tocsin.cli.place import runs_in
 from tocsin.cli.run_view import RunView, RunWatch
-from tocsin.tensors import COLLECTIONS, INDEX, open_storage
+from tocsin.tensors import open_storage
 from tocsin.watch import Watch
-
-_MARKS = {INDEX.rstrip("/"), COLLECTIONS.rstrip("/")}
-
-
-def runs_in(folder: Path) -> Iterator[Path]:
-    """The runs in a folder and below it, in order of their paths. The folder itself may be one."""
-    for path, folders, _ in os.walk(folder):
-        if _MARKS & set(folders):
-            folders.clear()
-            yield Path(path)
-        folders.sort()
 
 
 @dataclass
@@ -46,11 +35,3 @@ class RunFolder:
             views[name] = self.runs[name].look()
             advance(done, len(paths))
         return views
-
-
-def folder_of_runs(place: str) -> Path | None:
-    """The folder at ``place`` if it is not a run itself, but has runs below it."""
-    folder = Path(place).expanduser()
-    if "://" in place or not folder.is_dir():
-        return None
-    return folder if next(runs_in(folder), folder) != folder else None

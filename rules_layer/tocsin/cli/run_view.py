@@ -78,6 +78,10 @@ class RunWatch:
         )
 
     @property
+    def checkpoint(self) -> Checkpoint:
+        return self._following.checkpoint
+
+    @property
     def version(self) -> object:
         """Another one when a look has found something new."""
         return self._following.version

@@ -47,8 +47,7 @@ def watch(
     """
     from tocsin.cli.errors import CommandError
     from tocsin.cli.live import watch_run
-    from tocsin.cli.place import storage_of
-    from tocsin.cli.run_folder import folder_of_runs
+    from tocsin.cli.place import folder_of_runs, storage_of
     from tocsin.cli.run_view import RunWatch
     from tocsin.cli.watch_options import given_watch
 
