@@ -18,6 +18,7 @@ from tocsin.model import RuleStatus
 from tocsin.tensors import open_storage
 
 from local.events import JOB, Event, Events, listen
+from local.fleet import fleet_page
 from local.mailbox import MailboxMessage
 from local.narrator import Narrator
 from local.reaper import Reaper
@@ -65,6 +66,9 @@ def play(aws: LocalAws, scenario: str, story: Scenario, narrator: Narrator) -> d
         training = start(aws, reaper, name, story)
         seen, checkpoint, group = _follow(aws, training, name, events, narrator)
         result = _result(aws, scenario, story, name, training, seen, checkpoint, group)
+        if story.shows_fleet:
+            page = fleet_page(aws.client("lambda"), aws.outputs["FleetFunctionName"])
+            result["fleet"] = str(page)
         narrator.end(result, story)
         return result
 
