@@ -14,7 +14,7 @@ CDK := npx --yes aws-cdk@2.1148.1
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-unit test-frameworks $(FRAMEWORKS) fuzz mutations lint format docs docs-site bench bench-detection synth bootstrap deploy destroy clean
+.PHONY: help setup demo test test-unit test-frameworks $(FRAMEWORKS) test-browser vendor fuzz mutations lint format docs docs-site bench bench-detection synth bootstrap deploy destroy clean
 
 help:  ## what there is
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | awk -F '\t' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -53,6 +53,13 @@ test-frameworks: setup  ## the hooks with real frameworks, our files with the re
 $(FRAMEWORKS): test-%: setup  ## those of one framework, in an environment of its own
 	PYTHONPATH=rules_layer:hooks:. $$($(BIN)/python -m tests.frameworks.environment $*) \
 		-m pytest tests/frameworks/in_$* $(ARGS)
+
+test-browser: setup  ## the report's page in a Chromium, which the machine must have
+	PYTHONPATH=rules_layer:hooks:. $$($(BIN)/python -m tests.browser.environment) \
+		-m pytest tests/browser $(ARGS)
+
+vendor: setup  ## fetch the charting library of the report again, at the version that is pinned
+	@$(BIN)/python -m local.vendor
 
 fuzz: setup  ## feed the readers with anything for a minute
 	$(BIN)/python tests/fuzz/fuzz_tensors.py $(ARGS)

@@ -100,6 +100,7 @@ def _rate(checkpoint: Checkpoint, times: Sequence[tuple[float, int]]) -> float |
     last = (checkpoint.last_time, checkpoint.last_step)
     first = times[0] if times else last
     if first[0] >= last[0]:
-        first = (checkpoint.first_time or last[0], checkpoint.first_step)
+        begun = last[0] if checkpoint.first_time is None else checkpoint.first_time
+        first = (begun, checkpoint.first_step)
     seconds, steps = last[0] - first[0], last[1] - first[1]
     return steps / seconds if seconds > 0 and steps >= 0 else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -117,12 +118,13 @@ def _classes(labels: Values) -> Values | None:
 
 def _guesses(predictions: Values) -> Values:
     if predictions.ndim > 1:
-        return predictions.argmax(axis=1).astype(np.float64)
+        chosen: Values = predictions.argmax(axis=1).astype(np.float64)
+        return chosen
     likely = bool(((predictions >= 0) & (predictions <= 1)).all())
     whole = bool((predictions == np.trunc(predictions)).all())
     if whole:
         return predictions
-    return (predictions > (0.5 if likely else 0.0)).astype(np.float64)
+    return np.where(predictions > (0.5 if likely else 0.0), 1.0, 0.0)
 
 
 def _distribution(labels: Values, classes: Values | None) -> Bars:
@@ -136,7 +138,7 @@ def _distribution(labels: Values, classes: Values | None) -> Bars:
 def _histogram(title: str, values: Values, series: str) -> Bars:
     finite = values[np.isfinite(values)]
     counts, edges = np.histogram(finite, bins=_BINS)
-    names = [f"{low:.3g} … {high:.3g}" for low, high in zip(edges, edges[1:], strict=False)]
+    names = [f"{low:.3g} … {high:.3g}" for low, high in pairwise(edges)]
     return Bars(title, names, {series: [float(count) for count in counts]})
 
 
@@ -168,7 +170,7 @@ def _residuals(labels: Values, predictions: Values) -> list[Bars]:
         digit(float(np.abs(residuals[place == at]).mean())) if (place == at).any() else None
         for at in range(_BINS)
     ]
-    names = [f"{low:.3g} … {high:.3g}" for low, high in zip(edges, edges[1:], strict=False)]
+    names = [f"{low:.3g} … {high:.3g}" for low, high in pairwise(edges)]
     return [
         _histogram("Residuals (label − prediction)", residuals, "samples"),
         Bars("Mean absolute error by label", names, {"error": errors}),

@@ -134,6 +134,12 @@ class History:
         return list(dict.fromkeys(place[0] for saves in self.saves for place in saves.tensors))
 
     @property
+    def planned(self) -> int | None:
+        """How many steps the training is to have, as its hook says."""
+        metas = (columns.meta for _, columns in self._files.values())
+        return max((meta.planned_steps or 0 for meta in metas if meta), default=0) or None
+
+    @property
     def collections(self) -> Collections | None:
         return self._collections
 

@@ -125,9 +125,8 @@ class RuleCard(
 
 
 class Alert(msgspec.Struct, frozen=True):
-    """An action that was taken. ``at``: ISO 8601, UTC."""
+    """An action for a rule, and its outcome. ``step``: of the status change that asked for it."""
 
-    at: str
     step: int | None
     rule: str
     action: str

@@ -62,7 +62,7 @@ def page_of(
     """The page of a run as far as the checkpoint has evaluated it.
 
     ``trace`` is from the same evaluation; ``history`` was refreshed after it. ``planned`` is how
-    many steps the training is to have.
+    many steps the training is to have, if its hook does not say.
     """
     found = document(checkpoint)
     last = -1 if checkpoint.last_step is None else checkpoint.last_step
@@ -70,11 +70,11 @@ def page_of(
     losses = curves_of(history, last, marks)
     heats = heats_of(history, last)
     suspects = [rule["FirstViolation"]["tensor"] for rule in fired(found)]
-    page = Page(
+    return Page(
         schema=SCHEMA,
         made=made.isoformat(timespec="seconds"),
         tocsin=_version(),
-        run=_run(checkpoint, found, history, planned),
+        run=_run(checkpoint, found, history, planned or history.planned),
         verdict=headline(found),
         losses=losses,
         rules=cards_of(found, trace, marks),
@@ -86,7 +86,6 @@ def page_of(
         missing=_missing(found, losses, heats, history, trace),
         others=[],
     )
-    return page
 
 
 def compared(pages: Sequence[Page]) -> Page:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from tocsin.model import Reason, RuleStatus, Severity
 from tocsin.report.page import Headline
 
-Document = Mapping[str, Any]
+Document = dict[str, Any]
 """A run, or a rule, as ``tocsin check --json`` has it."""
 
 _LOST_FIRST = ("NonFiniteData", "ExplodingTensor")
@@ -29,9 +29,14 @@ def consequences(rules: Sequence[Document]) -> set[str]:
     A NaN or an infinity spreads through a training. Findings from its step on are its
     consequences, except those about time.
     """
-    lost = next((at for at, rule in enumerate(rules) if _reason(rule) == Reason.NOT_FINITE), None)
+    lost = next((at for at, rule in enumerate(rules) if is_not_finite(rule)), None)
     after = () if lost is None else rules[lost + 1 :]
     return {_name(rule) for rule in after if _reason(rule) not in ("", Reason.LATE)}
+
+
+def is_not_finite(rule: Document) -> bool:
+    """Whether a rule fired at a number that is not finite."""
+    return _reason(rule) == Reason.NOT_FINITE
 
 
 def headline(document: Document) -> Headline:
@@ -41,7 +46,7 @@ def headline(document: Document) -> Headline:
         return _without_finding(document)
     follow = consequences(rules)
     causes = [rule for rule in rules if _name(rule) not in follow]
-    lost = next((rule for rule in rules if _reason(rule) == Reason.NOT_FINITE), None)
+    lost = next((rule for rule in rules if is_not_finite(rule)), None)
     main = lost or next((rule for rule in causes if _is_critical(rule)), causes[0])
     step = _step(main)
     critical = _is_critical(main)
@@ -134,7 +139,7 @@ def _reason(rule: Document) -> str:
 def _order(rule: Document) -> tuple[float, int]:
     step = _step(rule)
     at = float("inf") if step is None else float(step)
-    if _reason(rule) != Reason.NOT_FINITE:
+    if not is_not_finite(rule):
         return at, len(_LOST_FIRST) + 1
     name = rule["Rule"]
     return at, _LOST_FIRST.index(name) if name in _LOST_FIRST else len(_LOST_FIRST)

@@ -26,5 +26,7 @@ def not_finite(tensor: Tensor, counts: Mapping[str, int]) -> Verdict:
     size = tensor.summary.size  # not known if only reductions were saved
     values = f"{size} values" if size else "values"
     detail = f"{' and '.join(counted)} among the {values} of {tensor.name}"
+    if size == 1:
+        detail = f"{tensor.name} is {'NaN' if nan else 'infinite'}"
     evidence = {**counts, "size": size} if size else counts
     return measured(violation(Reason.NOT_FINITE, detail, tensor, **evidence), nan + infinite, 0)

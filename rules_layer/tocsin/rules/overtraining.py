@@ -105,12 +105,13 @@ class Overtraining(Rule):
         for now in finished:
             marks[now.name] = best, stalled = self._evaluated(marks.get(now.name), now)
             if stalled >= self.patience_validation:
-                found.append(self._found(now.tensor, now.cost, best, stalled))
+                patience = self.patience_validation
+                found.append(self._found(now.tensor, now.cost, best, stalled, patience))
         patience = self.patience_train or 0
         for point in trained if patience else ():
             marks[point.key] = best, stalled = self._since_best(marks.get(point.key), point.cost)
             if stalled >= patience:
-                found.append(self._found(point.tensor, point.cost, best, stalled))
+                found.append(self._found(point.tensor, point.cost, best, stalled, patience))
         state = {"losses": followed, "marks": marks}
         if found:
             return state, max(found, key=lambda verdict: verdict.evidence["stalled"])
@@ -139,14 +140,16 @@ class Overtraining(Rule):
         rise = now.level - now.best
         return rise > self.delta and now.train_rise < rise / 2
 
-    def _found(self, tensor: Tensor, cost: float, best: float, stalled: int) -> Verdict:
+    def _found(
+        self, tensor: Tensor, cost: float, best: float, stalled: int, patience: int
+    ) -> Verdict:
         now, best = (metric_value(each, tensor.name, self.direction) for each in (cost, best))
         evidence = {"now": now, "best": best, "stalled": stalled}
         detail = f"{tensor.name} is {now:.3g}; its best was {best:.3g}, "
         if self.least_rise is None:
             detail += f"not improved by {self.delta:g} in {stalled} saves since"
             found = violation(Reason.NOT_DECREASING, detail, tensor, **evidence)
-            return measured(found, stalled, self.patience_validation)
+            return measured(found, stalled, patience)
         detail += f"and the last {stalled} evaluations were clearly worse"
         found = violation(Reason.INCREASING, detail, tensor, **evidence)
-        return measured(found, stalled, self.patience_validation)
+        return measured(found, stalled, patience)

@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from tocsin.model import Mode
+from tocsin.model import Mode, TensorSummary
 from tocsin.tensors.index import BadIndex, RunMeta
 
 FIELDS = ("value", "lost", "size", "ratio", "share")
@@ -21,8 +21,6 @@ ratio: mean |update| ÷ mean |value|.
 share: inactive units ÷ units.
 Everywhere NaN is: not known.
 """
-
-_NAN = float("nan")
 
 
 class _Summary(msgspec.Struct, gc=False):
@@ -55,6 +53,7 @@ class _Meta(msgspec.Struct):
     prev_step: int | None = None
     resumed_from: int | None = None
     started: float | None = None
+    planned_steps: int | None = None
 
 
 class _Document(msgspec.Struct):
@@ -98,10 +97,7 @@ def decode_columns(data: bytes, step: int, worker: str) -> IndexColumns:
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, KeyError) as error:
         raise BadIndex(str(error)) from None
     payload = [*(document.tensor_payload or ()), *(document.shape_payload or ())]
-    summaries = [entry.summary or _EMPTY for entry in payload]
-    numbers = np.array([_numbers(summary) for summary in summaries], np.float64)
-    with np.errstate(over="ignore"):
-        columns = numbers.reshape(-1, len(FIELDS)).T.astype(np.float32)
+    columns = _columns([entry.summary or _EMPTY for entry in payload])
     return IndexColumns(
         step,
         worker,
@@ -117,36 +113,41 @@ def decode_columns(data: bytes, step: int, worker: str) -> IndexColumns:
     )
 
 
-def numbers_of(summary: object) -> tuple[float, ...]:
-    """FIELDS of a ``TensorSummary``."""
+def numbers_of(summary: TensorSummary) -> NDArray[np.float32]:
+    """FIELDS of a summary."""
     known = {name: getattr(summary, name) for name in _Summary.__struct_fields__}
-    return _numbers(_Summary(**known))
+    found: NDArray[np.float32] = _columns([_Summary(**known)])[:, 0]
+    return found
 
 
-def _numbers(summary: _Summary) -> tuple[float, ...]:
-    size = summary.size
-    if size is None and summary.mean is None and summary.abs_mean is None:
-        return _NAN, _NAN, _NAN, _NAN, _NAN
-    lost = (summary.nan or 0) + (summary.posinf or 0) + (summary.neginf or 0)
-    l1, update = summary.l1, summary.update_l1
-    size_of_one = summary.abs_mean
-    if size_of_one is None and l1 is not None and size:
-        size_of_one = l1 / size
-    value = summary.mean if size == 1 or size_of_one is None else size_of_one
-    if size == 1 and lost:
-        value = _NAN
-    return (
-        _NAN if value is None else value,
-        lost,
-        size or _NAN,
-        _NAN if l1 is None or update is None or not l1 else update / l1,
-        summary.inactive_units / summary.units
-        if summary.units and summary.inactive_units is not None
-        else _NAN,
-    )
+def _columns(summaries: list[_Summary]) -> NDArray[np.float32]:
+    """FIELDS of each summary, a column each."""
+    rows = [
+        (s.size, s.nan, s.posinf, s.neginf, s.mean, s.abs_mean, s.l1, s.update_l1, s.units,
+         s.inactive_units)
+        for s in summaries
+    ]  # fmt: skip
+    raw = np.array(rows, np.float64).reshape(-1, 10).T  # None becomes NaN
+    size, nan, posinf, neginf, mean, abs_mean, l1, update, units, inactive = raw
+    with np.errstate(all="ignore"):
+        known = ~(np.isnan(size) & np.isnan(mean) & np.isnan(abs_mean))
+        lost = np.nan_to_num(nan) + np.nan_to_num(posinf) + np.nan_to_num(neginf)
+        each = np.where(np.isnan(abs_mean), l1 / size, abs_mean)
+        value = np.where((size == 1) | np.isnan(each), mean, each)
+        value = np.where((size == 1) & (lost > 0), np.nan, value)
+        ratio = np.where(l1 > 0, update / l1, np.nan)
+        share = np.where(units > 0, inactive / units, np.nan)
+        numbers = np.stack([value, np.where(known, lost, np.nan), size, ratio, share])
+        return numbers.astype(np.float32)
 
 
 def _run_meta(meta: _Meta) -> RunMeta | None:
     if meta.run_id is None:
         return None
-    return RunMeta(meta.run_id, meta.prev_step, meta.resumed_from, started=meta.started)
+    return RunMeta(
+        meta.run_id,
+        meta.prev_step,
+        meta.resumed_from,
+        started=meta.started,
+        planned_steps=meta.planned_steps,
+    )

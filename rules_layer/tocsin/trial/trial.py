@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
+from importlib import import_module
 from typing import Any
 
 from numpy.typing import NDArray
@@ -276,6 +277,14 @@ class Trial:
         self.maybe_refresh()
         x = "step" if mode is Mode.GLOBAL else "mode_step"
         return plot(rows(self._catalog, self._reader, regex, mode, worker), x, y)
+
+    def report(self) -> Any:
+        """The report of the run, which a notebook shows: ``tocsin report`` in a cell.
+
+        Evaluates the rules over the run as it is now.
+        """
+        # The room of reports is above this one.
+        return import_module("tocsin.report").inline(self.path)
 
 
 def _number(name: str) -> tuple[int, str]:

@@ -9,12 +9,17 @@ function cards() {
 function card(rule) {
   const first = rule.FirstViolation, at = rule.FiredAt ?? first, series = rule.series;
   const box = el("div"), read = el("div", { class: "read", "aria-live": "polite" });
+  const judged = page.losses.find((curve) => curve.name === at?.tensor && curve.mode === at?.mode);
   let picture = el("p", { class: "hint" }, "This rule measures no single number.");
   if (series) {
     const limit = series.limits ? { x: series.x, y: series.limits } : { x: [series.x[0], series.x.at(-1)], y: [series.limit, series.limit] };
     const items = [{ ...series, label: series.label, colour: colour("--one") }, { ...limit, label: "limit", colour: colour("--critical"), dash: [6, 4], width: 1.4, plain: true }];
     later(() => lines(box, 220, items, { log: series.log, read, gutter: 56, idle: `${series.label}; ${series.side} the dashed limit it violates the rule` }));
     picture = plot(`${series.label} of ${rule.RuleConfigurationName} over steps, and its limit`, read, box, curveRows(items));
+  } else if (judged) {
+    const items = [{ ...judged, label: judged.name, colour: colour("--one") }];
+    later(() => lines(box, 220, items, { log: true, read, gutter: 56, idle: `${judged.name}, which the rule judges by several of its saves` }));
+    picture = plot(`${judged.name} over steps`, read, box, curveRows(items));
   }
   const evidence = { "first violation": nice(first?.step), "fired at": nice(at?.step), tensor: at?.tensor, worker: page.run.workers.length > 1 ? at?.worker : null, ...at?.evidence };
   const facts = Object.entries(evidence).filter(([, value]) => value !== null && value !== undefined);
@@ -43,9 +48,10 @@ function bars({ title, names, series }) {
     c.fillStyle = colour("--one");
     c.fillRect(x, Math.min(y, zero), u.valToPos(at + 0.4, "x", true) - x, Math.max(dot, Math.abs(zero - y)));
   }));
+  const by = Math.ceil(names.length / 6), below = { splits: () => places.filter((at) => at % by === 0), values: (u, splits) => splits.map((at) => (names[at].length > 9 ? `${names[at].slice(0, 8)}…` : names[at])) };
   const known = values.filter((v) => v !== null), least = Math.min(0, ...known), most = Math.max(0, ...known) * 1.05 || 1;
   const say = (u) => { const at = u.cursor.idx; read.textContent = at === null || at === undefined ? "" : `${names[at]}: ${nice(values[at])}`; };
-  later(() => chart(box, 180, [places, values], [{ stroke: "transparent", points: { show: false } }], { apart: true, noPoints: true, gutter: 56, y: { range: [least, most] }, hooks: { draw: [draw], setCursor: [say] }, axis: {} }).setScale("x", { min: -0.6, max: names.length - 0.4 }));
+  later(() => chart(box, 180, [places, values], [{ stroke: "transparent", points: { show: false } }], { apart: true, noPoints: true, gutter: 56, y: { range: [least, most] }, hooks: { draw: [draw], setCursor: [say] }, below }).setScale("x", { min: -0.6, max: names.length - 0.4 }));
   return el("div", { class: "panel" }, el("h3", {}, title), plot(title, read, box, () => [["", Object.keys(series)[0]], names.map((name, at) => [name, nice(values[at])])]));
 }
 

@@ -28,7 +28,7 @@ function chart(holder, height, data, series, options = {}) {
     cursor: { sync: overSteps ? { key: "steps", scales: ["x", null] } : undefined, drag: { x: true, y: false, setScale: false }, points: { show: !options.noPoints }, y: !!options.cursorY },
     scales: { x: { time: false, range: (u, low, high) => (overSteps ? shown ?? whole : [low, high]) }, y: options.y ?? {} },
     axes: [
-      { ...axis, size: 30, values: (u, values) => values.map((x) => x.toLocaleString("en")) },
+      { ...axis, size: 30, values: (u, values) => values.map((x) => x.toLocaleString("en")), ...options.below },
       { ...axis, size: options.gutter ?? parseInt(variable("--gutter")), values: (u, values) => values.map((v) => (v === null ? "" : nice(v))), ...(options.splits ? { splits: options.splits } : {}), ...options.axis },
     ],
   }, data, holder);

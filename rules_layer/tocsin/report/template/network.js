@@ -96,7 +96,7 @@ function fans(names) {
     pick.value = name;
     const fan = page.fans[name], count = fan.v.length, middle = (count - 1) / 2, ink = colour("--one"), bands = [];
     for (let at = 0; at < Math.floor(count / 2); at++) bands.push({ series: [count - at, at + 1], fill: faded(ink, 0.12 + 0.1 * at) });
-    const near = [].concat(fan.v[Math.max(0, Math.ceil(middle) - 1)]).filter((v) => v !== null).map(Math.abs).slice(0, 40);
+    const near = [].concat(fan.v[Math.max(0, Math.ceil(middle) - 1)]).filter((v) => v !== null).map(Math.abs).sort((a, b) => a - b);
     const say = (u) => { const at = u.cursor.idx; read.textContent = at === null || at === undefined ? fan.q.join(", ") : `step ${nice(fan.x[at])}   ${fan.q.map((q, k) => `${q} ${nice(fan.v[k][at])}`).join("   ")}`; };
     const splits = (u, axis, low, high) => {
       const top = Math.floor(Math.log10(Math.max(-low, high))), powers = [0, 1, 2].map((k) => 10 ** (top - k));
@@ -104,7 +104,7 @@ function fans(names) {
     };
     remove(u);
     u = chart(box, 220, [fan.x, ...fan.v], fan.v.map((_, at) => ({ stroke: at === middle ? ink : "transparent", width: at === middle ? 2 : 1, points: { show: at === middle && fan.x.length < 60, size: 5, fill: ink } })), {
-      bands, axis: { splits, filter: (u, found) => found }, hooks: { draw: [drawMarks], setCursor: [say] }, y: { distr: 4, asinh: Math.max(1e-6, ...near) },
+      bands, axis: { splits, filter: (u, found) => found }, hooks: { draw: [drawMarks], setCursor: [say] }, y: { distr: 4, asinh: near[near.length >> 1] || 1 },
     });
     read.textContent = fan.q.join(", ");
     holder.replaceChildren(asTable(rows));

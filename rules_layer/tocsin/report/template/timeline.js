@@ -24,7 +24,10 @@ function timeline() {
     log.setAttribute("aria-pressed", on);
     draw(on);
   } }, "log scale");
-  const toMarks = el("button", { type: "button", onclick: () => zoom(marks[0] - 40, marks.at(-1) + 20) }, "zoom to where it broke");
+  const toMarks = el("button", { type: "button", onclick: () => {
+    const at = page.verdict.step ?? marks[0], by = page.quality.interval ?? 1;
+    zoom(at - 40 * by, at + 20 * by);
+  } }, "zoom to where it broke");
   const parts = [el("div", { class: "bar" }, losses.length ? log : "", marks.length ? toMarks : "", el("button", { type: "button", onclick: () => zoom(null) }, "all steps"))];
   if (losses.length) {
     later(() => draw(true));
@@ -61,6 +64,7 @@ function lanes(box, rules) {
       c.fillStyle = colour("--ink");
       c.font = `${11 * dot}px sans-serif`;
       c.textBaseline = "middle";
+      c.textAlign = "left";
       c.fillText(short(rule.RuleConfigurationName), u.bbox.left + 4 * dot, top + high / 2);
     }));
     drawMarks(u);
@@ -73,6 +77,6 @@ function lanes(box, rules) {
 
 function actions() { // whom it was said to, and what was done
   if (!page.alerts.length) return "";
-  const rows = page.alerts.map((alert) => [alert.at, nice(alert.step), alert.rule, alert.action, alert.outcome, alert.detail]);
-  return el("details", {}, el("summary", {}, `${rows.length} ${rows.length === 1 ? "action" : "actions"}: who was notified, and what was done`), table(["time", "step", "rule", "action", "outcome", "detail"], rows, ["", "n"]));
+  const rows = page.alerts.map((alert) => [nice(alert.step), alert.rule, alert.action, alert.outcome, alert.detail]);
+  return el("details", {}, el("summary", {}, `${rows.length} ${rows.length === 1 ? "action" : "actions"}: who was notified, and what was done`), table(["step", "rule", "action", "outcome", "detail"], rows, ["n"]));
 }
