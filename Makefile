@@ -14,7 +14,7 @@ CDK := npx --yes aws-cdk@2.1148.1
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-unit test-frameworks $(FRAMEWORKS) fuzz mutations lint format docs bench bench-detection synth bootstrap deploy destroy clean
+.PHONY: help setup demo test test-unit test-frameworks $(FRAMEWORKS) e2e-aws fuzz mutations lint format docs bench bench-detection synth bootstrap deploy destroy clean
 
 help:  ## what there is
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | awk -F '\t' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -53,6 +53,9 @@ test-frameworks: setup  ## the hooks with real frameworks, our files with the re
 $(FRAMEWORKS): test-%: setup  ## those of one framework, in an environment of its own
 	PYTHONPATH=rules_layer:hooks:. $$($(BIN)/python -m tests.frameworks.environment $*) \
 		-m pytest tests/frameworks/in_$* $(ARGS)
+
+e2e-aws: setup  ## deploy stage e2e into the AWS account of your credentials, try it, remove it
+	$(BIN)/python -m local.stage_trial
 
 fuzz: setup  ## feed the readers with anything for a minute
 	$(BIN)/python tests/fuzz/fuzz_tensors.py $(ARGS)

@@ -94,13 +94,18 @@ class EvaluateFunction(Construct):
 
     def _accept_events_of(self, options: DeploymentOptions) -> None:
         """Lets the member accounts forward SageMaker's events to this account's default bus."""
+        bus = f"arn:{Aws.PARTITION}:events:{Aws.REGION}:{Aws.ACCOUNT_ID}:event-bus/default"
         for account in options.member_accounts:
             events.CfnEventBusPolicy(
                 self,
                 f"Member{account}",
                 statement_id=f"{options.names.stack}Member{account}",
-                action="events:PutEvents",
-                principal=account,
+                statement={
+                    "Effect": "Allow",
+                    "Principal": {"AWS": f"arn:{Aws.PARTITION}:iam::{account}:root"},
+                    "Action": "events:PutEvents",
+                    "Resource": bus,
+                },
             )
 
 

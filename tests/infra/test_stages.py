@@ -134,7 +134,9 @@ def test_member_accounts_are_reached_by_their_roles_only(tmp_path: Path) -> None
         assert stack.resources(role, "sts:AssumeRole") == {json.dumps(ROLE)}
     assert not stack.resources("PatrolRole", "sts:AssumeRole")
     (policy,) = stack.all("Events::EventBusPolicy").values()
-    assert (policy["Action"], policy["Principal"]) == ("events:PutEvents", "444455556666")
+    statement = policy["Statement"]
+    assert (statement["Effect"], statement["Action"]) == ("Allow", "events:PutEvents")
+    assert "iam::444455556666:root" in json.dumps(statement["Principal"])
     shared = [
         (each["Action"], listed(each["Resource"]))
         for each in stack.one("S3::BucketPolicy", "Capture")["PolicyDocument"]["Statement"]
