@@ -14,7 +14,7 @@ CDK := npx --yes aws-cdk@2.1148.1
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-unit test-frameworks $(FRAMEWORKS) test-browser vendor fuzz mutations lint format docs docs-site bench bench-detection synth bootstrap deploy destroy clean
+.PHONY: help setup demo test test-unit test-frameworks $(FRAMEWORKS) e2e-aws test-browser vendor fuzz mutations lint format docs docs-site bench bench-detection synth bootstrap deploy destroy clean
 
 help:  ## what there is
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | awk -F '\t' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -60,6 +60,9 @@ test-browser: setup  ## the report's page in a Chromium, which the machine must 
 
 vendor: setup  ## fetch the charting library of the report again, at the version that is pinned
 	@$(BIN)/python -m local.vendor
+
+e2e-aws: setup  ## deploy stage e2e into the AWS account of your credentials, try it, remove it
+	$(BIN)/python -m local.stage_trial
 
 fuzz: setup  ## feed the readers with anything for a minute
 	$(BIN)/python tests/fuzz/fuzz_tensors.py $(ARGS)

@@ -77,6 +77,7 @@ class Actions(Construct):
                 metric_run_cap=options.metric_run_cap,
                 dashboard=dashboard,
                 stage=options.stage or None,
+                member_roles=options.member_roles,
             ),
         )
         self.act.function.add_event_source(
@@ -97,6 +98,8 @@ class Actions(Construct):
             [f"arn:{Aws.PARTITION}:iam::{Aws.ACCOUNT_ID}:role/*"],
             wildcard="The roles of jobs are not known before they run; only their tags are read.",
         )
+        if options.member_roles:
+            self.act.allow(["sts:AssumeRole"], options.member_roles)
         self._allow_notifying(topics)
         self._allow_webhooks(options.webhooks, options.names.webhooks)
         self.act.allow(["kms:Decrypt", "kms:GenerateDataKey"], [topics.key.key_arn])

@@ -10,7 +10,8 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
-from tocsin.tensors import END_MARKER
+from tocsin.aws.settings import PREFIX_TAG
+from tocsin.tensors import END_MARKER, PACE, STOP, WATCH
 
 from tocsin_cdk.nag import acknowledge
 from tocsin_cdk.options import DeploymentOptions
@@ -51,6 +52,25 @@ class CaptureBucket(Construct):
             },
         )
         self._notify(options.capture_prefix, work)
+        if options.member_accounts:
+            self._share(options)
+
+    def _share(self, options: DeploymentOptions) -> None:
+        """Lets training roles of the member accounts use their own prefix, as those of this one.
+
+        In another account a bucket needs both: this policy and one of the role.
+        """
+        own = f"{options.capture_prefix}${{aws:PrincipalTag/{PREFIX_TAG}}}/"
+        read = [f"{own}{run}{name}" for run in ("*/", "") for name in (WATCH, STOP, PACE)]
+        members = [iam.AccountPrincipal(account) for account in options.member_accounts]
+        for action, patterns in (("s3:PutObject", [f"{own}*"]), ("s3:GetObject", read)):
+            self.bucket.add_to_resource_policy(
+                iam.PolicyStatement(
+                    principals=list(members),
+                    actions=[action],
+                    resources=[self.bucket.arn_for_objects(pattern) for pattern in patterns],
+                )
+            )
 
     def _notify(self, prefix: str, work: WorkQueue) -> None:
         """Sends S3's notifications to the queue, as a property of the bucket in the template.

@@ -60,6 +60,7 @@ class EvaluateFunction(Construct):
                 bus=bus.event_bus_name,
                 job_metrics=options.job_metrics,
                 stage=options.stage or None,
+                member_roles=options.member_roles,
             ),
         )
         self.evaluate.function.add_event_source(
@@ -75,6 +76,9 @@ class EvaluateFunction(Construct):
         self.evaluate.allow(["sqs:SendMessage"], [work.queue.queue_arn])
         self.evaluate.allow(["events:PutEvents"], [bus.event_bus_arn])
         allow_on_training_jobs(self.evaluate, "DescribeTrainingJob", "ListTags")
+        if options.member_roles:
+            self.evaluate.allow(["sts:AssumeRole"], options.member_roles)
+            self._accept_events_of(options)
         self.evaluate.allow_metrics()
         events.Rule(
             self,
@@ -87,6 +91,22 @@ class EvaluateFunction(Construct):
             ),
             targets=[targets.SqsQueue(work.queue, dead_letter_queue=work.dead_letters)],
         )
+
+    def _accept_events_of(self, options: DeploymentOptions) -> None:
+        """Lets the member accounts forward SageMaker's events to this account's default bus."""
+        bus = f"arn:{Aws.PARTITION}:events:{Aws.REGION}:{Aws.ACCOUNT_ID}:event-bus/default"
+        for account in options.member_accounts:
+            events.CfnEventBusPolicy(
+                self,
+                f"Member{account}",
+                statement_id=f"{options.names.stack}Member{account}",
+                statement={
+                    "Effect": "Allow",
+                    "Principal": {"AWS": f"arn:{Aws.PARTITION}:iam::{account}:root"},
+                    "Action": "events:PutEvents",
+                    "Resource": bus,
+                },
+            )
 
 
 def allow_on_training_jobs(function: PythonFunction, *operations: str) -> None:

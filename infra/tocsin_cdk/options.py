@@ -91,6 +91,11 @@ class DeploymentOptions:
         return Names(self.stage)
 
     @property
+    def member_accounts(self) -> tuple[str, ...]:
+        """The accounts of ``member_roles``."""
+        return tuple(sorted({arn.split(":")[4] for arn in self.member_roles}))
+
+    @property
     def recipients(self) -> tuple[str, ...]:
         """The recipients that a rule may name: those allowed, and those that get all alerts."""
         return (*self.allowed_recipients, *self.emails, *self.phones)

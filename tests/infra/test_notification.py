@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,9 +15,10 @@ from tocsin_cdk.options import OptionError
 from .conftest import listed, synthesise
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from .conftest import Synthesised
+
+
+ROOT = Path(__file__).parents[2]
 
 
 def topic_of(reference: Any) -> str:
@@ -60,6 +63,50 @@ def test_only_the_alarm_on_issues_goes_to_those_who_live_in_cloudwatch(own: Synt
         "TreatMissingData": "notBreaching",
     }
     assert topic_of(own.template["Outputs"]["AlarmTopicArn"]["Value"]) == "Alarms"
+
+
+def test_each_alarm_names_the_section_that_says_what_to_do(own: Synthesised) -> None:
+    page = (ROOT / "docs" / "operations.md").read_text()
+    sections = {heading.lower().replace(" ", "-") for heading in re.findall(r"(?m)^## (.+)$", page)}
+    named = set()
+    for alarm in own.all("CloudWatch::Alarm").values():
+        if topic_of(alarm["AlarmActions"]) == "Health":
+            named.add(alarm["AlarmDescription"].partition("docs/operations.md#")[2])
+    assert named <= sections
+    assert len(named) == 10
+
+
+@pytest.mark.parametrize(
+    ("alarm", "metric", "statistic", "threshold"),
+    [
+        ("EvaluateWaiting", "ApproximateAgeOfOldestMessage", "Maximum", 300),
+        ("ActWaiting", "ApproximateAgeOfOldestMessage", "Maximum", 300),
+        ("Loop", "Invocations", "Sum", 9000),
+    ],
+)
+def test_overload_is_an_alarm(
+    own: Synthesised, alarm: str, metric: str, statistic: str, threshold: int
+) -> None:
+    found = own.one("CloudWatch::Alarm", f"Monitoring{alarm}")
+    assert (found["MetricName"], found["Statistic"]) == (metric, statistic)
+    assert found["Threshold"] == threshold
+
+
+def test_a_lag_is_an_alarm(own: Synthesised) -> None:
+    found = own.one("CloudWatch::Alarm", "MonitoringLag")
+    assert (found["Namespace"], found["MetricName"]) == ("Tocsin", "EvaluationLag")
+    assert (found["ExtendedStatistic"], found["Threshold"]) == ("p95", 60_000)
+
+
+@pytest.mark.parametrize(("alarm", "dimensions"), [("Table", 1), ("Index", 2)])
+def test_throttles_of_the_table_and_of_its_index_are_alarms(
+    own: Synthesised, alarm: str, dimensions: int
+) -> None:
+    found = own.one("CloudWatch::Alarm", f"Monitoring{alarm}Throttles")
+    metrics = [each["MetricStat"]["Metric"] for each in found["Metrics"] if "MetricStat" in each]
+    names = {each["MetricName"] for each in metrics}
+    assert names == {"ReadThrottleEvents", "WriteThrottleEvents"}
+    assert {len(each["Dimensions"]) for each in metrics} == {dimensions}
 
 
 def test_a_stop_that_the_guard_refused_is_an_alarm(own: Synthesised) -> None:

@@ -243,7 +243,10 @@ def test_those_who_write_to_their_own_queue_may_go_on_and_no_other(own: Synthesi
 @pytest.mark.parametrize(
     ("name", "variables"),
     [
-        ("Evaluate", ["TABLE", "STATE_BUCKET", "EVALUATE_QUEUE_URL", "BUS", "JOB_METRICS"]),
+        (
+            "Evaluate",
+            ["TABLE", "STATE_BUCKET", "EVALUATE_QUEUE_URL", "BUS", "JOB_METRICS", "MEMBER_ROLES"],
+        ),
         (
             "Act",
             [
@@ -262,6 +265,7 @@ def test_those_who_write_to_their_own_queue_may_go_on_and_no_other(own: Synthesi
                 "STOP_CEILING",
                 "EMAIL_RUN_CAP",
                 "METRIC_RUN_CAP",
+                "MEMBER_ROLES",
             ],
         ),
         ("Patrol", ["TABLE", "EVALUATE_QUEUE_URL", "ACT_QUEUE_URL"]),

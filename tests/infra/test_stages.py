@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tocsin.aws.settings import ActSettings, EvaluateSettings
 
-from .conftest import Synthesised, synthesise
+from .conftest import Synthesised, listed, synthesise
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 CONTEXT = {
     "stage": "dev",
@@ -122,3 +123,31 @@ def test_sizes_are_as_asked(stage: Synthesised) -> None:
         for each in stage.all("Lambda::EventSourceMapping").values()
     )
     assert concurrency == [3, 20]
+
+
+ROLE = "arn:aws:iam::444455556666:role/TocsinMember"
+
+
+def test_member_accounts_are_reached_by_their_roles_only(tmp_path: Path) -> None:
+    stack = synthesise(tmp_path, {"memberRoles": ROLE})
+    for role in ("EvaluateRole", "ActRole"):
+        assert stack.resources(role, "sts:AssumeRole") == {json.dumps(ROLE)}
+    assert not stack.resources("PatrolRole", "sts:AssumeRole")
+    (policy,) = stack.all("Events::EventBusPolicy").values()
+    statement = policy["Statement"]
+    assert (statement["Effect"], statement["Action"]) == ("Allow", "events:PutEvents")
+    assert "iam::444455556666:root" in json.dumps(statement["Principal"])
+    shared = [
+        (each["Action"], listed(each["Resource"]))
+        for each in stack.one("S3::BucketPolicy", "Capture")["PolicyDocument"]["Statement"]
+        if "444455556666" in json.dumps(each["Principal"])
+    ]
+    assert sorted(action for action, _ in shared) == ["s3:GetObject", "s3:PutObject"]
+    for _, resources in shared:
+        for resource in resources:
+            assert "${aws:PrincipalTag/tocsin-prefix}/" in json.dumps(resource)
+
+
+def test_without_members_no_account_is_named(own: Synthesised) -> None:
+    assert not own.all("Events::EventBusPolicy")
+    assert not own.resources("ActRole", "sts:AssumeRole")

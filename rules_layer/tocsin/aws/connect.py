@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import partial
 
@@ -18,6 +18,7 @@ from tocsin.aws.events import AwsPublisher, Bus, NotPublished
 from tocsin.aws.groups import GROUP_PREFIX, DynamoGroups
 from tocsin.aws.iam import Roles
 from tocsin.aws.limits import StopGuard, TextCap
+from tocsin.aws.members import AllAccounts, member_client
 from tocsin.aws.s3 import KnownRuns, S3Checkpoints
 from tocsin.aws.sagemaker import SageMakerJobs
 from tocsin.aws.settings import ActSettings, EvaluateSettings, Names, PatrolSettings
@@ -48,7 +49,7 @@ def connect_evaluate(
             settings.job_metrics,
         ),
         hints=SqsHints(Queue(client("sqs"), settings.evaluate_queue_url)),
-        jobs=SageMakerJobs(client("sagemaker")),
+        jobs=_jobs(settings.member_roles, client),
         default=default,
         now=time.time,
         outages=(*AWS_ERRORS, OSError, NotPublished),
@@ -60,7 +61,7 @@ def connect_act(
 ) -> AlertPorts:
     """The stores and the timer for decisions about alerts, and what actions use."""
     s3, table = client("s3"), Table(client("dynamodb"), settings.table)
-    jobs = SageMakerJobs(client("sagemaker"))
+    jobs = _jobs(settings.member_roles, client)
     topic = Topic(
         client("sns"), settings.topic_arn, {"email": settings.emails, "sms": settings.phones}
     )
@@ -96,6 +97,15 @@ def connect_act(
         now=now,
         caps=RunCaps(settings.texts_of_run, settings.email_run_cap, settings.metric_run_cap),
     )
+
+
+def _jobs(member_roles: Sequence[str], client: Client) -> SageMakerJobs | AllAccounts:
+    own = SageMakerJobs(client("sagemaker"))
+    if not member_roles:
+        return own
+    sts = client("sts")
+    members = (SageMakerJobs(member_client(role, sts)) for role in member_roles)
+    return AllAccounts((own, *members))
 
 
 def connect_patrol(

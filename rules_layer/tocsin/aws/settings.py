@@ -115,6 +115,7 @@ class EvaluateSettings(FunctionSettings, frozen=True):
     bus: _Text
     job_metrics: bool = True
     stage: str | None = None
+    member_roles: tuple[str, ...] = ()
 
 
 class ActSettings(FunctionSettings, frozen=True):
@@ -130,6 +131,8 @@ class ActSettings(FunctionSettings, frozen=True):
     email_run_cap: the most e-mails of one run in a day.
     metric_run_cap: the most metrics of one run.
     dashboard: the URL that messages refer to.
+    stage: of the deployment's names; None for the plain ones.
+    member_roles: by which jobs in other accounts are described and stopped.
     """
 
     table: _Text
@@ -149,6 +152,7 @@ class ActSettings(FunctionSettings, frozen=True):
     metric_run_cap: Annotated[int, msgspec.Meta(ge=0)] = 100
     dashboard: str = ""
     stage: str | None = None
+    member_roles: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         try:

@@ -29,6 +29,9 @@ class StackResource:
 
 BUCKET = StackResource("bucket", "StateBucketName", "--state-bucket", "TOCSIN_STATE_BUCKET")
 TABLE = StackResource("table", "StateTableName", "--table", "TOCSIN_STATE_TABLE")
+QUEUE = StackResource(
+    "evaluate queue", "EvaluateQueueUrl", "--stack or --stage", "TOCSIN_EVALUATE_QUEUE_URL"
+)
 TOPIC = StackResource("topic", "AlertTopicArn", "--topic", "TOCSIN_TOPIC_ARN")
 
 
