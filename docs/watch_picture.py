@@ -22,7 +22,7 @@ from tocsin.tensors import END_MARKER, open_storage
 ROOT = Path(__file__).parents[1]
 PICTURE = ROOT / "docs" / "watch.svg"
 WIDTH, HEIGHT = 100, 34
-_STEP = 0.16  # seconds
+_BEGAN, _STEP = 1.8e9, 0.16  # seconds
 _FONT = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
 
 
@@ -36,8 +36,8 @@ def picture() -> str:
         (run / END_MARKER).unlink()
         files = sorted((run / "index").rglob("*.json"))
         for at, file in enumerate(files):
-            os.utime(file, (at * _STEP, at * _STEP))
-        view = RunWatch(open_storage(run), now=lambda: len(files) * _STEP + 4).look()
+            os.utime(file, (_BEGAN + at * _STEP,) * 2)
+        view = RunWatch(open_storage(run), now=lambda: _BEGAN + len(files) * _STEP + 4).look()
         console = Console(record=True, width=WIDTH, file=StringIO(), highlight=False)
         console.print(screen(view, WIDTH, HEIGHT, footer="q quits, and the training goes on"))
     drawn = console.export_svg(title="tocsin watch", theme=MONOKAI, unique_id="watch")
