@@ -111,23 +111,18 @@ class Monitoring(Construct):
         """Throttled reads and writes of the table, and of its index, which counts its own."""
         table = {"TableName": state.table.table_name}
         index = {**table, "GlobalSecondaryIndexName": DUE_INDEX}
-        for id_, noun, dimensions in (("Table", "table", table), ("Index", "index", index)):
-            throttled = cloudwatch.MathExpression(
-                expression="FILL(reads, 0) + FILL(writes, 0)",
-                using_metrics={
-                    verb: cloudwatch.Metric(
-                        namespace="AWS/DynamoDB",
-                        metric_name=f"{verb.capitalize()[:-1]}ThrottleEvents",
-                        dimensions_map=dimensions,
-                        statistic="Sum",
-                        period=_PERIOD,
-                    )
-                    for verb in ("reads", "writes")
-                },
-                period=_PERIOD,
-            )
-            text = f"the {noun} is throttled"
-            self._alarm(f"{id_}Throttles", throttled, _THROTTLES, text, "throttles")
+        for noun, dimensions in (("table", table), ("index", index)):
+            for verb in ("Read", "Write"):
+                throttled = cloudwatch.Metric(
+                    namespace="AWS/DynamoDB",
+                    metric_name=f"{verb}ThrottleEvents",
+                    dimensions_map=dimensions,
+                    statistic="Sum",
+                    period=_PERIOD,
+                )
+                id_ = f"{noun.capitalize()}{verb}Throttles"
+                text = f"the {noun} is throttled"
+                self._alarm(id_, throttled, _THROTTLES, text, "throttles")
 
     def _own(self, name: str, statistic: str, period: Duration) -> cloudwatch.Metric:
         return cloudwatch.Metric(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
@@ -16,6 +17,7 @@ import boto3
 import numpy as np
 import pytest
 from moto import mock_aws
+from msgspec.structs import replace
 from tocsin.alerts import Flush, parse_message, react
 from tocsin.aws.connect import connect_act, connect_evaluate, connect_patrol
 from tocsin.aws.fleet import stored_runs
@@ -142,6 +144,7 @@ def record_evaluate(deployment: Deployment, recorder: Recorder) -> None:
     ports.coordination.take(RUN, "c", now, now + 60)
     evaluate(Hint(RUN, (str(key),)), ports, owner="d", ends=now + 60)  # another has the lease
     end_job("j1", ports)
+    ports.hints.send(RUN, "continue")
     Queue(recorder.client("sqs"), deployment.evaluate).back_off(RECORD)
 
 
@@ -155,7 +158,9 @@ def record_unreadable(deployment: Deployment, recorder: Recorder) -> None:
 
 def record_act(deployment: Deployment, recorder: Recorder) -> None:
     """A rule that fires with every action, in a job of SageMaker's and in one that is none."""
-    ports = connect_act(deployment.settings, recorder.client)
+    allowed = ("+15551230000", "*@example.org")
+    settings = replace(deployment.settings, allowed_recipients=allowed)
+    ports = connect_act(settings, recorder.client)
     actions = ["stop", "email", "sms:+15551230000", "metric", "email:a@example.org"]
     outside = "s3://captures/jobs/j7"
     for run, job, number in ((RUN, "j1", 1), (outside, "j7", 1), (RUN, "j1", 2)):
@@ -164,7 +169,11 @@ def record_act(deployment: Deployment, recorder: Recorder) -> None:
         )
         commit(text)
         react(parse_message(text), ports, ends=time.time() + 60)
+    assert Call("sns:Publish", "+15551230000") in recorder.calls
     react(Flush(RUN), ports, ends=time.time() + 60)
+    with suppress(NotImplementedError):  # of the emulation; the call is noted before
+        ports.effects.stop_job("j1")
+    ports.lookups.role_prefix("arn:aws:iam::1:role/training")
     Endpoints(recorder.client("ssm"), ["pager"], send=lambda *_: None).post("pager", {}, "k")
     Queue(recorder.client("sqs"), deployment.act).back_off(RECORD)
 
