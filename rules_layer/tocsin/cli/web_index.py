@@ -16,6 +16,7 @@ _STYLE = """
 :root{color-scheme:light dark}
 body{margin:24px auto;max-width:1180px;padding:0 20px;font:15px/1.5 system-ui,sans-serif;
  background:light-dark(#fff,#10151b);color:light-dark(#18202a,#e6ebf0)}
+h1{overflow-wrap:anywhere}
 a{color:light-dark(#0a55c2,#82b6ff)} .wide{overflow-x:auto}
 table{border-collapse:collapse;width:100%} th,td{text-align:left;padding:6px 10px;
  vertical-align:top;border-bottom:1px solid light-dark(#d5dbe2,#2d3742)}
