@@ -9,10 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tocsin.cli.display import styled
 from tocsin.cli.errors import CommandError
-from tocsin.cli.options import RuleFiles
+from tocsin.cli.options import Json, RuleFiles
+from tocsin.cli.output import Document
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from tocsin.report import Page
 
 
@@ -20,7 +24,7 @@ def report(
     runs: Annotated[
         list[str],
         typer.Argument(
-            metavar="RUN [RUN2 …]", help="Runs: folders or s3://bucket/prefix; the first is judged."
+            metavar="RUN", help="Folders or s3://bucket/prefix; others are compared with the first."
         ),
     ],
     output: Annotated[
@@ -30,11 +34,13 @@ def report(
         str | None, typer.Option(metavar="FILE", help="A watch file: YAML or JSON.")
     ] = None,
     rule_files: RuleFiles = None,
+    as_json: Json = False,
 ) -> int:
     """Make a page of a run: what happened, and why.
 
-    FILE is one HTML file that opens in any browser and needs no network. Beside it the same as
-    JSON. Its rules are those of tocsin check; other runs are compared with the first.
+    FILE is one HTML file that opens in any browser and needs no network. Beside it are its data as
+    JSON. Its rules are those of tocsin check; other runs are compared with the first. --json says
+    where both files are, and the verdict.
 
     Exit code: 0 the page is written, 2 the command or its input is wrong. A run that cannot be
     judged has a page, too, that says what is missing.
@@ -45,7 +51,9 @@ def report(
       tocsin report runs/j1 runs/j2 -o compared.html
       tocsin report s3://bucket/jobs/j1/debug-output -o j1.html --watch watch.yaml
     """
-    from tocsin.cli.output import note
+    import msgspec
+
+    from tocsin.cli.output import answer
     from tocsin.report import compared, html_of, json_of
 
     beside = output.with_suffix(".json")
@@ -56,9 +64,21 @@ def report(
     page = compared([_page(run, watch, rule_files or ()) for run in runs])
     output.write_text(html_of(page), "utf-8")
     beside.write_bytes(json_of(page))
-    note(page.verdict.sentence)
-    typer.echo(output)
+    document = {
+        "page": str(output),
+        "data": str(beside),
+        "run": page.run.url,
+        "verdict": msgspec.to_builtins(page.verdict),
+    }
+    answer(document, _print_verdict, as_json=as_json)
     return 0
+
+
+def _print_verdict(document: Document, console: Console) -> None:
+    verdict = document["verdict"]
+    for text in (verdict["sentence"], verdict["detail"], document["page"]):
+        if text:
+            console.print(styled(text), soft_wrap=True)
 
 
 def _page(run: str, watch: str | None, rule_files: Sequence[str]) -> Page:

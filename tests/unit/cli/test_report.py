@@ -10,11 +10,20 @@ def test_page_and_json_of_a_run(tocsin, ill, tmp_path):
 
     said = tocsin("report", ill, "-o", page)
 
-    assert (said.code, said.out) == (0, f"{page}\n")
     found = json.loads((tmp_path / "ill.json").read_text())
-    assert said.err == f"tocsin: {found['verdict']['sentence']}\n"
+    assert (said.code, said.err) == (0, "")
+    assert said.out.startswith(f"{found['verdict']['sentence']}\n")
+    assert said.out.endswith(f"\n{page}\n")
     assert found["verdict"]["step"] == 50
     assert found["verdict"]["sentence"] in page.read_text()
+
+
+def test_json_says_where_the_page_is(tocsin, ill, tmp_path):
+    said = tocsin("report", ill, "-o", tmp_path / "ill.html", "--json").json
+
+    assert list(said) == ["page", "data", "run", "verdict"]
+    assert said["data"] == str(tmp_path / "ill.json")
+    assert said["verdict"]["level"] == "critical"
 
 
 def test_other_runs_are_compared_with_the_first(tocsin, ill, tmp_path):
