@@ -43,7 +43,7 @@ def build(folder: Path = SITE, root: Path = ROOT) -> Path:
         shutil.copyfile(root / path, copy)
     shutil.copyfile(CONFIGURATION, folder / CONFIGURATION.name)
     python = interpreter(ENVIRONMENT, REQUIREMENTS)
-    done = subprocess.run(  # noqa: S603
+    done = subprocess.run(
         [python, "-m", "zensical", "build", "--strict", "--config-file", CONFIGURATION.name],
         cwd=folder,
         env={"NO_COLOR": "1", "PATH": str(python.parent)},

@@ -30,9 +30,10 @@ def picture() -> str:
     """The screen as SVG, 4 seconds after the last step."""
     with tempfile.TemporaryDirectory() as scratch:
         run = Path(scratch) / "digits"
-        script = [ROOT / "examples" / "digits_numpy.py", "--out", run, "--fault", "diverging"]
-        command = [sys.executable, *script, "--save-interval", "1", "--steps", "120"]
-        subprocess.run(command, check=True, capture_output=True)  # noqa: S603
+        script = str(ROOT / "examples" / "digits_numpy.py")
+        command = [sys.executable, script, "--out", str(run), "--fault", "diverging"]
+        command += ["--save-interval", "1", "--steps", "120"]
+        subprocess.run(command, check=True, capture_output=True)
         (run / END_MARKER).unlink()
         files = sorted((run / "index").rglob("*.json"))
         for at, file in enumerate(files):

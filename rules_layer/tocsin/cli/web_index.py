@@ -64,8 +64,8 @@ def index_page(folder: str, views: Mapping[str, RunView], sort: str) -> str:
     rows = sorted(views.items(), key=_SORTS[sort][1])
     heads = "".join(_head(column, sort) for column in _COLUMNS)
     policy = (
-        f"default-src 'none'; img-src data:; style-src '{_hash(_STYLE)}'; script-src '{_hash(_SCRIPT)}'; "
-        "connect-src 'self'; form-action 'self'; base-uri 'none'"
+        f"default-src 'none'; style-src '{_hash(_STYLE)}'; script-src '{_hash(_SCRIPT)}'; "
+        "img-src data:; connect-src 'self'; form-action 'self'; base-uri 'none'"
     )
     table = (
         f'<form action="/compare"><div class="wide"><table><thead><tr><th>compare{heads}</thead>'

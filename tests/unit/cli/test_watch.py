@@ -8,7 +8,6 @@ import os
 import pty
 import re
 import select
-import signal
 import struct
 import subprocess
 import sys
@@ -41,7 +40,9 @@ class Training:
 
     def steps(self, *losses: float) -> None:
         for loss in losses:
-            self.writer.write(self.step, Mode.TRAIN, self.step, [Captured("loss", np.float32(loss))])
+            self.writer.write(
+                self.step, Mode.TRAIN, self.step, [Captured("loss", np.float32(loss))]
+            )
             self.step += 1
 
     def end(self) -> None:
@@ -190,9 +191,7 @@ def test_one_step_does_not_flatten_a_chart() -> None:
 
 
 @pytest.mark.parametrize(("width", "height"), [(100, 30), (40, 12), (20, 8)])
-def test_the_screen_fits_whatever_a_run_is_called(
-    tmp_path: Path, width: int, height: int
-) -> None:
+def test_the_screen_fits_whatever_a_run_is_called(tmp_path: Path, width: int, height: int) -> None:
     training = Training(tmp_path / "a[bold]\x1b[2Jb" / "debug-output")
     training.steps(1.0, float("nan"))
     console = Console(width=width, height=height, markup=False, emoji=False, highlight=False)
