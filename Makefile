@@ -17,7 +17,7 @@ CDK := npx --yes aws-cdk@2.1148.1
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-unit test-frameworks $(FRAMEWORKS) test-browser vendor fuzz mutations lint format docs pictures faults chaos bench bench-detection synth bootstrap deploy destroy clean
+.PHONY: help setup demo test test-unit test-frameworks $(FRAMEWORKS) e2e-aws test-browser vendor fuzz mutations lint format docs docs-site pictures faults chaos bench bench-detection synth bootstrap deploy destroy clean
 
 help:  ## what there is
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | awk -F '\t' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -80,6 +80,9 @@ test-browser: setup  ## the report's page in a Chromium, which the machine must 
 vendor: setup  ## fetch the charting library of the report again, at the version that is pinned
 	@$(BIN)/python -m local.vendor
 
+e2e-aws: setup  ## deploy stage e2e into the AWS account of your credentials, try it, remove it
+	$(BIN)/python -m local.stage_trial
+
 fuzz: setup  ## feed the readers with anything for a minute
 	$(BIN)/python tests/fuzz/fuzz_tensors.py $(ARGS)
 
@@ -103,12 +106,16 @@ format: setup  ## put the code into its form
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-docs: setup  ## the pages of the rules, into docs/rules, and the output in the README
+docs: setup  ## the generated pages: docs/rules, docs/reference, and the output in the README
 	$(BIN)/python -m docs.generate
 
-pictures: setup  ## the recording of the quick start and the e-mail, into docs
+docs-site: setup  ## the documentation as a site; prints its first page's path
+	@$(BIN)/python -m docs.site
+
+pictures: setup  ## the recording of the quick start, the e-mail, the report and the live view
 	$(BIN)/python -m docs.pictures $(ARGS)
 	@$(BIN)/python -m docs.report_picture
+	@$(BIN)/python -m docs.watch_picture
 
 bench: setup  ## every benchmark, each printing its table
 	$(BIN)/python -m benchmarks

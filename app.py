@@ -5,15 +5,13 @@ import sys
 
 from aws_cdk import App, Validations
 from cdk_nag import AwsSolutionsChecks
-
-from infra.bundle import BundleError
-from infra.constants import STACK
-from infra.options import OptionError, read_options
-from infra.stack import TocsinStack
+from tocsin_cdk import OptionError, TocsinStack
+from tocsin_cdk.bundle import BundleError
+from tocsin_cdk.options import read_options
 
 app = App()
 try:
-    TocsinStack(app, STACK, options=read_options(app.node.get_all_context()))
+    TocsinStack(app, options=read_options(app.node.get_all_context()))
 except (OptionError, BundleError) as error:
     sys.exit(f"tocsin: {error}")
 Validations.of(app).add_plugins(AwsSolutionsChecks(app))

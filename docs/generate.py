@@ -1,7 +1,7 @@
-"""Writes the pages of the rules, ``docs/rules/``, and the output in the README's quick start;
+"""Writes the generated pages, ``docs/rules/`` and ``docs/reference/``, and the README's output;
 ``make docs`` runs it.
 
-The text of a page comes from the rule's class, its example from ``examples/rules``.
+The text of a rule's page comes from its class, its example from ``examples/rules``.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from tocsin.rules import PROFILES, describe, get_rule, rule_names
+
+from docs.reference_pages import REFERENCE, reference_pages
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
@@ -175,7 +177,7 @@ def quick_start() -> str:
     with tempfile.TemporaryDirectory() as folder:
         environment = os.environ | {"COLUMNS": "80"}
         for command in (["-c", script], ["-m", "tocsin", "check", "runs/first"]):
-            done = subprocess.run(  # noqa: S603
+            done = subprocess.run(
                 [sys.executable, *command],
                 cwd=folder,
                 env=environment,
@@ -196,12 +198,14 @@ def _parts(text: str) -> tuple[str, str, str]:
 def main() -> None:
     README.write_text(quick_start())
     PAGES.mkdir(exist_ok=True)
-    written = pages()
+    written = pages() | reference_pages()
     for stale in set(PAGES.glob("*.md")) - set(written):
         stale.unlink()
     for path, text in written.items():
+        path.parent.mkdir(exist_ok=True)
         path.write_text(text)
-    print(f"{len(written)} pages in {PAGES.relative_to(ROOT)}")
+    folders = " and ".join(str(folder.relative_to(ROOT)) for folder in (PAGES, REFERENCE))
+    print(f"{len(written)} pages in {folders}")
 
 
 if __name__ == "__main__":

@@ -50,7 +50,7 @@ def first() -> None:
         for shown, command in _quick_start(folder):
             console.print(Text(f"$ {shown}", "bold"))
             started = time.monotonic()
-            done = subprocess.run(  # noqa: S603
+            done = subprocess.run(
                 command, cwd=folder, env=environment, capture_output=True, text=True, check=False
             )
             if done.returncode > 1:
@@ -65,7 +65,7 @@ def first() -> None:
 def email() -> None:
     """``docs/email.svg``: the e-mail of the demo."""
     demo = [sys.executable, "-m", "tocsin", "demo", "--scenario", "vanishing", "--json"]
-    done = subprocess.run(demo, cwd=ROOT, capture_output=True, text=True, check=True)  # noqa: S603
+    done = subprocess.run(demo, cwd=ROOT, capture_output=True, text=True, check=True)
     mail: Mapping[str, str] = json.loads(done.stdout)["email"]
     console = _console(_MAIL_WIDTH)
     console.print(Text(f"Subject: {mail['subject']}\n", "bold"))

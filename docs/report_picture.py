@@ -27,14 +27,14 @@ def main() -> None:
     with TemporaryDirectory() as folder:
         run, page = Path(folder) / "digits-7", Path(folder) / "report.html"
         train = [sys.executable, str(TRAINING), "--out", str(run), "--fault", "diverging"]
-        subprocess.run([*train, "--save-interval", "2", "--steps", "300"], check=True)  # noqa: S603
+        subprocess.run([*train, "--save-interval", "2", "--steps", "300"], check=True)
         made = report_on(open_storage(str(run)))
         shown = msgspec.structs.replace(made.run, url="runs/digits-7")
         page.write_text(html_of(msgspec.structs.replace(made, run=shown)), "utf-8")
         picture = HERE / "report.png"
         how = ["--headless", "--no-sandbox", "--hide-scrollbars", f"--window-size={SIZE}"]
         taken = [f"--screenshot={picture}", "--virtual-time-budget=10000", page.as_uri()]
-        subprocess.run([chromium, *how, *taken], check=True, capture_output=True)  # noqa: S603
+        subprocess.run([chromium, *how, *taken], check=True, capture_output=True)
         print(picture)
 
 

@@ -20,6 +20,7 @@ from tocsin.report import Alert, History, Trace, html_of, json_of, page_of
 from tocsin.tensors import Storage, open_storage
 
 from local.events import JOB, Event, Events, listen
+from local.fleet import fleet_page
 from local.mailbox import MailboxMessage
 from local.narrator import Narrator
 from local.paths import REPORTS
@@ -67,6 +68,9 @@ def play(aws: LocalAws, scenario: str, story: Scenario, narrator: Narrator) -> d
         training = start(aws, reaper, name, story)
         seen, checkpoint, group = _follow(aws, training, name, events, narrator)
         result = _result(aws, scenario, story, name, training, seen, checkpoint, group)
+        if story.shows_fleet:
+            page = fleet_page(aws.client("lambda"), aws.outputs["FleetFunctionName"])
+            result["fleet"] = str(page)
         narrator.end(result, story)
         return result
 

@@ -97,7 +97,10 @@ def _finished(cloudformation: Any, name: str) -> Mapping[str, Any]:
 
 
 def _reasons(cloudformation: Any, stack: Mapping[str, Any]) -> str:
-    events = cloudformation.describe_stack_events(StackName=stack["StackName"])["StackEvents"]
+    pages = cloudformation.get_paginator("describe_stack_events").paginate(
+        StackName=stack["StackName"]
+    )
+    events = [event for page in pages for event in page["StackEvents"]]
     failed = [
         f"{event['LogicalResourceId']}: {event.get('ResourceStatusReason', 'no reason given')}"
         for event in reversed(events)

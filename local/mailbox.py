@@ -89,8 +89,14 @@ def _message(envelope: Mapping[str, Any]) -> MailboxMessage:
     return MailboxMessage(
         subject=envelope.get("Subject") or "",
         body=envelope["Message"],
-        attributes={name: attribute["Value"] for name, attribute in attributes.items()},
+        attributes={name: _text(attribute) for name, attribute in attributes.items()},
     )
+
+
+def _text(attribute: Mapping[str, str]) -> str:
+    """The value; the first of an array, which is the action that the others belong to."""
+    value = attribute["Value"]
+    return str(json.loads(value)[0]) if attribute["Type"] == "String.Array" else value
 
 
 def read_sms(endpoint: str) -> list[Sms]:

@@ -104,6 +104,8 @@ def _facts(result: Mapping[str, Any], story: Scenario) -> Table:
         )
     if (latency := result["latency_ms"]["index_to_stop"]) is not None:
         table.add_row("bad step's index file → stop", f"{latency:.0f} ms")
+    if "fleet" in result:
+        table.add_row("runs on the dashboard, as HTML", Text(result["fleet"]))
     agrees = "the same verdicts" if result["check_agrees"] else "[red]other verdicts[/]"
     table.add_row("tocsin check, over the same run", agrees)
     table.add_row("report", Text(result["report"], overflow="fold"))

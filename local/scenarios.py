@@ -19,6 +19,7 @@ class Scenario:
 
     where: the place it runs in. A ``replay`` uploads the files of ``replayed`` one by one.
     arguments: of ``examples/digits_numpy.py``.
+    shows_fleet: whether the dashboard's table of runs is shown at the end.
     """
 
     description: str
@@ -27,6 +28,7 @@ class Scenario:
     planned_steps: int = 500
     watch: Mapping[str, Any] = field(default_factory=dict)
     replayed: str = ""
+    shows_fleet: bool = False
 
 
 def _watch(*stopping: str, **options: Any) -> dict[str, Any]:
@@ -89,6 +91,7 @@ SCENARIOS: Mapping[str, Scenario] = {
             ],
             "notify": {"group_wait": "2s"},
         },
+        shows_fleet=True,
     ),
     "replay": Scenario(
         "a run of two workers that Amazon's smdebug wrote is uploaded, file by file",

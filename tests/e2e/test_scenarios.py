@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -88,6 +89,9 @@ def test_a_storm_is_one_email_one_sms_and_one_stop_with_reasons_for_all(aws: Loc
         assert {line["RuleConfigurationName"] for line in of_action} == set(statuses(result))
         assert {line["outcome"] for line in of_action} == {"done"}
         assert len(of_action) == 20
+    runs = Path(result["fleet"]).read_text()
+    assert f">{result['job']}</a>" in runs
+    assert "▲ warning" in runs
 
 
 def test_a_healthy_training_runs_to_its_end_and_disturbs_nobody(aws: LocalAws) -> None:

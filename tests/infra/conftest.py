@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from aws_cdk import App, Validations
 from cdk_nag import AwsSolutionsChecks
-
-from infra.constants import STACK
-from infra.options import read_options
-from infra.stack import TocsinStack
+from tocsin_cdk.options import read_options
+from tocsin_cdk.stack import TocsinStack
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -57,7 +55,7 @@ class Synthesised:
             json.dumps(resource)
             for statement in self.statements(fragment)
             if action in listed(statement["Action"])
-            for resource in listed(statement["Resource"])
+            for resource in listed(statement.get("Resource", []))
         }
 
     def variables(self, fragment: str) -> dict[str, Any]:
@@ -82,9 +80,9 @@ def synthesise(folder: Path, context: Mapping[str, Any]) -> Synthesised:
             **context,
         },
     )
-    TocsinStack(app, STACK, options=read_options(context))
+    stack = TocsinStack(app, options=read_options(context))
     Validations.of(app).add_plugins(AwsSolutionsChecks(app))
-    return Synthesised(app.synth().get_stack_by_name(STACK).template, folder)
+    return Synthesised(app.synth().get_stack_by_name(stack.stack_name).template, folder)
 
 
 @pytest.fixture(scope="session")

@@ -9,13 +9,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from infra.constants import ROOT, STACK
+ROOT = Path(__file__).parents[2]
 
 
 def run_app(folder: Path, context: dict[str, Any]) -> subprocess.CompletedProcess[str]:
     environment = {
         "PATH": os.environ["PATH"],
         "HOME": str(folder),
+        "PYTHONPATH": os.pathsep.join([str(ROOT / "rules_layer"), str(ROOT / "infra")]),
         "CDK_OUTDIR": str(folder / "out"),
         "CDK_CONTEXT_JSON": json.dumps({"aws:cdk:bundling-stacks": [], **context}),
     }
@@ -32,7 +33,7 @@ def run_app(folder: Path, context: dict[str, Any]) -> subprocess.CompletedProces
 def test_synthesises_without_an_account_or_credentials(tmp_path: Path) -> None:
     done = run_app(tmp_path, {})
     assert done.returncode == 0, done.stderr
-    template = json.loads((tmp_path / "out" / f"{STACK}.template.json").read_text())
+    template = json.loads((tmp_path / "out" / "Tocsin.template.json").read_text())
     assert "CaptureBucketName" in template["Outputs"]
 
 

@@ -5,9 +5,9 @@ import json
 from typing import Any
 
 import pytest
-
-from infra.bucket_events import handler as module
-from infra.bucket_events.handler import handler, switch_on
+from botocore.exceptions import ClientError
+from tocsin_cdk.bucket_events import handler as module
+from tocsin_cdk.bucket_events.handler import check_place, handler, switch_on
 
 QUEUE = {"Id": "theirs", "QueueArn": "arn:aws:sqs:::theirs", "Events": ["s3:ObjectCreated:*"]}
 ON = {"EventBridgeConfiguration": {}}
@@ -19,6 +19,7 @@ class Bucket:
     def __init__(self, configuration: dict[str, Any]) -> None:
         self.configuration = configuration
         self.puts: list[dict[str, Any]] = []
+        self.location: str | None = "eu-central-1"
 
     def get_bucket_notification_configuration(
         self,
@@ -29,6 +30,17 @@ class Bucket:
         if (Bucket, ExpectedBucketOwner) != ("runs", "111122223333"):
             raise PermissionError("Access Denied")
         return {"ResponseMetadata": {"HTTPStatusCode": 200}, **self.configuration}
+
+    def get_bucket_location(
+        self,
+        *,
+        Bucket: str,  # noqa: N803
+        ExpectedBucketOwner: str,  # noqa: N803
+    ) -> dict[str, Any]:
+        if (Bucket, ExpectedBucketOwner) != ("runs", "111122223333"):
+            error = {"Error": {"Code": "AccessDenied", "Message": "Access Denied"}}
+            raise ClientError(error, "GetBucketLocation")
+        return {"LocationConstraint": self.location}
 
     def put_bucket_notification_configuration(self, **call: Any) -> None:
         self.puts.append(call)
@@ -109,11 +121,40 @@ def test_cloudformation_gets_an_answer_in_any_case(
     puts: int,
 ) -> None:
     s3 = Bucket({})
+    monkeypatch.setenv("AWS_REGION", "eu-central-1")
     monkeypatch.setattr(module.boto3, "client", lambda service: s3)
     handler(request(kind, bucket), None)
     (answer,) = answers
     assert answer["Status"] == status
     assert answer["PhysicalResourceId"] == f"{bucket}/events"
     assert (answer["StackId"], answer["RequestId"], answer["LogicalResourceId"]) == ("s", "r", "l")
-    assert ("Access Denied" in answer["Reason"]) == (status == "FAILED")
+    assert (status == "FAILED") == (
+        "captureBucket somebody-elses is not a bucket of account 111122223333" in answer["Reason"]
+    )
     assert len(s3.puts) == puts
+
+
+@pytest.mark.parametrize(
+    ("location", "region", "refused"),
+    [
+        ("eu-central-1", "eu-central-1", ""),
+        (None, "us-east-1", ""),
+        ("EU", "eu-west-1", ""),
+        (
+            "eu-west-1",
+            "us-east-1",
+            "captureBucket runs is in eu-west-1, this deployment in us-east-1",
+        ),
+        (None, "eu-west-1", "captureBucket runs is in us-east-1"),
+    ],
+)
+def test_a_bucket_of_another_region_is_refused(
+    location: str | None, region: str, refused: str
+) -> None:
+    bucket = Bucket({})
+    bucket.location = location
+    if not refused:
+        check_place(bucket, "runs", "111122223333", region)
+        return
+    with pytest.raises(ValueError, match=refused):
+        check_place(bucket, "runs", "111122223333", region)

@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from infra import bundle
-from infra.bundle import BundleError, Platform, lambda_target, local_target, staged_layer
-from infra.constants import ROOT
+from tocsin_cdk import bundle
+from tocsin_cdk.bundle import BundleError, Platform, lambda_target, local_target, staged_layer
+from tocsin_cdk.constants import TOCSIN
 
 TARGET = Platform("lambda-arm64-3.13", sys.executable)
 FILES = {
@@ -17,6 +16,7 @@ FILES = {
     "numpy/__init__.pyi": "x: int",
     "numpy/tests/test_numpy.py": "",
     "numpy/__pycache__/x.pyc": "",
+    "numpy/docs.js": "",
     "numpy-2.dist-info/entry_points.txt": "[tocsin.rules]",
     "numpy-2.dist-info/RECORD": "",
     "bin/f2py": "",
@@ -75,6 +75,29 @@ def test_packages_are_installed_once_and_our_code_each_time(
     assert installs == [TARGET.name]
 
 
+def test_a_layer_is_the_same_byte_for_byte_when_built_again(
+    installs: list[str], code: Path, tmp_path: Path
+) -> None:
+    def built(cache: str) -> tuple[str, list[tuple[str, int, bytes]]]:
+        with staged_layer(TARGET, {"tocsin": code}, tmp_path / cache) as (folder, digest):
+            return digest, [
+                (path.relative_to(folder).as_posix(), path.stat().st_mode, path.read_bytes())
+                for path in sorted(folder.rglob("*"))
+                if path.is_file()
+            ]
+
+    assert built("one") == built("another")
+    assert installs == [TARGET.name] * 2
+
+
+def test_pip_installs_only_files_whose_hashes_are_known() -> None:
+    lines = bundle.REQUIREMENTS.read_text().splitlines()
+    pinned = [at for at, line in enumerate(lines) if "==" in line]
+    assert len(pinned) >= 9
+    for at in pinned:
+        assert lines[at + 1].strip().startswith("--hash=sha256:"), lines[at]
+
+
 def test_a_layer_that_is_too_large_is_refused(
     installs: list[str], code: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -115,7 +138,7 @@ def test_a_function_without_a_handler_is_refused(tmp_path: Path) -> None:
 def test_the_real_layer_is_small_and_for_lambdas_processor() -> None:
     """Installs the real packages for Lambda on arm64; from the second time on, from the cache."""
     target = lambda_target("arm64")
-    with staged_layer(target, {"tocsin": ROOT / "rules_layer" / "tocsin"}) as (folder, _):
+    with staged_layer(target, {"tocsin": TOCSIN}) as (folder, _):
         files = [path for path in folder.rglob("*") if path.is_file()]
         libraries = [path for path in files if ".so" in path.suffixes]
         machines = {path.read_bytes()[18:20] for path in libraries}

@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 from aws_cdk import App, Stack
 from tocsin.rules import _registry
-
-from infra import bundle, layer
-from infra.layer import SharedLayer
-from infra.options import DeploymentOptions
+from tocsin_cdk import bundle, layer
+from tocsin_cdk.layer import SharedLayer
+from tocsin_cdk.options import DeploymentOptions
 
 RULE = "class NoRule: ...\n"
 
@@ -22,7 +21,7 @@ def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_registry, "_rules", dict(_registry._rules))
     (tmp_path / "layer" / "tocsin").mkdir(parents=True)
     (tmp_path / "layer" / "tocsin" / "model.py").write_text("x = 1")
-    monkeypatch.setattr(layer, "_SOURCE", tmp_path / "layer")
+    monkeypatch.setattr(layer, "_SOURCE", tmp_path / "layer" / "tocsin")
     staged = partial(bundle.staged_layer, cache=tmp_path / "cache")
     monkeypatch.setattr(layer, "staged_layer", staged)
     monkeypatch.setattr(bundle, "_pip_install", lambda target, folder: folder.mkdir())

@@ -11,13 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from infra.constants import ROOT
-
+ROOT = Path(__file__).parents[2]
 STRICT = 0o077
 # The app as it is, but that a package of two files takes the place of what pip installs.
 APP = """
 import runpy
-from infra import bundle
+from tocsin_cdk import bundle
 
 def install(target, folder):
     package = folder / "numpy"
@@ -56,7 +55,7 @@ def test_every_file_of_every_asset_under_a_strict_umask(checkout: Path, tmp_path
         env={
             "PATH": os.environ["PATH"],
             "HOME": str(tmp_path),
-            "PYTHONPATH": os.pathsep.join([str(checkout), str(checkout / "rules_layer")]),
+            "PYTHONPATH": os.pathsep.join([str(checkout / "infra"), str(checkout / "rules_layer")]),
             "CDK_OUTDIR": str(out),
             "CDK_CONTEXT_JSON": json.dumps(context),
         },
@@ -73,7 +72,7 @@ def test_every_file_of_every_asset_under_a_strict_umask(checkout: Path, tmp_path
         if path.is_file()
     }
     names = [path.as_posix().partition("/")[2] for path in modes]
-    assert names.count("handler.py") == 4  # evaluate, act, patrol, bucket_events
+    assert names.count("handler.py") == 5  # evaluate, act, patrol, fleet, bucket_events
     for name in ("watch.json", "python/tocsin/model.py", "python/tocsin_custom_rules/own.py"):
         assert name in names
     executable = {path.name for path, mode in modes.items() if mode == 0o755}

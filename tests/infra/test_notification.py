@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from tocsin.aws.settings import ActSettings
 from tocsin.parsing import StopLimit
-
-from infra.options import OptionError
+from tocsin_cdk.options import OptionError
 
 from .conftest import listed, synthesise
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from .conftest import Synthesised
+
+
+ROOT = Path(__file__).parents[2]
 
 
 def topic_of(reference: Any) -> str:
@@ -32,10 +34,8 @@ def test_people_get_what_is_meant_for_them(own: Synthesised) -> None:
         for one in own.all("SNS::Subscription").values()
     }
     assert subscriptions == {
-        ("email", "ops@example.com", "Alerts"): {
-            "action": ["email", "email:ops@example.com", {"exists": False}]
-        },
-        ("sms", "+15551230000", "Alerts"): {"action": ["sms", "sms:+15551230000"]},
+        ("email", "ops@example.com", "Alerts"): {"action": ["email:ops@example.com"]},
+        ("sms", "+15551230000", "Alerts"): {"action": ["sms:+15551230000"]},
         ("email", "ops@example.com", "Health"): None,
         ("email", "cloudwatch@example.com", "Alarms"): None,
     }
@@ -46,11 +46,13 @@ def test_only_the_alarm_on_issues_goes_to_those_who_live_in_cloudwatch(own: Synt
     for alarm in own.all("CloudWatch::Alarm").values():
         (action,) = alarm["AlarmActions"]
         by_topic.setdefault(topic_of(action), []).append(alarm)
-        assert not {"OKActions", "InsufficientDataActions"} & alarm.keys()
-    assert {topic: len(alarms) for topic, alarms in by_topic.items()} == {"Alarms": 1, "Health": 12}
+        assert "InsufficientDataActions" not in alarm
+    assert {topic: len(alarms) for topic, alarms in by_topic.items()} == {"Alarms": 1, "Health": 20}
+    for alarm in by_topic["Health"]:
+        assert alarm["OKActions"] == alarm["AlarmActions"]
     (alarm,) = by_topic["Alarms"]
-    del alarm["AlarmActions"], alarm["AlarmDescription"]
-    assert alarm == {
+    told = ("AlarmActions", "AlarmDescription")
+    assert {name: value for name, value in alarm.items() if name not in told} == {
         "Namespace": "Tocsin",
         "MetricName": "IssuesFound",
         "Statistic": "Sum",
@@ -61,6 +63,49 @@ def test_only_the_alarm_on_issues_goes_to_those_who_live_in_cloudwatch(own: Synt
         "TreatMissingData": "notBreaching",
     }
     assert topic_of(own.template["Outputs"]["AlarmTopicArn"]["Value"]) == "Alarms"
+
+
+def test_each_alarm_names_the_section_that_says_what_to_do(own: Synthesised) -> None:
+    page = (ROOT / "docs" / "operations.md").read_text()
+    sections = {heading.lower().replace(" ", "-") for heading in re.findall(r"(?m)^## (.+)$", page)}
+    named = set()
+    for alarm in own.all("CloudWatch::Alarm").values():
+        if topic_of(alarm["AlarmActions"]) == "Health":
+            named.add(alarm["AlarmDescription"].partition("docs/operations.md#")[2])
+    assert named <= sections
+    assert len(named) == 10
+
+
+@pytest.mark.parametrize(
+    ("alarm", "metric", "statistic", "threshold"),
+    [
+        ("EvaluateWaiting", "ApproximateAgeOfOldestMessage", "Maximum", 300),
+        ("ActWaiting", "ApproximateAgeOfOldestMessage", "Maximum", 300),
+        ("Loop", "Invocations", "Sum", 9000),
+    ],
+)
+def test_overload_is_an_alarm(
+    own: Synthesised, alarm: str, metric: str, statistic: str, threshold: int
+) -> None:
+    found = own.one("CloudWatch::Alarm", f"Monitoring{alarm}")
+    assert (found["MetricName"], found["Statistic"]) == (metric, statistic)
+    assert found["Threshold"] == threshold
+
+
+def test_a_lag_is_an_alarm(own: Synthesised) -> None:
+    found = own.one("CloudWatch::Alarm", "MonitoringLag")
+    assert (found["Namespace"], found["MetricName"]) == ("Tocsin", "EvaluationLag")
+    assert (found["ExtendedStatistic"], found["Threshold"]) == ("p95", 60_000)
+
+
+@pytest.mark.parametrize(("alarm", "dimensions"), [("Table", 1), ("Index", 2)])
+@pytest.mark.parametrize("verb", ["Read", "Write"])
+def test_throttles_of_the_table_and_of_its_index_are_alarms(
+    own: Synthesised, alarm: str, dimensions: int, verb: str
+) -> None:
+    found = own.one("CloudWatch::Alarm", f"Monitoring{alarm}{verb}Throttles")
+    assert found["MetricName"] == f"{verb}ThrottleEvents"
+    assert len(found["Dimensions"]) == dimensions
 
 
 def test_a_stop_that_the_guard_refused_is_an_alarm(own: Synthesised) -> None:
@@ -76,7 +121,16 @@ def test_what_cannot_be_limited_by_resource_is_limited_by_condition(own: Synthes
         one for one in own.statements("ActRole") if "sns:Subscribe" in listed(one["Action"])
     ]
     assert subscribe["Action"] == "sns:Subscribe"
-    assert subscribe["Condition"] == {"StringEquals": {"sns:Protocol": ["email", "sms"]}}
+    assert subscribe["Condition"] == {"StringEquals": {"sns:Protocol": "email"}}
+
+
+def test_act_publishes_to_phones_and_to_no_other_topic(own: Synthesised) -> None:
+    publishing = [
+        one for one in own.statements("ActRole") if "sns:Publish" in listed(one["Action"])
+    ]
+    (phones,) = [one for one in publishing if "NotResource" in one]
+    assert phones["NotResource"]["Fn::Join"][1][-1] == ":sns:*:*:*"
+    assert "Resource" not in phones
 
 
 @pytest.mark.parametrize("action", ["Publish", "Subscribe", "ListSubscriptionsByTopic"])
@@ -168,3 +222,25 @@ def test_the_dashboard_shows_why_alerts_were_sent_or_held(own: Synthesised, metr
     text = json.dumps(dashboard["DashboardBody"])
     assert "{Tocsin,Reason} MetricName=" in text
     assert metric in text
+
+
+def test_the_dashboard_shows_runs_alarms_and_what_costs(own: Synthesised) -> None:
+    (dashboard,) = own.all("CloudWatch::Dashboard").values()
+    text = json.dumps(dashboard["DashboardBody"])
+    for part in ("custom", "alarm", "text"):
+        assert f'\\"type\\":\\"{part}\\"' in text
+    (function,) = (name for name in own.all("Lambda::Function") if "Fleet" in name)
+    assert json.dumps({"Fn::GetAtt": [function, "Arn"]}) in text
+    for alarm in own.all("CloudWatch::Alarm"):
+        assert json.dumps({"Fn::GetAtt": [alarm, "Arn"]}) in text
+    for cost in ("Duration", "ConsumedWriteCapacityUnits", "PutMetricData"):
+        assert cost in text
+
+
+def test_a_viewer_can_choose_a_job_that_has_metrics(
+    own: Synthesised, existing: Synthesised
+) -> None:
+    """The variable, and the graph that it changes; with ``jobMetrics``, which ``own`` has not."""
+    for stack, times in ((own, 0), (existing, 2)):
+        (dashboard,) = stack.all("CloudWatch::Dashboard").values()
+        assert json.dumps(dashboard["DashboardBody"]).count("any-training-job") == times

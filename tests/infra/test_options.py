@@ -5,9 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from infra.constants import ROOT
-from infra.options import DeploymentOptions, OptionError, read_options
+from tocsin_cdk.options import DeploymentOptions, OptionError, read_options
 
 
 def test_without_context_every_option_has_its_default() -> None:
@@ -44,13 +42,28 @@ def test_without_context_every_option_has_its_default() -> None:
         ("smsRunCap", "0", "sms_run_cap", 0),
         ("emailRunCap", 20, "email_run_cap", 20),
         ("metricRunCap", "30", "metric_run_cap", 30),
-        ("watchFile", "pyproject.toml", "watch_file", ROOT / "pyproject.toml"),
+        ("watchFile", "pyproject.toml", "watch_file", Path.cwd() / "pyproject.toml"),
         ("architecture", "x86_64", "architecture", "x86_64"),
         ("jobMetrics", False, "job_metrics", False),
         ("jobMetrics", "False", "job_metrics", False),
         ("retainDays", "30", "retain_days", 30),
         ("retainDays", 365, "retain_days", 365),
         ("emails", None, "emails", ()),
+        ("stage", "dev-2", "stage", "dev-2"),
+        ("tags", "a=b=c, d=e", "tags", {"a": "b=c", "d": "e"}),
+        ("concurrency", "evaluate=20", "concurrency", {"evaluate": 20, "act": 3}),
+        (
+            "memory",
+            {"act": 1024, "evaluate": 2048},
+            "memory",
+            {"evaluate": 2048, "act": 1024, "patrol": 256},
+        ),
+        (
+            "memberRoles",
+            "arn:aws:iam::111122223333:role/ml/TocsinMember",
+            "member_roles",
+            ("arn:aws:iam::111122223333:role/ml/TocsinMember",),
+        ),
     ],
 )
 def test_reads_json_values_and_text(key: str, value: Any, field: str, expected: Any) -> None:
@@ -62,9 +75,11 @@ def test_reads_json_values_and_text(key: str, value: Any, field: str, expected: 
     [
         ("captureBucket", "s3://bucket", "a bucket's name"),
         ("captureBucket", 7, "a bucket's name"),
-        ("capturePrefix", "team/*", "without wildcards"),
-        ("capturePrefix", "a//b", "without wildcards"),
-        ("capturePrefix", "${aws:username}", "without wildcards"),
+        ("capturePrefix", "team/*", "of ASCII letters, digits and"),
+        ("capturePrefix", "a//b", "without empty parts"),
+        ("capturePrefix", "${aws:username}", "of ASCII letters, digits and"),
+        ("capturePrefix", "our runs", "of ASCII letters, digits and"),
+        ("capturePrefix", "läufe", "of ASCII letters, digits and"),
         ("captureKeyArn", "arn:aws:kms:eu-west-1:111122223333:alias/mine", "not of an alias"),
         ("emails", "a@example.com,*@example.com", "'*@example.com' is not an e-mail address"),
         ("emails", "a..b@example.com", "two periods"),
@@ -98,6 +113,17 @@ def test_reads_json_values_and_text(key: str, value: Any, field: str, expected: 
         ("retainDays", "forever", "one of (1, 3, 5"),
         ("retainDays", True, "one of (1, 3, 5"),
         ("retainDays", "²", "one of (1, 3, 5"),
+        ("stage", "Dev", "a name like dev"),
+        ("stage", "a" * 21, "at most 20"),
+        ("tags", "team", "a list like team=vision"),
+        ("tags", {"aws:team": "vision"}, "not begin with aws:"),
+        ("tags", {"team": 7}, "text of at most 256"),
+        ("concurrency", "evaluate=1", "of evaluate must be from 2 to 1000"),
+        ("concurrency", "patrol=2", "its functions are evaluate, act"),
+        ("concurrency", 7, "a list like evaluate=6,act=3"),
+        ("memory", {"evaluate": 511}, "of evaluate must be from 512 to 10240 MB"),
+        ("memory", "act=1e3", "of act must be from 256 to 10240 MB"),
+        ("memberRoles", "arn:aws:iam::1:user/x", "is not the ARN of a role"),
         ("tocsin:layerRuntime", "docker", "lambda or local"),
     ],
 )

@@ -12,7 +12,7 @@ from aws_cdk import aws_s3 as s3
 from cdk_nag import AwsSolutionsChecks
 from tocsin.tensors import END_MARKER, STOP, WATCH, collections_key, index_key
 
-from .conftest import listed
+from .conftest import listed, synthesise
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -69,6 +69,7 @@ def stack(request: pytest.FixtureRequest) -> Synthesised:
             | LOG,
         ),
         ("PatrolRole", {"dynamodb:Query", "sqs:SendMessage"} | LOG),
+        ("FleetRole", {"s3:GetObject", "s3:ListBucket"} | LOG),
         ("TrainingAccess", {"s3:PutObject", "s3:GetObject"}),
     ],
 )
@@ -87,7 +88,9 @@ def test_no_policy_allows_any_action_or_any_resource(stack: Synthesised) -> None
     for policy in policies.values():
         for statement in policy["PolicyDocument"]["Statement"]:
             assert not [action for action in listed(statement["Action"]) if "*" in action]
-            if "*" in listed(statement["Resource"]):
+            if "NotResource" in statement:  # phones, which have no ARN
+                assert statement["Action"] == "sns:Publish"
+            elif "*" in listed(statement["Resource"]):
                 assert statement["Action"] in limits  # of those that know no resources
                 assert statement.get("Condition") == limits[statement["Action"]]
 
@@ -174,7 +177,7 @@ def test_the_customers_key_is_used_where_objects_are(existing: Synthesised) -> N
         policy: {
             action
             for statement in existing.statements(policy)
-            if key in listed(statement["Resource"])
+            if key in listed(statement.get("Resource", []))
             for action in listed(statement["Action"])
         }
         for policy in ("EvaluateRole", "ActRole", "PatrolRole", "TrainingAccess")
@@ -206,7 +209,7 @@ def test_every_queue_is_closed_and_every_work_queue_has_dead_letters(stack: Synt
     watched = {
         alarm["Dimensions"][0]["Value"]["Fn::GetAtt"][0]
         for alarm in stack.all("CloudWatch::Alarm").values()
-        if alarm["MetricName"] == "ApproximateNumberOfMessagesVisible"
+        if alarm.get("MetricName") == "ApproximateNumberOfMessagesVisible"
     }
     assert watched == dead
     for name, queue in queues.items():
@@ -234,13 +237,16 @@ def test_those_who_write_to_their_own_queue_may_go_on_and_no_other(own: Synthesi
     loops = {name: f.get("RecursiveLoop") for name, f in own.all("Lambda::Function").items()}
     assert own.one("Lambda::Function", "Evaluate")["RecursiveLoop"] == "Allow"
     assert own.one("Lambda::Function", "ActFunction")["RecursiveLoop"] == "Allow"
-    assert sorted(map(str, loops.values())) == ["Allow", "Allow", "None"]
+    assert sorted(map(str, loops.values())) == ["Allow", "Allow", "None", "None"]
 
 
 @pytest.mark.parametrize(
     ("name", "variables"),
     [
-        ("Evaluate", ["TABLE", "STATE_BUCKET", "EVALUATE_QUEUE_URL", "BUS", "JOB_METRICS"]),
+        (
+            "Evaluate",
+            ["TABLE", "STATE_BUCKET", "EVALUATE_QUEUE_URL", "BUS", "JOB_METRICS", "MEMBER_ROLES"],
+        ),
         (
             "Act",
             [
@@ -259,6 +265,7 @@ def test_those_who_write_to_their_own_queue_may_go_on_and_no_other(own: Synthesi
                 "STOP_CEILING",
                 "EMAIL_RUN_CAP",
                 "METRIC_RUN_CAP",
+                "MEMBER_ROLES",
             ],
         ),
         ("Patrol", ["TABLE", "EVALUATE_QUEUE_URL", "ACT_QUEUE_URL"]),
@@ -374,7 +381,11 @@ def test_an_existing_bucket_is_watched_and_left_alone(existing: Synthesised) -> 
     assert switch["Bucket"] == "our-runs"
     allowed = existing.statements("SwitchRole")
     actions = {action for one in allowed for action in listed(one["Action"])}
-    assert actions == {"s3:GetBucketNotification", "s3:PutBucketNotification"} | LOG
+    expected = {"Location", "Notification"}
+    assert actions == {f"s3:GetBucket{each}" for each in expected} | {
+        "s3:PutBucketNotification",
+        *LOG,
+    }
 
 
 @pytest.mark.parametrize("run", ["", "j1/", "team/j1/debug-output/"])
@@ -424,10 +435,16 @@ def test_the_patrol_goes_round_every_minute(own: Synthesised) -> None:
     assert own.one("Events::Rule", "EveryMinute")["ScheduleExpression"] == "rate(1 minute)"
 
 
+def test_a_patrol_is_not_repeated(own: Synthesised) -> None:
+    ((_, config),) = own.all("Lambda::EventInvokeConfig").items()
+    assert "Patrol" in config["FunctionName"]["Ref"]
+    assert (config["MaximumRetryAttempts"], config["MaximumEventAgeInSeconds"]) == (0, 60)
+
+
 def test_alarms_may_publish(own: Synthesised) -> None:
     (key,) = own.all("KMS::Key").values()
     (grant,) = [one for one in key["KeyPolicy"]["Statement"] if "Service" in one["Principal"]]
-    assert "cloudwatch.amazonaws.com" in grant["Principal"]["Service"]
+    assert grant["Principal"]["Service"] == "cloudwatch.amazonaws.com"
     assert {"kms:Decrypt", "kms:GenerateDataKey"} <= set(grant["Action"])
     for one in own.all("SNS::Topic").values():
         assert "KmsMasterKeyId" in one
@@ -456,15 +473,18 @@ def test_buckets_are_private_and_stay(own: Synthesised) -> None:
 def test_outputs_are_those_promised(stack: Synthesised) -> None:
     assert set(stack.template["Outputs"]) == {
         "ActDeadLetterQueueUrl",
+        "ActQueueUrl",
         "AlarmTopicArn",
         "AlertTopicArn",
         "CaptureBucketName",
         "DashboardName",
+        "FleetFunctionName",
         "EvaluateDeadLetterQueueUrl",
         "EvaluateQueueUrl",
         "EventBusName",
         "StateBucketName",
         "StateTableName",
+        "TocsinVersion",
         "TrainingWriterPolicyArn",
     }
 
@@ -485,3 +505,11 @@ def test_only_our_functions_publish_on_the_bus(own: Synthesised) -> None:
     roles = statement["Condition"]["ArnNotEquals"]["aws:PrincipalArn"]
     named = [role["Fn::GetAtt"][0] for role in roles]
     assert [name[: name.index("Role")] for name in named] == ["EvaluationEvaluate", "ActionsAct"]
+
+
+def test_s3_gets_special_characters_of_a_prefix_as_in_a_url(tmp_path: Path) -> None:
+    stack = synthesise(tmp_path, {"capturePrefix": "team=vision/runs"})
+    configuration = stack.one("S3::Bucket", "Capture")["NotificationConfiguration"]
+    for one in configuration["QueueConfigurations"]:
+        (prefix, _) = one["Filter"]["S3Key"]["Rules"]
+        assert prefix == {"Name": "prefix", "Value": "team%3Dvision/runs/"}

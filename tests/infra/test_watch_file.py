@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 from tocsin.rules import _registry
-
-from infra.options import OptionError
-from infra.watch_file import custom_rules, default_watch
+from tocsin_cdk.options import OptionError
+from tocsin_cdk.watch_file import custom_rules, default_watch
 
 
 def test_without_a_file_all_defaults_apply() -> None:

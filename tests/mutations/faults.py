@@ -304,8 +304,8 @@ FAULTS = (
         "recipient-not-checked",
         "A run's own watch.json may name recipients that the deployment does not allow.",
         f"{ACTIONS}/topic.py",
-        "lookups.refuses(request.name, to) or effects.subscribe(request.name, to)",
-        "effects.subscribe(request.name, to)",
+        "why = lookups.refuses(request.name, to)",
+        "why = None",
     ),
     Fault(
         "actions",

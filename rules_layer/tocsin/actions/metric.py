@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from tocsin.actions.ports import CapReached, Effects, Lookups
 from tocsin.actions.request import ActionOutcome, Request, Result
-from tocsin.events import METRIC_NAMESPACE, TRAINING_SCALAR, Evidence, StatusChange
+from tocsin.events import TRAINING_SCALAR, Evidence, StatusChange
 from tocsin.parsing import metric_name_fault
 from tocsin.words import clean, cut, label
 
@@ -16,13 +16,15 @@ _SMALLEST = 2.0**-360
 _DETAIL = 1000  # characters: it is stored once for each rule
 
 
-def metric(request: Request, _: Lookups, effects: Effects) -> Result:
+def metric(request: Request, lookups: Lookups, effects: Effects) -> Result:
     """Puts the first number of each alert's evidence into ``TrainingScalar``, or the metric named.
 
     Rules put the most important number first. CloudWatch takes no NaN and no infinity: those are
     counted under the name + ``NonFinite``. Refused if no number could be published.
     """
-    results = [_publish(alert, request.argument, effects) for alert in request.firing]
+    results = [
+        _publish(alert, request.argument, effects, lookups.namespace) for alert in request.firing
+    ]
     done = [each for each in results if each.outcome is ActionOutcome.DONE]
     refused = [each for each in results if each.outcome is not ActionOutcome.DONE]
     if not results:
@@ -31,7 +33,7 @@ def metric(request: Request, _: Lookups, effects: Effects) -> Result:
     return Result(ActionOutcome.DONE if done else ActionOutcome.REFUSED, cut(detail, _DETAIL))
 
 
-def _publish(alert: StatusChange, argument: str | None, effects: Effects) -> Result:
+def _publish(alert: StatusChange, argument: str | None, effects: Effects, namespace: str) -> Result:
     found = next(_numbers(alert.evidence), None)
     if found is None:
         return Result(
@@ -54,7 +56,7 @@ def _publish(alert: StatusChange, argument: str | None, effects: Effects) -> Res
         return Result(ActionOutcome.REFUSED, str(error))
     return Result(
         ActionOutcome.DONE,
-        f"published {clean(key, 80)} as {name} = {value:.6g} in namespace {METRIC_NAMESPACE}",
+        f"published {clean(key, 80)} as {name} = {value:.6g} in namespace {namespace}",
     )
 
 

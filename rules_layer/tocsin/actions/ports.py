@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
-from tocsin.events import StatusChange
+from tocsin.events import METRIC_NAMESPACE, StatusChange
 
 
 @dataclass(frozen=True)
@@ -46,11 +46,15 @@ class NotRunning(Exception):
 
 @dataclass(frozen=True)
 class TopicMessage:
-    """A message to the topic: a text per protocol, and what subscriptions filter on."""
+    """A message to the topic: a text per protocol, and what subscriptions filter on.
+
+    phone: the one number to send the text ``sms`` to, in place of the topic.
+    """
 
     texts: Mapping[str, str]
     attributes: Mapping[str, str]
     subject: str | None = None
+    phone: str = ""
 
 
 @dataclass(frozen=True)
@@ -82,6 +86,8 @@ class Lookups:
     """How many recipients the deployment itself subscribes, by action: ``{"email": 2, "sms": 1}``.
     """
     links: Links = Links()
+    namespace: str = METRIC_NAMESPACE
+    """The deployment's, of CloudWatch's metrics."""
     role_prefix: Callable[[str], str] = lambda role: ""
     """The prefix that a role (ARN) may write below, by its tag; empty where that is not known."""
 

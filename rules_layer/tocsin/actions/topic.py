@@ -27,14 +27,20 @@ def email(request: Request, lookups: Lookups, effects: Effects) -> Result:
 
 
 def sms(request: Request, lookups: Lookups, effects: Effects) -> Result:
-    """Publishes one short line to the topic, if the month's number of SMS is not used up."""
+    """Publishes one short line, if the month's number of SMS is not used up.
+
+    To the topic for all subscribers, or straight to the number that the action names.
+    """
     if refused := _refusal(request, lookups, effects):
         return refused
     phones = 1 if request.argument is not None else lookups.broadcast.get("sms") or 1
     if why := effects.reserve_texts(phones):
         return Result(ActionOutcome.REFUSED, why)
     text = short(request)
-    effects.publish(TopicMessage({"default": text, "sms": text}, attributes(request)))
+    phone = request.argument or ""
+    effects.publish(TopicMessage({"default": text, "sms": text}, attributes(request), phone=phone))
+    if phone:
+        return Result(ActionOutcome.DONE, f"sent to {phone}")
     return _published(request, lookups)
 
 
@@ -60,7 +66,9 @@ def _refusal(request: Request, lookups: Lookups, effects: Effects) -> Result | N
     to = request.argument
     if to is None:
         return None
-    why = lookups.refuses(request.name, to) or effects.subscribe(request.name, to)
+    why = lookups.refuses(request.name, to)
+    if why is None and request.name == "email":
+        why = effects.subscribe(request.name, to)
     return Result(ActionOutcome.REFUSED, why) if why else None
 
 

@@ -21,14 +21,14 @@ Client = Callable[[str], Any]
 
 # A call that hangs is given up early enough to be tried again: `act` begins an action only when it
 # has 15 seconds left. What still fails after the retries, SQS brings back.
-_CONFIG = Config(
+CONFIG = Config(
     retries=RETRIES, max_pool_connections=CONNECTIONS, connect_timeout=3, read_timeout=10
 )
 
 
 def real_client(service: str) -> Any:
     """A client of whatever AWS the environment names."""
-    return boto3.client(service, config=_CONFIG)
+    return boto3.client(service, config=CONFIG)
 
 
 def error_code(error: ClientError) -> str:

@@ -27,6 +27,7 @@ _ISSUES: dict[tuple[RuleStatus | None, RuleStatus], float] = {
 @dataclass(frozen=True)
 class MetricSink:
     client: Any
+    namespace: str = METRIC_NAMESPACE
 
     def put(self, name: str, value: float, dimensions: Mapping[str, str]) -> None:
         """Adds one value; raises if CloudWatch refuses it."""
@@ -50,7 +51,7 @@ class MetricSink:
                 self._put_acceptable([datum])
 
     def _put(self, data: Sequence[Datum]) -> None:
-        self.client.put_metric_data(Namespace=METRIC_NAMESPACE, MetricData=data)
+        self.client.put_metric_data(Namespace=self.namespace, MetricData=data)
 
 
 def issue_metrics(change: StatusChange, job_metrics: bool) -> list[Datum]:

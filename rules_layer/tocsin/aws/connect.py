@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import partial
 
@@ -18,14 +18,15 @@ from tocsin.aws.events import AwsPublisher, Bus, NotPublished
 from tocsin.aws.groups import GROUP_PREFIX, DynamoGroups
 from tocsin.aws.iam import Roles
 from tocsin.aws.limits import StopGuard, TextCap
+from tocsin.aws.members import AllAccounts, member_client
 from tocsin.aws.s3 import KnownRuns, S3Checkpoints
 from tocsin.aws.sagemaker import SageMakerJobs
-from tocsin.aws.settings import ActSettings, EvaluateSettings, PatrolSettings
+from tocsin.aws.settings import ActSettings, EvaluateSettings, Names, PatrolSettings
 from tocsin.aws.silences import DynamoSilences
 from tocsin.aws.sns import Topic
 from tocsin.aws.sqs import Queue, SqsHints, SqsTimer
 from tocsin.aws.ssm import Endpoints
-from tocsin.evaluation import EvaluationPorts, patrol
+from tocsin.evaluation import EvaluationPorts, PatrolReport, patrol
 from tocsin.tensors import open_storage
 from tocsin.watch import Watch
 
@@ -43,12 +44,12 @@ def connect_evaluate(
         coordination=DynamoCoordination(Table(client("dynamodb"), settings.table), time.time),
         publisher=AwsPublisher(
             Bus(client("events"), settings.bus),
-            MetricSink(client("cloudwatch")),
+            MetricSink(client("cloudwatch"), Names(settings.stage or "").namespace),
             time.time,
             settings.job_metrics,
         ),
         hints=SqsHints(Queue(client("sqs"), settings.evaluate_queue_url)),
-        jobs=SageMakerJobs(client("sagemaker")),
+        jobs=_jobs(settings.member_roles, client),
         default=default,
         now=time.time,
         outages=(*AWS_ERRORS, OSError, NotPublished),
@@ -60,7 +61,11 @@ def connect_act(
 ) -> AlertPorts:
     """The stores and the timer for decisions about alerts, and what actions use."""
     s3, table = client("s3"), Table(client("dynamodb"), settings.table)
-    jobs, topic = SageMakerJobs(client("sagemaker")), Topic(client("sns"), settings.topic_arn)
+    jobs = _jobs(settings.member_roles, client)
+    topic = Topic(
+        client("sns"), settings.topic_arn, {"email": settings.emails, "sms": settings.phones}
+    )
+    names = Names(settings.stage or "")
     allowed = (*settings.emails, *settings.phones, *settings.allowed_recipients)
     return AlertPorts(
         groups=DynamoGroups(table, now),
@@ -75,6 +80,7 @@ def connect_act(
             now=lambda: datetime.fromtimestamp(now(), UTC),
             broadcast={"email": len(settings.emails), "sms": len(settings.phones)},
             links=Links(dashboard=settings.dashboard),
+            namespace=names.namespace,
             role_prefix=Roles(client("iam")).prefix,
         ),
         effects=Effects(
@@ -84,8 +90,8 @@ def connect_act(
             subscribe=topic.subscribe,
             reserve_texts=TextCap(table, settings.sms_monthly_cap, now).may,
             publish=topic.publish,
-            post=Endpoints(client("ssm"), settings.webhooks).post,
-            put_metric=MetricSink(client("cloudwatch")).put,
+            post=Endpoints(client("ssm"), settings.webhooks, prefix=names.webhooks).post,
+            put_metric=MetricSink(client("cloudwatch"), names.namespace).put,
         ),
         put_event=Bus(client("events"), settings.bus).put,
         now=now,
@@ -93,10 +99,19 @@ def connect_act(
     )
 
 
+def _jobs(member_roles: Sequence[str], client: Client) -> SageMakerJobs | AllAccounts:
+    own = SageMakerJobs(client("sagemaker"))
+    if not member_roles:
+        return own
+    sts = client("sts")
+    members = (SageMakerJobs(member_client(role, sts)) for role in member_roles)
+    return AllAccounts((own, *members))
+
+
 def connect_patrol(
     settings: PatrolSettings, client: Client = real_client
-) -> Callable[[float], int]:
-    """``patrol`` for one deployment: takes the time, returns how many messages were sent."""
+) -> Callable[..., PatrolReport]:
+    """``patrol`` for one deployment: takes the time, and ``ends``."""
     sqs = client("sqs")
     senders = {
         RUN_PREFIX: SqsHints(Queue(sqs, settings.evaluate_queue_url)).send_ticks,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from tocsin.aws.dynamodb import DUE_SHARD, Item, Table, number
+from tocsin.aws.dynamodb import Item, Table, due_shard, number
 from tocsin.evaluation import Lease, pause_after
 
 T = TypeVar("T")
@@ -62,7 +62,7 @@ class DynamoCoordination:
             removes += ", due_shard, due_at"
         elif due_at != lease.due_at:
             expression += ", due_shard = :shard, due_at = :due"
-            values |= {":shard": {"S": DUE_SHARD}, ":due": number(due_at)}
+            values |= {":shard": due_shard(_run_key(lease.run)), ":due": number(due_at)}
         expression += removes
         if lease.keys:
             expression += " DELETE file_keys :keys"
@@ -86,7 +86,7 @@ class DynamoCoordination:
             expression += " REMOVE lease_owner, lease_until"
         else:
             expression += ", lease_until = :until, due_shard = :shard, due_at = :until"
-            values |= {":until": number(until), ":shard": {"S": DUE_SHARD}}
+            values |= {":until": number(until), ":shard": due_shard(_run_key(lease.run))}
         self.table.update(_run_key(lease.run), expression, values, "lease_owner = :owner")
 
     def _hint(self, run: str, keys: Sequence[str]) -> Item:
@@ -119,7 +119,8 @@ class DynamoCoordination:
 
     def _pause(self, run: str, owner: str, until: float) -> None:
         """Patrol looks at ``until``; nobody before, unless the lease is given back."""
-        values = {":owner": {"S": owner}, ":until": number(until), ":shard": {"S": DUE_SHARD}}
+        shard = due_shard(_run_key(run))
+        values = {":owner": {"S": owner}, ":until": number(until), ":shard": shard}
         expression = "SET lease_until = :until, due_shard = :shard, due_at = :until"
         self.table.update(_run_key(run), expression, values, "lease_owner = :owner")
 

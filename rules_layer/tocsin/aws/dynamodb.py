@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import heapq
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -10,9 +12,7 @@ from botocore.exceptions import ClientError
 
 from tocsin.alerts import CommitConflict
 from tocsin.aws.clients import error_code
-from tocsin.aws.settings import DUE_INDEX
-
-DUE_SHARD = "0"
+from tocsin.aws.settings import DUE_INDEX, DUE_SHARDS
 
 _TRIES = 10  # at a commit, when others commit at the same time
 _REFUSED = "ConditionalCheckFailedException"
@@ -106,15 +106,25 @@ class Table:
 
     def due(self, now: float) -> Iterator[str]:
         """Keys of the items that patrol should look at, longest due first."""
+        shards = (self._due_in(str(shard), now) for shard in range(DUE_SHARDS))
+        for _, key in heapq.merge(*shards):
+            yield key
+
+    def _due_in(self, shard: str, now: float) -> Iterator[tuple[float, str]]:
         pages = self.client.get_paginator("query").paginate(
             TableName=self.name,
             IndexName=DUE_INDEX,
             KeyConditionExpression="due_shard = :shard AND due_at <= :now",
-            ExpressionAttributeValues={":shard": {"S": DUE_SHARD}, ":now": number(now)},
+            ExpressionAttributeValues={":shard": {"S": shard}, ":now": number(now)},
         )
         for page in pages:
             for item in page["Items"]:
-                yield item["pk"]["S"]
+                yield float(item["due_at"]["N"]), item["pk"]["S"]
+
+
+def due_shard(key: str) -> dict[str, str]:
+    """The partition of the index that an item is in. Items of earlier versions are all in "0"."""
+    return {"S": str(zlib.crc32(key.encode()) % DUE_SHARDS)}
 
 
 def number(value: float) -> dict[str, str]:

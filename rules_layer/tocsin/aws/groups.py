@@ -9,7 +9,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from tocsin.alerts import AlertGroup, RuleAlert, StoredGroup, decode_group, encode_group
-from tocsin.aws.dynamodb import DUE_SHARD, Table, number
+from tocsin.aws.dynamodb import Table, due_shard, number
 
 GROUP_PREFIX = "alerts#"
 """The table's keys of groups begin with it; the run's URL follows."""
@@ -32,10 +32,11 @@ class DynamoGroups:
 
     def save(self, group: AlertGroup, version: int | None) -> int:
         """Raises CommitConflict, and ValueError if a run has more to say than an item holds."""
+        key = f"{GROUP_PREFIX}{group.run}"
         more: dict[str, Any] = {"expires_at": number(int(self.now()) + _DAYS)}
         if group.due_at is not None:
-            more |= {"due_shard": {"S": DUE_SHARD}, "due_at": number(group.due_at)}
-        return self.table.save(f"{GROUP_PREFIX}{group.run}", _body(group), version, more)
+            more |= {"due_shard": due_shard(key), "due_at": number(group.due_at)}
+        return self.table.save(key, _body(group), version, more)
 
 
 def _body(group: AlertGroup) -> bytes:

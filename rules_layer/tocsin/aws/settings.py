@@ -8,10 +8,12 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar, get_origin
 
 import msgspec
 
+from tocsin.events import METRIC_NAMESPACE
 from tocsin.parsing import (
     DEFAULT_STOP_LIMIT,
     MOST_STOPS,
@@ -26,11 +28,56 @@ CHECKPOINTS = "checkpoints/"
 DUE_INDEX = "due"
 """The table's index of the runs and groups that have to be looked at, and when."""
 
-WEBHOOKS = "/tocsin/webhooks/"
-"""The prefix of the SSM parameters that hold a webhook's URL and secret."""
+DUE_SHARDS = 16
+"""The index's partitions, each with its own throughput. With fewer, items of others are lost."""
 
 PREFIX_TAG = "tocsin-prefix"
 """The tag that gives a training role its prefix."""
+
+
+def filter_policy(protocol: str, endpoint: str) -> dict[str, list[str]]:
+    """The filter policy of a subscription to the topic of alerts: what names this recipient.
+
+    The stack and ``act`` subscribe with the same one: SNS refuses a second, different one.
+    """
+    return {"action": [f"{protocol}:{endpoint}"]}
+
+
+STAGE_PATTERN = r"[a-z][a-z0-9-]{0,19}"
+"""A stage's name, as it may stand in the names of resources."""
+
+
+@dataclass(frozen=True)
+class Names:
+    """The names that a deployment is known by. Each stage has its own; no stage has the plain ones.
+
+    stack: of CloudFormation.
+    bus: of EventBridge.
+    namespace: of CloudWatch's metrics.
+    webhooks: the prefix of the SSM parameters that hold a webhook's URL and secret.
+    """
+
+    stage: str = ""
+
+    @property
+    def stack(self) -> str:
+        return self._own("Tocsin")
+
+    @property
+    def bus(self) -> str:
+        return self._own("tocsin")
+
+    @property
+    def namespace(self) -> str:
+        return self._own(METRIC_NAMESPACE)
+
+    @property
+    def webhooks(self) -> str:
+        return f"/{self._own('tocsin')}/webhooks/"
+
+    def _own(self, name: str) -> str:
+        return f"{name}-{self.stage}" if self.stage else name
+
 
 _Text = Annotated[str, msgspec.Meta(min_length=1)]
 S = TypeVar("S", bound="FunctionSettings")
@@ -67,6 +114,8 @@ class EvaluateSettings(FunctionSettings, frozen=True):
     evaluate_queue_url: _Text
     bus: _Text
     job_metrics: bool = True
+    stage: str | None = None
+    member_roles: tuple[str, ...] = ()
 
 
 class ActSettings(FunctionSettings, frozen=True):
@@ -82,6 +131,8 @@ class ActSettings(FunctionSettings, frozen=True):
     email_run_cap: the most e-mails of one run in a day.
     metric_run_cap: the most metrics of one run.
     dashboard: the URL that messages refer to.
+    stage: of the deployment's names; None for the plain ones.
+    member_roles: by which jobs in other accounts are described and stopped.
     """
 
     table: _Text
@@ -100,6 +151,8 @@ class ActSettings(FunctionSettings, frozen=True):
     email_run_cap: Annotated[int, msgspec.Meta(ge=0)] = 100
     metric_run_cap: Annotated[int, msgspec.Meta(ge=0)] = 100
     dashboard: str = ""
+    stage: str | None = None
+    member_roles: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         try:
@@ -138,6 +191,12 @@ class PatrolSettings(FunctionSettings, frozen=True):
     table: _Text
     evaluate_queue_url: _Text
     act_queue_url: _Text
+
+
+class FleetSettings(FunctionSettings, frozen=True):
+    """The environment of ``fleet``."""
+
+    state_bucket: _Text
 
 
 def _text(value: object) -> str:

@@ -3,36 +3,64 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 
 from tocsin.actions import TopicMessage
+from tocsin.aws.settings import filter_policy
 
 # In place of an ARN: in a listing and in the answer of Subscribe; after an end.
 _PENDING = ("PendingConfirmation", "pending confirmation")
 _DELETED = "Deleted"
+# An alert is worth the dearer way: a promotional SMS may be dropped or come hours later.
+_TRANSACTIONAL = {
+    "AWS.SNS.SMS.SMSType": {"DataType": "String", "StringValue": "Transactional"},
+}
 
 
 @dataclass(frozen=True)
 class Topic:
+    """everybody: the deployment's own recipients, by protocol."""
+
     client: Any
     arn: str
+    everybody: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def publish(self, message: TopicMessage) -> None:
+        """Publishes to the topic, or to the one phone that the message is for.
+
+        A phone needs no subscription: a new one's filter takes up to 15 minutes to work, and
+        messages until then would be lost.
+        """
+        if message.phone:
+            self.client.publish(
+                PhoneNumber=message.phone,
+                Message=message.texts["sms"],
+                MessageAttributes=_TRANSACTIONAL,
+            )
+            return
         subject = {"Subject": message.subject} if message.subject else {}
         self.client.publish(
             TopicArn=self.arn,
             MessageStructure="json",
             Message=msgspec.json.encode(message.texts).decode(),
-            MessageAttributes={
-                name: {"DataType": "String", "StringValue": text}
-                for name, text in message.attributes.items()
-            },
+            MessageAttributes=self._attributes(message.attributes) | _TRANSACTIONAL,
             **subject,
         )
+
+    def _attributes(self, given: Mapping[str, str]) -> dict[str, Any]:
+        """The message attributes; an action for everybody also names each of its recipients."""
+        attributes = {
+            name: {"DataType": "String", "StringValue": text} for name, text in given.items()
+        }
+        action = given.get("action", "")
+        if recipients := self.everybody.get(action):
+            named = [action, *(f"{action}:{each}" for each in recipients)]
+            attributes["action"] = {"DataType": "String.Array", "StringValue": json.dumps(named)}
+        return attributes
 
     def subscribe(self, protocol: str, endpoint: str) -> str | None:
         """Sees to it that ``endpoint`` gets what is published for it alone, with the attribute
@@ -41,7 +69,7 @@ class Topic:
         action = f"{protocol}:{endpoint}"
         arn = self._found(protocol, endpoint)
         if arn is None:
-            arn = self._subscribe(protocol, endpoint, action)
+            arn = self._subscribe(protocol, endpoint)
         elif arn not in (*_PENDING, _DELETED) and not self._passes(arn, action):
             return (
                 f"{endpoint} is subscribed to the deployment's topic with a filter policy that "
@@ -72,12 +100,13 @@ class Topic:
         ]
         return min(arns, key=_DELETED.__eq__, default=None)
 
-    def _subscribe(self, protocol: str, endpoint: str, action: str) -> str:
+    def _subscribe(self, protocol: str, endpoint: str) -> str:
+        policy = filter_policy(protocol, endpoint)
         answer = self.client.subscribe(
             TopicArn=self.arn,
             Protocol=protocol,
             Endpoint=endpoint,
-            Attributes={"FilterPolicy": json.dumps({"action": [action]})},
+            Attributes={"FilterPolicy": json.dumps(policy, separators=(",", ":"))},
         )
         arn: str = answer["SubscriptionArn"]
         return arn

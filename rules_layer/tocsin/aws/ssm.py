@@ -18,7 +18,7 @@ from tocsin.actions.slack import slack_payload
 from tocsin.actions.webhook import Rejected
 from tocsin.aws.clients import error_code
 from tocsin.aws.https import Https, destination
-from tocsin.aws.settings import WEBHOOKS
+from tocsin.aws.settings import Names
 from tocsin.words import ascii_only
 
 FRESH = 300.0  # seconds that a parameter is remembered
@@ -42,6 +42,7 @@ class Endpoints:
     names: Collection[str]
     send: Callable[[str, bytes, Mapping[str, str]], None] = field(default=Https().post)
     now: Callable[[], float] = time.time
+    prefix: str = Names().webhooks
     _known: dict[str, tuple[float, _Endpoint]] = field(default_factory=dict, init=False)
 
     def post(self, name: str, event: Mapping[str, Any], key: str) -> None:
@@ -65,18 +66,18 @@ class Endpoints:
             )
         read_at, endpoint = self._known.get(name, (0.0, None))
         if endpoint is None or not 0 <= self.now() - read_at < FRESH:
-            endpoint = _parse(name, self._parameter(name))
+            endpoint = _parse(self.prefix + name, self._parameter(name))
             self._known[name] = self.now(), endpoint
         return endpoint
 
     def _parameter(self, name: str) -> str:
         try:
-            found = self.ssm.get_parameter(Name=WEBHOOKS + name, WithDecryption=True)
+            found = self.ssm.get_parameter(Name=self.prefix + name, WithDecryption=True)
         except ClientError as error:
             if error_code(error) != "ParameterNotFound":
                 raise
             raise UnknownEndpoint(
-                f"SSM has no parameter {WEBHOOKS}{name}: make it, a SecureString of {_EXAMPLE}"
+                f"SSM has no parameter {self.prefix}{name}: make it, a SecureString of {_EXAMPLE}"
             ) from None
         return str(found["Parameter"]["Value"])
 
@@ -89,7 +90,7 @@ def signature(secret: str, body: bytes, at: int) -> str:
 
 def _parse(name: str, text: str) -> _Endpoint:
     """No message quotes ``text``: all of it may be secret."""
-    parameter = f"SSM's parameter {WEBHOOKS}{name}"
+    parameter = f"SSM's parameter {name}"
     try:
         endpoint = _decoder.decode(text)
     except (msgspec.DecodeError, UnicodeError):

@@ -2,40 +2,31 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Annotated
 
 import typer
 
 from tocsin.cli.errors import INTERRUPTED
 from tocsin.cli.not_judged import exit_code
-from tocsin.cli.options import Every, Json, RuleFiles, RunArgument
+from tocsin.cli.options import (
+    Every,
+    Json,
+    ProfileOption,
+    RuleFiles,
+    RuleOption,
+    RunArgument,
+    WatchFile,
+)
 from tocsin.cli.output import answer, notes
 from tocsin.model import Severity
 
 
-class Profile(StrEnum):
-    recommended = "recommended"
-    sagemaker = "sagemaker"
-
-
 def check(
     run: RunArgument,
-    watch: Annotated[
-        str | None, typer.Option(metavar="FILE", help="A watch file: YAML or JSON.")
-    ] = None,
-    rule: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME[:KEY=VALUE,…]",
-            help="A rule with its parameters and engine options; may be given many times.",
-        ),
-    ] = None,
+    watch: WatchFile = None,
+    rule: RuleOption = None,
     rule_files: RuleFiles = None,
-    profile: Annotated[
-        Profile | None,
-        typer.Option(help="The rules' defaults; overrides the watch file."),
-    ] = None,
+    profile: ProfileOption = None,
     follow: Annotated[
         bool,
         typer.Option("--follow", help="Evaluate while the training writes the run, until its end."),

@@ -11,7 +11,16 @@ from datetime import UTC, datetime
 import msgspec
 
 from tocsin.cli.output import Document, note
-from tocsin.evaluation import EvaluationReport, Hint, document, memory_ports, reconcile
+from tocsin.evaluation import (
+    Checkpoint,
+    EvaluationReport,
+    Hint,
+    OnVerdict,
+    Publisher,
+    document,
+    memory_ports,
+    reconcile,
+)
 from tocsin.events import RunEvent, StatusChange
 from tocsin.tensors import INDEX, STOP, Storage
 from tocsin.watch import Watch
@@ -57,22 +66,37 @@ class Stopper:
 
 @dataclass
 class Following:
-    """A run that is followed. ``document`` is the JSON of ``tocsin check``, up to the last look."""
+    """A run that is followed. ``document`` is the JSON of ``tocsin check``, up to the last look.
+
+    publisher: what gets the status changes; by default one that stops the training.
+    on_verdict: what gets the verdict of each rule at each step.
+    """
 
     storage: Storage
     watch: Watch | None
     now: Callable[[], float] = time.time
+    publisher: Publisher | None = None
+    on_verdict: OnVerdict = lambda rule, step, verdict, status: None
 
     def __post_init__(self) -> None:
         self.report = EvaluationReport()
-        ports = memory_ports(self.storage, self.now)
-        self._ports = replace(ports, publisher=Stopper(self.storage, self.now))
+        publisher = self.publisher or Stopper(self.storage, self.now)
+        self._ports = replace(memory_ports(self.storage, self.now), publisher=publisher)
         self._ticked = -math.inf
         self._seen: dict[str, float] = {}  # index file -> when it was written
 
     @property
+    def checkpoint(self) -> Checkpoint:
+        return self._ports.checkpoints.load(self.storage.url).checkpoint
+
+    @property
+    def version(self) -> str | None:
+        """The version of the checkpoint: another one when a look has found something new."""
+        return self._ports.checkpoints.load(self.storage.url).version
+
+    @property
     def document(self) -> Document:
-        return document(self._ports.checkpoints.load(self.storage.url).checkpoint)
+        return document(self.checkpoint)
 
     def until_end(self, wait: Callable[[float], None] = time.sleep) -> None:
         """Looks again and again until the run has ended. A run may begin later."""
@@ -81,14 +105,22 @@ class Following:
         while not self.look():
             wait(PAUSE)
 
-    def look(self) -> bool:
+    def look(self, on_step: Callable[[int], None] = lambda step: None) -> bool:
         """Evaluates what is new. Returns whether the run has ended."""
         now = self.now()
         tick = now if now - self._ticked >= TICK else None
         self._ticked = self._ticked if tick is None else now
         hint = Hint(self.storage.url, self._written(), tick)
-        reconcile(hint, self._ports, self.report, deadline=math.inf, watch=self.watch)
-        return self._ports.checkpoints.load(self.storage.url).checkpoint.ended is not None
+        reconcile(
+            hint,
+            self._ports,
+            self.report,
+            deadline=math.inf,
+            watch=self.watch,
+            on_step=on_step,
+            on_verdict=self.on_verdict,
+        )
+        return self.checkpoint.ended is not None
 
     def _written(self) -> tuple[str, ...]:
         """The index files that were written since the last look, as notifications name them.

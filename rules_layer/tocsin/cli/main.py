@@ -12,10 +12,11 @@ from tocsin.cli.check_command import check
 from tocsin.cli.checkout import demo, local
 from tocsin.cli.errors import WRONG, CommandError, CommandGroup
 from tocsin.cli.not_judged import exit_code
-from tocsin.cli.options import Every, Json, RuleFiles, RunArgument, Stack, Table
+from tocsin.cli.options import Every, Json, RuleFiles, RunArgument, Stack, Stage, Table
 from tocsin.cli.output import answer, note, notes, progress
 from tocsin.cli.report_command import report
 from tocsin.cli.silence import silence
+from tocsin.cli.watch_command import watch
 
 app = typer.Typer(
     cls=CommandGroup,
@@ -41,6 +42,7 @@ def root(
 
 
 app.command()(check)
+app.command()(watch)
 app.command()(report)
 
 
@@ -190,6 +192,9 @@ def status(
         bool, typer.Option("--actions", help="The whole log of alerts and actions, of one run.")
     ] = False,
     every: Every = False,
+    watch_all: Annotated[
+        bool, typer.Option("--watch", help="Keep the list of runs on the screen until q.")
+    ] = False,
     state_bucket: Annotated[
         str | None,
         typer.Option(metavar="BUCKET", help="The bucket with the stack's checkpoints."),
@@ -199,6 +204,7 @@ def status(
         str | None, typer.Option(metavar="ARN", help="The topic that alerts are sent through.")
     ] = None,
     stack: Stack = None,
+    stage: Stage = None,
     as_json: Json = False,
 ) -> int:
     """Ask the deployed stack: all runs, or one and its alerts. Or list the runs in a folder.
@@ -209,9 +215,12 @@ def status(
     For one run: its rules, the silences that cover it, and the last decision for each rule and
     action: what was sent, or why it was not. --actions shows every decision.
 
-    The state bucket is the first of: --state-bucket, the stack of --stack, TOCSIN_STATE_BUCKET in
-    the environment, the stack named Tocsin. Likewise the table (TOCSIN_STATE_TABLE) and the topic
-    (TOCSIN_TOPIC_ARN). If table or topic is not found, the rest is shown.
+    --watch keeps the list of runs on the screen, reads what is new, and ends with q or Ctrl-C.
+
+    The state bucket is the first of: --state-bucket, the stack of --stack or --stage,
+    TOCSIN_STATE_BUCKET in the environment, the stack of TOCSIN_STAGE, the stack named Tocsin.
+    Likewise the table (TOCSIN_STATE_TABLE) and the topic (TOCSIN_TOPIC_ARN). If table or topic is
+    not found, the rest is shown.
 
     Exit code: 0 nothing found (or a list of runs), 1 issues found, 2 the command or its input is
     wrong, a rule ended in Error, or nothing could be judged.
@@ -221,6 +230,7 @@ def status(
       tocsin status
       tocsin status j1
       tocsin status runs/
+      tocsin status --watch
       tocsin status s3://bucket/jobs/j1/debug-output --json
       tocsin status s3://bucket/jobs/j1/debug-output --actions
     """
@@ -228,12 +238,21 @@ def status(
 
     from tocsin.cli.run_status import print_run, run_document, subscription_notes
     from tocsin.cli.stack import BUCKET, TABLE, TOPIC, Deployment
-    from tocsin.cli.status import print_runs, runs_below, runs_document
+    from tocsin.cli.status import StackRuns, folder_look, print_runs, runs_below, runs_document
 
-    if run is not None and Path(run).is_dir():
-        answer(runs_below(Path(run)), print_runs, as_json=as_json)
+    folder = Path(run) if run is not None and Path(run).is_dir() else None
+    deployment = Deployment(stack, {BUCKET: state_bucket, TABLE: table, TOPIC: topic}, stage)
+    if watch_all:
+        from tocsin.cli.live import FOLDER_PAUSE, STACK_PAUSE, watch_runs
+
+        if (run is not None and folder is None) or actions or as_json:
+            raise CommandError("--watch shows a list of runs: of the stack, or of a local folder")
+        if folder is not None:
+            return watch_runs(folder_look(folder), FOLDER_PAUSE)
+        return watch_runs(StackRuns(deployment.find(BUCKET)).look, STACK_PAUSE)
+    if folder is not None:
+        answer(runs_below(folder), print_runs, as_json=as_json)
         return 0
-    deployment = Deployment(stack, {BUCKET: state_bucket, TABLE: table, TOPIC: topic})
     if run is None:
         if actions:
             raise CommandError("--actions shows one run: name it")
@@ -245,6 +264,95 @@ def status(
     notes(lines)
     answer(document, partial(print_run, whole=actions, every=every), as_json=as_json)
     return exit_code(document)
+
+
+@app.command()
+def replay(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="A run's URL, or its job's name.")],
+    watch: Annotated[
+        str | None, typer.Option(metavar="FILE", help="A watch file: YAML or JSON.")
+    ] = None,
+    rule_files: RuleFiles = None,
+    act: Annotated[
+        bool, typer.Option("--act", help="Have the deployment do it, with all actions.")
+    ] = False,
+    every: Every = False,
+    stack: Stack = None,
+    stage: Stage = None,
+    as_json: Json = False,
+) -> int:
+    """Evaluate a run of the deployment again from its start, beside what was found before.
+
+    The result is printed and stored nowhere; nobody is notified and nothing is stopped. Without
+    --watch the run's own watch.json counts, and without that the rules of profile recommended: name
+    the deployment's watch file to replay with it.
+
+    --act hands the run to the deployment instead, which forgets what it knew of it, evaluates it
+    again by its own configuration, and acts: it notifies and stops, as for a new run. It takes
+    neither --watch nor --rules.
+
+    Exit code: as of `tocsin check`; with --act 0.
+
+    \b
+    Examples:
+      tocsin replay s3://bucket/jobs/j1/debug-output --watch new.yaml
+      tocsin replay j1 --stage dev --json
+      tocsin replay j1 --act
+    """
+    from functools import partial
+
+    from tocsin.cli.check import check_document
+    from tocsin.cli.place import steps_at, storage_of
+    from tocsin.cli.replay import (
+        print_replay,
+        print_replayed,
+        replay_deployed,
+        run_url,
+        with_before,
+    )
+    from tocsin.cli.stack import Deployment
+    from tocsin.cli.watch_options import given_watch
+
+    deployment = Deployment(stack, {}, stage)
+    url = run_url(run, deployment)
+    if act:
+        if watch or rule_files:
+            raise CommandError(
+                "--act goes by the deployment's rules: leave --watch and --rules out"
+            )
+        answer(replay_deployed(url, deployment), print_replayed, as_json=as_json)
+        return 0
+    storage = storage_of(url)
+    steps = steps_at(storage)
+    given = given_watch(watch, (), None, storage, rule_files or ())
+    replayed, lines = check_document(storage, given, steps)
+    notes(lines)
+    document = with_before(replayed, url, deployment)
+    answer(document, partial(print_replay, every=every), as_json=as_json)
+    return exit_code(document)
+
+
+@app.command()
+def doctor(stack: Stack = None, stage: Stage = None, as_json: Json = False) -> int:
+    """Check a deployment: a line for each thing that can be wrong, with what to do.
+
+    Looks at its version, the capture bucket's region, notifications and key, subscriptions that
+    are not confirmed, the SMS sandbox, the account's concurrency, the lag of the last hour, and
+    dead letters. Changes nothing.
+
+    Exit code: 0 all is well, 1 there is something to do or to find out, 2 there is no such stack.
+
+    \b
+    Examples:
+      tocsin doctor
+      tocsin doctor --stage dev --json
+    """
+    from tocsin.cli.doctor import doctor_document, print_doctor
+    from tocsin.cli.stack import Deployment
+
+    document = doctor_document(Deployment(stack, {}, stage))
+    answer(document, print_doctor, as_json=as_json)
+    return 0 if document["sound"] else 1
 
 
 app.command()(demo)

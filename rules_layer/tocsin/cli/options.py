@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Annotated
 
 import typer
+
+
+class Profile(StrEnum):
+    recommended = "recommended"
+    sagemaker = "sagemaker"
+
 
 RunArgument = Annotated[
     str, typer.Argument(metavar="RUN", help="A local folder or s3://bucket/prefix.")
@@ -14,6 +21,22 @@ Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.
 
 Every = Annotated[
     bool, typer.Option("--all", help="Show the rules without a finding, too, a line each.")
+]
+
+WatchFile = Annotated[
+    str | None, typer.Option("--watch", metavar="FILE", help="A watch file: YAML or JSON.")
+]
+
+RuleOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME[:KEY=VALUE,…]",
+        help="A rule with its parameters and engine options; may be given many times.",
+    ),
+]
+
+ProfileOption = Annotated[
+    Profile | None, typer.Option(help="The rules' defaults; overrides the watch file.")
 ]
 
 RuleFiles = Annotated[
@@ -28,6 +51,15 @@ RuleFiles = Annotated[
 Stack = Annotated[
     str | None,
     typer.Option("--stack", metavar="NAME", help="The stack whose resources are used."),
+]
+
+Stage = Annotated[
+    str | None,
+    typer.Option(
+        "--stage",
+        metavar="STAGE",
+        help="The stage that was deployed with -c stage=STAGE; default: TOCSIN_STAGE, or none.",
+    ),
 ]
 
 Table = Annotated[

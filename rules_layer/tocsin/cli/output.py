@@ -20,7 +20,21 @@ Advance = Callable[[int, int], None]
 """Called with the amount that is done, and the total."""
 
 MOST_NOTES = 20
-_ASCII = str.maketrans({"·": "|", "…": "...", "→": "->", "─": "-", "×": "x"})
+_ASCII = str.maketrans(
+    {
+        "·": "|",
+        "…": "...",
+        "→": "->",
+        "─": "-",
+        "×": "x",
+        "▲": "!",
+        "✕": "x",
+        "■": "#",
+        "●": "*",
+        "✓": "+",
+        "–": "-",
+    }
+)
 
 
 def answer(document: Document, show: Callable[[Document, Console], None], *, as_json: bool) -> None:
@@ -32,13 +46,19 @@ def answer(document: Document, show: Callable[[Document, Console], None], *, as_
         with console.capture() as captured:
             show(document, console)
         text = "".join(f"{line.rstrip()}\n" for line in captured.get().splitlines())
-        if "utf" not in (sys.stdout.encoding or "utf-8").lower():
-            text = text.translate(_ASCII)
+        text = _as_stdout_has_it(text)
     try:
         sys.stdout.write(text)
         sys.stdout.flush()
     except BrokenPipeError:  # the reader has seen enough; the exit code stays what it is
         silence_stdout()
+
+
+def lines_to_stdout(lines: Iterable[str]) -> None:
+    """Writes lines at once, as part of an answer that comes bit by bit."""
+    for line in lines:
+        sys.stdout.write(_as_stdout_has_it(f"{one_line(line)}\n"))
+    sys.stdout.flush()
 
 
 def silence_stdout() -> None:
@@ -80,6 +100,10 @@ def waiting(what: str) -> Iterator[None]:
         return
     with Console(stderr=True).status(what):
         yield
+
+
+def _as_stdout_has_it(text: str) -> str:
+    return text if "utf" in (sys.stdout.encoding or "utf-8").lower() else text.translate(_ASCII)
 
 
 def _jsonable(value: Any) -> Any:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
 from pathlib import Path
 
 from tocsin.cli.errors import CommandError
@@ -14,6 +16,8 @@ from tocsin.tensors import (
     parse_index_key,
 )
 from tocsin.trial import not_a_run
+
+_MARKS = {INDEX.rstrip("/"), COLLECTIONS.rstrip("/")}
 
 
 def storage_of(url: str, *, may_come: bool = False) -> Storage:
@@ -42,3 +46,20 @@ def steps_at(storage: Storage) -> int:
 
 def _any(storage: Storage, prefix: str) -> bool:
     return any(True for _ in storage.list(prefix))
+
+
+def runs_in(folder: Path) -> Iterator[Path]:
+    """The runs in a folder and below it, in order of their paths. The folder itself may be one."""
+    for path, folders, _ in os.walk(folder):
+        if _MARKS & set(folders):
+            folders.clear()
+            yield Path(path)
+        folders.sort()
+
+
+def folder_of_runs(place: str) -> Path | None:
+    """The folder at ``place`` if it is not a run itself, but has runs below it."""
+    folder = Path(place).expanduser()
+    if "://" in place or not folder.is_dir():
+        return None
+    return folder if next(runs_in(folder), folder) != folder else None

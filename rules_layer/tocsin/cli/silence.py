@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from tocsin.cli.errors import CommandError, CommandGroup
-from tocsin.cli.options import Json, Stack, Table
+from tocsin.cli.options import Json, Stack, Stage, Table
 from tocsin.cli.output import answer
 from tocsin.model import Severity
 
@@ -45,6 +45,7 @@ def add(
         typer.Option(metavar="NAME", help="Default: the user of the AWS credentials."),
     ] = None,
     stack: Stack = None,
+    stage: Stage = None,
     table: Table = None,
     as_json: Json = False,
 ) -> int:
@@ -81,7 +82,7 @@ def add(
         reason=reason,
     )
     signed = replace(unsigned, author=clean(author or author_here(), 512))
-    added = store(Deployment(stack, {TABLE: table})).add(signed)
+    added = store(Deployment(stack, {TABLE: table}, stage)).add(signed)
     answer(silence_document(added, now), print_silence, as_json=as_json)
     return 0
 
@@ -90,6 +91,7 @@ def add(
 def list_(
     expired: Annotated[bool, typer.Option("--expired", help="Also those that have ended.")] = False,
     stack: Stack = None,
+    stage: Stage = None,
     table: Table = None,
     as_json: Json = False,
 ) -> int:
@@ -106,7 +108,7 @@ def list_(
     from tocsin.cli.stack import TABLE, Deployment
 
     now = datetime.now(UTC)
-    known = store(Deployment(stack, {TABLE: table}))
+    known = store(Deployment(stack, {TABLE: table}, stage))
     found = known.all() if expired else known.active(now.timestamp())
     ordered = sorted(found, key=lambda each: each.until)
     document = {"silences": [silence_document(each, now) for each in ordered]}
@@ -118,6 +120,7 @@ def list_(
 def expire(
     id_: Annotated[str, typer.Argument(metavar="ID", help="As `tocsin silence list` shows it.")],
     stack: Stack = None,
+    stage: Stage = None,
     table: Table = None,
     as_json: Json = False,
 ) -> int:
@@ -133,7 +136,7 @@ def expire(
     from tocsin.cli.stack import TABLE, Deployment
 
     now = datetime.now(UTC)
-    known = store(Deployment(stack, {TABLE: table}))
+    known = store(Deployment(stack, {TABLE: table}, stage))
     if id_ not in {each.id for each in known.active(now.timestamp())}:
         raise CommandError(f"no silence {id_} is in force: see `tocsin silence list`")
     ended = known.expire(id_, now.timestamp())

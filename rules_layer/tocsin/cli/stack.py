@@ -9,9 +9,8 @@ from functools import cached_property
 
 from tocsin.aws.clients import real_client
 from tocsin.aws.cloudformation import stack_outputs
+from tocsin.aws.settings import Names
 from tocsin.cli.errors import CommandError
-
-STACK = "Tocsin"
 
 
 @dataclass(frozen=True)
@@ -30,37 +29,55 @@ class StackResource:
 
 BUCKET = StackResource("bucket", "StateBucketName", "--state-bucket", "TOCSIN_STATE_BUCKET")
 TABLE = StackResource("table", "StateTableName", "--table", "TOCSIN_STATE_TABLE")
+QUEUE = StackResource(
+    "evaluate queue", "EvaluateQueueUrl", "--stack or --stage", "TOCSIN_EVALUATE_QUEUE_URL"
+)
 TOPIC = StackResource("topic", "AlertTopicArn", "--topic", "TOCSIN_TOPIC_ARN")
 
 
 @dataclass(frozen=True)
 class Deployment:
-    """The deployment that the options name: by its stack, or resource by resource."""
+    """The deployment that the options name: by its stack or stage, or resource by resource."""
 
     stack: str | None = None
     named: Mapping[StackResource, str | None] = field(default_factory=dict)
+    stage: str | None = None
+
+    @property
+    def stack_name(self) -> str:
+        """The stack of ``--stack``, of ``--stage``, of TOCSIN_STAGE, or of no stage."""
+        if self.stack is not None:
+            return self.stack
+        return Names(os.environ.get("TOCSIN_STAGE", "") if self.stage is None else self.stage).stack
 
     def find(self, resource: StackResource) -> str:
-        """The name of a resource: from its option, the stack of ``--stack``, the environment, or
-        the default stack. Raises CommandError if there is none.
+        """The name of a resource: from its option, the stack of ``--stack`` or ``--stage``, the
+        environment, or the default stack. Raises CommandError if there is none.
         """
         if name := self.named.get(resource):
             return name
-        if self.stack is None and (name := os.environ.get(resource.variable)):
+        if (
+            self.stack is None
+            and self.stage is None
+            and (name := os.environ.get(resource.variable))
+        ):
             return name
-        stack, outputs = self.stack or STACK, self._outputs
+        stack, outputs = self.stack_name, self.outputs
         if outputs is None:
             raise CommandError(f"there is no stack {stack}: {_hint(resource)}")
         if resource.output not in outputs:
-            raise CommandError(f"stack {stack} has no output {resource.output}: {_hint(resource)}")
+            raise CommandError(
+                f"stack {stack} has no output {resource.output}: deploy it again with this "
+                f"version, or {_hint(resource)}"
+            )
         return outputs[resource.output]
 
     @cached_property
-    def _outputs(self) -> Mapping[str, str] | None:
+    def outputs(self) -> Mapping[str, str] | None:
         """By name; None if there is no such stack."""
-        return stack_outputs(real_client("cloudformation"), self.stack or STACK)
+        return stack_outputs(real_client("cloudformation"), self.stack_name)
 
 
 def _hint(resource: StackResource) -> str:
     named = f"{resource.option} or {resource.variable}"
-    return f"name the {resource.noun} with {named}, or the stack with --stack"
+    return f"name the {resource.noun} with {named}, or the stack with --stack or --stage"

@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
-from tocsin.aws.clients import CONNECTIONS, real_client
-from tocsin.aws.settings import CHECKPOINTS
-from tocsin.cli.display import styled
+from tocsin.aws.clients import real_client
+from tocsin.aws.fleet import StoredRun, stored_runs
+from tocsin.cli.display import styled, table
 from tocsin.cli.errors import CommandError
 from tocsin.cli.not_judged import nothing_judged
 from tocsin.cli.output import Document, note, notes, progress
-from tocsin.cli.verdicts import status_text
-from tocsin.evaluation import Checkpoint, check, decode_checkpoint, document
+from tocsin.cli.place import runs_in
+from tocsin.cli.run_folder import RunFolder
+from tocsin.cli.screen import ICONS, ago
+from tocsin.cli.verdicts import STYLES, status_text
+from tocsin.evaluation import Checkpoint, check, document
 from tocsin.events import worst
-from tocsin.tensors import COLLECTIONS, INDEX, open_storage
+from tocsin.model import RuleStatus
+from tocsin.tensors import INDEX, open_storage
+
+Look = Callable[[], Document]
+"""Returns the JSON of ``tocsin status``, and reads what is new since the last call."""
 
 
 def runs_document(bucket: str) -> Document:
@@ -28,20 +35,63 @@ def runs_document(bucket: str) -> Document:
 
     A checkpoint that cannot be read is left out, with a note on stderr.
     """
-    s3 = real_client("s3")
-    pages = s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=CHECKPOINTS)
-    found = [item for page in pages for item in page.get("Contents", ())]
-    found.sort(key=lambda item: item["LastModified"], reverse=True)
-    runs = []
-    with ThreadPoolExecutor(CONNECTIONS) as pool, progress("reading") as advance:
-        rows = pool.map(lambda item: _row(s3, bucket, item), found)
-        for done, (item, row) in enumerate(zip(found, rows, strict=True), start=1):
-            if isinstance(row, ValueError):
-                note(f"{item['Key']}: {row}")
-            else:
-                runs.append(row)
-            advance(done, len(found))
-    return {"runs": runs}
+    with progress("reading") as advance:
+        found = [run for _, run in stored_runs(real_client("s3"), bucket, advance=advance)]
+    for run in found:
+        if run.unreadable:
+            note(f"{run.key}: {run.unreadable}")
+    return {"runs": _rows(found)}
+
+
+@dataclass
+class StackRuns:
+    """The runs of a stack, look by look: a checkpoint is read again when it was written."""
+
+    bucket: str
+    _known: dict[tuple[str, str], StoredRun] = field(default_factory=dict)
+
+    def look(self) -> Document:
+        found = list(stored_runs(real_client("s3"), self.bucket, known=self._known))
+        self._known = {(run.key, tag): run for tag, run in found}
+        return {"runs": _rows(run for _, run in found)}
+
+
+def folder_look(folder: Path) -> Look:
+    """The same for the runs in a local folder, which are judged here."""
+    runs = RunFolder(folder)
+
+    def look() -> Document:
+        with progress("evaluating") as advance:
+            views = runs.look(advance)
+        found = (runs.runs[name].checkpoint for name in views)
+        rows = [row(one, datetime.fromtimestamp(one.last_time, UTC)) for one in found]
+        return {"runs": sorted(rows, key=lambda run: run["LastModifiedTime"], reverse=True)}
+
+    return look
+
+
+def runs_table(document: Document, height: int, now: datetime) -> Table:
+    """A line for each run, as many as fit."""
+    grid = table()
+    for name in ("status", "job", "step", "updated"):
+        grid.add_column(name, no_wrap=True, overflow="ellipsis")
+    for run in document["runs"][: max(1, height - 4)]:
+        status = run["RuleEvaluationStatus"]
+        icon, style = (
+            (ICONS[RuleStatus(status)], STYLES[RuleStatus(status)]) if status else ("–", "")
+        )
+        age = (now - datetime.fromisoformat(run["LastModifiedTime"])).total_seconds()
+        grid.add_row(
+            Text.assemble((f"{icon} ", style), status_text(status, judged=run["judged"])),
+            styled(run["job"], "bold"),
+            "-" if run["last_step"] is None else str(run["last_step"]),
+            f"{ago(age)} ago, {'finished' if run['finished'] else 'running'}",
+        )
+    return grid
+
+
+def _rows(runs: Iterable[StoredRun]) -> list[Document]:
+    return [row(run.checkpoint, run.modified) for run in runs if not run.unreadable]
 
 
 def runs_below(folder: Path) -> Document:
@@ -49,7 +99,7 @@ def runs_below(folder: Path) -> Document:
 
     Raises CommandError if there are none.
     """
-    found = sorted({path.parent for name in (INDEX, COLLECTIONS) for path in folder.rglob(name)})
+    found = list(runs_in(folder))
     if not found:
         raise CommandError(f"{folder}: no run is in this folder")
     runs = []
@@ -59,7 +109,7 @@ def runs_below(folder: Path) -> Document:
             checkpoint, report = check(storage)
             notes(report.log)
             newest = max((item.modified for item in storage.list(INDEX)), default=0.0)
-            runs.append(_document(checkpoint, datetime.fromtimestamp(newest, UTC)))
+            runs.append(row(checkpoint, datetime.fromtimestamp(newest, UTC)))
             advance(done, len(found))
     return {"runs": runs}
 
@@ -74,16 +124,8 @@ def run_of_job(job: str, bucket: str) -> str:
     raise CommandError(f"job {job} has {len(runs)} runs: name one, such as {runs[0]}")
 
 
-def _row(s3: Any, bucket: str, item: Mapping[str, Any]) -> Document | ValueError:
-    answer = s3.get_object(Bucket=bucket, Key=item["Key"])
-    try:
-        checkpoint = decode_checkpoint(answer["Body"].read())
-    except ValueError as error:
-        return error
-    return _document(checkpoint, item["LastModified"])
-
-
-def _document(checkpoint: Checkpoint, modified: datetime) -> Document:
+def row(checkpoint: Checkpoint, modified: datetime) -> Document:
+    """A run in that list. ``modified``: when its checkpoint, or its newest file, was written."""
     known = document(checkpoint)
     status = worst(record.status for record in checkpoint.rules.values())
     return {

@@ -20,7 +20,7 @@ from tocsin.evaluation.offline import (
     check,
     memory_ports,
 )
-from tocsin.evaluation.patrolling import HintsLost, patrol
+from tocsin.evaluation.patrolling import HintsLost, PatrolReport, patrol
 from tocsin.evaluation.planning import FoundFile, ReadyStep, StepPlan, plan
 from tocsin.evaluation.ports import (
     CheckpointConflict,
@@ -62,6 +62,7 @@ __all__ = [
     "MemoryJobs",
     "MemoryPublisher",
     "OnVerdict",
+    "PatrolReport",
     "Progress",
     "Publisher",
     "ReadyStep",

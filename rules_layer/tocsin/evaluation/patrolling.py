@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
-
-MOST = 1000
-"""For how many items one patrol sends; the others are still due a minute later."""
+from dataclasses import dataclass
 
 _BATCH = 10  # entries that SQS takes in one call
 
@@ -21,36 +20,53 @@ class HintsLost(Exception):
     """A queue did not take some messages; their items stay due."""
 
 
-def patrol(now: float, due: Due, senders: Mapping[str, Send], most: int = MOST) -> int:
-    """Sends one message for each item that is due, up to ``most``; returns how many were sent.
+@dataclass(frozen=True)
+class PatrolReport:
+    """How many messages were sent, and how many items are left to the next patrol."""
+
+    sent: int
+    left: int
+
+
+def patrol(
+    now: float,
+    due: Due,
+    senders: Mapping[str, Send],
+    *,
+    ends: float = math.inf,
+    clock: Callable[[], float] = time.time,
+) -> PatrolReport:
+    """Sends one message for each item that is due, until ``ends``; counts the rest.
 
     ``senders`` are by the prefix that an item's key begins with; they get what follows it. Keys
-    of other items are ignored.
+    of other items are ignored. ``now`` and ``ends`` are seconds since the epoch.
 
     Raises HintsLost after all were tried, if a queue did not take every one.
     """
-    sent, lost = 0, []
-    for prefix, names in _sorted(due(now), senders, most).items():
-        for batch in _batches(names):
-            try:
-                senders[prefix](batch, now)
-                sent += len(batch)
-            except HintsLost as error:
-                lost.append(str(error))
+    sent, left, lost = 0, 0, []
+    for prefix, names in _batches(due(now), senders):
+        if clock() >= ends:
+            left += len(names)
+            continue
+        try:
+            senders[prefix](names, now)
+            sent += len(names)
+        except HintsLost as error:
+            lost.append(str(error))
     if lost:
         raise HintsLost("; ".join(lost))
-    return sent
+    return PatrolReport(sent, left)
 
 
-def _sorted(keys: Iterable[str], prefixes: Iterable[str], most: int) -> dict[str, list[str]]:
-    """The first ``most`` keys that have a prefix, by the prefix and without it."""
+def _batches(keys: Iterable[str], prefixes: Iterable[str]) -> Iterator[tuple[str, Sequence[str]]]:
+    """Up to ten keys of a prefix at a time, without it, in the order in which they come."""
     found: dict[str, list[str]] = {prefix: [] for prefix in prefixes}
-    known = ((prefix, key) for key in keys for prefix in found if key.startswith(prefix))
-    for prefix, key in islice(known, most):
-        found[prefix].append(key.removeprefix(prefix))
-    return found
-
-
-def _batches(names: Sequence[str]) -> Iterator[Sequence[str]]:
-    for start in range(0, len(names), _BATCH):
-        yield names[start : start + _BATCH]
+    for key in keys:
+        for prefix, names in found.items():
+            if key.startswith(prefix):
+                names.append(key.removeprefix(prefix))
+                if len(names) == _BATCH:
+                    found[prefix] = []
+                    yield prefix, names
+                break
+    yield from ((prefix, names) for prefix, names in found.items() if names)

@@ -29,7 +29,16 @@ Inhibits = Annotated[tuple[Name, ...], msgspec.Meta(max_length=50)]
 
 @dataclass(frozen=True)
 class RuleConfig:
-    """One rule of the watch file. ``None`` leaves an option to the rule's and profile's default."""
+    """One rule of the watch file. ``None`` leaves an option to the rule's and profile's default.
+
+    rule: the rule's name; ``tocsin rules`` lists them.
+    name: the RuleConfigurationName in events and messages; by default the rule's.
+    parameters: of the rule; ``tocsin rules NAME`` lists them.
+    include, exclude: patterns of names of the tensors that it reads, or leaves out.
+    severity: of its alerts.
+    actions: in place of the file's.
+    inhibits: names of rules that do not notify while this one fires.
+    """
 
     rule: Name
     name: Name | None = None
@@ -78,7 +87,16 @@ class CollectionConfig:
     """Capture of one collection: its tensors, the steps, and the form.
 
     ``include_regex`` and ``reductions`` in one string are lists with commas; commas inside brackets
-    belong to a pattern. ``None`` leaves it to the capture. ``save_histogram`` has no effect.
+    belong to a pattern. ``None`` leaves it to the capture.
+
+    include_regex: patterns of the names of its tensors.
+    reductions: numbers of each tensor that become tensors of their own.
+    save_raw_tensor: whether the values are kept; by default where a rule needs them.
+    save_interval: every N-th step of a mode.
+    start_step, end_step: the window of ``save_interval``, without ``end_step`` itself.
+    save_steps: these steps too, in the window or not.
+    save_shape: whether the shape is kept where smdebug looks for it.
+    save_histogram: accepted without effect.
 
     >>> CollectionConfig("^fc", reductions="mean,l2_norm", modes={Mode.EVAL: SaveConfig(1)})
     """
@@ -99,8 +117,20 @@ class CollectionConfig:
 class Capture:
     """Capture of a run: every N steps of a mode or every N seconds, whichever comes first.
 
-    Collections override what is set here. ``max_overhead`` is the share of the training's time
-    that capture may take: 0.02 by default, 1 for no limit.
+    Collections override what is set here.
+
+    save_interval: every N-th step of a mode; 10 without any setting.
+    save_interval_seconds: or after so many seconds, if that is sooner.
+    collections: by name; their tensors are captured, whether a rule reads them or not.
+    start_step, end_step: the window of ``save_interval``, without ``end_step`` itself.
+    save_steps: these steps too, in the window or not.
+    reductions: of collections without their own.
+    save_raw_tensor: whether values are kept; by default where a rule needs them.
+    save_shape: whether shapes are kept where smdebug looks for them.
+    save_all: whether all tensors are captured.
+    include_workers: all workers, or the first one; all by default.
+    max_overhead: the share of the training's time that capture may take; 0.02 by default,
+        1 for no limit.
 
     >>> Capture(save_interval=50, collections={"weights": CollectionConfig(save_raw_tensor=True)})
     """
@@ -122,9 +152,15 @@ class Capture:
 
 @dataclass(frozen=True)
 class Notify:
-    """Times of notification; ``summary`` lists the actions that report the end of a run.
+    """Times of notification.
 
     Times are text here, so that a wrong one is a fault of its own and not of the whole section.
+
+    group_wait: how long a run's first alert waits for others, 0s to 15m.
+    repeat_interval: how often a rule that still fires is notified again, 5m to 365d.
+    send_resolved: whether to notify when a rule resolves.
+    summary: actions that report the result at the end of the run.
+    group_interval: the least time from one message to the next, 10s to 24h.
     """
 
     group_wait: str | int | float = "10s"
@@ -136,7 +172,18 @@ class Notify:
 
 @dataclass(frozen=True)
 class Watch:
-    """A whole watch file. Without ``rules`` those of the profile, with their defaults."""
+    """A whole watch file.
+
+    profile: the defaults of rules.
+    severity: of all alerts; by default each rule's own.
+    actions: what to do when a rule fires.
+    rules: by name, or as sections; by default those of the profile.
+    capture: what is captured beyond what rules need, and when.
+    notify: times of notifications.
+    silences: for which jobs and rules nobody is notified, until when.
+    custom_rules: a folder of rules, relative to this file.
+    dry_run: whether actions are logged and not taken.
+    """
 
     profile: Literal["recommended", "sagemaker"] = "recommended"
     severity: Severity | None = None

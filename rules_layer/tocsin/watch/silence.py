@@ -22,8 +22,11 @@ _Text = Annotated[str, msgspec.Meta(max_length=512)]
 class Silence:
     """Holds back the alerts that it covers, until a time with a time zone.
 
-    ``job`` and ``rule`` are globs over job names and the names of rules in a watch file.
-    ``severity`` None is any.
+    until: when it ends, with a time zone.
+    job, rule: globs over job names, and over the names of rules in a watch file.
+    severity: alerts of this severity; None: of any.
+    author, reason: for readers of ``tocsin status``.
+    id: names it in decisions; set by Tocsin.
 
     >>> Silence(datetime.fromisoformat("2026-12-01T08:00+00:00"), job="nightly-*", reason="known")
     """

@@ -15,6 +15,7 @@ from tocsin.actions import JobToStop, NotRunning, TopicMessage
 from tocsin.aws.connect import connect_act
 from tocsin.aws.events import Bus, NotPublished
 from tocsin.aws.sagemaker import SageMakerJobs
+from tocsin.aws.settings import filter_policy
 from tocsin.aws.sns import Topic
 from tocsin.events import ActionTaken
 
@@ -146,6 +147,42 @@ def test_publishes_any_text(deployment: Deployment) -> None:
     assert "Subject" not in got
 
 
+def test_a_message_for_everybody_reaches_who_is_subscribed_for_what_is_his_own(
+    deployment: Deployment,
+) -> None:
+    sns, names = boto3.client("sns"), ("a@example.org", "b@example.org", "c@example.org")
+    queues = {}
+    for name in names:
+        queues[name] = deployment.sqs.create_queue(QueueName=name[0])["QueueUrl"]
+        sns.subscribe(
+            TopicArn=deployment.topic,
+            Protocol="sqs",
+            Endpoint=f"arn:aws:sqs:us-east-1:123456789012:{name[0]}",
+            Attributes={"FilterPolicy": json.dumps(filter_policy("email", name))},
+        )
+    topic = Topic(sns, deployment.topic, {"email": names[:2], "sms": ()})
+    topic.publish(TopicMessage({"default": "all"}, {"action": "email"}))
+    topic.publish(TopicMessage({"default": "one"}, {"action": f"email:{names[0]}"}))
+    texts = {
+        name: [got["Message"] for got in deployment.received(url)] for name, url in queues.items()
+    }
+    assert texts == {names[0]: ["all", "one"], names[1]: ["all"], names[2]: []}
+    assert [got["Message"] for got in deployment.received(deployment.email)] == ["all"]
+
+
+def test_one_phone_is_reached_without_a_subscription(sns: Any) -> None:
+    client, stubber = sns
+    transactional = {"DataType": "String", "StringValue": "Transactional"}
+    asked = {
+        "PhoneNumber": "+15551230000",
+        "Message": "short",
+        "MessageAttributes": {"AWS.SNS.SMS.SMSType": transactional},
+    }
+    stubber.add_response("publish", {"MessageId": "m"}, asked)
+    texts = {"default": "short", "sms": "short"}
+    Topic(client, TOPIC).publish(TopicMessage(texts, {"action": "sms:+1"}, phone="+15551230000"))
+
+
 def test_an_event_that_the_bus_refuses_is_no_success(deployment: Deployment) -> None:
     client = boto3.client("events")
     refusal = {"ErrorCode": "InternalFailure", "ErrorMessage": "try again"}
@@ -164,12 +201,12 @@ def test_subscribes_once_with_a_filter_of_its_own(deployment: Deployment) -> Non
     sns = boto3.client("sns")
     topic = Topic(sns, deployment.topic)
     for _ in range(2):
-        assert topic.subscribe("sms", "+15551230000") is None
+        topic.subscribe("email", "a@example.org")
     found = sns.list_subscriptions_by_topic(TopicArn=deployment.topic)["Subscriptions"]
-    [mine] = [each for each in found if each["Protocol"] == "sms"]
+    [mine] = [each for each in found if each["Protocol"] == "email"]
     attributes = sns.get_subscription_attributes(SubscriptionArn=mine["SubscriptionArn"])
     policy = json.loads(attributes["Attributes"]["FilterPolicy"])
-    assert policy == {"action": ["sms:+15551230000"]}
+    assert policy == {"action": ["email:a@example.org"]}
 
 
 def subscription(arn: str, endpoint: str = "a@example.org") -> dict[str, str]:
@@ -224,7 +261,7 @@ def test_a_new_address_has_to_confirm(sns: Any) -> None:
         "TopicArn": TOPIC,
         "Protocol": "email",
         "Endpoint": "a@example.org",
-        "Attributes": {"FilterPolicy": '{"action": ["email:a@example.org"]}'},
+        "Attributes": {"FilterPolicy": '{"action":["email:a@example.org"]}'},
     }
     stubber.add_response("subscribe", {"SubscriptionArn": "pending confirmation"}, asked)
     said = Topic(client, TOPIC).subscribe("email", "a@example.org")

@@ -83,6 +83,8 @@ class _Client:
         def call(**asked: Any) -> Any:
             name = f"{self.service}.{operation}"
             action = asked.get("MessageAttributes", {}).get("action", {}).get("StringValue", "")
+            if action.startswith("["):  # for everybody: the action, then whom it names
+                action = json.loads(action)[0]
             do = getattr(self.real, operation)
             answer = self.outside.call(name, lambda: do(**asked), f"{name} {action}".rstrip())
             self.outside.events += [json.loads(e["Detail"]) for e in asked.get("Entries", ())]

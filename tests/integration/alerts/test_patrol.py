@@ -10,6 +10,7 @@ from botocore.stub import Stubber
 from tocsin.alerts import AlertGroup, Flush, encode_flush, parse_message
 from tocsin.aws.dynamodb import Table
 from tocsin.aws.groups import DynamoGroups
+from tocsin.aws.settings import DUE_SHARDS
 from tocsin.aws.sqs import Queue, SqsHints, SqsTimer
 from tocsin.evaluation import HintsLost
 
@@ -50,6 +51,24 @@ def test_patrol_sends_for_what_is_due(
     flushes = deployment.received(deployment.act)
     assert sorted(flush["run"] for flush in flushes) == overdue
     assert {flush["tocsin"] for flush in flushes} == {"flush"}
+
+
+def test_every_shard_is_looked_at_and_items_of_earlier_versions_too(
+    deployment: Deployment,
+) -> None:
+    table, now = Table(boto3.client("dynamodb"), "table"), time.time()
+    old, new = [f"s3://captures/old/{n}" for n in range(3)], []
+    for number, run in enumerate(old):
+        put_run(run, now - 200 + number)
+    for number in range(40):
+        run = f"s3://captures/{number}"
+        new.append(run)
+        put_group(run, now - 100 + number)
+    items = boto3.client("dynamodb").scan(TableName="table")["Items"]
+    shards = {item["due_shard"]["S"] for item in items}
+    assert len(shards) > 8
+    assert shards <= {str(shard) for shard in range(DUE_SHARDS)}
+    assert list(table.due(now)) == [*(f"run#{run}" for run in old), *(f"alerts#{r}" for r in new)]
 
 
 def test_patrol_with_nothing_due_sends_nothing(

@@ -154,7 +154,7 @@ def test_where_it_is_looked_for(tocsin, stored, stacks, monkeypatch):
     monkeypatch.delenv("TOCSIN_STATE_TABLE")
     for _ in range(2):
         stacks.add_client_error("describe_stacks", "ValidationError", "does not exist")
-    hint = "name the table with --table or TOCSIN_STATE_TABLE, or the stack with --stack"
+    hint = "name the table with --table or TOCSIN_STATE_TABLE, or the stack with --stack or --stage"
     assert tocsin("silence", "list").complaint == f"there is no stack Tocsin: {hint}"
     assert tocsin("silence", "list", "--stack", "Mine").complaint.startswith("there is no stack M")
     named = [{"OutputKey": "StateTableName", "OutputValue": "alerts"}]

@@ -375,7 +375,15 @@ def _stack(name, **outputs):
     }
 
 
-@pytest.mark.parametrize(("option", "name"), [((), "Tocsin"), (("--stack", "Mine"), "Mine")])
+@pytest.mark.parametrize(
+    ("option", "name"),
+    [
+        ((), "Tocsin"),
+        (("--stack", "Mine"), "Mine"),
+        (("--stage", "dev"), "Tocsin-dev"),
+        (("--stack", "Mine", "--stage", "dev"), "Mine"),
+    ],
+)
 def test_the_bucket_of_a_stack(tocsin, known, stacks, monkeypatch, option, name):
     if option:  # what is named goes before the environment
         monkeypatch.setenv("TOCSIN_STATE_BUCKET", "another")
@@ -385,9 +393,20 @@ def test_the_bucket_of_a_stack(tocsin, known, stacks, monkeypatch, option, name)
     stacks.assert_no_pending_responses()
 
 
+@pytest.mark.parametrize(("option", "name"), [((), "Tocsin-dev"), (("--stage", ""), "Tocsin")])
+def test_the_stage_of_the_environment(tocsin, known, stacks, monkeypatch, option, name):
+    monkeypatch.setenv("TOCSIN_STAGE", "dev")
+    answer = _stack(name, StateBucketName="state")
+    stacks.add_response("describe_stacks", answer, {"StackName": name})
+    assert tocsin("status", RUN, *option).code == 1
+    stacks.assert_no_pending_responses()
+
+
 def test_stacks_that_do_not_help(tocsin, stacks):
     stacks.add_response("describe_stacks", _stack("Tocsin", Other="x"))
-    assert "stack Tocsin has no output StateBucketName: name the" in tocsin("status").complaint
+    assert (
+        "stack Tocsin has no output StateBucketName: deploy it again" in tocsin("status").complaint
+    )
     stacks.add_client_error("describe_stacks", "ValidationError", "does not exist")
     assert (
         "there is no stack Mine: name the bucket" in tocsin("status", "--stack", "Mine").complaint

@@ -23,6 +23,7 @@ from typer.core import TyperGroup
 from typer.testing import CliRunner
 
 from docs.generate import PAGES, pages
+from docs.reference_pages import reference_pages
 
 ROOT = Path(__file__).parents[3]
 DOCUMENTS = [
@@ -110,7 +111,7 @@ def test_json_is_json(block: Block) -> None:
     json.loads(block.text)
 
 
-@pytest.mark.parametrize("block", blocks("yaml watch", "json watch"), ids=str)
+@pytest.mark.parametrize("block", blocks("yaml {.watch}", "json {.watch}"), ids=str)
 def test_watch_files_load(block: Block) -> None:
     watch = parse_watch(block.text.encode(), yaml=block.kind.startswith("yaml"))
     good, refused = resolve(watch)
@@ -119,8 +120,8 @@ def test_watch_files_load(block: Block) -> None:
 
 
 def test_there_are_watch_files_of_both_kinds() -> None:
-    assert blocks("yaml watch")
-    assert blocks("json watch")
+    assert blocks("yaml {.watch}")
+    assert blocks("json {.watch}")
     assert not blocks("yaml")  # each is one, or must be marked
 
 
@@ -206,15 +207,15 @@ def pins(*files: str) -> set[tuple[str, str]]:
     found = set()
     for file in files:
         wanted = (ROOT / file).read_text().partition("# pulled in by")[0]
-        found |= set(re.findall(r"^([\w.-]+)(?:\[.*\])?==(\S+)$", wanted, re.MULTILINE))
+        found |= set(re.findall(r"^([\w.-]+)(?:\[.*\])?==(\S+)(?: \\)?$", wanted, re.MULTILINE))
     return found
 
 
 def test_every_dependency_is_accounted_for() -> None:
     table = (ROOT / "docs" / "architecture.md").read_text().partition("## Dependencies")[2]
     expected = set(re.findall(r"^\| ([\w.-]+) \| ([^\s|]+)", table, re.MULTILINE))
-    files = ("requirements.txt", "local/requirements.txt", "rules_layer/requirements.txt")
-    assert pins(*files) <= expected
+    layer = "infra/tocsin_cdk/layer-requirements.txt"
+    assert pins("requirements.txt", "local/requirements.txt", layer) <= expected
     emulator = dict(pins("local/ministack-requirements.txt"))
     assert ("ministack", emulator["ministack"]) in expected
     hatchling = re.search(r"hatchling==([\d.]+)", (ROOT / "pyproject.toml").read_text())
@@ -223,16 +224,16 @@ def test_every_dependency_is_accounted_for() -> None:
 
 
 def test_every_option_of_a_deployment_is_on_its_page() -> None:
-    from infra.options import _PARSERS
+    from tocsin_cdk.options import _PARSERS
 
     page = (ROOT / "docs" / "deploy.md").read_text()
     expected = set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE))
     assert {key for key in _PARSERS if ":" not in key} <= expected
 
 
-def test_the_pages_of_the_rules_are_as_generated() -> None:
-    written = {path: path.read_text() for path in PAGES.glob("*.md")}
-    expected = pages()
+def test_generated_pages_are_current() -> None:
+    expected = pages() | reference_pages()
+    written = {path: path.read_text() for path in {*PAGES.glob("*.md"), *expected}}
     stale = {
         path.name for path in expected.keys() | written if expected.get(path) != written.get(path)
     }

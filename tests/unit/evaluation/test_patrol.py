@@ -1,9 +1,10 @@
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import itertools
+from collections.abc import Sequence
 
 import pytest
-from tocsin.evaluation import HintsLost, patrol
+from tocsin.evaluation import HintsLost, PatrolReport, patrol
 
 NOW = 1_767_225_600.5
 
@@ -32,21 +33,31 @@ def due(count: int, prefix: str = "run#") -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("count", "most", "sizes"),
+    ("count", "seconds", "sizes"),
     [
-        (0, 1000, []),
-        (1, 1000, [1]),
-        (10, 1000, [10]),
-        (11, 1000, [10, 1]),
-        (25, 12, [10, 2]),
+        (0, 60, []),
+        (1, 60, [1]),
+        (10, 60, [10]),
+        (11, 60, [10, 1]),
+        (2500, 400, [10] * 250),
+        (25, 2, [10, 10]),
         (25, 0, []),
     ],
 )
-def test_hints_once_at_each_due_run_up_to_a_bound(count: int, most: int, sizes: list[int]) -> None:
-    queue = Queue()
-    assert patrol(NOW, lambda now: due(count), {"run#": queue}, most) == min(count, most)
+def test_hints_once_at_each_due_run_until_its_time_is_up(
+    count: int, seconds: int, sizes: list[int]
+) -> None:
+    queue, ticks = Queue(), itertools.count()
+    report = patrol(
+        NOW,
+        lambda now: due(count),
+        {"run#": queue},
+        ends=NOW + seconds,
+        clock=lambda: NOW + next(ticks),
+    )
+    assert report == PatrolReport(sum(sizes), count - sum(sizes))
     assert [len(batch) for batch, _ in queue.batches] == sizes
-    assert queue.runs == runs(count)[:most]
+    assert queue.runs == runs(count)[: sum(sizes)]
     assert {now for _, now in queue.batches} <= {NOW}
 
 
@@ -54,27 +65,17 @@ def test_each_kind_of_item_has_its_sender() -> None:
     hints, flushes = Queue(), Queue()
     keys = [*due(12), "silences", *due(3, "alerts#"), "other#s3://captures/9", *due(1)]
     senders = {"run#": hints, "alerts#": flushes}
-    assert patrol(NOW, lambda now: keys, senders) == 16
+    assert patrol(NOW, lambda now: keys, senders).sent == 16
     assert hints.runs == [*runs(12), *runs(1)]
     assert flushes.runs == runs(3)
 
 
 def test_what_nobody_sends_for_takes_no_room() -> None:
     queue = Queue()
-    assert patrol(NOW, lambda now: [*due(5, "job#"), *due(3)], {"run#": queue}, most=2) == 2
-    assert queue.runs == runs(2)
-
-
-def test_reads_no_more_than_it_sends() -> None:
-    read = []
-
-    def many(now: float) -> Iterator[str]:
-        for number in range(10**9):
-            read.append(number)
-            yield f"run#s3://captures/{number}"
-
-    assert patrol(NOW, many, {"run#": Queue()}, 30) == 30
-    assert len(read) == 30
+    keys = [*due(5, "job#"), *due(3)]
+    assert patrol(NOW, lambda now: keys, {"run#": queue}, ends=NOW - 1) == PatrolReport(0, 3)
+    assert patrol(NOW, lambda now: keys, {"run#": queue}).sent == 3
+    assert queue.runs == runs(3)
 
 
 def test_one_lost_hint_keeps_no_other_back() -> None:

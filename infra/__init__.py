@@ -1,1 +1,0 @@
-"""The deployment: one stack that composes one construct per capability."""

@@ -1,0 +1,106 @@
+"""A run as it is seen while its training writes it, look by look."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from tocsin.cli.follow import Following
+from tocsin.cli.output import Document
+from tocsin.evaluation import Checkpoint, MemoryPublisher
+from tocsin.events import StatusChange
+from tocsin.report import Headline, History, Page, Trace, headline, page_of
+from tocsin.report.curves import curves_of
+from tocsin.report.page import Curve
+from tocsin.tensors import Storage
+from tocsin.watch import Watch
+
+_LOOKS = 30  # with a new step, over which the training's speed is measured
+
+
+@dataclass(frozen=True)
+class RunView:
+    """What one look found.
+
+    document: the JSON of ``tocsin check``.
+    changes: the status changes so far, the oldest first.
+    rate: steps per second; None before there are two.
+    idle: seconds since the last step was saved; None before the first.
+    """
+
+    document: Document
+    headline: Headline
+    losses: Sequence[Curve]
+    changes: Sequence[StatusChange]
+    rate: float | None
+    idle: float | None
+
+
+@dataclass
+class RunWatch:
+    """Looks at a run again and again. A look reads what is new, and writes nothing."""
+
+    storage: Storage
+    watch: Watch | None = None
+    now: Callable[[], float] = time.time
+    _news: MemoryPublisher = field(default_factory=MemoryPublisher)
+    _trace: Trace = field(default_factory=Trace)
+
+    def __post_init__(self) -> None:
+        self._following = Following(
+            self.storage, self.watch, self.now, publisher=self._news, on_verdict=self._trace.add
+        )
+        self._history = History(self.storage)
+        self._losses: Sequence[Curve] = ()
+        self._evaluated = -1
+        self._times: deque[tuple[float, int]] = deque(maxlen=_LOOKS)
+
+    def look(self, on_step: Callable[[int], None] = lambda step: None) -> RunView:
+        """Evaluates and reads what is new."""
+        self._following.look(on_step)
+        checkpoint, found = self._following.checkpoint, self._following.document
+        if checkpoint.last_step is not None and checkpoint.steps != self._evaluated:
+            self._evaluated = checkpoint.steps
+            self._times.append((checkpoint.last_time, checkpoint.last_step))
+            self._history.refresh()
+            curves = curves_of(self._history, checkpoint.last_step, [])
+            self._losses = [curve for curve in curves if curve.kind == "loss"]
+        return RunView(
+            document=found,
+            headline=headline(found),
+            losses=self._losses,
+            changes=[event for event in self._news.published if isinstance(event, StatusChange)],
+            rate=_rate(checkpoint, self._times),
+            idle=None if checkpoint.last_step is None else self.now() - checkpoint.last_time,
+        )
+
+    @property
+    def checkpoint(self) -> Checkpoint:
+        return self._following.checkpoint
+
+    @property
+    def version(self) -> object:
+        """Another one when a look has found something new."""
+        return self._following.version
+
+    def page(self) -> Page:
+        """The page of the report, up to the last look."""
+        self._history.refresh()
+        made = datetime.fromtimestamp(self.now(), UTC)
+        return page_of(self._following.checkpoint, self._trace, self._history, made=made)
+
+
+def _rate(checkpoint: Checkpoint, times: Sequence[tuple[float, int]]) -> float | None:
+    """Steps per second over the last looks; over the whole run before there are two."""
+    if checkpoint.last_step is None or checkpoint.first_step is None:
+        return None
+    last = (checkpoint.last_time, checkpoint.last_step)
+    first = times[0] if times else last
+    if first[0] >= last[0]:
+        begun = last[0] if checkpoint.first_time is None else checkpoint.first_time
+        first = (begun, checkpoint.first_step)
+    seconds, steps = last[0] - first[0], last[1] - first[1]
+    return steps / seconds if seconds > 0 and steps >= 0 else None

@@ -1,0 +1,67 @@
+"""The command ``tocsin watch``: a run, or a folder of runs, while trainings write."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from tocsin.cli.options import ProfileOption, RuleFiles, RuleOption, RunArgument, WatchFile
+
+
+def watch(
+    run: RunArgument,
+    watch_file: WatchFile = None,
+    rule: RuleOption = None,
+    rule_files: RuleFiles = None,
+    profile: ProfileOption = None,
+    web: Annotated[
+        bool, typer.Option("--web", help="Serve the report's page on this machine instead.")
+    ] = False,
+    open_page: Annotated[
+        bool, typer.Option("--open", help="With --web: open the page in your browser.")
+    ] = False,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="With --web: the port; 0 is any free one.")
+    ] = 0,
+) -> int:
+    """Watch a run while its training writes it: loss, rules, alerts, steps per second.
+
+    Begins before the training or during it, and ends with the run. q or Ctrl-C ends the command
+    and nothing else: watch writes nothing, takes no action and stops no training. Without a
+    terminal there is a line for each rule that fires, fails or is resolved.
+
+    --web serves the report's page on 127.0.0.1 until Ctrl-C, and draws it again as steps come. In a
+    folder of runs it begins with a list of them.
+
+    The rules are those of tocsin check, with the same options.
+
+    Exit code: 0 nothing found, or the command was ended; 1 issues found, 2 the command or its input
+    is wrong, a rule ended in Error, or nothing could be judged.
+
+    \b
+    Examples:
+      tocsin watch runs/j1
+      tocsin watch s3://bucket/jobs/j1/debug-output --watch watch.yaml
+      tocsin watch runs/ --web --open
+    """
+    from tocsin.cli.errors import CommandError
+    from tocsin.cli.live import watch_run
+    from tocsin.cli.place import folder_of_runs, storage_of
+    from tocsin.cli.run_view import RunWatch
+    from tocsin.cli.watch_options import given_watch
+
+    if not web and (open_page or port):
+        raise CommandError("--open and --port go with --web")
+    storage = storage_of(run, may_come=True)
+    given = given_watch(
+        watch_file, rule or (), profile.value if profile else None, storage, rule_files or ()
+    )
+    watched, folder = RunWatch(storage, given), folder_of_runs(run)
+    if web:
+        from tocsin.cli.web import WebServer, pages_of, serve
+
+        return serve(WebServer(pages_of(folder, watched), port), run, open_page=open_page)
+    if folder is not None:
+        raise CommandError(f"{run} is a folder of runs: name one of them, or use --web")
+    return watch_run(watched)
