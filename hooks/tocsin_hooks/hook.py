@@ -143,7 +143,8 @@ class Hook:
         self._called = False
         self._due: Due | None = None
         self._meter = Meter()
-        self._metered = 0.0
+        self._metered = 0.0  # up to the last save, without what steps cost that are not saved
+        self._begun_at = 0.0
         self._memory = Memory()
         self._session: Session | None = None
         from tocsin_hooks.settings import given_watch
@@ -426,6 +427,7 @@ class Hook:
         """Count a step, and decide whether it is saved. Steps do not nest: an inner one is not."""
         self._steps.append(None)  # whatever happens now: its end takes it away
         mode = Mode(mode)
+        self._begun_at = self._meter.seconds
         number, mode_step = self._position.advance(mode)
         self._life.goes_on()
         if self._session is None or self._life.over or len(self._steps) > 1:
@@ -440,6 +442,7 @@ class Hook:
     def _end(self) -> None:
         step = self._steps.pop() if self._steps else None
         if step is None or step.empty or self._session is None or not self._life.here:
+            self._metered += self._meter.seconds - self._begun_at  # an interval changes nothing
             return
         spent = self._meter.seconds - self._metered
         self._metered = self._meter.seconds
