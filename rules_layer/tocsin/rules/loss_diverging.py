@@ -17,7 +17,8 @@ from tocsin.rules import (
     register,
     violation,
 )
-from tocsin.rules._series import LOSSES, Direction, Point
+from tocsin.rules._losses import judge_losses, loss_reads
+from tocsin.rules._series import Direction, Point, measured_cost
 from tocsin.rules._window import (
     Memory,
     another_series_fell,
@@ -25,7 +26,6 @@ from tocsin.rules._window import (
     as_numbers,
     first_finite,
     half_range,
-    judge_training,
     level,
     rounded,
     smaller,
@@ -85,11 +85,10 @@ class LossDiverging(Rule):
     direction: Direction | None = None
 
     def reads(self) -> Reads:
-        return Reads({"losses": LOSSES.explicitly(self.collection_names, self.tensor_regex)})
+        return loss_reads(self)
 
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
-        losses, direction = step.tensors["losses"], self.direction
-        return judge_training(state, step, losses, self._remembered, self._judge, direction)
+        return judge_losses(self, state, step, self._remembered, self._judge)
 
     def _remembered(self, memory: Memory, cost: float) -> Memory:
         after = appended(memory, cost, self.window, self.window)
@@ -115,14 +114,18 @@ class LossDiverging(Rule):
         jumped = above and now - first > self.noise * half_range(last)
         back = best is not None and lowest > self.comeback * best > 0
         back = back and lowest > 0.8 * max(as_numbers(begun))
+        limit = _times(max(as_numbers(begun if grown or not above else begun[:3])), self.factor)
         if not (grown or jumped or back) or another_series_fell(series, point.key):
-            return HEALTHY
+            return measured_cost(HEALTHY, point, lowest, limit)
         detail = (
             f"the median of {self.window} saves of {name} is {now:.3g}; it started at {first:.3g}"
         )
         if back and best < first:
             detail += f" and had fallen to {best:.3g}"
-        return violation(Reason.INCREASING, detail, point.tensor, loss=now, first=first)
+        found = violation(Reason.INCREASING, detail, point.tensor, loss=now, first=first)
+        if back and not (grown or jumped):
+            limit = self.comeback * (best or 0.0)
+        return measured_cost(found, point, lowest, limit)
 
 
 def _times(number: float, factor: float) -> float:

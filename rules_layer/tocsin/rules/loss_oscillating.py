@@ -14,17 +14,18 @@ from tocsin.rules import (
     Rule,
     State,
     Step,
+    measured,
     register,
     violation,
 )
-from tocsin.rules._series import LOSSES, Direction, Point
+from tocsin.rules._losses import judge_losses, loss_reads
+from tocsin.rules._series import Direction, Point
 from tocsin.rules._window import (
     Memory,
     another_series_fell,
     appended,
     first_finite,
     half_range,
-    judge_training,
     quantile,
 )
 
@@ -77,11 +78,10 @@ class LossOscillating(Rule):
     direction: Direction | None = None
 
     def reads(self) -> Reads:
-        return Reads({"losses": LOSSES.explicitly(self.collection_names, self.tensor_regex)})
+        return loss_reads(self)
 
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
-        losses, direction = step.tensors["losses"], self.direction
-        return judge_training(state, step, losses, self._remembered, self._judge, direction)
+        return judge_losses(self, state, step, self._remembered, self._judge)
 
     def _remembered(self, memory: Memory, cost: float) -> Memory:
         return appended(memory, cost, self.window // 2, self.window)
@@ -96,15 +96,18 @@ class LossOscillating(Rule):
         swing = high - low
         begun = 2 * half_range(memory["first"])
         large = swing >= self.amplitude * abs(first) and swing > self.calm * begun
+        limit = max(self.amplitude * abs(first), self.calm * begun)
+        healthy = measured(HEALTHY, swing, limit)
         poor = middle >= first - abs(first) / 2
         if not (large and poor and _crossings(last, middle) >= _CROSSINGS):
-            return HEALTHY
+            return healthy
         if another_series_fell(series, point.key):
-            return HEALTHY
+            return healthy
         name = point.tensor.name
         detail = f"{name} swings between {low:.3g} and {high:.3g}; it started at {first:.3g}"
         evidence = {"swing": swing, "first": first, "median": middle}
-        return violation(Reason.OSCILLATING, detail, point.tensor, **evidence)
+        found = violation(Reason.OSCILLATING, detail, point.tensor, **evidence)
+        return measured(found, swing, limit)
 
 
 def _crossings(numbers: list[float], middle: float) -> int:

@@ -16,8 +16,9 @@ from tocsin.rules import (
     register,
     violation,
 )
-from tocsin.rules._series import LOSSES, Direction, Point
-from tocsin.rules._window import Memory, appended, judge_training, level, median_deviation, rounded
+from tocsin.rules._losses import judge_losses, loss_reads
+from tocsin.rules._series import Direction, Point, measured_cost
+from tocsin.rules._window import Memory, appended, level, median_deviation, rounded
 
 
 @register
@@ -63,11 +64,10 @@ class LossSpike(Rule):
     direction: Direction | None = None
 
     def reads(self) -> Reads:
-        return Reads({"losses": LOSSES.explicitly(self.collection_names, self.tensor_regex)})
+        return loss_reads(self)
 
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
-        losses, direction = step.tensors["losses"], self.direction
-        return judge_training(state, step, losses, self._remembered, self._judge, direction)
+        return judge_losses(self, state, step, self._remembered, self._judge)
 
     def _remembered(self, memory: Memory, cost: float) -> Memory:
         if (number := rounded(cost)) is None:
@@ -88,10 +88,12 @@ class LossSpike(Rule):
             self.z * median_deviation(last),
             self.record * (memory["highest"] - usual),
         )
+        limit = usual + least
         if jump <= least:
-            return HEALTHY
+            return measured_cost(HEALTHY, point, point.cost, limit)
         sign = -1.0 if point.rises else 1.0
         usual, highest = sign * usual, sign * memory["highest"]
         detail = f"{point.tensor.name} jumped to {point.value:.3g} from a level of {usual:.3g}"
         evidence = {"loss": point.value, "level": usual, "worst_before": highest}
-        return violation(Reason.ABOVE_THRESHOLD, detail, point.tensor, **evidence)
+        found = violation(Reason.ABOVE_THRESHOLD, detail, point.tensor, **evidence)
+        return measured_cost(found, point, point.cost, limit)

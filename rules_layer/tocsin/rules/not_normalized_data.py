@@ -1,27 +1,26 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
-from tocsin.model import Detail, Reason, Role, Severity, Verdict
+from tocsin.model import Reason, Severity, Verdict
 from tocsin.rules import (
     HEALTHY,
     Meta,
-    Read,
     Reads,
     Rule,
     State,
     Step,
     Tensor,
+    measured,
     not_applicable,
     register,
     violation,
 )
+from tocsin.rules._inputs import INPUTS, has_features, moments
 
-_NO_FEATURES = re.compile(r"(?i)mask|(?<![a-z])(ids?|index|indices|len|lengths?|steps?)(?![a-z])")
 _ROUNDING = 1e-6  # of the largest scale: less is a constant feature that was centred
 
 
@@ -77,55 +76,48 @@ class NotNormalizedData(Rule):
             raise ValueError(f"min_value is {self.min_value}, but {must}")
 
     def reads(self) -> Reads:
-        read = Read((Role.INPUT,), fields=("min", "max"), detail=Detail(channel_axis=1))
-        return Reads({"inputs": read.explicitly((), self.tensor_regex)})
+        return Reads({"inputs": INPUTS.explicitly((), self.tensor_regex)})
 
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
         known = [
             (tensor, scales)
             for tensor in step.tensors["inputs"]
-            if self._watches(tensor) and (scales := _scales(tensor))
+            if has_features(tensor, named=bool(self.tensor_regex)) and (scales := _scales(tensor))
         ]
         if not known:
             return state, not_applicable(
                 Reason.NO_TENSOR, "no inputs with features of real numbers"
             )
         found = [verdict for each in known if (verdict := self._judged(*each))]
-        return state, found[0] if found else HEALTHY
-
-    def _watches(self, tensor: Tensor) -> bool:
-        if (tensor.dtype or "").startswith(("int", "uint", "bool")):
-            return False
-        return bool(self.tensor_regex) or not _NO_FEATURES.search(tensor.name)
+        if found:
+            return state, found[0]
+        largest = max(scale for _, scales in known for scale in scales)
+        return state, measured(HEALTHY, largest, self.max_scale)
 
     def _judged(self, tensor: Tensor, scales: list[float]) -> Verdict | None:
         name, largest = tensor.name, max(scales)
         if largest > self.max_scale:
             detail = f"a feature of {name} has a scale of {largest:.3g}, above {self.max_scale:g}"
             evidence = {"scale": largest, "max_scale": self.max_scale}
-            return violation(Reason.OUT_OF_RANGE, detail, tensor, **evidence)
+            found = violation(Reason.OUT_OF_RANGE, detail, tensor, **evidence)
+            return measured(found, largest, self.max_scale)
         if tensor.summary.min is not None and tensor.summary.max is not None:
             value = max(-tensor.summary.min, tensor.summary.max)
             if 0 < value < self.min_value:
                 detail = f"no value of {name} is further from 0 than {value:.3g}"
                 evidence = {"largest_value": value, "min_value": self.min_value}
-                return violation(Reason.BELOW_THRESHOLD, detail, tensor, **evidence)
+                found = violation(Reason.BELOW_THRESHOLD, detail, tensor, **evidence)
+                return measured(found, value, self.min_value, "below")
         spread = sorted(scale for scale in scales if scale > _ROUNDING * largest)
         tenth = len(spread) // 10
         if spread and (ratio := spread[-1 - tenth] / spread[tenth]) > self.max_ratio:
             detail = f"scales of the features of {name} differ by a factor of {ratio:.3g}"
             evidence = {"ratio": ratio, "max_ratio": self.max_ratio}
-            return violation(Reason.IMBALANCED, detail, tensor, **evidence)
+            found = violation(Reason.IMBALANCED, detail, tensor, **evidence)
+            return measured(found, ratio, self.max_ratio)
         return None
 
 
 def _scales(tensor: Tensor) -> list[float]:
     """Returns the root mean square of each feature with finite values."""
-    channels = tensor.summary.channels
-    if channels is None:
-        return []
-    return [
-        math.sqrt(mean * mean + variance)
-        for mean, variance in zip(channels.mean, channels.variance, strict=False)
-        if mean is not None and variance is not None and variance >= 0
-    ]
+    return [math.sqrt(mean * mean + variance) for mean, variance in moments(tensor)]

@@ -13,11 +13,13 @@ from tocsin.rules import (
     Rule,
     State,
     Step,
+    measured,
     not_applicable,
     register,
     violation,
 )
-from tocsin.rules._series import LOSSES, TRAINING, Direction, Point, points
+from tocsin.rules._losses import loss_reads, losses_with_level
+from tocsin.rules._series import TRAINING, Direction, Point, points
 from tocsin.rules._window import (
     Memory,
     any_moved,
@@ -25,6 +27,7 @@ from tocsin.rules._window import (
     initial_cost,
     level,
     median_deviation,
+    percent_decrease,
     smaller,
     tracked,
     worst_verdict,
@@ -74,14 +77,15 @@ class Underfitting(Rule):
     direction: Direction | None = None
 
     def reads(self) -> Reads:
-        return Reads({"losses": LOSSES.explicitly(self.collection_names, self.tensor_regex)})
+        return loss_reads(self)
 
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
         if step.mode is Mode.PREDICT:
             return state, not_applicable(Reason.NO_TENSOR, "a step of mode PREDICT")
-        here = list(tracked(state, points(step, step.tensors["losses"], self.direction)))
+        losses, why = losses_with_level(self, step)
+        here = list(tracked(state, points(step, losses, self.direction)))
         if not here:
-            return state, not_applicable(Reason.NO_TENSOR, "no loss whose value is known")
+            return state, not_applicable(Reason.NO_TENSOR, why)
         series = dict(state)
         for point in here:
             memory = state.get(point.key) or {"begun": step.mode_step}
@@ -112,9 +116,11 @@ class Underfitting(Rule):
         late = now - memory["begun"] >= self.patience and memory["saves"] >= 2 * self.smooth
         if not late or best is None or not math.isfinite(begun):
             return UNDECIDED
+        fell = percent_decrease(begun, best)
         if median_deviation(memory["last"]) > abs(begun) * self.min_decrease_percent / 50:
-            return HEALTHY
+            return measured(HEALTHY, fell, self.min_decrease_percent, "below")
         name, percent = point.tensor.name, f"{self.min_decrease_percent:g} %"
         detail = f"{name} never fell by {percent} of {begun:.3g}: its best median is {best:.3g}"
         evidence = {"best": best, "first": begun, "steps": now - memory["begun"]}
-        return violation(Reason.NOT_DECREASING, detail, point.tensor, **evidence)
+        found = violation(Reason.NOT_DECREASING, detail, point.tensor, **evidence)
+        return measured(found, fell, self.min_decrease_percent, "below")

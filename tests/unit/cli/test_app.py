@@ -6,7 +6,8 @@ from importlib.metadata import version
 
 import pytest
 
-COMMANDS = ["check", "tensors", "rules", "lint", "convert", "status", "demo", "silence", "local"]
+COMMANDS = ["check", "report", "tensors", "rules", "lint", "convert", "status", "demo"]
+COMMANDS += ["silence", "local"]
 
 
 SUBCOMMANDS = ["silence add", "silence list", "silence expire"]
