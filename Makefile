@@ -20,7 +20,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 .PHONY: help setup demo test test-unit test-frameworks $(FRAMEWORKS) e2e-aws test-browser vendor fuzz mutations lint format docs docs-site pictures faults chaos bench bench-detection synth bootstrap deploy destroy clean
 
 help:  ## what there is
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | awk -F '\t' '{printf "  make %-16s %s\n", $$1, $$2}'
+	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | awk -F '\t' '{printf "  make %-16s %s\n", $$1, $$2}'
 
 NEW_ENOUGH = $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	{ echo "tocsin needs Python 3.11 or newer: make PYTHON=python3.11 …" >&2; exit 2; }

@@ -29,7 +29,9 @@ def deploy(assembly: Assembly, client: Clients) -> dict[str, str]:
     """
     _upload(assembly.assets, client("s3"))
     for parameter in _bootstrap_parameters(assembly.template):
-        client("ssm").put_parameter(Name=parameter, Value=BOOTSTRAP_VERSION, Type="String")
+        client("ssm").put_parameter(
+            Name=parameter, Value=BOOTSTRAP_VERSION, Type="String", Overwrite=True
+        )
     cloudformation = client("cloudformation")
     try:
         cloudformation.create_stack(
