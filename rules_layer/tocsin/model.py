@@ -45,6 +45,8 @@ class Role(StrEnum):
     LEARNING_RATE = "learning_rate"
     SKILL = "skill"
     CONTRACT = "contract"
+    SYSTEM = "system"
+    DURATION = "duration"
 
 
 COLLECTION_ROLES = {

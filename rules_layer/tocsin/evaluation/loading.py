@@ -5,8 +5,10 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import msgspec
+from numpy.typing import NDArray
 
 from tocsin.evaluation.checkpoint import Reference, References
 from tocsin.evaluation.looking import ReadyStep
@@ -25,6 +27,7 @@ from tocsin.tensors import (
     answers,
     completed,
     fetch,
+    inline_value,
     parse_reduction,
     summary_of,
     update_norms,
@@ -227,10 +230,13 @@ class _NeededTensor:
             dtype=value.dtype if value else entry.dtype,
             role=self.chosen.role,
             kind=self.chosen.kind,
-            value=value.value if value else None,
+            value=value.value if value else self._inline(),
             previous=past,
         )
         return tensor, value.details if value else {}
+
+    def _inline(self) -> NDArray[Any] | None:
+        return inline_value(self.entry) if self.chosen.values else None
 
     def reference(self, summary: TensorSummary) -> Reference:
         """A reference to this save."""
