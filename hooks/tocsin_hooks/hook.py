@@ -19,6 +19,7 @@ from tocsin_hooks.capture import capture as reduced
 from tocsin_hooks.capture import check_name
 from tocsin_hooks.guard import Guard, Method, Troubles, guarded, log_error
 from tocsin_hooks.life import Life
+from tocsin_hooks.machine.timings import Batch, TimedLoader, Timings
 from tocsin_hooks.memory import Memory
 from tocsin_hooks.meter import Meter
 from tocsin_hooks.plan import CapturePlan
@@ -354,7 +355,7 @@ class Hook:
 
         Steady once it is true. SIGTERM counts after ``stop_on_sigterm()``.
         """
-        asked = self._session is not None and self._session.stop_file.requested
+        asked = self._session is not None and self._session.stop_requested
         return asked or self._life.stopped
 
     @_guarded("SIGTERM does not stop the training")
@@ -383,6 +384,23 @@ class Hook:
             self._troubles.count,
             self._meter.seconds,
         )
+
+    def data(self, loader: Iterable[Batch]) -> Iterable[Batch]:
+        """The batches of a loader. Measures how long the training waits for each, if the watch file
+        has a section ``machine``. Errors of the loader pass.
+
+        >>> for batch in hook.data(loader):
+        ...     train_on(batch)
+        """
+        timings = self.timings
+        return loader if timings is None else TimedLoader(loader, timings)
+
+    @property
+    def timings(self) -> Timings | None:
+        """Where durations are collected; None if steps are not timed."""
+        if self._session is None or not self._life.here:
+            return None
+        return self._session.machine.timings
 
     @_guarded("the run was not closed")
     def close(self, *, finished: bool | None = None, timeout: float = 60.0) -> None:
@@ -430,6 +448,8 @@ class Hook:
         self._life.goes_on()
         if self._session is None or self._life.over or len(self._steps) > 1:
             return
+        if (timings := self._session.machine.timings) is not None:
+            timings.begin(mode)
         step = CapturedStep(number, mode, mode_step)
         with self._meter:
             self._due = self._session.begin(step, turn)
@@ -439,6 +459,8 @@ class Hook:
     @_guarded("a step is not captured")
     def _end(self) -> None:
         step = self._steps.pop() if self._steps else None
+        if not self._steps and (timings := self.timings) is not None:
+            timings.ended_before()
         if step is None or step.empty or self._session is None or not self._life.here:
             return
         spent = self._meter.seconds - self._metered
