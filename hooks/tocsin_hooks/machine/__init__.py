@@ -4,6 +4,7 @@ from tocsin_hooks.machine.minute import Minute, entries
 from tocsin_hooks.machine.node import Node
 from tocsin_hooks.machine.timings import TimedLoader, Timings
 from tocsin_hooks.machine.watching import SAMPLED, MachineOfHook, MachineWatch
+from tocsin_hooks.machine.writing import write_minutes
 
 __all__ = [
     "SAMPLED",
@@ -14,4 +15,5 @@ __all__ = [
     "TimedLoader",
     "Timings",
     "entries",
+    "write_minutes",
 ]

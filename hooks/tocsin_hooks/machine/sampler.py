@@ -161,6 +161,7 @@ class Sampler:
             with Guard(self._report, "a sample of the machine is lost"):
                 self._write(self._minutes.add(self.sample()))
         with Guard(self._report, "the last minute of the machine is lost"):
+            self._write(self._minutes.add(self.sample()))
             self._write(self._minutes.last())
 
     def _write(self, done: tuple[int, Minute] | None) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
 
 from tocsin.model import Reason, Role, Verdict
 from tocsin.rules._rule import Read, Step, Tensor, not_applicable
@@ -44,10 +47,29 @@ def by_worker(tensors: Iterable[Tensor]) -> dict[str, list[Tensor]]:
     return found
 
 
+def known(tensors: Iterable[Tensor], field: str) -> list[Tensor]:
+    """Returns the tensors whose summary has a field."""
+    return [tensor for tensor in tensors if getattr(tensor.summary, field) is not None]
+
+
+def timed(step: Step) -> list[Tensor]:
+    """Returns the training steps of the machines that time them."""
+    return known(step.tensors["steps"], "size")
+
+
 def trained(step: Step) -> bool:
     """Says whether a training step ended in this minute, or steps are not timed at all."""
-    steps = step.tensors["steps"]
+    steps = timed(step)
     return not steps or any(tensor.summary.size for tensor in steps)
+
+
+def samples(tensor: Tensor) -> NDArray[np.float64] | None:
+    """Returns the finite samples of a tensor; None if it has none."""
+    if tensor.value is None or tensor.value.dtype.kind not in "biuf":
+        return None
+    numbers = tensor.value.reshape(-1).astype(np.float64)
+    finite: NDArray[np.float64] = numbers[np.isfinite(numbers)]
+    return finite if finite.size else None
 
 
 def total(tensors: Iterable[Tensor]) -> float:
@@ -79,13 +101,6 @@ def seconds_by_worker(step: Step) -> Mapping[str, float]:
 def device(tensor: Tensor) -> str:
     """Returns the device of a metric: ``gpu0``."""
     return tensor.name.partition("/")[0]
-
-
-def devices(tensors: Iterable[Tensor]) -> Iterator[tuple[str, Tensor]]:
-    """Yields each tensor with the key of its device for a state."""
-    for number, tensor in enumerate(tensors):
-        if number < MOST_DEVICES:
-            yield f"{tensor.worker}/{tensor.name}", tensor
 
 
 def where(tensor: Tensor) -> str:

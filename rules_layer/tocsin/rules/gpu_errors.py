@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from tocsin.model import Reason, Severity, Verdict
 from tocsin.rules import HEALTHY, MACHINE, Reads, Rule, State, Step, register, violation
-from tocsin.rules._machine import none_of, system, where
+from tocsin.rules._machine import known, none_of, system, where
 
 _SAYS = {
     "ECCUncorrectable": "{value:.0f} memory errors that could not be corrected",
@@ -44,7 +44,7 @@ class GPUErrors(Rule):
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
         errors = [tensor for tensor in step.tensors["errors"] if tensor.summary.max]
         if not errors:
-            return state, HEALTHY if step.tensors["gpu"] else none_of("GPU")
+            return state, HEALTHY if known(step.tensors["gpu"], "mean") else none_of("GPU")
         worst = errors[-1]  # by name: XID is the last, and says most
         value = worst.summary.max or 0.0
         name = worst.name.partition("/")[2]

@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar
 
 from tocsin.model import Reason, Severity, Verdict
 from tocsin.rules import HEALTHY, MACHINE, Meta, Reads, Rule, State, Step, register, violation
-from tocsin.rules._machine import none_of, system, where
+from tocsin.rules._machine import known, none_of, system, where
 
 
 @register
@@ -42,7 +42,7 @@ class GPUMemoryNearLimit(Rule):
         return Reads({"memory": system("gpu_memory", fields=("max",))})
 
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
-        memory = step.tensors["memory"]
+        memory = known(step.tensors["memory"], "max")
         if not memory:
             return state, none_of("memory of a GPU")
         fullest = max(memory, key=lambda gpu: gpu.summary.max or 0.0)

@@ -5,7 +5,7 @@ from typing import Annotated, Any, ClassVar
 
 from tocsin.model import Reason, Verdict
 from tocsin.rules import HEALTHY, MACHINE, Meta, Reads, Rule, State, Step, register, violation
-from tocsin.rules._machine import by_worker, highest, none_of, system, where
+from tocsin.rules._machine import by_worker, highest, known, none_of, system, where
 
 
 @register
@@ -41,9 +41,10 @@ class GPUNotUsed(Rule):
         return Reads({"gpu": system("gpu_utilization", fields=("mean", "max"))})
 
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
-        if not step.tensors["gpu"]:
+        known_gpus = known(step.tensors["gpu"], "max")
+        if not known_gpus:
             return state, none_of("utilization of a GPU")
-        for gpus in by_worker(step.tensors["gpu"]).values():
+        for gpus in by_worker(known_gpus).values():
             idle = [gpu for gpu in gpus if (gpu.summary.max or 0.0) <= self.idle]
             most = highest(gpus) or 0.0
             if idle and most > self.busy:

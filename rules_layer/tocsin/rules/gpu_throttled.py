@@ -5,7 +5,7 @@ from typing import Annotated, Any, ClassVar
 
 from tocsin.model import Reason, Verdict
 from tocsin.rules import HEALTHY, MACHINE, Meta, Reads, Rule, State, Step, register, violation
-from tocsin.rules._machine import none_of, system, where
+from tocsin.rules._machine import known, none_of, system, where
 
 
 @register
@@ -38,9 +38,10 @@ class GPUThrottled(Rule):
         return Reads({"slowdown": system("gpu_slowdown"), "temperature": system("gpu_temperature")})
 
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
-        if not step.tensors["slowdown"]:
+        slowdowns = known(step.tensors["slowdown"], "mean")
+        if not slowdowns:
             return state, none_of("clocks of a GPU")
-        slowest = max(step.tensors["slowdown"], key=lambda gpu: gpu.summary.mean or 0.0)
+        slowest = max(slowdowns, key=lambda gpu: gpu.summary.mean or 0.0)
         share = slowest.summary.mean or 0.0
         if share <= self.share:
             return state, HEALTHY

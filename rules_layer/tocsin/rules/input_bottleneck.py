@@ -27,6 +27,7 @@ from tocsin.rules._machine import (
     none_of,
     seconds_by_worker,
     system,
+    timed,
     total,
     trained,
 )
@@ -88,7 +89,7 @@ class InputBottleneck(Rule):
         )
 
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
-        if not step.tensors["steps"]:
+        if not timed(step):
             return state, none_of("timed step")
         if not trained(step):
             return state, UNDECIDED
@@ -98,10 +99,10 @@ class InputBottleneck(Rule):
         found = []
         for worker, length in seconds.items():
             used = mean(gpus.get(worker, ()))
-            timed = waits.get(worker) or (gaps.get(worker, []) if used is not None else [])
-            share = total(timed) / length
-            if timed and share > self.share and (used is None or used < self.gpu):
-                found.append((share, worker, timed[0], used))
+            found_waits = waits.get(worker) or (gaps.get(worker, []) if used is not None else [])
+            share = total(found_waits) / length
+            if found_waits and share > self.share and (used is None or used < self.gpu):
+                found.append((share, worker, found_waits[0], used))
         if not found:
             return state, HEALTHY
         share, worker, tensor, used = max(found, key=lambda each: each[0])

@@ -1,10 +1,8 @@
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
-
-import numpy as np
 
 from tocsin.model import Reason, Verdict
 from tocsin.rules import (
@@ -20,9 +18,10 @@ from tocsin.rules import (
     register,
     violation,
 )
-from tocsin.rules._machine import STEPS, devices, mean, none_of, system, trained, where
+from tocsin.rules._machine import STEPS, mean, none_of, samples, system, trained, where
 
-_USED = 1.0  # % that a GPU must reach once in the window to count as used
+_USED = 1.0  # % that a GPU must reach once in a minute to count as used
+_BUSY_SHARE = 0.05  # of the samples
 
 
 @register
@@ -30,8 +29,8 @@ _USED = 1.0  # % that a GPU must reach once in the window to count as used
 class LowGPUUtilization(Rule):
     """All GPUs of the training are idle most of the time.
 
-    Fires when over ``minutes`` minutes more than 95 % of the samples of each GPU that is used at
-    all are below ``threshold`` %. So a pause for an evaluation or a model checkpoint does not
+    Fires when over ``minutes`` minutes more than 95 % of the samples are below ``threshold`` %: in
+    each minute those of the busiest GPU. So a pause for an evaluation or a checkpoint does not
     fire, nor one idle GPU beside busy ones. Only minutes in which a training step ended count, and
     the first five do not.
 
@@ -70,41 +69,32 @@ class LowGPUUtilization(Rule):
         )
 
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
-        gpus = step.tensors["gpu"]
-        if not gpus:
+        measured = [
+            (gpu, found) for gpu in step.tensors["gpu"] if (found := samples(gpu)) is not None
+        ]
+        if not measured:
             return state, none_of("utilization of a GPU")
-        if not trained(step):
+        used = [(gpu, found) for gpu, found in measured if found.max() > _USED]
+        if not trained(step) or not used:
             return state, UNDECIDED
-        minute = {
-            key: counts for key, gpu in devices(gpus) if (counts := self._counts(gpu)) is not None
-        }
+        # The busiest GPU of each minute stands for all: fewer alarms, and a state of few numbers.
+        counts = [(int((found >= self.threshold).sum()), found.size) for _, found in used]
+        minute = max(counts, key=lambda each: each[0] / each[1])
         window = [*state.get("minutes", ()), minute][-self.minutes :]
         state = {"minutes": window}
         if len(window) < self.minutes:
             return state, UNDECIDED
-        used = {key: found for key, _ in devices(gpus) if (found := _over(window, key))[2] > _USED}
-        if not used:
-            return state, UNDECIDED
-        if any(above >= 0.05 * size for size, above, _ in used.values()):
+        above, size = (sum(numbers) for numbers in zip(*window, strict=True))
+        if above >= _BUSY_SHARE * size:
             return state, HEALTHY
-        return state, self._found(step, used)
+        return state, self._found(step, [gpu for gpu, _ in used], above / size)
 
-    def _counts(self, gpu: Tensor) -> tuple[int, int, float] | None:
-        """The samples of a minute, those at the threshold and above, and the maximum."""
-        if gpu.value is None:
-            return None
-        known = gpu.value[np.isfinite(gpu.value)]
-        if known.size == 0:
-            return None
-        return int(known.size), int((known >= self.threshold).sum()), round(float(known.max()), 1)
-
-    def _found(self, step: Step, used: Mapping[str, tuple[int, int, float]]) -> Verdict:
-        gpus = [gpu for key, gpu in devices(step.tensors["gpu"]) if key in used]
+    def _found(self, step: Step, gpus: Sequence[Tensor], busy: float) -> Verdict:
         average = mean(gpus) or 0.0
         evidence: dict[str, float | int | str] = {
             "mean_utilization": round(average, 1),
             "gpus": len(gpus),
-            "threshold": self.threshold,
+            "busy_share": round(busy, 3),
         }
         if (active := mean(step.tensors["active"])) is not None:
             evidence["sm_active"] = round(active, 1)
@@ -114,10 +104,3 @@ class LowGPUUtilization(Rule):
             f"{average:.0f} % on average in the last one"
         )
         return violation(Reason.BELOW_THRESHOLD, detail, gpus[0], **evidence)
-
-
-def _over(window: list[Mapping[str, Any]], key: str) -> tuple[int, int, float]:
-    """The counts of a GPU over several minutes."""
-    found = [minute[key] for minute in window if key in minute]
-    highest = max((each[2] for each in found), default=0.0)
-    return sum(each[0] for each in found), sum(each[1] for each in found), highest

@@ -17,7 +17,7 @@ from tocsin.rules import (
     register,
     violation,
 )
-from tocsin.rules._machine import STEPS, none_of
+from tocsin.rules._machine import STEPS, none_of, timed, trained
 
 
 @register
@@ -52,9 +52,9 @@ class MaxInitializationTime(Rule):
         return Reads({"steps": STEPS})
 
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
-        if not step.tensors["steps"]:
+        if not timed(step):
             return state, none_of("timed step")
-        if state.get("begun") or any(tensor.summary.size for tensor in step.tensors["steps"]):
+        if state.get("begun") or trained(step):
             return {"begun": True}, HEALTHY
         first = state.get("first", step.step)
         minutes = step.step - first

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Annotated, ClassVar
@@ -17,9 +17,12 @@ from tocsin.rules import (
     Step,
     Tensor,
     register,
+    tensor_key,
     violation,
 )
-from tocsin.rules._machine import device, devices, none_of, system
+from tocsin.rules._machine import MOST_DEVICES, device, known, none_of, system
+
+_PIECES = 10  # of the window: the state keeps the minimum of each
 
 
 @register
@@ -27,9 +30,9 @@ from tocsin.rules._machine import device, devices, none_of, system
 class MemoryLeak(Rule):
     """Memory in use grows steadily and will be full soon.
 
-    Looks at the least memory in use in each of the last ``window`` minutes, of the host (or of its
-    container's limit) and of each GPU. Minima, because memory that goes up and down comes back to
-    them. Fires when their trend (the median slope between any two, Theil and Sen's) reaches 100 %
+    Looks at the least memory in use in each tenth of the last ``window`` minutes, of the host (or
+    its container's limit) and of each GPU. Minima, because memory that goes up and down comes back
+    to them. Fires when their trend (Theil and Sen's median slope between any two) reaches 100 %
     within ``forecast`` minutes, and they have gained more than ``gained`` points.
 
     Parameters
@@ -51,7 +54,7 @@ class MemoryLeak(Rule):
         "torch.cuda.memory_summary() or tracemalloc snapshots some minutes apart."
     )
 
-    window: Annotated[int, Meta(ge=5, le=120)] = 30
+    window: Annotated[int, Meta(ge=10, le=600)] = 30
     forecast: Annotated[float, Meta(gt=0)] = 60.0
     gained: Annotated[float, Meta(ge=0, le=100)] = 5.0
 
@@ -59,51 +62,59 @@ class MemoryLeak(Rule):
         return Reads({"memory": system("memory", "gpu_memory", fields=("min",))})
 
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
-        memory = step.tensors["memory"]
+        memory = known(step.tensors["memory"], "min")[:MOST_DEVICES]
         if not memory:
             return state, none_of("memory in use")
-        windows: dict[str, list[list[float]]] = {}
-        found: list[tuple[float, Tensor, float, list[list[float]]]] = []
-        for key, tensor in devices(memory):
-            if (least := tensor.summary.min) is None:
-                continue
-            kept = [*state.get(key, ()), [step.step, round(least, 2)]]
-            windows[key] = kept[-self.window :]
-            grown = self._grows(windows[key])
-            if grown is not None:
-                slope, minutes = grown
-                found.append((minutes, tensor, slope, windows[key]))
-        if not found:
-            known = any(len(window) >= self.window for window in windows.values())
-            return windows, HEALTHY if known else UNDECIDED
-        return windows, self._found(*min(found, key=lambda each: each[0]))
+        first = state.get("first", step.step)
+        piece = int((step.step - first) * _PIECES / self.window)
+        begins = piece > state.get("piece", 0)
+        devices: dict[str, list[float]] = {}
+        for tensor in memory:
+            least = round(tensor.summary.min or 0.0, 1)
+            *minima, now = state.get("devices", {}).get(tensor_key(tensor), [least])
+            whole = [*minima, now][-_PIECES:] if begins else minima
+            devices[tensor_key(tensor)] = [*whole, least if begins else min(now, least)]
+        state = {"first": first, "piece": piece, "devices": devices}
+        found = [
+            (minutes, tensor, slope, minima)
+            for tensor in memory
+            for minima in [devices[tensor_key(tensor)][:-1]]
+            for slope, minutes in self._grows(minima)
+        ]
+        if found:
+            return state, self._found(*min(found, key=lambda each: each[0]))
+        judged = any(len(minima) > _PIECES for minima in devices.values())
+        return state, HEALTHY if judged else UNDECIDED
 
-    def _grows(self, window: Sequence[Sequence[float]]) -> tuple[float, float] | None:
-        """The slope in points per minute and the minutes until it is full, if that is soon."""
-        if len(window) < self.window or window[-1][1] - window[0][1] <= self.gained:
-            return None
-        slope = median(
-            (later[1] - earlier[1]) / (later[0] - earlier[0])
-            for at, earlier in enumerate(window)
-            for later in window[at + 1 :]
-            if later[0] > earlier[0]
+    def _grows(self, minima: Sequence[float]) -> Iterator[tuple[float, float]]:
+        """Yields the slope in points per minute and the minutes until it is full, if it is soon."""
+        if len(minima) < _PIECES or minima[-1] - minima[0] <= self.gained:
+            return
+        slope = (
+            median(
+                (later - earlier) / (there - here)
+                for here, earlier in enumerate(minima)
+                for there, later in enumerate(minima)
+                if there > here
+            )
+            * _PIECES
+            / self.window
         )
-        if slope <= 0 or (minutes := (100 - window[-1][1]) / slope) > self.forecast:
-            return None
-        return slope, minutes
+        if slope > 0 and (minutes := (100 - minima[-1]) / slope) <= self.forecast:
+            yield slope, minutes
 
     def _found(
-        self, minutes: float, tensor: Tensor, slope: float, window: list[list[float]]
+        self, minutes: float, tensor: Tensor, slope: float, minima: Sequence[float]
     ) -> Verdict:
         name = device(tensor)
         what = tensor.worker if name == "memory" else f"{name} of {tensor.worker}"
         detail = (
-            f"memory in use on {what} grew from {window[0][1]:.0f} to {window[-1][1]:.0f} % in "
-            f"{window[-1][0] - window[0][0]:.0f} minutes; it is full in {minutes:.0f} minutes"
+            f"memory in use on {what} grew from {minima[0]:.0f} to {minima[-1]:.0f} % in "
+            f"{self.window} minutes; it is full in {minutes:.0f} minutes"
         )
         evidence = {
             "points_per_minute": round(slope, 3),
             "minutes_left": round(minutes, 1),
-            "used_percent": window[-1][1],
+            "used_percent": minima[-1],
         }
         return violation(Reason.INCREASING, detail, tensor, **evidence)

@@ -17,7 +17,7 @@ from tocsin.rules import (
     register,
     violation,
 )
-from tocsin.rules._machine import STEPS, median_of, none_of
+from tocsin.rules._machine import STEPS, median_of, none_of, timed
 
 _WINDOW = 5  # minutes
 
@@ -55,7 +55,7 @@ class SlowerThanBefore(Rule):
         return Reads({"steps": STEPS})
 
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
-        if not step.tensors["steps"]:
+        if not timed(step):
             return state, none_of("timed step")
         known = {
             tensor.worker: middle

@@ -22,7 +22,7 @@ from tocsin.rules import (
     register,
     violation,
 )
-from tocsin.rules._machine import MOST_WORKERS, durations, none_of
+from tocsin.rules._machine import MOST_WORKERS, durations, none_of, samples, timed
 
 _WINDOW = 5  # minutes
 _ENOUGH = 50  # steps
@@ -70,7 +70,7 @@ class StepTimeOutlier(Rule):
         return Reads({"steps": durations("step", values=True)})
 
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
-        steps = step.tensors["steps"][:MOST_WORKERS]
+        steps = [tensor for tensor in timed(step)[:MOST_WORKERS] if _is_measured(tensor)]
         if not steps:
             return state, none_of("timed step")
         windows: dict[str, list[Counts]] = {}
@@ -99,14 +99,19 @@ class StepTimeOutlier(Rule):
         return windows, violation(Reason.ABOVE_THRESHOLD, detail, tensor, **evidence)
 
 
+def _is_measured(tensor: Tensor) -> bool:
+    return not tensor.summary.size or samples(tensor) is not None
+
+
 def _counted(tensor: Tensor) -> Counts:
     """The steps of a minute by the bin of their duration. Samples count for those left out."""
-    if tensor.value is None or tensor.value.size == 0:
+    durations = samples(tensor)
+    if durations is None:
         return {}
-    seconds = np.clip(tensor.value.astype(np.float64), _LEAST, _MOST_SECONDS)
-    bins = np.rint(np.log(seconds[np.isfinite(seconds)]) / math.log(_WIDTH)).astype(int)
+    seconds = np.clip(durations, _LEAST, _MOST_SECONDS)
+    bins = np.rint(np.log(seconds) / math.log(_WIDTH)).astype(int)
     bins = np.maximum(bins, bins.max(initial=0) - 10 * _MOST_BINS)
-    each = max(1.0, (tensor.summary.size or 0) / tensor.value.size)
+    each = max(1.0, (tensor.summary.size or 0) / durations.size)
     counted = Counter(bins.tolist())
     if len(counted) > _MOST_BINS:
         counted = Counter(bins[:: len(counted) // _MOST_BINS + 1].tolist())

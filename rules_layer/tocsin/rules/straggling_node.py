@@ -16,7 +16,7 @@ from tocsin.rules import (
     register,
     violation,
 )
-from tocsin.rules._machine import STEPS, durations, median_of, none_of
+from tocsin.rules._machine import STEPS, durations, known, median_of, none_of, timed
 
 
 @register
@@ -54,14 +54,16 @@ class StragglingNode(Rule):
         return Reads({"forward": durations("forward"), "steps": STEPS}, peers=True)
 
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
-        timed = step.tensors["forward"] or step.tensors["steps"]
-        if not timed:
+        measured = known(step.tensors["forward"], "size") or timed(step)
+        if not measured:
             return state, none_of("timed step of several machines")
-        known = [(middle, t) for t in timed if (middle := median_of(t)) is not None and middle > 0]
-        if len(known) < 2:
+        medians = [
+            (middle, t) for t in measured if (middle := median_of(t)) is not None and middle > 0
+        ]
+        if len(medians) < 2:
             return state, UNDECIDED
-        least = min(middle for middle, _ in known)
-        own, slowest = max(known, key=lambda each: each[0])
+        least = min(middle for middle, _ in medians)
+        own, slowest = max(medians, key=lambda each: each[0])
         if least / own >= self.ratio:
             return state, HEALTHY
         what = "forward pass" if step.tensors["forward"] else "step"

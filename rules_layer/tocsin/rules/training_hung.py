@@ -28,6 +28,7 @@ from tocsin.rules._machine import (
     none_of,
     seconds_by_worker,
     system,
+    timed,
 )
 
 _MEDIANS = 5  # minutes
@@ -87,7 +88,7 @@ class TrainingHung(Rule):
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
         if step.tick:
             return state, self._silent(state, step.time)
-        if not step.tensors["steps"]:
+        if not timed(step):
             return state, none_of("timed step")
         state = {**state, "at": step.time}
         medians = [m for tensor in step.tensors["steps"] if (m := median_of(tensor)) is not None]

@@ -86,16 +86,16 @@ def test_gpu_memory_near_limit(used: float, expected: bool) -> None:
     assert fires(made("GPUMemoryNearLimit"), minutes) is expected
 
 
-def growing(per_minute: float, length: int = 30, start: float = 40.0) -> list[float]:
+def growing(per_minute: float, length: int, start: float = 40.0) -> list[float]:
     return [start + per_minute * at for at in range(length)]
 
 
 @pytest.mark.parametrize(
     ("minima", "expected"),
     [
-        (growing(0.8), True),
-        (growing(0.5), False),
-        (growing(0.8, 29), False),
+        (growing(0.8, 31), True),
+        (growing(0.5, 31), False),
+        (growing(0.8, 30), False),
         ([40.0 + 5 * (at % 5) for at in range(60)], False),  # a sawtooth
         ([40.0] * 5 + [46.0] * 40, False),  # grown, then flat
     ],
