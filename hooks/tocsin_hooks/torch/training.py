@@ -41,6 +41,7 @@ from tocsin_hooks.torch.parameters import Parameters, without_gradients
 from tocsin_hooks.torch.root import ModelHooks, owners
 from tocsin_hooks.torch.step_loss import StepLoss
 from tocsin_hooks.torch.steps import StepDetector, Turns
+from tocsin_hooks.torch.timing import TrainingTiming
 from tocsin_hooks.torch.values import tensors_in
 
 _log = logging.getLogger("tocsin")
@@ -74,6 +75,7 @@ class ModelTraining:
         """Whether all that is evaluated until ``resume`` is one step: else each pass is one."""
         self._steps = StepDetector(accumulate)
         self._turns = Turns()
+        self._timing = TrainingTiming(step.hook)
         self._raise_on_stop = raise_on_stop
         self._activations = Activations(step)
         self._losses = Losses(step, losses)
@@ -169,6 +171,7 @@ class ModelTraining:
         if root.training and torch.is_grad_enabled():
             if self._steps.begins(partial(without_gradients, root)):
                 self._begin(Mode.TRAIN)
+            self._timing.forward_begins(root)
         else:
             self._steps.left()
             if not (self.whole_evaluations and self.step.evaluates):
@@ -199,6 +202,7 @@ class ModelTraining:
         if root is None or self._inside is None or self._inside() is not module:
             return
         self._inside = None
+        self._timing.forward_ends()
         self._activations.close()
         self._losses.close()
         self._checks.forward_ends(compiled=is_compiled(module))
@@ -245,6 +249,7 @@ class ModelTraining:
         if closure_of(args, kwargs) is not None:  # it computed the gradients in between
             self._before_update(root, optimizer)
         self._checks.update_ends(root, optimizer)
+        self._timing.update_ends()
         self._steps.updated()
         self._turns.updated(optimizer)
         unseen = id(optimizer) in self._updated_since_forward or not self._seen_forward
