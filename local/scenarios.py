@@ -19,6 +19,8 @@ class Scenario:
 
     where: the place it runs in. A ``replay`` uploads the files of ``replayed`` one by one.
     arguments: of ``examples/digits_numpy.py``.
+    machine: whether what is shown is the run of its machine.
+    environment: variables of a training that is a ``process``.
     """
 
     description: str
@@ -27,6 +29,8 @@ class Scenario:
     planned_steps: int = 500
     watch: Mapping[str, Any] = field(default_factory=dict)
     replayed: str = ""
+    machine: bool = False
+    environment: Mapping[str, str] = field(default_factory=dict)
 
 
 def _watch(*stopping: str, **options: Any) -> dict[str, Any]:
@@ -44,6 +48,8 @@ def _watch(*stopping: str, **options: Any) -> dict[str, Any]:
 # An API sample in Amazon's documentation has this threshold. Few gradients are above it.
 _SAGEMAKER_SAMPLE = {"rule": "VanishingGradient", "parameters": {"threshold": "20.0"}}
 _PACE = ("--save-interval", "5", "--seconds-per-step", "0.03")
+_SHORT_MINUTES = {"TOCSIN_MINUTE": "1"}  # seconds
+_MACHINE: dict[str, Any] = {"interval": "100ms"}
 _DEEP = ("--activation", "sigmoid", "--hidden", "32,32,32,32,32,32,32,32,32,32")
 
 SCENARIOS: Mapping[str, Scenario] = {
@@ -71,6 +77,24 @@ SCENARIOS: Mapping[str, Scenario] = {
         "process",
         ("--learning-rate", "5", "--seed", "1", "--poll-interval", "0.5", *_PACE),
         watch=_watch("ExplodingTensor"),
+    ),
+    "slow-loader": Scenario(
+        "a loader that the training waits for: the machine run says so (a minute lasts 1 s)",
+        "process",
+        ("--fault", "slow-loader", "--poll-interval", "0.5"),
+        planned_steps=2000,
+        watch=_watch("InputBottleneck", machine=_MACHINE),
+        machine=True,
+        environment=_SHORT_MINUTES,
+    ),
+    "hang": Scenario(
+        "a training that waits for ever after 150 steps (a minute lasts 1 s)",
+        "process",
+        ("--fault", "hang", "--poll-interval", "0.5", "--seconds-per-step", "0.02"),
+        planned_steps=2000,
+        watch=_watch("TrainingHung", machine=_MACHINE),
+        machine=True,
+        environment=_SHORT_MINUTES,
     ),
     "storm": Scenario(
         "20 rules fire at once, each after 10 violations: one e-mail, one SMS, one stop",
