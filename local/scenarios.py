@@ -48,8 +48,9 @@ def _watch(*stopping: str, **options: Any) -> dict[str, Any]:
 # An API sample in Amazon's documentation has this threshold. Few gradients are above it.
 _SAGEMAKER_SAMPLE = {"rule": "VanishingGradient", "parameters": {"threshold": "20.0"}}
 _PACE = ("--save-interval", "5", "--seconds-per-step", "0.03")
-_SHORT_MINUTES = {"TOCSIN_MINUTE": "1"}  # seconds
+_SHORT_MINUTES = {"TOCSIN_MINUTE": "2"}  # seconds
 _MACHINE: dict[str, Any] = {"interval": "100ms"}
+_STEADY = ("--seconds-per-step", "0.02")
 _DEEP = ("--activation", "sigmoid", "--hidden", "32,32,32,32,32,32,32,32,32,32")
 
 SCENARIOS: Mapping[str, Scenario] = {
@@ -79,18 +80,18 @@ SCENARIOS: Mapping[str, Scenario] = {
         watch=_watch("ExplodingTensor"),
     ),
     "slow-loader": Scenario(
-        "a loader that the training waits for: the machine run says so (a minute lasts 1 s)",
+        "a loader that the training waits for: the machine run says so (a minute lasts 2 s)",
         "process",
-        ("--fault", "slow-loader", "--poll-interval", "0.5"),
+        ("--fault", "slow-loader", "--save-interval", "100", "--poll-interval", "0.5"),
         planned_steps=2000,
         watch=_watch("InputBottleneck", machine=_MACHINE),
         machine=True,
         environment=_SHORT_MINUTES,
     ),
     "hang": Scenario(
-        "a training that waits for ever after 150 steps (a minute lasts 1 s)",
+        "a training that waits for ever after 150 steps (a minute lasts 2 s)",
         "process",
-        ("--fault", "hang", "--poll-interval", "0.5", "--seconds-per-step", "0.02"),
+        ("--fault", "hang", "--save-interval", "50", "--poll-interval", "0.5", *_STEADY),
         planned_steps=2000,
         watch=_watch("TrainingHung", machine=_MACHINE),
         machine=True,

@@ -30,6 +30,7 @@ _log = logging.getLogger("tocsin")
 SAMPLED = "TOCSIN_MACHINE"
 """The environment variable that names the machine run of a process that samples for its child."""
 
+_PROCESSES = 12  # readings of the processes in a minute: they cost most
 _MINUTE = "TOCSIN_MINUTE"  # seconds of a minute, where a demo or a test is in a hurry
 
 
@@ -72,7 +73,7 @@ class MachineWatch:
         self.worker = node.name
         self._first = node.first
         self._uploader = Uploader(storage, writer, settings, node.count)
-        sources = [*_sources(machine, pid)]
+        sources = [*_sources(machine, pid, clock.length / _PROCESSES)]
         if not sources and timings is None:
             raise OSError("neither /proc nor a GPU can be read, and steps are not timed")
         self._sampler = Sampler(sources, machine.seconds, self._put, timings, clock)
@@ -152,12 +153,12 @@ class MachineOfHook:
             self._claim.release()
 
 
-def _sources(machine: Machine, pid: int) -> Iterator[Source]:
+def _sources(machine: Machine, pid: int, every: float) -> Iterator[Source]:
     """What can be read here. What cannot is said once."""
     limits = Cgroup()
     makers: list[Callable[[], Source]] = [Cpu, lambda: Memory(limits=limits), Disk, Network]
     if machine.processes:
-        makers.append(lambda: Processes(pid=pid))
+        makers.append(lambda: Processes(pid=pid, every=every))
     missing = []
     for make in makers:
         try:

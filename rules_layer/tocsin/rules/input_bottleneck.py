@@ -33,6 +33,7 @@ from tocsin.rules._machine import (
 )
 
 _BUSY = 90.0  # % of a core
+_OWN = 50.0  # % of a core that the training and its children use, if they are why it is busy
 _WAITING = 50.0  # % of a core's time that it waits for disks
 
 
@@ -47,8 +48,9 @@ class InputBottleneck(Rule):
     ``for batch in hook.data(loader)``; where the loop does not use it, the time between two steps
     counts, if there is a GPU to confirm it. A minute in which no step ended is not judged.
 
-    The verdict names the cause as far as the machine shows it: a core that is busy all the time,
-    a disk that is waited for, or else a loader that is slow to answer or has too few workers.
+    The verdict names the cause as far as the machine shows it: a core that is busy all the
+    time, with the training or with others, a disk that is waited for, or else a loader that is
+    slow to answer or has too few workers.
 
     Parameters
     ----------
@@ -84,6 +86,7 @@ class InputBottleneck(Rule):
                 "gpu": system("gpu_utilization"),
                 "busiest": system("cpu_busiest", "cgroup_cpu"),
                 "disk": system("cpu_wait"),
+                "own": system("process_cpu"),
                 "workers": system("process_workers"),
             }
         )
@@ -123,16 +126,20 @@ class InputBottleneck(Rule):
         children = highest(own["workers"], "max")
         if children is not None:
             evidence["child_processes"] = int(children)
-        cause = _cause(busiest, disk, children)
+        cause = _cause(busiest, highest(own["own"]), disk, children)
         idle = "" if used is None else f", and its GPUs are used {used:.0f} %"
         detail = f"{worker} waits for data {100 * share:.0f} % of the time{idle}: {cause}"
         return violation(Reason.ABOVE_THRESHOLD, detail, tensor, **evidence)
 
 
-def _cause(busiest: float | None, disk: float | None, children: float | None) -> str:
+def _cause(
+    busiest: float | None, own: float | None, disk: float | None, children: float | None
+) -> str:
     if disk is not None and disk > _WAITING:
         return f"a core waits for disks {disk:.0f} % of the time (slow storage)"
     if busiest is not None and busiest > _BUSY:
+        if own is not None and own < _OWN:
+            return f"a core is busy {busiest:.0f} % of the time, with other processes"
         return f"a core is busy {busiest:.0f} % of the time (preprocessing)"
     processes = "" if children is None else f"; the training has {children:.0f} child processes"
     return f"no core is busy (a loader slow to answer, or too few loader workers{processes})"

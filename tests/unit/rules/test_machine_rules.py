@@ -37,6 +37,8 @@ def test_input_bottleneck(minutes: Any, expected: bool) -> None:
     ("series", "cause"),
     [
         ({"cpu__busiest": 97.0}, "a core is busy 97 % of the time (preprocessing)"),
+        ({"cpu__busiest": 97.0, "process__cpu": 90.0}, "(preprocessing)"),
+        ({"cpu__busiest": 97.0, "process__cpu": 9.0}, "with other processes"),
         ({"cpu__busiest": 97.0, "cpu__I/OWaitPercentage": 60.0}, "slow storage"),
         ({"cpu__busiest": 30.0, "process__workers": [0.0]}, "too few loader workers; the training"),
     ],
