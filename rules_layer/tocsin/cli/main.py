@@ -14,6 +14,7 @@ from tocsin.cli.errors import WRONG, CommandError, CommandGroup
 from tocsin.cli.not_judged import exit_code
 from tocsin.cli.options import Every, Json, RuleFiles, RunArgument, Stack, Table
 from tocsin.cli.output import answer, note, notes, progress
+from tocsin.cli.profile_command import profile
 from tocsin.cli.silence import silence
 
 app = typer.Typer(
@@ -40,6 +41,7 @@ def root(
 
 
 app.command()(check)
+app.command()(profile)
 
 
 @app.command()
