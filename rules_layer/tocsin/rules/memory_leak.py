@@ -69,16 +69,17 @@ class MemoryLeak(Rule):
         piece = int((step.step - first) * _PIECES / self.window)
         begins = piece > state.get("piece", 0)
         devices: dict[str, list[float]] = {}
-        for tensor in memory:
+        keys = [tensor_key(tensor) for tensor in memory]
+        for key, tensor in zip(keys, memory, strict=True):
             least = round(tensor.summary.min or 0.0, 1)
-            *minima, now = state.get("devices", {}).get(tensor_key(tensor), [least])
+            *minima, now = state.get("devices", {}).get(key, [least])
             whole = [*minima, now][-_PIECES:] if begins else minima
-            devices[tensor_key(tensor)] = [*whole, least if begins else min(now, least)]
+            devices[key] = [*whole, least if begins else min(now, least)]
         state = {"first": first, "piece": piece, "devices": devices}
         found = [
             (minutes, tensor, slope, minima)
-            for tensor in memory
-            for minima in [devices[tensor_key(tensor)][:-1]]
+            for key, tensor in zip(keys, memory, strict=True)
+            for minima in [devices[key][:-1]]
             for slope, minutes in self._grows(minima)
         ]
         if found:
