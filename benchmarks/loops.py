@@ -160,7 +160,7 @@ CASES: dict[str, Case] = {
         _with(load=lambda step: 0.03, busy=True), "InputBottleneck"
     ),
     "a slow disk": Case(
-        _with(load=lambda step: 0.4 if step % 30 == 0 else 0.002), "InputBottleneck"
+        _with(load=lambda step: 0.15 if step % 10 == 0 else 0.002), "InputBottleneck"
     ),
     "pauses of the garbage collector": Case(
         _with(compute=lambda step: 0.15 if step % 15 == 0 else _STEP), "StepTimeOutlier"

@@ -23,7 +23,6 @@ _KINDS = {
     "MemoryUsedPercent": "gpu_memory",
     "Power": "gpu_power",
     "Temperature": "gpu_temperature",
-    "SMActive": "gpu_sm_active",
     "Slowdown": "gpu_slowdown",
     "PCIeReplays": "gpu_replays",
     "ECCUncorrectable": "gpu_errors",

@@ -63,7 +63,6 @@ class LowGPUUtilization(Rule):
         return Reads(
             {
                 "gpu": system("gpu_utilization", fields=("mean", "max"), values=True),
-                "active": system("gpu_sm_active"),
                 "steps": STEPS,
             }
         )
@@ -87,17 +86,15 @@ class LowGPUUtilization(Rule):
         above, size = (sum(numbers) for numbers in zip(*window, strict=True))
         if above >= _BUSY_SHARE * size:
             return state, HEALTHY
-        return state, self._found(step, [gpu for gpu, _ in used], above / size)
+        return state, self._found([gpu for gpu, _ in used], above / size)
 
-    def _found(self, step: Step, gpus: Sequence[Tensor], busy: float) -> Verdict:
+    def _found(self, gpus: Sequence[Tensor], busy: float) -> Verdict:
         average = mean(gpus) or 0.0
         evidence: dict[str, float | int | str] = {
             "mean_utilization": round(average, 1),
             "gpus": len(gpus),
             "busy_share": round(busy, 3),
         }
-        if (active := mean(step.tensors["active"])) is not None:
-            evidence["sm_active"] = round(active, 1)
         which = where(gpus[0]) if len(gpus) == 1 else f"all {len(gpus)} GPUs in use"
         detail = (
             f"{which} below {self.threshold:g} % for {self.minutes} minutes; "

@@ -39,7 +39,7 @@ class StepTimeOutlier(Rule):
     """Some steps take far longer than the others, again and again.
 
     Over the training steps of the last five minutes of each machine: a step is an outlier if it
-    takes longer than the median plus five standard deviations, and plus half the median. The
+    takes longer than the median plus five standard deviations, and than ``ratio`` medians. The
     deviation is estimated by the median absolute deviation, which outliers do not change. Fires
     when there are more than ``outliers`` of them, and when the time beyond the median that they
     took is more than ``share`` of all. If over half of the steps are slow they are the usual ones:
@@ -49,6 +49,7 @@ class StepTimeOutlier(Rule):
     ----------
     outliers: steps in five minutes.
     share: of the time of all steps, from 0 to 1.
+    ratio: least duration of an outlier, in medians: some steps do twice the work.
 
     Example: of 200 steps in five minutes 20 take 1 s, and the others 0.1 s.
     """
@@ -65,6 +66,7 @@ class StepTimeOutlier(Rule):
 
     outliers: Annotated[int, Meta(ge=1)] = 10
     share: Annotated[float, Meta(ge=0, lt=1)] = 0.05
+    ratio: Annotated[float, Meta(gt=1)] = 2.5
 
     def reads(self) -> Reads:
         return Reads({"steps": durations("step", values=True)})
@@ -85,7 +87,7 @@ class StepTimeOutlier(Rule):
             if number < _ENOUGH:
                 continue
             known = True
-            middle, slow, share = _outliers(times, counts)
+            middle, slow, share = _outliers(times, counts, self.ratio)
             if slow > self.outliers and share > self.share:
                 found.append((slow, tensor, middle, float(times[-1]), number))
         if not found:
@@ -129,13 +131,13 @@ def _sorted(window: Iterable[Counts]) -> tuple[np.ndarray, np.ndarray]:
     return times, np.array([total[at] for at in bins], np.int64)
 
 
-def _outliers(times: np.ndarray, counts: np.ndarray) -> tuple[float, int, float]:
+def _outliers(times: np.ndarray, counts: np.ndarray, ratio: float) -> tuple[float, int, float]:
     """The median, the number of outliers, and the share of the time that they took beyond it."""
     middle = _median(times, counts)
     distances = np.abs(times - middle)
     order = np.argsort(distances)
     deviation = _median(distances[order], counts[order])
-    slow = times > middle + max(5 * 1.4826 * deviation, 0.5 * middle)
+    slow = times > middle + max(5 * 1.4826 * deviation, (ratio - 1) * middle)
     beyond = float(((times - middle) * counts)[slow].sum())
     return middle, int(counts[slow].sum()), beyond / float((times * counts).sum())
 

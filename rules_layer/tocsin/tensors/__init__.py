@@ -56,6 +56,7 @@ from tocsin.tensors.layout import (
     parse_collections_key,
     parse_index_key,
     split_key,
+    step_text,
     writes_to,
 )
 from tocsin.tensors.local import LocalStorage
@@ -185,6 +186,7 @@ __all__ = [
     "settled_workers",
     "split_key",
     "starts_of",
+    "step_text",
     "summarize",
     "summary_of",
     "to_bfloat16",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import datetime, timezone
 
 END_MARKER = "training_job_end.ts"
 WATCH = "watch.json"
@@ -12,6 +13,7 @@ INDEX = "index/"
 COLLECTIONS = "collections/"
 _TRAINING_RUN, _MACHINE_RUN = "debug-output", "profiler-output"  # SageMaker's names
 
+_NO_MINUTE = 10**8  # since 1970: a demo may have shorter ones, whose numbers are higher
 LONG_STEP = 10**12  # the first that is longer than the 12 digits to which steps are padded
 _DIGITS = 18  # fits 64 bits, so a file name cannot make an absurd number
 _WORKER = r"[^/\0]{1,255}"
@@ -124,6 +126,13 @@ def machine_run(run_url: str) -> str:
 def is_machine_run(run_url: str) -> bool:
     """Whether a run holds the metrics of machines, and no tensors of a training."""
     return re.split(r"[/\\]", run_url.rstrip("/\\"))[-1] == _MACHINE_RUN
+
+
+def step_text(run_url: str, step: int) -> str:
+    """A step for people: ``step 120``, or the time of a minute of a machine run."""
+    if not is_machine_run(run_url) or step >= _NO_MINUTE:
+        return f"step {step}"
+    return f"{datetime.fromtimestamp(60 * step, timezone.utc):%Y-%m-%d %H:%M} UTC"
 
 
 def _normal(url: str) -> str:

@@ -124,7 +124,7 @@ def largest() -> Minute:
     """64 cores and 8 GPUs at 100 ms, with 10,000 steps."""
     ticks = np.random.default_rng(0).uniform(0, 100, 600).tolist()
     metrics = ("GPUUtilization", "GPUMemoryUtilization", "MemoryUsedPercent", "Power")
-    gpu = [*metrics, "Temperature", "SMActive", "Slowdown", "ECCUncorrectable"]
+    gpu = [*metrics, "Temperature", "Slowdown", "ECCUncorrectable"]
     names = [f"gpu{number}/{name}" for number in range(8) for name in gpu]
     names += ["cpu/CPUUtilization", "cpu/busiest", "cpu/I/OWaitPercentage"]
     names += ["memory/MemoryUsedPercent", "process/rss", "process/cpu", "process/workers"]

@@ -123,6 +123,7 @@ def five(*slow: tuple[int, float], usual: int, of: float = 0.1) -> list[Any]:
         (five((20, 1.0), usual=180), True),  # where a standard deviation is blind
         (five((25, 1.0), usual=175), True),
         (five((12, 0.01), usual=190, of=1.0), False),  # only slow ones count
+        (five((50, 0.2), usual=150), False),  # each fourth step does twice the work
         (five((9, 5.0), usual=300), False),  # the end of an epoch
         (five((30, 0.3), usual=8000), False),  # too little time to matter
         (five(usual=40), False),

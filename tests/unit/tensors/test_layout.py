@@ -13,6 +13,7 @@ from tocsin.tensors import (
     parse_collections_key,
     parse_index_key,
     split_key,
+    step_text,
     writes_to,
 )
 from tocsin.tensors.layout import resolve_event
@@ -209,3 +210,15 @@ def test_a_tag_that_names_the_training_run_names_its_machine_run():
     assert is_same_run("s3://b/a/debug-output/", "s3://b/a/profiler-output")
     assert not is_same_run("s3://b/a/profiler-output", "s3://b/a/debug-output")
     assert not is_same_run("", "s3://b/profiler-output")
+
+
+@pytest.mark.parametrize(
+    ("run", "step", "text"),
+    [
+        ("s3://b/j1/debug-output", 29_923_271, "step 29923271"),
+        ("s3://b/j1/profiler-output", 29_923_271, "2026-11-22 14:31 UTC"),
+        ("s3://b/j1/profiler-output", 1_795_355_000, "step 1795355000"),  # of a hurried demo
+    ],
+)
+def test_a_minute_is_a_time_for_people(run, step, text):
+    assert step_text(run, step) == text
