@@ -19,12 +19,12 @@ from tocsin_hooks.capture import capture as reduced
 from tocsin_hooks.capture import check_name
 from tocsin_hooks.guard import Guard, Method, Troubles, guarded, log_error
 from tocsin_hooks.life import Life
-from tocsin_hooks.machine.timings import Batch, TimedLoader, Timings
 from tocsin_hooks.memory import Memory
 from tocsin_hooks.meter import Meter
 from tocsin_hooks.plan import CapturePlan
 from tocsin_hooks.position import Position, Resumed
 from tocsin_hooks.step import CapturedStep, Later
+from tocsin_hooks.timings import Batch, TimedLoader, Timings
 
 if TYPE_CHECKING:  # the rules are loaded by the first hook that is made, not by an import
     from tocsin.watch import Capture, Watch
@@ -385,6 +385,11 @@ class Hook:
             self._meter.seconds,
         )
 
+    @_guarded("waits for data are not timed")
+    def _timed(self, loader: Iterable[Batch]) -> Iterable[Batch] | None:
+        timings = self.timings
+        return None if timings is None else TimedLoader(loader, timings)
+
     def data(self, loader: Iterable[Batch]) -> Iterable[Batch]:
         """The batches of a loader. Measures how long the training waits for each, if the watch file
         has a section ``machine``. Errors of the loader pass.
@@ -392,10 +397,11 @@ class Hook:
         >>> for batch in hook.data(loader):
         ...     train_on(batch)
         """
-        timings = self.timings
-        return loader if timings is None else TimedLoader(loader, timings)
+        timed = self._timed(loader)
+        return loader if timed is None else timed
 
     @property
+    @_guarded("steps are not timed")
     def timings(self) -> Timings | None:
         """Where durations are collected; None if steps are not timed."""
         if self._session is None or not self._life.here:

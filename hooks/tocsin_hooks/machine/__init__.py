@@ -2,9 +2,9 @@
 
 from tocsin_hooks.machine.minute import Minute, entries
 from tocsin_hooks.machine.node import Node
-from tocsin_hooks.machine.timings import TimedLoader, Timings
 from tocsin_hooks.machine.watching import SAMPLED, MachineOfHook, MachineWatch
 from tocsin_hooks.machine.writing import write_minutes
+from tocsin_hooks.timings import TimedLoader, Timings
 
 __all__ = [
     "SAMPLED",

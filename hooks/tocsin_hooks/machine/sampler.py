@@ -12,7 +12,7 @@ from queue import Empty, SimpleQueue
 from tocsin_hooks.guard import Guard
 from tocsin_hooks.machine.minute import Minute
 from tocsin_hooks.machine.proc import Source, Values
-from tocsin_hooks.machine.timings import Timings
+from tocsin_hooks.timings import Timings
 
 _log = logging.getLogger("tocsin")
 

@@ -19,10 +19,10 @@ from tocsin_hooks.machine.node import Claim, Node, this_node
 from tocsin_hooks.machine.nvml import Nvml
 from tocsin_hooks.machine.proc import Cpu, Disk, Memory, Network, Processes, Source
 from tocsin_hooks.machine.sampler import MINUTE, MinuteClock, Sampler
-from tocsin_hooks.machine.timings import Timings
 from tocsin_hooks.settings import CaptureSettings
 from tocsin_hooks.step import CapturedStep
 from tocsin_hooks.stop import StopFile
+from tocsin_hooks.timings import Timings
 from tocsin_hooks.uploader import Uploader
 
 _log = logging.getLogger("tocsin")

@@ -20,7 +20,7 @@ from tocsin.tensors import (
 )
 from tocsin_hooks.machine.minute import Minute, entries
 from tocsin_hooks.machine.sampler import MinuteClock, Minutes, Sampler
-from tocsin_hooks.machine.timings import TimedLoader, Timings
+from tocsin_hooks.timings import TimedLoader, Timings
 
 
 class Clock:

@@ -216,7 +216,7 @@ def test_a_tag_that_names_the_training_run_names_its_machine_run():
     ("run", "step", "text"),
     [
         ("s3://b/j1/debug-output", 29_923_271, "step 29923271"),
-        ("s3://b/j1/profiler-output", 29_923_271, "2026-11-22 14:31 UTC"),
+        ("s3://b/j1/profiler-output", 29_923_271, "2026-11-23 01:11 UTC"),
         ("s3://b/j1/profiler-output", 1_795_355_000, "step 1795355000"),  # of a hurried demo
     ],
 )
