@@ -140,7 +140,7 @@ def _step(alert: StatusChange) -> str:
     if alert.step is None:
         return ""
     if is_machine_run(alert.run):
-        return step_text(alert.run, alert.step)
+        return step_text(alert.run, alert.step).removeprefix("step ")
     if alert.mode is None or alert.mode_step is None:
         return str(alert.step)
     return f"{alert.step} ({clean(alert.mode, 20)} step {alert.mode_step})"
