@@ -163,11 +163,11 @@ CASES: dict[str, Case] = {
         _with(load=lambda step: 0.15 if step % 10 == 0 else 0.002), "InputBottleneck"
     ),
     "pauses of the garbage collector": Case(
-        _with(compute=lambda step: 0.15 if step % 15 == 0 else _STEP), "StepTimeOutlier"
+        _with(compute=lambda step: 0.15 if step % 8 == 0 else _STEP), "StepTimeOutlier"
     ),
     "a lock": Case(_with(compute=lambda step: 0.1 if step % 12 < 2 else _STEP), "StepTimeOutlier"),
     "logs written in the step": Case(
-        _with(compute=lambda step: 0.2 if step % 20 == 0 else _STEP), "StepTimeOutlier"
+        _with(compute=lambda step: 0.1 if step % 8 == 0 else _STEP), "StepTimeOutlier"
     ),
     "slower from some time on": Case(slower, "SlowerThanBefore", seconds=20),
     "a list that grows": Case(growing, "SlowerThanBefore", seconds=24),
