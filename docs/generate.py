@@ -1,4 +1,5 @@
-"""Writes the pages of the rules, ``docs/rules/``; ``make docs`` runs it.
+"""Writes the pages of the rules, ``docs/rules/``, and the output in the README's quick start;
+``make docs`` runs it.
 
 The text of a page comes from the rule's class, its example from ``examples/rules``.
 """
@@ -6,13 +7,18 @@ The text of a page comes from the rule's class, its example from ``examples/rule
 from __future__ import annotations
 
 import inspect
+import os
 import re
+import subprocess
+import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
 from tocsin.rules import MACHINE, PROFILES, TRAINING, describe, get_rule, rule_names
 
 ROOT = Path(__file__).parents[1]
+README = ROOT / "README.md"
 PAGES = ROOT / "docs" / "rules"
 EXAMPLES = ROOT / "examples" / "rules"
 
@@ -176,7 +182,33 @@ def _inhibiting(rules: tuple[str, ...]) -> str:
     return names and f"While it fires, actions that notify of it do not notify of {names}."
 
 
+def quick_start() -> str:
+    """The README with the output of its quick start as the command prints it."""
+    text = README.read_text()
+    script, before, after = _parts(text)
+    with tempfile.TemporaryDirectory() as folder:
+        environment = os.environ | {"COLUMNS": "80"}
+        for command in (["-c", script], ["-m", "tocsin", "check", "runs/first"]):
+            done = subprocess.run(  # noqa: S603
+                [sys.executable, *command],
+                cwd=folder,
+                env=environment,
+                stdout=subprocess.PIPE,
+                text=True,
+                check=False,
+            )
+    return before + done.stdout[done.stdout.index("state") :] + after
+
+
+def _parts(text: str) -> tuple[str, str, str]:
+    """The script of the quick start, and what stands before and after its output."""
+    found = re.search(r"```python\n(.*?)```.*?```text\n(.*?)```", text, re.DOTALL)
+    assert found is not None
+    return found[1], text[: found.start(2)], text[found.end(2) :]
+
+
 def main() -> None:
+    README.write_text(quick_start())
     PAGES.mkdir(exist_ok=True)
     written = pages()
     for stale in set(PAGES.glob("*.md")) - set(written):

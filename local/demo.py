@@ -50,8 +50,7 @@ def run(scenario: str, console: Any, *, as_json: bool = False) -> dict[str, Any]
     """
     story = _SCENARIOS[scenario]
     narrator = Narrator(console, quiet=as_json)
-    narrator.say("starting the embedded AWS and deploying the stack to it")
-    with local_aws(SUBSCRIBERS) as aws:
+    with local_aws(SUBSCRIBERS, say=narrator.say) as aws:
         narrator.stack(aws.describe())
         return play(aws, scenario, story, narrator)
 

@@ -28,6 +28,9 @@ _COLOURS = {
 }
 
 
+_QUIET = ("NoIssuesFound", "NotApplicable")
+
+
 class Narrator:
     """Writes to a rich console, each line with the seconds since the beginning."""
 
@@ -52,6 +55,8 @@ class Narrator:
         detail = event["detail"]
         if event["detail-type"] == STATUS_CHANGE:
             status = detail["RuleEvaluationStatus"]
+            if status in _QUIET and detail["PreviousStatus"] == "InProgress":
+                return  # of each rule at the end, where the findings count them
             rule = detail["RuleConfigurationName"]
             change = f"{rule}: {detail['PreviousStatus']} → [{_COLOURS[status]}]{status}[/]"
             at = f"at step {detail['Step']}: " if status == "IssuesFound" else ""

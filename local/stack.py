@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -25,7 +25,7 @@ from local.mailbox import Mailbox, Sms, read_sms
 from local.port import loopback_port, url
 from local.reaper import Reaper
 from local.sagemaker import serve
-from local.synth import synthesize
+from local.template import template
 from local.tune import tune
 
 
@@ -74,20 +74,24 @@ class LocalAws:
 
 @contextmanager
 def local_aws(
-    context: Mapping[str, Any] | None = None, *, grace: float = GRACE
+    context: Mapping[str, Any] | None = None,
+    *,
+    grace: float = GRACE,
+    say: Callable[[str], object] = lambda phase: None,
 ) -> Iterator[LocalAws]:
     """Starts the embedded AWS and deploys the stack to it, synthesised with ``context``.
 
-    ``grace`` is the time in seconds of a training job between SIGTERM and SIGKILL. All of it ends
-    with the block, or with this process.
+    ``grace`` is the time in seconds of a training job between SIGTERM and SIGKILL. ``say`` is
+    called with each phase when it begins. All of it ends with the block, or with this process.
     """
     python = interpreter()
+    say("starting the embedded AWS, and writing the template with the layer for it")
     local_options = {"tocsin:layerRuntime": "local", "tocsin:localPython": str(python)}
     with ExitStack() as stack:
         thread = stack.enter_context(ThreadPoolExecutor(1))  # the reaper ends its task
         reaper = stack.enter_context(Reaper())
         options = {**(context or {}), **local_options}
-        assembly = thread.submit(synthesize, reaper, reaper.folder("assembly"), options)
+        assembly = thread.submit(template, reaper, options)
         port = stack.enter_context(loopback_port())
         sagemaker_port = stack.enter_context(loopback_port())
         environment = embedded(url(port), url(sagemaker_port))
@@ -98,7 +102,11 @@ def local_aws(
         sagemaker_endpoint = url(sagemaker_port)
         stack.enter_context(serve(sagemaker_port, jobs))
         client = partial(make_client, environment)
-        outputs = deploy(assembly.result(), client)
+        say("the embedded AWS answers; waiting for the template")
+        written = assembly.result()
+        say("deploying the stack")
+        outputs = deploy(written, client)
+        say("starting the functions")
         tune(client("lambda"))
         mailbox = Mailbox(client("sqs"), client("sns"), outputs["AlertTopicArn"])
         yield LocalAws(running, sagemaker_endpoint, environment, outputs, jobs, mailbox)

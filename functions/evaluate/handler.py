@@ -14,7 +14,7 @@ from tocsin.aws.settings import EvaluateSettings
 from tocsin.aws.sqs import Queue
 from tocsin.custom import load_installed
 from tocsin.evaluation import EvaluationReport, JobEnded, end_job, evaluate, parse_message
-from tocsin.events import CHECKPOINTS_UNREADABLE, EVALUATION_LAG, RULE_ERRORS, STEPS_EVALUATED
+from tocsin.events import EVALUATION_LAG
 from tocsin.observability import logger, metrics
 from tocsin.watch import read_watch
 
@@ -45,13 +45,8 @@ def handler(event: dict[str, Any], context: LambdaContext) -> None:
 def _count(report: EvaluationReport) -> None:
     for line in report.log:
         logger.warning(line)
-    metrics.add_metric(STEPS_EVALUATED, MetricUnit.Count, report.steps)
+    for name, count in report.counts.items():
+        metrics.add_metric(name, MetricUnit.Count, count)
     metrics.add_metric("BytesRead", MetricUnit.Bytes, report.bytes_read)
-    metrics.add_metric("RefusedFiles", MetricUnit.Count, report.refused)
-    metrics.add_metric("LateIndexFiles", MetricUnit.Count, report.late)
-    metrics.add_metric("MissingWorkers", MetricUnit.Count, report.missing_workers)
-    metrics.add_metric("LostSteps", MetricUnit.Count, report.lost_steps)
-    metrics.add_metric(RULE_ERRORS, MetricUnit.Count, report.errors)
-    metrics.add_metric(CHECKPOINTS_UNREADABLE, MetricUnit.Count, report.unreadable)
     if report.steps:
         metrics.add_metric(EVALUATION_LAG, MetricUnit.Milliseconds, 1000 * report.lag)

@@ -3,29 +3,65 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 from statistics import median
+
+from tocsin.model import Mode
 
 OVERHEAD = 0.02
 """The share of the training's time that capturing may take where nobody says otherwise."""
 
-_WARMING_UP = 10.0  # seconds, in which the first save costs more than those after it
-_ALLOWANCE = 1.0  # seconds; a training that has lost less has lost nothing worth a blind spot
+_ALLOWANCE = 2.0  # seconds; a training that has lost less has lost nothing worth a blind spot
 _MOST_STRETCH = 1024
 _KEPT = 5
+_WEIGHTS = {Mode.TRAIN: 14, Mode.EVAL: 5, Mode.PREDICT: 1, Mode.GLOBAL: 1}
+
+
+class ModeBudgets:
+    """Gives each mode that is saved its own part of the limit, and a stretch of its own.
+
+    So evaluations, however many, cost no step of training. TRAIN has 70 % of the limit where all
+    modes are saved, EVAL 25 %; a mode that is alone has all of it.
+    """
+
+    def __init__(self, most: float | None) -> None:
+        self._most = most
+        self._budgets: dict[Mode, Budget] = {}
+        self._saved_at: dict[Mode, float] = {}
+
+    @property
+    def stretches(self) -> Mapping[Mode, int]:
+        return {mode: budget.stretch for mode, budget in self._budgets.items()}
+
+    def share(self, mode: Mode) -> float:
+        """The share of the time that capturing steps of this mode took. See ``Budget.share``."""
+        return self._budgets[mode].share if mode in self._budgets else 0.0
+
+    def observe(self, mode: Mode, cost: float, now: float, stretch: int) -> bool:
+        """A save of this mode cost ``cost`` seconds, and has ended ``now``. See ``Budget``."""
+        before, self._saved_at[mode] = self._saved_at.get(mode), now
+        if before is None:
+            return False
+        if mode not in self._budgets:
+            self._budgets[mode] = Budget(None)
+        whole = sum(_WEIGHTS[each] for each in self._budgets)
+        for each, budget in self._budgets.items():
+            budget.most = None if self._most is None else self._most * _WEIGHTS[each] / whole
+        return self._budgets[mode].observe(cost, now - before, stretch)
 
 
 class Budget:
     """Keeps capturing within a share of the training's time, by a ``stretch`` of the interval.
 
-    Nothing happens in the first ten seconds, nor before capturing has cost a second in all, or its
-    share of a shorter training. Then the stretch is the least power of two that keeps the share; it
-    shrinks again when a quarter of it would do. Costs are medians of the last five saves: one slow
-    moment decides nothing.
+    Nothing happens before the saves have cost two seconds in all: rules find little in the few
+    saves that the share of a short training buys. Then the stretch is the least power of two that
+    keeps the share; it shrinks again when a quarter of it would do. Costs are medians of the last
+    five saves: one slow moment decides nothing.
     """
 
     def __init__(self, most: float | None) -> None:
-        self._most = most
-        self._total = self._elapsed = 0.0
+        self.most = most
+        self._total = 0.0
         self._costs = deque[float](maxlen=_KEPT)
         self._periods = deque[float](maxlen=_KEPT)
         self.stretch = 1
@@ -36,14 +72,11 @@ class Budget:
         was stretched by ``stretch``. Answers whether the stretch is to be another.
         """
         self._total += cost
-        self._elapsed += max(cost, elapsed)
         self._costs.append(cost)
         self._periods.append(max(elapsed - cost, 1e-9) / stretch)
-        if self._most is None or self._elapsed < _WARMING_UP or len(self._costs) < _KEPT:
+        if self.most is None or self._total < _ALLOWANCE or len(self._costs) < _KEPT:
             return False
-        if self._total < min(_ALLOWANCE, self._most * self._elapsed):
-            return False
-        needed = self._needed(self._most)
+        needed = self._needed(self.most)
         if self.stretch >= needed > self.stretch / 4:
             return False
         now = median(self._costs)

@@ -6,10 +6,11 @@ import hashlib
 import math
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import msgspec
+from tocsin.model import Mode
 from tocsin.tensors import PACE, WATCH, Storage
 from tocsin.watch import Watch, parse_watch
 
@@ -25,14 +26,14 @@ _MARGIN = 10.0  # seconds, beyond two polls, until all workers have surely read 
 
 class Pace(msgspec.Struct, frozen=True):
     """``pace.json``, in which the first of several workers says what holds for all: from global
-    step ``from_step`` on, with the watch file of that digest.
+    step ``from_step`` on, with the watch file of that digest, and intervals stretched by mode.
 
     ``every`` so many steps ``save_interval_seconds`` have passed, by the first worker's clock,
     which also says when this was written: ``at``, in seconds since the epoch.
     """
 
     from_step: int
-    stretch: int = 1
+    stretch: Mapping[str, int] = {}
     watch: str | None = None
     every: int | None = None
     at: float = 0.0
@@ -46,7 +47,7 @@ class CaptureChange:
     """The settings from global step ``step`` on; a ``selection`` of None is the one before."""
 
     step: int
-    stretch: int
+    stretch: Mapping[Mode, int]
     selection: CaptureSelection | None = None
     every: int | None = None
 
@@ -91,15 +92,15 @@ class Control:
         self._progress = progress
         self._seconds = seconds
         self._started = started
-        self._stretch = 1
+        self._stretch: Mapping[Mode, int] = {}
         self._announced: Pace | None = None
         self._followed: Pace | None = None
         self._found: CaptureSelection | None = None  # not announced yet
         self._lock = threading.Lock()  # held for an assignment or two, never while reading
         self._pending: CaptureChange | None = None
 
-    def stretch(self, stretch: int) -> None:
-        """The first worker asks for another stretch of the interval."""
+    def stretch(self, stretch: Mapping[Mode, int]) -> None:
+        """The first worker asks for other stretches of the intervals."""
         self._stretch = stretch
         if self._alone:
             self._hand_over(CaptureChange(0, stretch))
@@ -133,7 +134,7 @@ class Control:
         if (
             self._found is not None
             or before is None
-            or before.stretch != self._stretch
+            or before.stretch != _named(self._stretch)
             or not _alike(before.every, every)
         ):
             self._announce(self._found, step, rate, every)
@@ -150,7 +151,7 @@ class Control:
         ahead = math.ceil((2 * self._interval + _MARGIN) * rate) + 1 if begun else 0
         pace = Pace(
             step + ahead if begun else 0,
-            self._stretch,
+            _named(self._stretch),
             self._digest,
             every if begun else None,
             time.time(),
@@ -158,7 +159,7 @@ class Control:
         self._storage.write(PACE, msgspec.json.encode(pace))
         self._announced = pace
         if begun or selection is not None:
-            self._hand_over(CaptureChange(pace.from_step, pace.stretch, selection, pace.every))
+            self._hand_over(CaptureChange(pace.from_step, self._stretch, selection, pace.every))
 
     def _follow(self) -> None:
         data = optional(self._storage.read, PACE, _MOST_BYTES)
@@ -203,5 +204,10 @@ def _digest(content: bytes) -> str:
     return hashlib.blake2b(content, digest_size=16).hexdigest()
 
 
-def _within(stretch: int) -> int:
-    return min(max(stretch, 1), _MOST_STRETCH)
+def _named(stretch: Mapping[Mode, int]) -> dict[str, int]:
+    return {mode.name: each for mode, each in stretch.items() if each > 1}
+
+
+def _within(stretch: Mapping[str, int]) -> Mapping[Mode, int]:
+    known = {mode: stretch.get(mode.name, 1) for mode in Mode}
+    return {mode: min(max(each, 1), _MOST_STRETCH) for mode, each in known.items()}

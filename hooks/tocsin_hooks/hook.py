@@ -144,7 +144,8 @@ class Hook:
         self._called = False
         self._due: Due | None = None
         self._meter = Meter()
-        self._metered = 0.0
+        self._metered = 0.0  # up to the last save, without what steps cost that are not saved
+        self._begun_at = 0.0
         self._memory = Memory()
         self._session: Session | None = None
         from tocsin_hooks.settings import given_watch
@@ -450,6 +451,7 @@ class Hook:
         """Count a step, and decide whether it is saved. Steps do not nest: an inner one is not."""
         self._steps.append(None)  # whatever happens now: its end takes it away
         mode = Mode(mode)
+        self._begun_at = self._meter.seconds
         number, mode_step = self._position.advance(mode)
         self._life.goes_on()
         if self._session is None or self._life.over or len(self._steps) > 1:
@@ -468,6 +470,7 @@ class Hook:
         if not self._steps and (timings := self.timings) is not None:
             timings.ended_before()
         if step is None or step.empty or self._session is None or not self._life.here:
+            self._metered += self._meter.seconds - self._begun_at  # an interval changes nothing
             return
         spent = self._meter.seconds - self._metered
         self._metered = self._meter.seconds

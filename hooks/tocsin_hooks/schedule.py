@@ -58,8 +58,9 @@ class Schedule:
     places the first counts: a collection's for the mode, a collection's, the capture's for the
     mode, the capture's.
 
-    The first step of an evaluation is saved as well, unless an interval is set for EVAL, or as many
-    steps of EVAL are saved as of TRAIN: evaluations are rare, and rules compare each with training.
+    A step of EVAL is saved as well if a step of TRAIN was due since the last that was saved, unless
+    an interval is set for EVAL: evaluations are rare, and rules compare each with training. How far
+    TRAIN is stretched does not count there.
     """
 
     def __init__(self, settings: CaptureSettings) -> None:
@@ -77,8 +78,7 @@ class Schedule:
         self._saved_at: dict[tuple[Mode, str | None], float] = {}
         evaluations = capture.modes.get(Mode.EVAL, SaveConfig())
         self._every_evaluation = evaluations.save_interval is None
-        self._before: Mode | None = None
-        self._counts = {Mode.TRAIN: 0, Mode.EVAL: 0}
+        self._trained = 0  # steps of TRAIN that were due since an evaluation was saved
 
     def due(
         self,
@@ -105,10 +105,10 @@ class Schedule:
             return steps.has(number, stretch, late=late, turn=turn)
 
         steps = self._common[mode]
-        common = has(steps) or (self._begins_evaluation(mode) and steps.is_inside(number))
-        self._before = mode
-        if common and mode in self._counts:
-            self._counts[mode] += 1
+        rare = mode is Mode.EVAL and self._every_evaluation and self._trained >= stretch
+        common = has(steps) or (rare and steps.is_inside(number))
+        if mode is Mode.TRAIN:
+            self._trained += common or steps.has(number, turn=turn)
         own = {name: has(steps, name) for name, steps in self._own[mode].items()}
         return Due(common, own) if common or any(own.values()) else None
 
@@ -117,13 +117,11 @@ class Schedule:
 
         For the rest they go on: losses of every step do not keep weights from being saved.
         """
+        if mode is Mode.EVAL and due.common:
+            self._trained = 0
         if self._seconds is not None:
             saved = [None] * due.common + [name for name, its_turn in due.own.items() if its_turn]
             self._saved_at |= {(mode, name): now for name in saved}
-
-    def _begins_evaluation(self, mode: Mode) -> bool:
-        begins = mode is Mode.EVAL and self._before is Mode.TRAIN and self._every_evaluation
-        return begins and self._counts[Mode.EVAL] < self._counts[Mode.TRAIN]
 
     def _late(self, mode: Mode, collection: str | None, now: float, stretch: int) -> bool:
         if self._seconds is None:

@@ -6,16 +6,17 @@ import logging
 import sys
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from weakref import WeakValueDictionary
 
+from tocsin.model import Mode
 from tocsin.tensors import RunWriter, Storage, index_key, open_storage, parse_index_key
 from tocsin.watch import Capture, Watch, encode_watch
 
-from tocsin_hooks.budget import OVERHEAD, Budget
+from tocsin_hooks.budget import OVERHEAD, ModeBudgets
 from tocsin_hooks.control import Control
 from tocsin_hooks.coverage import LossCoverage, described, unmatched
 from tocsin_hooks.earlier import warn_of_finished_run
@@ -96,14 +97,13 @@ class Session:
         self._storage = storage
         self._url = storage.url
         self._first = first
-        self._budget = Budget(overhead if first else None)
+        self._budgets = ModeBudgets(overhead if first else None)
         self._started: tuple[int, float] | None = None
         self._looked: tuple[int, float] | None = None
         self._step = 0
         self._due: Due | None = None
-        self._stretch = 1
+        self._stretch: Mapping[Mode, int] = {}
         self._every: int | None = None  # steps that the first of several workers says
-        self._saved_at: float | None = None
         self.generation = 0
         self.dropped = 0
         self.uploader: Uploader | None = None
@@ -178,7 +178,7 @@ class Session:
             step.mode_step,
             step.step,
             now if self._alone else None,
-            self._stretch,
+            self._stretch.get(step.mode, 1),
             self._every,
             turn,
         )
@@ -196,11 +196,9 @@ class Session:
             self.selection.schedule.saved(step.mode, self._due, now)
         if self.uploader is not None and not (step.empty or self._retired):
             self.uploader.put(step)
-        if self._saved_at is not None and self._control is not None:
-            elapsed = now - self._saved_at
-            if self._budget.observe(seconds, elapsed, self._stretch):
-                self._control.stretch(self._budget.stretch)
-        self._saved_at = now
+        stretch = self._stretch.get(step.mode, 1)
+        if self._control is not None and self._budgets.observe(step.mode, seconds, now, stretch):
+            self._control.stretch(self._budgets.stretches)
 
     def retire(self) -> None:
         """Write what was handed over, and nothing more: the run is another's from now on."""
@@ -249,14 +247,19 @@ class Session:
             uploader.configure(self.selection.settings)
             self._follow_machine(self.selection.settings.watch)
             _say(f"a newer watch.json holds from step {self._step} on")
-        if change.stretch != self._stretch:
-            self._stretch = change.stretch
-            share = f"capturing took {100 * self._budget.share:.1f} % of the time"
+        before, self._stretch = self._stretch, change.stretch
+        for mode in Mode:
+            stretch = self._stretch.get(mode, 1)
+            if stretch == before.get(mode, 1):
+                continue
+            share = (
+                f"capturing {mode.name} took {100 * self._budgets.share(mode):.1f} % of the time"
+            )
             _log.warning(
-                "%s: from step %d on steps are saved %s",
-                share if self._first else "the first worker says so",
+                "%s: from step %d on its steps are saved %s",
+                share if self._first else f"the first worker says so of {mode.name}",
                 self._step,
-                f"{change.stretch} times more rarely" if change.stretch > 1 else "as asked",
+                f"{stretch} times more rarely" if stretch > 1 else "as asked",
             )
 
     def _has_begun(self) -> bool:

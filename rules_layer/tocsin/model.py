@@ -45,6 +45,7 @@ class Role(StrEnum):
     LEARNING_RATE = "learning_rate"
     SKILL = "skill"
     CONTRACT = "contract"
+    SPREAD = "spread"
     SYSTEM = "system"
     DURATION = "duration"
 
@@ -69,6 +70,7 @@ COLLECTION_ROLES = {
     "learning_rates": Role.LEARNING_RATE,
     "skills": Role.SKILL,
     "contracts": Role.CONTRACT,
+    "spreads": Role.SPREAD,
 }
 """The role of the tensors of each collection, smdebug's and ours.
 
@@ -78,6 +80,10 @@ For a tensor in several collections the first counts: XGBoost's losses are metri
 
 COMPETING = "competing"
 """The kind of a loss whose optimizers take turns, as in a GAN: one may rise while another falls."""
+
+ACTING = "acting"
+"""The kind of a loss of a model that acts before it is updated, as a policy does, or a model that
+learns from what it generated: its data follow from it, and the loss need not fall."""
 
 
 class Bounds(msgspec.Struct, frozen=True, omit_defaults=True):

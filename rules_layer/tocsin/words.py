@@ -5,7 +5,19 @@ Imports no other module of Tocsin.
 
 from __future__ import annotations
 
+import re
 import unicodedata
+
+_TYPES = {
+    "array": "a list",
+    "object": "a mapping",
+    "str": "a text",
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "null": "nothing",
+}
+_TYPE = re.compile(r"([Ee]xpected|got) `([a-z]+(?: \| [a-z]+)*)`")
 
 
 def clean(text: str, limit: int = 1000) -> str:
@@ -34,3 +46,16 @@ def cut(text: str, limit: int) -> str:
 def number(value: bool | int | float | str | None) -> str:
     """A number of the evidence for people: ``3.1e-09``, ``128``, ``NaN``."""
     return f"{value:.4g}" if isinstance(value, float) else clean(str(value), 80)
+
+
+def types_in_words(text: str) -> str:
+    """msgspec's message without names of types: ``expected `array | null` `` is a list."""
+    return _TYPE.sub(_in_words, text)
+
+
+def _in_words(found: re.Match[str]) -> str:
+    types = found[2].split(" | ")
+    types = [each for each in types if each != "null"] or types
+    if "float" in types and "int" in types:
+        types.remove("int")
+    return f"{found[1]} {' or '.join(_TYPES.get(each, each) for each in types)}"

@@ -22,7 +22,7 @@ from botocore.client import BaseClient
 from botocore.exceptions import ClientError
 from moto import mock_aws
 from tocsin.actions import Effects
-from tocsin.alerts import AlertPorts, Flush, Known, TryAgain, parse_message, react
+from tocsin.alerts import AlertPorts, Flush, Known, RunCaps, TryAgain, parse_message, react
 from tocsin.aws import groups
 from tocsin.aws.clients import AWS_ERRORS
 from tocsin.aws.cloudwatch import MetricSink
@@ -592,6 +592,7 @@ class Act(Fake):
     checkpoint_reads: int = 0
     cut_off_at: str = ""
     table: _Table | None = None
+    caps: RunCaps = field(default_factory=RunCaps)
 
     @property
     def effects(self) -> Effects:
@@ -604,10 +605,11 @@ class Act(Fake):
 
     @property
     def ports(self) -> AlertPorts:
+        ports = replace(super().ports, caps=self.caps)
         if self.table is None:
-            return super().ports
+            return ports
         table = DynamoGroups(Table(self.table, "table"), lambda: self.now)
-        return replace(super().ports, groups=table)
+        return replace(ports, groups=table)
 
     @classmethod
     def on_a_table(cls) -> Act:

@@ -10,7 +10,7 @@ from typing import Any
 
 import boto3
 import pytest
-from tocsin.tensors import Object
+from tocsin.tensors import END_MARKER, Object
 
 from tests.faults.room import CAPTURES, START, CutOff, Deployment, Room, SageMaker
 
@@ -146,3 +146,16 @@ def test_a_job_that_ends_without_a_step_gives_its_summary(tmp_path: Path) -> Non
     assert summary["RuleEvaluationStatus"] == "NotApplicable"
     (rule,) = room.known(job).rules.values()
     assert (rule.status, bool(rule.details)) == ("NotApplicable", True)
+
+
+def test_sagemakers_end_of_one_start_does_not_end_the_next(tmp_path: Path) -> None:
+    room = Room(tmp_path, VANISHING, now=START + 10)
+    room.with_sagemaker(SageMaker(train=SageMaker.job(f"{CAPTURES}team/train", "Completed")))
+    job = room.job("team/train")
+    job.steps(3)
+    room.look(job)
+    room.end_job("train")
+    job.touch(END_MARKER, START + 10)
+    job.run_id = "run-2"
+    room.look(job, job.save_at(START + 20, 0, None))
+    assert room.known(job).ended is None

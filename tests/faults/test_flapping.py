@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tocsin.alerts import RunCaps
 from tocsin.events import StatusChange
 
 from tests.faults.room import CAPTURES, Act, Deployed, SageMaker, alert
@@ -98,3 +99,14 @@ def test_a_stop_that_the_guard_holds_back_is_done_when_its_window_has_passed() -
     for _ in range(3):
         act.pass_time(4 * MINUTE)
     assert act.sagemaker.stopped == [*NOISY, "next"]
+
+
+def test_a_run_that_has_used_up_its_emails_says_so() -> None:
+    act = Act(caps=RunCaps(emails=2))
+    for number in range(6):
+        act.receive(alert("LossSpike", firing=number % 2 == 0, Sequence=number + 1))
+        act.pass_time(6 * MINUTE)
+    assert len(act.subjects) == 2
+    refused = next(event for event in act.events if event.outcome == "refused")
+    assert "emailRunCap" in refused.detail
+    assert refused.detail in [line.detail for line in act.group().log]

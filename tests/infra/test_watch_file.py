@@ -134,7 +134,7 @@ def test_rules_of_a_custom_folder_are_known(custom: Callable[[str], Path]) -> No
         ("{custom_rules: mine/rule.py, rules: []}", "custom_rules: .*/rule.py is not a folder"),
         ("{custom_rules: mine, rules: [{rule: MyOwnRule, parameters: {limt: 5}}]}", "'limt'"),
         ("{custom_rules: mine, rules: [OtherRule]}", "unknown rule 'OtherRule'"),
-        ("{custom_rules: bad, rules: []}", "custom_rules: .*bad.py: ZeroDivisionError"),
+        ("{custom_rules: bad, rules: []}", "custom_rules: .*bad.py: line 1: ZeroDivisionError"),
     ],
 )
 def test_what_is_wrong_with_custom_rules_is_found_at_deployment(

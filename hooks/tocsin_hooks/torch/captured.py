@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 from weakref import ref
 
 import torch
-from tocsin.model import COMPETING, Mode
+from tocsin.model import Mode
 
 from tocsin_hooks import Hook
 from tocsin_hooks.guard import Guard
@@ -25,13 +25,15 @@ class StepInHand:
 
     It knows nothing of a model. ``passes`` counts the forward passes of the step: a loss that is
     recorded in several becomes their mean, unless the model was called ``again``, for another
-    look at what was computed before: then the first counts.
+    look at what was computed before: then the first counts. In an evaluation the mean is over the
+    ``samples`` of its passes.
     """
 
     def __init__(self, hook: Hook) -> None:
         self.hook = hook
         self.saving = False
         self.passes = 0
+        self.samples = 1
         self.again = False
         self.mode = Mode.TRAIN
         self.before_end: Callable[[], None] = lambda: None
@@ -39,8 +41,8 @@ class StepInHand:
         self.is_meant = True
         """Whether it is a step for sure: else it is one if a loss or the script's own tensors are
         saved in it."""
-        self.competes = False
-        """Whether optimizers take turns, as in a GAN, so that losses compete."""
+        self.loss_kind: str | None = None
+        """The kind of losses whose level says nothing: ``COMPETING`` or ``ACTING``."""
         self.without_meaning = 0
         """How many in a row were none."""
         self._begun = False
@@ -82,6 +84,11 @@ class StepInHand:
         """Whether there is one, and it is of mode EVAL."""
         return self._begun and self.mode is Mode.EVAL
 
+    @property
+    def has_losses(self) -> bool:
+        """Whether any was seen in this step, which is saved."""
+        return bool(self._losses)
+
     def plan(self, name: Name) -> CapturePlan | None:
         return self.hook.plan(name.name, name.collections or None, role=name.role, kind=name.kind)
 
@@ -113,18 +120,18 @@ class StepInHand:
         or if it ``sums`` them up, their sum."""
         if self.again and name.name in self._losses:
             return
-        if self.competes:
-            name = name._replace(kind=COMPETING)
+        if self.loss_kind is not None:
+            name = name._replace(kind=self.loss_kind)
         if plan := self.plan(name):
             value = value.detach()
             value = value.clone() if value.numel() <= _LARGEST_LOSS else _wide(value).mean()
-            passes = self._losses.setdefault(name.name, _Loss(plan, sums, {})).passes
-            passes[self.passes] = passes[self.passes] + value if more else value
+            loss = self._losses.setdefault(name.name, _Loss(plan, sums=sums, weighs=self.evaluates))
+            loss.add(self.passes, value, self.samples, more=more)
 
     def forget_loss(self, name: str) -> None:
         """Take back a loss of this forward pass."""
         if name in self._losses:
-            self._losses[name].passes.pop(self.passes, None)
+            self._losses[name].forget(self.passes)
 
     def _check_meaning(self) -> None:
         if not self.is_meant and not self._losses and self.hook.saves_nothing:
@@ -134,26 +141,59 @@ class StepInHand:
             self.without_meaning = 0
 
     def _hand_over(self) -> None:
-        self.add([(each.plan, each.value()) for each in self._losses.values() if each.passes])
+        values = ((each.plan, each.value()) for each in self._losses.values())
+        self.add([(plan, value) for plan, value in values if value is not None])
         if self._parts:
             reduced = gathered(self._parts)
             self.hook.put_later(reduced.finish, reduced.nbytes)
 
 
-class _Loss(NamedTuple):
-    """A loss of the step in hand, by forward passes."""
+class _Loss:
+    """A loss of the step in hand, by forward passes.
 
-    plan: CapturePlan
-    sums: bool
-    passes: dict[int, Any]
+    ``weighs``: of an evaluation, whose passes are as many as it takes. Only a sum over all before
+    the last is kept of it, on its device.
+    """
+
+    def __init__(self, plan: CapturePlan, *, sums: bool, weighs: bool) -> None:
+        self.plan = plan
+        self._sums = sums
+        self._weighs = weighs
+        self._passes: dict[int, tuple[Any, int]] = {}
+        self._total: Any = None
+        self._weight = 0
+
+    def add(self, number: int, value: Any, samples: int, *, more: bool) -> None:
+        """Add the loss of a pass, or ``more`` of it."""
+        if more and number in self._passes:
+            value = self._passes[number][0] + value
+        elif self._weighs and number not in self._passes:
+            self._close()
+        self._passes[number] = value, samples
+
+    def forget(self, number: int) -> None:
+        self._passes.pop(number, None)
 
     def value(self) -> Any:
-        """The loss of all passes, or of the last one if they differ in shape."""
-        values = [*self.passes.values()]
+        """The loss of all passes, or of the last one if they differ in shape; None without any."""
+        if self._total is not None:
+            self._close()
+            return self._total / self._weight
+        values = [value for value, _ in self._passes.values()]
+        if not values:
+            return None
         if len(values) == 1 or any(value.shape != values[0].shape for value in values):
             return values[-1]
         stacked = torch.stack([_wide(value) for value in values])
-        return stacked.sum(0) if self.sums else stacked.mean(0)
+        return stacked.sum(0) if self._sums else stacked.mean(0)
+
+    def _close(self) -> None:
+        """Nothing is added to the passes so far."""
+        for value, samples in self._passes.values():
+            part = _wide(value).mean() * samples
+            self._total = part if self._total is None else self._total + part
+            self._weight += samples
+        self._passes.clear()
 
 
 def _wide(value: Any) -> Any:

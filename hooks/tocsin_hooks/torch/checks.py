@@ -8,7 +8,7 @@ from typing import Any
 from weakref import ref
 
 import torch
-from tocsin.model import Mode, Role
+from tocsin.model import COMPETING, Mode, Role
 from torch import nn
 
 from tocsin_hooks.torch.captured import StepInHand
@@ -20,8 +20,9 @@ from tocsin_hooks.torch.contracts import (
     labels_equal_inputs,
 )
 from tocsin_hooks.torch.loss_calls import Listener, LossCall, LossWindow, script_line
-from tocsin_hooks.torch.names import Name, input_name
+from tocsin_hooks.torch.names import Name, input_name, output_name
 from tocsin_hooks.torch.skill import Skill, skill_name
+from tocsin_hooks.torch.spread import Spread
 from tocsin_hooks.torch.update_contracts import UpdateContracts
 from tocsin_hooks.torch.values import tensors_in
 
@@ -41,14 +42,17 @@ def contract_name(contract: str, place: str) -> Name:
 class Checks:
     """Looks at calls of losses during forward passes and until gradients are computed.
 
-    In training it looks at the first steps, and then at those that are saved; in evaluations at
-    those that are saved. Where two optimizers take turns, as in a GAN, a loss that gets no better
-    means nothing: nothing is compared there.
+    In training it looks at the first steps, and then at those that are saved; in evaluations that
+    are saved, at more and more rarely a pass. ``called`` gets every loss of a saved step. Where two
+    optimizers take turns, as in a GAN, a loss that gets no better means nothing: nothing is
+    compared there.
     """
 
-    def __init__(self, step: StepInHand) -> None:
+    def __init__(self, step: StepInHand, called: Callable[[LossCall], None]) -> None:
         self._step = step
+        self._called = called
         self._skill = Skill(step)
+        self._spread = Spread(step)
         self._updates = UpdateContracts(self._broken_here)
         hook = step.hook
         self._window = LossWindow(
@@ -85,16 +89,19 @@ class Checks:
         if not self._is_due():
             return
         # In evaluation some modules compute in another way while there is a mode.
-        if self._step.mode is Mode.TRAIN or not _has_fast_path(root):
+        if self._step.mode is Mode.TRAIN or (self._compares and not _has_fast_path(root)):
             self._window.open()
 
-    def acts(self, root: Any, args: Any, kwargs: Any) -> None:
-        """The model is called without gradients, and no step begins."""
+    def acts(self, root: Any, *, alone: bool) -> None:
+        """The model is called without gradients, and no step begins; ``alone``: one sample."""
         if self._wants_contracts and not self._updates.over:
-            self._updates.forward(root, alone=_are_alone(_inputs(args, kwargs)))
+            self._updates.forward(root, alone=alone)
 
-    def forward_ends(self, *, compiled: bool) -> None:
+    def forward_ends(self, root: Any, output: Any, *, compiled: bool) -> None:
         self._inside = False
+        first = self._step.saving and self._step.passes == 1 and self._step.mode is Mode.TRAIN
+        for label, each in tensors_in(output, 1) if first and not compiled else ():
+            self._spread.forward_ended(output_name(type(root).__name__, label), each)
         if not compiled and self._is_due():
             self._window.open()
 
@@ -130,7 +137,7 @@ class Checks:
         self._last, self._computed = ref(optimizer), False
         if self._turns == _TURNS:
             self._skill.forget()
-            self._step.competes = True
+            self._step.loss_kind = COMPETING
 
     def close(self) -> None:
         self._window.close()
@@ -140,9 +147,12 @@ class Checks:
 
     def _loss(self, call: LossCall) -> None:
         with self._step.hook.measured():
-            if self._wants_contracts and self._step.saving:
-                self._check_loss(call)
-            if self._wants_skill and not self._step.again:
+            if self._step.saving:
+                self._called(call)
+                self._spread.compared(call.prediction)
+                if self._wants_contracts:
+                    self._check_loss(call)
+            if self._wants_skill and self._compares:
                 self._skill.compare(call)
 
     def _difference(self, one: Any, other: Any, result: Any) -> None:
@@ -187,6 +197,7 @@ class Checks:
         self._broken.setdefault(contract_name(contract, script_line()), False)
 
     def _hand_over(self) -> None:
+        self._spread.hand_over()
         if self._turns < _TURNS:
             self._skill.hand_over()
         for name in [name for name, saved in self._broken.items() if not saved]:
@@ -199,11 +210,20 @@ class Checks:
 
     def _is_due(self) -> bool:
         if self._step.saving:
-            return self._wants_skill or self._wants_contracts
+            return True
         if self._step.mode is not Mode.TRAIN:
             return False
         often = self._wants_skill and self._skill.compared < _EVERY_STEP
         return often or (self._wants_contracts and not self._updates.over)
+
+    @property
+    def _compares(self) -> bool:
+        """Whether losses of this pass are compared: of an evaluation the first seven, and then
+        four each time that their number doubles."""
+        if self._step.mode is Mode.TRAIN:
+            return not self._step.again
+        passes = self._step.passes
+        return passes % (1 << max(0, passes.bit_length() - 3)) == 0
 
     @property
     def _wants_skill(self) -> bool:

@@ -47,6 +47,8 @@ def broken_by_loss(call: LossCall) -> Iterator[str]:
         yield "not_log_probabilities"
     if name in ("cross_entropy", "nll_loss", "kl_div") and _goes_over_batch(call, node):
         yield "softmax_over_batch"
+    if name == "nll_loss" and _goes_over_positions(prediction):
+        yield "softmax_over_positions"
     if call.has_classes and _all(target == call.arguments.get("ignore_index", -100)):
         yield "all_labels_ignored"
     if name in _BINARY and call.arguments.get("reduction") != "none":
@@ -150,6 +152,12 @@ def _goes_over_batch(call: LossCall, node: Any) -> bool:
         and shape[0] != shape[1]
         and min(shape) > 1
     )
+
+
+def _goes_over_positions(prediction: Any) -> bool:
+    """Whether scores of shape (N, C, positions …) are made probabilities along another axis."""
+    node = prediction.grad_fn
+    return prediction.dim() > 2 and _name(node) == "LogSoftmaxBackward0" and node._saved_dim != 1
 
 
 def _is_out_of_reach(node: Any, target: Any) -> bool:

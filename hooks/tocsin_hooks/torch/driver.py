@@ -47,7 +47,7 @@ class Driver:
     def join_evaluations(self) -> None:
         """From now on all that is evaluated until ``resume`` is one step."""
         if self._training is not None:
-            self._training.whole_evaluations = True
+            self._training.evaluations.whole = True
 
     def add_up_losses(self) -> None:
         """From now on the loss of a step is the sum of those of its forward passes."""

@@ -44,6 +44,8 @@ class Losses:
         self._handles: list[Any] = []
         self._calls = Counter[str]()
         self._recorded: list[tuple[int, str]] = []
+        self.are_inside = False
+        """Whether there were any inside of the model when it was last looked at."""
 
     def begin_pass(self) -> None:
         """Another forward pass: calls are counted from 0 again."""
@@ -53,7 +55,8 @@ class Losses:
 
     def open_inside(self, root: Any) -> None:
         """For the losses that are part of the model, while its forward pass goes on."""
-        inside = (each for each in root.modules() if each is not root and self._is_loss(each))
+        inside = [each for each in root.modules() if each is not root and self._is_loss(each)]
+        self.are_inside = bool(inside)
         self._watch(inside)
 
     def open_outside(self, *, globally: bool) -> None:

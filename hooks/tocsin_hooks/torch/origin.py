@@ -7,6 +7,7 @@ from typing import Any, Literal, NamedTuple
 Source = Literal["module", "returned", "recorded", "backward"]
 
 _KEY = "tocsin"
+_CALL = "tocsin.call"
 _TIMES_A_NUMBER = frozenset({"MulBackward0", "DivBackward0", "ToCopyBackward0"})
 
 
@@ -24,6 +25,21 @@ def mark(value: Any, origin: Origin) -> None:
     time that its multiple is differentiated."""
     if value.grad_fn is not None:
         value.grad_fn.metadata[_KEY, value.output_nr] = origin
+
+
+def mark_call(value: Any, call: object) -> None:
+    """Note which function computed a loss."""
+    if value.grad_fn is not None:
+        value.grad_fn.metadata[_CALL] = call
+
+
+def call_of(loss: Any, *, scaled: bool) -> Any:
+    """The function that computed this very loss, or what was ``scaled`` to give it; None if it is
+    not known."""
+    node = loss.grad_fn
+    if node is not None and scaled:
+        node = next((each for each, _ in node.next_functions if each is not None), None)
+    return None if node is None else node.metadata.get(_CALL)
 
 
 def origin_of(value: Any) -> Origin | None:

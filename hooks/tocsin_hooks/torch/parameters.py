@@ -37,7 +37,7 @@ class Parameters:
         """Whether an optimizer updates parameters of the model."""
         size = sum(len(group["params"]) for group in optimizer.param_groups)
         known = self._optimizers.get(optimizer)
-        if known is None or known[0] != size:
+        if known is None or known[0] != size or self._step.saving:  # layers may be replaced
             ours = {id(each) for each in root.parameters()}
             known = size, any(id(each) in ours for each in _held(optimizer))
             self._optimizers[optimizer] = known
@@ -131,9 +131,13 @@ class Parameters:
                 hook.capture(plan, float(rate))
 
 
+def has_gradients(root: Any) -> bool:
+    return any(parameter.grad is not None for parameter in root.parameters())
+
+
 def without_gradients(root: Any) -> bool:
     """Whether no parameter has a gradient: it was taken away, or is yet to be computed."""
-    return all(parameter.grad is None for parameter in root.parameters())
+    return not has_gradients(root)
 
 
 def _held(optimizer: Any) -> Iterator[Any]:

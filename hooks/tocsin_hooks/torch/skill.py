@@ -19,7 +19,7 @@ from tocsin_hooks.torch.names import Name
 _PAIRINGS = 4
 _MOST_SITES = 8  # lines of a script that call a loss
 _MOST_CALLS = 2  # of one line, after one forward pass
-_MOST_WAITING = 256  # comparisons between two saves
+_MOST_WAITING = 256  # comparisons between two saves: of more, two become one
 _ELEMENTS = 1 << 16  # of the predictions that are paired again
 _LEAST_ROWS = 32
 _BY_ELEMENT = frozenset({"binary_cross_entropy", "binary_cross_entropy_with_logits", "mse_loss"})
@@ -102,7 +102,7 @@ class _Site:
     def __init__(self, name: str, call: LossCall) -> None:
         self.name = name
         self.kind = call.name
-        self.waiting: dict[Mode, deque[Any]] = {}
+        self.waiting: dict[Mode, list[Any]] = {}
         self._constants: dict[Mode, Constant | None] = {}
         self._alone: dict[Mode, deque[_Pair]] = {}
         self._random = random.Random(0)  # noqa: S311 - not the script's, whose numbers stay
@@ -132,7 +132,10 @@ class _Site:
         for place, each in enumerate((loss, other, best, count)):
             if each is not None:
                 found[place] = each
-        self.waiting.setdefault(mode, deque(maxlen=_MOST_WAITING)).append(found)
+        waiting = self.waiting.setdefault(mode, [])
+        waiting.append(found)
+        if len(waiting) == _MOST_WAITING:
+            waiting[:] = _pooled(torch.stack(waiting)).unbind()
 
     def _with_others(self, call: LossCall, own: _Pair, count: Any) -> Any:
         """The mean loss with labels of others; NaN where all labels are the same."""
@@ -186,10 +189,19 @@ def _is_comparable(call: LossCall) -> bool:
 def _samples(call: LossCall) -> int:
     prediction = call.prediction
     alone = prediction.dim() == 0 or (call.has_classes and prediction.dim() == 1)
+    if _is_sequence(call):
+        return int(call.target.numel())
     return 1 if alone else len(prediction)
 
 
+def _is_sequence(call: LossCall) -> bool:
+    return bool(call.has_classes and call.prediction.dim() == 3)
+
+
 def _pair(call: LossCall) -> _Pair:
+    if _is_sequence(call):  # (N, C, T) with (N, T): each position is a sample
+        scores = call.prediction.detach().movedim(1, -1).flatten(0, -2)
+        return _Pair({"input": scores}, {"target": call.target.detach().flatten()})
     predictions = {"input": call.prediction.detach()}
     labels = {"target": call.target.detach()}
     shape = call.prediction.shape
@@ -204,9 +216,9 @@ def _pair(call: LossCall) -> _Pair:
 
 def _chosen(call: LossCall, pair: _Pair, samples: int, rng: random.Random) -> tuple[_Pair, Any]:
     """The samples that are paired again, and how many: those that are ignored stand last."""
-    width = max(1, call.prediction.numel() // samples)
+    width = max(1, pair.predictions["input"].numel() // samples)
     most = min(samples, max(_LEAST_ROWS, _ELEMENTS // width))
-    ignored = call.has_classes and call.target.dim() == 1
+    ignored = call.has_classes and pair.labels["target"].dim() == 1
     taken = min(samples, 4 * most) if ignored else most
     stride = samples // taken
     start = rng.randrange(samples - stride * (taken - 1)) if taken < samples else 0
@@ -235,6 +247,14 @@ def _rolled(shift: int, tensor: Any) -> Any:
 
 def _ordered(order: Any, tensor: Any) -> Any:
     return tensor.index_select(0, order)
+
+
+def _pooled(rows: Any) -> Any:
+    """Comparisons two by two: means by the number of samples, and the sums of these."""
+    pairs = rows.view(-1, 2, rows.shape[1])
+    numbers = pairs[:, :, 3:]
+    count = numbers.sum(1)
+    return torch.cat([(pairs[:, :, :3] * numbers).sum(1) / count, count], 1)
 
 
 def _first(pair: _Pair, most: int) -> _Pair:

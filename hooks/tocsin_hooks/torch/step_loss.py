@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from tocsin.model import Mode, Role
 
 from tocsin_hooks.torch.backward import Backward, BackwardWatcher, Site
 from tocsin_hooks.torch.captured import StepInHand
+from tocsin_hooks.torch.loss_calls import LossCall
 from tocsin_hooks.torch.names import Name
-from tocsin_hooks.torch.origin import Origin, mark, origin, origin_of
+from tocsin_hooks.torch.origin import Origin, call_of, mark, mark_call, origin, origin_of
 from tocsin_hooks.torch.values import scalar_loss, tensors_in
 
 LOSS = "loss"
@@ -24,8 +26,8 @@ class StepLoss:
     that functions computed, is ``loss``; where several lines call ``backward``, as a GAN's do,
     the next ones' are ``loss_1``, ``loss_2`` in the order in which they came first.
 
-    The first backward pass shows where the loss stands in what it returns. From then
-    on that is found in evaluations, too.
+    The first backward pass shows where the loss stands in what it returns, or which function of
+    PyTorch computed it. From then on that is found in evaluations, too.
     """
 
     def __init__(self, step: StepInHand) -> None:
@@ -40,6 +42,8 @@ class StepLoss:
         self._passes: set[tuple[str, int]] = set()
         self._waiting = self._seen = False
         self._by_parameters = False
+        self._functions: dict[Any, str] = {}  # that computed a loss, with its name
+        self._evaluated: tuple[Any, str] | None = None
 
     def begin(self) -> None:
         """Another step. If none of the last one's outputs had a gradient, parameters will."""
@@ -52,6 +56,7 @@ class StepLoss:
         self._watcher.close()
         self._returned = {}
         self._passes.clear()
+        self._evaluated = None
 
     def forward_ended(self, model: Any, output: Any) -> list[Any]:
         """A forward pass of a saved step gave ``output``: of that, what counts as loss."""
@@ -76,8 +81,27 @@ class StepLoss:
         """A saved step has begun whose forward passes are not seen."""
         self._watcher.watch_parameters(model)
 
+    def called(self, call: LossCall) -> None:
+        """A function of PyTorch has computed a loss in a saved step, maybe that of the step."""
+        function = call.name, call.prediction.dim()
+        if call.module is not None or not isinstance(call.value, torch.Tensor):
+            return
+        if self._step.mode is Mode.TRAIN:
+            mark_call(call.value, function)
+            return
+        name = self._functions.get(function)
+        again = (name or "", self._step.passes)
+        if name is None or call.value.numel() != 1 or again in self._passes:
+            return
+        self._passes.add(again)
+        self._step.add_loss(_name(name), call.value)
+        self._evaluated = call.value, name
+
     def recorded(self, loss: Any, name: str) -> None:
         """The script has named a loss: that name takes the place of ours."""
+        value, ours = self._evaluated or (None, name)
+        if value is loss and ours != name:
+            self._step.forget_loss(ours)
         before = origin_of(loss)
         if before is not None and before.source == "backward" and before.name != name:
             self._step.forget_loss(before.name)
@@ -86,7 +110,7 @@ class StepLoss:
     def _wait(self, model: Any, output: Any) -> None:
         has_gradients = self._watcher.watch_output(output)
         self._waiting |= has_gradients and self._step.mode is Mode.TRAIN
-        if self._by_parameters or not has_gradients:
+        if torch.is_grad_enabled() and (self._by_parameters or not has_gradients):
             self._watcher.watch_parameters(model)
 
     def _record_returned(self, loss: Any) -> None:
@@ -121,7 +145,11 @@ class StepLoss:
             return
         again = (name, self._step.passes) in self._passes  # gradients add up, and so do losses
         self._passes.add((name, self._step.passes))
-        self._step.add_loss(_name(name), backward.value(), more=again, sums=self.adds_up)
+        value = backward.value()
+        function = call_of(backward.loss, scaled=value.data_ptr() != backward.loss.data_ptr())
+        if function is not None:
+            self._functions[function] = name
+        self._step.add_loss(_name(name), value, more=again, sums=self.adds_up)
         mark(backward.loss, Origin("backward", name))
 
     def _named(self, site: Site) -> str | None:

@@ -10,14 +10,13 @@ from typing import Any
 from weakref import finalize, ref
 
 import torch
-from tocsin.model import Mode
+from tocsin.model import ACTING, COMPETING, Mode
 from torch.optim.optimizer import (
     register_optimizer_step_post_hook,
     register_optimizer_step_pre_hook,
 )
 
 from tocsin_hooks.guard import Guard, Report
-from tocsin_hooks.torch.activations import Activations
 from tocsin_hooks.torch.callbacks import (
     TrainingStopped,
     called,
@@ -28,28 +27,15 @@ from tocsin_hooks.torch.callbacks import (
 )
 from tocsin_hooks.torch.captured import StepInHand
 from tocsin_hooks.torch.checks import Checks
-from tocsin_hooks.torch.losses import Losses
-from tocsin_hooks.torch.names import (
-    input_name,
-    is_compiled,
-    kind_of,
-    output_name,
-    submodules,
-    unwrapped,
-)
-from tocsin_hooks.torch.parameters import Parameters, without_gradients
+from tocsin_hooks.torch.evaluations import EvaluationDetector, samples_of
+from tocsin_hooks.torch.forward import ForwardCapture
+from tocsin_hooks.torch.names import is_compiled, unwrapped
+from tocsin_hooks.torch.parameters import Parameters, has_gradients, without_gradients
 from tocsin_hooks.torch.root import ModelHooks, owners
-from tocsin_hooks.torch.step_loss import StepLoss
 from tocsin_hooks.torch.steps import StepDetector, Turns
 from tocsin_hooks.torch.timing import TrainingTiming
-from tocsin_hooks.torch.values import tensors_in
 
 _log = logging.getLogger("tocsin")
-_MOST_INPUTS = 8
-_MOST_OUTPUTS = 4
-_WITHOUT_LOSS = 2
-"""After so many saved passes without gradients in training mode, and without any loss, such passes
-are taken to be no evaluations. That may be how a policy acts, or how samples are generated."""
 _STEPS_WITHOUT_OPTIMIZER = 8
 """After so many steps a loop is taken to update the model by itself. Before that an optimizer may
 just have been skipped: with loss scaling the first gradients often overflow."""
@@ -71,24 +57,22 @@ class ModelTraining:
         raise_on_stop: bool,
     ) -> None:
         self.step = step
-        self.whole_evaluations = False
-        """Whether all that is evaluated until ``resume`` is one step: else each pass is one."""
+        self.evaluations = EvaluationDetector()
         self._steps = StepDetector(accumulate)
         self._turns = Turns()
         self._timing = TrainingTiming(step.hook)
         self._raise_on_stop = raise_on_stop
-        self._activations = Activations(step)
-        self._losses = Losses(step, losses)
-        self.loss = StepLoss(step)
+        self._forward = ForwardCapture(step, losses)
+        self.loss = self._forward.loss
         self._parameters = Parameters(step)
-        self._checks = Checks(step)
+        self._checks = Checks(step, self.loss.called)
         self._model: Callable[[], Any] = lambda: None
         self._inside: Any = None  # the module whose forward pass we are in
         self._paused = False
         self._updated_since_forward: set[int] = set()  # identities of optimizers
         self._seen_forward = False
+        self._elsewhere = 0  # updates by optimizers of other models
         self._ahead = False  # the step in hand was begun without a forward pass
-        self._said_of_compiled = False
         self._compilations_before = compilations()
         self._backward: Any = None
         self._find_compiled: Callable[[], bool] = lambda: False
@@ -112,8 +96,7 @@ class ModelTraining:
         atexit.register(self.step.end)  # before the hook's own, which writes what is waiting
         report = self.step.hook.trouble
         undo = (
-            self._activations.close,
-            self._losses.close,
+            self._forward.close,
             self.loss.close,
             self._checks.close,
             watched.remove,
@@ -158,43 +141,44 @@ class ModelTraining:
         within = self._inside is not None and self._inside() not in (None, module)
         if root is None or self._paused or within or is_elsewhere(module):
             return
-        # So a policy acts, and evaluations go that forget to call ``eval``.
-        acts = root.training and not torch.is_grad_enabled() and not self.whole_evaluations
-        if acts and self.step.without_meaning >= _WITHOUT_LOSS:
-            self._checks.acts(root, args, kwargs)
+        trains = root.training and torch.is_grad_enabled()
+        samples = 1 if trains else samples_of(args, kwargs)
+        if not trains and self.evaluations.is_none(
+            root,
+            samples,
+            meant=self.step.evaluates and self.step.is_meant,
+            without_meaning=self.step.without_meaning,
+        ):
+            self._checks.acts(root, alone=samples == 1)
             return
         self._inside = ref(module)
         self._close_windows()
-        self._losses.begin_pass()
+        self._forward.begin_pass()
         self._seen_forward, self._ahead = True, False
         self._updated_since_forward.clear()
-        if root.training and torch.is_grad_enabled():
-            if self._steps.begins(partial(without_gradients, root)):
-                self._begin(Mode.TRAIN)
+        if not trains:
+            self._begin_evaluating()
+        elif self._steps.begins(partial(without_gradients, root)):
+            self._begin(Mode.TRAIN)
+        if trains:
             self._timing.forward_begins(root)
-        else:
-            self._steps.left()
-            if not (self.whole_evaluations and self.step.evaluates):
-                self._begin(Mode.EVAL)
-                self.step.is_meant = not acts
         self.step.passes += 1
+        self.step.samples = samples
         self.step.again = self._steps.again
         self._checks.forward_begins(root, args, kwargs, compiled=is_compiled(module))
         if self.step.saving:
-            self._open_forward(root, is_compiled(module), args, kwargs)
-
-    def _open_forward(self, root: Any, compiled: bool, args: Any, kwargs: Any) -> None:
-        if self.step.passes == 1:
-            own = type(root).__name__
-            inputs = tensors_in((args, kwargs), _MOST_INPUTS)
-            self.step.add_named([(input_name(own, label), each) for label, each in inputs])
-            if not compiled:
-                self._activations.open(root)
-            self._say_of_compiled(root, compiled)
-            if root.training and self._updates_itself:
+            self._forward.begins(root, args, kwargs, compiled=is_compiled(module))
+            if self.step.passes == 1 and root.training and self._updates_itself:
                 self._backward = self._parameters.capture_at_backward(root)
-        if not compiled:
-            self._losses.open_inside(root)
+
+    def _begin_evaluating(self) -> None:
+        """Begin a step of EVAL, or go on with one."""
+        self._steps.left()
+        meant = self.step.is_meant or self.step.has_losses
+        if self.evaluations.begins(goes_on=self.step.evaluates, meant=meant):
+            self._begin(Mode.EVAL)
+            meant = False
+        self.step.is_meant = meant or self.evaluations.is_meant
 
     @called
     def forward_ends(self, module: Any, args: Any, kwargs: Any, output: Any) -> None:
@@ -203,31 +187,10 @@ class ModelTraining:
             return
         self._inside = None
         self._timing.forward_ends()
-        self._activations.close()
-        self._losses.close()
-        self._checks.forward_ends(compiled=is_compiled(module))
-        if not self.step.saving or output is None:
-            return
-        losses = self.loss.forward_ended(root, output)
-        if self.step.passes == 1:
-            own = type(root).__name__
-            for label, each in tensors_in(output, _MOST_OUTPUTS):
-                if not any(each is loss for loss in losses):
-                    self.step.add_output(output_name(own, label), each)
-        compiled = is_compiled(module)
-        self._losses.open_outside(globally=not compiled or root.training)
-        if compiled:
-            self._close_at_backward(output)
-
-    def _close_at_backward(self, output: Any) -> None:
-        """Look for losses no longer: a compiled model warns of global hooks when it is called."""
-
-        def close(_: Any) -> None:
-            self._losses.close()
-
-        for _, each in tensors_in(output, _MOST_OUTPUTS):
-            if each.requires_grad:
-                each.register_hook(close)
+        self._forward.close()
+        self._checks.forward_ends(root, output, compiled=is_compiled(module))
+        if self.step.saving and output is not None:
+            self._forward.ends(root, output, compiled=is_compiled(module))
 
     @called
     def _optimizer_begins(self, optimizer: Any, args: Any, kwargs: Any) -> None:
@@ -244,18 +207,38 @@ class ModelTraining:
     @called
     def _optimizer_ends(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         root = self._model()
-        if root is None or not self._parameters.hold(optimizer, root):
+        if root is None:
+            return
+        if not self._parameters.hold(optimizer, root):
+            self._updated_elsewhere(root, optimizer)
             return
         if closure_of(args, kwargs) is not None:  # it computed the gradients in between
             self._before_update(root, optimizer)
         self._checks.update_ends(root, optimizer)
         self._timing.update_ends()
         self._steps.updated()
+        self.evaluations.updated()
         self._turns.updated(optimizer)
         unseen = id(optimizer) in self._updated_since_forward or not self._seen_forward
         self._updated_since_forward.add(id(optimizer))
         if unseen and not self._find_compiled():
             self._begin_ahead()
+
+    def _updated_elsewhere(self, root: Any, optimizer: Any) -> None:
+        """An optimizer has updated something else. If no other is seen, its steps count."""
+        if not self._parameters.updated_by_nobody:
+            return
+        self._steps.updated()
+        self.evaluations.updated()
+        self._elsewhere += has_gradients(root)
+        if self._elsewhere == _STEPS_WITHOUT_OPTIMIZER:
+            self._elsewhere += 1
+            _log.warning(
+                "no optimizer has updated the %s so far: the parameters of %s are not its own. "
+                "Make the optimizer after the model, its copies and its new layers",
+                type(root).__name__,
+                type(optimizer).__name__,
+            )
 
     def _before_update(self, root: Any, optimizer: Any) -> None:
         unseen = id(optimizer) in self._updated_since_forward or not self._seen_forward
@@ -278,6 +261,8 @@ class ModelTraining:
             raise TrainingStopped("a stop was requested")
         self._parameters.begin()
         self.loss.begin()
+        if self.step.loss_kind != COMPETING:
+            self.step.loss_kind = ACTING if self.evaluations.acts else None
         self.step.begin(mode, self._turns.next() if mode is Mode.TRAIN else None)
 
     def _begin_ahead(self) -> None:
@@ -285,7 +270,7 @@ class ModelTraining:
         they are compiled with the hooks in them, or ``model.forward`` is called by itself.
         """
         self._ahead = True
-        self._losses.begin_pass()
+        self._forward.begin_pass()
         self._begin(Mode.TRAIN)
         root = self._model()
         if root is not None:
@@ -296,28 +281,14 @@ class ModelTraining:
             # that there is another global hook, until PyTorch gives it up. What was compiled
             # before the model was watched may be something else, as in a notebook.
             compiled = compilations() != self._compilations_before
-            self._losses.open_outside(globally=not compiled or is_compiled(root))
-            if root is not None:
-                self.loss.without_forward(root)
+            self._forward.without_forward(root, globally=not compiled or is_compiled(root))
 
     def _close_windows(self) -> None:
         self._checks.close()
-        self._activations.close()
-        self._losses.close()
+        self._forward.close()
         if self._backward is not None:
             self._backward.remove()
             self._backward = None
-
-    def _say_of_compiled(self, root: Any, compiled: bool) -> None:
-        if not compiled or self._said_of_compiled:
-            return
-        self._said_of_compiled = True
-        if any(
-            kind and self._activations.wants(path, "output", kind)
-            for path, module in submodules(root)
-            for kind in [kind_of(module)]
-        ):
-            _log.warning("no activations are captured: they are not visible in a compiled model")
 
 
 def _call_all(report: Report, functions: Iterable[Callable[[], object]]) -> None:

@@ -155,7 +155,7 @@ def _mark_sent(group: AlertGroup, task: Task, now: float) -> AlertGroup:
     sent = replace(
         before,
         firing={**still, **fired},
-        at=now,
+        at=now if fired or over else before.at,
         last_fired={**before.last_fired, **missed, **fired},
     )
     return replace(group, sent={**group.sent, task.action: sent})

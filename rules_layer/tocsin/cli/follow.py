@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from itertools import islice
 
 import msgspec
 
@@ -69,6 +68,7 @@ class Following:
         ports = memory_ports(self.storage, self.now)
         self._ports = replace(ports, publisher=Stopper(self.storage, self.now))
         self._ticked = -math.inf
+        self._seen: dict[str, float] = {}  # index file -> when it was written
 
     @property
     def document(self) -> Document:
@@ -76,7 +76,7 @@ class Following:
 
     def until_end(self, wait: Callable[[float], None] = time.sleep) -> None:
         """Looks again and again until the run has ended. A run may begin later."""
-        if not self._first_file():
+        if next(iter(self.storage.list(INDEX)), None) is None:
             note(f"waiting for the first step in {self.storage.url}")
         while not self.look():
             wait(PAUSE)
@@ -86,10 +86,15 @@ class Following:
         now = self.now()
         tick = now if now - self._ticked >= TICK else None
         self._ticked = self._ticked if tick is None else now
-        hint = Hint(self.storage.url, self._first_file(), tick)
+        hint = Hint(self.storage.url, self._written(), tick)
         reconcile(hint, self._ports, self.report, deadline=math.inf, watch=self.watch)
         return self._ports.checkpoints.load(self.storage.url).checkpoint.ended is not None
 
-    def _first_file(self) -> tuple[str, ...]:
-        """The first index file, by which a training that begins again is recognised."""
-        return tuple(found.key for found in islice(self.storage.list(INDEX), 1))
+    def _written(self) -> tuple[str, ...]:
+        """The index files that were written since the last look, as notifications name them.
+
+        By those of steps before the frontier a training that begins again or resumes is recognised.
+        """
+        before = self._seen
+        self._seen = {found.key: found.modified for found in self.storage.list(INDEX)}
+        return tuple(key for key, at in self._seen.items() if before.get(key) != at)

@@ -30,6 +30,9 @@ from tocsin.tensors import (
 )
 from tocsin.trial import Trial
 
+MOST_ROWS = 1000
+"""Tensors that are printed. The document has all."""
+
 
 def tensors_document(
     run: Trial,
@@ -82,7 +85,7 @@ def print_tensors(document: Document, console: Console) -> None:
     grouped: dict[str, list[Document]] = {}
     for row in document["tensors"]:
         grouped.setdefault(row["name"], []).append(row)
-    for name, rows in sorted(grouped.items()):
+    for name, rows in sorted(grouped.items())[:MOST_ROWS]:
         cells = (
             name,
             span(sorted({row["step"] for row in rows})),
@@ -92,14 +95,18 @@ def print_tensors(document: Document, console: Console) -> None:
         )
         table.add_row(*map(styled, cells))
     console.print(table)
+    if (more := len(grouped) - MOST_ROWS) > 0:
+        console.print(f"… and {more:,} more: --regex and --collection select, --json has all")
     state = "finished" if document["finished"] else "running"
     written = f"{len(document['workers'])} of {document['num_workers']} workers"
     steps = span(document["steps"]["GLOBAL"]) or "none"
     console.print(styled(f"{state}, {written}, complete steps: {steps}"))
-    for row in document["tensors"]:
-        if "unreadable" in row:
-            place = f"{row['name']} at step {row['step']} of {row['worker']}"
-            console.print(styled(f"unreadable: {place}: {row['unreadable']}"))
+    unreadable = [row for row in document["tensors"] if "unreadable" in row]
+    for row in unreadable[:MOST_ROWS]:
+        place = f"{row['name']} at step {row['step']} of {row['worker']}"
+        console.print(styled(f"unreadable: {place}: {row['unreadable']}"))
+    if (more := len(unreadable) - MOST_ROWS) > 0:
+        console.print(f"… and {more:,} more unreadable")
     for file in document.get("unreadable", ()):
         console.print(styled(f"unreadable: {file['key']}: {file['reason']}"))
 

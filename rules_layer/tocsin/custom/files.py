@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import sys
+import traceback
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -72,7 +73,7 @@ def _load(file: Path) -> None:
     except (Exception, SystemExit) as error:
         del sys.modules[name]
         forget(name)
-        raise BadRule(f"{file}: {_one_line(error)}") from error
+        raise BadRule(f"{file}: {_line(error, file)}{_one_line(error)}") from error
 
 
 @contextmanager
@@ -99,6 +100,13 @@ def _for_smdebug(module: ModuleType) -> Iterator[type[Rule]]:
         own = isinstance(value, type) and value.__module__ == module.__name__
         if own and issubclass(value, Rule) and value.is_for_smdebug() and not name.startswith("_"):
             yield value
+
+
+def _line(error: BaseException, file: Path) -> str:
+    """The line of the file that failed; a SyntaxError names its own."""
+    frames = traceback.extract_tb(error.__traceback__)
+    lines = [frame.lineno for frame in frames if frame.filename == str(file)]
+    return f"line {lines[-1]}: " if lines else ""
 
 
 def _one_line(error: BaseException) -> str:

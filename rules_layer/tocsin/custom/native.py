@@ -11,6 +11,7 @@ from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 from tocsin.custom.attributes import NotPlain, encode, restored
+from tocsin.custom.logged import logged
 from tocsin.custom.rule import Rule
 from tocsin.custom.smdebug_modules import smdebug_names
 from tocsin.model import Outcome, Reason, Verdict
@@ -27,8 +28,10 @@ from tocsin.trial.exceptions import (
 )
 from tocsin.trial.tensor import TrialTensor
 from tocsin.trial.trial import Trial
+from tocsin.words import cut
 
 OTHER_TRIALS = "other_trials"
+_MOST_LOGGED = 400  # letters of what a rule logs at a step
 _NOT_PARAMETERS = ("action_str", OTHER_TRIALS)
 _VARIABLE = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 _ENDED = "ended"
@@ -122,9 +125,11 @@ class _Adapter:
     def _judged(self, rule: Rule, step: int) -> tuple[Verdict, bool]:
         """The verdict of the rule on the step, and whether it has ended itself."""
         try:
-            rule.invoke(step)
+            with logged(rule.logger) as said:
+                rule.invoke(step)
         except RuleEvaluationConditionMet as met:
-            detail = f"{self.cls.__name__} returned True at step {step}"
+            log = f": {cut('; '.join(said), _MOST_LOGGED)}" if said else ""
+            detail = f"{self.cls.__name__} returned True at step {step}{log}"
             evidence = {"step": step}
             verdict = Verdict(Outcome.VIOLATION, Reason.CUSTOM_RULE, detail, evidence=evidence)
             return verdict, met.end_of_rule

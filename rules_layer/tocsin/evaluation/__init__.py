@@ -10,7 +10,6 @@ from tocsin.evaluation.checkpoint import (
 )
 from tocsin.evaluation.evaluator import end_job, evaluate
 from tocsin.evaluation.folding import fold
-from tocsin.evaluation.looking import FoundFile, ReadyStep, StepPlan, plan
 from tocsin.evaluation.messages import BadMessage, Hint, JobEnded, parse_message
 from tocsin.evaluation.offline import (
     MemoryCheckpoints,
@@ -22,6 +21,7 @@ from tocsin.evaluation.offline import (
     memory_ports,
 )
 from tocsin.evaluation.patrolling import HintsLost, patrol
+from tocsin.evaluation.planning import FoundFile, ReadyStep, StepPlan, plan
 from tocsin.evaluation.ports import (
     CheckpointConflict,
     CheckpointStore,

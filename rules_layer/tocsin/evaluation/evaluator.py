@@ -9,7 +9,7 @@ from tocsin.evaluation.messages import Hint
 from tocsin.evaluation.ports import CheckpointConflict, EvaluationPorts, Lease, is_own, pause_after
 from tocsin.evaluation.reconciliation import CAREFUL_ATTEMPTS, Progress, reconcile
 from tocsin.evaluation.unit_of_work import EvaluationReport
-from tocsin.tensors import END_MARKER
+from tocsin.tensors import END_MARKER, encode_end
 
 MARGIN = 8.0  # seconds: enough to finish a step, commit it and publish
 _LONGEST_DELAY = 900.0  # of an SQS message; patrol does what is due later
@@ -33,6 +33,7 @@ def end_job(job: str, ports: EvaluationPorts) -> list[str]:
 
     From the bucket, every reader learns the same way that the job has ended. Returns the runs.
 
+    The marker names the starts that are known of the run: it does not end a later one.
     Runs of other folders that are called like the job are left alone.
     """
     described = ports.jobs.describe(job)
@@ -41,7 +42,8 @@ def end_job(job: str, ports: EvaluationPorts) -> list[str]:
     known = ports.coordination.runs_of(job)
     runs = [run for run in known if is_own(described, run, ports.jobs)]
     for run in runs:
-        ports.storage(run).write(END_MARKER, b"")
+        starts = ports.checkpoints.load(run).checkpoint.run_ids.values()
+        ports.storage(run).write(END_MARKER, encode_end(starts=starts))
     return runs
 
 

@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 import math
+import traceback
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from itertools import islice
+from pathlib import Path
 from typing import TypeVar
 
 import msgspec
 
 from tocsin.evaluation.checkpoint import Checkpoint, RuleRecord, Violation
-from tocsin.evaluation.looking import ReadyStep
-from tocsin.evaluation.status_changes import last_step, reopen, superseding, with_record
-from tocsin.model import Outcome, Role, RuleStatus, Verdict, json_number
+from tocsin.evaluation.outbox import last_step
+from tocsin.evaluation.planning import ReadyStep
+from tocsin.evaluation.status_changes import reopen, superseding, with_record
+from tocsin.model import Evidence, Outcome, Role, RuleStatus, Verdict, json_number
 from tocsin.rules import Step
 from tocsin.tensors import parse_index_key
 from tocsin.watch import Options, Watched
+from tocsin.words import cut
 
 STATE_BYTES = 256 << 10  # of one rule, encoded; past it the rule is in Error and the others go on
 _MOST_RESTARTS = 20  # remembered
 _MOST_INCOMPLETE = 100
 _MOST_WORKERS = 10_000
+_MOST_NAME = 1024  # characters of a tensor's name in a finding
+_MOST_EVIDENCE = 50  # numbers
+_MOST_TEXT = 200  # characters of a name or a text of the evidence
 
 T = TypeVar("T")
 
@@ -147,7 +155,7 @@ def _evaluated(checkpoint: Checkpoint, rule: Watched, step: Step) -> RuleRecord:
         encoded = msgspec.json.encode(state)
         kept = msgspec.json.decode(encoded)
     except Exception as error:  # noqa: BLE001  # a rule may be anybody's; it must harm no other
-        what = f"{type(error).__name__} at step {step.step}: {error}"
+        what = f"{type(error).__name__} at step {step.step}: {error}{_line(error, rule)}"
         return _disabled(record, f"the rule failed: {what}")
     if len(encoded) > STATE_BYTES:
         what = f"the rule's state of {len(encoded)} bytes is over its {STATE_BYTES}"
@@ -157,6 +165,17 @@ def _evaluated(checkpoint: Checkpoint, rule: Watched, step: Step) -> RuleRecord:
     if not step.tick:
         record = replace(record, last_step=_count(rule.options, step))
     return _judged(replace(record, state=kept), rule, verdict, step, checkpoint)
+
+
+def _line(error: BaseException, rule: Watched) -> str:
+    """The file and line of a rule that is not Tocsin's own, where it failed."""
+    package = type(rule.rule).__module__.rpartition(".")[0]
+    own = [
+        f" ({Path(frame.f_code.co_filename).name}, line {line})"
+        for frame, line in traceback.walk_tb(error.__traceback__)
+        if package and frame.f_globals.get("__package__") == package != "tocsin.rules"
+    ]
+    return own[-1] if own else ""
 
 
 def _not_json(value: object, where: str) -> str:
@@ -246,10 +265,10 @@ def _judged(
         step.mode,
         step.mode_step,
         verdict.worker,
-        verdict.tensor,
+        None if verdict.tensor is None else cut(verdict.tensor, _MOST_NAME),
         verdict.reason.value,
         verdict.detail[:1024],
-        {key: json_number(value) for key, value in verdict.evidence.items()},
+        _kept(verdict.evidence),
     )
     record = replace(
         record,
@@ -269,6 +288,13 @@ def _judged(
         first_violation=record.first_violation or record.candidate,
         fired_at=record.fired_at or seen,
     )
+
+
+def _kept(evidence: Evidence) -> Evidence:
+    """The evidence in a size that every event has room for: a custom rule may say anything."""
+    kept = islice(evidence.items(), _MOST_EVIDENCE)
+    values = ((cut(str(key), _MOST_TEXT), json_number(value)) for key, value in kept)
+    return {key: cut(v, _MOST_TEXT) if isinstance(v, str) else v for key, v in values}
 
 
 def _resolved(record: RuleRecord, options: Options) -> RuleRecord:

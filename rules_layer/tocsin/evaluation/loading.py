@@ -3,42 +3,28 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
-import msgspec
-from numpy.typing import NDArray
-
-from tocsin.evaluation.checkpoint import Reference, References
-from tocsin.evaluation.looking import ReadyStep
+from tocsin.evaluation.checkpoint import References
+from tocsin.evaluation.needed import needed_tensors, reference_key
+from tocsin.evaluation.planning import ReadyStep
 from tocsin.evaluation.trials import beside, same_files
 from tocsin.model import Detail, TensorSummary
 from tocsin.rules import Read, Step, Tensor
 from tocsin.tensors import (
-    SUMMARY_REDUCTIONS,
-    Entry,
-    Fetched,
     FetchedValue,
     IndexFile,
-    RecordToRead,
     Storage,
     ValueKey,
     answers,
-    completed,
     fetch,
-    inline_value,
-    parse_reduction,
-    summary_of,
-    update_norms,
     with_details,
-    without_details,
 )
 from tocsin.trial import PastTrial
-from tocsin.watch import UPDATE_FIELDS, Chosen, Selection
+from tocsin.watch import Selection
 
 MOST_REFERENCES = 20_000  # of a run: the checkpoint is read and written at every step
-
 ByRead = Mapping[str, tuple[Tensor, ...]]
 
 
@@ -124,7 +110,7 @@ def _read(
     references: References,
     values: Mapping[ValueKey, FetchedValue],
 ) -> _Loaded:
-    needed = [each for file in files for each in _needed(file, selection, references)]
+    needed = [each for file in files for each in needed_tensors(file, selection, references)]
     fetched = fetch(storage, [record for each in needed for record in each.records()], values)
     reads: dict[str, dict[str, list[Tensor]]] = {
         rule.name: {name: [] for name in rule.reads.tensors} for rule in selection.watched
@@ -138,7 +124,7 @@ def _read(
             if asked not in shown:
                 shown[asked] = _shown(tensor, read, details)
             reads[rule.name][name].append(shown[asked])
-        key = _reference_key(each.file, each.entry)
+        key = reference_key(each.file, each.entry)
         if (depth := each.chosen.depth) and (key in later or len(later) < MOST_REFERENCES):
             later[key] = (each.reference(tensor.summary), *references.get(key, ()))[:depth]
     deep = {(each.file.worker, each.entry.name) for each in needed if each.chosen.depth}
@@ -183,107 +169,6 @@ def _read_other(
     return _read(there, Selection(rules, selection.collections), storage, {}, {})
 
 
-@dataclass(frozen=True)
-class _NeededTensor:
-    """A tensor that rules read, its stored reductions by summary field, and its earlier saves."""
-
-    file: IndexFile
-    entry: Entry
-    chosen: Chosen
-    reductions: Mapping[str, Entry]
-    past: tuple[Reference, ...]
-
-    def records(self) -> Iterator[RecordToRead]:
-        """The records to fetch for it."""
-        entry, chosen = self.entry, self.chosen
-        if entry.start is None and not self.reductions and not self.past:
-            return  # known by its summary, as most are
-        summary = entry.summary or TensorSummary()
-        whole = chosen.values or _lacks(summary, chosen.fields & UPDATE_FIELDS)
-        details = tuple(detail for detail in chosen.details if not answers(summary, detail))
-        if entry.start is None:
-            for part in self.reductions.values():
-                yield RecordToRead(self.file, part, keep=True)
-        elif whole or details or _lacks(summary, chosen.fields - UPDATE_FIELDS):
-            yield RecordToRead(self.file, entry, whole, chosen.fields, details)
-        for at, reference in enumerate(self.past):
-            value = chosen.values or (whole and at == 0)  # an update is against the last save
-            if reference.start is not None and (value or reference.summary is None):
-                file, earlier = reference.file(entry.name, self.file.worker)
-                yield RecordToRead(file, earlier, value, chosen.fields)
-
-    def tensor(self, fetched: Fetched) -> tuple[Tensor, Mapping[Detail, TensorSummary]]:
-        """The tensor with all that is known of it, and the details that were computed."""
-        entry, worker = self.entry, self.file.worker
-        value = fetched.values.get((worker, entry.name, self.file.step))
-        past = tuple(self._earlier(reference, fetched) for reference in self.past)
-        summary = entry.summary or TensorSummary()
-        if value is not None:
-            summary = completed(summary, _with_update(value, past))
-        elif self.reductions:
-            summary = completed(summary, self._from_reductions(fetched))
-        tensor = Tensor(
-            name=entry.name,
-            worker=worker,
-            summary=summary,
-            shape=value.shape if value else entry.shape,
-            dtype=value.dtype if value else entry.dtype,
-            role=self.chosen.role,
-            kind=self.chosen.kind,
-            value=value.value if value else self._inline(),
-            previous=past,
-        )
-        return tensor, value.details if value else {}
-
-    def _inline(self) -> NDArray[Any] | None:
-        return inline_value(self.entry) if self.chosen.values else None
-
-    def reference(self, summary: TensorSummary) -> Reference:
-        """A reference to this save."""
-        entry, file = self.entry, self.file
-        event_key = file.event_key if entry.start is not None else None
-        plain = without_details(summary)
-        return Reference(file.step, event_key, entry.start, entry.length, plain)
-
-    def _earlier(self, reference: Reference, fetched: Fetched) -> Tensor:
-        name, worker = self.entry.name, self.file.worker
-        value = fetched.values.get((worker, name, reference.step))
-        summary = reference.summary or (value.summary if value else TensorSummary())
-        return Tensor(name, worker, summary, value=value.value if value else None)
-
-    def _from_reductions(self, fetched: Fetched) -> TensorSummary:
-        known = {}
-        for field_, part in self.reductions.items():
-            found = fetched.values.get((self.file.worker, part.name, self.file.step))
-            value = None if found is None else found.value
-            if value is not None and value.size == 1 and value.dtype.kind in "fiub":
-                known[field_] = float(value.reshape(-1)[0])
-        return summary_of(known)
-
-
-def _needed(
-    file: IndexFile, selection: Selection, references: References
-) -> Iterator[_NeededTensor]:
-    """The tensors of a worker's step that any rule reads; stored reductions count to theirs."""
-    entries: dict[str, Entry] = {}
-    reductions: dict[str, dict[str, Entry]] = {}
-    for entry in file.entries:
-        if (reduction := parse_reduction(entry.name)) is None:
-            entries[entry.name] = entry
-        elif reduction[0] in SUMMARY_REDUCTIONS and entry.start is not None:
-            reductions.setdefault(reduction[1], {})[reduction[0]] = entry
-    for name in reductions:
-        entries.setdefault(name, Entry(name=name))
-    for entry in entries.values():
-        if chosen := selection.chosen(entry):
-            past = references.get(_reference_key(file, entry), ())
-            yield _NeededTensor(file, entry, chosen, reductions.get(entry.name, {}), past)
-
-
-def _reference_key(file: IndexFile, entry: Entry) -> str:
-    return f"{file.mode.name}/{file.worker}/{entry.name}"
-
-
 def _shown(tensor: Tensor, read: Read, details: Mapping[Detail, TensorSummary]) -> Tensor:
     """As much of the tensor as the read asks for; mostly that is all there is."""
     summary, value, previous = tensor.summary, tensor.value, tensor.previous[: read.back]
@@ -301,16 +186,3 @@ def _shown(tensor: Tensor, read: Read, details: Mapping[Detail, TensorSummary]) 
     ):
         return tensor
     return replace(tensor, summary=summary, value=value, previous=previous)
-
-
-def _lacks(summary: TensorSummary, fields: frozenset[str]) -> bool:
-    return any(getattr(summary, name) is None for name in fields)
-
-
-def _with_update(found: FetchedValue, past: Sequence[Tensor]) -> TensorSummary:
-    """The value's summary, with its update against the save before, where both are at hand."""
-    before = past[0].value if past else None
-    if found.value is None or before is None:
-        return found.summary
-    l1, l2 = update_norms(found.value, before)
-    return msgspec.structs.replace(found.summary, update_l1=l1, update_l2=l2)

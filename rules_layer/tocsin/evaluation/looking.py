@@ -1,17 +1,18 @@
-"""Look: what is new in a run: a restart, the end, index files, and the steps that are ready."""
+"""Look: what is new in a run: the end, index files, and those that came late."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 
 from tocsin.evaluation.checkpoint import Checkpoint
-from tocsin.evaluation.status_changes import restarted, superseding
+from tocsin.evaluation.messages import Hint
+from tocsin.evaluation.planning import HOLD_SECONDS, FoundFile
+from tocsin.evaluation.restarting import find_restart
+from tocsin.evaluation.status_changes import superseding
 from tocsin.evaluation.unit_of_work import UnitOfWork
-from tocsin.rules import Step
 from tocsin.tensors import (
     END_MARKER,
     INDEX,
@@ -22,55 +23,18 @@ from tocsin.tensors import (
     Object,
     RefusedFile,
     Storage,
-    first_of_start,
+    has_more_digits,
     index_at,
     index_objects,
     parse_index_key,
     read_end,
     read_index,
-    settled_workers,
     starts_of,
 )
 
-GRACE_SECONDS = 5.0  # for runs without prev_step: how long an older step may still arrive
-HOLD_SECONDS = 60.0  # how long a gap or a missing worker may hold all later steps
 BATCH_BYTES = 8 << 20  # of index files; decoded they are several times as large
 STEP_INDEX_BYTES = 64 << 20  # of one step, all workers together
 _THREADS = 16
-
-
-@dataclass(frozen=True)
-class FoundFile:
-    """An index file in the bucket, and when it was written (seconds since the epoch)."""
-
-    file: IndexFile
-    modified: float
-
-
-@dataclass(frozen=True)
-class ReadyStep:
-    """A step to evaluate: its files in the order of workers, and how many workers are missing.
-
-    A lost step has no files.
-    """
-
-    step: int
-    files: Sequence[FoundFile]
-    missing: int
-
-    @property
-    def without_tensors(self) -> Step:
-        """The step as rules see it, if it has files, without its tensors."""
-        first, times = self.files[0].file, {f.file.worker: f.modified for f in self.files}
-        return Step(self.step, first.mode, first.mode_step, max(times.values()), times=times)
-
-
-@dataclass(frozen=True)
-class StepPlan:
-    """The steps to evaluate, in order, and when to look again if some are held."""
-
-    ready: Sequence[ReadyStep]
-    wake_at: float | None = None
 
 
 @dataclass(frozen=True)
@@ -86,34 +50,6 @@ class NewFiles:
     ended: bool
 
 
-def find_restart(work: UnitOfWork, keys: Iterable[str]) -> None:
-    """Take the run back to before a restart, if one of ``keys`` shows one.
-
-    The listing begins at the frontier. So a start of the job that overwrites earlier steps shows
-    only in the notification of a file at or before the frontier. So does a worker that has been
-    given up, and is only slow.
-    """
-    for key in keys:
-        place = parse_index_key(key)
-        if place is None or place[0] > work.checkpoint.frontier:
-            continue
-        _wait_again(work, *place)
-        found = _newer_start(work.checkpoint, key, work.storage)
-        if found is not None:
-            first = first_of_start(found.file, partial(index_at, work.storage))
-            since = work.checkpoint.last_time + GRACE_SECONDS
-            work.replace(restarted(work.checkpoint, first, since))
-            return
-
-
-def _wait_again(work: UnitOfWork, step: int, worker: str) -> None:
-    """Steps wait for a worker again that has delivered the last step late."""
-    checkpoint = work.checkpoint
-    known = worker in checkpoint.workers and worker not in checkpoint.absent
-    if checkpoint.waits and step == checkpoint.last_step and not known:
-        work.replace(replace(checkpoint, waits=0))
-
-
 def find_end(work: UnitOfWork) -> End | None:
     """The run's end marker."""
     try:
@@ -123,14 +59,21 @@ def find_end(work: UnitOfWork) -> End | None:
         return None
 
 
-def find_files(work: UnitOfWork, end: End | None, most: int, deadline: float) -> NewFiles:
+def find_files(
+    work: UnitOfWork, hint: Hint, end: End | None, most: int, deadline: float
+) -> NewFiles:
     """About ``most`` index files after the frontier, without those of earlier starts of the job.
 
-    Files of earlier starts are skipped until ``deadline``.
+    Files of earlier starts are skipped until ``deadline``. To find steps of more digits than the
+    frontier takes a long listing. They are looked for if the hint names one, at a tick, which comes
+    every five minutes, and at the end.
     """
     after = work.checkpoint.frontier
+    named = [place[0] for key in hint.keys if (place := parse_index_key(key))]
+    longer = hint.tick is not None or end is not None
+    longer = longer or any(has_more_digits(step, after) for step in named)
     while True:
-        listed, last, more = _list_after(work, most, after)
+        listed, last, more = _list_after(work, most, after, longer=longer)
         files, superseded = _of_last_start(work.checkpoint, listed, work.storage)
         work.replace(replace(work.checkpoint, superseded=superseded))
         if not files and more and work.ports.now() < deadline:
@@ -140,86 +83,25 @@ def find_files(work: UnitOfWork, end: End | None, most: int, deadline: float) ->
         return NewFiles(files, more and bool(files), _is_over(end, work.checkpoint, files))
 
 
-def plan(
-    found: Sequence[FoundFile],
-    *,
-    frontier: int,
-    num_workers: int | None,
-    now: float,
-    ended: bool,
-    refused: Collection[tuple[int, str]] = (),
-    given_up: int = 0,
-) -> StepPlan:
-    """The steps after ``frontier`` that are complete, given up, or closed by the run's end.
-
-    A step is complete when all workers are settled there; a file that was ``refused`` (step and
-    worker) settles its worker, too. A run without ``prev_step`` does not show what is missing: its
-    steps wait for GRACE_SECONDS after they, or later ones, have all workers. ``num_workers`` None
-    means that no collections file has been read yet. So many workers as are ``given_up`` are
-    missing without a wait.
-    """
-    workers = num_workers or 1
-    files: dict[int, dict[str, FoundFile]] = {}
-    for item in sorted(found, key=lambda item: item.file.worker):
-        files.setdefault(item.file.step, {})[item.file.worker] = item
-        before = item.file.meta.prev_step if item.file.meta else None
-        if before is not None and before > frontier:
-            files.setdefault(before, {})  # uploaded, but not there
-    present: dict[int, dict[str, IndexFile | None]] = {step: {} for step in files}
-    for step, worker in refused:
-        if step in present:
-            present[step][worker] = None
-    for item in found:
-        present[item.file.step][item.file.worker] = item.file
-    settled = settled_workers(present)
-    awaited = None if num_workers is None else max(1, num_workers - given_up)
-    due = dict(_due(files, settled, awaited))
-    ready: list[ReadyStep] = []
-    for step in sorted(files):
-        if not ended and now < due[step]:
-            return StepPlan(ready, wake_at=due[step])
-        missing = max(0, workers - len(settled[step]))
-        ready.append(ReadyStep(step, tuple(files[step].values()), missing))
-    return StepPlan(ready)
-
-
-def _due(
-    files: Mapping[int, Mapping[str, FoundFile]],
-    settled: Mapping[int, Collection[str]],
-    num_workers: int | None,
-) -> Iterator[tuple[int, float]]:
-    """For each step, from the last one on, when it may be evaluated: 0 is at once."""
-    earliest = complete = math.inf  # when a file of it or a later step was written, and a whole one
-    chained = True  # whether all these files say what their workers uploaded before
-    for step in sorted(files, reverse=True):
-        here = files[step].values()
-        times = [item.modified for item in here]
-        earliest = min([earliest, *times])
-        if len(here) >= (num_workers or 1):
-            complete = min(complete, max(times))
-        chained = chained and all(item.file.meta for item in here)
-        give_up = earliest + HOLD_SECONDS
-        if num_workers is None:
-            yield step, give_up
-        elif chained:
-            yield step, 0.0 if len(settled[step]) >= num_workers else give_up
-        else:
-            yield step, min(give_up, complete + GRACE_SECONDS)
-
-
 def count_late_files(work: UnitOfWork, deadline: float) -> bool:
     """Count index files that came after their step had been evaluated.
 
-    False if that takes longer than until ``deadline``: the next look goes on where this one was.
+    False if the run has not ended for that: another start of the job has written some of them; or
+    if it takes longer than until ``deadline``: the next look goes on where this one was.
     """
     checkpoint, storage = work.checkpoint, work.storage
-    there = checkpoint.counted
+    there, newer, out_of_time = checkpoint.counted, dict[str, str](), False
     for item in storage.list(INDEX, checkpoint.counted_to):
         place = parse_index_key(item.key)
-        there += place is not None and place[0] <= checkpoint.frontier
-        if work.ports.now() >= deadline:
+        if place is not None and place[0] <= checkpoint.frontier:
+            there += 1
+            if item.modified > checkpoint.last_time:
+                newer.setdefault(place[1], item.key)
+        if out_of_time := work.ports.now() >= deadline:
             work.replace(replace(checkpoint, counted_to=item.key, counted=there))
-            return False
+            break
+    if find_restart(work, newer.values()) or out_of_time:
+        return False
     late = max(0, there - checkpoint.files - checkpoint.refused_files)
     work.report.late += max(0, late - checkpoint.late_files)
     work.replace(replace(checkpoint, late_files=late, counted_to="", counted=0))
@@ -238,13 +120,15 @@ def _is_over(end: End | None, checkpoint: Checkpoint, files: Sequence[FoundFile]
     present = {**checkpoint.run_ids, **starts}
     replaced = {old for worker, old in checkpoint.run_ids.items() if present[worker] != old}
     current = {*present.values()} - replaced - {*checkpoint.superseded}
-    if end.run_id in current:
+    if end.names(current):
         return True
     newest = max([checkpoint.last_time, *(item.modified for item in files)])
     return end.ends(current, newest) and end.modified + HOLD_SECONDS >= newest
 
 
-def _list_after(work: UnitOfWork, most: int, after: int) -> tuple[list[FoundFile], int, bool]:
+def _list_after(
+    work: UnitOfWork, most: int, after: int, *, longer: bool
+) -> tuple[list[FoundFile], int, bool]:
     """Index files after a step, the last step of them, and whether there are still more.
 
     They are about ``most``, fewer if they are large. Of a single step there are no more than may
@@ -252,7 +136,7 @@ def _list_after(work: UnitOfWork, most: int, after: int) -> tuple[list[FoundFile
     """
     found: list[Object] = []
     more, last, size, of_step = False, after, 0, 0
-    for item in index_objects(work.storage, after):
+    for item in index_objects(work.storage, after, longer=longer):
         if item.modified < work.checkpoint.since:
             continue
         place = parse_index_key(item.key)
@@ -328,29 +212,3 @@ def _last_evaluated(
         return []
     files = (index_at(storage, checkpoint.last_step, worker) for worker in workers)
     return [file for file in files if file and file.run_id not in checkpoint.superseded]
-
-
-def _newer_start(checkpoint: Checkpoint, key: str, storage: Storage) -> FoundFile | None:
-    """The file, if another start of the job wrote it after all that was evaluated."""
-    try:
-        found = storage.head(key)
-        if found.modified < math.floor(checkpoint.last_time):  # HEAD knows whole seconds only
-            return None
-        file = read_index(storage, found)
-    except (NotFound, BadIndex, RefusedFile):
-        return None
-    if file.run_id is None:
-        is_new = _is_written_again(checkpoint, file, found.modified)
-    else:
-        other = checkpoint.run_ids.get(file.worker) not in (None, file.run_id)
-        is_new = other and file.run_id not in checkpoint.superseded
-    return FoundFile(file, found.modified) if is_new else None
-
-
-def _is_written_again(checkpoint: Checkpoint, file: IndexFile, modified: float) -> bool:
-    """Whether a file without a run id is its worker's second of that step, and not only late."""
-    return (
-        modified > checkpoint.last_time + GRACE_SECONDS
-        and checkpoint.delivered.get(file.worker, -1) >= file.step
-        and file.step not in checkpoint.incomplete
-    )

@@ -8,19 +8,11 @@ from dataclasses import dataclass, replace
 from tocsin.evaluation.configuration import Configuration, load_rules
 from tocsin.evaluation.folding import advance, fold, fold_tick, skip
 from tocsin.evaluation.loading import LoadedStep, load
-from tocsin.evaluation.looking import (
-    HOLD_SECONDS,
-    NewFiles,
-    ReadyStep,
-    StepPlan,
-    count_late_files,
-    find_end,
-    find_files,
-    find_restart,
-    plan,
-)
+from tocsin.evaluation.looking import NewFiles, count_late_files, find_end, find_files
 from tocsin.evaluation.messages import Hint
+from tocsin.evaluation.planning import HOLD_SECONDS, ReadyStep, StepPlan, plan
 from tocsin.evaluation.ports import EvaluationPorts
+from tocsin.evaluation.restarting import files_before, find_restart, first_files
 from tocsin.evaluation.status_changes import finish, reopen
 from tocsin.evaluation.unit_of_work import EvaluationReport, UnitOfWork
 from tocsin.tensors import (
@@ -98,10 +90,12 @@ def reconcile(
     if work.checkpoint.last_step is None and work.checkpoint.seen_at is None:
         work.replace(replace(work.checkpoint, seen_at=ports.now()))
     # Look. The end marker comes before the listing: then a run that has ended is listed whole.
-    find_restart(work, hint.keys)
+    find_restart(work, hint.keys if hint.tick is None else (*hint.keys, *first_files(work)))
     end = find_end(work)
     most = limits.steps or BATCH_FILES
-    new = find_files(work, end, most, deadline)
+    new = find_files(work, hint, end, most, deadline)
+    if find_restart(work, files_before(work.checkpoint, new.files)):
+        new = find_files(work, hint, end, most, deadline)
     if not all(map(parse_index_key, hint.keys)):
         work.replace(replace(work.checkpoint, configured=work.checkpoint.configured + 1))
     if _is_duplicate(work, hint, new):
@@ -121,7 +115,7 @@ def reconcile(
         if not new.more or held_until is not None:
             break
         most = most if planned.ready else 2 * most
-        new = find_files(work, end, most, deadline)
+        new = find_files(work, hint, end, most, deadline)
     _end_if_job_ended(work, rules, end)
     if not _fold_end_or_tick(work, rules, hint.tick, end if new.ended else None, deadline):
         work.commit()
@@ -245,7 +239,7 @@ def _end_if_job_ended(work: UnitOfWork, rules: Configuration, end: End | None) -
     """
     ended_at = rules.job.ended_at if rules.job else None
     if end is None and ended_at and ended_at >= work.checkpoint.last_time:
-        work.storage.write(END_MARKER, encode_end(ended_at=ended_at))
+        work.storage.write(END_MARKER, encode_end(None, ended_at, work.checkpoint.run_ids.values()))
 
 
 def _fold_end_or_tick(

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tocsin.evaluation.checkpoint import Checkpoint, RuleRecord, Violation
-from tocsin.evaluation.status_changes import NotJudged, why_not_judged
+from tocsin.evaluation.not_judged import NotJudged, why_not_judged
 from tocsin.model import Severity
 from tocsin.tensors import job_name
 

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tocsin.evaluation.checkpoint import Checkpoint, CheckpointTooLarge, smaller
 from tocsin.evaluation.ports import EvaluationPorts
-from tocsin.events import ConfigurationRefused, dedup_id
+from tocsin.events import (
+    CHECKPOINTS_UNREADABLE,
+    RULE_ERRORS,
+    STEPS_EVALUATED,
+    ConfigurationRefused,
+    dedup_id,
+)
 from tocsin.model import RuleStatus
 from tocsin.tensors import job_name
 
@@ -33,6 +39,19 @@ class EvaluationReport:
     errors: int = 0
     unreadable: int = 0
     log: list[str] = field(default_factory=list)
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """What is counted, by the name of its metric."""
+        return {
+            STEPS_EVALUATED: self.steps,
+            "RefusedFiles": self.refused,
+            "LateIndexFiles": self.late,
+            "MissingWorkers": self.missing_workers,
+            "LostSteps": self.lost_steps,
+            RULE_ERRORS: self.errors,
+            CHECKPOINTS_UNREADABLE: self.unreadable,
+        }
 
 
 class UnitOfWork:

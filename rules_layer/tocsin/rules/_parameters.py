@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import Meta
 
+from tocsin.words import types_in_words
+
 _ITEM = re.compile(r"([a-z_]+?)(?:_(\d{1,4}))?")
 _OTHER_BOUNDS = ("multiple_of", "pattern", "min_length", "max_length")
 
@@ -114,7 +116,7 @@ def converted(rule: str, key: str, value: Any, to: RuleParameter) -> Any:
     try:
         return msgspec.convert(value, to.type, strict=False)
     except msgspec.ValidationError as error:
-        text = str(error)
+        text = types_in_words(str(error))
         raise BadRule(f"{rule}: parameter {key}: {text[:1].lower()}{text[1:]}") from error
 
 

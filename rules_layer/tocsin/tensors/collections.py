@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Annotated, Any
 
 import msgspec
@@ -16,6 +17,7 @@ from tocsin.tensors.reductions import base_name
 from tocsin.tensors.storage import RefusedFile, Storage
 
 _LIMIT = 16 * 1024 * 1024
+_MAX_PATTERNS = 1000  # of a file: each is tried on every name
 _Text = Annotated[str, Meta(max_length=4096)]
 
 
@@ -40,7 +42,15 @@ class Collection:
     def contains(self, tensor: str) -> bool:
         """Whether a tensor, or the tensor that a reduction is of, belongs. Raises BadPattern."""
         name = base_name(tensor)
-        return name in self.tensor_names or any(search(p, name) for p in self.include_regex)
+        return self.lists(name) or any(search(p, name) for p in self.include_regex)
+
+    def lists(self, name: str) -> bool:
+        """Whether the collection lists a tensor by its name."""
+        return name in self._listed
+
+    @cached_property
+    def _listed(self) -> frozenset[str]:
+        return frozenset(self.tensor_names)
 
 
 @dataclass(frozen=True)
@@ -81,6 +91,9 @@ def decode_collections(data: bytes, worker: str) -> Collections:
         document = _decoder.decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise BadCollections(str(error)) from None
+    patterns = sum(len(found.include_regex) for found in document.collections.values())
+    if patterns > _MAX_PATTERNS:
+        raise BadCollections(f"has {patterns:,} patterns, more than {_MAX_PATTERNS:,}")
     collections = {
         name: Collection(
             name,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 import msgspec
@@ -18,11 +18,17 @@ class End:
     """When the job ended (seconds since the epoch), and which start of it.
 
     ``modified`` is when the marker was written, unless that was long after the end.
-    ``run_id`` is None for a marker of smdebug, of SageMaker, or of ``evaluate``.
+    ``run_id`` is that of the hook that wrote it. ``starts`` are the run ids that ``evaluate`` knew
+    when it wrote the marker for SageMaker. A marker of smdebug or of SageMaker names none.
     """
 
     modified: float
     run_id: str | None = None
+    starts: tuple[str, ...] = ()
+
+    def names(self, current: Collection[str]) -> bool:
+        """Whether it names one of the ``current`` starts."""
+        return self.run_id in current or not {*self.starts}.isdisjoint(current)
 
     def ends(self, current: Collection[str], newest: float) -> bool:
         """Whether it ends the ``current`` start (its run ids), and not an earlier one only.
@@ -30,12 +36,14 @@ class End:
         ``newest`` is when the newest index file was written. The marker of another start counts
         if nothing was written after it: a job that resumes at its end has nothing to save.
         """
-        return self.run_id is None or self.run_id in current or self.modified >= newest
+        nobodys = self.run_id is None and not self.starts
+        return nobodys or self.names(current) or self.modified >= newest
 
 
 class _Content(msgspec.Struct, frozen=True, omit_defaults=True):
     run_id: str | None = None
     ended_at: float | None = None
+    starts: tuple[str, ...] = ()
 
 
 _decoder = msgspec.json.Decoder(_Content)
@@ -53,11 +61,12 @@ def read_end(storage: Storage) -> End | None:
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return End(found.modified)
     ended_at = found.modified if known.ended_at is None else min(known.ended_at, found.modified)
-    return End(ended_at, known.run_id)
+    return End(ended_at, known.run_id, known.starts)
 
 
-def encode_end(run_id: str | None = None, ended_at: float | None = None) -> bytes:
-    """The marker's content: nothing where neither is known, as smdebug writes it."""
-    if run_id is None and ended_at is None:
-        return b""
-    return msgspec.json.encode(_Content(run_id, ended_at))
+def encode_end(
+    run_id: str | None = None, ended_at: float | None = None, starts: Iterable[str] = ()
+) -> bytes:
+    """The marker's content: nothing where none of it is known, as smdebug writes it."""
+    content = _Content(run_id, ended_at, tuple(sorted({*starts})))
+    return b"" if content == _Content() else msgspec.json.encode(content)

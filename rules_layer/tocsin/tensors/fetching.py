@@ -112,13 +112,15 @@ def _within_limits(
 def _batches(records: Sequence[RecordToRead]) -> Iterator[list[RecordToRead]]:
     """Neighbours of one event file, up to ``BATCH_BYTES`` together."""
     batch: list[RecordToRead] = []
+    size = 0
     for record in sorted(records, key=_place):
         together = batch and batch[0].file is record.file
-        if not together or sum(item.size for item in batch) + record.size > BATCH_BYTES:
+        if not together or size + record.size > BATCH_BYTES:
             if batch:
                 yield batch
-            batch = []
+            batch, size = [], 0
         batch.append(record)
+        size += record.size
     if batch:
         yield batch
 

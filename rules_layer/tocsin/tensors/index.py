@@ -17,14 +17,16 @@ from tocsin.tensors.layout import (
     INDEX,
     LONG_STEP,
     after_step,
+    has_more_digits,
     index_key,
     parse_index_key,
     resolve_event,
+    right_after_step,
 )
 from tocsin.tensors.storage import NotFound, Object, Storage
 
 _LIMIT = 64 * 1024 * 1024
-_MAX_ENTRIES = 250_000
+_MAX_ENTRIES = 100_000
 _VERSION = 1
 _MOST_INLINE = 64 * 1024  # characters: more belongs in an event file
 
@@ -140,7 +142,9 @@ def decode_index(data: bytes, step: int, worker: str) -> IndexFile:
     try:
         document = _decoder.decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise BadIndex(str(error)) from None
+        too_many = f"length <= {_MAX_ENTRIES}" in str(error)
+        reason = f"lists more than {_MAX_ENTRIES:,} tensors" if too_many else str(error)
+        raise BadIndex(reason) from None
     meta = document.meta
     if meta.mode not in Mode.__members__:
         raise BadIndex(f"mode {meta.mode[:80]!r} is unknown")
@@ -155,6 +159,7 @@ def decode_index(data: bytes, step: int, worker: str) -> IndexFile:
     if document.tensor_payload and event_key is None:
         raise BadIndex("tensors are listed, but no event_file_name")
     entries = _merge(document.tensor_payload or (), document.shape_payload or ())
+    _check_overlaps(document.tensor_payload or ())
     return IndexFile(
         step, worker, Mode[meta.mode], meta.mode_step, event_key, _run_meta(meta), entries
     )
@@ -176,18 +181,24 @@ def index_at(storage: Storage, step: int, worker: str) -> IndexFile | None:
         return None
 
 
-def index_objects(storage: Storage, after: int = -1) -> Iterator[Object]:
+def index_objects(storage: Storage, after: int = -1, *, longer: bool = True) -> Iterator[Object]:
     """The index files of the steps after ``after``, in the order of steps.
 
     Lazy as the listing is, but for steps of more than 12 digits: they come last, and are listed
-    too early.
+    too early. From step 10¹¹ on that means to list nearly all that there is. There, without
+    ``longer``, steps of more digits than ``after`` are left out, and the listing begins right after
+    it.
     """
+    longer = longer or after < LONG_STEP // 10
     late: list[tuple[int, str, Object]] = []
-    for found in storage.list(INDEX, after_step(after)):
+    for found in storage.list(INDEX, after_step(after) if longer else right_after_step(after)):
         place = parse_index_key(found.key)
         if place is None or place[0] <= after:
             continue
-        if place[0] < LONG_STEP:
+        if not longer:
+            if not has_more_digits(place[0], after):
+                yield found
+        elif place[0] < LONG_STEP:
             yield found
         else:
             late.append((place[0], found.key, found))
@@ -282,6 +293,17 @@ def _merge(recorded: Sequence[Entry], shaped: Sequence[Entry]) -> tuple[Entry, .
         elif known.shape is None:
             entries[entry.name] = msgspec.structs.replace(known, shape=entry.shape)
     return tuple(entries.values())
+
+
+def _check_overlaps(recorded: Sequence[Entry]) -> None:
+    """Raises BadIndex if many records share bytes, which would be read for each of them.
+
+    A few wrong places are damage of single tensors, which reading them reports.
+    """
+    claimed = sum(entry.length or 0 for entry in recorded)
+    there = max(((entry.start or 0) + (entry.length or 0) for entry in recorded), default=0)
+    if claimed > 2 * there:
+        raise BadIndex(f"records overlap: {claimed:,} bytes of them lie within {there:,}")
 
 
 def _run_meta(meta: _Meta) -> RunMeta | None:

@@ -66,9 +66,21 @@ def after_step(step: int) -> str:
     """
     if step < 0:
         return INDEX
-    if step >= LONG_STEP // 10:
-        return f"{INDEX}0~"
+    return f"{INDEX}0~" if step >= LONG_STEP // 10 else right_after_step(step)
+
+
+def right_after_step(step: int) -> str:
+    """A key after every index file of ``step``, and before those of later steps that have as many
+    digits. Those of more digits may come before it.
+    """
+    if step < 0:
+        return INDEX
     return f"index/{_bucket(step):09d}/{step:012d}`"  # "`" comes right after "_"
+
+
+def has_more_digits(step: int, other: int) -> bool:
+    """Whether the names of a step's files do not sort with those of ``other``."""
+    return len(str(step)) > max(12, len(str(other)))
 
 
 def resolve_event(name: str) -> str:

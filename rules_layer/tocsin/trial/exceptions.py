@@ -48,12 +48,20 @@ class NoMoreData(TrialError):
 
 
 class TensorUnavailable(TrialError):
-    """No step has a tensor of this name. ``near`` are similar names that the run has."""
+    """No step has a tensor of this name. ``near`` are similar names that the run has, else
+    ``known`` are its names.
+    """
 
-    def __init__(self, tname: str, near: Sequence[str] = ()) -> None:
-        hint = f" Did you mean {' or '.join(near)}?" if near else ""
+    def __init__(self, tname: str, near: Sequence[str] = (), known: Sequence[str] = ()) -> None:
+        hint = f" Did you mean {' or '.join(near)}?" if near else listed(known)
         super().__init__(f"Tensor {tname} was not saved.{hint}")
         self.tname = tname
+
+
+def listed(known: Sequence[str]) -> str:
+    """`` The run has a, b and 9 more.``"""
+    more = f" and {len(known) - 5} more" if len(known) > 5 else ""
+    return f" The run has {', '.join(known[:5])}{more}." if known else ""
 
 
 class TensorUnavailableForStep(TrialError):

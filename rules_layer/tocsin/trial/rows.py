@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from tocsin.model import Mode
@@ -50,14 +50,16 @@ def rows(
     regex: str | Sequence[str] | None,
     mode: Mode,
     worker: str | None,
+    names: Iterable[str] | None = None,
 ) -> list[Row]:
     """One row for each tensor, complete step and worker with a single number, a summary, or
-    reductions. Raises BadPattern.
+    reductions: of all ``names``, or of those that match. Raises BadPattern.
     """
     patterns = [regex] if isinstance(regex, str) else regex
     chosen = {
-        name: patterns is None or any(search(pattern, name) for pattern in patterns)
-        for name in catalog.names(mode)
+        name
+        for name in (catalog.names(mode) if names is None else names)
+        if patterns is None or any(search(pattern, name) for pattern in patterns)
     }
     found: list[Row] = []
     cells: list[tuple[Row, str]] = []
@@ -67,7 +69,7 @@ def rows(
             if worker is not None and worker != file.worker:
                 continue
             for name, member in file.layout.members.items():
-                if not chosen.get(name):
+                if name not in chosen:
                     continue
                 found.append(_row(file, name, member))
                 for column, position in _numbers(file, member):

@@ -17,10 +17,11 @@ from tocsin.trial.exceptions import (
     StepNotYetAvailable,
     StepUnavailable,
     TensorUnavailable,
+    listed,
 )
 from tocsin.trial.feed import Clock, RunFeed
 from tocsin.trial.frame import dataframe
-from tocsin.trial.plot import plot
+from tocsin.trial.plot import fired_steps, plot
 from tocsin.trial.refreshing import refresh
 from tocsin.trial.rows import rows
 from tocsin.trial.state import StepState
@@ -183,8 +184,9 @@ class Trial:
             if not self.has_tensor(tname):
                 losses = self.tensor_names(collection="losses") if tname == "loss" else []
                 if len(losses) != 1:
-                    near = losses or get_close_matches(tname, self.tensor_names(), n=3)
-                    raise TensorUnavailable(tname, near[:3])
+                    known = self.tensor_names()
+                    near = losses or get_close_matches(tname, known, n=3)
+                    raise TensorUnavailable(tname, near[:3], known)
                 return self.tensor(losses[0])
             tensor = self._tensors[tname] = TrialTensor(tname, self, self._catalog, self._reader)
         return tensor
@@ -268,14 +270,32 @@ class Trial:
         y: str | None = None,
         mode: Mode = Mode.GLOBAL,
         worker: str | None = None,
+        collection: str | Collection | None = None,
+        title: str | None = None,
+        log: bool = False,
+        fired: Mapping[str, Any] | None = None,
     ) -> Any:
         """An Altair chart: lines of ``y``, any column of ``dataframe``, over the steps.
 
-        ``y`` is ``value`` by default, or ``mean`` where there are only summaries.
+        ``y`` is ``value`` by default, or ``mean`` where there are only summaries. ``collection``
+        selects instead of ``regex``. ``title`` is by default the name of the job. ``log``: a
+        logarithmic scale, on which numbers that are not positive are gaps. ``fired``: rules and
+        the steps at which they fired, as a mapping or as the document of ``tocsin check --json``;
+        each is marked by a line. Needs Altair.
         """
-        self.maybe_refresh()
-        x = "step" if mode is Mode.GLOBAL else "mode_step"
-        return plot(rows(self._catalog, self._reader, regex, mode, worker), x, y)
+        names = self.tensor_names(regex=regex, collection=collection, mode=mode)
+        if not names and (known := self.tensor_names(mode=mode)):
+            wanted = f"collection {collection!r}" if regex is None else f"regex {regex!r}"
+            raise ValueError(f"nothing to plot: {wanted} selects no tensor.{listed(known)}")
+        by_mode = mode is not Mode.GLOBAL
+        return plot(
+            rows(self._catalog, self._reader, None, mode, worker, names),
+            "mode_step" if by_mode else "step",
+            y,
+            title=self.name if title is None else title,
+            log=log,
+            fired=fired_steps(fired or {}, mode.name if by_mode else None),
+        )
 
 
 def _number(name: str) -> tuple[int, str]:

@@ -3,21 +3,11 @@
 from __future__ import annotations
 
 import difflib
-import re
 from collections.abc import Iterable
 from reprlib import repr as short  # a text of a file may be long
 from typing import NamedTuple
 
-_TYPES = {
-    "array": "a list",
-    "object": "a mapping",
-    "str": "a text",
-    "int": "a whole number",
-    "float": "a number",
-    "bool": "true or false",
-    "null": "nothing",
-}
-_TYPE = re.compile(r"([Ee]xpected|got) `([a-z]+(?: \| [a-z]+)*)`")
+from tocsin.words import types_in_words
 
 Path = tuple[str | int, ...]
 """A place in a file: the keys and numbers that lead there."""
@@ -67,7 +57,7 @@ def message(error: BaseException, where: str = "") -> str:
 
     ``where`` is the place of the converted part; empty for the whole file.
     """
-    text = _TYPE.sub(_in_words, " ".join(str(error).split()))
+    text = types_in_words(" ".join(str(error).split()))
     if where:
         text = text.replace("`$", f"`{where}") if "`$" in text else f"{text} - at `{where}`"
     text = text.replace("`$.", "`").replace("`$`", "the top level")
@@ -81,12 +71,3 @@ def instead_of(name: str, known: Iterable[str]) -> str:
     names = sorted(known)
     near = difflib.get_close_matches(name.lower(), names, n=1, cutoff=0.7)
     return f"did you mean {near[0]}?" if near else f"known are {', '.join(names)}"
-
-
-def _in_words(found: re.Match[str]) -> str:
-    """``expected `array | null` `` as ``expected a list``."""
-    types = found[2].split(" | ")
-    types = [each for each in types if each != "null"] or types
-    if "float" in types and "int" in types:
-        types.remove("int")
-    return f"{found[1]} {' or '.join(_TYPES.get(each, each) for each in types)}"

@@ -9,7 +9,7 @@ from functools import cached_property
 from tocsin.model import COLLECTION_ROLES, Detail, Role
 from tocsin.rules import Read
 from tocsin.tensors import Collections, Entry, collected, named, place
-from tocsin.watch.selector import PatternMatcher, reads_of
+from tocsin.watch.selector import PatternMatcher, asks_for_names, reads_of
 from tocsin.watch.watched import Watched
 
 UPDATE_FIELDS = frozenset({"update_l1", "update_l2"})  # of the difference to the last save
@@ -52,6 +52,7 @@ class Selection:
     reported: tuple[tuple[str, str], ...] = ()
     _matcher: PatternMatcher = field(default_factory=lambda: PatternMatcher(budget=_BUDGET))
     _chosen: dict[tuple[str, str | None, str | None], Chosen | None] = field(default_factory=dict)
+    _of_place: dict[tuple[Role | None, str | None], Chosen | None] = field(default_factory=dict)
 
     @property
     def runs(self) -> tuple[str, ...]:
@@ -88,7 +89,7 @@ class Selection:
             return True
         known = self.collections.collections.get(collection) if self.collections else None
         return known is not None and (
-            name in known.tensor_names
+            known.lists(name)
             or self._matcher.matches(known.include_regex, name, f"collection {collection}")
         )
 
@@ -98,11 +99,33 @@ class Selection:
 
     def _choose(self, entry: Entry) -> Chosen | None:
         tensor = _Listed(entry, self)
-        found = tuple(
+        named = self._reads(self._by_name, tensor)
+        if tensor.place not in self._of_place:
+            self._of_place[tensor.place] = self._join(self._reads(self._by_place, tensor), tensor)
+        placed = self._of_place[tensor.place]
+        if not named:
+            return placed
+        return self._join(named + (placed.reads if placed else ()), tensor)
+
+    @cached_property
+    def _by_place(self) -> tuple[Watched, ...]:
+        """The rules to which all tensors of one role and kind are the same."""
+        return tuple(rule for rule in self.watched if not asks_for_names(rule))
+
+    @cached_property
+    def _by_name(self) -> tuple[Watched, ...]:
+        return tuple(rule for rule in self.watched if asks_for_names(rule))
+
+    def _reads(
+        self, rules: tuple[Watched, ...], tensor: _Listed
+    ) -> tuple[tuple[Watched, str, Read], ...]:
+        return tuple(
             (rule, name, read)
-            for rule in self.watched
+            for rule in rules
             for name, read in reads_of(rule, tensor, self._matcher, alone=self._alone)
         )
+
+    def _join(self, found: tuple[tuple[Watched, str, Read], ...], tensor: _Listed) -> Chosen | None:
         if not found:
             return None
         reads = [read for _, _, read in found]

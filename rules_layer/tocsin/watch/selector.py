@@ -91,6 +91,13 @@ def reads_of(
             yield name, read
 
 
+def asks_for_names(rule: Watched) -> bool:
+    """Whether what a rule reads depends on names of tensors, beside their roles and kinds."""
+    reads = rule.reads.tensors.values()
+    patterns = rule.options.include or rule.options.exclude
+    return bool(patterns) or any(read.collections or read.regex for read in reads)
+
+
 def _selects(read: Read, tensor: Candidate, matcher: PatternMatcher, owner: str) -> bool:
     if read.collections or read.regex:
         named = any(map(tensor.belongs_to, read.collections))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import logging
 from collections import Counter
@@ -16,6 +17,8 @@ from tocsin.model import RuleStatus
 from tocsin.tensors import LocalStorage, index_objects, read_index
 from tocsin_hooks.torch import TorchHook
 from torch import nn
+
+pytestmark = pytest.mark.usefixtures("nothing_is_compiled")
 
 Batch = tuple[torch.Tensor, torch.Tensor]
 
@@ -165,3 +168,22 @@ def test_a_layer_that_is_frozen_for_fine_tuning_is_meant(run: Path) -> None:
             update(optimizer, criterion(model(x), y))
     assert accuracy(model) > 0.6
     assert "FrozenParameters" not in found(run)
+
+
+@pytest.mark.parametrize("stale", [True, False])
+def test_an_optimizer_of_a_model_that_was_replaced(
+    stale: bool, run: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each of its updates ends a step, the model is captured, and the log says so once."""
+    model = net()
+    optimizer = torch.optim.Adam(model.parameters(), 1e-3)
+    model = copy.deepcopy(model) if stale else model
+    with TorchHook.attach(model, run, save_interval=10, max_overhead=None):
+        for _ in range(40):
+            x, y = batch()
+            update(optimizer, F.cross_entropy(model(x), y))
+    found = saved(run)
+    assert [index.step for index in found] == [0, 10, 20, 30]
+    names = {entry.name for entry in found[-1].entries}
+    assert "gradient/Sequential_0.weight" in names
+    assert caplog.text.count("no optimizer has updated the Sequential") == stale

@@ -114,16 +114,16 @@ def test_modes(net: nn.Module, run: Path, train: Any, batch: Any, written: Read)
             nn.CrossEntropyLoss()(net(batch[0]), batch[1])
     net.train()
     with torch.no_grad():
-        net(batch[0])  # neither trains nor evaluates anything
+        net(batch[0])  # of the same evaluation
     train(net, 1, optimizer)
     hook.close()
     steps = written(run)
-    assert list(steps) == [(TRAIN, 0), (TRAIN, 1), (EVAL, 0), (EVAL, 1), (TRAIN, 2)]
-    assert "CrossEntropyLoss_output_0" in steps[EVAL, 1]
-    assert "relu1_output_0" in steps[EVAL, 1]
-    assert not {*PARAMETERS, *GRADIENTS, "learning_rate"} & set(steps[EVAL, 1])
+    assert list(steps) == [(TRAIN, 0), (TRAIN, 1), (EVAL, 0), (TRAIN, 2)]
+    assert "CrossEntropyLoss_output_0" in steps[EVAL, 0]
+    assert "relu1_output_0" in steps[EVAL, 0]
+    assert not {*PARAMETERS, *GRADIENTS, "learning_rate"} & set(steps[EVAL, 0])
     assert {*PARAMETERS, *GRADIENTS} <= set(steps[TRAIN, 2])
-    assert hook.position == {"TRAIN": 3, "EVAL": 3, "PREDICT": 0, "GLOBAL": 6}
+    assert hook.position == {"TRAIN": 3, "EVAL": 1, "PREDICT": 0, "GLOBAL": 4}
 
 
 def test_detaching_leaves_no_trace(net: nn.Module, run: Path, train: Any, batch: Any) -> None:

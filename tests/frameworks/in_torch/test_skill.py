@@ -17,11 +17,7 @@ from tocsin.watch import Capture, CollectionConfig
 from tocsin_hooks.torch import TorchHook
 from torch import nn
 
-
-@pytest.fixture(autouse=True)
-def nothing_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Other tests of this process may have compiled models: then there is no window."""
-    monkeypatch.setattr("tocsin_hooks.torch.loss_calls._compiles", lambda: False)
+pytestmark = pytest.mark.usefixtures("nothing_is_compiled")
 
 
 ASKED = Capture(collections={"skills": CollectionConfig(save_raw_tensor=True)})
@@ -135,6 +131,24 @@ def test_padding_is_no_skill(run: Path) -> None:
     rows = train(run, loss)["loss/skill", "cross_entropy"]
     assert rows[:, 0] == pytest.approx(rows[:, 1])
     assert (rows[:, 3] == 16).all()
+
+
+@pytest.mark.parametrize("shape", ["flat", "positions last"])
+def test_a_sequence_is_judged_by_its_positions(shape: str, run: Path) -> None:
+    """Scores of shape (N, classes, positions) are those of (N * positions, classes)."""
+
+    def loss(p: Any, y: Any) -> Any:
+        padded = torch.arange(6) > 3
+        at_padding = 9.0 * F.one_hot(torch.tensor(2), 4)[:, None]
+        scores = torch.where(padded, at_padding, p[:, :, None].expand(-1, -1, 6) * 0)
+        labels = torch.where(padded, -100, y[:, None].expand(-1, 6))
+        if shape == "flat":
+            return F.cross_entropy(scores.transpose(1, 2).flatten(0, 1), labels.flatten())
+        return F.cross_entropy(scores, labels)
+
+    rows = train(run, loss)["loss/skill", "cross_entropy"]
+    assert rows[:, 0] == pytest.approx(rows[:, 1])  # that padding is predicted is no skill
+    assert (rows[:, 3] == 32 * 4).all()
 
 
 def test_a_batch_of_one(run: Path) -> None:

@@ -14,7 +14,7 @@ from tocsin.actions import ActionOutcome
 from tocsin.alerts import AlertGroup, LogEntry, RuleAlert, Sent, Task, alerts_document
 from tocsin.alerts import decode_group as decode
 from tocsin.alerts import encode_group as encode
-from tocsin.alerts.group import MOST_BYTES
+from tocsin.alerts.group import MOST_BYTES, VERSION
 
 from tests.unit.alerts.world import EPOCH, RUN, alert
 
@@ -55,7 +55,16 @@ def test_anything_else_is_refused(body: bytes) -> None:
         decode(body)
 
 
-OLD = Path(__file__).parents[2] / "fixtures" / "state" / "group-1.zlib"
+STATE = Path(__file__).parents[2] / "fixtures" / "state"
+OLD = STATE / "group-1.zlib"
+
+
+@pytest.mark.parametrize("version", range(1, VERSION + 1))
+def test_what_each_version_wrote_is_read(version: int) -> None:
+    """From files: a new version needs one of its own."""
+    file = STATE / f"group-{version}.zlib"
+    found = msgspec.to_builtins(decode(file.read_bytes()))
+    assert contains(found, json.loads(file.with_suffix(".json").read_text()))
 
 
 def test_what_an_earlier_version_wrote_is_read() -> None:

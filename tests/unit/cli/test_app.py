@@ -68,7 +68,7 @@ def test_version(tocsin):
         ),
         (
             ["check", "{run}", "--rule", "VanishingGradient:threshold=x"],
-            "VanishingGradient: parameter threshold: expected `float",
+            "VanishingGradient: parameter threshold: expected a number",
         ),
         (
             ["check", "{run}", "--rule", "VanishingGradient:threshold"],

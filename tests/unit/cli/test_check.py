@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import os
 import re
+import time
 from dataclasses import replace
 
 import pytest
 from tocsin.evaluation import EvaluationReport, check
 from tocsin.rules import get_rule
 from tocsin.tensors import index_key
+
+from .conftest import write_run
 
 RULE = [
     "RuleConfigurationName",
@@ -243,3 +246,16 @@ def test_without_credentials(tocsin, monkeypatch):
     monkeypatch.setenv("AWS_CONFIG_FILE", os.devnull)
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", os.devnull)
     assert tocsin("check", "s3://capture/x").complaint == "AWS: Unable to locate credentials"
+
+
+@pytest.mark.parametrize(
+    ("age", "shown"),
+    [(720, "12 min"), (3 * 3600, "3 h"), (3 * 86400, "3 days")],
+)
+def test_a_run_without_an_end_says_so_first(tocsin, tmp_path, age, shown):
+    run = write_run(tmp_path / "run", 3, "loss", end=False)
+    written = time.time() - age
+    for file in run.glob("index/*/*.json"):
+        os.utime(file, (written, written))
+    said = tocsin("check", run, "--rule", "LossNotDecreasing")
+    assert said.err.splitlines()[0].endswith(f"no end marker, last step {shown} ago")

@@ -91,6 +91,22 @@ def test_a_training_that_begins_again(tmp_path):
     assert rule["RuleEvaluationStatus"] == "NoIssuesFound"
 
 
+def test_a_training_that_resumes(tmp_path):
+    first = Training(tmp_path / "run", steps=99, bad=3)
+    following = Following(first.storage, to_watch({"rules": ["ExplodingTensor"]}))
+    for _ in range(6):
+        first(0)
+        following.look()
+    (rule,) = following.document["rules"]
+    assert (rule["RuleEvaluationStatus"], rule["Violations"]) == ("IssuesFound", 3)
+    second = Training(tmp_path / "run", steps=8, bad=99)
+    second.writer = RunWriter(second.storage, run_id="r2", resumed_from=2)
+    second.step = 3
+    following.until_end(second)
+    (rule,) = following.document["rules"]
+    assert (rule["RuleEvaluationStatus"], rule["Violations"]) == ("NoIssuesFound", 0)
+
+
 def test_an_interrupt_shows_what_was_found(tocsin, tmp_path, monkeypatch):
     training = Training(tmp_path / "run", steps=6, bad=0)
     for _ in range(3):

@@ -163,8 +163,12 @@ def test_a_custom_rule_that_fails_is_a_problem_of_the_file(tocsin, tmp_path, rul
     (rules / "bad.py").write_text("1/0")
     file = _file(tmp_path, "{custom_rules: mine, rules: []}")
     complaint = tocsin("lint", file).complaint
-    assert complaint.startswith(f"{file}:1: custom_rules: {rules / 'bad.py'}: ZeroDivisionError: ")
-    assert tocsin("lint", file, "--rules", rules).complaint.startswith(f"{rules / 'bad.py'}: Zero")
+    assert complaint.startswith(
+        f"{file}:1: custom_rules: {rules / 'bad.py'}: line 1: ZeroDivisionError: "
+    )
+    assert tocsin("lint", file, "--rules", rules).complaint.startswith(
+        f"{rules / 'bad.py'}: line 1: Z"
+    )
 
 
 def test_amazons_form(tocsin, tmp_path):

@@ -112,7 +112,7 @@ def test_a_file_that_has_changed_is_read_again(put: Put) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("1/0", "ZeroDivisionError: division by zero"),
+        ("\n1/0", "bad.py: line 2: ZeroDivisionError: division by zero"),
         ("def f(:", "line 1: invalid syntax"),
         ("import no_such_module_here", "ModuleNotFoundError: No module named 'no_such_module_her"),
         (
@@ -166,7 +166,7 @@ def test_what_a_deployment_brought_along_is_installed(
     put(f"{files.CUSTOM}/theirs.py", FOR_SMDEBUG)
     put(f"{files.CUSTOM}/bad.py", "1/0")
     monkeypatch.syspath_prepend(str(tmp_path))
-    with pytest.warns(UserWarning, match=r"bad\.py: ZeroDivisionError"):
+    with pytest.warns(UserWarning, match=r"bad\.py: line 1: ZeroDivisionError"):
         load_installed()
     assert find_rule("Mine") is not None
     assert find_rule("Theirs") is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import logging
 from dataclasses import dataclass
@@ -242,7 +243,7 @@ class Many(Rule):
 def test_parameters_come_as_typed_or_from_the_wire(run, parameters, got):
     register(Many)
     record = checked(losses(run, [1]), {"rule": "Many", "parameters": parameters}).rules["Many"]
-    assert json.loads(record.details.partition("step 0: ")[2]) == got
+    assert json.loads(record.details.partition("step 0: ")[2].partition(" (test_rule")[0]) == got
 
 
 def test_unknown_parameters_are_told():
@@ -272,6 +273,35 @@ def test_the_verdict(run):
     assert (first.step, first.tensor, first.reason) == (1, None, "custom_rule")
     assert first.detail == "Above returned True at step 1"
     assert record.state == {}
+
+
+def test_what_the_rule_logs_is_shown_with_its_verdict(run):
+    class Talks(Rule):
+        """It talks."""
+
+        def invoke_at_step(self, step):
+            self.logger.debug("not this")
+            self.logger.info("the loss is %.1f", self.base_trial.tensor("loss").value(step).item())
+            return step == 1
+
+    register(Talks)
+    losses(run, [1, 2, 3])
+    first = checked(run, "Talks").rules["Talks"].first_violation
+    assert first.detail == "Talks returned True at step 1: the loss is 2.0"
+
+
+def test_an_exception_says_file_and_line(run):
+    class Fails(Rule):
+        """It fails."""
+
+        def invoke_at_step(self, step):
+            return 1 / 0
+
+    register(Fails)
+    losses(run, [1])
+    details = checked(run, "Fails").rules["Fails"].details
+    line = inspect.getsourcelines(Fails.invoke_at_step)[1] + 1
+    assert details.endswith(f"at step 0: division by zero (test_rule.py, line {line})")
 
 
 def looks_at(run):

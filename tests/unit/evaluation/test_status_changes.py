@@ -16,7 +16,7 @@ from tocsin.evaluation import (
     fold,
     last_changes,
 )
-from tocsin.evaluation.status_changes import MOST_SILENCES
+from tocsin.evaluation.outbox import MOST_SILENCES
 from tocsin.events import EvaluatedSteps, NotifyPolicy, RunSilence
 from tocsin.model import RuleStatus, Severity
 from tocsin.watch import Notify, Refused, Silence, Watch

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from tocsin_hooks.budget import Budget
+from tocsin.model import Mode
+from tocsin_hooks.budget import Budget, ModeBudgets
 
 
 def saves(budget: Budget, cost: float, period: float, count: int) -> list[int]:
@@ -35,18 +36,10 @@ def test_the_least_stretch_that_keeps_the_share(
     assert saves(Budget(most), cost, period, 20) == expected
 
 
-def test_the_first_ten_seconds_are_free() -> None:
+def test_two_seconds_in_all_are_free() -> None:
     budget = Budget(0.02)
-    assert saves(budget, 0.4, 0.1, 19) == []
-    assert saves(budget, 0.4, 0.1, 2) == [256]
-
-
-def test_a_second_in_all_is_free() -> None:
-    """Of the share: what a short training may lose is less."""
-    budget = Budget(0.02)
-    saves(budget, 0.001, 60.0, 1)
-    assert saves(budget, 0.09, 0.1, 11) == []
-    assert saves(budget, 0.09, 0.1, 1) == [64]
+    assert saves(budget, 0.25, 0.1, 7) == []
+    assert saves(budget, 0.25, 0.1, 1) == [128]
 
 
 def test_one_slow_moment_decides_nothing() -> None:
@@ -67,3 +60,26 @@ def test_the_share_is_told() -> None:
     budget = Budget(0.02)
     saves(budget, 1.0, 9.0, 5)
     assert (budget.share, budget.stretch) == (pytest.approx(0.1), 8)
+
+
+def both(most: float | None) -> tuple[int, int]:
+    """The stretches of TRAIN, which costs 1 %, and of EVAL, which costs as much as it takes."""
+    budgets = ModeBudgets(most)
+    for now in range(0, 1000, 10):
+        budgets.observe(Mode.TRAIN, 0.1, float(now), 1)
+        budgets.observe(Mode.EVAL, 5.0, float(now), 1)
+    return budgets.stretches[Mode.TRAIN], budgets.stretches[Mode.EVAL]
+
+
+def test_evaluations_cost_no_step_of_training() -> None:
+    train, evaluated = both(0.02)
+    assert train == 1
+    assert evaluated >= 64
+    assert both(None) == (1, 1)
+
+
+def test_a_mode_that_is_alone_has_the_whole_limit() -> None:
+    budgets = ModeBudgets(0.02)
+    for now in range(0, 1000, 10):
+        budgets.observe(Mode.EVAL, 0.19, float(now), 1)  # 1.9 %
+    assert budgets.stretches == {Mode.EVAL: 1}

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from tocsin.model import Mode
 from tocsin.tensors import LocalStorage, NotAFile
 from tocsin.watch import BadWatch
 from tocsin_hooks.control import PACE, Control, Pace
@@ -46,8 +47,12 @@ class Worker:
         )
 
     def taken(self, step: int) -> tuple[int, int, Any] | None:
+        """The step from which on, the stretch of TRAIN, and what is selected."""
         change = self.control.taken(step)
-        return None if change is None else (change.step, change.stretch, change.selection)
+        if change is None:
+            return None
+        assert change.stretch.get(Mode.EVAL, 1) == 1
+        return change.step, change.stretch.get(Mode.TRAIN, 1), change.selection
 
 
 def test_a_newer_watch_file_holds_from_the_next_step_on(tmp_path: Path) -> None:
@@ -81,7 +86,7 @@ def test_a_watch_file_that_is_wrong_is_told_and_changes_nothing(tmp_path: Path) 
 
 def test_a_stretch_of_one_that_is_alone_holds_at_once(tmp_path: Path) -> None:
     worker = Worker(tmp_path)
-    worker.control.stretch(4)
+    worker.control.stretch({Mode.TRAIN: 4})
     assert worker.taken(7) == (0, 4, None)
     assert worker.taken(8) is None
 
@@ -90,7 +95,7 @@ def test_changes_that_come_together_are_taken_together(tmp_path: Path) -> None:
     worker = Worker(tmp_path)
     worker.storage.write("watch.json", NEWER)
     worker.control.look()
-    worker.control.stretch(2)
+    worker.control.stretch({Mode.TRAIN: 2})
     assert worker.taken(1) == (0, 2, ["AllZero"])
 
 
@@ -102,7 +107,7 @@ def test_several_workers_change_at_the_same_step(tmp_path: Path) -> None:
     other.control.look()
     assert other.taken(0) in (None, (0, 1, None))
     first.step = 100
-    first.control.stretch(8)
+    first.control.stretch({Mode.TRAIN: 8})
     assert first.taken(100) is None  # not before the others know
     first.control.look()
     other.control.look()
@@ -128,7 +133,7 @@ def test_others_do_not_decide(tmp_path: Path) -> None:
 def test_a_watch_file_that_is_newer_than_what_was_announced_waits(tmp_path: Path) -> None:
     other = Worker(tmp_path, first=False, alone=False)
     other.storage.write("watch.json", NEWER)
-    other.storage.write(PACE, msgspec.json.encode(Pace(5, 1, "of another one")))
+    other.storage.write(PACE, msgspec.json.encode(Pace(5, {}, "of another one")))
     other.control.look()
     assert other.taken(10) is None
 
@@ -138,14 +143,14 @@ def test_what_was_announced_for_an_earlier_start_is_none_of_ours(
     tmp_path: Path, at: float, followed: bool
 ) -> None:
     other = Worker(tmp_path, first=False, alone=False, started=1000.0)
-    other.storage.write(PACE, msgspec.json.encode(Pace(0, 64, at=at)))
+    other.storage.write(PACE, msgspec.json.encode(Pace(0, {"TRAIN": 64}, at=at)))
     other.control.look()
     assert (other.taken(1) == (0, 64, None)) is followed
 
 
 def test_an_absurd_stretch_is_kept_within_bounds(tmp_path: Path) -> None:
     other = Worker(tmp_path, first=False, alone=False)
-    other.storage.write(PACE, msgspec.json.encode(Pace(0, -5)))
+    other.storage.write(PACE, msgspec.json.encode(Pace(0, {"TRAIN": -5})))
     other.control.look()
     assert other.taken(1) == (0, 1, None)
 
@@ -174,12 +179,12 @@ def test_one_change_is_announced_at_a_time(tmp_path: Path) -> None:
     first.storage.write("watch.json", OWN)
     first.control.look()
     for stretch in (2, 4):
-        first.control.stretch(stretch)
+        first.control.stretch({Mode.TRAIN: stretch})
         first.control.look()
-    assert msgspec.json.decode(first.storage.read(PACE), type=Pace).stretch == 2
+    assert msgspec.json.decode(first.storage.read(PACE), type=Pace).stretch == {"TRAIN": 2}
     assert first.taken(201) == (201, 2, None)
     first.control.look()
-    assert msgspec.json.decode(first.storage.read(PACE), type=Pace).stretch == 4
+    assert msgspec.json.decode(first.storage.read(PACE), type=Pace).stretch == {"TRAIN": 4}
 
 
 def test_the_first_worker_says_how_many_steps_its_seconds_are(tmp_path: Path) -> None:

@@ -147,20 +147,32 @@ def test_the_clock_runs_for_each_mode() -> None:
     assert schedule.due(EVAL, 2, 4, 30.0) is None
 
 
-def test_the_first_step_of_an_evaluation_is_saved() -> None:
-    schedule = of(Capture(save_interval=10))
+def saved_among(schedule: Schedule, steps: list[tuple[Mode, int]], stretch: int = 1) -> list[Any]:
+    """The steps that are saved, if TRAIN is stretched so."""
     found = []
+    for mode, number in steps:
+        due = schedule.due(mode, number, 0, 0.0, stretch if mode is TRAIN else 1)
+        if due is not None:
+            schedule.saved(mode, due, 0.0)
+            found.append((mode, number))
+    return found
+
+
+@pytest.mark.parametrize(("stretch", "train"), [(1, [0, 10, 20]), (64, [0])])
+def test_the_first_step_of_an_evaluation_is_saved(stretch: int, train: list[int]) -> None:
+    schedule = of(Capture(save_interval=10))
+    steps = []
     for round_ in range(3):  # three steps of evaluation after ten of training
-        steps = [(TRAIN, 10 * round_ + each) for each in range(10)]
+        steps += [(TRAIN, 10 * round_ + each) for each in range(10)]
         steps += [(EVAL, 3 * round_ + each) for each in range(3)]
-        found += [(mode, number) for mode, number in steps if schedule.due(mode, number, 0, 0.0)]
-    assert found == [(TRAIN, 0), (EVAL, 0), (TRAIN, 10), (EVAL, 3), (TRAIN, 20), (EVAL, 6)]
+    found = saved_among(schedule, steps, stretch)
+    assert [number for mode, number in found if mode is TRAIN] == train
+    assert [number for mode, number in found if mode is EVAL] == [0, 3, 6]
 
 
 def test_evaluations_are_not_saved_more_often_than_training() -> None:
-    schedule = of(Capture(save_interval=10))
     steps = [(mode, number) for number in range(20) for mode in (TRAIN, EVAL)]
-    found = [(mode, number) for mode, number in steps if schedule.due(mode, number, 0, 0.0)]
+    found = saved_among(of(Capture(save_interval=10)), steps)
     assert found == [(TRAIN, 0), (EVAL, 0), (TRAIN, 10), (EVAL, 10)]
 
 

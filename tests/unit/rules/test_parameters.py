@@ -117,7 +117,7 @@ def test_within_bounds(parameters: dict[str, Any]) -> None:
     [
         ("Bounded", {"limit": "0"}, "Bounded: limit is 0.0, but must be above 0"),
         ("Bounded", {"limit": "nan"}, "Bounded: limit is nan, but must be above 0"),
-        ("Bounded", {"limit": "much"}, "Bounded: parameter limit: expected `float`, got `str`"),
+        ("Bounded", {"limit": "much"}, "Bounded: parameter limit: expected a number, got a text"),
         ("Bounded", {"count": "9"}, "Bounded: count is 9, but must be from 1 to 3"),
         (
             "Bounded",

@@ -319,9 +319,9 @@ UNKNOWN = "Good: unknown parameter {!r}: `tocsin rules Good` lists them"
         ("Good", {"for_step": 1}, "Good: unknown parameter 'for_step': did you mean for_steps?"),
         ("Good", {"other_trial_0": "x"}, UNKNOWN.format("other_trial_0")),
         ("Good", {"options": {}}, UNKNOWN.format("options")),
-        ("Good", {"limit": "three"}, "Good: parameter limit: expected `int`, got `str`"),
-        ("Good", {"limit": ""}, "Good: parameter limit: expected `int`, got `str`"),
-        ("Good", {"names": {"a": 1}}, "Good: parameter names: expected `array`, got `object`"),
+        ("Good", {"limit": "three"}, "Good: parameter limit: expected a whole number, got a text"),
+        ("Good", {"limit": ""}, "Good: parameter limit: expected a whole number, got a text"),
+        ("Good", {"names": {"a": 1}}, "Good: parameter names: expected a list, got a mapping"),
         ("Positive", {"limit": "0"}, "Positive: limit is 0, but must be at least 1"),
     ],
 )

@@ -94,8 +94,8 @@ def test_a_layer_beside_the_others_of_its_worker(
 @pytest.mark.parametrize(
     ("threshold", "message"),
     [
-        ("small", "parameter threshold: expected `float | null`"),
-        ([1e-7], "parameter threshold: expected `float | null`"),
+        ("small", "parameter threshold: expected a number"),
+        ([1e-7], "parameter threshold: expected a number"),
         (10**400, "parameter threshold: number out of range"),
     ],
 )

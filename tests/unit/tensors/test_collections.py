@@ -65,6 +65,7 @@ def test_names_are_sorted():
         (_file(c={"include_regex": "a"}), "include_regex"),
         (_file(c={"tensor_names": [1]}), "tensor_names"),
         (_file(c={"tensor_names": ["n" * 5000]}), "tensor_names"),
+        (_file(c={"include_regex": ["a"] * 1001}), "has 1,001 patterns, more than 1,000"),
         (b"[" * 200_000, "object"),
     ],
 )

@@ -7,8 +7,8 @@ import sys
 import numpy as np
 import pytest
 from tocsin.model import Mode, TensorSummary
-from tocsin.tensors import Captured, RunMeta
-from tocsin.trial.plot import plot
+from tocsin.tensors import Captured, Collection, RunMeta
+from tocsin.trial.plot import fired_steps, plot
 
 
 def test_without_altair(run, monkeypatch):
@@ -49,8 +49,46 @@ def test_summaries(run):
     assert trial.plot(y="size").to_dict()["encoding"]["y"]["field"] == "size"
     with pytest.raises(ValueError, match=r"no tensor has 'l2', there are \['size', 'mean'\]"):
         trial.plot(y="l2")
-    with pytest.raises(ValueError, match="no tensor has 'value', there are no numbers"):
+    with pytest.raises(ValueError, match=r"regex 'nothing' selects no tensor\. The run has w\.$"):
         trial.plot("nothing")
+
+
+def test_title_scale_and_collection(run):
+    run.collections(collections=[Collection("losses", include_regex=("loss",))])
+    for step, loss in enumerate((1.0, 0.0, 10.0)):
+        run.step(step, tensors={"loss": loss, "w": 1.0})
+    trial = run.trial()
+    chart = trial.plot(collection="losses", log=True)
+    assert [(p["tensor"], p["value"]) for p in _points(chart)] == [
+        ("loss", 1.0),
+        ("loss", None),
+        ("loss", 10.0),
+    ]
+    assert chart.to_dict()["encoding"]["y"]["scale"]["type"] == "log"
+    assert chart.to_dict()["title"] == trial.name
+    assert trial.plot(title="mine").to_dict()["title"] == "mine"
+    with pytest.raises(ValueError, match=r"'gradients' selects no tensor\. The run has l"):
+        trial.plot(collection="gradients")
+
+
+def test_rules_that_fired_are_marked(run):
+    at = {"step": 20, "mode": "EVAL", "mode_step": 2}
+    rules = [
+        {"RuleConfigurationName": "LossSpike", "FiredAt": at},
+        {"RuleConfigurationName": "Overfit", "FiredAt": at},
+        {"RuleConfigurationName": "DeadRelu"},
+    ]
+    assert fired_steps({"rules": rules}) == {"LossSpike": 20, "Overfit": 20}
+    assert fired_steps({"rules": rules}, "EVAL") == {"LossSpike": 2, "Overfit": 2}
+    assert fired_steps({"rules": rules}, "TRAIN") == {}
+    trial = run.collections().step(0, tensors={"loss": 1.0}).trial()
+    for fired in ({"rules": rules}, {"LossSpike": 20, "Overfit": 20}):
+        chart = trial.plot(fired=fired).to_dict()
+        line, _, text = chart["layer"]
+        assert line["encoding"]["y"]["field"] == "value"
+        assert text["encoding"]["text"]["field"] == "rules"
+        (mark,) = text["data"]["values"]
+        assert mark == {"step": 20, "rules": "LossSpike, Overfit"}
 
 
 @pytest.mark.parametrize(("steps", "lines"), [(5000, 1), (20_000, 1), (400, 100), (3, 6000)])

@@ -141,7 +141,7 @@ def test_amazons_form(tmp_path):
 @pytest.mark.parametrize(
     ("custom", "problem"),
     [
-        ("mine", "watch.yaml:2: custom_rules: .*bad.py: ZeroDivisionError"),
+        ("mine", "watch.yaml:2: custom_rules: .*bad.py: line 1: ZeroDivisionError"),
         ("mine/bad.py", "watch.yaml:2: custom_rules: .*bad.py is not a folder"),
         ("other", "watch.yaml:2: custom_rules: .*other is not a folder"),
     ],

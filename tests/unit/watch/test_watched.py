@@ -127,7 +127,7 @@ def test_grace(grace: int | str, steps: int, seconds: float) -> None:
     [
         ({"rule": "Sampl"}, "unknown rule 'Sampl': did you mean Sample?"),
         (sample(limits=1), "Sample: unknown parameter 'limits': did you mean limit?"),
-        (sample(limit="many"), "Sample: parameter limit: expected `int`, got `str`"),
+        (sample(limit="many"), "Sample: parameter limit: expected a whole number, got a text"),
         (
             {**sample(), "for_steps": 0},
             "Sample: for_steps is 0, but must be a whole number from 1 on",

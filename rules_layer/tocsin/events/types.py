@@ -6,15 +6,13 @@ checkpoint until they are published, on the bus, and in the group of ``act``.
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from datetime import datetime, timezone
-from typing import Annotated, Any, Literal, TypeAlias, TypeVar
+from typing import Annotated, Literal, TypeAlias, TypeVar
 
 import msgspec
 
 from tocsin.model import RuleStatus, Severity, Withdrawal
-from tocsin.words import ascii_only, cut
 
 SOURCE = "tocsin"
 STATUS_CHANGE = "Tocsin Rule Evaluation Status Change"
@@ -54,15 +52,11 @@ MOST_SEVERE_FIRST = tuple(reversed(Severity))
 Ending = Literal["marker", "silence"]
 Evidence = dict[str, bool | int | float | str | None]
 
-_FEW = 50  # texts of a list, each at most a few hundred characters
-
 LONGEST_WAIT = 900.0
 SHORTEST_REPEAT = 300.0
 INTERVALS = (10.0, 24 * 3600.0)
 
-
 _WITHDRAWALS = frozenset(Withdrawal)
-
 
 Truncated: TypeAlias = bool | msgspec.UnsetType
 """Whether an event is a short form of itself; only that has the field ``truncated``."""
@@ -247,11 +241,8 @@ class ActionTaken(msgspec.Struct, frozen=True, rename="pascal"):
 
 RunEvent: TypeAlias = StatusChange | RunSummary | ConfigurationRefused
 """The events that ``evaluate`` publishes."""
-
 Event: TypeAlias = RunEvent | RunNews | ActionTaken
-
 E = TypeVar("E", bound=Event)
-
 DETAIL_TYPES: dict[type[Event], str] = {
     StatusChange: STATUS_CHANGE,
     RunSummary: RUN_SUMMARY,
@@ -259,202 +250,6 @@ DETAIL_TYPES: dict[type[Event], str] = {
     ConfigurationRefused: CONFIGURATION_REFUSED,
     ActionTaken: ACTION_TAKEN,
 }
-
-
-class BadEvent(ValueError):
-    """The message is not an event that ``act`` handles; the text says which field is wrong."""
-
-
-class _Envelope(msgspec.Struct, frozen=True, rename={"detail_type": "detail-type"}):
-    detail_type: str
-    source: str
-    detail: msgspec.Raw
-
-
-_Name = Annotated[str, msgspec.Meta(min_length=1, max_length=1024)]
-_Step = Annotated[int, msgspec.Meta(ge=0, lt=10**18)]
-
-
-class _Bounds(msgspec.Struct, frozen=True, rename="pascal"):
-    """Limits of fields that become part of an address or a key. Other texts are cleaned later."""
-
-    training_job_name: Annotated[
-        str, msgspec.Meta(max_length=1024, pattern=r"\A[^\x00-\x1f\x7f/]+\Z")
-    ]
-    run: Annotated[
-        str,
-        msgspec.Meta(
-            max_length=1100,
-            pattern=r"\As3://[a-z0-9][a-z0-9.\-]{1,61}[a-z0-9](/[^\x00-\x1f\x7f]+)?\Z",
-        ),
-    ]
-    dedup_id: _Name
-    rule_configuration_name: _Name = "-"
-    rule: _Name = "-"
-    step: _Step | None = None
-    mode_step: _Step | None = None
-    sequence: Annotated[int, msgspec.Meta(ge=0)] = 0
-
-
-class _EntryBounds(msgspec.Struct, frozen=True, rename="pascal"):
-    rule_configuration_name: _Name
-
-
-class _SummaryBounds(_Bounds, frozen=True, rename="pascal"):
-    debug_rule_evaluation_statuses: tuple[_EntryBounds, ...] = ()
-
-
-class _NewsBounds(_Bounds, frozen=True, rename="pascal"):
-    changes: tuple[_Bounds, ...] = ()
-    summaries: tuple[_SummaryBounds, ...] = ()
-
-
-_Decoder: TypeAlias = msgspec.json.Decoder[Any]
-_envelope = msgspec.json.Decoder(_Envelope)
-_bounds = msgspec.json.Decoder(_Bounds)
-_details: dict[tuple[str, str], tuple[_Decoder, _Decoder]] = {
-    (SOURCE, STATUS_CHANGE): (_bounds, msgspec.json.Decoder(StatusChange)),
-    (SOURCE, RUN_SUMMARY): (
-        msgspec.json.Decoder(_SummaryBounds),
-        msgspec.json.Decoder(RunSummary),
-    ),
-    (SOURCE, RUN_NEWS): (msgspec.json.Decoder(_NewsBounds), msgspec.json.Decoder(RunNews)),
-}
-
-
-def decode(body: str | bytes) -> StatusChange | RunSummary | RunNews:
-    """The event in EventBridge's envelope ``body``. Raises BadEvent if it is none of these."""
-    try:
-        envelope = _envelope.decode(body)
-        decoders = _details.get((envelope.source, envelope.detail_type))
-        if decoders is None:
-            raise BadEvent(
-                f"not an event for `act`: {envelope.detail_type!r:.100} of {envelope.source!r:.100}"
-            )
-        bounds, details = decoders
-        bounds.decode(envelope.detail)
-        event: StatusChange | RunSummary | RunNews = details.decode(envelope.detail)
-    except (msgspec.DecodeError, UnicodeError) as error:
-        raise BadEvent(f"not an event of Tocsin's: {error}") from None
-    return event
-
-
-def checked(change: StatusChange) -> StatusChange:
-    """The change, if ``decode`` would take it. Raises BadEvent."""
-    try:
-        _bounds.decode(msgspec.json.encode(change))
-    except msgspec.DecodeError as error:
-        raise BadEvent(f"not an event of Tocsin's: {error}") from None
-    return change
-
-
-def encode(event: Event, most: int) -> str:
-    """The detail as JSON, in at most ``most`` bytes of UTF-8.
-
-    The least informative parts are left out first: the details of other rules' statuses, then the
-    last of these statuses; then all silences but the longest, which has the same effect; last
-    the evidence, which a custom rule may make long; then it is the short form.
-    """
-    return msgspec.json.encode(fitted(event, most)).decode()
-
-
-def fitted(event: E, most: int) -> E:
-    """The event without its least informative parts, so that it takes at most ``most`` bytes."""
-    smaller = event
-    for smaller in _smaller_and_smaller(event):
-        if len(msgspec.json.encode(smaller)) <= most:
-            break
-    return smaller
-
-
-def run_news(events: Sequence[RunEvent], most: int) -> Iterator[RunNews]:
-    """Collects the events of one run that need a decision of ``act``, in parts of ``most`` bytes.
-
-    These are rules that fire or no longer do, and the end of the run.
-    """
-    part: list[StatusChange | RunSummary] = []
-    size = 0
-    for event in events:
-        if isinstance(event, ConfigurationRefused):
-            continue
-        if isinstance(event, StatusChange):
-            if not event.firing and event.previous_status is not RuleStatus.ISSUES_FOUND:
-                continue
-            event = msgspec.structs.replace(event, debug_rule_evaluation_statuses=())
-        event = fitted(event, most)
-        length = len(msgspec.json.encode(event))
-        if part and size + length > most:
-            yield _news(part)
-            part, size = [], 0
-        part.append(event)
-        size += length
-    if part:
-        yield _news(part)
-
-
-def _news(part: Sequence[StatusChange | RunSummary]) -> RunNews:
-    first = part[0]
-    return RunNews(
-        first.training_job_name,
-        first.run,
-        first.run_id,
-        dedup_id(*(each.dedup_id for each in part)),
-        tuple(each for each in part if isinstance(each, StatusChange)),
-        tuple(each for each in part if isinstance(each, RunSummary)),
-    )
-
-
-def shortened(event: E) -> E:
-    """The event with what must arrive: who, which status, which actions; texts in plain ASCII."""
-    replace = msgspec.structs.replace
-    if isinstance(event, StatusChange):
-        return replace(
-            event,
-            status_details=_short(event.status_details),
-            actions=event.actions[:_FEW],
-            inhibits=event.inhibits[:_FEW],
-            silences=event.silences[-1:],
-            evidence={},
-            tensor=None,
-            worker=None,
-            debug_rule_evaluation_statuses=(),
-            truncated=True,
-        )
-    if isinstance(event, RunSummary):
-        silences = event.silences[-1:]
-        return replace(event, silences=silences, debug_rule_evaluation_statuses=(), truncated=True)
-    if isinstance(event, RunNews):
-        changes, summaries = map(shortened, event.changes), map(shortened, event.summaries)
-        return replace(event, changes=tuple(changes), summaries=tuple(summaries))
-    return replace(event, detail=_short(event.detail), truncated=True)
-
-
-def _short(text: str) -> str:
-    return cut(ascii_only(text), 200)
-
-
-def _smaller_and_smaller(event: Any) -> Iterator[Any]:
-    yield event
-    if isinstance(event, StatusChange | RunSummary):
-        replace = msgspec.structs.replace
-        statuses = tuple(
-            replace(each, status_details="") for each in event.debug_rule_evaluation_statuses
-        )
-        while statuses:
-            yield replace(event, debug_rule_evaluation_statuses=statuses)
-            statuses = statuses[: len(statuses) // 2]
-        event = replace(event, debug_rule_evaluation_statuses=())
-        yield event
-        event = replace(event, silences=event.silences[-1:])
-        yield event
-    if isinstance(event, StatusChange):
-        yield replace(event, evidence={}, tensor=None, worker=None)
-    yield shortened(event)
-
-
-def dedup_id(*identity: object) -> str:
-    """An id that is the same each time the event is found."""
-    return hashlib.sha256(msgspec.json.encode(identity)).hexdigest()[:32]
 
 
 def worst(statuses: Iterable[RuleStatus]) -> RuleStatus | None:

@@ -1,0 +1,81 @@
+"""Which forward passes without training make up one evaluation, and which are none."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping
+from itertools import chain
+from typing import Any
+
+import torch
+
+_WITHOUT_LOSS = 2
+"""After so many steps of doubtful passes without any loss such passes are no evaluations."""
+_LATEST = 20  # updates
+
+
+class EvaluationDetector:
+    """Says of each forward pass that trains nothing whether a step of EVAL begins with it.
+
+    An evaluation is all such passes until the model is trained again. A pass is *doubtful* if so
+    may act a policy, or samples be generated: in training mode, or with a single sample. A step of
+    nothing else, without a loss and without tensors that the script saves, is none.
+
+    ``whole``: somebody else knows where evaluations begin and end, and no pass is doubtful.
+    """
+
+    def __init__(self) -> None:
+        self.whole = False
+        self._updated = False
+        self._doubtful = False
+        self._acted = False  # since the last update
+        self._latest = deque[bool](maxlen=_LATEST)  # updates: whether the model acted before
+
+    @property
+    def acts(self) -> bool:
+        """Whether there was acting before half of the latest updates."""
+        return len(self._latest) == _LATEST and 2 * sum(self._latest) >= _LATEST
+
+    def updated(self) -> None:
+        """An optimizer has updated the model: whatever was evaluated is over."""
+        self._updated = True
+        self._latest.append(self._acted)
+        self._acted = False
+
+    def is_none(self, root: Any, samples: int, *, meant: bool, without_meaning: int) -> bool:
+        """Whether the pass belongs to no evaluation. ``meant``: one is going on for sure;
+        ``without_meaning`` steps in a row were none."""
+        acts = root.training and not torch.is_grad_enabled()
+        self._doubtful = not self.whole and (acts or samples == 1)
+        none = self._doubtful and not meant and without_meaning >= _WITHOUT_LOSS
+        self._acted = self._acted or none
+        return none
+
+    @property
+    def is_meant(self) -> bool:
+        """Whether the pass is part of an evaluation for sure."""
+        return not self._doubtful
+
+    def begins(self, *, goes_on: bool, meant: bool) -> bool:
+        """Whether a step begins with the pass. ``goes_on``: there is one, which is ``meant``."""
+        first = not goes_on or self._updated or (not meant and self.is_meant)
+        self._updated = False
+        return first
+
+
+def samples_of(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> int:
+    """The number of samples that a model is given: the length of the first tensor that has one."""
+    for each in chain(args, kwargs.values()):
+        for tensor in _tensors(each):
+            if tensor.dim():
+                return len(tensor)
+    return 1
+
+
+def _tensors(value: Any) -> Iterator[Any]:
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, Mapping):
+        yield from (each for each in value.values() if isinstance(each, torch.Tensor))
+    elif isinstance(value, list | tuple):
+        yield from (each for each in value if isinstance(each, torch.Tensor))

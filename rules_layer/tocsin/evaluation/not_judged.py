@@ -1,0 +1,34 @@
+"""Why a rule has judged nothing."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from tocsin.evaluation.checkpoint import RuleRecord
+from tocsin.model import Role, RuleStatus
+
+
+class NotJudged(StrEnum):
+    """Why a rule has judged nothing.
+
+    NO_LOSS: a loss is all that it lacks.
+    TOO_FEW_STEPS: its tensors are there, but too few of them for a verdict, or no step so far
+        that its options let it see.
+    NOT_CAPTURED: the run does not have what it judges: tensors, or a second worker, another run,
+        enough features. Its details say what.
+    """
+
+    NO_LOSS = "no_loss"
+    TOO_FEW_STEPS = "too_few_steps"
+    NOT_CAPTURED = "not_captured"
+
+
+def why_not_judged(record: RuleRecord) -> NotJudged | None:
+    """None for a rule that has judged a step, and for one in Error."""
+    if record.data_points or record.status is RuleStatus.ERROR:
+        return None
+    if record.applicable or (record.last_step is None and not record.missing):
+        return NotJudged.TOO_FEW_STEPS
+    if record.missing and all(Role.LOSS in roles for roles in record.missing.values()):
+        return NotJudged.NO_LOSS
+    return NotJudged.NOT_CAPTURED

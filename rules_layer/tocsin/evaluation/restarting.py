@@ -1,0 +1,105 @@
+"""Look: a start of the job that overwrites steps which were evaluated."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from functools import partial
+
+from tocsin.evaluation.checkpoint import Checkpoint
+from tocsin.evaluation.planning import GRACE_SECONDS, FoundFile
+from tocsin.evaluation.status_changes import restarted
+from tocsin.evaluation.unit_of_work import UnitOfWork
+from tocsin.tensors import (
+    BadIndex,
+    IndexFile,
+    NotFound,
+    RefusedFile,
+    Storage,
+    first_of_start,
+    index_at,
+    index_key,
+    index_objects,
+    parse_index_key,
+    read_index,
+)
+
+
+def find_restart(work: UnitOfWork, keys: Iterable[str]) -> bool:
+    """Take the run back to before a restart, if one of ``keys`` shows one; whether it did.
+
+    The listing begins at the frontier. So a start of the job that overwrites earlier steps shows
+    only in a file at or before the frontier: in one that a notification names, and for the case
+    that these are lost, in those of ``first_files`` and ``files_before``. So does a worker that has
+    been given up, and is only slow.
+    """
+    for key in keys:
+        place = parse_index_key(key)
+        if place is None or place[0] > work.checkpoint.frontier:
+            continue
+        _wait_again(work, *place)
+        found = _newer_start(work.checkpoint, key, work.storage)
+        if found is not None:
+            first = first_of_start(found.file, partial(index_at, work.storage))
+            since = work.checkpoint.last_time + GRACE_SECONDS
+            work.replace(restarted(work.checkpoint, first, since))
+            return True
+    return False
+
+
+def first_files(work: UnitOfWork) -> Iterator[str]:
+    """The files of the run's first step, if they were written after all that was evaluated. A job
+    that starts again from its beginning overwrites them.
+    """
+    first: int | None = None
+    for found in index_objects(work.storage):
+        step, _ = parse_index_key(found.key) or (-1, "")
+        first = step if first is None else first
+        if step != first:
+            return
+        if found.modified > work.checkpoint.last_time:
+            yield found.key
+
+
+def files_before(checkpoint: Checkpoint, found: Iterable[FoundFile]) -> Iterator[str]:
+    """The files that starts unknown so far have written before these, at or before the frontier."""
+    known = {*checkpoint.run_ids.values(), *checkpoint.superseded}
+    for file in (item.file for item in found):
+        before = file.meta.prev_step if file.meta else None
+        if before is not None and before <= checkpoint.frontier and file.run_id not in known:
+            yield index_key(before, file.worker)
+
+
+def _wait_again(work: UnitOfWork, step: int, worker: str) -> None:
+    """Steps wait for a worker again that has delivered the last step late."""
+    checkpoint = work.checkpoint
+    known = worker in checkpoint.workers and worker not in checkpoint.absent
+    if checkpoint.waits and step == checkpoint.last_step and not known:
+        work.replace(replace(checkpoint, waits=0))
+
+
+def _newer_start(checkpoint: Checkpoint, key: str, storage: Storage) -> FoundFile | None:
+    """The file, if another start of the job wrote it after all that was evaluated."""
+    try:
+        found = storage.head(key)
+        if found.modified < math.floor(checkpoint.last_time):  # HEAD knows whole seconds only
+            return None
+        file = read_index(storage, found)
+    except (NotFound, BadIndex, RefusedFile):
+        return None
+    if file.run_id is None:
+        is_new = _is_written_again(checkpoint, file, found.modified)
+    else:
+        other = checkpoint.run_ids.get(file.worker) not in (None, file.run_id)
+        is_new = other and file.run_id not in checkpoint.superseded
+    return FoundFile(file, found.modified) if is_new else None
+
+
+def _is_written_again(checkpoint: Checkpoint, file: IndexFile, modified: float) -> bool:
+    """Whether a file without a run id is its worker's second of that step, and not only late."""
+    return (
+        modified > checkpoint.last_time + GRACE_SECONDS
+        and checkpoint.delivered.get(file.worker, -1) >= file.step
+        and file.step not in checkpoint.incomplete
+    )

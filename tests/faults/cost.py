@@ -1,0 +1,92 @@
+"""The cost of a job by service: ``python -m tests.faults.cost`` prints the table of the docs.
+
+The calls of AWS are counted at botocore while the functions' own adapters work; prices are those
+of us-east-1, on demand.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+from tests.faults.room import Calls, DeployedRuns, aws_in_process, calls_of_aws
+
+SAVES_A_DAY = 8_640  # one every ten seconds
+DOLLARS = {  # a call, us-east-1
+    "s3.ListObjectsV2": 5e-6,
+    "s3.PutObject": 5e-6,
+    "s3.GetObject": 4e-7,
+    "s3.HeadObject": 4e-7,
+    "dynamodb.UpdateItem": 6.25e-7,
+    "dynamodb.PutItem": 6.25e-7,
+    "dynamodb.GetItem": 1.25e-7,
+    "sqs.SendMessage": 4e-7,
+    "events.PutEvents": 1e-6,
+    "cloudwatch.PutMetricData": 1e-5,
+}
+INDEX_DOLLARS = 2 * 6.25e-7  # due_at moves: one item out of the index, one in
+SECONDS_A_LOOK = 0.12  # assumed, of evaluate when warm: seven calls in a row, mostly
+LAMBDA_SECOND = 1.33334e-5  # arm64, 1 GB
+LAMBDA_REQUEST = 2e-7
+QUEUE_REQUESTS, QUEUE_REQUEST = 2, 4e-7  # received and deleted, by the event source
+LOG_BYTES, LOG_GIGABYTE = 1_500, 0.50  # of an invocation
+HOOK_POLLS_A_DAY = 2 * 86_400 / 5  # GETs of STOP.json and watch.json, each 5 s
+
+
+def steady_calls(runs: DeployedRuns, workers: int) -> Calls:
+    """The deployment's calls for the fourth save of a healthy run; each worker's file has a
+    notification of its own.
+    """
+    job = runs.job(f"jobs/of-{workers}", workers)
+    for step in range(4):
+        runs.save(job, step)
+        with calls_of_aws() as calls:
+            runs.notify(job, step)
+    assert runs.known(job).steps == 4
+    return calls
+
+
+def counts(calls: Calls) -> Counter[str]:
+    """How many calls there are, by name."""
+    return Counter(name for name, _ in calls)
+
+
+def moves_due_at(calls: Calls) -> int:
+    """How many calls change the index of what is due."""
+    return sum("due_at" in str(parameters.get("UpdateExpression")) for _, parameters in calls)
+
+
+def dollars(calls: Calls) -> Mapping[str, float]:
+    """What the calls cost, by their names."""
+    cost = {name: DOLLARS[name] * number for name, number in counts(calls).items()}
+    return {**cost, "dynamodb, index": INDEX_DOLLARS * moves_due_at(calls)}
+
+
+def rows(calls: Calls) -> Iterator[tuple[str, float, float]]:
+    """Name, number a save, dollars a day."""
+    number = counts(calls)
+    for name, cost in sorted(dollars(calls).items()):
+        if cost:
+            yield name, number[name], cost * SAVES_A_DAY
+    yield "queue: receive, delete", QUEUE_REQUESTS, QUEUE_REQUESTS * QUEUE_REQUEST * SAVES_A_DAY
+    run = SECONDS_A_LOOK * LAMBDA_SECOND + LAMBDA_REQUEST
+    yield f"lambda: {SECONDS_A_LOOK} s", 1, run * SAVES_A_DAY
+    yield f"logs: {LOG_BYTES} bytes", 1, LOG_BYTES / 1e9 * LOG_GIGABYTE * SAVES_A_DAY
+
+
+def main() -> None:
+    with aws_in_process():
+        calls = steady_calls(DeployedRuns({"rules": ["VanishingGradient"]}), 1)
+    print(f"{'a quiet job, one save per 10 s':34}{'a save':>8}{'$ a day':>10}")
+    found = list(rows(calls))
+    for name, number, cost in found:
+        print(f"{name:34}{number:8.0f}{cost:10.4f}")
+    print(f"{'all':34}{'':8}{sum(cost for *_, cost in found):10.4f}")
+    puts, polls = DOLLARS["s3.PutObject"], DOLLARS["s3.GetObject"] * HOOK_POLLS_A_DAY
+    print(f"{'beside it, the hook: index files':34}{1:8}{puts * SAVES_A_DAY:10.4f}")
+    print(f"{'  event files, of raw values only':34}{1:8}{puts * SAVES_A_DAY:10.4f}")
+    print(f"{'  its polls, each 5 s':34}{'':8}{polls:10.4f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,146 @@
+"""Evaluations, each a single step, and what looks like one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F  # noqa: N812 - everybody calls it so
+from tocsin import create_trial
+from tocsin.model import ACTING, Mode
+from tocsin.tensors import LocalStorage, index_objects, read_index
+from tocsin.watch import Capture, CollectionConfig
+from tocsin_hooks.torch import TorchHook
+from torch import nn
+
+pytestmark = pytest.mark.usefixtures("nothing_is_compiled")
+
+Loss = Callable[[Any, Any], Any]
+EVERY = {"save_interval": 1, "max_overhead": None}
+
+
+def net() -> nn.Sequential:
+    return nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4))
+
+
+def batch(size: int = 32) -> tuple[Any, Any]:
+    x = torch.randn(size, 8)
+    return x, (x[:, 0] > 0).long()
+
+
+def train(model: nn.Module, loss: Loss, steps: int = 1) -> None:
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    model.train()
+    for _ in range(steps):
+        x, y = batch()
+        optimizer.zero_grad()
+        loss(model(x), y).backward()
+        optimizer.step()
+
+
+def evaluate(model: nn.Module, loss: Loss, *sizes: int) -> float:
+    """The mean loss of the samples of several batches."""
+    model.eval()
+    total = 0.0
+    with torch.no_grad():
+        for size in sizes:
+            x, y = batch(size)
+            total += size * loss(model(x), y).item()
+    return total / sum(sizes)
+
+
+def losses(run: Path, name: str, mode: Mode) -> dict[int, float]:
+    tensor = create_trial(str(run)).tensor(name)
+    return {step: float(tensor.value(step, mode=mode)) for step in tensor.steps(mode=mode)}
+
+
+@pytest.mark.parametrize(
+    ("loss", "name"),
+    [
+        (nn.CrossEntropyLoss(), "CrossEntropyLoss_output_0"),
+        (F.cross_entropy, "loss"),
+        (lambda p, y: F.nll_loss(F.log_softmax(p, 1), y), "loss"),
+    ],
+    ids=["a module's", "a function's", "another function's"],
+)
+def test_the_loss_of_an_evaluation_is_that_of_all_its_samples(
+    loss: Loss, name: str, run: Path
+) -> None:
+    model = net()
+    with TorchHook.attach(model, run, **EVERY) as hook:
+        expected = {}
+        for number in range(2):
+            train(model, loss, 3)
+            expected[number] = evaluate(model, loss, 32, 32, 7)
+        assert hook.stats.errors == 0
+    assert losses(run, name, Mode.EVAL) == pytest.approx(expected)
+    assert len(losses(run, name, Mode.TRAIN)) == 6
+
+
+def test_a_long_evaluation_is_compared_more_and_more_rarely(run: Path) -> None:
+    model = net()
+    capture = Capture(collections={"skills": CollectionConfig(save_raw_tensor=True)})
+    with TorchHook.attach(model, run, capture=capture, **EVERY):
+        train(model, F.cross_entropy)
+        evaluate(model, F.cross_entropy, *[8] * 40)
+    rows = create_trial(str(run)).tensor("loss_1/skill").value(0, mode=Mode.EVAL)
+    assert rows.shape == (7 + 4 + 4 + 2, 4)  # up to 8, 16, 32 and 40
+    assert np.isfinite(rows[1:, :2]).all()
+
+
+def test_the_name_that_the_script_gives_counts(run: Path) -> None:
+    model = net()
+    with TorchHook.attach(model, run, **EVERY) as hook:
+        train(model, F.cross_entropy)
+        evaluate(model, lambda p, y: hook.record_loss(F.cross_entropy(p, y), "val"), 8, 8)
+        hook.save("accuracy", 0.5, "metrics")
+    trial = create_trial(str(run))
+    assert set(trial.tensor_names(collection="losses", mode=Mode.EVAL)) == {"val"}
+    assert trial.tensor("accuracy").steps(mode=Mode.EVAL) == [0]
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_acting_is_no_evaluation(training: bool, run: Path) -> None:
+    model = net()
+    with TorchHook.attach(model, run, save_interval=5, max_overhead=None):
+        for number in range(40):
+            model.train(training)
+            with torch.no_grad():
+                for _ in range(5):
+                    model(torch.randn(1, 8))
+            train(model, F.cross_entropy)
+            if number % 20 == 19:
+                evaluate(model, F.cross_entropy, 16, 16, 1)
+    trial = create_trial(str(run))
+    assert len(trial.steps(mode=Mode.TRAIN)) == 8
+    assert len(losses(run, "loss", Mode.EVAL)) == len(trial.steps(mode=Mode.EVAL)) == 2
+    storage = LocalStorage(run)
+    indexes = [read_index(storage, each) for each in index_objects(storage)]
+    kinds = [entry.kind for index in indexes for entry in index.entries if entry.name == "loss"]
+    assert (kinds[0], kinds[-1]) == (None, ACTING)
+
+
+def test_an_evaluation_right_after_acting_is_one(run: Path) -> None:
+    model = net()
+    with TorchHook.attach(model, run, **EVERY):
+        train(model, F.cross_entropy)
+        with torch.no_grad():
+            model(torch.randn(1, 8))
+        expected = evaluate(model, F.cross_entropy, 16, 16)
+    (found,) = losses(run, "loss", Mode.EVAL).values()
+    assert found == pytest.approx(expected)
+    (inputs,) = create_trial(str(run)).tensor("Sequential_input_0").steps(mode=Mode.EVAL)
+    assert inputs == 1
+
+
+def test_an_evaluation_of_one_sample_with_a_loss_is_one(run: Path) -> None:
+    model = net()
+    with TorchHook.attach(model, run, **EVERY):
+        for _ in range(5):
+            train(model, F.cross_entropy)
+            evaluate(model, F.cross_entropy, 1, 1)
+    assert len(losses(run, "loss", Mode.EVAL)) == 5
