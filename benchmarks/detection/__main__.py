@@ -1,7 +1,7 @@
 """Measures how well the rules distinguish faulty from healthy trainings.
 
     python -m benchmarks.detection [--half design|report] [--only FAMILY] [--keep FOLDER] [--write]
-    python -m benchmarks.detection --judge FOLDER
+    python -m benchmarks.detection --judge FOLDER [--write]
 
 Trains some hundred small models with the hook attached, healthy and with faults, decides by their
 own skill on held-out data which are harmful, lets the rules watch them, and prints recall, time to
@@ -13,6 +13,7 @@ judges kept runs again without training.
 from __future__ import annotations
 
 import argparse
+import math
 import platform
 import sys
 import tempfile
@@ -23,6 +24,9 @@ from benchmarks.detection.case import Case
 from benchmarks.detection.environment import enter
 
 _HALVES = ("design", "report")
+
+ENOUGH = 150
+"""Healthy runs of the report half, and harmful ones, that a figure on the page needs."""
 
 
 def main() -> None:
@@ -35,11 +39,12 @@ def main() -> None:
     parser.add_argument("--judge", metavar="FOLDER", type=Path, help="judge runs that lie there")
     parser.add_argument("--seeds", type=int, help="of each case, at most; to look at a family")
     parser.add_argument("--jobs", type=int, default=2, help="processes")
+    parser.add_argument("--minutes", type=float, help="after so many no training is begun")
     parser.add_argument("--save-interval", type=int, help="instead of the hook's default")
     parser.add_argument("--write", action="store_true", help="into docs/detection.md")
     arguments = parser.parse_args()
-    if arguments.write and (arguments.half != "both" or arguments.only or arguments.seeds):
-        parser.error("--write is for all of both halves")
+    if arguments.write and (arguments.half == "design" or arguments.only):
+        parser.error("--write is for the report half, or for both")
     enter()
     with tempfile.TemporaryDirectory(prefix="tocsin-detection-") as folder:
         run(arguments, arguments.judge or arguments.keep or Path(folder))
@@ -52,23 +57,25 @@ def run(arguments: argparse.Namespace, folder: Path) -> None:
     from benchmarks.detection.report import report, write
     from benchmarks.detection.runs import make, runs_of
 
-    started = time.perf_counter()
+    started = time.monotonic()
     halves = _HALVES if arguments.half == "both" else (arguments.half,)
     results: dict[str, Result] = {}
     trained = 0.0
     for half in halves:
         cases = [c for c in families.cases(half) if not arguments.only or _fits(c, arguments.only)]
         runs = runs_of(cases, folder, arguments.seeds)
-        before = time.perf_counter()
+        before = time.monotonic()
         if arguments.judge:
             runs = [run for run in runs if run.is_made]
         else:
-            make(runs, arguments.jobs, arguments.save_interval)
-        trained += time.perf_counter() - before
+            until = started + 60 * arguments.minutes if arguments.minutes else math.inf
+            make(runs, arguments.jobs, arguments.save_interval, until)
+            runs = [run for run in runs if run.is_made]
+        trained += time.monotonic() - before
         results[half] = judge(cases, runs, arguments.jobs)
     text = report(results)
     print(text)
-    evaluated = time.perf_counter() - started - trained
+    evaluated = time.monotonic() - started - trained
     print(
         f"{sum(len(r.judged) for r in results.values())} runs trained in {trained:.0f} s, "
         f"judged in {evaluated:.0f} s, {arguments.jobs} processes, {platform.machine()}, "
@@ -78,6 +85,9 @@ def run(arguments: argparse.Namespace, folder: Path) -> None:
     if failed := sorted({rule for evaluation in every for rule in evaluation.failed}):
         sys.exit(f"rules that ended in an error: {', '.join(failed)}")
     if arguments.write:
+        for truth in ("healthy", "harmful"):
+            if (count := len(results["report"].of(truth))) < ENOUGH:
+                sys.exit(f"{count} {truth} runs of the report half are too few to write: {ENOUGH}")
         write(text)
 
 

@@ -27,11 +27,11 @@ def _cause(rules: str, words: str = "$^") -> Cause:
 
 
 CAUSES = {
-    "no-skill": _cause(_STUCK + " ConstantOutput"),
+    "no-skill": _cause(_STUCK + " ConstantOutput DeadNetwork UpdateTooSmall"),
     "worse": _cause(f"{_WORSE} LearningRateTooLarge UpdateTooLarge GradientExplosion"),
     "fast": _cause(
         f"{_WORSE} LearningRateTooLarge UpdateTooLarge GradientExplosion WeightUpdateRatio "
-        "ExplodingTensor DeadRelu"
+        "ExplodingTensor DeadRelu DeadNetwork LearningRateSchedule"
     ),
     "slow": _cause(
         "LearningRateTooSmall UpdateTooSmall WeightUpdateRatio UnchangedTensor FrozenParameters "
@@ -54,15 +54,18 @@ CAUSES = {
         "NotNormalizedData TrainEvalInputs CheckInputImages LossGap Overfit", "constant input"
     ),
     "not-finite": _cause("NonFiniteData ExplodingTensor LossDiverging LossWorse", "finite|nan"),
-    "collapse": _cause("Collapse ConstantOutput TensorVariance AllZero"),
-    "dead": _cause("DeadRelu AllZero VanishingGradient PoorWeightInitialization FrozenParameters"),
+    "collapse": _cause("Collapse ConstantOutput DeadNetwork TensorVariance AllZero"),
+    "dead": _cause(
+        "DeadRelu DeadNetwork ConstantOutput AllZero VanishingGradient PoorWeightInitialization "
+        "FrozenParameters"
+    ),
     "saturated": _cause(
         "SaturatedActivation TanhSaturation SigmoidSaturation PoorWeightInitialization "
         "VanishingGradient"
     ),
     "imbalance": _cause("ClassImbalance Confusion ConstantOutput"),
     "order": _cause("UnshuffledData ClassImbalance LossOscillating", "order|sorted|shuffl"),
-    "leak": _cause("LossTooGoodTooSoon", "equal|shift|leak"),
+    "leak": _cause("LossTooGoodTooSoon LossGap", "equal|shift|leak"),
     "workers": _cause("WorkersDisagree WorkerLosses"),
     "schedule": _cause("LearningRateSchedule"),
     "trees": _cause("TreeDepth UnusedFeatures FeatureImportanceOverweight"),

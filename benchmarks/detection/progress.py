@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import multiprocessing
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from itertools import islice
 from typing import TypeVar
 
 Task = TypeVar("Task")
@@ -15,18 +18,32 @@ _WIDTH = 30
 
 
 def work(
-    what: str, function: Callable[[Task], Result], tasks: Iterable[Task], jobs: int
+    what: str,
+    function: Callable[[Task], Result],
+    tasks: Iterable[Task],
+    jobs: int,
+    until: float = math.inf,
 ) -> Iterator[Result]:
-    """The results of ``function`` (of a module) for the tasks, in order of completion."""
+    """The results of ``function`` (of a module) for the tasks, in order of completion.
+
+    After the time ``until`` (``time.monotonic()``) no further task is begun.
+    """
     todo = list(tasks)
     if not todo:
         return
     fresh = multiprocessing.get_context("spawn")  # PyTorch's threads do not outlive a fork
+    waiting, running, done = iter(todo), set[Future[Result]](), 0
     with ProcessPoolExecutor(min(jobs, len(todo)), mp_context=fresh) as pool:
-        futures = [pool.submit(function, task) for task in todo]
-        for done, future in enumerate(as_completed(futures), start=1):
-            _show(what, done, len(todo))
-            yield future.result()
+        while True:
+            room = jobs - len(running) if time.monotonic() <= until else 0
+            running |= {pool.submit(function, task) for task in islice(waiting, room)}
+            if not running:
+                return
+            ended, running = wait(running, return_when=FIRST_COMPLETED)
+            for future in ended:
+                done += 1
+                _show(what, done, len(todo))
+                yield future.result()
 
 
 def _show(what: str, done: int, count: int) -> None:

@@ -8,7 +8,8 @@ import os
 import shutil
 import sys
 import traceback
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -72,15 +73,42 @@ def runs_of(cases: Iterable[Case], folder: Path, most_seeds: int | None = None) 
     ]
 
 
-def make(runs: Iterable[Run], jobs: int = 2, save_interval: int | None = None) -> None:
-    """Train those that are not there yet, or by other code, by ``jobs`` processes."""
+def make(
+    runs: Iterable[Run],
+    jobs: int = 2,
+    save_interval: int | None = None,
+    until: float = math.inf,
+) -> None:
+    """Train those that are not there yet, or by other code, by ``jobs`` processes.
+
+    Takes the families in turns, and begins none after the time ``until``: what is made by then is
+    of all families alike.
+    """
+    known = {case.folder: case for half in families.HALVES for case in families.cases(half)}
     todo = [
         TrainingTask(run, save_interval)
-        for run in runs
+        for run in in_turns(runs, known)
         if not run.is_made or run.ending.code != families.digest(families.find(run.case))
     ]
-    for _ in work("training", make_one, todo, jobs):
+    for _ in work("training", make_one, todo, jobs, until):
         pass
+
+
+def in_turns(runs: Iterable[Run], cases: Mapping[str, Case]) -> list[Run]:
+    """The runs in such an order that each family's references come first, then one of each.
+
+    Healthy and faulty cases alternate within a family.
+    """
+    ranked: list[tuple[int, int, Run]] = []
+    counts: Counter[tuple[str, bool]] = Counter()
+    for at, run in enumerate(sorted(runs, key=lambda run: run.seed)):
+        case = cases[run.case]
+        turn = 0
+        if not (case.healthy and case.name == case.reference):
+            counts[case.family, case.healthy] += 1
+            turn = counts[case.family, case.healthy]
+        ranked.append((turn, at, run))
+    return [run for *_, run in sorted(ranked, key=lambda each: each[:2])]
 
 
 def make_one(training: TrainingTask) -> None:

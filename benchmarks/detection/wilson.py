@@ -30,7 +30,7 @@ def share(hits: int, count: int) -> str:
 
 
 def by_families(families: Sequence[tuple[int, int]]) -> str:
-    """The 95 % interval of a share where whole families are drawn anew, of hits and counts each."""
+    """The 95 % interval of a share by the bootstrap over families, of hits and counts each."""
     if not any(count for _, count in families):
         return "–"
     draw = random.Random(0)

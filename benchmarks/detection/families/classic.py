@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from benchmarks.detection.case import Case
@@ -74,11 +74,13 @@ def _case(setup: Setup, name: str, causes: frozenset[str] = frozenset()) -> Case
     )
 
 
+def _digest(salt: str, setup: Setup) -> str:
+    return hashlib.sha256(f"{salt}/{setup.name}".encode()).hexdigest()
+
+
 def _spread(salt: str, choice: tuple[Setup, ...]) -> list[Setup]:
     """Some of the choice, of as many families as can be; the same ones each time."""
-    order: Callable[[Setup], str] = lambda setup: hashlib.sha256(  # noqa: E731
-        f"{salt}/{setup.name}".encode()
-    ).hexdigest()
+    order = partial(_digest, salt)
     seen: dict[str, int] = {}
     ranked = []
     for setup in sorted(choice, key=order):

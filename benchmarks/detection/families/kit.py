@@ -99,7 +99,7 @@ def scheduler_of(optimizer: Any, kind: str, steps: int) -> Any:
 
 
 def with_noise(y: Tensor, share: float, seed: int) -> Tensor:
-    """Labels, of which a share is drawn anew from all labels."""
+    """Replaces a share of the labels by labels of other samples, chosen at random."""
     draw = torch.Generator().manual_seed(seed)
     other = y[torch.randperm(len(y), generator=draw)]
     chosen = torch.rand(len(y), generator=draw) < share

@@ -30,7 +30,7 @@ def partial_likelihood(risk: Tensor, time: Tensor, seen: Tensor) -> Tensor:
 
 
 def concordance(risk: Tensor, time: Tensor, seen: Tensor) -> float:
-    """Of the pairs that can be told, how many more are in order than out of it."""
+    """The share of comparable pairs that are in order, less that of those out of order."""
     known = (time[:, None] < time[None]) & (seen[:, None] > 0)
     return torch.sign(risk[:, None] - risk[None])[known].double().mean().item()
 

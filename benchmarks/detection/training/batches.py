@@ -12,7 +12,7 @@ from benchmarks.detection.training.samples import Samples
 def batches(
     train: Samples, size: int, seed: tuple[int, ...], *, shuffled: bool = True
 ) -> Iterator[Samples]:
-    """Batches without end; each epoch is shuffled anew, and its incomplete batch left out."""
+    """Batches without end; each epoch is shuffled again, and its incomplete batch left out."""
     draw = np.random.default_rng(seed)
     count = len(train.x)
     size = min(size, count)

@@ -18,9 +18,9 @@ def profile(
     ],
     as_json: Json = False,
 ) -> int:
-    """Write a timeline of a job's machines: how each minute was spent, metrics, and findings.
+    """Write a timeline of a job's machines.
 
-    RUN is the training's run or its machine run. Open the file in ui.perfetto.dev or
+    It shows how each minute was spent, metrics, and findings. RUN is the training's run or its machine run. Open the file in ui.perfetto.dev or
     chrome://tracing.
 
     \b

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+import re
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from statistics import fmean
 
 from tocsin.model import Role
 from tocsin.rules._rule import Read, Reads, Step, Tensor
 from tocsin.rules._series import LOSSES, TRAINING, points
+
+_ENDING = re.compile(r"(?::\d+)?$|[._]?[Gg]rad(?::\d+)?$")
 
 UPDATE_READS = Reads(
     {
@@ -24,34 +29,36 @@ UPDATE_READS = Reads(
 class Update:
     """The change of a worker's weights in ``steps`` steps. All norms are Euclidean.
 
+    The sums are over the weights, each with its own gradient, so they have no unit of a layer.
+
     ``steps``: the number of steps between the two saves.
     ``relative``: the median over the weights of |Δw| / |w|, with the larger |w| of both saves.
     ``weight``: the weight with that median.
-    ``distance``: |Δw| of all weights together.
-    ``size``: |w| of all weights together.
-    ``gradient``: |g| of all gradients together.
+    ``effect``: the sum of |g| |Δw|.
+    ``reach``: the sum of |g| |w|.
+    ``pace``: the geometric mean of |Δw| / |g|; None if nothing changed.
     """
 
     steps: int
     relative: float
     weight: Tensor
-    distance: float
-    size: float
-    gradient: float
+    effect: float
+    reach: float
+    pace: float | None
 
     def gain(self, loss: float, steps: float) -> float:
         """Returns the largest share of a loss that one of ``steps`` steps can remove.
 
-        To first order, a step lowers the loss by at most |g| |Δw| / steps.
+        To first order, a step lowers the loss by at most the sum of |g| |Δw| / steps.
         """
-        return self.gradient * (self.distance / steps) / abs(loss) if loss else math.inf
+        return self.effect / steps / abs(loss) if loss else math.inf
 
 
 def missing_inputs(step: Step) -> str:
     """Says which inputs are missing at a step; empty if none is."""
     if step.mode not in TRAINING:
         return f"a step of mode {step.mode.name}"
-    lacking = [name for name, found in step.tensors.items() if not found]
+    lacking = [name for name in UPDATE_READS.tensors if not step.tensors[name]]
     return f"no {' and no '.join(lacking)}" if lacking else ""
 
 
@@ -68,7 +75,6 @@ def latest_update(step: Step, since: int | None) -> Update | None:
     """
     worker = next((tensor.worker for tensor in step.tensors["weights"]), None)
     weights = [tensor for tensor in step.tensors["weights"] if tensor.worker == worker]
-    gradients = [tensor for tensor in step.tensors["gradients"] if tensor.worker == worker]
     moved = [
         (change / size, tensor.name, tensor)
         for tensor in weights
@@ -77,14 +83,39 @@ def latest_update(step: Step, since: int | None) -> Update | None:
     if since is None or not moved:
         return None
     relative, _, weight = sorted(moved, key=lambda move: move[:2])[len(moved) // 2]
+    found = layers(step, weights)
+    paces = [math.log(change / gradient) for gradient, change, _ in found if change and gradient]
     return Update(
         steps=max(1, step.mode_step - since),
         relative=relative,
         weight=weight,
-        distance=_norm(tensor.summary.update_l2 for tensor in weights),
-        size=_norm(tensor.summary.l2 for tensor in weights),
-        gradient=_norm(tensor.summary.l2 for tensor in gradients),
+        effect=sum(gradient * change for gradient, change, _ in found),
+        reach=sum(gradient * size for gradient, _, size in found),
+        pace=math.exp(fmean(paces)) if paces else None,
     )
+
+
+def layers(step: Step, weights: Sequence[Tensor]) -> list[tuple[float, float, float]]:
+    """Returns |g|, |Δw| and |w| of each weight; of all together if names do not match."""
+    norms = gradient_norms(step)
+    if not weights:
+        return []
+    found = [
+        (norm, weight.summary.update_l2 or 0.0, weight.summary.l2 or 0.0)
+        for weight in weights
+        if (norm := norms.get((weight.worker, base_name(weight.name)))) is not None
+    ]
+    if found:
+        return found
+    worker = weights[0].worker
+    gradient = _norm(t.summary.l2 for t in step.tensors["gradients"] if t.worker == worker)
+    return [
+        (
+            gradient,
+            _norm(weight.summary.update_l2 for weight in weights),
+            _norm(weight.summary.l2 for weight in weights),
+        )
+    ]
 
 
 def _size(weight: Tensor) -> float:
@@ -94,3 +125,29 @@ def _size(weight: Tensor) -> float:
 
 def _norm(parts: Iterable[float | None]) -> float:
     return math.hypot(*(part for part in parts if part is not None))
+
+
+def gradient_norms(step: Step) -> Mapping[tuple[str, str], float]:
+    """Returns the norm of each weight's gradient, by worker and name."""
+    names = {base_name(weight.name) for weight in step.tensors["weights"]}
+    norms = {}
+    for tensor in step.tensors["gradients"]:
+        name = _weight_of(base_name(tensor.name), names)
+        if name is not None and tensor.summary.l2 is not None:
+            norms[tensor.worker, name] = tensor.summary.l2
+    return norms
+
+
+@lru_cache(maxsize=1 << 14)
+def base_name(name: str) -> str:
+    """Returns the name of a weight or gradient without a framework's suffix."""
+    return _ENDING.sub("", name, count=1)
+
+
+def _weight_of(gradient: str, names: Container[str]) -> str | None:
+    """Returns the weight whose name is this gradient's name, or its end after a slash."""
+    while gradient not in names:
+        _, slash, gradient = gradient.partition("/")
+        if not slash:
+            return None
+    return gradient

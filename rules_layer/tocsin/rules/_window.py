@@ -3,46 +3,19 @@
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import median
 from typing import Any
 
-from tocsin.model import COMPETING, Mode, Outcome, Reason, Verdict
-from tocsin.rules._rule import HEALTHY, UNDECIDED, State, Step, Tensor, not_applicable
-from tocsin.rules._series import MOST_SERIES, TRAINING, Direction, Point, points
+from tocsin.model import Mode, Outcome, Verdict
+from tocsin.rules._rule import HEALTHY, UNDECIDED, State
+from tocsin.rules._series import MOST_SERIES, Point
 
 Window = Sequence[float | None]
 """The last numbers of a series, oldest first. None stands for a number that is not finite."""
 
 Memory = Mapping[str, Any]
 """The memory of one series. ``first`` and ``last`` are windows of its costs."""
-
-
-def judge_training(
-    state: State,
-    step: Step,
-    tensors: Iterable[Tensor],
-    remember: Callable[[Memory, float], Memory],
-    judge: Callable[[State, State, Point], Verdict],
-    direction: Direction | None,
-    noun: str = "loss",
-) -> tuple[State, Verdict]:
-    """Judges each scalar of a training step, and returns the worst verdict.
-
-    Losses that compete, as those of a GAN, are left out.
-    ``remember`` adds a cost to the memory of its series. ``judge`` gets the states before and
-    after this step: memories by the keys of points.
-    """
-    if step.mode not in TRAINING:
-        return state, not_applicable(Reason.NO_TENSOR, f"a step of mode {step.mode.name}")
-    alone = [tensor for tensor in tensors if tensor.kind != COMPETING]
-    here = list(tracked(state, points(step, alone, direction)))
-    if not here:
-        return state, not_applicable(Reason.NO_TENSOR, f"no {noun} whose value is known")
-    new = {point.key: remember(state.get(point.key, {}), point.cost) for point in here}
-    after = {**state, **new}
-    return after, worst_verdict(judge(state, after, point) for point in here)
 
 
 def tracked(state: State, points: Iterable[Point]) -> Iterator[Point]:
@@ -143,22 +116,8 @@ def initial_cost(memory: Memory) -> float:
     return max(first_finite(memory), level(memory["first"]))
 
 
-_ADVERSARIAL = re.compile(r"generator|discriminator|critic|adversar", re.IGNORECASE)
-
-
-def is_adversarial(key: str) -> bool:
-    """Says whether a series has the name of one of several models that compete."""
-    return _ADVERSARIAL.search(key) is not None
-
-
 def any_moved(state: State) -> bool:
-    """Says whether a series ``fell``, or one of several in training ``rose``.
-
-    Losses that compete (a GAN's) fall in turns. Losses with names of adversarial parts always
-    count as moved: they are meant to stay in balance.
-    """
-    if any(map(is_adversarial, state)):
-        return True
+    """Says whether a series ``fell``, or one of several in training ``rose``: they may compete."""
     trained = [memory for key, memory in state.items() if not key.startswith(Mode.EVAL.name)]
     rose = len(trained) > 1 and any(memory.get("rose") for memory in trained)
     return rose or any(memory.get("fell") for memory in state.values())

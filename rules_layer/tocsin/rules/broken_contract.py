@@ -62,6 +62,12 @@ CONTRACTS: Mapping[str, Contract] = {
         "the samples of a batch compete with each other",
         "use dim=1 or dim=-1",
     ),
+    "softmax_over_positions": Contract(
+        Severity.WARNING,
+        "a softmax goes over the positions, not over the classes",
+        "the pixels or tokens of a sample compete with each other",
+        "use the dimension of the classes: dim=1 for (N, C, …), dim=-1 for (…, C)",
+    ),
     "all_labels_ignored": Contract(
         Severity.CRITICAL,
         "every label is ignore_index: nothing is left to learn from",

@@ -5,12 +5,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
-from tocsin.model import Detail, Reason, Role, Severity, Verdict
+from tocsin.model import Reason, Severity, Verdict
 from tocsin.rules import (
     HEALTHY,
     UNDECIDED,
     Meta,
-    Read,
     Reads,
     Rule,
     State,
@@ -20,6 +19,7 @@ from tocsin.rules import (
     register,
     violation,
 )
+from tocsin.rules._spread import LABELS, PREDICTIONS, columns, rows, spread
 
 
 @register
@@ -61,14 +61,7 @@ class ConstantOutput(Rule):
     samples: Annotated[int, Meta(ge=2)] = 8
 
     def reads(self) -> Reads:
-        fields = ("mean", "variance", "min", "max")
-        by_column = Detail(channel_axis=1)
-        return Reads(
-            {
-                name: Read(roles=(role,), fields=fields, detail=by_column)
-                for name, role in (("predictions", Role.PREDICTION), ("labels", Role.LABEL))
-            }
-        )
+        return Reads({"predictions": PREDICTIONS, "labels": LABELS})
 
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
         pairs = []
@@ -96,55 +89,25 @@ class ConstantOutput(Rule):
 
     def _fit(self, predictions: Tensor, labels: Tensor) -> bool:
         """Says whether both have a number or a row for each of the same samples, and enough."""
-        ours, theirs = predictions.shape, labels.shape
-        if not ours or not theirs or len(ours) > 2 or len(theirs) > 2:
-            return False
-        same = predictions.worker == labels.worker and ours[0] == theirs[0] >= self.samples
-        return same and None not in (_moments(predictions), _moments(labels))
+        same = rows(predictions) == rows(labels) >= self.samples
+        same = same and predictions.worker == labels.worker
+        return same and None not in (spread(predictions), spread(labels))
 
 
 def _share(predictions: Tensor, labels: Tensor) -> float | None:
     """Returns the predictions' standard deviation as a fraction of their size or of the labels'
     standard deviation, None if it is not known.
     """
-    ours, theirs = _moments(predictions), _moments(labels)
+    ours, theirs = spread(predictions), spread(labels)
     if ours is None or theirs is None or not theirs[0] > 0:
         return None
-    spread, size = ours
-    if spread == 0 and _columns(predictions) == 1 and _are_classes(predictions, labels):
+    deviation, size = ours
+    if deviation == 0 and columns(predictions) == 1 and _are_classes(predictions, labels):
         return None
-    share = spread / size if size > 0 else 0.0
-    if _columns(predictions) == _columns(labels):
-        share = max(share, spread / theirs[0])
+    share = deviation / size if size > 0 else 0.0
+    if columns(predictions) == columns(labels):
+        share = max(share, deviation / theirs[0])
     return share
-
-
-def _moments(tensor: Tensor) -> tuple[float, float] | None:
-    """Returns the standard deviation over the samples and the root mean square, of all columns."""
-    summary = tensor.summary
-    if _columns(tensor) == 1:
-        means, variances = [summary.mean], [summary.variance]
-    elif summary.channels is not None:
-        means, variances = list(summary.channels.mean), list(summary.channels.variance)
-    else:
-        return None
-    known = [
-        (mean, variance)
-        for mean, variance in zip(means, variances, strict=False)
-        if mean is not None and variance is not None
-    ]
-    if not known or len(known) < len(means):  # not finite: ExplodingTensor reports that
-        return None
-    spread = sum(variance for _, variance in known)
-    square = sum(mean * mean for mean, _ in known) + spread
-    if not math.isfinite(square):
-        return None
-    return math.sqrt(spread / len(known)), math.sqrt(square / len(known))
-
-
-def _columns(tensor: Tensor) -> int:
-    shape = tensor.shape or ()
-    return shape[1] if len(shape) == 2 else 1
 
 
 def _are_classes(predictions: Tensor, labels: Tensor) -> bool:

@@ -1,9 +1,6 @@
 from __future__ import annotations
 
-import re
-from collections.abc import Container, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Annotated, ClassVar
 
 from tocsin.model import Reason, Role, Verdict
@@ -23,9 +20,9 @@ from tocsin.rules import (
     violation,
 )
 from tocsin.rules._series import TRAINING
+from tocsin.rules._updates import base_name, gradient_norms
 
 _SMALL = 1e-3  # of the largest gradient: an update by less may be lost in rounding
-_ENDING = re.compile(r"(?::\d+)?$|[._]?[Gg]rad(?::\d+)?$")
 
 _WithGradient = tuple[float, Tensor]
 """The norm of a gradient, and its weight."""
@@ -78,7 +75,7 @@ class FrozenParameters(Rule):
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
         if step.mode not in TRAINING:
             return state, not_applicable(Reason.NO_TENSOR, f"a step of mode {step.mode.name}")
-        gradients = _gradients(step)
+        gradients = gradient_norms(step)
         if not gradients:
             return state, not_applicable(Reason.NO_TENSOR, "no gradient that belongs to a weight")
         known = [
@@ -92,7 +89,7 @@ class FrozenParameters(Rule):
             (norm, weight)
             for weight, changed in judged
             if not changed
-            and (norm := gradients.get((weight.worker, _base(weight.name)), 0.0)) > least
+            and (norm := gradients.get((weight.worker, base_name(weight.name)), 0.0)) > least
         ]
         if any(changed for _, changed in known):
             return (
@@ -168,29 +165,3 @@ def _changed(weight: Tensor) -> bool | None:
 
 def _is_judged(weight: Tensor) -> bool:
     return weight.role is not Role.BIAS and (weight.shape is None or len(weight.shape) > 1)
-
-
-def _gradients(step: Step) -> Mapping[tuple[str, str], float]:
-    """Returns the norm of each weight's gradient, by worker and name."""
-    names = {_base(weight.name) for weight in step.tensors["weights"]}
-    norms = {}
-    for tensor in step.tensors["gradients"]:
-        name = _weight_of(_base(tensor.name), names)
-        if name is not None and tensor.summary.l2 is not None:
-            norms[tensor.worker, name] = tensor.summary.l2
-    return norms
-
-
-@lru_cache(maxsize=1 << 14)
-def _base(name: str) -> str:
-    """Returns the name of a weight or gradient without a framework's suffix."""
-    return _ENDING.sub("", name, count=1)
-
-
-def _weight_of(gradient: str, names: Container[str]) -> str | None:
-    """Returns the weight whose name is this gradient's name, or its end after a slash."""
-    while gradient not in names:
-        _, slash, gradient = gradient.partition("/")
-        if not slash:
-            return None
-    return gradient

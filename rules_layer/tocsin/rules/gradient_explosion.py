@@ -23,7 +23,7 @@ from tocsin.rules import (
     violation,
 )
 from tocsin.rules._series import LOSSES
-from tocsin.rules._updates import total_loss
+from tocsin.rules._updates import layers, total_loss
 
 _FEWEST = 5  # saves before judging
 _WINDOW = 16  # saves that a save is compared with
@@ -35,13 +35,14 @@ _NOW = 3  # saves whose median is the loss of now
 class GradientExplosion(Rule):
     """Gradients have become far larger than before, and the loss does not improve.
 
-    Judges the sensitivity of the loss: the norm of all gradients of a worker, times that of its
-    weights, as a share of the loss or of all that the loss has changed, whichever is larger. It has
-    no unit. Where weights or losses are not captured, it leaves them out. Fires when the
-    sensitivity is at least ``ratio`` times its median over the last 16 saves, and the median of the
-    last three losses is not below that of these saves. Profile ``recommended`` fires after three
-    saves in a row: one odd batch is not an explosion. A network that leaves a plateau has gradients
-    that grow, and its loss falls. ExplodingTensor reports gradients that are not finite.
+    Judges the sensitivity of the loss: the sum over the weights of a worker of their norm, times
+    that of their gradient, as a share of the loss or of all that the loss has changed,
+    whichever is larger. It has no unit. Where weights or losses are not captured, it leaves
+    them out. Fires when the sensitivity is at least ``ratio`` times its median over the last 16
+    saves, and the median of the last three losses is not below that of these saves. Profile
+    ``recommended`` fires after three saves in a row: one odd batch is not an explosion. A
+    network that leaves a plateau has gradients that grow, and its loss falls. ExplodingTensor
+    reports gradients that are not finite.
 
     Parameters
     ----------
@@ -91,13 +92,14 @@ class GradientExplosion(Rule):
         if self.threshold is not None and norm >= self.threshold:
             detail = f"the norm of the gradients is {norm:.3g}, the limit is {self.threshold:g}"
             return state, violation(Reason.ABOVE_THRESHOLD, detail, tensor, norm=norm)
-        size = _norm([each for each in step.tensors["weights"] if each.worker == tensor.worker])
+        weights = [each for each in step.tensors["weights"] if each.worker == tensor.worker]
         loss = total_loss(step)
         if loss is not None and not math.isfinite(loss):
             loss = None
         after, scale = _with_loss(state, loss)
-        now = norm * (size[0] if size else 1.0) / scale
-        known = f"{bool(size and size[0])} {loss is not None}"
+        reach = sum(gradient * size for gradient, _, size in layers(step, weights))
+        now = (reach or norm) / scale
+        known = f"{reach > 0} {loss is not None}"
         before = state.get("past", []) if state.get("known") == known else []
         past = [*before, float(f"{now:.5g}")][-_WINDOW:] if 0 < now < math.inf else before
         after |= {"known": known, "past": past}

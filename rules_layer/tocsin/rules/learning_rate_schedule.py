@@ -17,8 +17,9 @@ from tocsin.rules import (
     register,
     violation,
 )
+from tocsin.rules._losses import judge_series
 from tocsin.rules._series import SCALAR_FIELDS, Point
-from tocsin.rules._window import Memory, judge_training, rounded
+from tocsin.rules._window import Memory, rounded
 
 
 @register
@@ -67,7 +68,9 @@ class LearningRateSchedule(Rule):
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
         rates = step.tensors["rates"]
         remember, judge = self._remembered, self._judge
-        return judge_training(state, step, rates, remember, judge, "falls", "learning rate")
+        return judge_series(
+            state, step, rates, remember, judge, "falls", "no learning rate whose value is known"
+        )
 
     def _remembered(self, memory: Memory, rate: float) -> Memory:
         highest = max(rounded(rate) or 0.0, memory.get("highest", 0.0))

@@ -78,7 +78,7 @@ class LearningRateTooSmall(Rule):
             return state, UNDECIDED
         gain = update.gain(loss, update.steps)
         seen, fast = state.get("seen", 0) + 1, state.get("fast", 0) + (gain >= self.threshold)
-        pace = rounded(update.distance / update.steps / update.gradient, 5)
+        pace = rounded((update.pace or 0.0) / update.steps, 5)
         early = seen <= _WINDOW
         state |= {
             "seen": seen,
@@ -106,8 +106,7 @@ class LearningRateTooSmall(Rule):
 
     def _can_judge(self, update: Update, loss: float) -> bool:
         """Says whether there is an update, and a gradient that can change the loss."""
-        sensitive = update.gradient * update.size >= self.sensitivity * abs(loss)
-        return update.distance > 0 and update.gradient > 0 and sensitive
+        return update.effect > 0 and update.reach >= self.sensitivity * abs(loss)
 
 
 def _steady(before: Sequence[float | None], now: Sequence[float | None]) -> bool:

@@ -17,7 +17,8 @@ from tocsin.rules import (
     register,
     violation,
 )
-from tocsin.rules._series import LOSSES, Direction, Point
+from tocsin.rules._losses import judge_losses, loss_reads
+from tocsin.rules._series import Direction, Point
 from tocsin.rules._window import (
     Memory,
     another_series_fell,
@@ -25,7 +26,6 @@ from tocsin.rules._window import (
     as_numbers,
     first_finite,
     half_range,
-    judge_training,
     level,
     rounded,
     smaller,
@@ -85,11 +85,10 @@ class LossDiverging(Rule):
     direction: Direction | None = None
 
     def reads(self) -> Reads:
-        return Reads({"losses": LOSSES.explicitly(self.collection_names, self.tensor_regex)})
+        return loss_reads(self)
 
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
-        losses, direction = step.tensors["losses"], self.direction
-        return judge_training(state, step, losses, self._remembered, self._judge, direction)
+        return judge_losses(self, state, step, self._remembered, self._judge)
 
     def _remembered(self, memory: Memory, cost: float) -> Memory:
         after = appended(memory, cost, self.window, self.window)

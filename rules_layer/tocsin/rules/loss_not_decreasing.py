@@ -19,7 +19,8 @@ from tocsin.rules import (
     register,
     violation,
 )
-from tocsin.rules._series import LOSSES, Direction, Point, points
+from tocsin.rules._losses import loss_reads, losses_with_level
+from tocsin.rules._series import Direction, Point, points
 from tocsin.rules._window import (
     Memory,
     any_moved,
@@ -53,8 +54,9 @@ class LossNotDecreasing(Rule):
     of the first five. So a loss may level off. It fires the second time in a row, and not before
     ``2 * smooth`` saves. It does not fire if a loss of the run was once ``settled_percent`` % below
     its beginning, if one of several training losses was as much above it (losses that compete, as a
-    GAN's, fall in turns), or if the noise is larger than that. It never judges the losses of a
-    generator, discriminator or critic.
+    GAN's, fall in turns), or if the noise is larger than that. The level of a loss
+    says nothing where models compete, in reinforcement, metric learning, ranking and
+    self-supervised training: such a loss is not judged unless it is named.
 
     Parameters
     ----------
@@ -112,16 +114,17 @@ class LossNotDecreasing(Rule):
             )
 
     def reads(self) -> Reads:
-        return Reads({"losses": LOSSES.explicitly(self.collection_names, self.tensor_regex)})
+        return loss_reads(self)
 
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
         if self.mode == Mode.GLOBAL.name:  # one series of all modes
             step = replace(step, mode=Mode.GLOBAL, mode_step=step.step)
         elif self.mode not in (None, step.mode.name):
             return state, not_applicable(Reason.NO_TENSOR, f"a step of mode {step.mode.name}")
-        here = list(tracked(state, points(step, step.tensors["losses"], self.direction)))
+        losses, why = losses_with_level(self, step)
+        here = list(tracked(state, points(step, losses, self.direction)))
         if not here:
-            return state, not_applicable(Reason.NO_TENSOR, "no loss whose value is known")
+            return state, not_applicable(Reason.NO_TENSOR, why)
         series = dict(state)
         verdicts = []
         for point in here:

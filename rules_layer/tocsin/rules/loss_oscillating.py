@@ -17,14 +17,14 @@ from tocsin.rules import (
     register,
     violation,
 )
-from tocsin.rules._series import LOSSES, Direction, Point
+from tocsin.rules._losses import judge_losses, loss_reads
+from tocsin.rules._series import Direction, Point
 from tocsin.rules._window import (
     Memory,
     another_series_fell,
     appended,
     first_finite,
     half_range,
-    judge_training,
     quantile,
 )
 
@@ -77,11 +77,10 @@ class LossOscillating(Rule):
     direction: Direction | None = None
 
     def reads(self) -> Reads:
-        return Reads({"losses": LOSSES.explicitly(self.collection_names, self.tensor_regex)})
+        return loss_reads(self)
 
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
-        losses, direction = step.tensors["losses"], self.direction
-        return judge_training(state, step, losses, self._remembered, self._judge, direction)
+        return judge_losses(self, state, step, self._remembered, self._judge)
 
     def _remembered(self, memory: Memory, cost: float) -> Memory:
         return appended(memory, cost, self.window // 2, self.window)

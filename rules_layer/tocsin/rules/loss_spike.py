@@ -16,8 +16,9 @@ from tocsin.rules import (
     register,
     violation,
 )
-from tocsin.rules._series import LOSSES, Direction, Point
-from tocsin.rules._window import Memory, appended, judge_training, level, median_deviation, rounded
+from tocsin.rules._losses import judge_losses, loss_reads
+from tocsin.rules._series import Direction, Point
+from tocsin.rules._window import Memory, appended, level, median_deviation, rounded
 
 
 @register
@@ -63,11 +64,10 @@ class LossSpike(Rule):
     direction: Direction | None = None
 
     def reads(self) -> Reads:
-        return Reads({"losses": LOSSES.explicitly(self.collection_names, self.tensor_regex)})
+        return loss_reads(self)
 
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
-        losses, direction = step.tensors["losses"], self.direction
-        return judge_training(state, step, losses, self._remembered, self._judge, direction)
+        return judge_losses(self, state, step, self._remembered, self._judge)
 
     def _remembered(self, memory: Memory, cost: float) -> Memory:
         if (number := rounded(cost)) is None:

@@ -18,9 +18,10 @@ from tocsin.rules import (
     register,
     violation,
 )
-from tocsin.rules._series import LOSSES, Direction, Point
+from tocsin.rules._losses import judge_losses, loss_reads
+from tocsin.rules._series import Direction, Point
 from tocsin.rules._sketch import largest_excursion, medians, noise, sketched
-from tocsin.rules._window import Memory, is_adversarial, judge_training, rounded
+from tocsin.rules._window import Memory, rounded
 
 _BLOCKS = 24  # complete ones before judging
 _TOGETHER = 0.06  # of the blocks, which are judged together
@@ -38,15 +39,16 @@ class LossWorse(Rule):
 
     Keeps the course of each training loss over the whole run in at most 64 blocks. Fires when in
     three blocks in a row the last 6 % of them are above the best part so far by more than
-    ``noises`` times the noise, by more than 1.5 times the largest rise before the best, and by at
-    least ``lost`` of what had been learned. A loss that never fell must be above its start and
-    above 90 % of all that came before. Also fires when five saves in a row are above the best by
-    more than ten times all that the loss has ever changed, and when three are not finite. Needs no
-    unit: the scale and the level of a loss do not matter.
+    ``noises`` times the noise, by more than 1.5 times the largest rise before the best, and by
+    at least ``lost`` of what had been learned. A loss that never fell must be above its start
+    and above 90 % of all that came before, or at no save as low as at its very first one. Also
+    fires when five saves in a row are above the best by more than ten times all that the loss
+    has ever changed, and when three are not finite. Needs no unit: the scale and the level of a
+    loss do not matter.
 
-    Does not judge a loss that goes around zero (of a policy), nor one beside which another has
-    fallen, or that has the name of a generator, discriminator or critic: losses that compete rise
-    in turns.
+    Does not judge a loss that goes around zero, nor one beside which another has fallen: losses
+    that compete rise in turns. In adversarial, reinforcement, metric learning, ranking and
+    self-supervised training a loss has no level to keep, and is judged only if it is named.
 
     Parameters
     ----------
@@ -82,11 +84,10 @@ class LossWorse(Rule):
     direction: Direction | None = None
 
     def reads(self) -> Reads:
-        return Reads({"losses": LOSSES.explicitly(self.collection_names, self.tensor_regex)})
+        return loss_reads(self)
 
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
-        losses, direction = step.tensors["losses"], self.direction
-        return judge_training(state, step, losses, self._remembered, self._judge, direction)
+        return judge_losses(self, state, step, self._remembered, self._judge)
 
     def _remembered(self, memory: Memory, cost: float) -> Memory:
         """Adds a cost to the sketch, and counts the blocks in a row that end worse."""
@@ -95,6 +96,7 @@ class LossWorse(Rule):
             return {**memory, "not_finite": memory.get("not_finite", 0) + 1}
         number = max(-_LARGEST, min(number, _LARGEST))
         saves, last = memory.get("saves", 0), memory.get("cost", number)
+        start = memory.get("start", number)
         least, most = memory.get("least", number), memory.get("most", number)
         far = saves >= _BLOCKS and number - least > _FAST_TIMES * (most - least) > 0
         after = {
@@ -102,6 +104,8 @@ class LossWorse(Rule):
             **sketched(memory, number),
             "not_finite": 0,
             "saves": saves + 1,
+            "start": start,
+            "above": memory.get("above", True) and (saves == 0 or number > start),
             "cost": number,
             "signs": min(_SIGNS + 1, memory.get("signs", 0) + (number * last < 0)),
             "far": memory.get("far", 0) + 1 if far else 0,
@@ -109,7 +113,7 @@ class LossWorse(Rule):
         if not far:
             after |= {"least": min(least, number), "most": max(most, number)}
         if after["open"] is None and len(after["blocks"]) >= _BLOCKS:
-            worse = self._is_worse(after["blocks"])
+            worse = self._is_worse(after["blocks"]) or self._is_above_start(after)
             after["worse"] = memory.get("worse", 0) + 1 if worse else 0
         return after
 
@@ -127,6 +131,13 @@ class LossWorse(Rule):
         rise = max(rise, 1.5 * largest_excursion(courses[: at + 1]))
         return now - best > rise and now - best >= self.lost * (start - best)
 
+    def _is_above_start(self, memory: Memory) -> bool:
+        """Says whether the loss diverged at once: it never came back to its very first value."""
+        blocks = memory["blocks"]
+        rise = min(blocks[-_IN_A_ROW:]) - memory["start"]
+        one_save = noise(blocks) * math.sqrt(memory["width"])  # as the first save is
+        return bool(memory["above"] and rise > self.noises * one_save)
+
     def _judge(self, _: State, series: State, point: Point) -> Verdict:
         memory, name = series[point.key], point.tensor.name
         if memory["not_finite"] >= _NOT_FINITE:
@@ -139,6 +150,8 @@ class LossWorse(Rule):
             return HEALTHY
         blocks = memory["blocks"]
         best, start = min(medians(blocks, 3)), median(blocks[:3])
+        if memory["above"]:
+            start = memory["start"]
         now = memory["cost"] if memory["far"] else median(blocks[-3:])
         what = "diverged" if now >= start else "got worse"
         detail = f"{name} {what}: it is {now:.3g}; it started at {start:.3g}"
@@ -151,7 +164,7 @@ class LossWorse(Rule):
 def _competes(series: State, key: str) -> bool:
     """Whether the loss has a rival: a name of adversarial parts, or another that has fallen."""
     others = (memory for other, memory in series.items() if other != key)
-    return is_adversarial(key) or any(map(_has_fallen, others))
+    return any(map(_has_fallen, others))
 
 
 def _has_fallen(memory: Memory) -> bool:

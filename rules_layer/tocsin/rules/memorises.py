@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
-from tocsin.model import Mode, Reason, Verdict
+from tocsin.model import Reason, Verdict
 from tocsin.rules import (
     HEALTHY,
     UNDECIDED,
@@ -13,25 +13,22 @@ from tocsin.rules import (
     Rule,
     State,
     Step,
-    not_applicable,
     register,
     violation,
 )
+from tocsin.rules._looks import judge_evaluations, with_streak
 from tocsin.rules._pairing import (
-    MOST_SITES,
     SKILLS,
     LossSite,
     Memory,
-    added,
     bounds,
     has_proof,
     percent,
     recent,
-    sites,
 )
-from tocsin.rules._window import worst_verdict
 
 _COMPARISONS = 24  # in TRAIN
+_LOOKS = 2  # in a row
 
 
 @register
@@ -75,28 +72,9 @@ class Memorises(Rule):
         return Reads({"skills": SKILLS})
 
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
-        mode = Mode.EVAL if step.mode is Mode.EVAL else Mode.TRAIN
-        if step.mode is Mode.PREDICT:
-            return state, not_applicable(Reason.NO_TENSOR, "a step of mode PREDICT")
-        verdicts = []
-        for site in sites(step, step.tensors["skills"]):
-            loss = (site.tensor.kind or site.tensor.name)[-40:]
-            trained, key = f"{Mode.TRAIN.name}/{loss}", f"{mode.name}/{loss}"
-            if key not in state and len(state) >= 2 * MOST_SITES:
-                continue
-            memory: Memory = added(state.get(key, {}), site, step.mode_step)
-            if mode is Mode.EVAL and trained in state:
-                memory = self._looked(memory, state[trained])
-                verdicts.append(self._verdict(memory, state[trained], site))
-            elif mode is Mode.TRAIN:
-                memory = {**memory, "now": step.mode_step}
-                verdicts.append(UNDECIDED)
-            state = {**state, key: memory}
-        if not verdicts:
-            return state, not_applicable(Reason.NO_TENSOR, "no loss that is compared in both modes")
-        return state, worst_verdict(verdicts)
+        return judge_evaluations(state, step, self._looked, self._verdict)
 
-    def _looked(self, memory: Memory, trained: Memory) -> Memory:
+    def _looked(self, memory: Memory, trained: Memory, _: LossSite) -> Memory:
         """Looks at the evaluations if there are enough new comparisons.
 
         ``low`` counts the looks in a row without skill; ``next`` is the number of comparisons at
@@ -109,19 +87,18 @@ class Memorises(Rule):
         train, evaluated = bounds(half), bounds(recent(memory, 0.5))
         if train is None or evaluated is None:
             return memory
-        low = memory.get("low", 0)
-        if train.low > self.known and has_proof(half) and evaluated.high < self.least_skill:
-            low += 1
-        elif low < 2 or evaluated.mean >= self.least_skill:
-            low = 0
+        learned = train.low > self.known and has_proof(half)
+        low = learned and evaluated.high < self.least_skill
+        some = evaluated.mean >= self.least_skill
         after = max(memory["n"] + 1, round(1.25 * memory["n"]))
         skills = {"skill": round(evaluated.mean, 4), "trained": round(train.mean, 4)}
-        return {**memory, **skills, "low": low, "next": after}
+        streak = with_streak(memory, "low", bad=low, good=some, enough=_LOOKS)
+        return {**memory, **skills, **streak, "next": after}
 
-    def _verdict(self, memory: Memory, trained: Memory, site: LossSite) -> Verdict:
+    def _verdict(self, memory: Memory, _: Memory, site: LossSite) -> Verdict:
         if "low" not in memory:
             return UNDECIDED
-        if memory["low"] < 2:
+        if memory["low"] < _LOOKS:
             return HEALTHY
         skill, known = memory["skill"], memory["trained"]
         detail = (

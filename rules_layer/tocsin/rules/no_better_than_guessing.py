@@ -20,6 +20,13 @@ from tocsin.rules import (
     violation,
 )
 from tocsin.rules._classes import worker_batches
+from tocsin.rules._recorded_accuracy import (
+    ACCURACIES,
+    BIASES,
+    judge_accuracy,
+    number_of_classes,
+    recorded_accuracy,
+)
 from tocsin.rules._skill import ScoredBatch, add_batch, errors_and_baseline, score_batch, skill
 
 _RECENT = 5  # batches for one skill
@@ -41,7 +48,10 @@ class NoBetterThanGuessing(Rule):
     Judges evaluations after ``evaluations`` batches, and training after ``saves`` batches, both of
     at least ``samples`` samples. Training does not fire where evaluations show skill: noise may be
     added to its inputs. Judges only labels with one number or class for each sample, and at most
-    100 classes. Where the hook computes losses with other labels, NoSkill judges instead.
+    100 classes. Without labels or predictions it judges a recorded accuracy, a metric whose name
+    says so: it fires when this was from the first save to the last that of chance, for as many
+    classes as the smallest bias has elements. Where the hook computes losses with other labels,
+    NoSkill judges instead.
 
     Parameters
     ----------
@@ -78,6 +88,8 @@ class NoBetterThanGuessing(Rule):
                 "labels": Read(roles=(Role.LABEL,), values=True),
                 "predictions": Read(roles=(Role.PREDICTION,), values=True),
                 "skills": Read(roles=(Role.SKILL,), fields=("size",)),
+                "metrics": ACCURACIES,
+                "biases": BIASES,
             }
         )
 
@@ -86,7 +98,7 @@ class NoBetterThanGuessing(Rule):
             return {"paired": True}, not_applicable(Reason.NO_TENSOR, "NoSkill judges this run")
         found = next(_batches(step), None) if step.mode is not Mode.PREDICT else None
         if found is None:
-            return state, not_applicable(Reason.NO_TENSOR, "no labels with predictions for each")
+            return self._by_accuracy(state, step)
         tensor, batch = found
         key = Mode.EVAL.name if step.mode is Mode.EVAL else Mode.TRAIN.name
         memory = self._added(state.get(key, {}), batch)
@@ -107,6 +119,19 @@ class NoBetterThanGuessing(Rule):
         )
         evidence = {"skill": now, "before": before, "batches": memory["batches"]}
         return state, violation(Reason.BELOW_THRESHOLD, detail, tensor, **evidence)
+
+    def _by_accuracy(self, state: State, step: Step) -> tuple[State, Verdict]:
+        """Judges a recorded accuracy, unless batches are judged."""
+        point, classes = recorded_accuracy(step), number_of_classes(step.tensors["biases"])
+        classes = state.get("classes", classes)
+        batches = Mode.EVAL.name in state or Mode.TRAIN.name in state
+        if point is None or classes is None or batches or step.mode is Mode.PREDICT:
+            missing = "no labels with predictions for each, and no accuracy"
+            return state, not_applicable(Reason.NO_TENSOR, missing)
+        enough = self.evaluations if step.mode is Mode.EVAL else self.saves
+        key = f"accuracy {'EVAL' if step.mode is Mode.EVAL else 'TRAIN'}"
+        memory, verdict = judge_accuracy(state.get(key, {}), point, classes, enough)
+        return {**state, "classes": classes, key: memory}, verdict
 
     def _is_known(self, mode: str, memory: Mapping[str, Any]) -> bool:
         enough = self.evaluations if mode == Mode.EVAL.name else self.saves

@@ -13,27 +13,23 @@ from tocsin.rules import (
     Rule,
     State,
     Step,
-    not_applicable,
     register,
     violation,
 )
+from tocsin.rules._looks import judge_training_sites, with_streak
 from tocsin.rules._pairing import (
-    MOST_SITES,
     SKILLS,
     LossSite,
     Memory,
-    added,
     bounds,
     has_proof,
     percent,
     recent,
-    sites,
 )
-from tocsin.rules._series import TRAINING
-from tocsin.rules._window import worst_verdict
 
 _COMPARISONS = 24
 _MANY_COMPARISONS = 100
+_LOOKS = 2  # in a row
 
 
 @register
@@ -80,49 +76,33 @@ class NoSkill(Rule):
         return Reads({"skills": SKILLS})
 
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
-        if step.mode not in TRAINING:
-            return state, not_applicable(Reason.NO_TENSOR, f"a step of mode {step.mode.name}")
-        verdicts = []
-        for site in sites(step, step.tensors["skills"]):
-            if site.key in state or len(state) < MOST_SITES:
-                memory, verdict = self._looked(state.get(site.key, {}), site, step.mode_step)
-                state = {**state, site.key: memory}
-                verdicts.append(verdict)
-        if not verdicts:
-            return state, not_applicable(Reason.NO_TENSOR, "no loss that is compared")
-        return state, worst_verdict(verdicts)
+        return judge_training_sites(state, step, self._looked, self._verdict)
 
-    def _looked(self, before: Memory, site: LossSite, now: int) -> tuple[Memory, Verdict]:
-        """Adds comparisons to the memory of a site, and judges them if it is time to look.
+    def _looked(self, memory: Memory, now: int) -> Memory:
+        """Judges the comparisons so far if it is time to look.
 
         ``low`` counts the looks in a row without skill, and ``next`` is when to look again.
         """
-        memory = added(before, site, now)
         spent = now - memory["since"]
-        due = memory.get("next", self.patience)
-        if spent < due or memory["n"] < _COMPARISONS:
-            if "next" not in before:
-                return memory, UNDECIDED
-            return memory, self._verdict(memory, site)
+        if spent < memory.get("next", self.patience) or memory["n"] < _COMPARISONS:
+            return memory
         half = recent(memory, 0.5)
         found = bounds(half)
         if found is None:
-            return memory, UNDECIDED
+            return memory
         never = memory["proved"] is None and memory["n"] >= _MANY_COMPARISONS
         too_low = found.high < self.least_skill or (
             never and found.high < self.most_skill and found.mean < 2 * found.error
         )
-        low = memory.get("low", 0)
-        if has_proof(half):
-            low = 0
-        elif too_low or low < 2:  # once without skill, only a proof says otherwise
-            low = low + 1 if too_low else 0
-        after = spent * (1.25 if low < 2 else 1.05)
-        memory |= {"next": round(after) + 1, "low": low, "skill": round(found.mean, 4)}
-        return memory, self._verdict(memory, site)
+        proof = has_proof(half)
+        streak = with_streak(memory, "low", bad=too_low and not proof, good=proof, enough=_LOOKS)
+        after = spent * (1.25 if streak["low"] < _LOOKS else 1.05)
+        return {**memory, **streak, "next": round(after) + 1, "skill": round(found.mean, 4)}
 
     def _verdict(self, memory: Memory, site: LossSite) -> Verdict:
-        if memory["low"] < 2:
+        if "low" not in memory:
+            return UNDECIDED
+        if memory["low"] < _LOOKS:
             return HEALTHY
         skill = memory["skill"]
         name = site.tensor.kind or site.tensor.name

@@ -1,16 +1,14 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
-from tocsin.model import Detail, Reason, Role, Severity, Verdict
+from tocsin.model import Reason, Severity, Verdict
 from tocsin.rules import (
     HEALTHY,
     Meta,
-    Read,
     Reads,
     Rule,
     State,
@@ -20,8 +18,8 @@ from tocsin.rules import (
     register,
     violation,
 )
+from tocsin.rules._inputs import INPUTS, has_features, moments
 
-_NO_FEATURES = re.compile(r"(?i)mask|(?<![a-z])(ids?|index|indices|len|lengths?|steps?)(?![a-z])")
 _ROUNDING = 1e-6  # of the largest scale: less is a constant feature that was centred
 
 
@@ -77,14 +75,13 @@ class NotNormalizedData(Rule):
             raise ValueError(f"min_value is {self.min_value}, but {must}")
 
     def reads(self) -> Reads:
-        read = Read((Role.INPUT,), fields=("min", "max"), detail=Detail(channel_axis=1))
-        return Reads({"inputs": read.explicitly((), self.tensor_regex)})
+        return Reads({"inputs": INPUTS.explicitly((), self.tensor_regex)})
 
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
         known = [
             (tensor, scales)
             for tensor in step.tensors["inputs"]
-            if self._watches(tensor) and (scales := _scales(tensor))
+            if has_features(tensor, named=bool(self.tensor_regex)) and (scales := _scales(tensor))
         ]
         if not known:
             return state, not_applicable(
@@ -92,11 +89,6 @@ class NotNormalizedData(Rule):
             )
         found = [verdict for each in known if (verdict := self._judged(*each))]
         return state, found[0] if found else HEALTHY
-
-    def _watches(self, tensor: Tensor) -> bool:
-        if (tensor.dtype or "").startswith(("int", "uint", "bool")):
-            return False
-        return bool(self.tensor_regex) or not _NO_FEATURES.search(tensor.name)
 
     def _judged(self, tensor: Tensor, scales: list[float]) -> Verdict | None:
         name, largest = tensor.name, max(scales)
@@ -121,11 +113,4 @@ class NotNormalizedData(Rule):
 
 def _scales(tensor: Tensor) -> list[float]:
     """Returns the root mean square of each feature with finite values."""
-    channels = tensor.summary.channels
-    if channels is None:
-        return []
-    return [
-        math.sqrt(mean * mean + variance)
-        for mean, variance in zip(channels.mean, channels.variance, strict=False)
-        if mean is not None and variance is not None and variance >= 0
-    ]
+    return [math.sqrt(mean * mean + variance) for mean, variance in moments(tensor)]

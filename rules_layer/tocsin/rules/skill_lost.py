@@ -13,23 +13,18 @@ from tocsin.rules import (
     Rule,
     State,
     Step,
-    not_applicable,
     register,
     violation,
 )
+from tocsin.rules._looks import judge_training_sites, with_streak
 from tocsin.rules._pairing import (
-    MOST_SITES,
     SKILLS,
     LossSite,
     Memory,
-    added,
     bounds,
     percent,
     recent,
 )
-from tocsin.rules._pairing import sites as compared
-from tocsin.rules._series import TRAINING
-from tocsin.rules._window import worst_verdict
 
 _COMPARISONS = 12  # in what is judged together, at least
 _WINDOW = 0.125  # of all comparisons
@@ -72,38 +67,25 @@ class SkillLost(Rule):
         return Reads({"skills": SKILLS})
 
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
-        if step.mode not in TRAINING:
-            return state, not_applicable(Reason.NO_TENSOR, f"a step of mode {step.mode.name}")
-        verdicts = []
-        for site in compared(step, step.tensors["skills"]):
-            if site.key in state or len(state) < MOST_SITES:
-                memory = self._looked(state.get(site.key, {}), site, step.mode_step)
-                state = {**state, site.key: memory}
-                verdicts.append(self._verdict(memory, site))
-        if not verdicts:
-            return state, not_applicable(Reason.NO_TENSOR, "no loss that is compared")
-        return state, worst_verdict(verdicts)
+        return judge_training_sites(state, step, self._looked, self._verdict)
 
-    def _looked(self, before: Memory, site: LossSite, now: int) -> Memory:
-        """Adds comparisons to the memory of a site, and looks at the last if there are enough new.
+    def _looked(self, memory: Memory, _: int) -> Memory:
+        """Looks at the last comparisons if there are enough new ones.
 
         ``best`` is the best lower bound, ``lost`` counts the looks in a row with little of it, and
         ``next`` is the number of comparisons at the next look.
         """
-        memory = added(before, site, now)
         if memory["n"] < memory.get("next", 2 * _COMPARISONS):
             return memory
         found = bounds(recent(memory, _WINDOW, _COMPARISONS))
         if found is None:
             return memory
         best = max(memory.get("best", 0.0), round(found.low, 4))
-        lost = memory.get("lost", 0)
-        if best > self.least_skill and found.high < self.kept * best:
-            lost += 1
-        elif lost < _LOOKS or found.mean >= best / 2:
-            lost = 0
+        lost = best > self.least_skill and found.high < self.kept * best
+        regained = found.mean >= best / 2
+        streak = with_streak(memory, "lost", bad=lost, good=regained, enough=_LOOKS)
         after = memory["n"] + max(4, memory["n"] // 24)
-        return memory | {"best": best, "lost": lost, "next": after, "skill": round(found.mean, 4)}
+        return {**memory, **streak, "best": best, "next": after, "skill": round(found.mean, 4)}
 
     def _verdict(self, memory: Memory, site: LossSite) -> Verdict:
         if "best" not in memory:

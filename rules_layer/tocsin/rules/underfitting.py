@@ -17,7 +17,8 @@ from tocsin.rules import (
     register,
     violation,
 )
-from tocsin.rules._series import LOSSES, TRAINING, Direction, Point, points
+from tocsin.rules._losses import loss_reads, losses_with_level
+from tocsin.rules._series import TRAINING, Direction, Point, points
 from tocsin.rules._window import (
     Memory,
     any_moved,
@@ -74,14 +75,15 @@ class Underfitting(Rule):
     direction: Direction | None = None
 
     def reads(self) -> Reads:
-        return Reads({"losses": LOSSES.explicitly(self.collection_names, self.tensor_regex)})
+        return loss_reads(self)
 
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
         if step.mode is Mode.PREDICT:
             return state, not_applicable(Reason.NO_TENSOR, "a step of mode PREDICT")
-        here = list(tracked(state, points(step, step.tensors["losses"], self.direction)))
+        losses, why = losses_with_level(self, step)
+        here = list(tracked(state, points(step, losses, self.direction)))
         if not here:
-            return state, not_applicable(Reason.NO_TENSOR, "no loss whose value is known")
+            return state, not_applicable(Reason.NO_TENSOR, why)
         series = dict(state)
         for point in here:
             memory = state.get(point.key) or {"begun": step.mode_step}

@@ -109,11 +109,30 @@ OF_LOSSES = {
 def test_the_rules_that_built_in_rules_inhibit() -> None:
     built_in = {name: get_rule(name) for name in rule_names()}
     assert {name: set(rule.inhibits) for name, rule in built_in.items() if rule.inhibits} == {
+        "DeadNetwork": {
+            "ConstantOutput",
+            "DeadRelu",
+            "LossNotDecreasing",
+            "NoSkill",
+            "Underfitting",
+            "VanishingGradient",
+        },
         "ExplodingTensor": OF_LOSSES | OVERFITTING,
         "GradientExplosion": OVERFITTING,
         "LossDiverging": OVERFITTING,
+        "LossGap": {"Overfit", "Overtraining"},
         "LossWorse": OVERFITTING | {"LossDiverging", "LossOscillating"},
         "NoSkill": {"ConstantOutput", "LossNotDecreasing", "Underfitting"},
+        "TrainEvalInputs": {"LossGap", "Memorises", "NotNormalizedData", "Overfit"},
+        "UpdateTooLarge": {"LearningRateTooLarge", "WeightUpdateRatio"},
+        "UpdateTooSmall": {
+            "LearningRateTooSmall",
+            "LossNotDecreasing",
+            "NoSkill",
+            "Underfitting",
+            "WeightUpdateRatio",
+        },
+        "WorkerLosses": {"WorkersDisagree"},
     }
 
 

@@ -12,8 +12,10 @@ from benchmarks.detection.causes import CAUSES
 from benchmarks.detection.evaluate import PROFILES, Alarm, Evaluation
 from benchmarks.detection.families import HALVES
 from benchmarks.detection.judge import Judged, Result
+from benchmarks.detection.progress import work
 from benchmarks.detection.report import BEGIN, END, PAGE, report, write
-from benchmarks.detection.runs import Ending, Run, TrainingTask, make_one, runs_of
+from benchmarks.detection.runs import Ending, Run, TrainingTask, in_turns, make_one, runs_of
+from benchmarks.detection.thresholds import FILE, digest, text
 from benchmarks.detection.truth import truth
 from benchmarks.detection.wilson import by_families, share, wilson
 
@@ -165,3 +167,23 @@ def test_the_report_is_written_between_its_marks(tmp_path: Path) -> None:
 def test_the_page_has_the_marks() -> None:
     assert BEGIN in PAGE.read_text()
     assert END in PAGE.read_text()
+
+
+def test_families_take_turns_and_references_come_first(tmp_path: Path) -> None:
+    other = [replace(case, family="other") for case in CASES]
+    known = {case.folder: case for case in (*CASES, *other)}
+    order = in_turns(runs_of(known.values(), tmp_path), known)
+    assert {run.case for run in order[:4]} == {"model/plain", "other/plain"}
+    assert {run.case.split("/")[0] for run in order[4:8]} == {"model", "other"}
+    assert {known[run.case].healthy for run in order[4:8]} == {True, False}
+    assert len(order) == len(set(order)) == 12
+
+
+def test_thresholds_were_written_before_the_report_half_was_run() -> None:
+    """After a change: ``python -m benchmarks.detection.thresholds``, then the changelog."""
+    assert FILE.read_text() == text()
+    assert digest() in (FILE.parents[2] / "CHANGELOG.md").read_text()
+
+
+def test_no_training_begins_after_the_time() -> None:
+    assert list(work("training", abs, [-1, -2], 2, until=-1.0)) == []

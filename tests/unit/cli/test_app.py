@@ -6,7 +6,8 @@ from importlib.metadata import version
 
 import pytest
 
-COMMANDS = ["check", "tensors", "rules", "lint", "convert", "status", "demo", "silence", "local"]
+COMMANDS = ["check", "profile", "tensors", "rules", "lint", "convert", "status", "demo", "silence"]
+COMMANDS += ["local"]
 
 
 SUBCOMMANDS = ["silence add", "silence list", "silence expire"]

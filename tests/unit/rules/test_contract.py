@@ -225,6 +225,8 @@ WAITING = {  # that something was saved is enough for them
     "PoorWeightInitialization",
     "SimilarAcrossRuns",
     "StalledTrainingRule",
+    "UpdateTooLarge",
+    "UpdateTooSmall",
     "WeightUpdateRatio",
 }
 KEEPING_RECORDS = {"Overfit", "Overtraining", "WorkersDisagree"}  # empty ones, in their state
@@ -302,6 +304,8 @@ TRAINING_ONLY = {
     "LossOscillating",
     "LossSpike",
     "PoorWeightInitialization",
+    "UpdateTooLarge",
+    "UpdateTooSmall",
     "WeightUpdateRatio",
 }
 

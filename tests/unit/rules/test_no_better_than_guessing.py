@@ -6,19 +6,27 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from tocsin.model import Mode, Outcome
-from tocsin.rules import Step
+from tocsin.model import Mode, Outcome, Role, TensorSummary
+from tocsin.rules import Step, Tensor
 from tocsin.rules._skill import add_batch, errors_and_baseline, score_batch, skill
 from tocsin.rules.no_better_than_guessing import NoBetterThanGuessing
 
-from tests.unit.rules.judging import HEALTHY, NOT_APPLICABLE, UNDECIDED, VIOLATION, outcomes, valued
+from tests.unit.rules.judging import (
+    HEALTHY,
+    NOT_APPLICABLE,
+    UNDECIDED,
+    VIOLATION,
+    judged,
+    outcomes,
+    valued,
+)
 
 Array = NDArray[Any]
 
 
 def step(at: int, labels: Array, predictions: Array, mode: Mode = Mode.EVAL) -> Step:
     read = {"labels": (valued("y", labels),), "predictions": (valued("p", predictions),)}
-    return Step(at, mode, at, 0.0, {**read, "skills": ()})
+    return Step(at, mode, at, 0.0, {**read, "skills": (), "metrics": (), "biases": ()})
 
 
 def numbers(knowledge: float, at: int, size: int = 64) -> tuple[Array, Array]:
@@ -126,3 +134,41 @@ def test_skill_of_a_perfect_classifier_is_one() -> None:
     past = add_batch({}, batch)
     assert past is not None
     assert skill([errors_and_baseline(past, batch)]) == pytest.approx(1.0, abs=1e-5)
+
+
+def accuracies(numbers: list[float], mode: Mode = Mode.EVAL, classes: int = 10) -> list[Step]:
+    """A run that records losses and accuracies only, and weights."""
+    bias = Tensor("fc.bias", "worker_0", TensorSummary(size=classes), role=Role.BIAS)
+    hidden = Tensor("hidden.bias", "worker_0", TensorSummary(size=64), role=Role.BIAS)
+    empty = {"labels": (), "predictions": (), "skills": (), "biases": (bias, hidden)}
+    return [
+        Step(at, mode, at, 0.0, {
+            **empty,
+            "metrics": (
+                Tensor("val_loss", "worker_0", TensorSummary(mean=2.3), role=Role.METRIC),
+                Tensor("val_acc", "worker_0", TensorSummary(mean=each), role=Role.METRIC),
+            ),
+        })
+        for at, each in enumerate(numbers)
+    ]  # fmt: skip
+
+
+AROUND = [0.1 + 0.01 * (-1) ** at for at in range(40)]
+
+
+@pytest.mark.parametrize(
+    ("steps", "expected"),
+    [
+        (accuracies(AROUND), VIOLATION),
+        (accuracies(AROUND, Mode.TRAIN), VIOLATION),
+        (accuracies(AROUND[:7]), UNDECIDED),
+        (accuracies(AROUND, classes=20), HEALTHY),  # twice chance
+        (accuracies([0.1, 0.5, *[0.6] * 20]), HEALTHY),
+        (accuracies([0.3] * 20), HEALTHY),  # hard, and learned before the first save
+        (accuracies([0.5] * 20, classes=1), VIOLATION),
+        (accuracies([0.1] * 20 + [0.4] * 20), HEALTHY),  # a late start
+    ],
+)
+def test_a_recorded_accuracy_at_chance(steps: list[Step], expected: Outcome) -> None:
+    """However far the loss fell to get there."""
+    assert judged(NoBetterThanGuessing(), steps)[-1].outcome is expected

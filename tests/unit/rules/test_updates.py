@@ -22,8 +22,8 @@ def weight(
     return Tensor(name, worker, TensorSummary(l2=size, update_l2=moved), previous=past)
 
 
-def gradient(norm: float | None, worker: str = "worker_0") -> Tensor:
-    return Tensor(f"g{norm}", worker, TensorSummary(l2=norm))
+def gradient(norm: float | None, worker: str = "worker_0", name: str = "") -> Tensor:
+    return Tensor(name or f"g{norm}", worker, TensorSummary(l2=norm))
 
 
 def step(*weights: Tensor, gradients: tuple[Tensor, ...] = (), at: int = 10) -> Step:
@@ -31,22 +31,30 @@ def step(*weights: Tensor, gradients: tuple[Tensor, ...] = (), at: int = 10) -> 
     return Step(at, Mode.TRAIN, at, 0.0, found)
 
 
-def test_norms_are_of_all_weights_and_the_relative_one_of_the_middle() -> None:
+def test_sums_are_of_weights_with_their_gradients_and_the_relative_one_is_of_the_middle() -> None:
     weights = weight("a", 3.0, 0.3), weight("b", 4.0, 0.4, 8.0), weight("c", 0.0, 0.0)
-    update = latest_update(
-        step(*weights, gradients=(gradient(6.0), gradient(8.0), gradient(None))), 6
-    )
+    gradients = (gradient(6.0, name="gradient/a"), gradient(8.0, name="gradient/b"), gradient(None))
+    update = latest_update(step(*weights, gradients=gradients), 6)
     assert update is not None
-    assert (update.steps, update.size, update.gradient) == (4, 5.0, 10.0)
-    assert update.distance == pytest.approx(0.5)
+    assert (update.steps, update.reach) == (4, 6 * 3 + 8 * 4)
+    assert update.effect == pytest.approx(6 * 0.3 + 8 * 0.4)
+    assert update.pace == pytest.approx(0.05)
     assert (update.relative, update.weight.name) == (pytest.approx(0.1), "a")  # b: 0.4 of 8
+
+
+def test_gradients_without_their_weights_count_together() -> None:
+    weights = weight("a", 3.0, 0.3), weight("b", 4.0, 0.4)
+    update = latest_update(step(*weights, gradients=(gradient(6.0), gradient(8.0))), 6)
+    assert update is not None
+    assert update.effect == pytest.approx(10 * 0.5)
+    assert update.reach == pytest.approx(10 * 5)
 
 
 def test_the_first_worker_stands_for_all() -> None:
     weights = weight("a", 1.0, 0.5), weight("a", 9.0, 9.0, worker="worker_1")
     update = latest_update(step(*weights, gradients=(gradient(1.0), gradient(7.0, "worker_1"))), 9)
     assert update is not None
-    assert (update.size, update.gradient, update.weight.worker) == (1.0, 1.0, "worker_0")
+    assert (update.reach, update.weight.worker) == (1.0, "worker_0")
 
 
 @pytest.mark.parametrize(

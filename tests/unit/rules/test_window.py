@@ -123,7 +123,6 @@ def test_only_so_many_series_are_followed() -> None:
         ({"TRAIN/a": {"rose": True}, "EVAL/a": {}}, False),
         ({"TRAIN/a": {"rose": True}, "TRAIN/b": {}}, True),
         ({"TRAIN/a": {}, "EVAL/a": {"fell": True}}, True),
-        ({"TRAIN/discriminator_loss": {}}, True),
     ],
 )
 def test_whether_losses_moved(state: Any, expected: bool) -> None:

@@ -1,0 +1,51 @@
+"""Recognises losses whose level says nothing about how well the model learns."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from tocsin.model import ACTING, COMPETING
+from tocsin.rules._rule import Tensor
+
+_CAMEL_CASE = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+
+_MARKED = {COMPETING: "adversarial", ACTING: "reinforcement"}
+
+_KINDS = {
+    "adversarial": "generator|discriminator|critic|adversar",
+    "reinforcement": "policy|actor|ppo|value_loss|q_loss|td_(?:loss|error)|surrogate|advantage",
+    "metric learning": "triplet|contrastive|info_?nce|nt_?xent|cosine_embedding|hinge_embedding",
+    "ranking": "margin_ranking|ranking|bpr|lambda_?rank|list_?net",
+    "self-supervised": "byol|sim_?siam|barlow|vicreg|dino",
+}
+
+_KIND = re.compile(
+    r"(?<![a-z])(?:"
+    + "|".join(f"(?P<k{at}>{words})" for at, words in enumerate(_KINDS.values()))
+    + ")"
+)
+
+
+def kind_of_loss(tensor: Tensor) -> str | None:
+    """Returns the kind of a loss that has no level to reach, None for all others.
+
+    Losses that compete rise in turns; the loss of a policy is not one that falls; mining makes the
+    pairs of metric learning and ranking harder while the model learns; targets of self-supervised
+    training move. The hook marks losses that compete and those of models that act; the others are
+    known by their names.
+    """
+    if tensor.kind in _MARKED:
+        return _MARKED[tensor.kind]
+    found = _KIND.search(_CAMEL_CASE.sub("_", tensor.name).lower())
+    return list(_KINDS)[int(str(found.lastgroup)[1:])] if found else None
+
+
+def with_level(tensors: Iterable[Tensor], *, named: bool) -> tuple[list[Tensor], str]:
+    """Returns the losses whose level counts, and the kinds of the others in words.
+
+    Losses that a user names all count.
+    """
+    known = [(tensor, None if named else kind_of_loss(tensor)) for tensor in tensors]
+    kinds = dict.fromkeys(kind for _, kind in known if kind)
+    return [tensor for tensor, kind in known if not kind], " and ".join(kinds)

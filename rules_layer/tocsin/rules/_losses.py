@@ -1,0 +1,75 @@
+"""Reads and judges the training losses that a rule follows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+from tocsin.model import Reason, Verdict
+from tocsin.rules._kinds import with_level
+from tocsin.rules._rule import Reads, State, Step, Tensor, not_applicable
+from tocsin.rules._series import LOSSES, TRAINING, Direction, Point, points
+from tocsin.rules._window import Memory, tracked, worst_verdict
+
+Remember = Callable[[Memory, float], Memory]
+"""Adds a cost to the memory of its series."""
+
+Judge = Callable[[State, State, Point], Verdict]
+"""Gets the states before and after this step: memories by the keys of points."""
+
+
+class LossRule(Protocol):
+    """The parameters of a rule that follows losses, or tensors that a user names instead."""
+
+    @property
+    def collection_names(self) -> tuple[str, ...]: ...
+
+    @property
+    def tensor_regex(self) -> tuple[str, ...]: ...
+
+    @property
+    def direction(self) -> Direction | None: ...
+
+
+def loss_reads(rule: LossRule) -> Reads:
+    return Reads({"losses": LOSSES.explicitly(rule.collection_names, rule.tensor_regex)})
+
+
+def losses_with_level(rule: LossRule, step: Step) -> tuple[list[Tensor], str]:
+    """Returns the losses whose level counts, and why there is none."""
+    named = bool(rule.collection_names or rule.tensor_regex)
+    found, kinds = with_level(step.tensors["losses"], named=named)
+    if found or not kinds:
+        return found, "no loss whose value is known"
+    return found, f"the level of a loss says nothing in {kinds} training"
+
+
+def judge_losses(
+    rule: LossRule, state: State, step: Step, remember: Remember, judge: Judge
+) -> tuple[State, Verdict]:
+    """Judges each loss of a training step, and returns the worst verdict."""
+    losses, why = losses_with_level(rule, step)
+    return judge_series(state, step, losses, remember, judge, rule.direction, why)
+
+
+def judge_series(
+    state: State,
+    step: Step,
+    tensors: Iterable[Tensor],
+    remember: Remember,
+    judge: Judge,
+    direction: Direction | None,
+    why: str,
+) -> tuple[State, Verdict]:
+    """Judges each scalar of a training step, and returns the worst verdict.
+
+    ``why`` says for people why there is no scalar to judge.
+    """
+    if step.mode not in TRAINING:
+        return state, not_applicable(Reason.NO_TENSOR, f"a step of mode {step.mode.name}")
+    here = list(tracked(state, points(step, tensors, direction)))
+    if not here:
+        return state, not_applicable(Reason.NO_TENSOR, why)
+    new = {point.key: remember(state.get(point.key, {}), point.cost) for point in here}
+    after = {**state, **new}
+    return after, worst_verdict(judge(state, after, point) for point in here)

@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar
+
+from tocsin.model import Reason, Verdict
+from tocsin.rules import (
+    HEALTHY,
+    UNDECIDED,
+    Meta,
+    Reads,
+    Rule,
+    State,
+    Step,
+    register,
+    violation,
+)
+from tocsin.rules._looks import judge_evaluations, with_streak
+from tocsin.rules._pairing import SKILLS, LossSite, Memory, bounds, has_proof, percent, recent
+
+_COMPARISONS = 24  # in TRAIN
+_LOOKS = 2  # in a row
+
+
+@register
+@dataclass(frozen=True)
+class LossGap(Rule):
+    """Evaluations never saw what training learned: their loss was always worse than a guess's.
+
+    A guess is the best constant prediction. Compares the loss of TRAIN with that of EVAL, for each
+    loss function. Fires when training is proved to have skill, and its loss is below that of a
+    guess by at least ``known``, while no evaluation since the first one had a loss below that of a
+    guess, in two looks in a row and after ``samples`` samples. A model that overfits had better
+    evaluations before: Overfit judges that.
+
+    Parameters
+    ----------
+    known: the share by which the training loss is below that of a guess.
+    samples: in EVAL before the first look.
+
+    Example: evaluations read images in another order of channels, and their loss is 14 from the
+    first one on, while that of training falls to 0.1.
+    """
+
+    options: ClassVar[Mapping[str, Any]] = {"resolve": 1}
+    inhibits: ClassVar[tuple[str, ...]] = ("Overfit", "Overtraining")
+    causes: ClassVar[str] = (
+        "The inputs or labels of the evaluation are prepared otherwise than those of training, or "
+        "the model is another one there: other weights, train mode, statistics that are not kept."
+    )
+    advice: ClassVar[str] = (
+        "Evaluate on a batch of the training data: if its loss is as in training, the data "
+        "differs, else the model does."
+    )
+
+    known: Annotated[float, Meta(gt=0, lt=1)] = 0.1
+    samples: Annotated[int, Meta(ge=1)] = 200
+
+    def reads(self) -> Reads:
+        return Reads({"skills": SKILLS})
+
+    def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
+        return judge_evaluations(state, step, self._looked, self._verdict)
+
+    def _looked(self, memory: Memory, trained: Memory, site: LossSite) -> Memory:
+        """Looks at each save of an evaluation.
+
+        ``best`` is the largest share by which an evaluation was better than a guess, ``bad`` counts
+        the looks in a row at which none was.
+        """
+        if site.constant is None:
+            return memory
+        best = max(memory.get("best", site.constant), round(site.constant, 4))
+        memory = {**memory, "best": best, "now": round(site.constant, 4)}
+        half = recent(trained, 0.5)
+        train = bounds(half)
+        if train is None or trained["n"] < _COMPARISONS or memory["rows"] < self.samples:
+            return memory
+        learned = has_proof(half) and trained["better"] >= self.known
+        bad = learned and best < 0
+        return {**memory, **with_streak(memory, "bad", bad=bad, good=best >= 0, enough=_LOOKS)}
+
+    def _verdict(self, memory: Memory, trained: Memory, site: LossSite) -> Verdict:
+        if "bad" not in memory:
+            return UNDECIDED
+        if memory["bad"] < _LOOKS:
+            return HEALTHY
+        name = site.tensor.kind or site.tensor.name
+        detail = (
+            f"the loss by {name} is {percent(trained['better'])} below that of a constant guess in "
+            f"TRAIN, and {percent(-memory['now'])} above it in EVAL, from the first evaluation on"
+        )
+        evidence = {"eval": memory["now"], "train": trained["better"], "samples": memory["rows"]}
+        return violation(Reason.ABOVE_THRESHOLD, detail, site.tensor, **evidence)

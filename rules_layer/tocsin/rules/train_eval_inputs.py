@@ -1,0 +1,211 @@
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Annotated, Any, ClassVar
+
+from tocsin.model import Mode, Reason, Verdict
+from tocsin.rules import (
+    HEALTHY,
+    UNDECIDED,
+    Meta,
+    Reads,
+    Rule,
+    State,
+    Step,
+    Tensor,
+    not_applicable,
+    register,
+    violation,
+)
+from tocsin.rules._inputs import INPUTS, has_features, moments
+from tocsin.rules._series import LOSSES, points
+from tocsin.rules._window import worst_verdict
+
+_FEATURES = 32  # of an input that the memory keeps, evenly selected
+_INPUTS = 4
+_ROWS = 8  # of a batch: fewer show too little of a feature's variance
+_BATCHES = 5  # of TRAIN
+_DEVIATIONS = 1.0  # a mean is shifted by more than this standard deviation of its feature
+_ERRORS = 6.0  # and by so many standard errors
+_LOSSES = 5  # of each mode, of which the mean is compared
+_DIGITS = 5
+
+_Memory = Mapping[str, Any]
+"""The batches of an input in a mode.
+
+``n``, ``samples``: the number of batches, and of samples in them.
+``variance``: the sum over the batches of the mean variance of all features.
+``sums``: for some features the sums over the batches of mean, squared mean and variance.
+"""
+
+
+@register
+@dataclass(frozen=True)
+class TrainEvalInputs(Rule):
+    """The inputs of evaluations have another scale, or other means, than those of training.
+
+    Compares mean and variance of each feature, or of each channel of images, between TRAIN and
+    EVAL, over all saves. Fires when the standard deviation over all features differs by a factor
+    above ``scale``, or when the means of at least the share ``shifted`` of the features differ by
+    more than one standard deviation of the feature and by six standard errors, where errors follow
+    from the differences between batches. So neither samples of another kind nor augmentation fire.
+
+    Counts batches of at least eight samples, and waits for five of TRAIN and for ``samples``
+    samples of EVAL. Does not fire while the loss of EVAL is not above that of TRAIN: then the
+    difference is meant, such as noise in training alone. Ignores integers (token ids, bytes),
+    and inputs with a name like mask, index or length.
+
+    Parameters
+    ----------
+    scale: largest ratio of the standard deviations.
+    shifted: share of the features whose means differ.
+    samples: samples of EVAL before judging.
+    tensor_regex: which tensors to watch, instead of those with role input.
+
+    Example: images are divided by 255 in the training's data set, and not in the evaluation's.
+    """
+
+    options: ClassVar[Mapping[str, Any]] = {"resolve": 2}
+    inhibits: ClassVar[tuple[str, ...]] = ("LossGap", "Memorises", "Overfit", "NotNormalizedData")
+    causes: ClassVar[str] = (
+        "Evaluations prepare their data by other code than training: a scaling is missing or "
+        "applied twice, or statistics of another data set are used."
+    )
+    advice: ClassVar[str] = (
+        "Prepare both by one function, with the statistics of the training set, and compare one "
+        "batch of each as the model receives it."
+    )
+
+    scale: Annotated[float, Meta(gt=1)] = 2.0
+    shifted: Annotated[float, Meta(gt=0, le=1)] = 0.25
+    samples: Annotated[int, Meta(ge=2)] = 64
+    tensor_regex: tuple[str, ...] = ()
+
+    def reads(self) -> Reads:
+        inputs = INPUTS.explicitly((), self.tensor_regex)
+        return Reads({"inputs": inputs, "losses": LOSSES})
+
+    def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
+        if step.mode is Mode.PREDICT:
+            return state, not_applicable(Reason.NO_TENSOR, "a step of mode PREDICT")
+        known = [
+            (tensor, found)
+            for tensor in step.tensors["inputs"]
+            if (tensor.shape or (0,))[0] >= _ROWS
+            and has_features(tensor, named=bool(self.tensor_regex))
+            and (found := moments(tensor))
+        ]
+        if not known:
+            return state, not_applicable(
+                Reason.NO_TENSOR,
+                "no inputs with features of real numbers, of eight samples or more",
+            )
+        mode = Mode.EVAL if step.mode is Mode.EVAL else Mode.TRAIN
+        state = _with_losses(state, step, mode)
+        verdicts = []
+        for tensor, found in known:
+            memory: dict[str, Any] = dict(state.get("inputs", {}))
+            name = tensor.name[-40:]
+            if name not in memory and len(memory) >= _INPUTS:
+                continue
+            here = memory.get(name, {})
+            before = here.get(mode.name, {})
+            here = {**here, mode.name: _added(before, found, (tensor.shape or (1,))[0])}
+            state = {**state, "inputs": {**memory, name: here}}
+            verdicts.append(self._judged(here, state, tensor))
+        return state, worst_verdict(verdicts)
+
+    def _judged(self, here: Mapping[str, _Memory], state: State, tensor: Tensor) -> Verdict:
+        train, held = here.get(Mode.TRAIN.name), here.get(Mode.EVAL.name)
+        if train is None or held is None:
+            return UNDECIDED
+        if train["n"] < _BATCHES or held["samples"] < self.samples:
+            return UNDECIDED
+        if not _is_worse(state):
+            return HEALTHY
+        train_scale, held_scale = (math.sqrt(m["variance"] / m["n"]) for m in (train, held))
+        if max(train_scale, held_scale) > self.scale * min(train_scale, held_scale):
+            detail = (
+                f"the standard deviation of {tensor.name} is {held_scale:.3g} in EVAL and "
+                f"{train_scale:.3g} in TRAIN: evaluation data is scaled differently"
+            )
+            evidence = {"eval": held_scale, "train": train_scale, "limit": self.scale}
+            return violation(Reason.DIFFERENT, detail, tensor, **evidence)
+        share = _shifted(train, held)
+        if share < self.shifted:
+            return HEALTHY
+        detail = (
+            f"the means of {100 * share:.0f} % of the features of {tensor.name} differ between "
+            "EVAL and TRAIN by more than a standard deviation: evaluation data is prepared "
+            "differently"
+        )
+        return violation(Reason.DIFFERENT, detail, tensor, shifted=share, limit=self.shifted)
+
+
+def _with_losses(state: State, step: Step, mode: Mode) -> dict[str, Any]:
+    """Adds the mean of a step's losses to the last few of its mode."""
+    losses = [point.value for point in points(step, step.tensors["losses"], "falls")]
+    if not losses:
+        return dict(state)
+    mean = fmean(losses)
+    here = float(f"{mean:.6g}") if math.isfinite(mean) else None
+    last = [*state.get(f"{mode.name} losses", []), here][-_LOSSES:]
+    return {**state, f"{mode.name} losses": last}
+
+
+def _is_worse(state: State) -> bool:
+    """Says whether losses of EVAL are above those of TRAIN, or it is not known."""
+    train, held = (state.get(f"{mode.name} losses") for mode in (Mode.TRAIN, Mode.EVAL))
+    if not train or not held or None in train or None in held:
+        return True
+    return bool(fmean(held) > fmean(train))
+
+
+def _added(memory: _Memory, found: Sequence[tuple[float, float]], samples: int) -> _Memory:
+    """Adds a batch to a memory. Features that are not finite at times make it start again."""
+    chosen = [found[at * len(found) // _FEATURES] for at in range(_FEATURES)]
+    chosen = chosen if len(found) > _FEATURES else list(found)
+    before = memory.get("sums", ())
+    if len(before) != len(chosen):
+        memory, before = {}, [(0.0, 0.0, 0.0)] * len(chosen)
+    sums = [
+        [_rounded(total + mean), _rounded(squares + mean * mean), _rounded(within + variance)]
+        for (total, squares, within), (mean, variance) in zip(before, chosen, strict=True)
+    ]
+    return {
+        "n": memory.get("n", 0) + 1,
+        "samples": memory.get("samples", 0) + samples,
+        "variance": _rounded(memory.get("variance", 0.0) + fmean(v for _, v in found)),
+        "sums": sums,
+    }
+
+
+def _rounded(number: float) -> float:
+    return float(f"{min(max(number, -1e300), 1e300):.{_DIGITS + 3}g}")
+
+
+def _shifted(train: _Memory, held: _Memory) -> float:
+    """Returns the share of the features, of those that vary, with another mean in EVAL."""
+    far, live = 0, 0
+    for ours, theirs in zip(train["sums"], held["sums"], strict=False):
+        (mean, between, within), n = _of_feature(ours, train["n"]), train["n"]
+        (held_mean, held_between, held_within), k = _of_feature(theirs, held["n"]), held["n"]
+        deviation = math.sqrt(max(within, held_within))
+        if not deviation > 0:
+            continue
+        live += 1
+        between = max(between, held_between) if k >= _BATCHES else between
+        error = math.sqrt(between / n + between / k)
+        apart = abs(mean - held_mean)
+        far += apart > _DEVIATIONS * deviation and apart > _ERRORS * error
+    return far / live if live else 0.0
+
+
+def _of_feature(sums: Sequence[float], n: int) -> tuple[float, float, float]:
+    """Returns the mean of a feature, its variance between batches, and that within them."""
+    mean = sums[0] / n
+    between = max(0.0, sums[1] / n - mean * mean) * n / max(1, n - 1)
+    return mean, between, sums[2] / n

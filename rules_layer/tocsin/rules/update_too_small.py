@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, ClassVar
+
+from tocsin.model import Reason, Verdict
+from tocsin.rules import (
+    HEALTHY,
+    UNDECIDED,
+    Meta,
+    Reads,
+    Rule,
+    State,
+    Step,
+    not_applicable,
+    register,
+    violation,
+)
+from tocsin.rules._pairing import SKILLS, added, sites
+from tocsin.rules._updates import UPDATE_READS, latest_update, missing_inputs, total_loss
+from tocsin.rules._window import rounded
+
+_DECAYED = 0.1  # of the largest update so far: the schedule has passed its peak
+_STEPS = 50
+
+
+@register
+@dataclass(frozen=True)
+class UpdateTooSmall(Rule):
+    """Updates are far too small for the weights to learn anything.
+
+    Takes the change of the weights in one step in two ways, neither of which has a unit: the median
+    over the weights of |Δw| / |w|, and |g| |Δw| / loss, the share of the loss that the step can
+    remove to first order. Fires after 50 steps when the first was below ``relative`` or the second
+    below ``gain`` in ``saves`` saves in a row. Does not judge updates of less than a tenth of the
+    largest so far, as at the end of a schedule or of learning, nor a run in which the comparisons
+    of losses prove that something is learned. FrozenParameters judges weights that do not change.
+
+    Parameters
+    ----------
+    relative: least |Δw| / |w| of one step.
+    gain: least share of the loss that one step can remove.
+    saves: in how many saves in a row.
+
+    Example: Adam at a learning rate of 3e-8 changes each weight by a millionth of its size.
+    """
+
+    options: ClassVar[Mapping[str, Any]] = {"resolve": 5}
+    inhibits: ClassVar[tuple[str, ...]] = (
+        "LearningRateTooSmall",
+        "LossNotDecreasing",
+        "NoSkill",
+        "Underfitting",
+        "WeightUpdateRatio",
+    )
+    causes: ClassVar[str] = (
+        "The learning rate is orders of magnitude too low: a wrong unit or exponent, a schedule "
+        "that starts at its end; or gradients are divided by a scale that is never undone."
+    )
+    advice: ClassVar[str] = (
+        "Raise the learning rate tenfold, and again, until the loss falls. Look at what the "
+        "schedule and the gradient scaler really set."
+    )
+
+    relative: Annotated[float, Meta(gt=0)] = 1e-6
+    gain: Annotated[float, Meta(gt=0)] = 1e-5
+    saves: Annotated[int, Meta(ge=2)] = 12
+
+    def reads(self) -> Reads:
+        return replace(UPDATE_READS, tensors={**UPDATE_READS.tensors, "skills": SKILLS})
+
+    def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
+        compared = list(sites(step, step.tensors["skills"]))[:1]
+        if lacking := missing_inputs(step):
+            return state, not_applicable(Reason.NO_TENSOR, lacking)
+        update, loss = latest_update(step, state.get("at")), rounded(total_loss(step))
+        state = {**state, "at": step.mode_step}
+        for site in compared:
+            state |= {"skill": added(state.get("skill", {}), site, step.mode_step, most=4)}
+        if update is None or loss is None or not update.pace:
+            return state, UNDECIDED
+        relative, gain = update.relative / update.steps, update.gain(loss, update.steps)
+        largest = max(state.get("largest", 0.0), relative)
+        small = relative < self.relative or gain < self.gain
+        count = state.get("small", 0) + 1 if small and step.mode_step >= _STEPS else 0
+        state |= {"largest": rounded(largest), "small": count}
+        decayed = relative < _DECAYED * largest
+        if count < self.saves or decayed or state.get("skill", {}).get("proved"):
+            return state, UNDECIDED if small and step.mode_step < _STEPS else HEALTHY
+        detail = (
+            f"a step changes {update.weight.name} by {relative:.2g} of its size, and can remove "
+            f"{gain:.2g} of the loss, in {count} saves in a row"
+        )
+        evidence = {"relative_update": relative, "gain": gain}
+        return state, violation(Reason.CHANGED_TOO_LITTLE, detail, update.weight, **evidence)

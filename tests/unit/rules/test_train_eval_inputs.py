@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from tocsin.model import Mode, Outcome, Role
+from tocsin.rules import Step
+from tocsin.rules.train_eval_inputs import TrainEvalInputs
+
+from tests.unit.rules.judging import HEALTHY, UNDECIDED, VIOLATION, judged, outcomes, valued
+
+READ = TrainEvalInputs().reads().tensors["inputs"]
+
+
+def run(
+    scale: float = 1.0,
+    shift: float = 0.0,
+    *,
+    samples: int = 64,
+    train_loss: float = 0.5,
+    eval_loss: float = 1.0,
+    unit: float = 1.0,
+    whole: bool = False,
+) -> Iterator[Step]:
+    """Twelve training steps, then four batches of an evaluation."""
+    random = np.random.default_rng(0)
+    means = random.normal(size=20)
+    for at in range(16):
+        held = at >= 12
+        x = means + random.normal(size=(samples if held else 32, 20))
+        x = unit * (x * scale + shift if held else x)
+        inputs = valued("X_input_0", x.astype(int) if whole else x, read=READ, role=Role.INPUT)
+        loss = valued("loss", eval_loss if held else train_loss, role=Role.LOSS)
+        mode = Mode.EVAL if held else Mode.TRAIN
+        yield Step(at, mode, at, float(at), {"inputs": (inputs,), "losses": (loss,)})
+
+
+@pytest.mark.parametrize(
+    ("steps", "expected"),
+    [
+        (run(), HEALTHY),
+        (run(255.0), VIOLATION),
+        (run(1 / 255), VIOLATION),
+        (run(0.0), VIOLATION),
+        (run(shift=3.0), VIOLATION),
+        (run(shift=0.3), HEALTHY),  # another sample of the same kind
+        (run(1.5), HEALTHY),  # augmented
+        (run(255.0, eval_loss=0.4), HEALTHY),  # and it is meant
+        (run(255.0, samples=8), UNDECIDED),
+        (run(255.0, unit=1e6), VIOLATION),
+        (run(unit=1e-6), HEALTHY),
+    ],
+)
+def test_courses(steps: Iterator[Step], expected: Outcome) -> None:
+    assert outcomes(TrainEvalInputs(), steps)[-1] is expected
+
+
+@pytest.mark.parametrize("steps", [run(255.0, whole=True), run(255.0, samples=4)])
+def test_tokens_and_tiny_batches_are_not_judged(steps: Iterator[Step]) -> None:
+    assert VIOLATION not in outcomes(TrainEvalInputs(), steps)
+
+
+def test_it_says_what_differs() -> None:
+    details = [judged(TrainEvalInputs(), run(*how))[-1].detail for how in ((255.0,), (1.0, 3.0))]
+    assert "evaluation data is scaled differently" in details[0]
+    assert "the means of 100 % of the features of X_input_0 differ" in details[1]

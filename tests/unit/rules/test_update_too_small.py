@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+from tocsin.model import Mode, Outcome, Role, TensorSummary
+from tocsin.rules import Step, Tensor
+from tocsin.rules.update_too_large import UpdateTooLarge
+from tocsin.rules.update_too_small import UpdateTooSmall
+
+from tests.unit.rules.comparing import comparisons, noisy
+from tests.unit.rules.judging import HEALTHY, UNDECIDED, VIOLATION, outcomes
+
+
+def run(
+    updates: list[float], losses: list[float], gradient: float = 1.0, skill: float = 0.0
+) -> Iterator[Step]:
+    """Saves of every tenth step: |Δw| of one step, with |w| = 1."""
+    compared = comparisons(noisy(skill, 10 * len(updates)))
+    for at, (update, loss, skills) in enumerate(zip(updates, losses, compared, strict=True)):
+        before = Tensor("w", "worker_0", TensorSummary(l2=1.0), role=Role.WEIGHT)
+        moved = TensorSummary(l2=1.0, update_l2=10 * update)
+        weight = replace(before, summary=moved, previous=(before,) if at else ())
+        found = {
+            "weights": (weight,),
+            "gradients": (Tensor("gradient/w", "worker_0", TensorSummary(l2=gradient)),),
+            "losses": (Tensor("loss", "worker_0", TensorSummary(mean=loss)),),
+            **skills.tensors,
+        }
+        yield Step(10 * at, Mode.TRAIN, 10 * at, float(at), found)
+
+
+FLAT = [2.0] * 30
+
+
+@pytest.mark.parametrize(
+    ("steps", "expected"),
+    [
+        (run([1e-3] * 30, FLAT), HEALTHY),
+        (run([1e-8] * 30, FLAT), VIOLATION),
+        (run([1e-3] * 30, FLAT, gradient=1e-4), VIOLATION),  # nothing to gain
+        (run([1e-8] * 4, FLAT[:4]), UNDECIDED),
+        (run([1e-3] * 5 + [1e-8] * 25, FLAT), HEALTHY),  # the schedule has ended
+        (run([1e-8] * 30, FLAT, skill=0.5), HEALTHY),  # it learns
+    ],
+)
+def test_too_small(steps: Iterator[Step], expected: Outcome) -> None:
+    assert outcomes(UpdateTooSmall(), steps)[-1] is expected
+
+
+@pytest.mark.parametrize(
+    ("steps", "expected"),
+    [
+        (run([0.01] * 30, FLAT), HEALTHY),
+        (run([5.0] * 30, FLAT), VIOLATION),
+        (run([0.01] * 15 + [50.0] * 15, [2.0] * 15 + [9.0] * 15), VIOLATION),
+        (run([5.0] * 30, [2.0 - 0.01 * at for at in range(30)]), HEALTHY),  # and it helps
+        (run([0.01] * 26 + [5.0] * 4, FLAT), HEALTHY),  # not often enough
+    ],
+)
+def test_too_large(steps: Iterator[Step], expected: Outcome) -> None:
+    assert outcomes(UpdateTooLarge(), steps)[-1] is expected
