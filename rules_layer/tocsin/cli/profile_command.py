@@ -20,8 +20,8 @@ def profile(
 ) -> int:
     """Write a timeline of a job's machines.
 
-    It shows how each minute was spent, metrics, and findings. RUN is the training's run or its machine run. Open the file in ui.perfetto.dev or
-    chrome://tracing.
+    It shows how each minute was spent, metrics, and findings. RUN is the training's run or its
+    machine run. Open the file in ui.perfetto.dev or chrome://tracing.
 
     \b
     Example:
