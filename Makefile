@@ -17,7 +17,7 @@ CDK := npx --yes aws-cdk@2.1148.1
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-unit test-frameworks $(FRAMEWORKS) fuzz mutations lint format docs pictures faults chaos bench bench-detection synth bootstrap deploy destroy clean
+.PHONY: help setup demo test test-unit test-frameworks $(FRAMEWORKS) test-browser vendor fuzz mutations lint format docs pictures faults chaos bench bench-detection synth bootstrap deploy destroy clean
 
 help:  ## what there is
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | awk -F '\t' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -73,6 +73,13 @@ $(FRAMEWORKS): test-%: setup  ## those of one framework, in an environment of it
 	PYTHONPATH=rules_layer:hooks:. $$($(BIN)/python -m tests.frameworks.environment $*) \
 		-m pytest tests/frameworks/in_$* $(ARGS)
 
+test-browser: setup  ## the report's page in a Chromium, which the machine must have
+	PYTHONPATH=rules_layer:hooks:. $$($(BIN)/python -m tests.browser.environment) \
+		-m pytest tests/browser $(ARGS)
+
+vendor: setup  ## fetch the charting library of the report again, at the version that is pinned
+	@$(BIN)/python -m local.vendor
+
 fuzz: setup  ## feed the readers with anything for a minute
 	$(BIN)/python tests/fuzz/fuzz_tensors.py $(ARGS)
 
@@ -101,6 +108,7 @@ docs: setup  ## the pages of the rules, into docs/rules, and the output in the R
 
 pictures: setup  ## the recording of the quick start and the e-mail, into docs
 	$(BIN)/python -m docs.pictures $(ARGS)
+	@$(BIN)/python -m docs.report_picture
 
 bench: setup  ## every benchmark, each printing its table
 	$(BIN)/python -m benchmarks

@@ -134,6 +134,7 @@ def train(args: argparse.Namespace) -> None:
         worker=args.worker,
         num_workers=args.num_workers,
         poll_interval=args.poll_interval,
+        planned_steps=args.steps,
     )
     hook.stop_on_sigterm()
 

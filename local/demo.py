@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 from tocsin.alerts import AlertGroup, Hold, alerts_document
@@ -15,11 +16,13 @@ from tocsin.aws.s3 import S3Checkpoints
 from tocsin.evaluation import Checkpoint, check, document
 from tocsin.events import ACTION_TAKEN, ISSUES_FOUND, METRIC_NAMESPACE, STATUS_CHANGE
 from tocsin.model import RuleStatus
-from tocsin.tensors import open_storage
+from tocsin.report import Alert, History, Trace, html_of, json_of, page_of
+from tocsin.tensors import Storage, open_storage
 
 from local.events import JOB, Event, Events, listen
 from local.mailbox import MailboxMessage
 from local.narrator import Narrator
+from local.paths import REPORTS
 from local.reaper import Reaper
 from local.scenarios import SCENARIOS as _SCENARIOS
 from local.scenarios import Scenario
@@ -127,6 +130,8 @@ def _result(
     mine = [message for message in messages if message.attributes.get("job") == name]
     deployed = document(checkpoint)
     storage = open_storage(training.run, client=aws.client("s3"))
+    trace = Trace()
+    checked, _ = check(storage, on_verdict=trace.add)
     return {
         "scenario": scenario,
         "job": name,
@@ -137,15 +142,46 @@ def _result(
         "steps_done": done,
         "not_judged": deployed["not_judged"],
         "rules": deployed["rules"],
-        "check_agrees": document(check(storage)[0]) == deployed,
+        "check_agrees": document(checked) == deployed,
         "email": _email(mine),
         "sms": _sms(mine),
         "messages": len(mine),
         "alerts": alerts_document(group),
         "metric": _metric(aws, name, seen),
         "latency_ms": {"index_to_stop": _index_to_stop(seen, training, stopped_at, storage)},
-        "report": None,
+        "report": str(_report(checked, trace, storage, scenario, story, seen)),
     }
+
+
+def _report(
+    checked: Checkpoint,
+    trace: Trace,
+    storage: Storage,
+    scenario: str,
+    story: Scenario,
+    seen: _Seen,
+) -> Path:
+    """Writes the run's report. The bucket is gone when the demo has ended."""
+    steps = {status["DedupId"]: status["Step"] for status in seen.statuses}
+    alerts = [
+        Alert(
+            steps.get(it["DedupId"]),
+            it["RuleConfigurationName"],
+            it["Action"],
+            it["Outcome"],
+            it["Detail"],
+        )
+        for it in seen.actions
+    ]
+    history = History(storage)
+    history.refresh()
+    made, planned = datetime.now(UTC), story.planned_steps or None
+    page = page_of(checked, trace, history, made=made, planned=planned, alerts=alerts)
+    REPORTS.mkdir(parents=True, exist_ok=True)
+    path = REPORTS / f"{scenario}.html"
+    path.write_text(html_of(page), "utf-8")
+    path.with_suffix(".json").write_bytes(json_of(page))
+    return path
 
 
 def _email(messages: list[MailboxMessage]) -> dict[str, str] | None:

@@ -106,6 +106,7 @@ def _facts(result: Mapping[str, Any], story: Scenario) -> Table:
         table.add_row("bad step's index file → stop", f"{latency:.0f} ms")
     agrees = "the same verdicts" if result["check_agrees"] else "[red]other verdicts[/]"
     table.add_row("tocsin check, over the same run", agrees)
+    table.add_row("report", Text(result["report"], overflow="fold"))
     return table
 
 

@@ -6,3 +6,4 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 CACHE = ROOT / ".cache" / "local"
+REPORTS = ROOT / ".cache" / "reports"

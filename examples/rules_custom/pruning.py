@@ -16,6 +16,7 @@ from tocsin.rules import (
     State,
     Step,
     Tensor,
+    measured,
     not_applicable,
     register,
     violation,
@@ -63,8 +64,9 @@ class PruningDone(Rule):
             elif state.get("reached"):
                 detail = f"accuracy {accuracy:.3f} is below {self.min_accuracy:g}"
                 found = violation(Reason.BELOW_THRESHOLD, detail, tensor, accuracy=accuracy)
-                return state, found
-            verdict = HEALTHY if verdict is UNDECIDED else verdict
+                return state, measured(found, accuracy, self.min_accuracy, "below")
+            if verdict is UNDECIDED:
+                verdict = measured(HEALTHY, accuracy, self.min_accuracy, "below")
         return state, verdict
 
     def _size(self, weights: tuple[Tensor, ...]) -> Verdict:

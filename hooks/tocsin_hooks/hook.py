@@ -107,6 +107,7 @@ class Hook:
     poll_interval: seconds between two looks for a stop request and a newer watch file.
     usual_interval: the ``save_interval`` where neither script nor watch file says one: for loops
         whose steps are few.
+    planned_steps: how many steps the training is to have: the report says how many were not wasted.
 
     Example
     -------
@@ -134,6 +135,7 @@ class Hook:
         resumed_from: Resumed | None = None,
         poll_interval: float = 5.0,
         usual_interval: int = 10,
+        planned_steps: int | None = None,
     ) -> None:
         self._troubles = Troubles()
         self._life = Life(
@@ -174,6 +176,7 @@ class Hook:
                     self._position.resumed_from,
                     poll_interval,
                     usual_interval,
+                    None if planned_steps is None else max(0, int(planned_steps)),
                 ),
             )
             self._life.begin(session)

@@ -51,6 +51,7 @@ class HookArguments:
     resumed_from: int | None
     poll_interval: float
     usual_interval: int
+    planned_steps: int | None = None
 
     def settings(self) -> CaptureSettings:
         """The settings. Those that the container has ``configured`` count where neither script nor
@@ -127,6 +128,7 @@ class Session:
                 run_id=run_id,
                 resumed_from=arguments.resumed_from,
                 started=started,
+                planned_steps=arguments.planned_steps,
             )
             self.uploader = Uploader(storage, writer, settings, num_workers, self._before)
             self._control = Control(

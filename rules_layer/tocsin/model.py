@@ -7,6 +7,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum
+from typing import Literal
 
 import msgspec
 
@@ -223,12 +224,33 @@ class Withdrawal(StrEnum):
 
 Evidence = Mapping[str, float | int | str]
 
+Side = Literal["above", "below"]
+
+
+@dataclass(frozen=True)
+class Measure:
+    """What a rule measured at a step, in a unit of its own, and the limit that it was judged by.
+
+    side: a value on this side of the limit violates the rule.
+    """
+
+    value: float
+    limit: float
+    side: Side = "above"
+
+    @property
+    def excess(self) -> float:
+        """By how much of the limit the value is on the wrong side; negative on the right one."""
+        beyond = self.value - self.limit if self.side == "above" else self.limit - self.value
+        return -math.inf if math.isnan(beyond) else beyond / (abs(self.limit) or 1.0)
+
 
 @dataclass(frozen=True)
 class Verdict:
     """The finding of a rule at one step, with the numbers that decided.
 
     severity: of a violation, where it differs from the rule's own.
+    measure: of a step that was judged, healthy or not, by a rule that has a limit.
     """
 
     outcome: Outcome
@@ -238,6 +260,7 @@ class Verdict:
     worker: str | None = None
     evidence: Evidence = field(default_factory=dict)
     severity: Severity | None = None
+    measure: Measure | None = None
 
     @property
     def violation(self) -> bool:

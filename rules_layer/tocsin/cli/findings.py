@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 from tocsin.cli.not_judged import names_not_judged
 from tocsin.cli.output import Document
-from tocsin.model import Reason, Role, RuleStatus
+from tocsin.model import Role, RuleStatus
+from tocsin.report import consequences, fired, is_not_finite
 from tocsin.rules import Rule, find_rule
 
 _MOST_TOPICS = 4
-_LOST_FIRST = ("NonFiniteData", "ExplodingTensor")
 _WITHOUT_FINDING = {
     RuleStatus.NO_ISSUES_FOUND: "clean",
     RuleStatus.IN_PROGRESS: "clean so far",
@@ -36,21 +36,15 @@ class Finding:
 
 
 def findings(document: Document) -> list[Finding]:
-    """The rules that fired, by the step of their first violation, then the rules in Error.
-
-    A NaN or an infinity spreads through a training. Findings from its step on are its
-    consequences, except those about time.
-    """
-    fired = sorted(_with(document, "IssuesFound"), key=_order)
-    lost = next((rule for rule in fired if _reason(rule) == Reason.NOT_FINITE), None)
-    found: list[Finding] = []
-    if lost is not None:
-        at = fired.index(lost)
-        follows = tuple(rule for rule in fired[at + 1 :] if _reason(rule) not in ("", Reason.LATE))
-        found = [Finding(rule) for rule in fired[:at]]
-        found.append(Finding(lost, follows))
-        fired = [rule for rule in fired[at + 1 :] if rule not in follows]
-    return [*found, *map(Finding, fired), *map(Finding, _with(document, "Error"))]
+    """The rules that fired, by the step of their first violation, then the rules in Error."""
+    found = fired(document)
+    follow = consequences(found)
+    follows = tuple(rule for rule in found if rule["RuleConfigurationName"] in follow)
+    lost = next((rule for rule in found if is_not_finite(rule)), None)
+    return [
+        *(Finding(rule, follows if rule is lost else ()) for rule in found if rule not in follows),
+        *map(Finding, _with(document, "Error")),
+    ]
 
 
 def without_finding(document: Document) -> list[Document]:
@@ -82,20 +76,6 @@ def summary(document: Document) -> str:
 
 def _with(document: Document, status: str) -> list[Document]:
     return [rule for rule in document["rules"] if rule["RuleEvaluationStatus"] == status]
-
-
-def _order(rule: Document) -> tuple[float, int]:
-    """By step. At one step what is not finite comes first, and the data before the network."""
-    violation = rule["FirstViolation"]
-    step = float("inf") if violation is None else violation["step"]
-    if _reason(rule) != Reason.NOT_FINITE:
-        return step, len(_LOST_FIRST) + 1
-    name = rule["Rule"]
-    return step, _LOST_FIRST.index(name) if name in _LOST_FIRST else len(_LOST_FIRST)
-
-
-def _reason(rule: Document) -> str:
-    return "" if rule["FirstViolation"] is None else str(rule["FirstViolation"]["reason"])
 
 
 def _about(document: Document, names: Sequence[str]) -> str:

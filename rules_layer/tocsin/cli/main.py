@@ -15,6 +15,7 @@ from tocsin.cli.not_judged import exit_code
 from tocsin.cli.options import Every, Json, RuleFiles, RunArgument, Stack, Table
 from tocsin.cli.output import answer, note, notes, progress
 from tocsin.cli.profile_command import profile
+from tocsin.cli.report_command import report
 from tocsin.cli.silence import silence
 
 app = typer.Typer(
@@ -42,6 +43,7 @@ def root(
 
 app.command()(check)
 app.command()(profile)
+app.command()(report)
 
 
 @app.command()

@@ -9,7 +9,7 @@ from tocsin.evaluation.checkpoint import (
     last_changes,
 )
 from tocsin.evaluation.evaluator import end_job, evaluate
-from tocsin.evaluation.folding import fold
+from tocsin.evaluation.folding import OnVerdict, fold
 from tocsin.evaluation.messages import BadMessage, Hint, JobEnded, parse_message
 from tocsin.evaluation.offline import (
     MemoryCheckpoints,
@@ -61,6 +61,7 @@ __all__ = [
     "MemoryHints",
     "MemoryJobs",
     "MemoryPublisher",
+    "OnVerdict",
     "Progress",
     "Publisher",
     "ReadyStep",

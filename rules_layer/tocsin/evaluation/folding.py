@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import traceback
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -31,6 +31,13 @@ _MOST_EVIDENCE = 50  # numbers
 _MOST_TEXT = 200  # characters of a name or a text of the evidence
 
 T = TypeVar("T")
+
+OnVerdict = Callable[[str, Step, Verdict, RuleStatus], None]
+"""Gets the name of a rule in the configuration, the step, the verdict and the status after it."""
+
+
+def ignore(rule: str, step: Step, verdict: Verdict, status: RuleStatus) -> None:
+    """Takes a verdict, and does nothing with it."""
 
 
 def advance(checkpoint: Checkpoint, ready: ReadyStep) -> Checkpoint:
@@ -110,16 +117,19 @@ def _is_at_or_before(key: str, step: int) -> bool:
 
 
 def fold(
-    checkpoint: Checkpoint, watched: Iterable[Watched], steps: Mapping[str, Step]
+    checkpoint: Checkpoint,
+    watched: Iterable[Watched],
+    steps: Mapping[str, Step],
+    on_verdict: OnVerdict = ignore,
 ) -> Checkpoint:
     """The checkpoint after each rule has judged a step, or a tick.
 
     ``steps`` has the step as each rule sees it, by the rule's name in the configuration. Rules
-    without one are not evaluated.
+    without one are not evaluated. ``on_verdict`` gets each verdict.
     """
     for rule in watched:
         if (step := steps.get(rule.name)) is not None:
-            after = _evaluated(checkpoint, rule, step)
+            after = _evaluated(checkpoint, rule, step, on_verdict)
             checkpoint = with_record(checkpoint, rule, after, step)
     return checkpoint
 
@@ -145,7 +155,9 @@ def skip(checkpoint: Checkpoint, watched: Iterable[Watched], step: Step, reason:
     return checkpoint
 
 
-def _evaluated(checkpoint: Checkpoint, rule: Watched, step: Step) -> RuleRecord:
+def _evaluated(
+    checkpoint: Checkpoint, rule: Watched, step: Step, on_verdict: OnVerdict
+) -> RuleRecord:
     """The rule's record after this step."""
     record = _with_found(checkpoint.rules[rule.name], rule, step)
     if record.disabled or not _is_seen(rule.options, record, step):
@@ -164,7 +176,9 @@ def _evaluated(checkpoint: Checkpoint, rule: Watched, step: Step) -> RuleRecord:
         return _disabled(record, f"the rule's state is not kept as it is: {what}")
     if not step.tick:
         record = replace(record, last_step=_count(rule.options, step))
-    return _judged(replace(record, state=kept), rule, verdict, step, checkpoint)
+    record = _judged(replace(record, state=kept), rule, verdict, step, checkpoint)
+    on_verdict(rule.name, step, verdict, record.status)
+    return record
 
 
 def _line(error: BaseException, rule: Watched) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tocsin.evaluation.checkpoint import Checkpoint, decode_checkpoint, encode_checkpoint
+from tocsin.evaluation.folding import OnVerdict, ignore
 from tocsin.evaluation.messages import Hint
 from tocsin.evaluation.ports import (
     CheckpointConflict,
@@ -172,15 +173,25 @@ def check(
     now: Callable[[], float] = time.time,
     tick: bool = False,
     on_step: Callable[[int], None] = lambda step: None,
+    on_verdict: OnVerdict = ignore,
 ) -> tuple[Checkpoint, EvaluationReport]:
     """Evaluate a run from its first step on, with the same engine as in Lambda.
 
     ``watch`` takes the place of the run's own ``watch.json``; without either, the rules of
     profile recommended watch. Steps that may still be incomplete are left out, as in Lambda.
     With ``tick`` the rules that read the time get the present one, as in Lambda each few minutes:
-    a run without an end marker may have stalled.
+    a run without an end marker may have stalled. ``on_verdict`` gets the verdict of each rule at
+    each step: a measure against its limit, where the rule has one.
     """
     ports, report = memory_ports(storage, now), EvaluationReport()
     hint = Hint(storage.url, tick=now() if tick else None)
-    reconcile(hint, ports, report, deadline=math.inf, watch=watch, on_step=on_step)
+    reconcile(
+        hint,
+        ports,
+        report,
+        deadline=math.inf,
+        watch=watch,
+        on_step=on_step,
+        on_verdict=on_verdict,
+    )
     return ports.checkpoints.load(storage.url).checkpoint, report

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tocsin.evaluation.configuration import Configuration, load_rules
-from tocsin.evaluation.folding import advance, fold, fold_tick, skip
+from tocsin.evaluation.folding import OnVerdict, advance, fold, fold_tick, ignore, skip
 from tocsin.evaluation.loading import LoadedStep, load
 from tocsin.evaluation.looking import NewFiles, count_late_files, find_end, find_files
 from tocsin.evaluation.messages import Hint
@@ -38,11 +38,12 @@ RECHECK_SECONDS = 300.0
 
 @dataclass(frozen=True)
 class Limits:
-    """How far one look may go, and who hears of each step."""
+    """How far one look may go, and who hears of each step and verdict."""
 
     deadline: float
     attempts: int
     on_step: Callable[[int], None]
+    on_verdict: OnVerdict
 
     @property
     def steps(self) -> int | None:
@@ -79,13 +80,14 @@ def reconcile(
     attempts: int = 1,
     watch: Watch | None = None,
     on_step: Callable[[int], None] = lambda step: None,
+    on_verdict: OnVerdict = ignore,
 ) -> Progress:
     """Evaluate all that is new in the run until ``deadline``, with ``watch`` or the run's own.
 
     Raises CheckpointConflict if somebody else committed meanwhile; then nothing of this look's
     uncommitted work has been published.
     """
-    limits = Limits(deadline, attempts, on_step)
+    limits = Limits(deadline, attempts, on_step, on_verdict)
     work = UnitOfWork.begin(hint.run, ports, report)
     if work.checkpoint.last_step is None and work.checkpoint.seen_at is None:
         work.replace(replace(work.checkpoint, seen_at=ports.now()))
@@ -175,7 +177,7 @@ def _evaluate(
                     ready.step, files, selection.collections, work.storage, before, ports.storage
                 )
                 loaded = loaded.with_trial(trial, selection)
-        _fold(work, ready, loaded, selection)
+        _fold(work, ready, loaded, selection, limits.on_verdict)
         if trial is not None:
             trial.raise_trouble()
         limits.on_step(ready.step)
@@ -208,14 +210,18 @@ def _is_there(storage: Storage, key: str) -> bool:
 
 
 def _fold(
-    work: UnitOfWork, ready: ReadyStep, loaded: LoadedStep | None, selection: Selection
+    work: UnitOfWork,
+    ready: ReadyStep,
+    loaded: LoadedStep | None,
+    selection: Selection,
+    on_verdict: OnVerdict,
 ) -> None:
     """Fold one step; a lost one is only counted, one that was not loaded is given up."""
     before, report = work.checkpoint, work.report
     after = advance(before, ready)
     if loaded is not None:
         after = replace(
-            fold(after, selection.watched, loaded.steps),
+            fold(after, selection.watched, loaded.steps, on_verdict),
             references=loaded.references,
             unreadable=before.unreadable + len(loaded.unreadable),
         )

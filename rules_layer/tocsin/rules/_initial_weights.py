@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 
 from tocsin.model import Reason, Verdict
-from tocsin.rules._rule import Tensor, violation
+from tocsin.rules._rule import Tensor, measured, violation
 
 _EQUAL = 1e-12  # of the squared mean: a smaller variance is the rounding of one number
 
@@ -45,7 +45,8 @@ def find_large(weights: Iterable[Tensor], limit: float) -> Verdict | None:
         f"variance x connections of {weight.name} is {gain:.3g}, and at least as large in half of "
         f"the weights; about 1 is usual, the limit is {limit:g}"
     )
-    return violation(Reason.ABOVE_THRESHOLD, detail, weight, gain=gain, limit=limit)
+    found = violation(Reason.ABOVE_THRESHOLD, detail, weight, gain=gain, limit=limit)
+    return measured(found, gain, limit)
 
 
 def _between_layers(weights: Iterable[Tensor]) -> list[Tensor]:

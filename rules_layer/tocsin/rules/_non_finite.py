@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tocsin.model import Reason, Verdict
-from tocsin.rules._rule import Tensor, violation
+from tocsin.rules._rule import Tensor, measured, violation
 
 COUNTS = ("size", "nan", "posinf", "neginf")
 """The fields of a summary that count values which are not finite."""
@@ -26,5 +26,7 @@ def not_finite(tensor: Tensor, counts: Mapping[str, int]) -> Verdict:
     size = tensor.summary.size  # not known if only reductions were saved
     values = f"{size} values" if size else "values"
     detail = f"{' and '.join(counted)} among the {values} of {tensor.name}"
+    if size == 1:
+        detail = f"{tensor.name} is {'NaN' if nan else 'infinite'}"
     evidence = {**counts, "size": size} if size else counts
-    return violation(Reason.NOT_FINITE, detail, tensor, **evidence)
+    return measured(violation(Reason.NOT_FINITE, detail, tensor, **evidence), nan + infinite, 0)

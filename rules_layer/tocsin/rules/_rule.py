@@ -11,7 +11,18 @@ from typing import Any, ClassVar
 
 from numpy.typing import NDArray
 
-from tocsin.model import Detail, Mode, Outcome, Reason, Role, Severity, TensorSummary, Verdict
+from tocsin.model import (
+    Detail,
+    Measure,
+    Mode,
+    Outcome,
+    Reason,
+    Role,
+    Severity,
+    Side,
+    TensorSummary,
+    Verdict,
+)
 from tocsin.rules._parameters import check
 
 RECOMMENDED, SAGEMAKER = "recommended", "sagemaker"
@@ -178,6 +189,15 @@ def tensor_key(tensor: Tensor) -> str:
 
 HEALTHY = Verdict(Outcome.HEALTHY, Reason.WITHIN_BOUNDS)
 UNDECIDED = Verdict(Outcome.UNDECIDED, Reason.TOO_EARLY)
+
+
+def measured(verdict: Verdict, value: float, limit: float, side: Side = "above") -> Verdict:
+    """Adds to a verdict what the rule measured, in the rule's own unit.
+
+    ``side`` says on which side of ``limit`` a ``value`` violates the rule. Give it for healthy
+    steps, too: a report then draws the measure of the whole run against its limit.
+    """
+    return replace(verdict, measure=Measure(float(value), float(limit), side))
 
 
 def not_applicable(reason: Reason, detail: str) -> Verdict:

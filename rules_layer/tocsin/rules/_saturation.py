@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tocsin.model import Reason, Role, Verdict
-from tocsin.rules._rule import HEALTHY, Reads, Tensor, not_applicable, violation
+from tocsin.rules._rule import HEALTHY, Reads, Tensor, measured, not_applicable, violation
 from tocsin.rules._units import LayerUnits, activations, layer_units, least_active
 
 
@@ -42,8 +42,10 @@ def judge_saturation(
     worst = least_active(
         layer for layer in known if layer.units >= min_units and _rarer_end(layer) >= min_side
     )
-    if worst is None or worst.percent <= threshold_layer:
+    if worst is None:
         return HEALTHY
+    if worst.percent <= threshold_layer:
+        return measured(HEALTHY, worst.percent, threshold_layer)
     detail = (
         f"{worst.percent:.3g} % of the units of {worst.tensor.name} are saturated, more than "
         f"{threshold_layer:g} %"
@@ -53,7 +55,8 @@ def judge_saturation(
         "units": worst.units,
         "threshold_layer": threshold_layer,
     }
-    return violation(Reason.ABOVE_THRESHOLD, detail, worst.tensor, **evidence)
+    fault = violation(Reason.ABOVE_THRESHOLD, detail, worst.tensor, **evidence)
+    return measured(fault, worst.percent, threshold_layer)
 
 
 def _rarer_end(layer: LayerUnits) -> float:

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from itertools import groupby, islice
 from typing import Literal
 
-from tocsin.model import Mode, Role
-from tocsin.rules._rule import Read, Step, Tensor
+from tocsin.model import Mode, Role, Verdict
+from tocsin.rules._rule import Read, Step, Tensor, measured
 
 TRAINING = (Mode.TRAIN, Mode.GLOBAL)
 """The modes of training. GLOBAL is the mode of frameworks that do not tell modes apart."""
@@ -87,6 +87,13 @@ def _points(step: Step, tensors: Iterable[Tensor], direction: Direction | None) 
         sign = -1.0 if up else 1.0
         _, worst = max(known, key=lambda pair: (not math.isfinite(pair[0]), sign * pair[0]))
         yield Point(f"{step.mode.name}/{_short_key(name)}", worst, value, sign * value, up)
+
+
+def measured_cost(verdict: Verdict, point: Point, cost: float, limit: float) -> Verdict:
+    """Adds a cost and its upper limit to a verdict, as values: both signs turn if it rises."""
+    if point.rises:
+        return measured(verdict, -cost, -limit, "below")
+    return measured(verdict, cost, limit)
 
 
 def _short_key(name: str) -> str:

@@ -8,7 +8,7 @@ from statistics import median
 from typing import Any
 
 from tocsin.model import Mode, Outcome, Verdict
-from tocsin.rules._rule import HEALTHY, UNDECIDED, State
+from tocsin.rules._rule import UNDECIDED, State
 from tocsin.rules._series import MOST_SERIES, Point
 
 Window = Sequence[float | None]
@@ -93,12 +93,19 @@ def another_series_fell(state: State, key: str, percent: float = 10.0) -> bool:
 
 
 def worst_verdict(verdicts: Iterable[Verdict]) -> Verdict:
-    """Returns the violation with the largest first number, else HEALTHY if one verdict is."""
+    """Returns the violation with the largest first number, else the healthy
+    verdict that is closest to its limit."""
     known = list(verdicts)
     violations = [verdict for verdict in known if verdict.violation]
     if violations:
         return max(violations, key=_first_number)
-    return HEALTHY if any(verdict.outcome is Outcome.HEALTHY for verdict in known) else UNDECIDED
+    healthy = [verdict for verdict in known if verdict.outcome is Outcome.HEALTHY]
+    return max(healthy, key=_closeness, default=UNDECIDED)
+
+
+def _closeness(verdict: Verdict) -> float:
+    """How close a healthy measure is to its limit: the greater, the closer."""
+    return -math.inf if verdict.measure is None else verdict.measure.excess
 
 
 def _first_number(verdict: Verdict) -> float:

@@ -14,6 +14,7 @@ from tocsin.rules import (
     State,
     Step,
     Tensor,
+    measured,
     not_applicable,
     register,
     violation,
@@ -77,11 +78,12 @@ class AllZero(Rule):
             return state, not_applicable(Reason.NO_TENSOR, "no tensor whose zeros are counted")
         percent, tensor = max(known, key=lambda pair: pair[0])
         if percent < self.threshold:
-            return state, HEALTHY
+            return state, measured(HEALTHY, percent, self.threshold)
         size = tensor.summary.size or 0
         detail = f"{percent:.4g} % of the {size} elements of {tensor.name} are zero"
         evidence = {"percent": percent, "threshold": self.threshold, "size": size}
-        return state, violation(Reason.CONSTANT, detail, tensor, **evidence)
+        found = violation(Reason.CONSTANT, detail, tensor, **evidence)
+        return state, measured(found, percent, self.threshold)
 
     @property
     def _selected(self) -> bool:

@@ -16,6 +16,7 @@ from tocsin.rules import (
     State,
     Step,
     Tensor,
+    measured,
     not_applicable,
     register,
     tensor_key,
@@ -88,13 +89,14 @@ class CheckInputImages(Rule):
             key=lambda found: abs(found[0]),
         )
         if abs(mean) <= self.threshold_mean:
-            return means, HEALTHY
+            return means, measured(HEALTHY, abs(mean), self.threshold_mean)
         detail = (
             f"channel {channel} of {known[key].name} has a mean of {mean:.3g} over "
             f"{means[key][0]} samples, further from 0 than {self.threshold_mean:g}"
         )
         evidence = {"mean": mean, "channel": channel, "threshold_mean": self.threshold_mean}
-        return means, violation(Reason.ABOVE_THRESHOLD, detail, known[key], **evidence)
+        fault = violation(Reason.ABOVE_THRESHOLD, detail, known[key], **evidence)
+        return means, measured(fault, abs(mean), self.threshold_mean)
 
     def _means(self, tensor: Tensor) -> list[Any] | None:
         """Returns the number of samples, and each channel's mean over them."""

@@ -16,6 +16,7 @@ from tocsin.rules import (
     State,
     Step,
     Tensor,
+    measured,
     not_applicable,
     register,
     violation,
@@ -121,36 +122,39 @@ class ClassImbalance(Rule):
             after = {"counts": {of: [(n + 1) // 2 for n in c] for of, c in counts.items()}}
         if total < self.samples:
             return after, UNDECIDED
-        return after, self._imbalance(counts, tensor) or self._mispredicted(counts, tensor)
+        sizes = self._imbalance(counts, tensor)
+        return after, sizes if sizes.violation else self._mispredicted(counts, tensor, sizes)
 
-    def _imbalance(self, counts: Counts, tensor: Tensor) -> Verdict | None:
+    def _imbalance(self, counts: Counts, tensor: Tensor) -> Verdict:
         sizes = {of: known for of, (known, _, _) in counts.items()}
         rare, often = min(sizes, key=lambda of: sizes[of]), max(sizes, key=lambda of: sizes[of])
         most, least = sizes[often], sizes[rare]
         surely = poisson_bound(most, -self.sigmas) / poisson_bound(least, self.sigmas)
         if surely <= self.threshold_imbalance:
-            return None
+            return measured(HEALTHY, surely, self.threshold_imbalance)
         detail = (
             f"{most} labels of {tensor.name} are of class {often}, but {least} of class {rare}: "
             f"more than {self.threshold_imbalance:g} times as many"
         )
         evidence = {"ratio": most / least, "most": most, "least": least}
-        return violation(Reason.IMBALANCED, detail, tensor, **evidence)
+        found = violation(Reason.IMBALANCED, detail, tensor, **evidence)
+        return measured(found, surely, self.threshold_imbalance)
 
-    def _mispredicted(self, counts: Counts, tensor: Tensor) -> Verdict:
+    def _mispredicted(self, counts: Counts, tensor: Tensor, healthy: Verdict) -> Verdict:
         threshold = self.threshold_misprediction
         shares = {
             of: wilson_bound(wrong, n, self.sigmas) for of, (_, n, wrong) in counts.items() if n
         }
         if threshold is None or not shares:
-            return HEALTHY
+            return healthy
         worst = max(shares, key=lambda of: shares[of])
         if shares[worst] <= threshold:
-            return HEALTHY
+            return healthy
         _, judged, wrong = counts[worst]
         detail = f"{wrong} of {judged} samples of class {worst} are predicted wrongly"
         evidence = {"mispredicted": wrong / judged, "samples": judged}
-        return violation(Reason.ABOVE_THRESHOLD, detail, tensor, **evidence)
+        found = violation(Reason.ABOVE_THRESHOLD, detail, tensor, **evidence)
+        return measured(found, shares[worst], threshold)
 
 
 def _read(role: Role, regex: str | None) -> Read:

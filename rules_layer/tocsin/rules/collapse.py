@@ -1,15 +1,17 @@
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import median
 from typing import Annotated, Any, ClassVar
 
-from tocsin.model import Reason, Verdict
+from tocsin.model import Reason, Role, Verdict
 from tocsin.rules import (
     HEALTHY,
     UNDECIDED,
     Meta,
+    Read,
     Reads,
     Rule,
     State,
@@ -21,12 +23,15 @@ from tocsin.rules import (
     violation,
 )
 from tocsin.rules._series import TRAINING
-from tocsin.rules._spread import LABELS, PREDICTIONS, columns, rows, spread
 from tocsin.rules._window import rounded, worst_verdict
 
-_ROWS = 8
+_COLUMNS = 8  # fewer are no embedding: a value, a position
 _FIRST = 5  # saves at the start, whose median is compared
 _MOST = 8
+_HALF = 0.5
+
+SPREADS = Read(roles=(Role.SPREAD,), fields=("mean",))
+OUTPUTS = Read(roles=(Role.PREDICTION,), fields=("mean", "variance"))
 
 
 @register
@@ -34,15 +39,16 @@ _MOST = 8
 class Collapse(Rule):
     """The outputs of the model have become nearly the same for all samples.
 
-    For embeddings, latents and generated samples, which have no labels of their own: predictions
-    without a label for each sample. Takes their standard deviation over the samples, of all columns
-    together, and compares it with its own start, the median of the first five saves. Fires in
-    profile ``recommended`` when it is below the fraction ``share`` of that in five saves of
-    training in a row. It has no unit. Where samples have labels, NoSkill and ConstantOutput judge.
+    For embeddings, latents and generated samples, which no loss compares with labels, of eight
+    columns and more. The hook saves how much they vary over the samples, as a share of their mean
+    square. Fires in profile ``recommended`` when that has fallen to the fraction ``share`` of its
+    own start, the median of the first five saves, and their standard deviation over the samples to
+    less than half of its start, in five saves of training in a row. Neither has a unit. Where
+    samples have labels, NoSkill and ConstantOutput judge.
 
     Parameters
     ----------
-    share: of the standard deviation at the start.
+    share: of what the outputs varied by at the start.
 
     Example: a contrastive loss whose negatives are missing maps all images to one point.
     """
@@ -58,38 +64,56 @@ class Collapse(Rule):
         "outputs and the learning rate, and see that targets are detached."
     )
 
-    share: Annotated[float, Meta(gt=0, lt=1)] = 1e-3
+    share: Annotated[float, Meta(gt=0, lt=1)] = 0.1
 
     def reads(self) -> Reads:
-        return Reads({"predictions": PREDICTIONS, "labels": LABELS})
+        return Reads({"spreads": SPREADS, "outputs": OUTPUTS})
 
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
         if step.mode not in TRAINING:
             return state, not_applicable(Reason.NO_TENSOR, f"a step of mode {step.mode.name}")
-        labelled = {(label.worker, rows(label)) for label in step.tensors["labels"]}
+        spreads = {
+            (each.worker, each.name.partition("/")[2]): each for each in step.tensors["spreads"]
+        }
         verdicts = []
-        for tensor in step.tensors["predictions"]:
-            size = rows(tensor)
-            known = spread(tensor) if size >= _ROWS and columns(tensor) > 1 else None
-            if known is None or (tensor.worker, size) in labelled:
-                continue
-            key = tensor_key(tensor)
-            if key not in state and len(state) >= _MOST:
+        for output in step.tensors["outputs"]:
+            found = spreads.get((output.worker, output.name))
+            now = _varies(output, found) if found and _columns(output) >= _COLUMNS else None
+            key = tensor_key(output)
+            if now is None or (key not in state and len(state) >= _MOST):
                 continue
             first: list[Any] = state.get(key, [])
             if len(first) < _FIRST:
-                state = {**state, key: [*first, rounded(known[0])]}
+                state = {**state, key: [*first, [rounded(now[0]), rounded(now[1])]]}
                 verdicts.append(UNDECIDED)
             else:
-                verdicts.append(self._judged(tensor, median(first), known[0]))
+                verdicts.append(self._judged(output, first, now))
         if not verdicts:
             return state, not_applicable(Reason.NO_TENSOR, "no outputs without labels")
         return state, worst_verdict(verdicts)
 
-    def _judged(self, tensor: Tensor, start: float, now: float) -> Verdict:
-        if now >= self.share * start:
+    def _judged(self, tensor: Tensor, first: list[Any], now: tuple[float, float]) -> Verdict:
+        share, deviation = (median(each[at] for each in first) for at in (0, 1))
+        if now[0] > self.share * share or now[1] > _HALF * deviation:
             return HEALTHY
         detail = (
-            f"{tensor.name} varies over the samples by {now:.3g}; at the start it was {start:.3g}"
+            f"{tensor.name} varies over the samples by {now[0]:.2g} of its mean square; "
+            f"at the start it was {share:.2g}"
         )
-        return violation(Reason.CONSTANT, detail, tensor, spread=now, start=start)
+        return violation(Reason.CONSTANT, detail, tensor, spread=now[0], start=share)
+
+
+def _columns(tensor: Tensor) -> int:
+    return math.prod((tensor.shape or ())[1:]) if tensor.shape else 0
+
+
+def _varies(output: Tensor, spread: Tensor) -> tuple[float, float] | None:
+    """Returns the variance over the samples as a share of the mean square, and its root as it is.
+
+    None if they are not known, or not finite: ExplodingTensor reports that.
+    """
+    share, mean, variance = spread.summary.mean, output.summary.mean, output.summary.variance
+    if share is None or mean is None or variance is None:
+        return None
+    square = share * (mean * mean + variance)
+    return (share, math.sqrt(square)) if math.isfinite(square) and square >= 0 else None

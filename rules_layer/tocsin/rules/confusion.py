@@ -19,6 +19,7 @@ from tocsin.rules import (
     State,
     Step,
     Tensor,
+    measured,
     not_applicable,
     register,
     violation,
@@ -135,7 +136,8 @@ class Confusion(Rule):
                 f"{tensor.name}, less than {self.min_diag:g}"
             )
             evidence = {"right": float(right[least]), "predicted": names[least]}
-            return violation(Reason.BELOW_THRESHOLD, detail, tensor, **evidence)
+            found = violation(Reason.BELOW_THRESHOLD, detail, tensor, **evidence)
+            return measured(found, right[least], self.min_diag, "below")
         label, guess = np.unravel_index(wrong.argmax(), wrong.shape)
         if wrong[label, guess] > self.max_off_diag:
             detail = (
@@ -147,8 +149,9 @@ class Confusion(Rule):
                 "predicted": names[guess],
                 "label": names[label],
             }
-            return violation(Reason.ABOVE_THRESHOLD, detail, tensor, **evidence)
-        return HEALTHY
+            found = violation(Reason.ABOVE_THRESHOLD, detail, tensor, **evidence)
+            return measured(found, wrong[label, guess], self.max_off_diag)
+        return measured(HEALTHY, right[least], self.min_diag, "below")
 
 
 def _read(role: Role, name: str | None, collection: str | None) -> Read:

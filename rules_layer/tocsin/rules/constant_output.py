@@ -15,6 +15,7 @@ from tocsin.rules import (
     State,
     Step,
     Tensor,
+    measured,
     not_applicable,
     register,
     violation,
@@ -78,14 +79,14 @@ class ConstantOutput(Rule):
             return state, UNDECIDED
         share, tensor = min(judged, key=lambda pair: pair[0])
         if share > self.threshold:
-            return state, HEALTHY
+            return state, measured(HEALTHY, share, self.threshold, "below")
         detail = (
             f"{tensor.name} varies over the samples by {share:.3g} of its size, at most "
             f"{self.threshold:g}, while the labels differ"
         )
-        return state, violation(
-            Reason.CONSTANT, detail, tensor, spread=share, threshold=self.threshold
-        )
+        evidence = {"spread": share, "threshold": self.threshold}
+        found = violation(Reason.CONSTANT, detail, tensor, **evidence)
+        return state, measured(found, share, self.threshold, "below")
 
     def _fit(self, predictions: Tensor, labels: Tensor) -> bool:
         """Says whether both have a number or a row for each of the same samples, and enough."""

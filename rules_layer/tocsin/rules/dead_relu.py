@@ -17,6 +17,7 @@ from tocsin.rules import (
     Rule,
     State,
     Step,
+    measured,
     not_applicable,
     register,
     tensor_key,
@@ -93,13 +94,13 @@ class DeadRelu(Rule):
         return Reads({"outputs": read.explicitly((), self.tensor_regex)})
 
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
-        memory, known = dict(state), 0
+        memory, layers = dict(state), []
         dead = []
         for tensor in step.tensors["outputs"]:
             found = layer_units(tensor, self.threshold_inactivity, self.threshold_layer)
             if found is None:
                 continue
-            known += 1
+            layers.append(found)
             silent = self._too_many(found)
             if not silent and not memory:  # nearly always: spares the key
                 continue
@@ -113,11 +114,14 @@ class DeadRelu(Rule):
                 memory[key], found = self._together(found, counts, before)
                 if memory[key][:2] == [self.saves, self.samples]:
                     dead.append(found)
-        if not known:
+        if not layers:
             return state, not_applicable(Reason.NO_TENSOR, "no output of a ReLU with its units")
         if (found := least_active(dead)) is None:
-            return memory, UNDECIDED if memory else HEALTHY
-        return memory, self._violation(found)
+            if memory:
+                return memory, UNDECIDED
+            worst = max(layer.percent for layer in layers)
+            return memory, measured(HEALTHY, worst, self.threshold_layer)
+        return memory, measured(self._violation(found), found.percent, self.threshold_layer)
 
     def _too_many(self, found: LayerUnits) -> bool:
         if found.units < self.min_units:

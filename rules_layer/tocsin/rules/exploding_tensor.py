@@ -16,6 +16,7 @@ from tocsin.rules import (
     State,
     Step,
     Tensor,
+    measured,
     not_applicable,
     register,
 )
@@ -32,7 +33,8 @@ class ExplodingTensor(Rule):
 
     Fires when a selected tensor contains a NaN or, unless ``only_nan``, an infinity. Without a
     selection it watches every captured tensor except the trees of XGBoost and comparisons of
-    losses, which contain NaN by design. The evidence has the numbers of both, and of all values.
+    losses, which contain NaN by design. Names the loss if it is lost, else the first tensor in the
+    order of capture. The evidence has the numbers of both, and of all values.
 
     ``lenient``, as in profile ``recommended``, makes exceptions for healthy runs if nothing is
     selected. While the loss is finite, gradients count after ``patience`` saves in a row: loss
@@ -97,8 +99,9 @@ class ExplodingTensor(Rule):
             for nan, infinite in [self._counts(tensor)]
             if nan or (infinite and not self.only_nan)
         ]
+        lost.sort(key=lambda each: each[0].role is not Role.LOSS)  # it says most to a reader
         if not self._makes_exceptions:
-            return state, _report(*lost[0]) if lost else HEALTHY
+            return state, _report(*lost[0]) if lost else measured(HEALTHY, 0, 0)
         if any(tensor.role is Role.GRADIENT for tensor in known):
             overflown = any(tensor.role is Role.GRADIENT for tensor, *_ in lost)
             saves = min(state.get("saves", 0) + 1, self.patience) if overflown else 0
@@ -108,7 +111,7 @@ class ExplodingTensor(Rule):
             if lost and not certain:
                 return state, UNDECIDED
             lost = certain
-        return state, _report(*lost[0]) if lost else HEALTHY
+        return state, _report(*lost[0]) if lost else measured(HEALTHY, 0, 0)
 
     @property
     def _makes_exceptions(self) -> bool:

@@ -16,6 +16,7 @@ from tocsin.rules import (
     Rule,
     State,
     Step,
+    measured,
     not_applicable,
     register,
     violation,
@@ -95,7 +96,7 @@ class FeatureImportanceOverweight(Rule):
             return after, UNDECIDED  # trees of a single leaf
         share, worst = max(shares, key=lambda pair: pair[0])
         if share <= self.threshold:
-            return after, HEALTHY
+            return after, measured(HEALTHY, share, self.threshold)
         if step.mode_step - after[worst.tensor.worker][1] < self.settled:
             return after, UNDECIDED
         few = min(self.nfeatures, len(worst.values))
@@ -104,7 +105,8 @@ class FeatureImportanceOverweight(Rule):
             f"threshold {self.threshold:g}; the first of them is {worst.tensor.name}"
         )
         evidence = {"share": share, "threshold": self.threshold, "features": worst.features}
-        return after, violation(Reason.ABOVE_THRESHOLD, detail, worst.tensor, **evidence)
+        fault = violation(Reason.ABOVE_THRESHOLD, detail, worst.tensor, **evidence)
+        return after, measured(fault, share, self.threshold)
 
 
 def _grown(state: State, found: list[Importances], now: int) -> State:

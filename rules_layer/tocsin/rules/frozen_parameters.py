@@ -14,6 +14,7 @@ from tocsin.rules import (
     State,
     Step,
     Tensor,
+    measured,
     not_applicable,
     register,
     tensor_key,
@@ -110,7 +111,8 @@ class FrozenParameters(Rule):
                 if counts[key] >= self.patience:
                     frozen.append((norm, weight, counts[key]))
         if not frozen:
-            return {"counts": counts}, HEALTHY
+            most = max(counts.values(), default=0)
+            return {"counts": counts}, measured(HEALTHY, most, self.patience)
         norm, weight, count = max(frozen, key=lambda item: item[0])
         others = f" (1 of {len(frozen)} such weights)" if len(frozen) > 1 else ""
         detail = (
@@ -119,7 +121,7 @@ class FrozenParameters(Rule):
         )
         evidence = {"saves": count, "gradient": norm, "weights": len(frozen)}
         found = violation(Reason.CHANGED_TOO_LITTLE, detail, weight, **evidence)
-        return {"counts": counts}, found
+        return {"counts": counts}, measured(found, count, self.patience)
 
     def _judge_all(
         self, state: State, step: Step, unchanged: list[_WithGradient]
@@ -137,7 +139,8 @@ class FrozenParameters(Rule):
             f"{weight.name} is {norm:.3g}"
         )
         evidence = {"saves": saves, "gradient": norm, "weights": len(unchanged)}
-        return state, violation(Reason.CHANGED_TOO_LITTLE, detail, weight, **evidence)
+        found = violation(Reason.CHANGED_TOO_LITTLE, detail, weight, **evidence)
+        return state, measured(found, saves, self.patience)
 
 
 def _counts(state: State, judged: list[tuple[Tensor, bool]]) -> dict[str, int]:

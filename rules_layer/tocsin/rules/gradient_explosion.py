@@ -18,6 +18,7 @@ from tocsin.rules import (
     State,
     Step,
     Tensor,
+    measured,
     not_applicable,
     register,
     violation,
@@ -91,7 +92,8 @@ class GradientExplosion(Rule):
         norm, tensor = worst
         if self.threshold is not None and norm >= self.threshold:
             detail = f"the norm of the gradients is {norm:.3g}, the limit is {self.threshold:g}"
-            return state, violation(Reason.ABOVE_THRESHOLD, detail, tensor, norm=norm)
+            found = violation(Reason.ABOVE_THRESHOLD, detail, tensor, norm=norm)
+            return state, measured(found, norm, self.threshold)
         weights = [each for each in step.tensors["weights"] if each.worker == tensor.worker]
         loss = total_loss(step)
         if loss is not None and not math.isfinite(loss):
@@ -107,14 +109,15 @@ class GradientExplosion(Rule):
             return after, UNDECIDED
         usual = median(before)
         if now < self.ratio * usual or _improves(after["losses"]):
-            return after, HEALTHY
+            return after, measured(HEALTHY, now / usual, self.ratio)
         detail = (
             f"the gradients are {now / usual:.3g} times as large as in the {len(before)} saves "
             f"before, with a norm of {norm:.3g}, and the loss does not improve; {tensor.name} has "
             "the largest share"
         )
         evidence = {"growth": now / usual, "norm": norm, "limit": self.ratio}
-        return after, violation(Reason.ABOVE_THRESHOLD, detail, tensor, **evidence)
+        found = violation(Reason.ABOVE_THRESHOLD, detail, tensor, **evidence)
+        return after, measured(found, now / usual, self.ratio)
 
 
 def _with_loss(state: State, loss: float | None) -> tuple[dict[str, Any], float]:

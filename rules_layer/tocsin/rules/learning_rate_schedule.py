@@ -14,6 +14,7 @@ from tocsin.rules import (
     Rule,
     State,
     Step,
+    measured,
     register,
     violation,
 )
@@ -93,10 +94,14 @@ class LearningRateSchedule(Rule):
         if after["saves"] > self.warmup and 0 < self.jump * highest < rate:
             detail = f"{name} jumped to {rate:.3g}; its maximum before was {highest:.3g}"
             evidence = {"learning_rate": rate, "highest_before": highest}
-            return violation(Reason.CHANGED_TOO_MUCH, detail, point.tensor, **evidence)
+            found = violation(Reason.CHANGED_TOO_MUCH, detail, point.tensor, **evidence)
+            return measured(found, rate, self.jump * highest)
         if all(self._has_vanished(memory) for memory in series.values()):
             low = after["low"]
             detail = f"{name} is {rate:.3g}, as low for {low} saves; its maximum was {highest:.3g}"
             evidence = {"learning_rate": rate, "highest": highest, "saves": low}
-            return violation(Reason.BELOW_THRESHOLD, detail, point.tensor, **evidence)
-        return HEALTHY if after["highest"] > 0 else UNDECIDED
+            found = violation(Reason.BELOW_THRESHOLD, detail, point.tensor, **evidence)
+            return measured(found, rate, self.vanished * highest, "below")
+        if after["highest"] == 0:
+            return UNDECIDED
+        return measured(HEALTHY, rate, self.jump * highest) if highest else HEALTHY

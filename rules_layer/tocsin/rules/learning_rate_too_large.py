@@ -14,6 +14,7 @@ from tocsin.rules import (
     Rule,
     State,
     Step,
+    measured,
     not_applicable,
     register,
     violation,
@@ -84,14 +85,17 @@ class LearningRateTooLarge(Rule):
             return state, UNDECIDED
         last = level(state["losses"])
         if "thrown" not in state or last <= first - abs(first) * self.fallen_percent / 100:
-            return state, HEALTHY
+            relative = update.relative / math.sqrt(update.steps) if update else 0.0
+            thrown = state.get("thrown", relative)
+            return state, measured(HEALTHY, thrown, self.threshold)
         weight = update.weight if update is not None else step.tensors["weights"][0]
         detail = (
             f"a step changed the weights, such as {weight.name}, by {state['thrown']:.2g} of their"
             f" size, and the loss went from {first:.3g} to {last:.3g}"
         )
         evidence = {"relative_update": state["thrown"], "loss": last, "first_loss": first}
-        return state, violation(Reason.CHANGED_TOO_MUCH, detail, weight, **evidence)
+        found = violation(Reason.CHANGED_TOO_MUCH, detail, weight, **evidence)
+        return state, measured(found, state["thrown"], self.threshold)
 
     def _is_too_large(self, update: Update, first: float, loss: float | None) -> bool:
         steps = math.sqrt(update.steps)

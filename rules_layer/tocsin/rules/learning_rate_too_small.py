@@ -13,6 +13,7 @@ from tocsin.rules import (
     Rule,
     State,
     Step,
+    measured,
     not_applicable,
     register,
     violation,
@@ -89,20 +90,22 @@ class LearningRateTooSmall(Rule):
         }
         if seen == 2 * _WINDOW:
             state["pace"] = state["paces"]
+        healthy = measured(HEALTHY, gain, self.threshold, "below")
         if fast >= _ENOUGH:
-            return state, HEALTHY
+            return state, healthy
         if seen < self.saves or not _steady(state["pace"], state["paces"]):
             return state, UNDECIDED
         first, last = level(state["first"]), level(state["losses"])
         if first - last >= abs(first) * self.fallen_percent / 100:
-            return state, HEALTHY
+            return state, healthy
         detail = (
             f"in {seen} saves the loss went from {first:.3g} to {last:.3g}, and a step can remove "
             f"at most {gain:.2g} of it; in {update.steps} steps {update.weight.name} changed by "
             f"{update.relative:.2g} of its size"
         )
         evidence = {"gain": gain, "threshold": self.threshold, "relative_update": update.relative}
-        return state, violation(Reason.CHANGED_TOO_LITTLE, detail, update.weight, **evidence)
+        found = violation(Reason.CHANGED_TOO_LITTLE, detail, update.weight, **evidence)
+        return state, measured(found, gain, self.threshold, "below")
 
     def _can_judge(self, update: Update, loss: float) -> bool:
         """Says whether there is an update, and a gradient that can change the loss."""

@@ -18,7 +18,7 @@ from tocsin.rules import (
     violation,
 )
 from tocsin.rules._losses import judge_losses, loss_reads
-from tocsin.rules._series import Direction, Point
+from tocsin.rules._series import Direction, Point, measured_cost
 from tocsin.rules._window import (
     Memory,
     another_series_fell,
@@ -114,14 +114,18 @@ class LossDiverging(Rule):
         jumped = above and now - first > self.noise * half_range(last)
         back = best is not None and lowest > self.comeback * best > 0
         back = back and lowest > 0.8 * max(as_numbers(begun))
+        limit = _times(max(as_numbers(begun if grown or not above else begun[:3])), self.factor)
         if not (grown or jumped or back) or another_series_fell(series, point.key):
-            return HEALTHY
+            return measured_cost(HEALTHY, point, lowest, limit)
         detail = (
             f"the median of {self.window} saves of {name} is {now:.3g}; it started at {first:.3g}"
         )
         if back and best < first:
             detail += f" and had fallen to {best:.3g}"
-        return violation(Reason.INCREASING, detail, point.tensor, loss=now, first=first)
+        found = violation(Reason.INCREASING, detail, point.tensor, loss=now, first=first)
+        if back and not (grown or jumped):
+            limit = self.comeback * (best or 0.0)
+        return measured_cost(found, point, lowest, limit)
 
 
 def _times(number: float, factor: float) -> float:

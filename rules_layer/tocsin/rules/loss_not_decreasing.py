@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar
 
-from tocsin.model import Mode, Reason, Verdict
+from tocsin.model import Mode, Outcome, Reason, Verdict
 from tocsin.rules import (
     HEALTHY,
     PROFILES,
@@ -15,6 +15,7 @@ from tocsin.rules import (
     Rule,
     State,
     Step,
+    measured,
     not_applicable,
     register,
     violation,
@@ -131,7 +132,7 @@ class LossNotDecreasing(Rule):
             series[point.key], verdict = self._judge(series, point, step.mode_step)
             verdicts.append(verdict)
         verdict = worst_verdict(verdicts)
-        if verdict is HEALTHY and any(memory["bad"] for memory in series.values()):
+        if verdict.outcome is Outcome.HEALTHY and any(memory["bad"] for memory in series.values()):
             verdict = UNDECIDED  # losses are judged at different steps: another one is not healthy
         return series, verdict
 
@@ -173,16 +174,15 @@ class LossNotDecreasing(Rule):
 
     def _since_start(self, state: State, point: Point, settled: float) -> Verdict:
         memory = state[point.key]
+        before, after = initial_cost(memory), recent_median(memory["saves"], self.smooth)
+        healthy = self._measured(HEALTHY, before, after)
         if any_moved(state):
-            return HEALTHY
+            return healthy
         if memory["count"] < 2 * self.smooth:
             return UNDECIDED
-        before = initial_cost(memory)
         if median_deviation([cost for _, cost in memory["saves"]]) > abs(before) * settled / 100:
-            return HEALTHY  # too noisy to judge
-        return self._compared(
-            point, before, recent_median(memory["saves"], self.smooth), "since its start"
-        )
+            return healthy  # too noisy to judge
+        return self._compared(point, before, after, "since its start")
 
     def _moved(self, memory: Memory, percent: float) -> dict[str, bool]:
         """Says whether the loss ever ``fell`` or ``rose`` by this % of its beginning."""
@@ -195,7 +195,7 @@ class LossNotDecreasing(Rule):
     def _compared(self, point: Point, before: float, after: float, span: str) -> Verdict:
         fell = percent_decrease(before, after)
         if fell >= self.diff_percent or -self.increase_threshold_percent <= fell < 0:
-            return HEALTHY
+            return self._measured(HEALTHY, before, after)
         if point.rises:
             before, after = -before, -after
         what = f"from {before:.4g} to {after:.4g} {span}"
@@ -208,4 +208,8 @@ class LossNotDecreasing(Rule):
                 f"{good} by less than {self.diff_percent:g} %: {what}",
             )
         evidence = {"after": after, "before": before, "decrease_percent": fell}
-        return violation(reason, f"{point.tensor.name} {what}", point.tensor, **evidence)
+        found = violation(reason, f"{point.tensor.name} {what}", point.tensor, **evidence)
+        return measured(found, fell, self.diff_percent, "below")
+
+    def _measured(self, verdict: Verdict, before: float, after: float) -> Verdict:
+        return measured(verdict, percent_decrease(before, after), self.diff_percent, "below")

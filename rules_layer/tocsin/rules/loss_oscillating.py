@@ -14,6 +14,7 @@ from tocsin.rules import (
     Rule,
     State,
     Step,
+    measured,
     register,
     violation,
 )
@@ -95,15 +96,18 @@ class LossOscillating(Rule):
         swing = high - low
         begun = 2 * half_range(memory["first"])
         large = swing >= self.amplitude * abs(first) and swing > self.calm * begun
+        limit = max(self.amplitude * abs(first), self.calm * begun)
+        healthy = measured(HEALTHY, swing, limit)
         poor = middle >= first - abs(first) / 2
         if not (large and poor and _crossings(last, middle) >= _CROSSINGS):
-            return HEALTHY
+            return healthy
         if another_series_fell(series, point.key):
-            return HEALTHY
+            return healthy
         name = point.tensor.name
         detail = f"{name} swings between {low:.3g} and {high:.3g}; it started at {first:.3g}"
         evidence = {"swing": swing, "first": first, "median": middle}
-        return violation(Reason.OSCILLATING, detail, point.tensor, **evidence)
+        found = violation(Reason.OSCILLATING, detail, point.tensor, **evidence)
+        return measured(found, swing, limit)
 
 
 def _crossings(numbers: list[float], middle: float) -> int:

@@ -17,7 +17,7 @@ from tocsin.rules import (
     violation,
 )
 from tocsin.rules._losses import judge_losses, loss_reads
-from tocsin.rules._series import Direction, Point
+from tocsin.rules._series import Direction, Point, measured_cost
 from tocsin.rules._window import Memory, appended, level, median_deviation, rounded
 
 
@@ -88,10 +88,12 @@ class LossSpike(Rule):
             self.z * median_deviation(last),
             self.record * (memory["highest"] - usual),
         )
+        limit = usual + least
         if jump <= least:
-            return HEALTHY
+            return measured_cost(HEALTHY, point, point.cost, limit)
         sign = -1.0 if point.rises else 1.0
         usual, highest = sign * usual, sign * memory["highest"]
         detail = f"{point.tensor.name} jumped to {point.value:.3g} from a level of {usual:.3g}"
         evidence = {"loss": point.value, "level": usual, "worst_before": highest}
-        return violation(Reason.ABOVE_THRESHOLD, detail, point.tensor, **evidence)
+        found = violation(Reason.ABOVE_THRESHOLD, detail, point.tensor, **evidence)
+        return measured_cost(found, point, point.cost, limit)

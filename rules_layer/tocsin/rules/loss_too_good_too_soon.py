@@ -13,6 +13,7 @@ from tocsin.rules import (
     Rule,
     State,
     Step,
+    measured,
     not_applicable,
     register,
     violation,
@@ -88,10 +89,15 @@ class LossTooGoodTooSoon(Rule):
         after = f"{step.mode_step - memory['begun']} steps"
         if point.rises:
             if not all(self.perfect <= -cost <= 1 for cost in costs):
-                return HEALTHY
+                return measured(HEALTHY, -now, self.perfect)
             detail = f"{name} is {-now:.4g}, nearly perfect, after {after}"
-            return violation(Reason.ABOVE_THRESHOLD, detail, point.tensor, value=-now, first=-first)
-        if not (first > 0 and now <= first * self.percent / 100):
-            return HEALTHY
+            found = violation(
+                Reason.ABOVE_THRESHOLD, detail, point.tensor, value=-now, first=-first
+            )
+            return measured(found, -now, self.perfect)
+        limit = first * self.percent / 100
+        if not (first > 0 and now <= limit):
+            return measured(HEALTHY, now, limit, "below")
         detail = f"{name} fell from {first:.3g} to {now:.3g} within {after}"
-        return violation(Reason.BELOW_THRESHOLD, detail, point.tensor, loss=now, first=first)
+        found = violation(Reason.BELOW_THRESHOLD, detail, point.tensor, loss=now, first=first)
+        return measured(found, now, limit, "below")

@@ -13,6 +13,7 @@ from tocsin.rules import (
     Rule,
     State,
     Step,
+    measured,
     register,
     violation,
 )
@@ -99,11 +100,14 @@ class Memorises(Rule):
         if "low" not in memory:
             return UNDECIDED
         if memory["low"] < _LOOKS:
-            return HEALTHY
+            if "skill" not in memory:
+                return HEALTHY
+            return measured(HEALTHY, memory["skill"], self.least_skill, "below")
         skill, known = memory["skill"], memory["trained"]
         detail = (
             f"the skill by {site.tensor.kind or site.tensor.name} is {percent(known)} in TRAIN and "
             f"{percent(skill)} in EVAL, after {memory['rows']} samples"
         )
         evidence = {"skill": skill, "trained": known, "samples": memory["rows"]}
-        return violation(Reason.BELOW_THRESHOLD, detail, site.tensor, **evidence)
+        found = violation(Reason.BELOW_THRESHOLD, detail, site.tensor, **evidence)
+        return measured(found, skill, self.least_skill, "below")

@@ -18,6 +18,7 @@ from tocsin.rules import (
     State,
     Step,
     Tensor,
+    measured,
     not_applicable,
     register,
     violation,
@@ -92,12 +93,13 @@ class NLPSequenceRatio(Rule):
             return state, not_applicable(Reason.NO_TENSOR, "no token sequence with its values")
         percent, token, most, tensor = max(known, key=lambda found: found[0] - found[2])
         if percent <= most:
-            return state, HEALTHY
+            return state, measured(HEALTHY, percent, most)
         detail = (
             f"{percent:.3g} % of the tokens of {tensor.name} are {token:g}, more than {most:g} %"
         )
         evidence = {"percent": percent, "token": token, "threshold_percent": most}
-        return state, violation(Reason.ABOVE_THRESHOLD, detail, tensor, **evidence)
+        found = violation(Reason.ABOVE_THRESHOLD, detail, tensor, **evidence)
+        return state, measured(found, percent, most)
 
     def _watches(self, tensor: Tensor) -> bool:
         value = tensor.value

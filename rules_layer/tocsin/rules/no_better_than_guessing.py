@@ -15,6 +15,7 @@ from tocsin.rules import (
     State,
     Step,
     Tensor,
+    measured,
     not_applicable,
     register,
     violation,
@@ -108,17 +109,19 @@ class NoBetterThanGuessing(Rule):
         now = memory["skills"][-1][1] if memory["skills"] else None
         if not self._is_known(key, memory) or now is None:
             return state, UNDECIDED
+        healthy = measured(HEALTHY, now, self.least_skill, "below")
         before = _half_way(memory["skills"], memory["batches"])
         if now >= self.least_skill or max(now, 0.0) - max(before, 0.0) >= self.progress:
-            return state, HEALTHY
+            return state, healthy
         if key == Mode.TRAIN.name and self._evaluations_show_skill(state):
-            return state, HEALTHY
+            return state, healthy
         detail = (
             f"{tensor.name} avoids {100 * now:.2g} % of the errors of a constant guess in {key} "
             f"after {memory['batches']} batches, less than {100 * self.least_skill:g} %"
         )
         evidence = {"skill": now, "before": before, "batches": memory["batches"]}
-        return state, violation(Reason.BELOW_THRESHOLD, detail, tensor, **evidence)
+        fault = violation(Reason.BELOW_THRESHOLD, detail, tensor, **evidence)
+        return state, measured(fault, now, self.least_skill, "below")
 
     def _by_accuracy(self, state: State, step: Step) -> tuple[State, Verdict]:
         """Judges a recorded accuracy, unless batches are judged."""

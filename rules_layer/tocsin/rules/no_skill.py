@@ -13,6 +13,7 @@ from tocsin.rules import (
     Rule,
     State,
     Step,
+    measured,
     register,
     violation,
 )
@@ -103,7 +104,9 @@ class NoSkill(Rule):
         if "low" not in memory:
             return UNDECIDED
         if memory["low"] < _LOOKS:
-            return HEALTHY
+            if "skill" not in memory:
+                return HEALTHY
+            return measured(HEALTHY, memory["skill"], self.least_skill, "below")
         skill = memory["skill"]
         name = site.tensor.kind or site.tensor.name
         detail = (
@@ -114,4 +117,5 @@ class NoSkill(Rule):
             better = f"{percent(site.constant)} below" if site.constant > 0 else "not below"
             detail += f"; the loss is {better} that of a constant guess"
         evidence = {"skill": skill, "comparisons": memory["n"]}
-        return violation(Reason.BELOW_THRESHOLD, detail, site.tensor, **evidence)
+        found = violation(Reason.BELOW_THRESHOLD, detail, site.tensor, **evidence)
+        return measured(found, skill, self.least_skill, "below")

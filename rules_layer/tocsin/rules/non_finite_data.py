@@ -11,6 +11,7 @@ from tocsin.rules import (
     Rule,
     State,
     Step,
+    measured,
     not_applicable,
     register,
 )
@@ -71,4 +72,4 @@ class NonFiniteData(Rule):
             if nan or infinite:
                 counts = {"non_finite": nan + infinite, "nan": nan, "infinite": infinite}
                 return state, not_finite(tensor, counts)
-        return state, HEALTHY
+        return state, measured(HEALTHY, 0, 0)

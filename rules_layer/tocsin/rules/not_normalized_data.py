@@ -14,6 +14,7 @@ from tocsin.rules import (
     State,
     Step,
     Tensor,
+    measured,
     not_applicable,
     register,
     violation,
@@ -88,26 +89,32 @@ class NotNormalizedData(Rule):
                 Reason.NO_TENSOR, "no inputs with features of real numbers"
             )
         found = [verdict for each in known if (verdict := self._judged(*each))]
-        return state, found[0] if found else HEALTHY
+        if found:
+            return state, found[0]
+        largest = max(scale for _, scales in known for scale in scales)
+        return state, measured(HEALTHY, largest, self.max_scale)
 
     def _judged(self, tensor: Tensor, scales: list[float]) -> Verdict | None:
         name, largest = tensor.name, max(scales)
         if largest > self.max_scale:
             detail = f"a feature of {name} has a scale of {largest:.3g}, above {self.max_scale:g}"
             evidence = {"scale": largest, "max_scale": self.max_scale}
-            return violation(Reason.OUT_OF_RANGE, detail, tensor, **evidence)
+            found = violation(Reason.OUT_OF_RANGE, detail, tensor, **evidence)
+            return measured(found, largest, self.max_scale)
         if tensor.summary.min is not None and tensor.summary.max is not None:
             value = max(-tensor.summary.min, tensor.summary.max)
             if 0 < value < self.min_value:
                 detail = f"no value of {name} is further from 0 than {value:.3g}"
                 evidence = {"largest_value": value, "min_value": self.min_value}
-                return violation(Reason.BELOW_THRESHOLD, detail, tensor, **evidence)
+                found = violation(Reason.BELOW_THRESHOLD, detail, tensor, **evidence)
+                return measured(found, value, self.min_value, "below")
         spread = sorted(scale for scale in scales if scale > _ROUNDING * largest)
         tenth = len(spread) // 10
         if spread and (ratio := spread[-1 - tenth] / spread[tenth]) > self.max_ratio:
             detail = f"scales of the features of {name} differ by a factor of {ratio:.3g}"
             evidence = {"ratio": ratio, "max_ratio": self.max_ratio}
-            return violation(Reason.IMBALANCED, detail, tensor, **evidence)
+            found = violation(Reason.IMBALANCED, detail, tensor, **evidence)
+            return measured(found, ratio, self.max_ratio)
         return None
 
 

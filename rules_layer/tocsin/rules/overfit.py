@@ -15,6 +15,7 @@ from tocsin.rules import (
     Rule,
     State,
     Step,
+    measured,
     not_applicable,
     register,
     violation,
@@ -102,7 +103,9 @@ class Overfit(Rule):
         if shown:
             return state, self._found(max(shown, key=_gap))
         early = self.least_rise is not None and any(each.count < ENOUGH for each in finished)
-        return state, UNDECIDED if early or not finished or any(streaks.values()) else HEALTHY
+        if early or not finished or any(streaks.values()):
+            return state, UNDECIDED
+        return state, measured(HEALTHY, max(map(_gap, finished)), self.ratio_threshold)
 
     def _overfits(self, now: FinishedEvaluation) -> bool:
         if self.least_rise is None:
@@ -124,7 +127,8 @@ class Overfit(Rule):
             f"its best was {best:.3g}"
         )
         evidence = {"validation": validation, "training": train, "best": best, "ratio": _gap(now)}
-        return violation(Reason.INCREASING, detail, now.tensor, **evidence)
+        found = violation(Reason.INCREASING, detail, now.tensor, **evidence)
+        return measured(found, _gap(now), self.ratio_threshold)
 
 
 def _gap(now: FinishedEvaluation) -> float:

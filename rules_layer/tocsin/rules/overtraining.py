@@ -15,6 +15,7 @@ from tocsin.rules import (
     State,
     Step,
     Tensor,
+    measured,
     not_applicable,
     register,
     violation,
@@ -104,12 +105,13 @@ class Overtraining(Rule):
         for now in finished:
             marks[now.name] = best, stalled = self._evaluated(marks.get(now.name), now)
             if stalled >= self.patience_validation:
-                found.append(self._found(now.tensor, now.cost, best, stalled))
+                patience = self.patience_validation
+                found.append(self._found(now.tensor, now.cost, best, stalled, patience))
         patience = self.patience_train or 0
         for point in trained if patience else ():
             marks[point.key] = best, stalled = self._since_best(marks.get(point.key), point.cost)
             if stalled >= patience:
-                found.append(self._found(point.tensor, point.cost, best, stalled))
+                found.append(self._found(point.tensor, point.cost, best, stalled, patience))
         state = {"losses": followed, "marks": marks}
         if found:
             return state, max(found, key=lambda verdict: verdict.evidence["stalled"])
@@ -118,7 +120,9 @@ class Overtraining(Rule):
         early = self.least_rise is not None and any(now.count < ENOUGH for now in finished)
         waits = any(stalled for _, stalled in marks.values())
         judged = finished or (trained and patience)
-        return state, HEALTHY if judged and not early and not waits else UNDECIDED
+        if not judged or early or waits:
+            return state, UNDECIDED
+        return state, measured(HEALTHY, 0, self.patience_validation)
 
     def _evaluated(self, mark: Mark | None, now: FinishedEvaluation) -> Mark:
         if self.least_rise is None:
@@ -136,12 +140,16 @@ class Overtraining(Rule):
         rise = now.level - now.best
         return rise > self.delta and now.train_rise < rise / 2
 
-    def _found(self, tensor: Tensor, cost: float, best: float, stalled: int) -> Verdict:
+    def _found(
+        self, tensor: Tensor, cost: float, best: float, stalled: int, patience: int
+    ) -> Verdict:
         now, best = (metric_value(each, tensor.name, self.direction) for each in (cost, best))
         evidence = {"now": now, "best": best, "stalled": stalled}
         detail = f"{tensor.name} is {now:.3g}; its best was {best:.3g}, "
         if self.least_rise is None:
             detail += f"not improved by {self.delta:g} in {stalled} saves since"
-            return violation(Reason.NOT_DECREASING, detail, tensor, **evidence)
+            found = violation(Reason.NOT_DECREASING, detail, tensor, **evidence)
+            return measured(found, stalled, patience)
         detail += f"and the last {stalled} evaluations were clearly worse"
-        return violation(Reason.INCREASING, detail, tensor, **evidence)
+        found = violation(Reason.INCREASING, detail, tensor, **evidence)
+        return measured(found, stalled, patience)

@@ -17,6 +17,7 @@ from tocsin.rules import (
     State,
     Step,
     Tensor,
+    measured,
     not_applicable,
     register,
     violation,
@@ -122,7 +123,7 @@ class PoorWeightInitialization(Rule):
         weights, begun = step.tensors["weights"], state.get("begun", False)
         signs = {"variances": self._variances(step), "ranges": self._ranges(step)}
         # A sign that comes later has another cause than the initial weights.
-        healthy = {name for name, sign in signs.items() if sign is HEALTHY}
+        healthy = {name for name, sign in signs.items() if sign and not sign.violation}
         fine = sorted(healthy.union(state.get("fine", ())))
         stuck = self._stuck(step, lows)
         if self.any_of:
@@ -132,7 +133,8 @@ class PoorWeightInitialization(Rule):
             found = [] if begun else [find_constant(weights), find_large(weights, self.gain)]
             found += [_both(sign, stuck) for sign in lasting if sign and stuck]
         state = {"saves": saves, "lows": lows, "begun": begun or bool(weights), "fine": fine}
-        return state, next((sign for sign in found if sign and sign.violation), HEALTHY)
+        usual = next((sign for sign in signs.values() if sign and not sign.violation), HEALTHY)
+        return state, next((sign for sign in found if sign and sign.violation), usual)
 
     def _variances(self, step: Step) -> Verdict | None:
         """Returns sign (a) or HEALTHY, None if there are no two layers to compare."""
@@ -145,14 +147,15 @@ class PoorWeightInitialization(Rule):
             return None
         (smallest, narrow), (largest, wide) = known[0], known[-1]
         if largest <= self.threshold * smallest:
-            return HEALTHY
+            return measured(HEALTHY, largest / smallest if smallest else 1.0, self.threshold)
         ratio = largest / smallest if smallest else math.inf
         detail = (
             f"variance {largest:.3g} of {wide.name} is {ratio:.3g} times the {smallest:.3g} of "
             f"{narrow.name}"
         )
         evidence = {"ratio": ratio, "threshold": self.threshold}
-        return violation(Reason.IMBALANCED, detail, wide, **evidence)
+        found = violation(Reason.IMBALANCED, detail, wide, **evidence)
+        return measured(found, ratio, self.threshold)
 
     def _ranges(self, step: Step) -> Verdict | None:
         """Returns sign (b) or HEALTHY, None if no gradient has a range."""
@@ -161,12 +164,13 @@ class PoorWeightInitialization(Rule):
             return None
         width, tensor = known[0 if self.any_of else len(known) // 2]
         if width >= self.distribution_range:
-            return HEALTHY
+            return measured(HEALTHY, width, self.distribution_range, "below")
         which = "" if self.any_of else "more than half of the gradients, such as "
         limit = self.distribution_range
         detail = f"{which}{tensor.name}: a range of {width:.3g} is below {limit:g}"
         evidence = {"range": width, "distribution_range": limit}
-        return violation(Reason.BELOW_THRESHOLD, detail, tensor, **evidence)
+        found = violation(Reason.BELOW_THRESHOLD, detail, tensor, **evidence)
+        return measured(found, width, limit, "below")
 
     def _known(self, found: Iterable[tuple[float | None, Tensor]]) -> list[tuple[float, Tensor]]:
         """Returns the known sizes in ascending order, with zeros only if ``any_of``.

@@ -14,6 +14,7 @@ from tocsin.rules import (
     State,
     Step,
     Tensor,
+    measured,
     not_applicable,
     register,
     violation,
@@ -81,13 +82,12 @@ class SimilarAcrossRuns(Rule):
             return state, not_applicable(Reason.NO_TENSOR, "no tensor that both runs have")
         times, run, one, other = max(found, key=lambda each: each[0])
         if times <= 1:
-            return state, HEALTHY
+            return state, measured(HEALTHY, times, 1)
         detail = f"{one.name} differs from {run}: {_shown(one)} here, {_shown(other)} there"
         means = {"mean": one.summary.mean, "other_mean": other.summary.mean}
         evidence = {name: mean for name, mean in means.items() if mean is not None}
-        return state, violation(
-            Reason.DIFFERENT, detail, one, **evidence, times_tolerance=times, run=run
-        )
+        fault = violation(Reason.DIFFERENT, detail, one, **evidence, times_tolerance=times, run=run)
+        return state, measured(fault, times, 1)
 
 
 def _pairs(here: Iterable[Tensor], there: Iterable[Tensor]) -> Iterator[tuple[Tensor, Tensor]]:

@@ -13,6 +13,7 @@ from tocsin.rules import (
     Rule,
     State,
     Step,
+    measured,
     register,
     violation,
 )
@@ -91,11 +92,14 @@ class SkillLost(Rule):
         if "best" not in memory:
             return UNDECIDED
         if memory["lost"] < _LOOKS:
-            return HEALTHY
+            if "skill" not in memory:
+                return HEALTHY
+            return measured(HEALTHY, memory["skill"], self.kept * memory["best"], "below")
         best, skill = memory["best"], memory["skill"]
         detail = (
             f"with other labels {site.tensor.kind or site.tensor.name} is hardly larger any more: "
             f"the skill is {percent(skill)} and was at least {percent(best)}"
         )
         evidence = {"skill": skill, "best": best, "comparisons": memory["n"]}
-        return violation(Reason.BELOW_THRESHOLD, detail, site.tensor, **evidence)
+        found = violation(Reason.BELOW_THRESHOLD, detail, site.tensor, **evidence)
+        return measured(found, skill, self.kept * best, "below")

@@ -15,6 +15,7 @@ from tocsin.rules import (
     Rule,
     State,
     Step,
+    measured,
     not_applicable,
     register,
 )
@@ -89,7 +90,9 @@ class StalledTrainingRule(Rule):
             "longest": max(pause, state["longest"]),
             "intervals": min(state["intervals"] + 1, _ENOUGH),
         }
-        return state, self._stalled(pause, limit) if pause > limit else HEALTHY
+        return state, self._stalled(pause, limit) if pause > limit else measured(
+            HEALTHY, pause, limit
+        )
 
     def _limit(self, state: State) -> float:
         known = state["intervals"] >= _ENOUGH
@@ -98,7 +101,8 @@ class StalledTrainingRule(Rule):
     def _stalled(self, pause: float, limit: float) -> Verdict:
         detail = f"no new step has been saved for {_text(pause)}; the limit is {_text(limit)}"
         evidence = {"seconds": pause, "limit": limit}
-        return Verdict(Outcome.VIOLATION, Reason.LATE, detail, evidence=evidence)
+        found = Verdict(Outcome.VIOLATION, Reason.LATE, detail, evidence=evidence)
+        return measured(found, pause, limit)
 
 
 def _text(seconds: float) -> str:

@@ -17,6 +17,7 @@ from tocsin.rules import (
     Rule,
     State,
     Step,
+    measured,
     not_applicable,
     register,
 )
@@ -80,18 +81,21 @@ class StragglingWorker(Rule):
         interval = median(intervals or [0.0])
         least = max(self.threshold_seconds, self.ratio * interval)
         workers: dict[str, Delays] = dict(state.get("workers", {}))
-        late = []
+        late, delays = [], []
         for worker, delay, peers in islice(_delays(step.times), _MOST_WORKERS):
+            delays.append(delay)
             before = workers.get(worker, (0, 0.0, None, 0.0))
             workers[worker] = _remembered(before, delay, peers, least)
             if _stays_late(workers[worker], delay, peers):
                 late.append((delay, worker))
         state = {"now": now, "intervals": intervals, "workers": workers}
         if late:
-            return state, self._found(*max(late), interval)
+            return state, measured(self._found(*max(late), interval), max(late)[0], least)
         known = any(early >= _EARLY for early, *_ in workers.values())
         behind = any(since is not None for _, _, since, _ in workers.values())
-        return state, HEALTHY if known and not behind else UNDECIDED
+        if not known or behind:
+            return state, UNDECIDED
+        return state, measured(HEALTHY, max(delays, default=0.0), least)
 
     def _found(self, delay: float, worker: str, interval: float) -> Verdict:
         detail = (

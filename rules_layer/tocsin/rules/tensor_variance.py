@@ -3,7 +3,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-from tocsin.model import Reason, Severity, Verdict
+from tocsin.model import Reason, Severity, Side, Verdict
 from tocsin.rules import (
     HEALTHY,
     Meta,
@@ -12,6 +12,8 @@ from tocsin.rules import (
     Rule,
     State,
     Step,
+    Tensor,
+    measured,
     not_applicable,
     register,
     violation,
@@ -80,12 +82,16 @@ class TensorVariance(Rule):
             return state, not_applicable(Reason.NO_TENSOR, "no tensor with a finite variance")
         largest = max(known, key=lambda pair: pair[0])
         smallest = min(known, key=lambda pair: pair[0])
-        for beyond, (variance, tensor), reason, bound in (
+        sides: tuple[tuple[Side, tuple[float, Tensor], Reason, float | None], ...] = (
             ("above", largest, Reason.ABOVE_THRESHOLD, self.max_threshold),
             ("below", smallest, Reason.BELOW_THRESHOLD, self.min_threshold),
-        ):
+        )
+        for beyond, (variance, tensor), reason, bound in sides:
             if bound is not None and (variance > bound if beyond == "above" else variance < bound):
                 detail = f"variance {variance:.3g} of {tensor.name} is {beyond} {bound:g}"
                 evidence = {"variance": variance, "threshold": bound}
-                return state, violation(reason, detail, tensor, **evidence)
-        return state, HEALTHY
+                found = violation(reason, detail, tensor, **evidence)
+                return state, measured(found, variance, bound, beyond)
+        if self.max_threshold is not None:
+            return state, measured(HEALTHY, largest[0], self.max_threshold)
+        return state, measured(HEALTHY, smallest[0], self.min_threshold or 0.0, "below")

@@ -17,6 +17,7 @@ from tocsin.rules import (
     State,
     Step,
     Tensor,
+    measured,
     not_applicable,
     register,
     violation,
@@ -70,10 +71,11 @@ class TreeDepth(Rule):
             return state, not_applicable(Reason.NO_TENSOR, "no nodes of a tree")
         depth, tensor = max(found, key=lambda pair: pair[0])
         if depth <= self.depth:
-            return state, HEALTHY
+            return state, measured(HEALTHY, depth, self.depth)
         detail = f"a tree is {depth} levels deep by {tensor.name}, more than {self.depth:g}"
         evidence = {"depth": depth, "threshold": self.depth}
-        return state, violation(Reason.ABOVE_THRESHOLD, detail, tensor, **evidence)
+        fault = violation(Reason.ABOVE_THRESHOLD, detail, tensor, **evidence)
+        return state, measured(fault, depth, self.depth)
 
 
 def _deepest(tensors: list[Tensor]) -> tuple[int, Tensor] | None:

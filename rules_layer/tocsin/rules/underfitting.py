@@ -13,6 +13,7 @@ from tocsin.rules import (
     Rule,
     State,
     Step,
+    measured,
     not_applicable,
     register,
     violation,
@@ -26,6 +27,7 @@ from tocsin.rules._window import (
     initial_cost,
     level,
     median_deviation,
+    percent_decrease,
     smaller,
     tracked,
     worst_verdict,
@@ -114,9 +116,11 @@ class Underfitting(Rule):
         late = now - memory["begun"] >= self.patience and memory["saves"] >= 2 * self.smooth
         if not late or best is None or not math.isfinite(begun):
             return UNDECIDED
+        fell = percent_decrease(begun, best)
         if median_deviation(memory["last"]) > abs(begun) * self.min_decrease_percent / 50:
-            return HEALTHY
+            return measured(HEALTHY, fell, self.min_decrease_percent, "below")
         name, percent = point.tensor.name, f"{self.min_decrease_percent:g} %"
         detail = f"{name} never fell by {percent} of {begun:.3g}: its best median is {best:.3g}"
         evidence = {"best": best, "first": begun, "steps": now - memory["begun"]}
-        return violation(Reason.NOT_DECREASING, detail, point.tensor, **evidence)
+        found = violation(Reason.NOT_DECREASING, detail, point.tensor, **evidence)
+        return measured(found, fell, self.min_decrease_percent, "below")

@@ -13,6 +13,7 @@ from tocsin.rules import (
     Rule,
     State,
     Step,
+    measured,
     not_applicable,
     register,
     violation,
@@ -66,12 +67,13 @@ class UnusedFeatures(Rule):
         if not judged:
             return state, UNDECIDED
         worst = max(judged, key=lambda one: one.unused / one.features)
-        unused = worst.unused
+        unused, share = worst.unused, worst.unused / worst.features
         if unused < self.threshold * worst.features:
-            return state, HEALTHY
+            return state, measured(HEALTHY, share, self.threshold)
         detail = (
             f"{unused} of {worst.features} features are not used after {step.mode_step} rounds; "
             f"the most important is {worst.tensor.name}"
         )
-        evidence = {"unused_share": unused / worst.features, "features": worst.features}
-        return state, violation(Reason.ABOVE_THRESHOLD, detail, worst.tensor, **evidence)
+        evidence = {"unused_share": share, "features": worst.features}
+        fault = violation(Reason.ABOVE_THRESHOLD, detail, worst.tensor, **evidence)
+        return state, measured(fault, share, self.threshold)

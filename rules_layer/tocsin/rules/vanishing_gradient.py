@@ -17,6 +17,7 @@ from tocsin.rules import (
     State,
     Step,
     Tensor,
+    measured,
     not_applicable,
     register,
     violation,
@@ -88,15 +89,16 @@ class VanishingGradient(Rule):
             ),
             key=lambda each: each[0],
         )
-        if ratio >= 1:
-            return state, HEALTHY
         limit = self._limit(tensor, known)
+        if ratio >= 1:
+            return state, measured(HEALTHY, mean, limit, "below")
         shown = f"threshold {limit:g}"
         if limit not in (self.threshold, _ALONE):
             shown = f"{self.share:g} of the largest, {limit / self.share:.2g}"
         detail = f"mean |gradient| {mean:.2g} of {tensor.name} is below {shown}"
         evidence = {"abs_mean": mean, "threshold": limit}
-        return state, violation(Reason.BELOW_THRESHOLD, detail, tensor, **evidence)
+        found = violation(Reason.BELOW_THRESHOLD, detail, tensor, **evidence)
+        return state, measured(found, mean, limit, "below")
 
     def _limit(self, tensor: Tensor, known: Sequence[tuple[float, Tensor]]) -> float:
         """The least mean of |g| that is healthy, in units of the gradient."""

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
-from tocsin.model import Reason, Role, Verdict
+from tocsin.model import Reason, Role, Side, Verdict
 from tocsin.rules import (
     HEALTHY,
     PROFILES,
@@ -17,6 +17,7 @@ from tocsin.rules import (
     State,
     Step,
     Tensor,
+    measured,
     not_applicable,
     register,
     tensor_key,
@@ -114,12 +115,13 @@ class WeightUpdateRatio(Rule):
         ratio, tensor = max(known, key=lambda pair: pair[0])
         if ratio > self.large_threshold and not (self.lenient and steps > _NEAR):
             return state, self._found("above", ratio, self.large_threshold, tensor)
+        healthy = measured(HEALTHY, ratio, self.large_threshold)
         if self.lenient:
             state, known = self._never_good(state, known, steps)
         ratio, tensor = min(known, key=lambda pair: pair[0], default=(math.inf, tensor))
         if ratio < self.small_threshold:
             return state, self._found("below", ratio, self.small_threshold, tensor)
-        return state, HEALTHY
+        return state, healthy
 
     def _ratio(self, tensor: Tensor) -> float | None:
         summary = tensor.summary
@@ -142,8 +144,9 @@ class WeightUpdateRatio(Rule):
                 small.append((ratio / steps, tensor))
         return {**state, "good": sorted(good), "saves": saves}, small
 
-    def _found(self, side: str, ratio: float, bound: float, tensor: Tensor) -> Verdict:
+    def _found(self, side: Side, ratio: float, bound: float, tensor: Tensor) -> Verdict:
         reason = Reason.CHANGED_TOO_MUCH if side == "above" else Reason.CHANGED_TOO_LITTLE
         per_step = " per step" if side == "below" and self.lenient else ""
         detail = f"update/weight ratio {ratio:.3g}{per_step} of {tensor.name} is {side} {bound:g}"
-        return violation(reason, detail, tensor, ratio=ratio, threshold=bound)
+        found = violation(reason, detail, tensor, ratio=ratio, threshold=bound)
+        return measured(found, ratio, bound, side)

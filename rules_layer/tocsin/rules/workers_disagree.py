@@ -14,6 +14,7 @@ from tocsin.rules import (
     State,
     Step,
     Tensor,
+    measured,
     not_applicable,
     register,
     tensor_key,
@@ -100,7 +101,9 @@ class WorkersDisagree(Rule):
             why = "no weight that two workers share"
             return state, not_applicable(Reason.NO_TENSOR, why)
         worst = max(pairs, key=lambda pair: pair.times)
-        return state, HEALTHY if worst.times <= 1 else self._found(worst)
+        if worst.times > 1:
+            return state, self._found(worst)
+        return state, measured(HEALTHY, worst.times * self.rtol, self.rtol)
 
     def _farthest(self, tensors: Sequence[Tensor]) -> _Copies:
         """Returns the copy that differs most from the one with the median norm."""
@@ -117,7 +120,8 @@ class WorkersDisagree(Rule):
             f"{usual.worker}: norms {_shown(odd)} and {_shown(usual)}"
         )
         evidence = {"difference": apart, "rtol": self.rtol}
-        return violation(Reason.DIFFERENT, detail, odd, **evidence, other_worker=usual.worker)
+        found = violation(Reason.DIFFERENT, detail, odd, **evidence, other_worker=usual.worker)
+        return measured(found, apart, self.rtol)
 
 
 class _Copies(NamedTuple):

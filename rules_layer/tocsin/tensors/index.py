@@ -47,7 +47,7 @@ class RunMeta:
 
     ``run_id`` is new at every start, ``prev_step`` the step that this worker uploaded before
     (None at first), ``resumed_from`` the step that a checkpoint was taken up at, ``started`` when
-    the start began, in seconds since the epoch.
+    the start began, in seconds since the epoch, ``planned_steps`` how many steps it is to have.
     """
 
     run_id: str
@@ -55,6 +55,7 @@ class RunMeta:
     resumed_from: int | None = None
     version: int = _VERSION
     started: float | None = None
+    planned_steps: int | None = None
 
 
 class Entry(
@@ -117,6 +118,7 @@ class _Meta(msgspec.Struct, frozen=True):
     prev_step: _Natural | None = None
     resumed_from: _Natural | None = None
     started: float | None = None
+    planned_steps: _Natural | None = None
 
 
 _Payload = Annotated[list[Entry], Meta(max_length=_MAX_ENTRIES)]
@@ -232,6 +234,8 @@ def encode_payloads(
         }
         if index.meta.started is not None:
             meta["started"] = index.meta.started
+        if index.meta.planned_steps is not None:
+            meta["planned_steps"] = index.meta.planned_steps
     payloads = (
         f'"tensor_payload": [{", ".join(_recorded(entry, extras) for entry in recorded)}]',
         f'"shape_payload": [{", ".join(_shaped(entry, extras) for entry in shaped)}]',
@@ -309,4 +313,11 @@ def _check_overlaps(recorded: Sequence[Entry]) -> None:
 def _run_meta(meta: _Meta) -> RunMeta | None:
     if meta.tocsin is None or meta.run_id is None:
         return None
-    return RunMeta(meta.run_id, meta.prev_step, meta.resumed_from, meta.tocsin, meta.started)
+    return RunMeta(
+        meta.run_id,
+        meta.prev_step,
+        meta.resumed_from,
+        meta.tocsin,
+        meta.started,
+        meta.planned_steps,
+    )

@@ -131,14 +131,17 @@ class RunWriter:
         run_id: str | None = None,
         resumed_from: int | None = None,
         started: float | None = None,
+        planned_steps: int | None = None,
         extras: bool = True,
         checksum: bool = False,
     ) -> None:
         self._storage = storage
         self._worker = worker
-        self._meta = (
-            None if run_id is None else RunMeta(run_id, None, resumed_from, started=started)
-        )
+        self._meta = None
+        if run_id is not None:
+            self._meta = RunMeta(
+                run_id, None, resumed_from, started=started, planned_steps=planned_steps
+            )
         self._extras = extras
         self._checksum = checksum
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
+from importlib import import_module
 from typing import Any
 
 from numpy.typing import NDArray
@@ -296,6 +297,14 @@ class Trial:
             log=log,
             fired=fired_steps(fired or {}, mode.name if by_mode else None),
         )
+
+    def report(self) -> Any:
+        """The report of the run, which a notebook shows: ``tocsin report`` in a cell.
+
+        Evaluates the rules over the run as it is now.
+        """
+        # The room of reports is above this one.
+        return import_module("tocsin.report").inline(self.path)
 
 
 def _number(name: str) -> tuple[int, str]:

@@ -6,8 +6,8 @@ from importlib.metadata import version
 
 import pytest
 
-COMMANDS = ["check", "profile", "tensors", "rules", "lint", "convert", "status", "demo", "silence"]
-COMMANDS += ["local"]
+COMMANDS = ["check", "profile", "report", "tensors", "rules", "lint", "convert", "status", "demo"]
+COMMANDS += ["silence", "local"]
 
 
 SUBCOMMANDS = ["silence add", "silence list", "silence expire"]

@@ -15,8 +15,8 @@ import pytest
 from numpy.typing import NDArray
 from tocsin.evaluation import Checkpoint, Hint, check, evaluate, memory_ports
 from tocsin.events import StatusChange
-from tocsin.model import Mode
-from tocsin.rules import PROFILES, TRAINING, get_rule, rule_names
+from tocsin.model import Mode, Outcome, RuleStatus, Verdict
+from tocsin.rules import PROFILES, TRAINING, Step, get_rule, rule_names
 from tocsin.tensors import (
     Captured,
     Collection,
@@ -282,3 +282,37 @@ def test_what_a_hook_captured_says_what_the_values_say(tmp_path: Path, profile: 
         "NoIssuesFound",
         "NotApplicable",
     }
+
+
+UNMEASURED = {
+    *("BrokenContract", "LossWorse", "UnchangedTensor"),  # they judge by no single number
+    *("DeadNetwork", "LossGap", "TrainEvalInputs", "UpdateTooLarge", "UpdateTooSmall"),
+    "WorkerLosses",  # these say in words alone what they measured
+    *("SigmoidSaturation", "TanhSaturation", "Underfitting"),  # nothing to measure in this run
+}
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_judged_steps_have_a_measure_and_violations_are_on_its_wrong_side(
+    profile: str, tmp_path: Path
+) -> None:
+    judged: dict[str, list[Verdict]] = {}
+
+    def note(rule: str, step: Step, verdict: Verdict, status: RuleStatus) -> None:
+        if verdict.outcome in (Outcome.HEALTHY, Outcome.VIOLATION):
+            judged.setdefault(rule, []).append(verdict)
+
+    written(tmp_path / "other", a_run(2))
+    storage = written(tmp_path / "run", a_run(1))
+    check(storage, every_rule(profile), now=lambda: NOW, on_verdict=note)
+
+    without = {rule for rule, verdicts in judged.items() if not any(v.measure for v in verdicts)}
+    assert without <= UNMEASURED
+    assert len(judged) > 25
+    wrong = {
+        rule
+        for rule, verdicts in judged.items()
+        for verdict in verdicts
+        if verdict.violation and verdict.measure and verdict.measure.excess < 0
+    }
+    assert wrong == set()

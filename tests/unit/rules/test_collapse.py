@@ -20,27 +20,45 @@ from tests.unit.rules.judging import (
 READS = Collapse().reads().tensors
 
 
-def run(spreads: list[float], *, labels: bool = False, size: float = 1.0) -> Iterator[Step]:
+def run(spreads: list[float], *, columns: int = 8, size: float = 1.0) -> Iterator[Step]:
     """Embeddings of 16 samples that vary by so much."""
     random = np.random.default_rng(0)
     for at, spread in enumerate(spreads):
-        points = size * (3 + spread * random.normal(size=(16, 8)))
-        found = valued("out", points, read=READS["predictions"], role=Role.PREDICTION)
-        label = valued("y", np.arange(16), read=READS["labels"], role=Role.LABEL)
-        tensors = {"predictions": (found,), "labels": (label,) if labels else ()}
+        points = size * (3 + spread * random.normal(size=(16, columns)))
+        share = points.var(0).mean() / np.square(points).mean()
+        output = valued("out", points, read=READS["outputs"], role=Role.PREDICTION)
+        found = valued("spread/out", np.array(share), read=READS["spreads"], role=Role.SPREAD)
+        tensors = {"outputs": (output,), "spreads": (found,)}
         yield Step(at, Mode.TRAIN, at, float(at), tensors)
 
 
 @pytest.mark.parametrize(
     ("steps", "expected"),
     [
-        (run([1.0] * 10 + [1e-5] * 5), VIOLATION),
-        (run([1.0] * 10 + [1e-5] * 5, size=1e6), VIOLATION),
-        (run([1.0] * 10 + [0.01] * 5), HEALTHY),
+        (run([1.0] * 10 + [0.1] * 5), VIOLATION),
+        (run([1.0] * 10 + [0.1] * 5, size=1e6), VIOLATION),
+        (run([1.0] * 10 + [0.0] * 5), VIOLATION),
+        (run([1.0] * 10 + [0.5] * 5), HEALTHY),
         (run([1e-5] * 20), HEALTHY),  # as it started
         (run([1.0] * 5), UNDECIDED),
-        (run([1.0] * 10 + [1e-5] * 5, labels=True), NOT_APPLICABLE),
+        (run([1.0] * 10 + [0.1] * 5, columns=1), NOT_APPLICABLE),
     ],
 )
 def test_courses(steps: Iterator[Step], expected: Outcome) -> None:
     assert outcomes(Collapse(), steps)[-1] is expected
+
+
+def test_outputs_that_grow_around_another_mean_are_healthy() -> None:
+    """A value of 200 ± 5 varies less as a share, and more by itself."""
+    random = np.random.default_rng(0)
+
+    def steps() -> Iterator[Step]:
+        for at in range(20):
+            mean, deviation = (0.0, 0.3) if at < 10 else (200.0, 5.0)
+            points = mean + deviation * random.normal(size=(16, 8))
+            share = points.var(0).mean() / np.square(points).mean()
+            output = valued("out", points, read=READS["outputs"], role=Role.PREDICTION)
+            found = valued("spread/out", np.array(share), read=READS["spreads"], role=Role.SPREAD)
+            yield Step(at, Mode.TRAIN, at, float(at), {"outputs": (output,), "spreads": (found,)})
+
+    assert outcomes(Collapse(), steps())[-1] is HEALTHY

@@ -102,3 +102,12 @@ def test_long_lines_are_thinned(steps, lines):
     points = _points(plot(rows, "step"))
     assert 2400 <= len(points) <= max(5000, 2 * lines)
     assert {point["step"] for point in points} >= {0, steps - 1}
+
+
+def test_report_is_shown_in_a_frame_of_its_own(run):
+    for step in range(3):
+        run.step(step, "worker_0", mode_step=step, tensors={"loss": 1.0})
+    shown = run.trial().report()._repr_html_()
+    assert shown.startswith('<iframe srcdoc="&lt;!doctype html&gt;')
+    assert 'sandbox="allow-scripts"' in shown
+    assert "<script" not in shown

@@ -1,0 +1,28 @@
+"""The report of a run: one page that opens anywhere, and the JSON that it draws."""
+
+from tocsin.report.history import History
+from tocsin.report.html import html_of
+from tocsin.report.notebook import InlineReport, inline
+from tocsin.report.page import Alert, Headline, Page, json_of
+from tocsin.report.report import compared, page_of, report_on
+from tocsin.report.trace import Trace
+from tocsin.report.verdict import consequences, fired, headline, is_not_finite
+
+__all__ = [
+    "Alert",
+    "Headline",
+    "History",
+    "InlineReport",
+    "Page",
+    "Trace",
+    "compared",
+    "consequences",
+    "fired",
+    "headline",
+    "html_of",
+    "inline",
+    "is_not_finite",
+    "json_of",
+    "page_of",
+    "report_on",
+]

@@ -1,0 +1,75 @@
+"""A rule as the page shows it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from tocsin.model import RuleStatus
+from tocsin.report.page import RuleCard
+from tocsin.report.trace import RuleTrace, Trace, series_of, spans_of, violations_of
+from tocsin.report.verdict import Document, consequences, fired
+from tocsin.rules import find_rule, summary
+
+
+def cards_of(document: Document, trace: Trace, marks: list[int]) -> list[RuleCard]:
+    """All rules: those that fired first, earliest first, then by name."""
+    found = fired(document)
+    follow = consequences(found)
+    names = [rule["RuleConfigurationName"] for rule in found]
+    last = document["steps"]["last"]
+
+    def order(rule: Document) -> tuple[int, str]:
+        name = rule["RuleConfigurationName"]
+        return (names.index(name) if name in names else len(names)), name
+
+    return [
+        _card(rule, trace.rules.get(rule["RuleConfigurationName"]), follow, last, marks)
+        for rule in sorted(document["rules"], key=order)
+    ]
+
+
+def _card(
+    rule: Document,
+    trace: RuleTrace | None,
+    follow: set[str],
+    last: int | None,
+    marks: list[int],
+) -> RuleCard:
+    known = find_rule(rule["Rule"])
+    shows = rule["RuleEvaluationStatus"] == RuleStatus.ISSUES_FOUND
+    return RuleCard(
+        name=rule["RuleConfigurationName"],
+        rule=rule["Rule"],
+        status=rule["RuleEvaluationStatus"],
+        details=rule["StatusDetails"],
+        severity=rule["Severity"],
+        first_violation=_violation(rule["FirstViolation"]),
+        fired_at=_violation(rule["FiredAt"]),
+        violations=rule["Violations"],
+        data_points=rule["DataPoints"],
+        parameters={key: _jsonable(value) for key, value in rule["Parameters"].items()},
+        summary=summary(known) if known else "",
+        causes=known.causes if known else "",
+        advice=known.advice if known else "",
+        consequence=rule["RuleConfigurationName"] in follow,
+        spans=spans_of(trace, last),
+        at=violations_of(trace),
+        series=series_of(trace, marks) if shows else None,
+    )
+
+
+def _violation(violation: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    return None if violation is None else {k: _jsonable(v) for k, v in violation.items()}
+
+
+def _jsonable(value: Any) -> Any:
+    """A value as JSON can carry it: no NaN, four digits."""
+    if isinstance(value, Mapping):
+        return {str(key): _jsonable(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_jsonable(item) for item in value]
+    if isinstance(value, float):
+        return float(f"{value:.6g}") if math.isfinite(value) else str(value)
+    return value

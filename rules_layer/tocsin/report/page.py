@@ -1,0 +1,256 @@
+"""The page's data contract: what ``report.json`` holds, and what the template draws."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import msgspec
+
+SCHEMA = 1
+"""Rises when a field changes its meaning or goes away."""
+
+Level = Literal["critical", "warning", "ok", "none"]
+State = Literal["running", "finished", "stopped"]
+Kind = Literal["loss", "metric", "learning_rate"]
+
+Span = tuple[int, int, str]
+"""First step, last step, and what the rule found there.
+
+``u`` not judged yet, ``h`` healthy, ``v`` a violation, ``f`` a violation while the rule fires.
+"""
+
+Numbers = list[float | None]
+"""Numbers of four digits; None stands for NaN, for infinity and for what is not known."""
+
+
+class Steps(msgspec.Struct, frozen=True):
+    evaluated: int
+    first: int | None
+    last: int | None
+
+
+class Run(msgspec.Struct, frozen=True):
+    """A run. ``planned``: its steps, if the hook knows them. Times are ISO 8601, UTC."""
+
+    url: str
+    job: str
+    run_id: str | None
+    state: State
+    workers: list[str]
+    steps: Steps
+    planned: int | None
+    tensors: int
+    began: str | None
+    ended: str | None
+
+
+class Headline(msgspec.Struct, frozen=True):
+    """The verdict in one sentence, the first sign, and the step at which the training broke."""
+
+    level: Level
+    sentence: str
+    detail: str
+    step: int | None
+
+
+class Curve(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A scalar over steps, thinned. ``y`` is the last save of each slice, ``lo`` and ``hi`` the
+    least and the greatest, if several saves share a slice.
+    """
+
+    name: str
+    mode: str
+    worker: str
+    kind: Kind
+    x: list[int]
+    y: Numbers
+    lo: Numbers | None = None
+    hi: Numbers | None = None
+
+
+class Series(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a rule measured at each step, against its limit; ``limits`` if the limit moves."""
+
+    label: str
+    side: Literal["above", "below"]
+    log: bool
+    x: list[int]
+    y: Numbers
+    limit: float | None = None
+    limits: Numbers | None = None
+    lo: Numbers | None = None
+    hi: Numbers | None = None
+
+
+class RuleCard(
+    msgspec.Struct,
+    frozen=True,
+    rename={
+        "name": "RuleConfigurationName",
+        "rule": "Rule",
+        "status": "RuleEvaluationStatus",
+        "details": "StatusDetails",
+        "severity": "Severity",
+        "first_violation": "FirstViolation",
+        "fired_at": "FiredAt",
+        "violations": "Violations",
+        "data_points": "DataPoints",
+        "parameters": "Parameters",
+    },
+):
+    """A rule as ``tocsin check --json`` has it, with what a reader of the page needs.
+
+    consequence: whether it only follows from numbers that another rule found to be lost.
+    at: steps of violations, the first 400.
+    """
+
+    name: str
+    rule: str
+    status: str
+    details: str
+    severity: str | None
+    first_violation: dict[str, Any] | None
+    fired_at: dict[str, Any] | None
+    violations: int
+    data_points: int
+    parameters: dict[str, Any]
+    summary: str
+    causes: str
+    advice: str
+    consequence: bool
+    spans: list[Span]
+    at: list[int]
+    series: Series | None
+
+
+class Alert(msgspec.Struct, frozen=True):
+    """An action for a rule, and its outcome. ``step``: of the status change that asked for it."""
+
+    step: int | None
+    rule: str
+    action: str
+    outcome: str
+    detail: str
+
+
+class Heat(msgspec.Struct, frozen=True):
+    """A map of layers over steps.
+
+    x: the first step of each column; ``end`` is where the last column ends.
+    lo, hi: the logarithms (base 10) of the colours' ends; over: whether some cells are above.
+    cells: base64 of zlib of uint8[2][rows][x]: the least and the greatest of each cell. 0 is not
+        saved, 1 zero, 2 to 254 from ``lo`` to ``hi``, 255 not finite.
+    """
+
+    title: str
+    unit: str
+    rows: list[str]
+    x: list[int]
+    end: int
+    lo: float
+    hi: float
+    over: bool
+    cells: str
+
+
+class Fan(msgspec.Struct, frozen=True):
+    """The distribution of a tensor: for each line of ``q`` its values over the steps ``x``."""
+
+    x: list[int]
+    q: list[str]
+    v: list[Numbers]
+
+
+class Bars(msgspec.Struct, frozen=True):
+    """Numbers by name, one list for each of ``series``."""
+
+    title: str
+    names: list[str]
+    series: dict[str, Numbers]
+
+
+class Lines(msgspec.Struct, frozen=True):
+    """Curves over a common ``x`` which is not the step, or is."""
+
+    title: str
+    x_label: str
+    x: Numbers
+    series: dict[str, Numbers]
+    steps: bool = False
+
+
+class Matrix(msgspec.Struct, frozen=True):
+    """Counts: rows are the labels, columns the predictions."""
+
+    names: list[str]
+    counts: list[list[int]]
+
+
+class Boosted(msgspec.Struct, frozen=True):
+    """The sections of a run of XGBoost.
+
+    task: binary, multiclass or regression.
+    scores: rows of a table: average, precision, recall, F1.
+    """
+
+    task: str
+    bars: list[Bars]
+    lines: list[Lines]
+    matrix: Matrix | None
+    scores: list[tuple[str, float | None, float | None, float | None]]
+    missing: list[str]
+
+
+class Quality(msgspec.Struct, frozen=True):
+    """What the verdicts rest on. ``interval``: median number of steps between two saves.
+
+    problems: what cannot be used, and why. thinned: how the maps were thinned, if they were.
+    """
+
+    files: int
+    steps: int
+    interval: float | None
+    lost: int
+    late: int
+    refused: int
+    unreadable: int
+    missing_workers: int
+    problems: list[tuple[str, str]]
+    thinned: str | None
+
+
+class Other(msgspec.Struct, frozen=True):
+    """Another run, to compare with."""
+
+    run: Run
+    verdict: Headline
+    losses: list[Curve]
+    rules: list[RuleCard]
+
+
+class Page(msgspec.Struct, frozen=True):
+    """All that the page shows. ``missing``: sentences on what is not there, and how to get it."""
+
+    schema: int
+    made: str
+    tocsin: str
+    run: Run
+    verdict: Headline
+    losses: list[Curve]
+    rules: list[RuleCard]
+    alerts: list[Alert]
+    heats: Mapping[str, Heat]
+    fans: Mapping[str, Fan]
+    boosted: Boosted | None
+    quality: Quality
+    missing: list[str]
+    others: list[Other]
+
+
+_encoder = msgspec.json.Encoder()
+
+
+def json_of(page: Page) -> bytes:
+    """``report.json``: UTF-8, without a NaN."""
+    return _encoder.encode(page)

@@ -1,0 +1,183 @@
+"""Makes the page of a run."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+
+import msgspec
+import numpy as np
+
+from tocsin.evaluation import Checkpoint, check, document
+from tocsin.model import RuleStatus
+from tocsin.report.boosted import boosted_of
+from tocsin.report.cards import cards_of
+from tocsin.report.curves import curves_of
+from tocsin.report.fan import fans_of
+from tocsin.report.heat import heats_of
+from tocsin.report.history import History, OnFile
+from tocsin.report.page import (
+    SCHEMA,
+    Alert,
+    Curve,
+    Heat,
+    Other,
+    Page,
+    Quality,
+    Run,
+    Steps,
+)
+from tocsin.report.trace import Trace
+from tocsin.report.verdict import Document, fired, headline
+from tocsin.tensors import Storage
+from tocsin.watch import Watch
+
+
+def report_on(
+    storage: Storage,
+    watch: Watch | None = None,
+    *,
+    now: Callable[[], float] = time.time,
+    on_step: Callable[[int], None] = lambda step: None,
+    on_file: OnFile = lambda done, total: None,
+) -> Page:
+    """The page of a run: evaluates it from its first step on, as ``check`` does, and reads it."""
+    trace, history = Trace(), History(storage)
+    checkpoint, _ = check(storage, watch, now=now, on_step=on_step, on_verdict=trace.add)
+    history.refresh(on_file)
+    return page_of(checkpoint, trace, history, made=datetime.fromtimestamp(now(), UTC))
+
+
+def page_of(
+    checkpoint: Checkpoint,
+    trace: Trace,
+    history: History,
+    *,
+    made: datetime,
+    planned: int | None = None,
+    alerts: Sequence[Alert] = (),
+) -> Page:
+    """The page of a run as far as the checkpoint has evaluated it.
+
+    ``trace`` is from the same evaluation; ``history`` was refreshed after it. ``planned`` is how
+    many steps the training is to have, if its hook does not say.
+    """
+    found = document(checkpoint)
+    last = -1 if checkpoint.last_step is None else checkpoint.last_step
+    marks = _marks(found)
+    losses = curves_of(history, last, marks)
+    heats = heats_of(history, last)
+    suspects = [rule["FirstViolation"]["tensor"] for rule in fired(found)]
+    return Page(
+        schema=SCHEMA,
+        made=made.isoformat(timespec="seconds"),
+        tocsin=_version(),
+        run=_run(checkpoint, found, history, planned or history.planned),
+        verdict=headline(found),
+        losses=losses,
+        rules=cards_of(found, trace, marks),
+        alerts=list(alerts),
+        heats=heats,
+        fans=fans_of(history, last, [name for name in suspects if name]),
+        boosted=boosted_of(history, last),
+        quality=_quality(checkpoint, history),
+        missing=_missing(found, losses, heats, history, trace),
+        others=[],
+    )
+
+
+def compared(pages: Sequence[Page]) -> Page:
+    """The first page with the others to compare with."""
+    others = [Other(page.run, page.verdict, page.losses, page.rules) for page in pages[1:]]
+    return msgspec.structs.replace(pages[0], others=others)
+
+
+def _marks(found: Document) -> list[int]:
+    """The steps at which rules fired for the first time."""
+    steps = (rule["FirstViolation"] for rule in fired(found))
+    return sorted({step["step"] for step in steps if step is not None})
+
+
+def _run(checkpoint: Checkpoint, found: Document, history: History, planned: int | None) -> Run:
+    began, ended = checkpoint.first_time, checkpoint.last_time
+    stopped = checkpoint.ended == "silence"
+    return Run(
+        url=found["run"],
+        job=found["job"],
+        run_id=checkpoint.run_id,
+        state="stopped" if stopped else "finished" if checkpoint.ended else "running",
+        workers=found["workers"],
+        steps=Steps(**found["steps"]),
+        planned=planned,
+        tensors=len(history.names),
+        began=_time(began),
+        ended=_time(ended) if began is not None else None,
+    )
+
+
+def _time(seconds: float | None) -> str | None:
+    return (
+        None if seconds is None else datetime.fromtimestamp(seconds, UTC).isoformat("T", "seconds")
+    )
+
+
+def _quality(checkpoint: Checkpoint, history: History) -> Quality:
+    steps = history.steps
+    interval = float(np.median(np.diff(steps))) if len(steps) > 1 else None
+    return Quality(
+        files=history.files,
+        steps=len(steps),
+        interval=interval,
+        lost=checkpoint.lost_steps,
+        late=checkpoint.late_files,
+        refused=max(checkpoint.refused_files, history.unreadable),
+        unreadable=checkpoint.unreadable,
+        missing_workers=checkpoint.missing_workers,
+        problems=[*checkpoint.problems, *checkpoint.refused.items()],
+        thinned=history.thinned,
+    )
+
+
+def _missing(
+    found: Document,
+    losses: Sequence[Curve],
+    heats: dict[str, Heat],
+    history: History,
+    trace: Trace,
+) -> list[str]:
+    """Sentences on what is not there, and how to get it."""
+    says = []
+    if not found["steps"]["evaluated"]:
+        says.append("No step is complete yet: make the report again after the training saved one.")
+    if not any(curve.kind == "loss" for curve in losses):
+        says.append(
+            "No loss was captured: name it with hook.record_loss(loss) or "
+            'hook.save("loss", loss, collection="losses").'
+        )
+    if not any(name in heats for name in ("gradient", "weight")):
+        says.append(
+            "No gradients or weights were captured: there is no map of the network. "
+            "A hook with the model captures them."
+        )
+    if "dead" not in heats and "saturated" not in heats and heats:
+        says.append("No activity of units was captured: there is no map of dead units.")
+    if found["steps"]["evaluated"] == 1:
+        says.append("There is one step: curves begin with the second.")
+    if not found["finished"] and found["steps"]["evaluated"]:
+        says.append("The run has not ended: this is its state when the report was made.")
+    failed = [r for r in found["rules"] if r["RuleEvaluationStatus"] == RuleStatus.ERROR]
+    if failed:
+        names = ", ".join(rule["RuleConfigurationName"] for rule in failed)
+        says.append(f"In Error, and not judged any more: {names}.")
+    if not trace.rules and found["steps"]["evaluated"]:
+        says.append("What the rules found step by step was not kept: there are no lanes.")
+    return says
+
+
+def _version() -> str:
+    try:
+        return version("tocsin")
+    except PackageNotFoundError:  # in Lambda the layer has no metadata
+        return "?"

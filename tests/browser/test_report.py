@@ -1,0 +1,167 @@
+"""The report in a browser: it draws whatever the run is, makes no request, and can be used."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Page
+
+from tests.browser.conftest import SAMPLES, Opened
+from tests.browser.runs import HOSTILE, RUNS
+
+Show = Callable[..., Opened]
+
+# The number of colours of each canvas that shows; an empty canvas has one.
+_COLOURS = """() => [...document.querySelectorAll(".uplot canvas")]
+  .filter((canvas) => canvas.offsetParent && canvas.width)
+  .map((canvas) => canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height))
+  .map((image) => new Set(new Uint32Array(image.data.buffer)).size)"""
+_WIDTH = "() => document.documentElement.scrollWidth"
+
+
+def _verdict(path: Path) -> str:
+    return str(json.loads(path.with_suffix(".json").read_text())["verdict"]["sentence"])
+
+
+@pytest.mark.parametrize("name", [*RUNS, *SAMPLES])
+def test_page_of_any_run_is_drawn_without_a_request_or_a_complaint(
+    name: str, opened: Show, file_of: Callable[[str], Path]
+) -> None:
+    wide = opened(name)
+
+    assert wide.page.inner_text("h1") == _verdict(file_of(name))
+    assert wide.requested == [file_of(name).as_uri()]
+    assert wide.said == []
+    assert all(colours > 1 for colours in wide.page.evaluate(_COLOURS))
+    narrow = opened(name, width=400)
+    assert narrow.page.evaluate(_WIDTH) <= 400
+    assert narrow.said == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("name", ["broken", "xgboost", "nothing"])
+def test_page_is_accessible_in_light_and_dark(name: str, scheme: str, opened: Show) -> None:
+    shown = opened(name, color_scheme=scheme, bypass_csp=True)  # axe is a script of its own
+
+    found = Axe().run(shown.page).response["violations"]
+
+    serious = [each for each in found if each["impact"] in ("serious", "critical")]
+    assert [(each["id"], [n["html"] for n in each["nodes"]][:3]) for each in serious] == []
+
+
+def test_light_and_dark_differ(opened: Show) -> None:
+    colours = "() => getComputedStyle(document.body).backgroundColor"
+    light, dark = (opened("broken", color_scheme=scheme).page for scheme in ("light", "dark"))
+    before = light.evaluate(colours)
+
+    assert before != dark.evaluate(colours)
+    light.get_by_role("button", name="light / dark").click()
+    assert light.evaluate(colours) == dark.evaluate(colours)
+
+
+def test_verdict_and_rules_are_there_without_javascript(
+    opened: Show, file_of: Callable[[str], Path]
+) -> None:
+    shown = opened("broken", drawn=False, java_script_enabled=False)
+
+    assert shown.page.inner_text("h1") == _verdict(file_of("broken"))
+    assert "ExplodingTensor" in shown.page.inner_text("table")
+
+
+def _zoomed(page: Page) -> str:
+    return page.get_attribute("html", "data-zoom") or ""
+
+
+def test_drag_zooms_all_charts_and_double_click_undoes_it(opened: Show) -> None:
+    page = opened("broken").page
+    over = page.locator("#timeline .u-over").first
+    box = over.bounding_box()
+    assert box is not None
+    ranges = """() => charts.filter((u) => u.overSteps)
+        .map((u) => [u.scales.x.min, u.scales.x.max].join())"""
+    before = page.evaluate(ranges)
+
+    page.mouse.move(box["x"] + 0.5 * box["width"], box["y"] + 50)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 0.8 * box["width"], box["y"] + 50, steps=4)
+    page.mouse.up()
+
+    after = page.evaluate(ranges)
+    assert len(after) > 5
+    assert len(set(after)) == 1
+    assert after[0] != before[0]
+    over.dblclick()
+    assert page.evaluate(ranges) == before
+
+
+def test_zoom_to_where_it_broke(opened: Show) -> None:
+    page = opened("broken").page
+
+    page.get_by_role("button", name="zoom to where it broke").click()
+
+    low, high = map(float, _zoomed(page).split())
+    assert 0 < low < 80 <= high
+
+
+def test_click_on_the_map_shows_the_distribution_of_that_row(opened: Show) -> None:
+    page = opened("broken").page
+    page.get_by_role("button", name="|weight|", exact=True).click()
+    over = page.locator("#map .u-over")
+    box = over.bounding_box()
+    assert box is not None
+    over.click(position={"x": 30, "y": box["height"] - 4})
+
+    assert page.locator("#fan select").input_value() == "block5.weight"
+
+
+def test_map_can_be_read_with_the_keyboard(opened: Show) -> None:
+    page = opened("broken").page
+    page.get_by_role("button", name="|weight|", exact=True).click()
+    page.locator("#map").focus()
+
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+
+    assert page.locator("#fan select").input_value() == "block1.weight"
+
+
+def test_names_stay_text_whatever_they_are(opened: Show) -> None:
+    shown = opened("hostile")
+
+    assert HOSTILE in shown.page.inner_text("#fired")
+    assert shown.page.locator("main script, main img").count() == 0
+    assert "Training" in shown.page.title() or "ExplodingTensor" in shown.page.title()
+    assert len(shown.requested) == 1
+
+
+def test_rules_can_be_searched(opened: Show) -> None:
+    page = opened("broken").page
+
+    page.get_by_role("searchbox").fill("exploding")
+
+    assert page.locator("#rules tbody tr").count() < 5
+    assert "ExplodingTensor" in page.inner_text("#rules tbody")
+
+
+def test_consequences_are_folded_and_drawn_when_opened(opened: Show) -> None:
+    page = opened("broken").page
+
+    page.locator("#fired details summary", has_text="once the numbers were lost").click()
+    page.wait_for_timeout(300)
+
+    assert all(colours > 1 for colours in page.evaluate(_COLOURS))
+    assert page.evaluate(_WIDTH) <= 1280
+
+
+def test_chart_has_its_numbers_as_a_table(opened: Show) -> None:
+    page = opened("loss_only").page
+
+    page.locator("#timeline details summary").first.click()
+
+    rows = page.locator("#timeline details table tbody tr")
+    assert 0 < rows.count() <= 26
+    assert "train loss" in page.inner_text("#timeline details table")
