@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from tocsin.rules import PROFILES, describe, get_rule, rule_names
+from tocsin.rules import MACHINE, PROFILES, TRAINING, describe, get_rule, rule_names
 
 from docs.reference_pages import REFERENCE, reference_pages
 
@@ -38,6 +38,16 @@ if it was captured, else from the values of both saves.
 
 *By default*: the profiles in which the rule watches without being named.
 
+"""
+
+_ABOUT_MACHINE = """\
+## About the machine
+
+They judge the minutes of a machine run, which the section `machine` of a watch file asks for: see
+[the machine](../machine.md).
+"""
+
+_TABLE = """\
 | rule | says | reads | by default |
 |---|---|---|---|
 """
@@ -50,7 +60,11 @@ the issue in the run that `fires` writes, and none in the run that `stays_quiet`
 def pages() -> dict[Path, str]:
     """Every page by its path."""
     documents = [describe(name) for name in rule_names()]
-    index = _HEAD + "\n".join(map(_row, documents)) + "\n"
+    tables = [
+        _TABLE + "\n".join(_row(each) for each in documents if each["about"] == about) + "\n"
+        for about in (TRAINING, MACHINE)
+    ]
+    index = _HEAD + f"\n{_ABOUT_MACHINE}\n".join(tables)
     found = {PAGES / f"{document['name']}.md": _page(document) for document in documents}
     return {PAGES / "README.md": index, **found}
 

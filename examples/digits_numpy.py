@@ -5,10 +5,14 @@ The defaults train well. Two changes make it go wrong, as networks really do:
     python examples/digits_numpy.py --out runs/healthy
     python examples/digits_numpy.py --out runs/diverging --fault diverging
     python examples/digits_numpy.py --out runs/vanishing --fault vanishing
+    python examples/digits_numpy.py --out runs/slow --fault slow-loader --watch machine.yaml
+    python examples/digits_numpy.py --out runs/hang --fault hang --watch machine.yaml
 
 In the second the learning rate, while it warms up, passes what the network can bear. In the third
-ten sigmoid layers leave next to nothing of the gradient for the first ones. A fault is a set of
-defaults (``FAULTS``): whatever is given beside it counts.
+ten sigmoid layers leave next to nothing of the gradient for the first ones. The last two show in
+the machine run, which the section ``machine`` of a watch file asks for: batches come slowly, and
+the training waits for something that never comes. A fault is a set of defaults (``FAULTS``):
+whatever is given beside it counts.
 
 A stop request (``STOP.json`` in the run, or SIGTERM) ends the training after the step in hand:
 the checkpoint is saved, the run is closed and the exit code is 0, as a training service expects.
@@ -18,7 +22,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,6 +52,8 @@ ACTIVATIONS = {
 FAULTS: dict[str, dict[str, object]] = {
     "diverging": {"learning_rate": 5.0},
     "vanishing": {"activation": "sigmoid", "hidden": [32] * 10},
+    "slow-loader": {"loader_seconds": 0.05},
+    "hang": {"hang_at": 150},
 }
 
 
@@ -133,9 +139,8 @@ def train(args: argparse.Namespace) -> None:
     hook.stop_on_sigterm()
 
     step = 0
-    for step in range(args.steps):
+    for step, batch in enumerate(hook.data(load(batches, len(images), args))):
         started = time.monotonic()
-        batch = batches.integers(0, len(images), args.batch_size)
         with hook.step(modes.TRAIN):
             values = network.layers(images[batch])
             loss = half_squared_error(values[-1], wanted[batch])
@@ -161,6 +166,8 @@ def train(args: argparse.Namespace) -> None:
                 f"test accuracy {accuracy:.1%}",
                 flush=True,
             )
+        while step == args.hang_at and not hook.should_stop:
+            time.sleep(0.05)  # what it waits for never comes
         if hook.should_stop:
             print(f"stop requested after step {step}", flush=True)
             break
@@ -170,6 +177,16 @@ def train(args: argparse.Namespace) -> None:
     if args.checkpoint:
         network.save(args.checkpoint, step)
     hook.close()
+
+
+def load(
+    random: np.random.Generator, samples: int, args: argparse.Namespace
+) -> Iterator[NDArray[np.int64]]:
+    """The numbers of the samples of each batch."""
+    for _ in range(args.steps):
+        if args.loader_seconds:
+            time.sleep(args.loader_seconds)
+        yield random.integers(0, samples, args.batch_size)
 
 
 def arguments() -> argparse.Namespace:
@@ -190,6 +207,8 @@ def arguments() -> argparse.Namespace:
     add("--save-interval", type=int, default=10, help="capture every N training steps")
     add("--eval-interval", type=int, default=50, help="test every N training steps")
     add("--seconds-per-step", type=float, default=0.0, help="no step is shorter than this")
+    add("--loader-seconds", type=float, default=0.0, help="how long each batch takes to load")
+    add("--hang-at", type=int, help="the step after which the training waits for ever")
     add("--checkpoint", type=Path, help="the weights at the end, as .npz")
     add("--poll-interval", type=float, default=5.0, help="seconds between looks for STOP.json")
     add("--worker", default="worker_0", help="name of this worker")

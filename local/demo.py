@@ -91,7 +91,7 @@ def _follow(
             kept = {STATUS_CHANGE: seen.statuses, ACTION_TAKEN: seen.actions}.get(
                 event["detail-type"]
             )
-            if kept is not None:
+            if kept is not None and event["detail"]["Run"] == training.run:
                 kept.append(event["detail"])
         if arrived or not training.ended():
             continue

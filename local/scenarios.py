@@ -20,6 +20,8 @@ class Scenario:
     where: the place it runs in. A ``replay`` uploads the files of ``replayed`` one by one.
     arguments: of ``examples/digits_numpy.py``.
     shows_fleet: whether the dashboard's table of runs is shown at the end.
+    machine: whether what is shown is the run of its machine.
+    environment: variables of a training that is a ``process``.
     """
 
     description: str
@@ -29,6 +31,8 @@ class Scenario:
     watch: Mapping[str, Any] = field(default_factory=dict)
     replayed: str = ""
     shows_fleet: bool = False
+    machine: bool = False
+    environment: Mapping[str, str] = field(default_factory=dict)
 
 
 def _watch(*stopping: str, **options: Any) -> dict[str, Any]:
@@ -46,6 +50,9 @@ def _watch(*stopping: str, **options: Any) -> dict[str, Any]:
 # An API sample in Amazon's documentation has this threshold. Few gradients are above it.
 _SAGEMAKER_SAMPLE = {"rule": "VanishingGradient", "parameters": {"threshold": "20.0"}}
 _PACE = ("--save-interval", "5", "--seconds-per-step", "0.03")
+_SHORT_MINUTES = {"TOCSIN_MINUTE": "2"}  # seconds
+_MACHINE: dict[str, Any] = {"interval": "100ms"}
+_STEADY = ("--seconds-per-step", "0.02")
 _DEEP = ("--activation", "sigmoid", "--hidden", "32,32,32,32,32,32,32,32,32,32")
 
 SCENARIOS: Mapping[str, Scenario] = {
@@ -73,6 +80,24 @@ SCENARIOS: Mapping[str, Scenario] = {
         "process",
         ("--learning-rate", "5", "--seed", "1", "--poll-interval", "0.5", *_PACE),
         watch=_watch("ExplodingTensor"),
+    ),
+    "slow-loader": Scenario(
+        "a loader that the training waits for: the machine run says so (a minute lasts 2 s)",
+        "process",
+        ("--fault", "slow-loader", "--save-interval", "100", "--poll-interval", "0.5"),
+        planned_steps=2000,
+        watch=_watch("InputBottleneck", machine=_MACHINE),
+        machine=True,
+        environment=_SHORT_MINUTES,
+    ),
+    "hang": Scenario(
+        "a training that waits for ever after 150 steps (a minute lasts 2 s)",
+        "process",
+        ("--fault", "hang", "--save-interval", "50", "--poll-interval", "0.5", *_STEADY),
+        planned_steps=2000,
+        watch=_watch("TrainingHung", machine=_MACHINE),
+        machine=True,
+        environment=_SHORT_MINUTES,
     ),
     "storm": Scenario(
         "20 rules fire at once, each after 10 violations: one e-mail, one SMS, one stop",

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
-from tocsin.tensors import STOP, WATCH, NotFound, Storage, index_key, open_storage
+from tocsin.tensors import STOP, WATCH, NotFound, Storage, index_key, machine_run, open_storage
 
 from local.environment import inherited
 from local.paths import ROOT
@@ -104,9 +104,12 @@ def start(aws: LocalAws, reaper: Reaper, name: str, scenario: Scenario) -> Runni
         return SageMakerTraining(aws, name, run, checkpoint)
     storage = open_storage(run, client=aws.client("s3"))
     if scenario.where == "process":
-        environment = inherited() | dict(aws.environment)
+        environment = inherited() | dict(aws.environment) | dict(scenario.environment)
         log = folder / "log"
         process = reaper.start(command, environment=environment, folder=folder, log=log)
+        if scenario.machine:
+            run = machine_run(run)
+            storage = open_storage(run, client=aws.client("s3"))
         return PlainTraining(process, run, checkpoint, storage)
     storage.write(WATCH, watch.read_bytes())
     for path in _in_writing_order(ROOT / scenario.replayed):

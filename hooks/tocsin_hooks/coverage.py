@@ -6,6 +6,7 @@ import logging
 from collections.abc import Collection
 
 from tocsin.model import Mode, Role
+from tocsin.rules import TRAINING
 from tocsin.watch import resolve
 
 from tocsin_hooks.plan import Saved
@@ -58,7 +59,7 @@ def unmatched(settings: CaptureSettings, tensors: Collection[Saved]) -> list[str
         return []
     return [
         f"{rule.name}: it looks for {', '.join(read.describe() for read in reads)}"
-        for rule in resolve(watch)[0]
+        for rule in resolve(watch, TRAINING)[0]
         if (reads := rule.reads.tensors.values())
         and not any(any(wanting([rule], tensor, matcher)) for tensor in tensors)
     ]

@@ -24,6 +24,7 @@ from tocsin_hooks.meter import Meter
 from tocsin_hooks.plan import CapturePlan
 from tocsin_hooks.position import Position, Resumed
 from tocsin_hooks.step import CapturedStep, Later
+from tocsin_hooks.timings import Batch, TimedLoader, Timings
 
 if TYPE_CHECKING:  # the rules are loaded by the first hook that is made, not by an import
     from tocsin.watch import Capture, Watch
@@ -358,7 +359,7 @@ class Hook:
 
         Steady once it is true. SIGTERM counts after ``stop_on_sigterm()``.
         """
-        asked = self._session is not None and self._session.stop_file.requested
+        asked = self._session is not None and self._session.stop_requested
         return asked or self._life.stopped
 
     @_guarded("SIGTERM does not stop the training")
@@ -387,6 +388,29 @@ class Hook:
             self._troubles.count,
             self._meter.seconds,
         )
+
+    @_guarded("waits for data are not timed")
+    def _timed(self, loader: Iterable[Batch]) -> Iterable[Batch] | None:
+        timings = self.timings
+        return None if timings is None else TimedLoader(loader, timings)
+
+    def data(self, loader: Iterable[Batch]) -> Iterable[Batch]:
+        """The batches of a loader. Measures how long the training waits for each, if the watch file
+        has a section ``machine``. Errors of the loader pass.
+
+        >>> for batch in hook.data(loader):
+        ...     train_on(batch)
+        """
+        timed = self._timed(loader)
+        return loader if timed is None else timed
+
+    @property
+    @_guarded("steps are not timed")
+    def timings(self) -> Timings | None:
+        """Where durations are collected; None if steps are not timed."""
+        if self._session is None or not self._life.here:
+            return None
+        return self._session.machine.timings
 
     @_guarded("the run was not closed")
     def close(self, *, finished: bool | None = None, timeout: float = 60.0) -> None:
@@ -435,6 +459,8 @@ class Hook:
         self._life.goes_on()
         if self._session is None or self._life.over or len(self._steps) > 1:
             return
+        if (timings := self._session.machine.timings) is not None:
+            timings.begin(mode)
         step = CapturedStep(number, mode, mode_step)
         with self._meter:
             self._due = self._session.begin(step, turn)
@@ -444,6 +470,8 @@ class Hook:
     @_guarded("a step is not captured")
     def _end(self) -> None:
         step = self._steps.pop() if self._steps else None
+        if not self._steps and (timings := self.timings) is not None:
+            timings.ended_before()
         if step is None or step.empty or self._session is None or not self._life.here:
             self._metered += self._meter.seconds - self._begun_at  # an interval changes nothing
             return

@@ -125,9 +125,11 @@ class Life:
         session = self._session
         if session is None or session.uploader is None or self._closed:
             return
+        stopped = partial(_was_received, self._sigterm)
         if self._first and session.used and _OF_SAGEMAKER not in os.environ:
-            stopped = partial(_was_received, self._sigterm)
             runs_to_end.add(session.place, session.uploader, self._uncaught, stopped)
+            if (machine := session.machine.watch) is not None:
+                runs_to_end.add((machine.url, machine.worker), machine, self._uncaught, stopped)
         atexit.unregister(self._at_exit)
 
     def _at_exit(self) -> None:

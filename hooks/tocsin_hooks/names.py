@@ -10,6 +10,7 @@ from typing import TextIO
 
 import msgspec
 from tocsin.model import Role
+from tocsin.rules import TRAINING
 from tocsin.watch import PatternMatcher, Refused, Watch, Watched, read_watch, resolve
 
 from tocsin_hooks.factory import NoModel, made_by
@@ -85,7 +86,7 @@ def names_of(model: object, watch: Watch | None = None) -> Names:
     from tocsin_hooks.torch import tensor_names
 
     selection = CaptureSelection(settings(watch, None))
-    rules, refused = resolve(watch or Watch())
+    rules, refused = resolve(watch or Watch(), TRAINING)
     saved = [
         Saved(name, selection.settings.collections_of(name, collections), role, kind)
         for name, collections, role, kind in tensor_names(model)

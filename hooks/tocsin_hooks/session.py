@@ -21,6 +21,8 @@ from tocsin_hooks.control import Control
 from tocsin_hooks.coverage import LossCoverage, described, unmatched
 from tocsin_hooks.earlier import warn_of_finished_run
 from tocsin_hooks.ending import runs_to_end
+from tocsin_hooks.guard import Guard, log_error
+from tocsin_hooks.machine import MachineOfHook
 from tocsin_hooks.poller import Look, Poller
 from tocsin_hooks.schedule import Due
 from tocsin_hooks.selection import CaptureSelection
@@ -114,7 +116,11 @@ class Session:
         self.place = (storage.url, arguments.worker)
         started = time.time()
         self.stop_file = StopFile(storage, run_id, started)
-        looks: dict[str, Look] = {f"{storage.url}/STOP.json": self.stop_file.look}
+        self.machine = MachineOfHook(storage.url, run_id, started)
+        looks: dict[str, Look] = {
+            f"{storage.url}/STOP.json": self.stop_file.look,
+            "STOP.json of the machine": self.machine.look,
+        }
         if first or workers == "all":
             writer = RunWriter(
                 storage,
@@ -148,6 +154,12 @@ class Session:
         if (left := runs_to_end.remove(self.place)) is not None:
             left.close(marker=False, timeout=_RETIRING)
         _open[self.place] = self
+        self._follow_machine(settings.watch)
+
+    @property
+    def stop_requested(self) -> bool:
+        """Whether a file of the run, or of its machine run, asks for a stop."""
+        return self.stop_file.requested or self.machine.stop_requested
 
     @property
     def used(self) -> bool:
@@ -194,6 +206,7 @@ class Session:
         """Write what was handed over, and nothing more: the run is another's from now on."""
         self._retired = True
         self._poller.close()
+        self.machine.close(marker=False, timeout=_RETIRING)
         if self.uploader is not None and not self.uploader.close(marker=False, timeout=_RETIRING):
             _log.warning("of an earlier hook of %s not all could be written", self._url)
         self.on_retire()
@@ -201,6 +214,7 @@ class Session:
     def leave(self, last: Callable[[], None]) -> None:
         """Stop polling, and write the rest in the background; see ``Uploader.leave``."""
         self._poller.close()
+        self.machine.leave()
         if self.uploader is not None:
             self.uploader.leave(last, self._losses.warn if self._first else lambda: None)
 
@@ -209,12 +223,19 @@ class Session:
         if self._retired:
             return True
         self._poller.close()
+        begun = time.monotonic()
+        done = self.uploader is None or self.uploader.close(marker=marker, timeout=timeout)
+        left = max(0.0, timeout - (time.monotonic() - begun))
+        self.machine.close(marker=marker, timeout=left)
         if self.uploader is None:
             return True
-        done = self.uploader.close(marker=marker, timeout=timeout)
         if self._first:
             self._losses.warn()
         return done
+
+    def _follow_machine(self, watch: Watch | None) -> None:
+        with Guard(log_error, "the machine is not watched"):
+            self.machine.follow(watch)
 
     def _change(self, uploader: Uploader) -> None:
         """Let what was decided in the background hold from this step on."""
@@ -226,6 +247,7 @@ class Session:
             self.selection = change.selection
             self.generation += 1
             uploader.configure(self.selection.settings)
+            self._follow_machine(self.selection.settings.watch)
             _say(f"a newer watch.json holds from step {self._step} on")
         before, self._stretch = self._stretch, change.stretch
         for mode in Mode:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
-from tocsin.rules import Read
+from tocsin.rules import TRAINING, Read
 from tocsin.watch import PatternMatcher, Watch, Watched, reads_of, resolve
 
 from tocsin_hooks.plan import Saved, Wish
@@ -16,7 +16,7 @@ class Wishes:
     """Says what rules want of a tensor. ``alone``: the run has a single worker."""
 
     def __init__(self, watch: Watch | None, matcher: PatternMatcher, *, alone: bool) -> None:
-        self._watched = resolve(watch or Watch())[0]
+        self._watched = resolve(watch or Watch(), TRAINING)[0]
         self._matcher = matcher
         self._alone = alone
 

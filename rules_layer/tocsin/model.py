@@ -47,6 +47,8 @@ class Role(StrEnum):
     SKILL = "skill"
     CONTRACT = "contract"
     SPREAD = "spread"
+    SYSTEM = "system"
+    DURATION = "duration"
 
 
 COLLECTION_ROLES = {

@@ -18,8 +18,8 @@ from tocsin.words import clean
 DEFAULT_STOP_LIMIT = "10/10m"
 TIME_EXAMPLE = "2026-12-01T08:00Z"
 
-_TIME = re.compile(r"([0-9]+(?:\.[0-9]+)?)([smhd])")
-_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_TIME = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|[smhd])")
+_SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
 _ZULU = re.compile(r"[zZ]\Z")
 _STOP_LIMIT = re.compile(r"([1-9][0-9]{0,3})/(.+)")
 MOST_STOPS = 1000  # one item of the state table remembers each
@@ -35,7 +35,7 @@ _JOB = re.compile(r"[A-Za-z0-9](-*[A-Za-z0-9]){0,62}")  # what SageMaker accepts
 
 
 def seconds(value: object) -> float | None:
-    """The length of a time such as ``30s``, ``1.5m``, ``4h``, ``2d``; None for anything else.
+    """The length of a time such as ``500ms``, ``30s``, ``4h``, ``2d``; None for others.
 
     >>> seconds("1.5m"), seconds("soon")
     (90.0, None)

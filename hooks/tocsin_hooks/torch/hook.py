@@ -162,6 +162,10 @@ class TorchHook:
             self._step.is_meant = True
             self._step.add([(plan, value)])
 
+    def data(self, loader: Iterable[Any]) -> Iterable[Any]:
+        """The batches of a loader, with the waits for them timed. See ``Hook.data``."""
+        return self.hook.data(loader)
+
     @property
     def should_stop(self) -> bool:
         """Whether somebody asked for a stop. See ``Hook.should_stop``."""

@@ -33,6 +33,7 @@ from tocsin_hooks.torch.names import is_compiled, unwrapped
 from tocsin_hooks.torch.parameters import Parameters, has_gradients, without_gradients
 from tocsin_hooks.torch.root import ModelHooks, owners
 from tocsin_hooks.torch.steps import StepDetector, Turns
+from tocsin_hooks.torch.timing import TrainingTiming
 
 _log = logging.getLogger("tocsin")
 _STEPS_WITHOUT_OPTIMIZER = 8
@@ -59,6 +60,7 @@ class ModelTraining:
         self.evaluations = EvaluationDetector()
         self._steps = StepDetector(accumulate)
         self._turns = Turns()
+        self._timing = TrainingTiming(step.hook)
         self._raise_on_stop = raise_on_stop
         self._forward = ForwardCapture(step, losses)
         self.loss = self._forward.loss
@@ -158,6 +160,8 @@ class ModelTraining:
             self._begin_evaluating()
         elif self._steps.begins(partial(without_gradients, root)):
             self._begin(Mode.TRAIN)
+        if trains:
+            self._timing.forward_begins(root)
         self.step.passes += 1
         self.step.samples = samples
         self.step.again = self._steps.again
@@ -182,6 +186,7 @@ class ModelTraining:
         if root is None or self._inside is None or self._inside() is not module:
             return
         self._inside = None
+        self._timing.forward_ends()
         self._forward.close()
         self._checks.forward_ends(root, output, compiled=is_compiled(module))
         if self.step.saving and output is not None:
@@ -210,6 +215,7 @@ class ModelTraining:
         if closure_of(args, kwargs) is not None:  # it computed the gradients in between
             self._before_update(root, optimizer)
         self._checks.update_ends(root, optimizer)
+        self._timing.update_ends()
         self._steps.updated()
         self.evaluations.updated()
         self._turns.updated(optimizer)

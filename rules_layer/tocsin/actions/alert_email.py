@@ -13,6 +13,7 @@ from tocsin.actions.headline import REPEAT, STOPPED, numbers
 from tocsin.actions.ports import Lookups
 from tocsin.actions.request import ActionOutcome, Request
 from tocsin.events import StatusChange
+from tocsin.tensors import is_machine_run, step_text
 from tocsin.words import clean, cut
 
 _IN_FULL = 5
@@ -114,7 +115,7 @@ def _list(title: str, alerts: Sequence[StatusChange], most: int = _SHOWN) -> str
 
 
 def _line(alert: StatusChange) -> str:
-    at = "" if alert.step is None else f" at step {alert.step}"
+    at = "" if alert.step is None else f" at {step_text(alert.run, alert.step)}"
     details = clean(alert.status_details, 200)
     return f"{clean(_rule(alert), 200)}, {alert.severity}{at}{': ' if details else ''}{details}"
 
@@ -138,6 +139,8 @@ def _facts(alert: StatusChange, lookups: Lookups) -> Iterator[tuple[str, str]]:
 def _step(alert: StatusChange) -> str:
     if alert.step is None:
         return ""
+    if is_machine_run(alert.run):
+        return step_text(alert.run, alert.step).removeprefix("step ")
     if alert.mode is None or alert.mode_step is None:
         return str(alert.step)
     return f"{alert.step} ({clean(alert.mode, 20)} step {alert.mode_step})"

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from tocsin.actions.request import ActionOutcome, Request
 from tocsin.events import MOST_SEVERE_FIRST, RunSummary, StatusChange
 from tocsin.model import RuleStatus, Severity
+from tocsin.tensors import step_text
 from tocsin.words import ascii_only, clean, cut, number
 
 STOPPED = {
@@ -76,7 +77,7 @@ def _headline(start: str, request: Request, end: str, limit: int) -> str:
     alert = request.alert
     others = len(request.about) - 1
     more = f" and {others} more" if others else ""
-    at = "" if alert.step is None else f" at step {alert.step}"
+    at = "" if alert.step is None else f" at {step_text(alert.run, alert.step)}"
     rule = ascii_only(alert.rule_configuration_name)
     job = ascii_only(alert.training_job_name)
     room = limit - len(f"{start}: {more} in {at}{end}")

@@ -13,6 +13,7 @@ import msgspec
 from tocsin.actions.webhook import WebhookEvent
 from tocsin.events import RunSummary, StatusChange
 from tocsin.model import RuleStatus
+from tocsin.tensors import is_machine_run, step_text
 from tocsin.words import clean, cut, number
 
 _TITLE = 150
@@ -74,8 +75,8 @@ def _alert(alert: StatusChange) -> str:
         for key, value in alert.evidence.items()
         if value is not None
     )
-    at = "" if alert.step is None else f" at step {alert.step}"
-    if alert.mode and alert.mode_step is not None:
+    at = "" if alert.step is None else f" at {step_text(alert.run, alert.step)}"
+    if alert.mode and alert.mode_step is not None and not is_machine_run(alert.run):
         at += f" ({clean(alert.mode, 20)} step {alert.mode_step})"
     lines = (
         f"{alert.severity}: {clean(alert.rule_configuration_name, 200)}{at}",

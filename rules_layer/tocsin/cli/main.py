@@ -14,6 +14,7 @@ from tocsin.cli.errors import WRONG, CommandError, CommandGroup
 from tocsin.cli.not_judged import exit_code
 from tocsin.cli.options import Every, Json, RuleFiles, RunArgument, Stack, Stage, Table
 from tocsin.cli.output import answer, note, notes, progress
+from tocsin.cli.profile_command import profile
 from tocsin.cli.report_command import report
 from tocsin.cli.silence import silence
 from tocsin.cli.watch_command import watch
@@ -43,6 +44,7 @@ def root(
 
 app.command()(check)
 app.command()(watch)
+app.command()(profile)
 app.command()(report)
 
 

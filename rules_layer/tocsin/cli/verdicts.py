@@ -13,6 +13,7 @@ from tocsin.cli.not_judged import NAME_THE_LOSS, NOT_JUDGED, names_not_judged, n
 from tocsin.cli.output import Document
 from tocsin.model import RuleStatus
 from tocsin.rules import find_rule
+from tocsin.tensors import step_text
 
 _FEW = 5  # rules, that somebody has chosen: all are shown
 STYLES = {
@@ -54,7 +55,7 @@ def print_findings(
     several = len(document["workers"]) > 1
     for finding in findings(document):
         console.print()
-        _print_finding(finding, console, several=several)
+        _print_finding(finding, console, document["run"], several=several)
     rest = without_finding(document)
     if not rest:
         return
@@ -83,11 +84,15 @@ def _header(document: Document) -> dict[str, str]:
     return rows
 
 
-def _print_finding(finding: Finding, console: Console, *, several: bool) -> None:
+def _print_finding(finding: Finding, console: Console, run: str, *, several: bool) -> None:
     """The rule and its step, what it found, what to do, and what followed."""
     rule = finding.rule
     line = Text.assemble(
-        status_text(rule["RuleEvaluationStatus"]), "  ", _name(rule), "  ", _where(rule, several)
+        status_text(rule["RuleEvaluationStatus"]),
+        "  ",
+        _name(rule),
+        "  ",
+        _where(rule, several, run),
     )
     console.print(line)
     if rule["StatusDetails"]:
@@ -123,14 +128,14 @@ def _name(rule: Document) -> Text:
     return name
 
 
-def _where(rule: Document, several: bool) -> Text:
+def _where(rule: Document, several: bool, run: str) -> Text:
     """The step of the first violation, its mode step if that differs, one of several workers,
     and the number of violations.
     """
     violation = rule["FirstViolation"]
     if violation is None:
         return Text("")
-    where = f"step {violation['step']}"
+    where = step_text(run, violation["step"])
     if violation["mode_step"] != violation["step"]:
         where += f" ({violation['mode']} {violation['mode_step']})"
     if several and violation["worker"] is not None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from tocsin.evaluation.ports import JobDescription, is_own
 from tocsin.evaluation.status_changes import configure
 from tocsin.evaluation.unit_of_work import UnitOfWork, Unusable
+from tocsin.rules import MACHINE, TRAINING
 from tocsin.tensors import (
     COLLECTIONS,
     WATCH,
@@ -16,6 +17,7 @@ from tocsin.tensors import (
     NotFound,
     RefusedFile,
     Storage,
+    is_machine_run,
     job_name,
     read_collections,
 )
@@ -122,8 +124,9 @@ def _configuration(
 ) -> Configuration:
     """The given file, the run's ``watch.json``, its job's rules, or the deployed default."""
     job_watch = work.checkpoint.job_watch
+    about = MACHINE if is_machine_run(work.checkpoint.run) else TRAINING
     if given is not None:
-        return _resolved(given, (), job_watch)
+        return _resolved(given, (), job_watch, about)
     problems: list[Unusable] = []
     if job is not None and job.rules:
         try:
@@ -137,7 +140,7 @@ def _configuration(
     else:
         watch, name = own, WATCH
     problems += (_problem(name, fault) for fault in alert_faults(watch))
-    found = _resolved(watch, problems, job_watch)
+    found = _resolved(watch, problems, job_watch, about)
     if own is None:
         return found
     return replace(  # whoever can write into a run must not read other runs by it
@@ -170,8 +173,10 @@ def _problem(name: str, fault: Fault) -> Unusable:
     return f"{name}: {fault.place}", fault.text
 
 
-def _resolved(watch: Watch, problems: Iterable[Unusable], job_watch: Watch | None) -> Configuration:
-    watched, refused = resolve(watch)
+def _resolved(
+    watch: Watch, problems: Iterable[Unusable], job_watch: Watch | None, about: str
+) -> Configuration:
+    watched, refused = resolve(watch, about)
     unusable = tuple(dict.fromkeys(problems))[:MOST_PROBLEMS]
     return Configuration(watched, refused, unusable, job_watch, watch)
 

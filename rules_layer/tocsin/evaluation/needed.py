@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import msgspec
+from numpy.typing import NDArray
 
 from tocsin.evaluation.checkpoint import Reference, References
 from tocsin.model import Detail, TensorSummary
@@ -19,6 +21,7 @@ from tocsin.tensors import (
     RecordToRead,
     answers,
     completed,
+    inline_value,
     parse_reduction,
     summary_of,
     update_norms,
@@ -74,10 +77,13 @@ class NeededTensor:
             dtype=value.dtype if value else entry.dtype,
             role=self.chosen.role,
             kind=self.chosen.kind,
-            value=value.value if value else None,
+            value=value.value if value else self._inline(),
             previous=past,
         )
         return tensor, value.details if value else {}
+
+    def _inline(self) -> NDArray[Any] | None:
+        return inline_value(self.entry) if self.chosen.values else None
 
     def reference(self, summary: TensorSummary) -> Reference:
         """A reference to this save."""

@@ -18,9 +18,11 @@ from tocsin.rules._registry import (
 )
 from tocsin.rules._rule import (
     HEALTHY,
+    MACHINE,
     PROFILES,
     RECOMMENDED,
     SAGEMAKER,
+    TRAINING,
     UNDECIDED,
     Read,
     Reads,
@@ -36,11 +38,13 @@ from tocsin.rules._rule import (
 
 __all__ = [
     "HEALTHY",
+    "MACHINE",
     "OPTIONS",
     "OPTION_MEANINGS",
     "PROFILES",
     "RECOMMENDED",
     "SAGEMAKER",
+    "TRAINING",
     "UNDECIDED",
     "BadRule",
     "Meta",

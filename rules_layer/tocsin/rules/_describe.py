@@ -43,6 +43,7 @@ def describe(name: str) -> Described:
         built, _ = build(name, {"tensor_regex": "…"})
     return {
         "name": name,
+        "about": rule.about,
         "summary": summary(rule),
         "description": _PARAMETERS.sub("", text).strip(),
         "parameters": [

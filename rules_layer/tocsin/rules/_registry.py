@@ -11,7 +11,7 @@ from pkgutil import iter_modules
 from typing import Any, TypeVar
 
 from tocsin.rules._parameters import BadRule, check, converted, gathered, parameters_of
-from tocsin.rules._rule import PROFILES, RECOMMENDED, SAGEMAKER, Rule
+from tocsin.rules._rule import PROFILES, RECOMMENDED, SAGEMAKER, SUBJECTS, Rule
 
 R = TypeVar("R", bound=type[Rule])
 
@@ -44,6 +44,8 @@ def register(given: R) -> R:
     allowed = {field.name for field in dataclasses.fields(rule)} | set(OPTIONS)
     for unknown in {*rule.sagemaker, *rule.options, *chain(*rule.alternatives)} - allowed:
         raise TypeError(f"rule {name}: {unknown!r} is neither a parameter nor an engine option")
+    if rule.about not in SUBJECTS:
+        raise TypeError(f"rule {name}: about is {rule.about!r}, but must be training or machine")
     if isinstance(rule.inhibits, str) and "inhibits" not in allowed:
         raise TypeError(f"rule {name}: inhibits is a text, but must be a tuple of rule names")
     for field in dataclasses.fields(rule):
@@ -88,10 +90,15 @@ def _origin(rule: type[Rule]) -> tuple[str, str]:
     return rule.__module__, rule.__qualname__
 
 
-def rule_names(profile: str | None = None) -> tuple[str, ...]:
-    """The names of all rules, or of those that watch in a profile without being named."""
+def rule_names(profile: str | None = None, about: str | None = None) -> tuple[str, ...]:
+    """The names of all rules, or of those that watch in a profile without being named.
+
+    With ``about`` only those about the training, or the machine.
+    """
     return tuple(
-        name for name, rule in sorted(_rules.items()) if profile is None or profile in rule.profiles
+        name
+        for name, rule in sorted(_rules.items())
+        if (profile is None or profile in rule.profiles) and about in (None, rule.about)
     )
 
 

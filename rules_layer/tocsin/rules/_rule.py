@@ -27,6 +27,8 @@ from tocsin.rules._parameters import check
 
 RECOMMENDED, SAGEMAKER = "recommended", "sagemaker"
 PROFILES = (RECOMMENDED, SAGEMAKER)
+TRAINING, MACHINE = "training", "machine"
+SUBJECTS = (TRAINING, MACHINE)
 
 State = Mapping[str, Any]
 """The memory of a rule from step to step: JSON, small, owned by the rule, ``{}`` at first."""
@@ -152,6 +154,8 @@ class Rule(ABC):
     rule does not notify of them.
     ``severity``: of its alerts in profile ``recommended``, unless a watch file names another. A
     verdict may have its own. At ``info`` nobody is notified unless the rule's entry has actions.
+    ``about``: ``training``, or ``machine`` for a rule on the minutes of a machine run. Neither kind
+    of run shows the rules about the other.
     ``causes``: why it happens.
     ``advice``: what to try.
     """
@@ -162,6 +166,7 @@ class Rule(ABC):
     profiles: ClassVar[tuple[str, ...]] = (RECOMMENDED,)
     inhibits: ClassVar[tuple[str, ...]] = ()
     severity: ClassVar[Severity] = Severity.WARNING
+    about: ClassVar[str] = TRAINING
     causes: ClassVar[str] = ""
     advice: ClassVar[str] = ""
 

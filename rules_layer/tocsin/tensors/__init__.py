@@ -37,6 +37,7 @@ from tocsin.tensors.index import (
     index_objects,
     read_index,
 )
+from tocsin.tensors.inline import encode_inline, inline_value
 from tocsin.tensors.layout import (
     COLLECTIONS,
     END_MARKER,
@@ -49,11 +50,14 @@ from tocsin.tensors.layout import (
     event_key,
     has_more_digits,
     index_key,
+    is_machine_run,
     is_same_run,
     job_name,
+    machine_run,
     parse_collections_key,
     parse_index_key,
     split_key,
+    step_text,
     writes_to,
 )
 from tocsin.tensors.local import LocalStorage
@@ -147,6 +151,7 @@ __all__ = [
     "encode_collections",
     "encode_end",
     "encode_index",
+    "encode_inline",
     "encode_record",
     "event_key",
     "export_tensorboard",
@@ -160,9 +165,12 @@ __all__ = [
     "index_at",
     "index_key",
     "index_objects",
+    "inline_value",
+    "is_machine_run",
     "is_same_run",
     "itemsize",
     "job_name",
+    "machine_run",
     "named",
     "open_regular",
     "open_storage",
@@ -180,6 +188,7 @@ __all__ = [
     "settled_workers",
     "split_key",
     "starts_of",
+    "step_text",
     "summarize",
     "summary_of",
     "to_bfloat16",

@@ -28,10 +28,12 @@ from tocsin.tensors.storage import NotFound, Object, Storage
 _LIMIT = 64 * 1024 * 1024
 _MAX_ENTRIES = 100_000
 _VERSION = 1
+_MOST_INLINE = 64 * 1024  # characters: more belongs in an event file
 
 _Natural = Annotated[int, Meta(ge=0, le=2**53)]  # what every JSON reader can hold
 _Name = Annotated[str, Meta(min_length=1, max_length=MAX_NAME)]
 _Word = Annotated[str, Meta(max_length=128)]
+_Inline = Annotated[str, Meta(max_length=_MOST_INLINE)]
 _Shape = Annotated[tuple[_Natural, ...], Meta(max_length=MAX_DIMENSIONS)]
 
 
@@ -65,7 +67,8 @@ class Entry(
     """One tensor of an index file.
 
     ``start`` and ``length`` are the bytes of its record in the event file; without them the
-    tensor is known by its shape or summary only. ``crc32`` is zlib's, of the content bytes.
+    tensor is known by its shape, summary or ``inline`` values only. ``crc32`` is zlib's, of the
+    content bytes. ``inline`` is base64 of the values in C order, little-endian, of ``dtype``.
     """
 
     name: _Name
@@ -78,6 +81,7 @@ class Entry(
     crc32: _Natural | None = None
     summary: TensorSummary | None = None
     original_name: _Name | None = None
+    inline: _Inline | None = None
 
 
 @dataclass(frozen=True)
@@ -260,6 +264,7 @@ class _Extras(msgspec.Struct, omit_defaults=True):
     kind: str | None = None
     crc32: int | None = None
     summary: TensorSummary | None = None
+    inline: str | None = None
 
 
 def _of_numpy(number: Any) -> Any:
@@ -271,7 +276,8 @@ _quoted = lru_cache(maxsize=1 << 14)(json.dumps)
 
 
 def _extras(entry: Entry, shape: tuple[int, ...] | None = None, crc32: int | None = None) -> str:
-    extras = _Extras(entry.dtype, shape, entry.role, entry.kind, crc32, entry.summary)
+    place = entry.role, entry.kind
+    extras = _Extras(entry.dtype, shape, *place, crc32, entry.summary, entry.inline)
     members = _encoder.encode(extras)[1:-1].decode()
     return f", {members}" if members else ""
 

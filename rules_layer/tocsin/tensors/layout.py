@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import datetime, timezone
 
 END_MARKER = "training_job_end.ts"
 WATCH = "watch.json"
@@ -10,7 +11,9 @@ STOP = "STOP.json"
 PACE = "pace.json"
 INDEX = "index/"
 COLLECTIONS = "collections/"
+_TRAINING_RUN, _MACHINE_RUN = "debug-output", "profiler-output"  # SageMaker's names
 
+_NO_MINUTE = 10**8  # since 1970: a demo may have shorter ones, whose numbers are higher
 LONG_STEP = 10**12  # the first that is longer than the 12 digits to which steps are padded
 _DIGITS = 18  # fits 64 bits, so a file name cannot make an absurd number
 _WORKER = r"[^/\0]{1,255}"
@@ -97,24 +100,51 @@ def split_key(key: str) -> tuple[str, str] | None:
 
 
 def job_name(run_url: str) -> str:
-    """The training job a run belongs to: its last path part, ``debug-output`` left out."""
+    """The training job a run belongs to: its last path part, apart from ``debug-output`` and
+    ``profiler-output``.
+    """
     parts = [part for part in run_url.partition("://")[2].split("/") if part]
     if "://" not in run_url:
         parts = [part for part in re.split(r"[/\\]", run_url) if part]
-    if len(parts) > 1 and parts[-1] == "debug-output":
-        parts.pop()
+    for name in (_MACHINE_RUN, _TRAINING_RUN):
+        if len(parts) > 1 and parts[-1] == name:
+            parts.pop()
     return parts[-1] if parts else ""
 
 
 def writes_to(output: str, run_url: str) -> bool:
     """Whether a SageMaker job of the run's name, with that output path, writes the run."""
-    base, run, name = _normal(output), _normal(run_url), job_name(run_url)
-    return run in (base, f"{base}/debug-output", f"{base}/{name}", f"{base}/{name}/debug-output")
+    base, name = _normal(output), job_name(run_url)
+    runs = (base, f"{base}/debug-output", f"{base}/{name}", f"{base}/{name}/debug-output")
+    return any(is_same_run(run, run_url) for run in runs)
 
 
-def is_same_run(url: str, other: str) -> bool:
-    """Whether two URLs name one run: slashes may be doubled, or stand at the end."""
-    return _normal(url) == _normal(other)
+def is_same_run(url: str, run_url: str) -> bool:
+    """Whether ``url`` names the run, or the training run of a machine run.
+
+    Slashes may be doubled, or stand at the end.
+    """
+    names = (_normal(url), machine_run(url), f"{_normal(url)}/{_MACHINE_RUN}")
+    return _normal(run_url) in names
+
+
+def machine_run(run_url: str) -> str:
+    """The machine run of a training run: ``profiler-output`` in the folder of the job."""
+    run = _normal(run_url)
+    folder = run.removesuffix(f"/{_TRAINING_RUN}")
+    return f"{folder}/{_MACHINE_RUN}"
+
+
+def is_machine_run(run_url: str) -> bool:
+    """Whether a run holds the metrics of machines, and no tensors of a training."""
+    return re.split(r"[/\\]", run_url.rstrip("/\\"))[-1] == _MACHINE_RUN
+
+
+def step_text(run_url: str, step: int) -> str:
+    """A step for people: ``step 120``, or the time of a minute of a machine run."""
+    if not is_machine_run(run_url) or step >= _NO_MINUTE:
+        return f"step {step}"
+    return f"{datetime.fromtimestamp(60 * step, timezone.utc):%Y-%m-%d %H:%M} UTC"
 
 
 def _normal(url: str) -> str:

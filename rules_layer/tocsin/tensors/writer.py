@@ -21,6 +21,7 @@ from tocsin.tensors.dtypes import is_text
 from tocsin.tensors.encoding import Piece, labels, moment, pieces, step_field
 from tocsin.tensors.end import encode_end
 from tocsin.tensors.index import Entry, IndexFile, RunMeta, decode_index, encode_payloads
+from tocsin.tensors.inline import encode_inline
 from tocsin.tensors.layout import END_MARKER, collections_key, event_key, index_key
 from tocsin.tensors.storage import Storage
 
@@ -32,7 +33,8 @@ class Captured(msgspec.Struct, frozen=True, eq=False):
     writing. bfloat16 is given as an array of the package ml_dtypes, or as its bits: a ``value`` of
     uint16 with the ``dtype`` "bfloat16". ``list_shape`` lists the shape of a raw value in
     ``shape_payload`` too, as smdebug's option save_shape does; smdebug's own reader then loses the
-    value, so leave it alone.
+    value, so leave it alone. ``inline`` is a short series of numbers that goes into the index file
+    itself; its shape and type count in place of ``shape`` and ``dtype``.
     """
 
     name: str
@@ -45,6 +47,7 @@ class Captured(msgspec.Struct, frozen=True, eq=False):
     original_name: str | None = None
     wall_time: float | None = None
     list_shape: bool = False
+    inline: NDArray[Any] | None = None
 
 
 def write_step(
@@ -74,7 +77,8 @@ def write_step(
     position = 0
     for tensor in tensors:
         if tensor.value is None:
-            shaped.append(_entry(tensor, tensor.shape))
+            shape = tensor.shape if tensor.inline is None else tensor.inline.shape
+            shaped.append(_entry(tensor, shape))
             continue
         value, dtype = _stored(as_array(tensor.value), tensor.dtype)
         content = b"" if is_text(value.dtype) else content_bytes(value)
@@ -191,9 +195,10 @@ def _entry(tensor: Captured, shape: tuple[int, ...] | None) -> Entry:
     return Entry(
         tensor.name,
         shape=shape,
-        dtype=tensor.dtype,
+        dtype=tensor.dtype if tensor.inline is None else _name(tensor.inline.dtype),
         role=tensor.role,
         kind=tensor.kind,
         summary=tensor.summary,
         original_name=tensor.original_name,
+        inline=None if tensor.inline is None else encode_inline(tensor.inline),
     )

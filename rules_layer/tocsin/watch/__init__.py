@@ -6,6 +6,7 @@ from tocsin.watch.capture import patterns, plain_capture, reductions, to_capture
 from tocsin.watch.config import (
     Capture,
     CollectionConfig,
+    Machine,
     Notify,
     RuleConfig,
     SaveConfig,
@@ -33,6 +34,7 @@ __all__ = [
     "CollectionConfig",
     "Fault",
     "FaultInLine",
+    "Machine",
     "Notify",
     "Options",
     "PatternMatcher",

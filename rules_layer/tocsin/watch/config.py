@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from tocsin.model import Mode, Severity
+from tocsin.parsing import seconds
 from tocsin.watch.silence import Silence
 
 Grace = int | str
@@ -171,6 +172,30 @@ class Notify:
 
 
 @dataclass(frozen=True)
+class Machine:
+    """Metrics of the machine and times of the steps, in a run of their own beside the training's.
+
+    ``interval``: the time between two samples, from 100ms to 60s.
+    ``gpu``: whether GPUs are read; ``auto``: where the package nvidia-ml-py is installed.
+    ``processes``: whether memory and CPU of the process and its children are read.
+    ``steps``: whether steps are timed.
+    """
+
+    interval: str | int | float = "500ms"
+    gpu: Literal["auto"] | bool = "auto"
+    processes: bool = True
+    steps: bool = True
+
+    @property
+    def seconds(self) -> float:
+        """The interval. Raises ValueError for one that is not from 100ms to 60s."""
+        found = seconds(self.interval) if isinstance(self.interval, str) else self.interval
+        if found is None or not 0.1 <= found <= 60:
+            raise ValueError(f"{self.interval!r:.100} is not a time from 100ms to 60s")
+        return float(found)
+
+
+@dataclass(frozen=True)
 class Watch:
     """A whole watch file.
 
@@ -192,6 +217,7 @@ class Watch:
     capture: Capture = field(default_factory=Capture)
     notify: Notify = field(default_factory=Notify)
     silences: tuple[Silence, ...] = ()
+    machine: Machine | None = None
     custom_rules: str | None = None
     dry_run: bool = False
 

@@ -79,6 +79,8 @@ def encode_watch(watch: Watch) -> bytes:
     """A Watch as the content of ``watch.json``."""
     content = msgspec.to_builtins(dataclasses.replace(watch, capture=Capture()))
     content["capture"] = plain_capture(watch.capture)
+    if watch.machine is None:  # empty it would mean all defaults
+        del content["machine"]
     for silence in content["silences"]:
         del silence["id"]
     return msgspec.json.format(msgspec.json.encode(content), indent=1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from datetime import datetime
 from enum import EnumMeta
 from reprlib import repr as short  # what a file says may be long
@@ -14,7 +15,7 @@ import msgspec
 
 from tocsin.parsing import TIME_EXAMPLE, moment
 from tocsin.watch.capture import to_capture
-from tocsin.watch.config import Capture, Notify, RuleConfig, Watch
+from tocsin.watch.config import Capture, Machine, Notify, RuleConfig, Watch
 from tocsin.watch.errors import BadWatch, Fault, Path, instead_of, message
 from tocsin.watch.sagemaker import from_debug_rule_configurations
 from tocsin.watch.silence import Silence
@@ -24,7 +25,8 @@ MOST_SILENCES = 100
 
 # The keys of each section and their types. The id of a silence belongs to the store.
 _KNOWN: dict[type[Any], dict[str, Any]] = {
-    into: get_type_hints(into, include_extras=True) for into in (Watch, Notify, RuleConfig, Silence)
+    into: get_type_hints(into, include_extras=True)
+    for into in (Watch, Machine, Notify, RuleConfig, Silence)
 }
 del _KNOWN[Silence]["id"]
 
@@ -49,6 +51,7 @@ def to_parts(content: Any, now: datetime | None = None) -> tuple[Watch, tuple[Fa
     if not isinstance(content, Mapping):
         raise BadWatch(f"expected a mapping with `rules`, got {type(content).__name__}")
     readers = {"capture": _capture, "notify": _notify, "rules": _rules, "silences": _silences}
+    readers["machine"] = _machine
     found: Found = []
     watch = Watch(**_fields(content, Watch, (), found, readers))
     found += _expired(content, now) if now is not None else ()
@@ -135,6 +138,17 @@ def _capture(content: Any, path: Path, found: Found) -> Capture:
 
 def _notify(content: Any, path: Path, found: Found) -> Notify:
     return Notify(**_fields(content, Notify, path, found, {}))
+
+
+def _machine(content: Any, path: Path, found: Found) -> Machine:
+    """The section; without content all defaults."""
+    machine = Machine(**_fields({} if content is None else content, Machine, path, found, {}))
+    try:
+        _ = machine.seconds
+    except ValueError as error:
+        found.append(Fault((*path, "interval"), str(error)))
+        return replace(machine, interval=Machine().interval)
+    return machine
 
 
 def _silences(content: Any, path: Path, found: Found) -> tuple[Silence, ...]:

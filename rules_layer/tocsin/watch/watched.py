@@ -14,7 +14,18 @@ import msgspec
 from tocsin.events import NotifyPolicy
 from tocsin.model import Mode, Severity
 from tocsin.parsing import seconds
-from tocsin.rules import OPTIONS, SAGEMAKER, BadRule, Reads, Rule, build, rule_names
+from tocsin.rules import (
+    MACHINE,
+    OPTIONS,
+    SAGEMAKER,
+    TRAINING,
+    BadRule,
+    Reads,
+    Rule,
+    build,
+    find_rule,
+    rule_names,
+)
 from tocsin.tensors import BadPattern, search
 from tocsin.watch.config import RuleConfig, Watch, as_tuple
 from tocsin.watch.notify_policy import policy
@@ -94,11 +105,19 @@ class Refused:
     fingerprint: str
 
 
-def resolve(watch: Watch) -> tuple[tuple[Watched, ...], tuple[Refused, ...]]:
-    """The rules of a watch file, and those that cannot be built. One never affects another."""
+def resolve(
+    watch: Watch, about: str | None = None
+) -> tuple[tuple[Watched, ...], tuple[Refused, ...]]:
+    """The rules of a watch file, and those that cannot be built. One never affects another.
+
+    With ``about`` those about the training, or the machine. The rules about a machine are those of
+    the profile unless the file names one.
+    """
     configs = watch.rules
-    if configs is None:
-        configs = tuple(RuleConfig(name) for name in rule_names(watch.profile))
+    if configs is not None and about is not None:
+        configs = tuple(config for config in configs if _subject(config) == about)
+    if configs is None or (about == MACHINE and not configs):
+        configs = tuple(RuleConfig(name) for name in rule_names(watch.profile, about))
     good, bad = [], []
     for config in configs:
         try:
@@ -108,6 +127,11 @@ def resolve(watch: Watch) -> tuple[tuple[Watched, ...], tuple[Refused, ...]]:
         except Exception as error:  # noqa: BLE001  # the code of a rule may be from anywhere
             bad.append(_refused(config, f"{config.rule}: {type(error).__name__}: {error}"))
     return tuple(good), tuple(bad)
+
+
+def _subject(config: RuleConfig) -> str:
+    rule = find_rule(config.rule)
+    return TRAINING if rule is None else rule.about
 
 
 def _refused(config: RuleConfig, why: str) -> Refused:

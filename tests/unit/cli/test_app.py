@@ -6,7 +6,7 @@ from importlib.metadata import version
 
 import pytest
 
-COMMANDS = ["check", "report", "tensors", "rules", "lint", "convert", "status", "demo"]
+COMMANDS = ["check", "profile", "report", "tensors", "rules", "lint", "convert", "status", "demo"]
 COMMANDS += ["silence", "local"]
 
 

@@ -12,7 +12,7 @@ from tocsin.rules import OPTIONS as ENGINE
 from tocsin.rules import PROFILES, Rule, _registry, register, rule_names
 from tocsin.watch import Options
 
-KEYS = ["name", "summary", "description", "parameters", "options", "reads"]
+KEYS = ["name", "about", "summary", "description", "parameters", "options", "reads"]
 KEYS += ["profiles", "causes", "advice"]
 
 

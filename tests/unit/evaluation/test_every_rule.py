@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from tocsin.evaluation import Checkpoint, Hint, check, evaluate, memory_ports
 from tocsin.events import StatusChange
 from tocsin.model import Mode, Outcome, RuleStatus, Verdict
-from tocsin.rules import PROFILES, Step, get_rule, rule_names
+from tocsin.rules import PROFILES, TRAINING, Step, get_rule, rule_names
 from tocsin.tensors import (
     Captured,
     Collection,
@@ -36,7 +36,11 @@ START = 1_700_000_000.0
 NOW = START + 100_000
 WORKERS = ("worker_0", "worker_1")
 SAVES = 36
-RULES = [name for name in rule_names() if get_rule(name).__module__.startswith("tocsin.rules.")]
+RULES = [
+    name
+    for name in rule_names(about=TRAINING)
+    if get_rule(name).__module__.startswith("tocsin.rules.")
+]
 MODES = (Mode.TRAIN, Mode.TRAIN, Mode.EVAL)
 
 NAMED = {  # those that judge nothing without parameters that name tensors

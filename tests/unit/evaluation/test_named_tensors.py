@@ -13,7 +13,7 @@ import pytest
 from numpy.typing import NDArray
 from tocsin.evaluation import check, document
 from tocsin.model import Mode
-from tocsin.rules import PROFILES, get_rule, rule_names
+from tocsin.rules import PROFILES, TRAINING, get_rule, rule_names
 from tocsin.tensors import (
     Captured,
     Collection,
@@ -26,7 +26,11 @@ from tocsin.watch import PatternMatcher, Selection, Watched, resolve, to_watch
 from tocsin_hooks.plan import Saved
 from tocsin_hooks.wishes import wanting
 
-RULES = [name for name in rule_names() if get_rule(name).__module__.startswith("tocsin.rules.")]
+RULES = [
+    name
+    for name in rule_names(about=TRAINING)
+    if get_rule(name).__module__.startswith("tocsin.rules.")
+]
 
 TENSORS = {  # with their collections: what rules read by default, and what a user may name
     "accuracy": "metrics",

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tocsin.model import COLLECTION_ROLES, Role
-from tocsin.rules import PROFILES, get_rule, rule_names
+from tocsin.rules import PROFILES, TRAINING, get_rule, rule_names
 from tocsin.tensors import Collection, Collections, Entry
 from tocsin.watch import (
     Capture,
@@ -23,7 +23,11 @@ from tocsin_hooks.plan import CapturePlan, Saved
 from tocsin_hooks.settings import CaptureSettings
 from tocsin_hooks.wishes import wanting
 
-RULES = [name for name in rule_names() if get_rule(name).__module__.startswith("tocsin.rules.")]
+RULES = [
+    name
+    for name in rule_names(about=TRAINING)
+    if get_rule(name).__module__.startswith("tocsin.rules.")
+]
 
 NAMES = st.sampled_from(
     ["loss", "fc.weight", "fc.bias", "gradient/fc.weight", "relu0_output_0", "tanh0_input_0",

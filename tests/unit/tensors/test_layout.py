@@ -6,10 +6,15 @@ from tocsin.tensors import (
     collections_key,
     event_key,
     index_key,
+    is_machine_run,
+    is_same_run,
     job_name,
+    machine_run,
     parse_collections_key,
     parse_index_key,
     split_key,
+    step_text,
+    writes_to,
 )
 from tocsin.tensors.layout import resolve_event
 
@@ -166,3 +171,54 @@ def test_split_key(key, expected):
 )
 def test_job_name(url, job):
     assert job_name(url) == job
+
+
+@pytest.mark.parametrize(
+    ("run", "machine"),
+    [
+        ("s3://b/jobs/j1/debug-output", "s3://b/jobs/j1/profiler-output"),
+        ("s3://b/jobs/j1/", "s3://b/jobs/j1/profiler-output"),
+        ("/data/runs/j3", "/data/runs/j3/profiler-output"),
+    ],
+)
+def test_a_machine_run_lies_in_the_folder_of_its_job(run, machine):
+    assert machine_run(run) == machine
+    assert is_machine_run(machine)
+    assert not is_machine_run(run)
+    assert job_name(machine) == job_name(run)
+    key = machine.split("://")[-1].lstrip("/") + "/index/000029923/000029923271_node.json"
+    assert split_key(key) is not None
+
+
+@pytest.mark.parametrize(
+    ("output", "run", "expected"),
+    [
+        ("s3://b/jobs", "s3://b/jobs/j1/profiler-output", True),
+        ("s3://b/jobs/j1", "s3://b/jobs/j1/profiler-output", True),
+        ("s3://b/jobs/j1/debug-output", "s3://b/jobs/j1/profiler-output", True),
+        ("s3://b/jobs", "s3://b/jobs/j1/debug-output/profiler-output", True),  # the container's
+        ("s3://b/other", "s3://b/jobs/j1/profiler-output", False),
+        ("s3://b/jobs/j2", "s3://b/jobs/j1/profiler-output", False),
+    ],
+)
+def test_a_machine_run_belongs_to_the_job_of_its_training(output, run, expected):
+    assert writes_to(output, run) is expected
+
+
+def test_a_tag_that_names_the_training_run_names_its_machine_run():
+    assert is_same_run("s3://b/any/where", "s3://b/any/where/profiler-output")
+    assert is_same_run("s3://b/a/debug-output/", "s3://b/a/profiler-output")
+    assert not is_same_run("s3://b/a/profiler-output", "s3://b/a/debug-output")
+    assert not is_same_run("", "s3://b/profiler-output")
+
+
+@pytest.mark.parametrize(
+    ("run", "step", "text"),
+    [
+        ("s3://b/j1/debug-output", 29_923_271, "step 29923271"),
+        ("s3://b/j1/profiler-output", 29_923_271, "2026-11-23 01:11 UTC"),
+        ("s3://b/j1/profiler-output", 1_795_355_000, "step 1795355000"),  # of a hurried demo
+    ],
+)
+def test_a_minute_is_a_time_for_people(run, step, text):
+    assert step_text(run, step) == text

@@ -1,0 +1,202 @@
+"""Reads Linux's /proc: processors, memory, disks, network, and a process with its children."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+from tocsin_hooks.machine.cgroup import Limits, no_limits
+
+Values = Mapping[str, float]
+"""The values of one sample by the name of their series."""
+
+Source = Callable[[], Values]
+"""Takes a sample. Rates are since the sample before, so the first has none. Raises OSError."""
+
+_SECTOR = 512  # bytes, whatever the disk says
+_DISK = re.compile(r"(?:s|v|xv|h)d[a-z]+|nvme\d+n\d+|mmcblk\d+")  # whole ones, without partitions
+_TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
+_PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
+_MOST_PROCESSES = 1000
+
+
+class Cpu:
+    """The mean of all cores, the busiest core, and the core that waits most for disks, in %."""
+
+    def __init__(self, root: Path = Path("/proc")) -> None:
+        self._file = root / "stat"
+        self._before: list[tuple[int, int, int]] = []
+        self()
+
+    def __call__(self) -> Values:
+        now = [_core(line) for line in self._file.read_bytes().split(b"\n") if _is_core(line)]
+        before, self._before = self._before, now
+        if len(before) != len(now):
+            return {}
+        pairs = [(b, n) for b, n in zip(before, now, strict=True) if n[0] > b[0]]
+        busy = [100 * (n[1] - b[1]) / (n[0] - b[0]) for b, n in pairs]
+        waiting = [100 * (n[2] - b[2]) / (n[0] - b[0]) for b, n in pairs]
+        if not busy:
+            return {}
+        return {
+            "cpu/CPUUtilization": sum(busy) / len(busy),
+            "cpu/busiest": max(busy),
+            "cpu/I/OWaitPercentage": max(0.0, *waiting, 0.0),
+        }
+
+
+class Memory:
+    """The memory in use, in % of the host's or, where it is less, of the container's."""
+
+    def __init__(self, root: Path = Path("/proc"), limits: Limits = no_limits) -> None:
+        self._file = root / "meminfo"
+        self._limits = limits
+        self()
+
+    def __call__(self) -> Values:
+        found = dict(_memory(self._file.read_text()))
+        total, available = found["MemTotal"], found["MemAvailable"]
+        used = 100 * (1 - available / total) if total else 0.0
+        own = self._limits().memory
+        return {"memory/MemoryUsedPercent": used if own is None else max(used, own)}
+
+
+class Disk:
+    """Operations and bytes per second of all disks together."""
+
+    def __init__(self, root: Path = Path("/proc")) -> None:
+        self._file = root / "diskstats"
+        self._rates = _Rates()
+        self()
+
+    def __call__(self) -> Values:
+        operations = read = written = 0
+        for line in self._file.read_text().splitlines():
+            fields = line.split()
+            if len(fields) > 9 and _DISK.fullmatch(fields[2]):
+                operations += int(fields[3]) + int(fields[7])
+                read += int(fields[5]) * _SECTOR
+                written += int(fields[9]) * _SECTOR
+        counts = {
+            "i/o/IOPS": operations,
+            "i/o/ReadThroughputInBytesPerSecond": read,
+            "i/o/WriteThroughputInBytesPerSecond": written,
+        }
+        return self._rates(counts)
+
+
+class Network:
+    """Bytes per second through all interfaces but the loopback."""
+
+    def __init__(self, root: Path = Path("/proc")) -> None:
+        self._file = root / "net" / "dev"
+        self._rates = _Rates()
+        self()
+
+    def __call__(self) -> Values:
+        received = sent = 0
+        for line in self._file.read_text().splitlines()[2:]:
+            name, _, numbers = line.partition(":")
+            fields = numbers.split()
+            if name.strip() != "lo" and len(fields) > 8:
+                received += int(fields[0])
+                sent += int(fields[8])
+        counts = {
+            "network/ReceiveBytesPerSecond": received,
+            "network/TransmitBytesPerSecond": sent,
+        }
+        return self._rates(counts)
+
+
+class Processes:
+    """Resident bytes and CPU (% of a core) of a process and its descendants, and how many those
+    are. Reads every ``every`` seconds, because it costs most; in between it gives nothing.
+    """
+
+    def __init__(self, root: Path = Path("/proc"), pid: int = 0, every: float = 5.0) -> None:
+        self._root = root
+        self._pid = pid or os.getpid()
+        self._every = every
+        self._next = 0.0
+        self._cpu: dict[int, int] = {}
+        self._at = 0.0
+
+    def __call__(self) -> Values:
+        now = time.monotonic()
+        if now < self._next:
+            return {}
+        self._next = now + self._every
+        found = dict(self._tree())
+        cpu = {pid: ticks for pid, (ticks, _) in found.items()}
+        values = {
+            "process/rss": float(sum(resident for _, resident in found.values())),
+            "process/workers": float(max(0, len(found) - 1)),
+        }
+        if self._cpu:
+            used = sum(ticks - self._cpu.get(pid, 0) for pid, ticks in cpu.items())
+            values["process/cpu"] = 100 * max(0, used) / _TICKS / (now - self._at)
+        self._cpu, self._at = cpu, now
+        return values
+
+    def _tree(self) -> Iterator[tuple[int, tuple[int, int]]]:
+        """Each process with its CPU time in ticks and its resident bytes."""
+        waiting, seen = [self._pid], {self._pid}
+        while waiting and len(seen) < _MOST_PROCESSES:
+            pid = waiting.pop()
+            folder = self._root / str(pid)
+            try:
+                fields = (folder / "stat").read_text().rpartition(")")[2].split()
+                resident = int((folder / "statm").read_text().split()[1]) * _PAGE
+                children = [int(child) for child in _children(folder)]
+            except (OSError, IndexError):
+                if pid == self._pid:
+                    raise
+                continue  # it has just ended
+            yield pid, (int(fields[11]) + int(fields[12]), resident)
+            waiting += [child for child in children if child not in seen]
+            seen.update(children)
+
+
+class _Rates:
+    """Turns counts into rates per second."""
+
+    def __init__(self) -> None:
+        self._before: Mapping[str, int] = {}
+        self._at = 0.0
+
+    def __call__(self, counts: Mapping[str, int]) -> Values:
+        now = time.monotonic()
+        before, since = self._before, now - self._at
+        self._before, self._at = counts, now
+        if not before or since <= 0:
+            return {}
+        return {name: max(0.0, (count - before[name]) / since) for name, count in counts.items()}
+
+
+def _is_core(line: bytes) -> bool:
+    return line.startswith(b"cpu") and line[3:4].isdigit()
+
+
+def _core(line: bytes) -> tuple[int, int, int]:
+    """Time in all, busy, and waiting for disks. Guests are part of user time."""
+    user, nice, system, idle, wait, *more = map(int, line.split()[1:9])
+    busy = user + nice + system + sum(more)
+    return busy + idle + wait, busy, wait
+
+
+def _memory(text: str) -> Iterator[tuple[str, int]]:
+    for line in text.splitlines():
+        name, _, rest = line.partition(":")
+        if name in ("MemTotal", "MemAvailable"):
+            yield name, int(rest.split()[0])
+
+
+def _children(folder: Path) -> Iterator[str]:
+    for task in (folder / "task").iterdir():
+        try:
+            yield from (task / "children").read_text().split()
+        except FileNotFoundError:  # the thread has ended
+            continue

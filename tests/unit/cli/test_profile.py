@@ -1,0 +1,71 @@
+"""``tocsin profile``: a trace that viewers accept."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tocsin.cli import trace as tracing
+from tocsin_hooks.machine import Minute, write_minutes
+
+SLOW = Minute(
+    series={"gpu0/GPUUtilization": [50.0, math.nan, 70.0], "memory/MemoryUsedPercent": [9.0]},
+    durations={"TRAIN": [0.3] * 100, "wait": [0.5] * 100, "EVAL": []},
+)
+
+
+def written(tocsin: Any, folder: Path, run: str = "debug-output") -> Any:
+    write_minutes(str(folder / "profiler-output"), [{"a": SLOW, "b": SLOW}] * 6)
+    said = tocsin("profile", str(folder / run), "--trace", str(folder / "t.json"), "--json")
+    assert said.code == 0, said.err
+    assert said.json["minutes"] == 12
+    return json.loads((folder / "t.json").read_text())
+
+
+@pytest.mark.parametrize("run", ["debug-output", "profiler-output"])
+def test_viewers_accept_it(tocsin: Any, tmp_path: Path, run: str) -> None:
+    trace = written(tocsin, tmp_path, run)
+    events = trace["traceEvents"]
+    lanes: dict[tuple[int, int], float] = {}
+    for event in events:
+        assert isinstance(event["pid"], int)
+        assert isinstance(event["tid"], int)
+        if event["ph"] == "M":
+            assert "ts" not in event
+            continue
+        assert event["ts"] >= 0
+        if event["ph"] == "X":  # slices of a lane follow each other: they neither nest nor overlap
+            lane = event["pid"], event["tid"]
+            assert event["ts"] >= lanes.get(lane, 0.0) - 1e-3
+            lanes[lane] = event["ts"] + event["dur"]
+        if event["ph"] == "C":
+            assert all(isinstance(value, int | float) for value in event["args"].values())
+    assert {event["ph"] for event in events} == {"M", "X", "C", "i"}
+    assert max(lanes.values()) <= 6 * 60e6
+    names = [event["args"]["name"] for event in events if event["name"] == "process_name"]
+    assert names == ["01 a", "02 b"]
+
+
+def test_a_finding_and_a_sample_are_where_they_belong(tocsin: Any, tmp_path: Path) -> None:
+    events = written(tocsin, tmp_path)["traceEvents"]
+    (found,) = [event for event in events if event["ph"] == "i"]
+    assert (found["name"], found["ts"]) == ("InputBottleneck", 4 * 60e6)
+    gpu = [e for e in events if e["name"] == "gpu0/GPUUtilization" and e["pid"] == 1]
+    assert [(e["ts"], e["args"]["value"]) for e in gpu[:2]] == [(0.0, 50.0), (40e6, 70.0)]
+
+
+def test_a_long_run_has_means(tocsin: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tracing, "_MOST_COUNTERS", 10)
+    events = written(tocsin, tmp_path)["traceEvents"]
+    gpu = [e for e in events if e["name"] == "gpu0/GPUUtilization" and e["pid"] == 1]
+    assert [e["args"]["value"] for e in gpu] == [60.0] * 6
+
+
+def test_without_a_machine_run_it_says_what_is_missing(tocsin: Any, tmp_path: Path) -> None:
+    (tmp_path / "profiler-output").mkdir()
+    said = tocsin("profile", str(tmp_path), "--trace", str(tmp_path / "t.json"))
+    assert said.code == 2
+    assert "no minute of a machine" in said.err
