@@ -68,7 +68,14 @@ class Collapse(Rule):
     share: Annotated[float, Meta(gt=0, lt=1)] = 0.1
 
     def reads(self) -> Reads:
-        return Reads({"spreads": SPREADS, "predictions": PREDICTIONS, "labels": LABELS})
+        return Reads(
+            {
+                "spreads": SPREADS,
+                "predictions": PREDICTIONS,
+                "labels": LABELS,
+                "skills": Read(roles=(Role.SKILL,), fields=("size",)),
+            }
+        )
 
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
         if step.mode not in TRAINING:
@@ -80,7 +87,9 @@ class Collapse(Rule):
         verdicts = []
         for output in step.tensors["predictions"]:
             found = saved.get((output.worker, output.name))
-            if found is None and (output.worker, rows(output)) in labelled:
+            # A hook that compares losses saves the spread of all outputs that none has compared.
+            compared = step.tensors["skills"] or (output.worker, rows(output)) in labelled
+            if found is None and compared:
                 continue
             now = _varies(output, found) if _features(output) >= _COLUMNS else None
             key = tensor_key(output)

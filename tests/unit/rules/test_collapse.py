@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -27,6 +28,7 @@ def run(
     size: float = 1.0,
     saved: bool = True,
     labels: bool = False,
+    skills: bool = False,
 ) -> Iterator[Step]:
     """Embeddings of 16 samples that vary by so much; whether a hook saved by how much."""
     random = np.random.default_rng(0)
@@ -40,6 +42,7 @@ def run(
             "predictions": (output,),
             "spreads": (found,) if saved else (),
             "labels": (label,) if labels else (),
+            "skills": (replace(found, role=Role.SKILL),) if skills else (),
         }
         yield Step(at, Mode.TRAIN, at, float(at), tensors)
 
@@ -57,7 +60,8 @@ def run(
         (run([1.0] * 10 + [0.1] * 5, saved=False), VIOLATION),
         (run([1.0] * 10 + [0.5] * 5, saved=False), HEALTHY),
         (run([1.0] * 10 + [0.1] * 5, saved=False, labels=True), NOT_APPLICABLE),
-        (run([1.0] * 10 + [0.1] * 5, labels=True), VIOLATION),  # of another loss
+        (run([1.0] * 10 + [0.1] * 5, saved=False, skills=True), NOT_APPLICABLE),
+        (run([1.0] * 10 + [0.1] * 5, labels=True, skills=True), VIOLATION),  # of another loss
     ],
 )
 def test_courses(steps: Iterator[Step], expected: Outcome) -> None:
@@ -75,7 +79,7 @@ def test_outputs_that_grow_around_another_mean_are_healthy() -> None:
             share = points.var(0).mean() / np.square(points).mean()
             output = valued("out", points, read=READS["predictions"], role=Role.PREDICTION)
             found = valued("spread/out", np.array(share), read=READS["spreads"], role=Role.SPREAD)
-            tensors = {"predictions": (output,), "spreads": (found,), "labels": ()}
+            tensors = {"predictions": (output,), "spreads": (found,), "labels": (), "skills": ()}
             yield Step(at, Mode.TRAIN, at, float(at), tensors)
 
     assert outcomes(Collapse(), steps())[-1] is HEALTHY
