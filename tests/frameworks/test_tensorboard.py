@@ -31,6 +31,7 @@ def seen(tmp_path_factory):
         ]
         writer.write(step, Mode.TRAIN, step, tensors)
         writer.write(step + 1, Mode.EVAL, step, [Captured("accuracy", 0.5)])
+    writer.write_collections([])
     trial = create_trial(folder / "run")
     indexes = [file for step in trial.steps() for file in trial.index_files(step)]
     export_tensorboard(storage, indexes, folder / "board")

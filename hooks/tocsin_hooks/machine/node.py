@@ -15,6 +15,7 @@ from typing import IO
 
 import msgspec
 
+_HOSTS = msgspec.json.Decoder(list[str])
 _LOCAL_RANK = ("LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK")
 
 
@@ -91,7 +92,7 @@ class Claim:
 
 def _hosts(environ: Mapping[str, str]) -> list[str]:
     try:
-        return msgspec.json.decode(environ.get("SM_HOSTS", "[]"), type=list[str])
+        return _HOSTS.decode(environ.get("SM_HOSTS", "[]"))
     except msgspec.MsgspecError:
         return []
 

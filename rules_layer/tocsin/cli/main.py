@@ -283,7 +283,7 @@ def replay(
     stage: Stage = None,
     as_json: Json = False,
 ) -> int:
-    """Evaluate a run of the deployment again from its start, beside what was found before.
+    """Evaluate a run of the deployment again from its start.
 
     The result is printed and stored nowhere; nobody is notified and nothing is stopped. Without
     --watch the run's own watch.json counts, and without that the rules of profile recommended: name
@@ -336,7 +336,7 @@ def replay(
 
 @app.command()
 def doctor(stack: Stack = None, stage: Stage = None, as_json: Json = False) -> int:
-    """Check a deployment: a line for each thing that can be wrong, with what to do.
+    """Check a deployment, and say what to do.
 
     Looks at its version, the capture bucket's region, notifications and key, subscriptions that
     are not confirmed, the SMS sandbox, the account's concurrency, the lag of the last hour, and

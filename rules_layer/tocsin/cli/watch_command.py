@@ -25,7 +25,7 @@ def watch(
         int, typer.Option(min=0, max=65535, help="With --web: the port; 0 is any free one.")
     ] = 0,
 ) -> int:
-    """Watch a run while its training writes it: loss, rules, alerts, steps per second.
+    """Watch a run while its training writes it.
 
     Begins before the training or during it, and ends with the run. q or Ctrl-C ends the command
     and nothing else: watch writes nothing, takes no action and stops no training. Without a

@@ -58,7 +58,7 @@ def missing_inputs(step: Step) -> str:
     """Says which inputs are missing at a step; empty if none is."""
     if step.mode not in TRAINING:
         return f"a step of mode {step.mode.name}"
-    lacking = [name for name in UPDATE_READS.tensors if not step.tensors[name]]
+    lacking = [name for name in UPDATE_READS.tensors if not step.tensors.get(name)]
     return f"no {' and no '.join(lacking)}" if lacking else ""
 
 

@@ -23,15 +23,16 @@ from tocsin.rules import (
     violation,
 )
 from tocsin.rules._series import TRAINING
+from tocsin.rules._spread import LABELS, PREDICTIONS, rows, spread
 from tocsin.rules._window import rounded, worst_verdict
 
+_ROWS = 8
 _COLUMNS = 8  # fewer are no embedding: a value, a position
 _FIRST = 5  # saves at the start, whose median is compared
 _MOST = 8
 _HALF = 0.5
 
 SPREADS = Read(roles=(Role.SPREAD,), fields=("mean",))
-OUTPUTS = Read(roles=(Role.PREDICTION,), fields=("mean", "variance"))
 
 
 @register
@@ -67,18 +68,21 @@ class Collapse(Rule):
     share: Annotated[float, Meta(gt=0, lt=1)] = 0.1
 
     def reads(self) -> Reads:
-        return Reads({"spreads": SPREADS, "outputs": OUTPUTS})
+        return Reads({"spreads": SPREADS, "predictions": PREDICTIONS, "labels": LABELS})
 
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
         if step.mode not in TRAINING:
             return state, not_applicable(Reason.NO_TENSOR, f"a step of mode {step.mode.name}")
-        spreads = {
+        saved = {
             (each.worker, each.name.partition("/")[2]): each for each in step.tensors["spreads"]
         }
+        labelled = {(label.worker, rows(label)) for label in step.tensors["labels"]}
         verdicts = []
-        for output in step.tensors["outputs"]:
-            found = spreads.get((output.worker, output.name))
-            now = _varies(output, found) if found and _columns(output) >= _COLUMNS else None
+        for output in step.tensors["predictions"]:
+            found = saved.get((output.worker, output.name))
+            if found is None and (output.worker, rows(output)) in labelled:
+                continue
+            now = _varies(output, found) if _features(output) >= _COLUMNS else None
             key = tensor_key(output)
             if now is None or (key not in state and len(state) >= _MOST):
                 continue
@@ -103,16 +107,20 @@ class Collapse(Rule):
         return violation(Reason.CONSTANT, detail, tensor, spread=now[0], start=share)
 
 
-def _columns(tensor: Tensor) -> int:
-    return math.prod((tensor.shape or ())[1:]) if tensor.shape else 0
+def _features(tensor: Tensor) -> int:
+    return math.prod(tensor.shape[1:]) if tensor.shape else 0
 
 
-def _varies(output: Tensor, spread: Tensor) -> tuple[float, float] | None:
+def _varies(output: Tensor, saved: Tensor | None) -> tuple[float, float] | None:
     """Returns the variance over the samples as a share of the mean square, and its root as it is.
 
-    None if they are not known, or not finite: ExplodingTensor reports that.
+    Where the hook saved no share it is that of a table with a row for each sample. None if they are
+    not known, or not finite: ExplodingTensor reports that.
     """
-    share, mean, variance = spread.summary.mean, output.summary.mean, output.summary.variance
+    if saved is None:
+        known = spread(output) if rows(output) >= _ROWS else None
+        return known and ((known[0] / known[1]) ** 2 if known[1] else 0.0, known[0])
+    share, mean, variance = saved.summary.mean, output.summary.mean, output.summary.variance
     if share is None or mean is None or variance is None:
         return None
     square = share * (mean * mean + variance)

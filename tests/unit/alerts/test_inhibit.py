@@ -119,6 +119,7 @@ def test_the_rules_that_built_in_rules_inhibit() -> None:
         },
         "ExplodingTensor": OF_LOSSES | OVERFITTING,
         "GradientExplosion": OVERFITTING,
+        "InputBottleneck": {"LowGPUUtilization"},
         "LossDiverging": OVERFITTING,
         "LossGap": {"Overfit", "Overtraining"},
         "LossWorse": OVERFITTING | {"LossDiverging", "LossOscillating"},

@@ -51,7 +51,7 @@ def test_check_of_a_run_with_a_pipe(ill: Path, key: str, said: str | None) -> No
         assert lines == []
     else:
         why = f"{key} of run {ill} is a named pipe, not a file: remove it"
-        assert lines[0] == f"tocsin: {ill}: {said}{why}"
+        assert f"tocsin: {ill}: {said}{why}" in lines
 
 
 @pytest.mark.parametrize("key", [INDEX, COLLECTIONS, END_MARKER, "watch.json", EVENT])

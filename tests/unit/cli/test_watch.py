@@ -144,7 +144,6 @@ def test_a_rule_with_a_stop_stops_nothing(tocsin, training: Training, tmp_path: 
 
 
 def test_a_look_reads_what_is_new(training: Training, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And the first index file, which shows whether the training began again."""
     training.steps(*[1.0] * 20)
     run = RunWatch(training.storage)
     run.look()
@@ -159,7 +158,7 @@ def test_a_look_reads_what_is_new(training: Training, monkeypatch: pytest.Monkey
     training.steps(0.5)
     view = run.look()
     files = {Path(key).name for key in read if key.startswith("index/")}
-    assert files == {"000000000000_worker_0.json", "000000000020_worker_0.json"}
+    assert files == {"000000000020_worker_0.json"}
     assert (view.document["steps"]["last"], view.losses[0].y[-1]) == (20, 0.5)
 
 

@@ -68,6 +68,7 @@ COMPANIONS = {
     },  # reads beside the named ones: what they find is not judged in place of these
     "FeatureImportanceOverweight": {"shap"},  # how many features there are
     "NonFiniteData": {"losses"},  # whether the training copes with NaN in labels
+    "TrainEvalInputs": {"losses"},  # whether the evaluation is worse for it
     "PoorWeightInitialization": {"gradients", "losses", "weights"},  # signs of their own
 }
 

@@ -20,15 +20,27 @@ from tests.unit.rules.judging import (
 READS = Collapse().reads().tensors
 
 
-def run(spreads: list[float], *, columns: int = 8, size: float = 1.0) -> Iterator[Step]:
-    """Embeddings of 16 samples that vary by so much."""
+def run(
+    spreads: list[float],
+    *,
+    columns: int = 8,
+    size: float = 1.0,
+    saved: bool = True,
+    labels: bool = False,
+) -> Iterator[Step]:
+    """Embeddings of 16 samples that vary by so much; whether a hook saved by how much."""
     random = np.random.default_rng(0)
     for at, spread in enumerate(spreads):
         points = size * (3 + spread * random.normal(size=(16, columns)))
         share = points.var(0).mean() / np.square(points).mean()
-        output = valued("out", points, read=READS["outputs"], role=Role.PREDICTION)
+        output = valued("out", points, read=READS["predictions"], role=Role.PREDICTION)
         found = valued("spread/out", np.array(share), read=READS["spreads"], role=Role.SPREAD)
-        tensors = {"outputs": (output,), "spreads": (found,)}
+        label = valued("y", np.arange(16), read=READS["labels"], role=Role.LABEL)
+        tensors = {
+            "predictions": (output,),
+            "spreads": (found,) if saved else (),
+            "labels": (label,) if labels else (),
+        }
         yield Step(at, Mode.TRAIN, at, float(at), tensors)
 
 
@@ -42,6 +54,10 @@ def run(spreads: list[float], *, columns: int = 8, size: float = 1.0) -> Iterato
         (run([1e-5] * 20), HEALTHY),  # as it started
         (run([1.0] * 5), UNDECIDED),
         (run([1.0] * 10 + [0.1] * 5, columns=1), NOT_APPLICABLE),
+        (run([1.0] * 10 + [0.1] * 5, saved=False), VIOLATION),
+        (run([1.0] * 10 + [0.5] * 5, saved=False), HEALTHY),
+        (run([1.0] * 10 + [0.1] * 5, saved=False, labels=True), NOT_APPLICABLE),
+        (run([1.0] * 10 + [0.1] * 5, labels=True), VIOLATION),  # of another loss
     ],
 )
 def test_courses(steps: Iterator[Step], expected: Outcome) -> None:
@@ -57,8 +73,9 @@ def test_outputs_that_grow_around_another_mean_are_healthy() -> None:
             mean, deviation = (0.0, 0.3) if at < 10 else (200.0, 5.0)
             points = mean + deviation * random.normal(size=(16, 8))
             share = points.var(0).mean() / np.square(points).mean()
-            output = valued("out", points, read=READS["outputs"], role=Role.PREDICTION)
+            output = valued("out", points, read=READS["predictions"], role=Role.PREDICTION)
             found = valued("spread/out", np.array(share), read=READS["spreads"], role=Role.SPREAD)
-            yield Step(at, Mode.TRAIN, at, float(at), {"outputs": (output,), "spreads": (found,)})
+            tensors = {"predictions": (output,), "spreads": (found,), "labels": ()}
+            yield Step(at, Mode.TRAIN, at, float(at), tensors)
 
     assert outcomes(Collapse(), steps())[-1] is HEALTHY

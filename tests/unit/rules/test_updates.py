@@ -94,4 +94,5 @@ def test_losses_add_up() -> None:
 def test_what_a_step_lacks() -> None:
     assert missing_inputs(step(weight("a", 1.0, 0.5))) == "no gradients and no losses"
     assert missing_inputs(Step(0, Mode.PREDICT, 0, 0.0)) == "a step of mode PREDICT"
-    assert missing_inputs(Step(0, Mode.GLOBAL, 0, 0.0)) == ""
+    nothing = "no weights and no gradients and no losses"
+    assert missing_inputs(Step(0, Mode.GLOBAL, 0, 0.0)) == nothing
