@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 import pytest
 from tocsin import create_trial
-from tocsin.model import Mode
+from tocsin.model import Mode, TensorSummary
 from tocsin.rules import forget
-from tocsin.tensors import END_MARKER, Captured, Collection, LocalStorage, RunWriter, TensorSummary
+from tocsin.tensors import END_MARKER, Captured, Collection, LocalStorage, RunWriter
 from tocsin_hooks import Hook
 
 ROOT = Path(__file__).parents[3]
@@ -27,7 +27,8 @@ WRITTEN_FOR_SMDEBUG = ROOT / "examples" / "rules_custom" / "written_for_smdebug.
 
 _PYTHON = re.compile(r"(<!-- not run: .+ -->\n)?^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _A_STEP = (np.ones(3), np.ones(3))
-_FIRED = {"RuleConfigurationName": "LossSpike", "FiredAt": {"step": 10, "mode_step": 10}}
+_FIRED_AT = {"step": 10, "mode": "TRAIN", "mode_step": 10}
+_FIRED = {"RuleConfigurationName": "LossSpike", "FiredAt": _FIRED_AT}
 _PREPARED: dict[str, Any] = {  # what the pages take as given
     "Hook": Hook,
     "run": "runs/several",
