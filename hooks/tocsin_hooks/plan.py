@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from tocsin.model import Detail, Role
 from tocsin.tensors import place
 
-SCALARS = frozenset({"losses", "metrics", "sm_metrics", "spreads"})
+SCALARS = frozenset({"losses", "metrics", "sm_metrics"})
 """Collections whose tensors are kept as they are and never reduced."""
 
 _MOST_WANTED = 1 << 20  # bytes of a tensor that is kept whole because a rule wants its values

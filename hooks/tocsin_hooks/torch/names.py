@@ -81,7 +81,8 @@ def tensor_names(model: Any) -> Iterator[Name]:
         else:
             yield module_name(path, "input", 0, kind_of(module))
             yield module_name(path, "output", 0, kind_of(module))
-    yield output_name(own, "0")
+    output = output_name(own, "0")
+    yield from (output, spread_name(output))
 
 
 @lru_cache(maxsize=1 << 14)
@@ -108,6 +109,10 @@ def input_name(model: str, label: str) -> Name:
 
 def output_name(model: str, label: str) -> Name:
     return Name(f"{model}_output_{label}", ("outputs",), Role.PREDICTION, None)
+
+
+def spread_name(output: Name) -> Name:
+    return Name(f"spread/{output.name}", ("spreads",), Role.SPREAD, None)
 
 
 @lru_cache(maxsize=1 << 14)

@@ -5,20 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from tocsin.model import Role
 
 from tocsin_hooks.torch.captured import StepInHand
-from tocsin_hooks.torch.names import Name
+from tocsin_hooks.torch.names import Name, spread_name
 
 _MOST_SAMPLES = 256
 _MOST_FEATURES = 4096
 _MOST_NODES = 8  # between an output and what a loss is given: a softmax, views
 
 Place = object
-
-
-def spread_name(output: Name) -> Name:
-    return Name(f"spread/{output.name}", ("spreads",), Role.SPREAD, None)
 
 
 class Spread:
