@@ -2,11 +2,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
-from statistics import median
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar
 
-from tocsin.model import Reason, Role, Verdict
+from tocsin.model import Reason, Role, Severity, Verdict
 from tocsin.rules import (
     HEALTHY,
     UNDECIDED,
@@ -28,7 +27,7 @@ from tocsin.rules._window import rounded, worst_verdict
 
 _ROWS = 8
 _COLUMNS = 8  # fewer are no embedding: a value, a position
-_FIRST = 5  # saves at the start, whose median is compared
+_FIRST = 5  # saves at the start, of which the most is compared
 _MOST = 8
 _HALF = 0.5
 
@@ -43,8 +42,9 @@ class Collapse(Rule):
     For embeddings, latents and generated samples, which no loss compares with labels, of eight
     columns and more. The hook saves how much they vary over the samples, as a share of their mean
     square. Fires in profile ``recommended`` when that has fallen to the fraction ``share`` of its
-    own start, the median of the first five saves, and their standard deviation over the samples to
-    less than half of its start, in five saves of training in a row. Neither has a unit. Where
+    own start, the most of the first five saves, in five saves of training in a row. It is a
+    warning if their standard deviation over the samples is less than half of its start, too; else
+    the outputs may be values around a large mean, and it is ``info``. Neither has a unit. Where
     samples have labels, NoSkill and ConstantOutput judge.
 
     Parameters
@@ -106,14 +106,17 @@ class Collapse(Rule):
         return state, worst_verdict(verdicts)
 
     def _judged(self, tensor: Tensor, first: list[Any], now: tuple[float, float]) -> Verdict:
-        share, deviation = (median(each[at] for each in first) for at in (0, 1))
-        if now[0] > self.share * share or now[1] > _HALF * deviation:
+        share, deviation = (max(each[at] for each in first) for at in (0, 1))
+        if now[0] > self.share * share:
             return HEALTHY
+        # Values around a large mean, such as temperatures, look like that while they are learned.
+        severity = Severity.WARNING if now[1] <= _HALF * deviation else Severity.INFO
         detail = (
             f"{tensor.name} varies over the samples by {now[0]:.2g} of its mean square; "
             f"at the start it was {share:.2g}"
         )
-        return violation(Reason.CONSTANT, detail, tensor, spread=now[0], start=share)
+        found = violation(Reason.CONSTANT, detail, tensor, spread=now[0], start=share)
+        return replace(found, severity=severity)
 
 
 def _features(tensor: Tensor) -> int:
