@@ -20,6 +20,7 @@ from tocsin_hooks.torch.contracts import (
     labels_equal_inputs,
 )
 from tocsin_hooks.torch.loss_calls import Listener, LossCall, LossWindow, script_line
+from tocsin_hooks.torch.mode_contracts import ModeContracts
 from tocsin_hooks.torch.names import Name, input_name, output_name
 from tocsin_hooks.torch.skill import Skill, skill_name
 from tocsin_hooks.torch.spread import Spread
@@ -54,6 +55,7 @@ class Checks:
         self._skill = Skill(step)
         self._spread = Spread(step)
         self._updates = UpdateContracts(self._broken_here)
+        self._modes = ModeContracts(self._broken_here)
         hook = step.hook
         self._window = LossWindow(
             Listener(
@@ -78,13 +80,12 @@ class Checks:
     def forward_begins(self, root: Any, args: Any, kwargs: Any, *, compiled: bool) -> None:
         self._computed = self._inside = True
         self._skill.begin_pass()
-        checks = self._wants_contracts and not self._updates.over
-        if compiled or not (checks or self._is_due()):
+        if compiled or not (self._wants_contracts or self._is_due()):
             return
         self._inputs = _inputs(args, kwargs)
-        if checks:
-            self._updates.forward(root, alone=_are_alone(self._inputs))
-            if self._step.saving and self._step.passes == 1:
+        if self._wants_contracts:
+            self._modes.forward(root, alone=_are_alone(self._inputs))
+            if self._step.saving and self._step.passes == 1 and not self._updates.over:
                 self._check_inputs()
         if not self._is_due():
             return
@@ -94,8 +95,8 @@ class Checks:
 
     def acts(self, root: Any, *, alone: bool) -> None:
         """The model is called without gradients, and no step begins; ``alone``: one sample."""
-        if self._wants_contracts and not self._updates.over:
-            self._updates.forward(root, alone=alone)
+        if self._wants_contracts:
+            self._modes.forward(root, alone=alone)
 
     def forward_ends(self, root: Any, output: Any, *, compiled: bool) -> None:
         self._inside = False
@@ -122,6 +123,9 @@ class Checks:
             return
         if held:
             self._updates.before_update(root, optimizer, seen=seen, closure=closure)
+            groups = optimizer.param_groups
+            has_gradients = any(each.grad is not None for one in groups for each in one["params"])
+            self._modes.before_update(root, optimizer, has_gradients=has_gradients)
         else:
             self._updates.foreign_update(root, optimizer)
 
@@ -130,6 +134,7 @@ class Checks:
         self._count_turn(optimizer)
         if self._wants_contracts:
             self._updates.after_update(root, optimizer)
+            self._modes.after_update()
 
     def _count_turn(self, optimizer: Any) -> None:
         other = self._last() not in (None, optimizer)

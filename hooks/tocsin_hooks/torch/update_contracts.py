@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary, ref
 
 import torch
-from torch import nn
 
 _UPDATES = 20  # after which it is asked who is updated by nobody
 _LAST = 60  # updates, after which nothing is checked
@@ -16,8 +15,6 @@ _IN_A_ROW = 3
 _SAMPLED = 16  # elements of a parameter, by which it is told whether it changed
 _MOST_FORGOTTEN = 0.5  # of all elements: where it is more, only the rest was to be trained
 
-_NORMS = (nn.modules.batchnorm._BatchNorm,)
-_DROPOUTS = (nn.modules.dropout._DropoutNd,)
 
 Broken = Callable[[str], None]
 
@@ -53,29 +50,10 @@ class UpdateContracts:
         self._kept_now: set[int] = set()
         self._backwards = 0  # since the last update
         self._reached = False  # gradients were there since the last update
-        self._in_eval = False  # the last forward pass with gradients was one in eval mode
-        self._evaluated = 0  # passes in training mode without gradients since the last update
-        self._evaluations = 0
-        self._last_evaluation = 0
 
     @property
     def over(self) -> bool:
         return self._updates >= _LAST
-
-    def forward(self, root: Any, *, alone: bool) -> None:
-        """The model is called; ``alone``: with a single sample."""
-        if torch.is_grad_enabled():
-            self._in_eval = not root.training
-            return
-        if not root.training or alone or not _acts_otherwise(root):
-            return
-        self._evaluated += 1
-        if self._evaluated == _IN_A_ROW:
-            apart = self._updates - self._last_evaluation >= 10
-            self._evaluations += apart
-            self._last_evaluation = self._updates
-            if apart and self._evaluations > 1:
-                self._broken("train_mode_while_evaluating")
 
     def backward(self) -> None:
         """A backward pass begins: what gradients are left is kept, should it be the last one."""
@@ -104,8 +82,6 @@ class UpdateContracts:
             useless = without and seen and not self._is_updated(root)
             self._count(name, optimizer, holds=useless)
             self._count("gradients_kept", optimizer, holds=id(optimizer) in self._kept_now)
-        wrong = self._in_eval and not without and _acts_otherwise(root)
-        self._count("eval_mode_while_training", optimizer, holds=wrong)
         if self._updates == 0:
             self._remember(root)
 
@@ -113,9 +89,9 @@ class UpdateContracts:
         if self.over:
             return
         self._updates += 1
-        self._backwards = self._evaluated = 0
+        self._backwards = 0
         self._kept_now.clear()
-        self._in_eval = self._reached = False
+        self._reached = False
         with_gradient = [each for each in _held(optimizer) if each.grad is not None]
         self._kept[optimizer] = [
             _Left(ref(each), ref(each.grad), each.grad._version) for each in with_gradient[:3]
@@ -185,17 +161,3 @@ def _shapes(parameters: Iterable[Any]) -> Counter[Any]:
 def _sample(parameter: Any) -> Any:
     flat = parameter.detach().flatten()
     return flat[:: max(1, len(flat) // _SAMPLED)][:_SAMPLED].clone()
-
-
-def _acts_otherwise(root: Any) -> bool:
-    """Whether a model gives something else in training than in evaluation."""
-    return any(
-        (isinstance(each, _NORMS) and each.training is root.training and _learns(each))
-        or (isinstance(each, _DROPOUTS) and each.training is root.training and each.p > 0)
-        for each in root.modules()
-    )
-
-
-def _learns(norm: Any) -> bool:
-    """Whether it keeps statistics, and has not been set to compute them again (``update_bn``)."""
-    return bool(norm.track_running_stats) and norm.momentum is not None

@@ -256,7 +256,7 @@ def test_an_evaluation_in_train_mode(evaluates: bool, run: Path) -> None:
     def loss(model: nn.Module, x: Any, y: Any) -> Any:
         nonlocal updates
         updates += 1
-        if updates % 12 == 0:
+        if updates % 40 == 0:
             model.train(not evaluates)
             with torch.no_grad():
                 for _ in range(4):
@@ -265,7 +265,21 @@ def test_an_evaluation_in_train_mode(evaluates: bool, run: Path) -> None:
         return classify(model, x, y)
 
     expected = set() if evaluates else {"train_mode_while_evaluating"}
-    assert set(train(run, model, loss, steps=60)) == expected
+    assert set(train(run, model, loss, steps=100)) == expected
+
+
+def test_eval_mode_that_stays_after_an_evaluation(run: Path) -> None:
+    model = net(4, nn.Dropout())
+    updates = 0
+
+    def loss(model: nn.Module, x: Any, y: Any) -> Any:
+        nonlocal updates
+        updates += 1
+        if updates == 80:
+            model.eval()
+        return classify(model, x, y)
+
+    assert set(train(run, model, loss, steps=100)) == {"eval_mode_while_training"}
 
 
 def test_opponents_that_take_turns(run: Path) -> None:

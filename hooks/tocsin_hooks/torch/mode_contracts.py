@@ -1,0 +1,78 @@
+"""What must hold of the mode of a model: it is trained in one, and evaluated in the other."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+
+_IN_A_ROW = 3
+_APART = 10  # updates between two evaluations; closer passes prepare a step
+_MOST_LOOKS = 200  # at all modules
+
+_NORMS = (nn.modules.batchnorm._BatchNorm,)
+_DROPOUTS = (nn.modules.dropout._DropoutNd,)
+
+
+class ModeContracts:
+    """Checks all passes of a model: ``model.train()`` is often forgotten after an evaluation.
+
+    ``broken`` gets the name of a contract, in the call that breaks it.
+    """
+
+    def __init__(self, broken: Callable[[str], None]) -> None:
+        self._broken = broken
+        self._updates = 0
+        self._in_a_row = Counter[int]()  # updates in eval mode, by optimizer
+        self._in_eval = False  # the last forward pass with gradients was one in eval mode
+        self._evaluated = 0  # passes in training mode without gradients since the last update
+        self._evaluations = 0
+        self._last_evaluation = 0
+        self._looks = 0
+
+    def forward(self, root: Any, *, alone: bool) -> None:
+        """The model is called; ``alone``: with a single sample."""
+        if torch.is_grad_enabled():
+            self._in_eval = not root.training
+            return
+        if not root.training or alone:
+            return
+        self._evaluated += 1
+        if self._evaluated == _IN_A_ROW and self._acts_otherwise(root):
+            apart = self._updates - self._last_evaluation >= _APART
+            self._evaluations += apart
+            self._last_evaluation = self._updates
+            if apart and self._evaluations > 1:
+                self._broken("train_mode_while_evaluating")
+
+    def before_update(self, root: Any, optimizer: Any, *, has_gradients: bool) -> None:
+        """An optimizer is about to update the model."""
+        key = id(optimizer)
+        if not (self._in_eval and has_gradients):
+            self._in_a_row[key] = 0
+        elif self._in_a_row[key] < _IN_A_ROW and self._acts_otherwise(root):
+            self._in_a_row[key] += 1
+            if self._in_a_row[key] == _IN_A_ROW:
+                self._broken("eval_mode_while_training")
+
+    def after_update(self) -> None:
+        self._updates += 1
+        self._evaluated = 0
+        self._in_eval = False
+
+    def _acts_otherwise(self, root: Any) -> bool:
+        """Whether a model gives something else in training than in evaluation."""
+        self._looks += 1
+        return self._looks <= _MOST_LOOKS and any(
+            (isinstance(each, _NORMS) and each.training is root.training and _learns(each))
+            or (isinstance(each, _DROPOUTS) and each.training is root.training and each.p > 0)
+            for each in root.modules()
+        )
+
+
+def _learns(norm: Any) -> bool:
+    """Whether it keeps statistics, and has not been set to compute them again (``update_bn``)."""
+    return bool(norm.track_running_stats) and norm.momentum is not None
