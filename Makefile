@@ -51,7 +51,7 @@ setup: .venv/ready .venv-ministack/ready  ## make both virtual environments
 		.venv-demo/bin/python $(PIP) --no-compile -r $<)
 	@.venv-demo/bin/python -c 'import pathlib, sysconfig; \
 		pathlib.Path(sysconfig.get_path("purelib"), "tocsin.pth").write_text( \
-		"\n".join(["$(CURDIR)/rules_layer", "$(CURDIR)/hooks", "$(CURDIR)"]))'
+		"\n".join(["$(CURDIR)/rules_layer", "$(CURDIR)/hooks", "$(CURDIR)/infra", "$(CURDIR)"]))'
 	@$(call TIMED,2/2 installing the embedded AWS (once),\
 		.venv-demo/bin/python -c 'from local.interpreter import interpreter; interpreter()')
 	@touch $@
