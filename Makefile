@@ -48,10 +48,8 @@ setup: .venv/ready .venv-ministack/ready  ## make both virtual environments
 	@$(NEW_ENOUGH)
 	@test -x .venv-demo/bin/python || $(PYTHON) -m venv .venv-demo
 	@$(call TIMED,1/2 installing what the demo needs (once),\
-		.venv-demo/bin/python $(PIP) --no-compile -r $<)
-	@.venv-demo/bin/python -c 'import pathlib, sysconfig; \
-		pathlib.Path(sysconfig.get_path("purelib"), "tocsin.pth").write_text( \
-		"\n".join(["$(CURDIR)/rules_layer", "$(CURDIR)/hooks", "$(CURDIR)/infra", "$(CURDIR)"]))'
+		.venv-demo/bin/python $(PIP) --no-compile -r $< && \
+		.venv-demo/bin/python $(PIP) --no-deps -e .)
 	@$(call TIMED,2/2 installing the embedded AWS (once),\
 		.venv-demo/bin/python -c 'from local.interpreter import interpreter; interpreter()')
 	@touch $@
