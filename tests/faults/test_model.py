@@ -7,7 +7,6 @@ import os
 from collections import Counter
 from typing import Any
 
-import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -324,7 +323,6 @@ def test_any_sequence_of_faults() -> None:
     )
 
 
-@pytest.mark.xfail(strict=True, reason="a third start is missed while the second is evaluated")
 def test_two_restarts_while_an_evaluation_is_under_way() -> None:
     pipeline = Pipeline()
     on_time = ("comes", "comes", "comes")

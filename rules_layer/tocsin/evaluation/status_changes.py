@@ -90,6 +90,8 @@ def restarted(checkpoint: Checkpoint, first: IndexFile, since: float) -> Checkpo
     did not resume sets the counters to zero, too.
     """
     step = first.step
+    # A worker may have shown this start before another worker's files show that it began again.
+    others = [start for start in checkpoint.run_ids.values() if start != first.run_id]
     if first.meta is None:
         checkpoint = replace(checkpoint, since=since, delivered={}, incomplete=())
     elif first.meta.resumed_from is None:
@@ -99,7 +101,7 @@ def restarted(checkpoint: Checkpoint, first: IndexFile, since: float) -> Checkpo
     return replace(
         checkpoint,
         frontier=step - 1,
-        superseded=superseding(checkpoint, checkpoint.run_ids.values()),
+        superseded=superseding(checkpoint, others),
         rules={name: replace(old, fingerprint="") for name, old in checkpoint.rules.items()},
         references={},
         waits=0,
