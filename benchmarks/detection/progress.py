@@ -1,4 +1,4 @@
-"""Work done by several processes, with a bar for whoever sits at a terminal."""
+"""Work done by several processes, with a bar on a terminal."""
 
 from __future__ import annotations
 

@@ -6,7 +6,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 from tocsin.aws.clients import real_client
 from tocsin.aws.connect import connect_evaluate
@@ -14,7 +13,6 @@ from tocsin.aws.settings import EvaluateSettings
 from tocsin.aws.sqs import Queue
 from tocsin.custom import load_installed
 from tocsin.evaluation import EvaluationReport, JobEnded, end_job, evaluate, parse_message
-from tocsin.events import EVALUATION_LAG
 from tocsin.observability import logger, metrics
 from tocsin.watch import read_watch
 
@@ -45,8 +43,5 @@ def handler(event: dict[str, Any], context: LambdaContext) -> None:
 def _count(report: EvaluationReport) -> None:
     for line in report.log:
         logger.warning(line)
-    for name, count in report.counts.items():
-        metrics.add_metric(name, MetricUnit.Count, count)
-    metrics.add_metric("BytesRead", MetricUnit.Bytes, report.bytes_read)
-    if report.steps:
-        metrics.add_metric(EVALUATION_LAG, MetricUnit.Milliseconds, 1000 * report.lag)
+    for name, unit, value in report.metrics:
+        metrics.add_metric(name, unit, value)

@@ -308,7 +308,7 @@ def _say(message: str) -> None:
     if _log.hasHandlers():
         _log.info(message)
         return
-    with suppress(OSError, ValueError):  # whoever looked may have gone, and closed it
+    with suppress(OSError, ValueError):  # the reader may have closed it
         print(f"tocsin: {message}", file=sys.stderr)  # noqa: T201 - nobody reads a log here
 
 

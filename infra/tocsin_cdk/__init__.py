@@ -1,6 +1,6 @@
 """Deploys Tocsin with the CDK: ``from tocsin_cdk import Tocsin`` in an app of your own.
 
-The names are fetched when they are asked for: whoever reads the options needs no CDK.
+The names are fetched when they are asked for: the options can be read without the CDK.
 """
 
 from __future__ import annotations

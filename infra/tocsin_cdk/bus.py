@@ -19,7 +19,7 @@ class BusWithPolicy(events.EventBus):
         self._name = name
 
     def close_to_all_but(self, roles: Sequence[iam.IRole]) -> None:
-        """Denies PutEvents to whoever is not one of the roles: what is on the bus stops jobs.
+        """Denies PutEvents to all but these roles: events on the bus stop jobs.
 
         The policy is a property of the bus, which needs no resource of its own; it spells out the
         bus's ARN, because a resource cannot refer to itself.

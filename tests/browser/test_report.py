@@ -148,12 +148,13 @@ def test_rules_can_be_searched(opened: Show) -> None:
 
 
 def test_consequences_are_folded_and_drawn_when_opened(opened: Show) -> None:
-    page = opened("broken").page
+    page = opened("broken", bypass_csp=True).page  # to wait for an expression
+    drawn = len(page.evaluate(_COLOURS))
 
     page.locator("#fired details summary", has_text="once the numbers were lost").click()
-    page.wait_for_timeout(300)
 
-    assert all(colours > 1 for colours in page.evaluate(_COLOURS))
+    after = f"({_COLOURS})()"
+    page.wait_for_function(f"{after}.length > {drawn} && {after}.every((n) => n > 1)")
     assert page.evaluate(_WIDTH) <= 1280
 
 
@@ -163,5 +164,6 @@ def test_chart_has_its_numbers_as_a_table(opened: Show) -> None:
     page.locator("#timeline details summary").first.click()
 
     rows = page.locator("#timeline details table tbody tr")
-    assert 0 < rows.count() <= 26
+    rows.first.wait_for()  # a fold is filled after its click has been handled
+    assert rows.count() <= 26
     assert "train loss" in page.inner_text("#timeline details table")

@@ -171,7 +171,7 @@ def record_act(deployment: Deployment, recorder: Recorder) -> None:
         react(parse_message(text), ports, ends=time.time() + 60)
     assert Call("sns:Publish", "+15551230000") in recorder.calls
     react(Flush(RUN), ports, ends=time.time() + 60)
-    with suppress(NotImplementedError):  # of the emulation; the call is noted before
+    with suppress(NotImplementedError):  # moto has no StopTrainingJob; the call is recorded first
         ports.effects.stop_job("j1")
     ports.lookups.role_prefix("arn:aws:iam::1:role/training")
     Endpoints(recorder.client("ssm"), ["pager"], send=lambda *_: None).post("pager", {}, "k")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from tocsin.evaluation.checkpoint import Checkpoint, CheckpointTooLarge, smaller
 from tocsin.evaluation.ports import EvaluationPorts
 from tocsin.events import (
     CHECKPOINTS_UNREADABLE,
+    EVALUATION_LAG,
     RULE_ERRORS,
     STEPS_EVALUATED,
     ConfigurationRefused,
@@ -41,9 +42,9 @@ class EvaluationReport:
     log: list[str] = field(default_factory=list)
 
     @property
-    def counts(self) -> Mapping[str, int]:
-        """What is counted, by the name of its metric."""
-        return {
+    def metrics(self) -> list[tuple[str, str, float]]:
+        """The name, CloudWatch unit and value of each metric. Without a step there is no lag."""
+        counts = {
             STEPS_EVALUATED: self.steps,
             "RefusedFiles": self.refused,
             "LateIndexFiles": self.late,
@@ -52,6 +53,9 @@ class EvaluationReport:
             RULE_ERRORS: self.errors,
             CHECKPOINTS_UNREADABLE: self.unreadable,
         }
+        lag = [(EVALUATION_LAG, "Milliseconds", 1000 * self.lag)] if self.steps else []
+        bytes_read = ("BytesRead", "Bytes", self.bytes_read)
+        return [*((name, "Count", count) for name, count in counts.items()), bytes_read, *lag]
 
 
 class UnitOfWork:
