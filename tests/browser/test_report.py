@@ -111,6 +111,7 @@ def test_click_on_the_map_shows_the_distribution_of_that_row(opened: Show) -> No
     page = opened("broken").page
     page.get_by_role("button", name="|weight|", exact=True).click()
     over = page.locator("#map .u-over")
+    over.wait_for()  # a chart has its size in the next frame
     box = over.bounding_box()
     assert box is not None
     over.click(position={"x": 30, "y": box["height"] - 4})
@@ -149,12 +150,10 @@ def test_rules_can_be_searched(opened: Show) -> None:
 
 def test_consequences_are_folded_and_drawn_when_opened(opened: Show) -> None:
     page = opened("broken", bypass_csp=True).page  # to wait for an expression
-    drawn = len(page.evaluate(_COLOURS))
 
     page.locator("#fired details summary", has_text="once the numbers were lost").click()
-
-    after = f"({_COLOURS})()"
-    page.wait_for_function(f"{after}.length > {drawn} && {after}.every((n) => n > 1)")
+    page.locator("#fired details canvas").wait_for()
+    page.wait_for_function(f"({_COLOURS})().every((colours) => colours > 1)")
     assert page.evaluate(_WIDTH) <= 1280
 
 
