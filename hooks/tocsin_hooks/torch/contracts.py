@@ -42,10 +42,10 @@ def broken_by_loss(call: LossCall) -> Iterator[str]:
     if not prediction.numel() or not target.numel() or not prediction.is_floating_point():
         return
     node = _behind_views(prediction.grad_fn)
-    if name in _ELEMENTWISE:
+    if name in _ELEMENTWISE or name == "poisson_nll_loss":
         if broadcasts(prediction, target):
             yield "broadcast"
-        elif prediction.shape == target.shape and _is_out_of_reach(node, target):
+        elif name in _ELEMENTWISE and _is_out_of_reach(node, target):
             yield "target_out_of_range"
     if name in _TAKES_LOGITS and _are_probabilities(call, node):
         yield "probabilities_as_logits"

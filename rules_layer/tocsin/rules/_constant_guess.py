@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from statistics import fmean
 from typing import Any
 
-from tocsin.model import Reason, Verdict
+from tocsin.model import Mode, Reason, Verdict
 from tocsin.rules._looks import with_streak
 from tocsin.rules._pairing import MOST_BLOCKS, MOST_SITES, LossSite, bounds, sites
 from tocsin.rules._rule import (
@@ -19,7 +20,6 @@ from tocsin.rules._rule import (
     not_applicable,
     violation,
 )
-from tocsin.rules._series import TRAINING
 from tocsin.rules._window import rounded, worst_verdict
 
 _PATIENCE = 300  # training steps before the first look
@@ -29,6 +29,9 @@ _NOT_BELOW = 0.005  # of the constant guess's loss
 _LITTLE_SKILL = 0.1  # by other labels; a model with more of it has learned something
 _ON_ITS_WAY = 0.25  # of what is missing, won in a quarter of the comparisons
 _LEAST_WON = 0.01
+_EVALUATIONS = 4  # in a row
+_SAMPLES = 400  # in them
+_HARDLY_BELOW = 0.03  # in each of them
 
 Memory = Mapping[str, Any]
 """What is kept of a site.
@@ -37,6 +40,7 @@ Memory = Mapping[str, Any]
 ``blocks``: of each block the sums of losses, of re-paired losses and of those of the constant.
 ``since``: the mode step before the first of them; ``next``: when to look again.
 ``low``: the looks in a row that found no skill; ``below``: by how much the loss was lower.
+``last``: of each of the last evaluations by how much it was lower, its skill and samples.
 """
 
 
@@ -45,23 +49,50 @@ def judge_constant_guess(
 ) -> tuple[State, Verdict]:
     """Fires where a loss stays as high as that of the best constant guess, or higher.
 
-    Looks at the last half of all comparisons, after 300 training steps and then after every
+    In training it looks at the last half of all comparisons, after 300 steps and then after every
     quarter more. There the loss must not be below the constant guess's with 99.9 % confidence,
     must hardly depend on which label belongs to which sample, and must not be on its way down: a
-    quarter of what is missing, in the newer half of them.
+    quarter of what is missing, in the newer half of them. The same must hold of four evaluations
+    in a row, of at least 400 samples, in their means.
     """
-    if step.mode not in TRAINING:
-        return state, not_applicable(Reason.NO_TENSOR, f"a step of mode {step.mode.name}")
-    verdicts = []
-    for site in sites(step, tensors):
-        if site.key not in state and len(state) >= MOST_SITES:
-            continue
-        memory = _looked(_added(state.get(site.key, {}), site, step.mode_step), step.mode_step)
-        state = {**state, site.key: memory}
-        verdicts.append(_verdict(memory, site))
-    if not verdicts:
+    if step.mode is Mode.PREDICT:
+        return state, not_applicable(Reason.NO_TENSOR, "a step of mode PREDICT")
+    evaluates = step.mode is Mode.EVAL
+    spent = state.get("spent", 0) if evaluates else step.mode_step
+    sites_here = list(sites(step, tensors))
+    if not sites_here:
         return state, not_applicable(Reason.NO_TENSOR, "no loss that is compared")
-    return state, worst_verdict(verdicts)
+    memories: dict[str, Memory] = dict(state.get("sites", {}))
+    for site in sites_here:
+        key = f"{'EVAL' if evaluates else 'TRAIN'}/{site.key}"
+        if key not in memories and len(memories) >= 2 * MOST_SITES:
+            continue
+        memory = memories.get(key, {})
+        if evaluates:
+            memories[key] = _evaluated(memory, site, spent)
+        else:
+            memories[key] = _looked(_added(memory, site, spent), spent)
+    # A mode that is well does not take back what another one shows.
+    verdicts = [_verdict(key, memory, sites_here[0].tensor) for key, memory in memories.items()]
+    return {"spent": spent, "sites": memories}, worst_verdict(verdicts)
+
+
+def _evaluated(memory: Memory, site: LossSite, spent: int) -> Memory:
+    """Looks at the last evaluations, each by its mean."""
+    if site.constant is None:
+        return memory
+    now = [round(site.constant, 4), round(fmean(site.skills), 4), site.rows]
+    last = [*memory.get("last", []), now][-_EVALUATIONS:]
+    memory = {**memory, "last": last, "n": memory.get("n", 0) + 1}
+    below = [each for each, *_ in last]
+    enough = len(last) == _EVALUATIONS and sum(rows for *_, rows in last) >= _SAMPLES
+    if not enough or spent < _PATIENCE:
+        return memory
+    depends = fmean(skill for _, skill, _ in last) >= _LITTLE_SKILL / 2
+    falls = below[-1] - below[0] >= max(_LEAST_WON, _ON_ITS_WAY * abs(below[-1]))
+    bad = fmean(below) < _LEAST_WON and max(below) < _HARDLY_BELOW and not depends and not falls
+    low = _LOOKS if bad else 0 if max(below) > _HARDLY_BELOW else memory.get("low", 0)
+    return {**memory, "low": low, "below": round(fmean(below), 4)}
 
 
 def _added(memory: Memory, site: LossSite, now: int) -> dict[str, Any]:
@@ -112,19 +143,18 @@ def _below(block: Sequence[float]) -> float:
     return max(-3.0, min(math.log(constant / loss), 3.0))
 
 
-def _verdict(memory: Memory, site: LossSite) -> Verdict:
+def _verdict(key: str, memory: Memory, tensor: Tensor) -> Verdict:
     if "below" not in memory:
         return UNDECIDED
     below = memory["below"]
     if memory["low"] < _LOOKS:
         return measured(HEALTHY, below, 0.0, "below")
-    name = site.tensor.kind or site.tensor.name
     percent = 100 * (math.exp(-below) - 1)
     level = f"{percent:.2g} % above that" if percent >= 1 else "not below that"
-    detail = (
-        f"{name} is {level} of a constant guess in the last half of {memory['n']} comparisons, and "
-        "hardly falls"
-    )
+    half = f"the last half of {memory['n']} comparisons"
+    where = f"{_EVALUATIONS} evaluations in a row" if "last" in memory else half
+    name = key.partition("/")[2].removesuffix("/skill")
+    detail = f"{name} is {level} of a constant guess in {where}, and hardly falls"
     evidence = {"below": below, "comparisons": memory["n"]}
-    found = violation(Reason.BELOW_THRESHOLD, detail, site.tensor, **evidence)
+    found = violation(Reason.BELOW_THRESHOLD, detail, tensor, **evidence)
     return measured(found, below, 0.0, "below")

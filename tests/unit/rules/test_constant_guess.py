@@ -12,7 +12,6 @@ from tocsin.rules.no_better_than_guessing import NoBetterThanGuessing
 
 from tests.unit.rules.judging import (
     HEALTHY,
-    NOT_APPLICABLE,
     UNDECIDED,
     VIOLATION,
     first,
@@ -83,6 +82,19 @@ def test_rare_saves_come_to_the_same_verdict() -> None:
     assert found == [VIOLATION] * 3
 
 
-def test_evaluations_are_not_judged() -> None:
-    steps = run(np.full(1000, 4.0), mode=Mode.EVAL)
-    assert set(outcomes(NoBetterThanGuessing(), steps)) == {NOT_APPLICABLE}
+@pytest.mark.parametrize(
+    ("evaluated", "skill", "expected"),
+    [
+        pytest.param([3.1, 3.2, 3.15, 3.2], 0.01, VIOLATION, id="above the constant guess"),
+        pytest.param([3.0, 2.98, 2.99, 3.0], 0.01, VIOLATION, id="as good as the constant guess"),
+        pytest.param([3.1, 3.2, 3.15], 0.01, HEALTHY, id="too few"),
+        pytest.param([3.1, 3.2, 3.15, 2.8], 0.01, HEALTHY, id="one is better"),
+        pytest.param([3.1, 3.2, 3.15, 3.2], 0.2, HEALTHY, id="depends on the labels"),
+        pytest.param([4.5, 4.0, 3.6, 3.3], 0.01, HEALTHY, id="on its way"),
+    ],
+)
+def test_evaluations(evaluated: list[float], skill: float, expected: Outcome) -> None:
+    """Training itself is well: it has learned its samples by heart."""
+    tested = run(np.repeat(evaluated, 10), skill, mode=Mode.EVAL)
+    steps = [*run(np.full(1000, 1.0), 0.5), *tested, *run(np.full(1200, 1.0), 0.5)]
+    assert outcomes(NoBetterThanGuessing(), steps)[-1] is expected
