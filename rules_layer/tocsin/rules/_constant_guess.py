@@ -88,7 +88,7 @@ def _evaluated(memory: Memory, site: LossSite, spent: int) -> Memory:
     enough = len(last) == _EVALUATIONS and sum(rows for *_, rows in last) >= _SAMPLES
     if not enough or spent < _PATIENCE:
         return memory
-    depends = fmean(skill for _, skill, _ in last) >= _LITTLE_SKILL / 2
+    depends = fmean(skill for _, skill, _ in last) >= _LITTLE_SKILL
     falls = below[-1] - below[0] >= max(_LEAST_WON, _ON_ITS_WAY * abs(below[-1]))
     bad = fmean(below) < _LEAST_WON and max(below) < _HARDLY_BELOW and not depends and not falls
     low = _LOOKS if bad else 0 if max(below) > _HARDLY_BELOW else memory.get("low", 0)
