@@ -24,7 +24,7 @@ from tocsin_hooks.ending import runs_to_end
 from tocsin_hooks.guard import Guard, log_error
 from tocsin_hooks.machine import MachineOfHook
 from tocsin_hooks.poller import Look, Poller
-from tocsin_hooks.progress import Progress
+from tocsin_hooks.rate import StepRate
 from tocsin_hooks.schedule import Due
 from tocsin_hooks.selection import CaptureSelection
 from tocsin_hooks.step import CapturedStep
@@ -57,7 +57,7 @@ class Session:
         self._url = storage.url
         self._first = first
         self._budgets = ModeBudgets(arguments.overhead(settings) if first else None)
-        self._progress = Progress()
+        self._rate = StepRate()
         self._due: Due | None = None
         self._stretch: Mapping[Mode, int] = {}
         self._every: int | None = None  # steps that the first of several workers says
@@ -97,7 +97,7 @@ class Session:
                 select=lambda watch: CaptureSelection(
                     arguments.settings_for(watch), alone=self._alone
                 ),
-                progress=self._progress.look,
+                progress=self._rate.look,
                 seconds=lambda: self.selection.settings.capture.save_interval_seconds,
                 started=started,
             )
@@ -125,7 +125,7 @@ class Session:
     def begin(self, step: CapturedStep, turn: int | None = None) -> Due | None:
         """The part of a step that is captured, if any: it is due, and there is room for it."""
         now = time.monotonic()
-        self._progress.begin(step.step, now)
+        self._rate.begin(step.step, now)
         if self.uploader is None or self.uploader.broken or self._retired:
             return None
         self._change(self.uploader)
@@ -194,7 +194,7 @@ class Session:
 
     def _change(self, uploader: Uploader) -> None:
         """Let what was decided in the background hold from this step on."""
-        change = self._control.taken(self._progress.step) if self._control is not None else None
+        change = self._control.taken(self._rate.step) if self._control is not None else None
         if change is None:
             return
         self._every = change.every
@@ -203,7 +203,7 @@ class Session:
             self.generation += 1
             uploader.configure(self.selection.settings)
             self._follow_machine(self.selection.settings.watch)
-            _say(f"a newer watch.json holds from step {self._progress.step} on")
+            _say(f"a newer watch.json holds from step {self._rate.step} on")
         before, self._stretch = self._stretch, change.stretch
         for mode in Mode:
             stretch = self._stretch.get(mode, 1)
@@ -215,7 +215,7 @@ class Session:
             _log.warning(
                 "%s: from step %d on its steps are saved %s",
                 share if self._first else f"the first worker says so of {mode.name}",
-                self._progress.step,
+                self._rate.step,
                 f"{stretch} times more rarely" if stretch > 1 else "as asked",
             )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 
-class Progress:
+class StepRate:
     """The step in hand, and steps per second. Times are seconds of a steady clock."""
 
     def __init__(self) -> None:
@@ -24,8 +24,8 @@ class Progress:
             return self.step, 0.0
         now = self.step, time.monotonic()
         before, self._looked = self._looked or self._first, now
-        return self.step, max(_rate(self._first, now), _rate(before, now))
+        return self.step, max(_per_second(self._first, now), _per_second(before, now))
 
 
-def _rate(before: tuple[int, float], now: tuple[int, float]) -> float:
+def _per_second(before: tuple[int, float], now: tuple[int, float]) -> float:
     return (now[0] - before[0]) / max(now[1] - before[1], 1e-3)
