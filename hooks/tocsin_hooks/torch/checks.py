@@ -11,6 +11,7 @@ import torch
 from tocsin.model import COMPETING, Mode, Role
 from torch import nn
 
+from tocsin_hooks.torch.callbacks import compilations
 from tocsin_hooks.torch.captured import StepInHand
 from tocsin_hooks.torch.contracts import (
     SEVERAL_TIMES,
@@ -80,7 +81,10 @@ class Checks:
     def forward_begins(self, root: Any, args: Any, kwargs: Any, *, compiled: bool) -> None:
         self._computed = self._inside = True
         self._skill.begin_pass()
-        if compiled or not (self._wants_contracts or self._is_due()):
+        if compiled:
+            self.close()
+            return
+        if not (self._wants_contracts or self._is_due()):
             return
         self._inputs = _inputs(args, kwargs)
         if self._wants_contracts:
@@ -103,14 +107,14 @@ class Checks:
         first = self._step.saving and self._step.passes == 1 and self._step.mode is Mode.TRAIN
         for label, each in tensors_in(output, 1) if first and not compiled else ():
             self._spread.forward_ended(output_name(type(root).__name__, label), each)
-        if not compiled and self._is_due():
+        if self._is_due() and not (compiled and self._step.mode is not Mode.TRAIN):
             self._window.open()
 
     def step_begins(self, *, compiled: bool) -> None:
-        """A step has begun whose forward passes are not seen."""
+        """A step has begun whose forward passes are not seen, so compiled code may run in it."""
         self._inside, self._inputs = False, []
         self._skill.begin_pass()
-        if not compiled and self._is_due():
+        if not compiled and not compilations() and self._is_due():
             self._window.open()
 
     def update_begins(self, root: Any, optimizer: Any, *, held: bool, closure: bool) -> None:

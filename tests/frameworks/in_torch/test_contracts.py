@@ -15,8 +15,6 @@ from tocsin.watch import Capture, CollectionConfig
 from tocsin_hooks.torch import TorchHook
 from torch import nn
 
-pytestmark = pytest.mark.usefixtures("nothing_is_compiled")
-
 ASKED = Capture(collections={"contracts": CollectionConfig()})
 SIZE = 16
 

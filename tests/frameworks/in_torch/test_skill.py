@@ -17,9 +17,6 @@ from tocsin.watch import Capture, CollectionConfig
 from tocsin_hooks.torch import TorchHook
 from torch import nn
 
-pytestmark = pytest.mark.usefixtures("nothing_is_compiled")
-
-
 ASKED = Capture(collections={"skills": CollectionConfig(save_raw_tensor=True)})
 Rows = NDArray[np.float64]  # columns: loss, re-paired, constant, samples
 Loss = Callable[[Any, Any], Any]
