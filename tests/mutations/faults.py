@@ -412,9 +412,9 @@ FAULTS = (
         "hooks",
         "marker-after-an-exception",
         "A training that ends by an exception gets the end marker of one that is complete.",
-        f"{HOOKS}/hook.py",
-        "self.close(finished=None if clean else False)",
-        "self.close()",
+        f"{HOOKS}/ending.py",
+        "return None if clean else False",
+        "return None",
         _HOOK,
     ),
     Fault(
