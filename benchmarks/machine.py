@@ -1,4 +1,4 @@
-"""What watching a machine costs: ``python -m benchmarks machine``.
+"""What watching a machine costs: ``python -m benchmarks.machine``.
 
 The sampler's share of a core, how late it is beside a thread that computes without a pause, the
 cost of timing a step, the size of a minute's file, and the evaluation of a minute of many machines.

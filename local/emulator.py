@@ -58,7 +58,7 @@ def emulator(
         _wait_until_healthy(endpoint, process, log)
         yield Emulator(endpoint, process.pid, log)
     finally:
-        reaper.stop(process)
+        reaper.finish(process)  # with its functions; by itself it takes seconds, and keeps nothing
 
 
 def _settings(folder: Path, port: socket) -> dict[str, str]:

@@ -9,8 +9,11 @@ import shutil
 import sys
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
+
+from tocsin.watch import BadWatch, read_watch
 
 from local.paths import CACHE, ROOT
 from local.reaper import Reaper
@@ -21,13 +24,7 @@ _KEPT = 24 * 3600.0  # seconds since the last use
 
 
 def template(reaper: Reaper, context: Mapping[str, Any], cache: Path | None = None) -> Assembly:
-    """The assembly for these options: synthesised, unless nothing has changed since the last time.
-
-    A watch file, and the rules that it names, may be anywhere: with one nothing is kept.
-    """
-    settings = json.loads((ROOT / "cdk.json").read_text()).get("context", {})
-    if "watchFile" in settings | dict(context):
-        return synthesize(reaper, reaper.folder("assembly"), context)
+    """The assembly for these options: synthesised, unless nothing has changed since last time."""
     cache = cache or CACHE / "templates"
     folder = cache / _fingerprint(context)
     if not folder.is_dir():
@@ -41,17 +38,31 @@ def template(reaper: Reaper, context: Mapping[str, Any], cache: Path | None = No
 
 def _fingerprint(context: Mapping[str, Any]) -> str:
     digest = hashlib.sha256(json.dumps([sys.version, context], sort_keys=True).encode())
-    for path in _sources():
+    settings = json.loads((ROOT / "cdk.json").read_text()).get("context", {}) | dict(context)
+    for path in (*_sources(), *_watch_files(settings.get("watchFile"))):
         content = hashlib.sha256(path.read_bytes()).hexdigest()
-        digest.update(f"{path.relative_to(ROOT)} {path.stat().st_mode:o} {content}\n".encode())
+        digest.update(f"{path} {path.stat().st_mode:o} {content}\n".encode())
     return digest.hexdigest()[:24]
 
 
 def _sources() -> Iterator[Path]:
     for name in _SOURCES:
-        source = ROOT / name
-        found = sorted(source.rglob("*")) if source.is_dir() else [source]
-        yield from (p for p in found if p.is_file() and "__pycache__" not in p.parts)
+        yield from _files(ROOT / name)
+
+
+def _watch_files(name: str | None) -> Iterator[Path]:
+    """The watch file, where there is one, and the rules of its own that it names."""
+    if not name or not (file := ROOT / name).is_file():
+        return
+    yield file
+    with suppress(BadWatch):  # the app says why
+        if (rules := read_watch(file).custom_rules) is not None:
+            yield from _files(file.parent / rules)
+
+
+def _files(place: Path) -> Iterator[Path]:
+    found = sorted(place.rglob("*")) if place.is_dir() else [place]
+    yield from (p for p in found if p.is_file() and "__pycache__" not in p.parts)
 
 
 def _keep(new: Path, folder: Path) -> None:

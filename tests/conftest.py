@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+
+import pytest
 from hypothesis import HealthCheck, settings
 
 # How fast a machine is decides nothing here; the same examples every time do.
@@ -13,3 +17,17 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 settings.load_profile("tocsin")
+
+
+@pytest.fixture
+def aws_in_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """An AWS of this process only, in us-east-1, and no variable of a real one."""
+    from moto import mock_aws  # not in the environments of the frameworks
+
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
+        monkeypatch.setenv(name, "testing")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    with mock_aws():
+        yield

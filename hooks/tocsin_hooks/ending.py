@@ -36,6 +36,15 @@ def ends_cleanly(before: Errors) -> bool:
     return not child and uncaught() == before
 
 
+def finished_after(error: BaseException | None) -> bool | None:
+    """The argument ``finished`` of ``close`` where a ``with`` block ends by ``error``, or by none.
+
+    ``sys.exit(0)`` is a clean end.
+    """
+    clean = error is None or (isinstance(error, SystemExit) and error.code in (None, 0))
+    return None if clean else False
+
+
 class Closing(Protocol):
     """A writer to a run."""
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
 from types import TracebackType
@@ -15,22 +14,20 @@ from tocsin.model import Mode, Role
 from tocsin.tensors import Captured, Storage
 
 from tocsin_hooks.budget import OVERHEAD
-from tocsin_hooks.capture import capture as reduced
 from tocsin_hooks.capture import check_name
+from tocsin_hooks.ending import finished_after
 from tocsin_hooks.guard import Guard, Method, Troubles, guarded, log_error
 from tocsin_hooks.life import Life
-from tocsin_hooks.memory import Memory
-from tocsin_hooks.meter import Meter
+from tocsin_hooks.loop import CapturedLoop
 from tocsin_hooks.plan import CapturePlan
 from tocsin_hooks.position import Position, Resumed
-from tocsin_hooks.step import CapturedStep, Later
+from tocsin_hooks.step import Later
 from tocsin_hooks.timings import Batch, TimedLoader, Timings
 
 if TYPE_CHECKING:  # the rules are loaded by the first hook that is made, not by an import
     from tocsin.watch import Capture, Watch
     from typing_extensions import Self
 
-    from tocsin_hooks.schedule import Due
     from tocsin_hooks.selection import Collections
     from tocsin_hooks.session import Session
     from tocsin_hooks.settings import Interval
@@ -141,23 +138,18 @@ class Hook:
         self._life = Life(
             worker == "worker_0" or num_workers == 1, self._last, lambda: self.stats, self.trouble
         )
-        self._position = Position()
-        self._steps: list[CapturedStep | None] = []
+        self._loop = CapturedLoop(self._life)
         self._called = False
-        self._due: Due | None = None
-        self._meter = Meter()
-        self._metered = 0.0  # up to the last save, without what steps cost that are not saved
-        self._begun_at = 0.0
-        self._memory = Memory()
-        self._session: Session | None = None
         from tocsin_hooks.settings import given_watch
 
         asked = given_watch(watch)
         with Guard(log_error, "nothing is captured"):
+            from tocsin_hooks.arguments import HookArguments
             from tocsin_hooks.container import destination, switched_off
-            from tocsin_hooks.session import HookArguments, Session
+            from tocsin_hooks.session import Session
 
-            self._position = Position(resumed_from)  # it counts, and goes into checkpoints, anyhow
+            position = Position(resumed_from)
+            self._loop.position = position  # it counts, and goes into checkpoints, anyhow
             if switched_off():
                 return
             run, configured = destination(out)
@@ -173,14 +165,13 @@ class Hook:
                     worker,
                     num_workers,
                     run_id,
-                    self._position.resumed_from,
+                    position.resumed_from,
                     poll_interval,
                     usual_interval,
                     None if planned_steps is None else max(0, int(planned_steps)),
                 ),
             )
             self._life.begin(session)
-            self._session = session
 
     @_guarded("a step is not captured", nullcontext())
     def step(self, mode: Mode = Mode.TRAIN) -> AbstractContextManager[None]:
@@ -211,13 +202,12 @@ class Hook:
     @_guarded("a step is not left out")
     def leave_out(self) -> None:
         """Save nothing of the step in hand."""
-        if self._steps:
-            self._steps[-1] = None
+        self._loop.leave_out()
 
     @property
     def saving(self) -> bool:
         """Whether the step in hand is saved: worth asking before computing what to save."""
-        return self._step_in_hand is not None
+        return self._loop.step is not None
 
     @_guarded(_of_name)
     def save(
@@ -285,32 +275,17 @@ class Hook:
         None: it is not, because the step is not saved, or it is not its collection's turn, or
         nobody wants it and the script has not ``asked`` for it by name.
         """
-        step = self._step_in_hand
-        if step is None or self._session is None or self._due is None:
-            return None
-        with self._meter:
-            plan = self._session.selection.plan(
-                self._due, step.mode, name, collection, role, kind, asked=asked
-            )
-            return plan if plan is None or raw is None else replace(plan, raw=raw)
+        return self._loop.plan(name, collection, role, kind, raw=raw, asked=asked)
 
     @_guarded(_of_plan)
     def capture(self, plan: CapturePlan, value: object) -> None:
         """Reduce a value of the host as ``plan`` has it, and add it to the step in hand."""
-        step = self._step_in_hand
-        if step is None:
-            return
-        name = plan.saved.name
-        with self._meter:
-            key, again = f"{step.mode.name}/{name}", name in step.tensors
-            since = partial(self._memory.update, key, again=again)
-            for captured in reduced(plan, value, since):
-                step.add(plan, captured)
+        self._loop.capture(plan, value)
 
     @_guarded(_of_plan)
     def put(self, plan: CapturePlan, captured: Captured) -> None:
         """Add a tensor that is reduced already to the step in hand."""
-        step = self._step_in_hand
+        step = self._loop.step
         if step is not None:
             check_name(plan.saved)
             step.add(plan, captured)
@@ -324,18 +299,18 @@ class Hook:
         ``finish`` is called once, in the background, before the step is written; ``nbytes`` is
         what it holds of the host's memory.
         """
-        step = self._step_in_hand
+        step = self._loop.step
         if step is not None:
             step.later.append(Later(finish, nbytes))
 
     def measured(self) -> AbstractContextManager[None]:
         """A context whose time counts as the hook's, in the training's thread."""
-        return self._meter
+        return self._loop.meter
 
     @_guarded("time that capturing took is not counted")
     def spent(self, seconds: float) -> None:
         """Count time of the training that was found out later, such as a device's."""
-        self._meter.add(seconds)
+        self._loop.meter.add(seconds)
 
     def trouble(self, what: str, error: Exception) -> None:
         """Count something that could not be captured; the first is logged."""
@@ -349,7 +324,7 @@ class Hook:
     @property
     def saves_nothing(self) -> bool:
         """Whether nothing of the step in hand has been saved yet."""
-        step = self._step_in_hand
+        step = self._loop.step
         return step is None or step.empty
 
     @property
@@ -376,7 +351,7 @@ class Hook:
     @_guarded("the position is not known", {})
     def position(self) -> dict[str, int]:
         """Steps begun so far, by mode and altogether (GLOBAL): for a checkpoint, as JSON."""
-        return self._position.counts
+        return self._loop.position.counts
 
     @property
     def stats(self) -> Stats:
@@ -386,7 +361,7 @@ class Hook:
             self._session.dropped if self._session else 0,
             uploader.lost if uploader else 0,
             self._troubles.count,
-            self._meter.seconds,
+            self._loop.meter.seconds,
         )
 
     @_guarded("waits for data are not timed")
@@ -408,9 +383,7 @@ class Hook:
     @_guarded("steps are not timed")
     def timings(self) -> Timings | None:
         """Where durations are collected; None if steps are not timed."""
-        if self._session is None or not self._life.here:
-            return None
-        return self._session.machine.timings
+        return self._loop.timings
 
     @_guarded("the run was not closed")
     def close(self, *, finished: bool | None = None, timeout: float = 60.0) -> None:
@@ -441,51 +414,26 @@ class Hook:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        clean = error is None or (isinstance(error, SystemExit) and error.code in (None, 0))
-        self.close(finished=None if clean else False)
+        self.close(finished=finished_after(error))
 
     @property
-    def _step_in_hand(self) -> CapturedStep | None:
-        """None: there is none, or it is not saved."""
-        return self._steps[-1] if self._steps and self._life.here else None
+    def _session(self) -> Session | None:
+        """None: nothing is captured."""
+        return self._life.session
 
     @_guarded("a step is not captured")
     def _begin(self, mode: Mode, turn: int | None = None) -> None:
-        """Count a step, and decide whether it is saved. Steps do not nest: an inner one is not."""
-        self._steps.append(None)  # whatever happens now: its end takes it away
-        mode = Mode(mode)
-        self._begun_at = self._meter.seconds
-        number, mode_step = self._position.advance(mode)
-        self._life.goes_on()
-        if self._session is None or self._life.over or len(self._steps) > 1:
-            return
-        if (timings := self._session.machine.timings) is not None:
-            timings.begin(mode)
-        step = CapturedStep(number, mode, mode_step)
-        with self._meter:
-            self._due = self._session.begin(step, turn)
-        if self._due is not None:
-            self._steps[-1] = step
+        self._loop.begin(mode, turn)
 
     @_guarded("a step is not captured")
     def _end(self) -> None:
-        step = self._steps.pop() if self._steps else None
-        if not self._steps and (timings := self.timings) is not None:
-            timings.ended_before()
-        if step is None or step.empty or self._session is None or not self._life.here:
-            self._metered += self._meter.seconds - self._begun_at  # an interval changes nothing
-            return
-        spent = self._meter.seconds - self._metered
-        self._metered = self._meter.seconds
-        with self._meter:
-            self._session.end(step, spent)
+        self._loop.end()
 
     @_guarded("the last step is not captured")
     def _last(self) -> None:
         """End the step in hand; there will be no other."""
         self.end()
-        self._steps.clear()
-        self._memory = Memory()
+        self._loop.close()
 
 
 class _Step:

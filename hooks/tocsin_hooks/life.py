@@ -49,7 +49,7 @@ class Life:
         self._pid = os.getpid()
         self._lock = threading.RLock()  # a signal handler may close while we do
         self._uncaught = uncaught()
-        self._session: Session | None = None
+        self.session: Session | None = None  # None: nothing is captured
         self._sigterm: Sigterm | None = None
         self._closed = False
         self._left = False
@@ -71,7 +71,7 @@ class Life:
 
     def begin(self, session: Session) -> None:
         """The hook has a run to write to, and an end to write when the interpreter exits."""
-        self._session = session
+        self.session = session
         atexit.register(self._at_exit)
         session.on_retire = partial(atexit.unregister, self._at_exit)
 
@@ -104,17 +104,17 @@ class Life:
 
     def leave(self) -> None:
         """See ``Hook.leave``."""
-        if self.over or self._session is None:
+        if self.over or self.session is None:
             return
         self._left = True
-        self._session.leave(self._leave)
+        self.session.leave(self._leave)
 
     def _close(self, marker: bool, timeout: float) -> None:
         atexit.unregister(self._at_exit)
-        if self._session and not self._session.close(marker=marker, timeout=timeout):
+        if self.session and not self.session.close(marker=marker, timeout=timeout):
             _log.warning("the end of the run is missing: it could not be written in %g s", timeout)
-        if self._left and self._session:
-            runs_to_end.remove(self._session.place)
+        if self._left and self.session:
+            runs_to_end.remove(self.session.place)
         if self._sigterm is not None:
             self._sigterm.close()
         _log.info("%s", self._stats())
@@ -122,7 +122,7 @@ class Life:
     def _leave(self) -> None:
         """The part of ``leave`` that runs in the background. Nothing keeps the hook after it."""
         self._last()
-        session = self._session
+        session = self.session
         if session is None or session.uploader is None or self._closed:
             return
         stopped = partial(_was_received, self._sigterm)
@@ -133,7 +133,7 @@ class Life:
         atexit.unregister(self._at_exit)
 
     def _at_exit(self) -> None:
-        used = self._session is not None and self._session.used
+        used = self.session is not None and self.session.used
         finished = None if used and ends_cleanly(self._uncaught) else False
         self.close(finished=finished, timeout=_AT_EXIT_SECONDS)
 

@@ -8,15 +8,15 @@ import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from weakref import WeakValueDictionary
 
 from tocsin.model import Mode
-from tocsin.tensors import RunWriter, Storage, index_key, open_storage, parse_index_key
-from tocsin.watch import Capture, Watch, encode_watch
+from tocsin.tensors import RunWriter, Storage, open_storage
+from tocsin.watch import Watch, encode_watch
 
-from tocsin_hooks.budget import OVERHEAD, ModeBudgets
+from tocsin_hooks.arguments import HookArguments
+from tocsin_hooks.budget import ModeBudgets
 from tocsin_hooks.control import Control
 from tocsin_hooks.coverage import LossCoverage, described, unmatched
 from tocsin_hooks.earlier import warn_of_finished_run
@@ -24,47 +24,15 @@ from tocsin_hooks.ending import runs_to_end
 from tocsin_hooks.guard import Guard, log_error
 from tocsin_hooks.machine import MachineOfHook
 from tocsin_hooks.poller import Look, Poller
+from tocsin_hooks.rate import StepRate
 from tocsin_hooks.schedule import Due
 from tocsin_hooks.selection import CaptureSelection
-from tocsin_hooks.settings import CaptureSettings, Interval, settings
 from tocsin_hooks.step import CapturedStep
 from tocsin_hooks.stop import StopFile
 from tocsin_hooks.uploader import Uploader
 
 _log = logging.getLogger("tocsin")
 _RETIRING = 10.0  # seconds
-
-
-@dataclass(frozen=True)
-class HookArguments:
-    """The arguments of ``Hook``, which says what they mean."""
-
-    watch: Watch | None
-    interval: Interval | None
-    capture: Capture | None
-    configured: Capture | None
-    include_workers: str | None
-    max_overhead: float | None
-    worker: str
-    num_workers: int
-    run_id: str | None
-    resumed_from: int | None
-    poll_interval: float
-    usual_interval: int
-    planned_steps: int | None = None
-
-    def settings(self) -> CaptureSettings:
-        """The settings. Those that the container has ``configured`` count where neither script nor
-        file says anything.
-        """
-        silent = self.watch is None or self.watch.capture == Capture()
-        capture = self.capture or (self.configured if silent else None)
-        return settings(self.watch, self.interval, capture, self.usual_interval)
-
-    def settings_for(self, watch: Watch) -> CaptureSettings:
-        """The settings of a newer watch file; where it names no interval, ours stays."""
-        named = watch.capture.save_interval is not None
-        return settings(watch, None if named else self.interval, usual=self.usual_interval)
 
 
 _open: WeakValueDictionary[tuple[str, str], Session] = WeakValueDictionary()
@@ -78,30 +46,18 @@ class Session:
     """
 
     def __init__(self, out: str | Path | Storage, arguments: HookArguments) -> None:
-        _check_worker(arguments.worker, arguments.num_workers)
-        if not arguments.poll_interval > 0:  # it would look without a pause
-            raise ValueError(f"poll_interval is {arguments.poll_interval}, but must be above 0")
-        settings = arguments.settings()
-        workers = arguments.include_workers or settings.include_workers
-        if workers not in ("one", "all"):
-            raise ValueError(f"include_workers is {workers!r}, but must be one or all")
-        num_workers = arguments.num_workers if workers == "all" else 1
+        settings, first = arguments.settings(), arguments.first
+        all_capture = arguments.all_capture(settings)
+        num_workers = arguments.num_workers if all_capture else 1
         self._alone = num_workers == 1
         self.selection = CaptureSelection(settings, alone=self._alone)
-        first = arguments.worker == "worker_0" or arguments.num_workers == 1
-        overhead = arguments.max_overhead
-        if overhead == OVERHEAD and settings.max_overhead is not None:
-            overhead = settings.max_overhead
-
         storage = open_storage(out) if isinstance(out, str | Path) else out
         run_id = arguments.run_id or uuid.uuid4().hex
         self._storage = storage
         self._url = storage.url
         self._first = first
-        self._budgets = ModeBudgets(overhead if first else None)
-        self._started: tuple[int, float] | None = None
-        self._looked: tuple[int, float] | None = None
-        self._step = 0
+        self._budgets = ModeBudgets(arguments.overhead(settings) if first else None)
+        self._rate = StepRate()
         self._due: Due | None = None
         self._stretch: Mapping[Mode, int] = {}
         self._every: int | None = None  # steps that the first of several workers says
@@ -121,7 +77,7 @@ class Session:
             f"{storage.url}/STOP.json": self.stop_file.look,
             "STOP.json of the machine": self.machine.look,
         }
-        if first or workers == "all":
+        if first or all_capture:
             writer = RunWriter(
                 storage,
                 arguments.worker,
@@ -141,7 +97,7 @@ class Session:
                 select=lambda watch: CaptureSelection(
                     arguments.settings_for(watch), alone=self._alone
                 ),
-                progress=self._progress,
+                progress=self._rate.look,
                 seconds=lambda: self.selection.settings.capture.save_interval_seconds,
                 started=started,
             )
@@ -169,8 +125,7 @@ class Session:
     def begin(self, step: CapturedStep, turn: int | None = None) -> Due | None:
         """The part of a step that is captured, if any: it is due, and there is room for it."""
         now = time.monotonic()
-        self._step = step.step
-        self._started = self._started or (step.step, now)
+        self._rate.begin(step.step, now)
         if self.uploader is None or self.uploader.broken or self._retired:
             return None
         self._change(self.uploader)
@@ -239,7 +194,7 @@ class Session:
 
     def _change(self, uploader: Uploader) -> None:
         """Let what was decided in the background hold from this step on."""
-        change = self._control.taken(self._step) if self._control is not None else None
+        change = self._control.taken(self._rate.step) if self._control is not None else None
         if change is None:
             return
         self._every = change.every
@@ -248,7 +203,7 @@ class Session:
             self.generation += 1
             uploader.configure(self.selection.settings)
             self._follow_machine(self.selection.settings.watch)
-            _say(f"a newer watch.json holds from step {self._step} on")
+            _say(f"a newer watch.json holds from step {self._rate.step} on")
         before, self._stretch = self._stretch, change.stretch
         for mode in Mode:
             stretch = self._stretch.get(mode, 1)
@@ -260,21 +215,13 @@ class Session:
             _log.warning(
                 "%s: from step %d on its steps are saved %s",
                 share if self._first else f"the first worker says so of {mode.name}",
-                self._step,
+                self._rate.step,
                 f"{stretch} times more rarely" if stretch > 1 else "as asked",
             )
 
     def _has_begun(self) -> bool:
         """Whether our own watch file is in the run: what lies there before is an older one."""
         return self.uploader is not None and self.uploader.begun
-
-    def _progress(self) -> tuple[int, float]:
-        """The step in hand, and steps per second: since the first, or of late if that is more."""
-        if self._started is None:
-            return self._step, 0.0
-        now = self._step, time.monotonic()
-        before, self._looked = self._looked or self._started, now
-        return self._step, max(_rate(self._started, now), _rate(before, now))
 
     def _before(self, step: CapturedStep) -> None:
         """A step is about to be written, in the background."""
@@ -294,10 +241,6 @@ class Session:
             _warn(unmatched(self.selection.settings, tensors))
 
 
-def _rate(before: tuple[int, float], now: tuple[int, float]) -> float:
-    return (now[0] - before[0]) / max(now[1] - before[1], 1e-3)
-
-
 def _warn(rules: Sequence[str]) -> None:
     for rule in rules:
         _log.warning("no tensor so far for rule %s", rule)
@@ -310,10 +253,3 @@ def _say(message: str) -> None:
         return
     with suppress(OSError, ValueError):  # the reader may have closed it
         print(f"tocsin: {message}", file=sys.stderr)  # noqa: T201 - nobody reads a log here
-
-
-def _check_worker(worker: str, num_workers: int) -> None:
-    if num_workers < 1:
-        raise ValueError(f"num_workers is {num_workers}, but must be at least 1")
-    if parse_index_key(index_key(0, worker)) != (0, worker):
-        raise ValueError(f"worker {worker!r} cannot be part of a file name")

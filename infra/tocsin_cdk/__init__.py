@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tocsin_cdk.construct import Tocsin
-    from tocsin_cdk.options import DeploymentOptions, OptionError
+    from tocsin_cdk.option_parsers import OptionError
+    from tocsin_cdk.options import DeploymentOptions
     from tocsin_cdk.stack import TocsinStack
 
 __all__ = ["DeploymentOptions", "OptionError", "Tocsin", "TocsinStack"]
 
-_MODULES = {"Tocsin": "construct", "TocsinStack": "stack"}
+_MODULES = {"OptionError": "option_parsers", "Tocsin": "construct", "TocsinStack": "stack"}
 
 
 def __getattr__(name: str) -> Any:

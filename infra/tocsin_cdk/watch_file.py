@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tocsin_cdk.options import OptionError
+from tocsin_cdk.option_parsers import OptionError
 
 if TYPE_CHECKING:
     from tocsin.watch import Watch

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 
+from tocsin.installing import install
+
 _TERMINAL = ("typer", "rich", "click", "pydantic")  # what the extra installs, and is under it
 
 
@@ -13,7 +15,7 @@ def main() -> None:
     except ModuleNotFoundError as missing:
         if (missing.name or "").partition(".")[0] not in _TERMINAL:
             raise
-        sys.stderr.write("tocsin: the command line needs: pip install 'tocsin[cli]'\n")
+        sys.stderr.write(f"tocsin: the command line needs more: {install('cli')}\n")
         sys.exit(2)
     app(prog_name="tocsin")
 

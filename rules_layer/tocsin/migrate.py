@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tocsin.installing import wheel
 from tocsin.watch import BadWatch, Watch, encode_watch, read_watch, resolve, to_watch
 from tocsin.watch.capture import plain_capture
 from tocsin.watch.sagemaker import capture_from, from_debug_rule_configurations
@@ -57,7 +58,7 @@ def training_job_settings(watch: str | Path | Mapping[str, Any], run: str) -> di
     Tags: lets a rule stop the job, which must be tagged with its run.
     Environment: tells the hook where to write.
     RunFiles: to be written into the run before the job starts: its watch file.
-    SourceFiles: to be put beside the training script; without an index, name the wheel there.
+    SourceFiles: to be put beside the training script, and beside the wheel, which they name.
 
     ``watch`` is a file, or its content. Raises BadWatch, OSError.
 
@@ -71,7 +72,7 @@ def training_job_settings(watch: str | Path | Mapping[str, Any], run: str) -> di
         "Tags": [{"Key": RUN_TAG, "Value": run.rstrip("/")}],
         "Environment": {"TOCSIN_RUN": run.rstrip("/")},
         "RunFiles": {"watch.json": encode_watch(known).decode()},
-        "SourceFiles": {"requirements.txt": "tocsin[aws]\n"},
+        "SourceFiles": {"requirements.txt": f"{wheel('aws')}\n"},
     }
 
 

@@ -10,6 +10,7 @@ from local import LocalAws, local_aws
 CONTEXT = {
     "emails": ["ops@example.com"],
     "phones": ["+15551230000"],
+    "alarmEmails": ["alarms@example.com"],
     "watchFile": "tests/e2e/watch.json",  # all defaults, and a folder of custom rules
     "allowedRecipients": ["*@c-d.example.org"],
     "stopGuard": "50/10m",

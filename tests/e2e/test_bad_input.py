@@ -30,12 +30,16 @@ from tests.waiting import patiently
 pytestmark = pytest.mark.e2e
 
 
-@pytest.fixture
-def run(aws: LocalAws) -> Storage:
-    """An empty run of its own in the capture bucket."""
+def empty_run(aws: LocalAws) -> Storage:
+    """A run of its own in the capture bucket."""
     bucket = aws.outputs["CaptureBucketName"]
     name = f"bad-{uuid.uuid4().hex[:12]}"
     return open_storage(f"s3://{bucket}/jobs/{name}", client=aws.client("s3"))
+
+
+@pytest.fixture
+def run(aws: LocalAws) -> Storage:
+    return empty_run(aws)
 
 
 @pytest.fixture
@@ -50,13 +54,30 @@ def concluded(aws: LocalAws, events: Events) -> Callable[[Storage], Checkpoint]:
     def wait(run: Storage) -> Checkpoint:
         store = S3Checkpoints(aws.client("s3"), aws.outputs["StateBucketName"])
         for _ in patiently():
-            events.receive(wait=1)
             checkpoint = store.load(run.url).checkpoint
             if checkpoint.ended:
                 return checkpoint
+            events.receive(wait=1)
         raise AssertionError(f"{run.url} has not come to its end")
 
     return wait
+
+
+@pytest.fixture(scope="module", autouse=True)
+def poison(aws: LocalAws) -> Iterator[str]:
+    """A message in the evaluate queue that always fails, beside all runs of these tests.
+
+    It has one try instead of five, whose pauses take half an hour.
+    """
+    sqs, url = aws.client("sqs"), aws.outputs["EvaluateQueueUrl"]
+    name = "RedrivePolicy"
+    before = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=[name])["Attributes"][name]
+    once = {**json.loads(before), "maxReceiveCount": 1}
+    sqs.set_queue_attributes(QueueUrl=url, Attributes={name: json.dumps(once)})
+    body = json.dumps({"poison": uuid.uuid4().hex})
+    sqs.send_message(QueueUrl=url, MessageBody=body)
+    yield body
+    sqs.set_queue_attributes(QueueUrl=url, Attributes={name: before})
 
 
 def write_run(run: Storage, steps: int) -> None:
@@ -96,67 +117,36 @@ def index_with(**changes: Any) -> bytes:
     return json.dumps(document).encode()
 
 
-@pytest.mark.parametrize(
-    ("content", "refused"),
-    [
-        pytest.param(b"{ not json", 1, id="not JSON"),
-        pytest.param(b"", 1, id="empty"),
-        pytest.param(index_with(event_file_name="../../other/secret"), 1, id="outside its run"),
-        pytest.param(index_with(event_file_name="/etc/passwd"), 1, id="absolute"),
-        pytest.param(
-            index_with(tensor_payload=[{"tensorname": "loss", "start_idx": 10, "length": 2**40}]),
-            0,
-            id="range beyond the object",
-        ),
-    ],
-)
+BEYOND = [{"tensorname": "loss", "start_idx": 10, "length": 2**40}]
+BAD_INDEX_FILES = {
+    "not JSON": (b"{ not json", 1),
+    "empty": (b"", 1),
+    "outside its run": (index_with(event_file_name="../../other/secret"), 1),
+    "absolute": (index_with(event_file_name="/etc/passwd"), 1),
+    "range beyond the object": (index_with(tensor_payload=BEYOND), 0),
+}
+
+
+@pytest.fixture(scope="module")
+def bad_runs(aws: LocalAws) -> dict[str, Storage]:
+    """A run with each of the bad files. They are evaluated side by side."""
+    runs = {name: empty_run(aws) for name in BAD_INDEX_FILES}
+    for name, (content, _) in BAD_INDEX_FILES.items():
+        write_run(cast(Storage, Replacing(runs[name], index_key(1, "worker_0"), content)), 4)
+    return runs
+
+
+@pytest.mark.parametrize("name", BAD_INDEX_FILES)
 def test_a_bad_index_file_is_counted_and_the_rest_is_evaluated(
-    run: Storage,
-    concluded: Callable[[Storage], Checkpoint],
-    content: bytes,
-    refused: int,
+    bad_runs: dict[str, Storage], concluded: Callable[[Storage], Checkpoint], name: str
 ) -> None:
-    write_run(cast(Storage, Replacing(run, index_key(1, "worker_0"), content)), 4)
-    checkpoint = concluded(run)
+    refused = BAD_INDEX_FILES[name][1]
+    checkpoint = concluded(bad_runs[name])
     assert checkpoint.refused_files == refused
     assert checkpoint.steps == 4 - refused
     statuses = {name: record.status.value for name, record in checkpoint.rules.items()}
     assert statuses["ExplodingTensor"] == "NoIssuesFound"
     assert checkpoint.rules["ExplodingTensor"].data_points == 3
-
-
-@pytest.fixture
-def impatient(aws: LocalAws) -> Iterator[Any]:
-    """The evaluate queue with one try instead of five, whose pauses take half an hour."""
-    sqs, url = aws.client("sqs"), aws.outputs["EvaluateQueueUrl"]
-    name = "RedrivePolicy"
-    before = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=[name])["Attributes"][name]
-    once = {**json.loads(before), "maxReceiveCount": 1}
-    sqs.set_queue_attributes(QueueUrl=url, Attributes={name: json.dumps(once)})
-    yield sqs
-    sqs.set_queue_attributes(QueueUrl=url, Attributes={name: before})
-
-
-def test_a_message_that_always_fails_ends_in_the_dead_letter_queue_and_no_run_notices(
-    aws: LocalAws,
-    impatient: Any,
-    run: Storage,
-    concluded: Callable[[Storage], Checkpoint],
-) -> None:
-    poison = json.dumps({"poison": uuid.uuid4().hex})
-    impatient.send_message(QueueUrl=aws.outputs["EvaluateQueueUrl"], MessageBody=poison)
-    write_run(run, 3)
-    assert concluded(run).steps == 3
-    dead = aws.outputs["EvaluateDeadLetterQueueUrl"]
-    for _ in patiently():
-        answer = impatient.receive_message(
-            QueueUrl=dead, WaitTimeSeconds=10, AttributeNames=["All"]
-        )
-        for message in answer.get("Messages", []):
-            if message["Body"] == poison:
-                impatient.delete_message(QueueUrl=dead, ReceiptHandle=message["ReceiptHandle"])
-                return
-    pytest.fail("the message is not in the dead-letter queue")
 
 
 def test_the_same_files_announced_again_change_and_publish_nothing(
@@ -179,6 +169,19 @@ def test_the_same_files_announced_again_change_and_publish_nothing(
     published = _until_done(aws, run, events, own + 3)
     assert store.load(run.url) == before
     assert [each for each in published if each > announced] == []
+
+
+def test_a_message_that_always_fails_ends_in_the_dead_letter_queue(
+    aws: LocalAws, poison: str
+) -> None:
+    sqs, dead = aws.client("sqs"), aws.outputs["EvaluateDeadLetterQueueUrl"]
+    for _ in patiently():
+        answer = sqs.receive_message(QueueUrl=dead, WaitTimeSeconds=10, AttributeNames=["All"])
+        for message in answer.get("Messages", []):
+            if message["Body"] == poison:
+                sqs.delete_message(QueueUrl=dead, ReceiptHandle=message["ReceiptHandle"])
+                return
+    pytest.fail("the message is not in the dead-letter queue")
 
 
 def _until_done(aws: LocalAws, run: Storage, events: Events, hints: int) -> list[datetime]:

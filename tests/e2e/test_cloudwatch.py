@@ -15,11 +15,11 @@ from local.events import listen
 from local.reaper import Reaper
 from local.scenarios import SCENARIOS, Scenario
 from local.trainings import start
+from tests.e2e.conftest import CONTEXT
 from tests.waiting import PATIENCE, patiently
 
 pytestmark = pytest.mark.e2e
 
-EMAIL = "alarms@example.com"
 WATCH = {"rules": [{"rule": "ExplodingTensor", "severity": "critical"}], "actions": []}
 
 
@@ -28,7 +28,7 @@ def quiet() -> Iterator[LocalAws]:
     """A deployment of its own: alarms of the emulator look at all values whatever their dimensions
     are, so nobody else may publish any.
     """
-    with local_aws({"alarmEmails": [EMAIL]}) as running:
+    with local_aws(CONTEXT) as running:
         yield running
 
 
@@ -64,7 +64,7 @@ def test_a_run_that_goes_wrong_raises_an_alarm_and_nothing_else(quiet: LocalAws)
     aws = quiet
     topic = aws.outputs["AlarmTopicArn"]
     subscriptions = aws.client("sns").list_subscriptions_by_topic(TopicArn=topic)["Subscriptions"]
-    assert [each["Endpoint"] for each in subscriptions] == [EMAIL]
+    assert [each["Endpoint"] for each in subscriptions] == CONTEXT["alarmEmails"]
     queue = subscribed(aws, topic)
     (deployments,) = alarms(aws)
     of_the_job = [

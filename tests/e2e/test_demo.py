@@ -66,7 +66,7 @@ def test_the_document_on_stdout_and_nothing_else() -> None:
     assert document["stopped"]
 
 
-@pytest.mark.parametrize("after", ["starting", "deployed", "Training"])
+@pytest.mark.parametrize("after", ["starting", "Training"])  # half of it is there, and all of it
 def test_ctrl_c_leaves_no_process_and_no_port(after: str) -> None:
     mark = f"TOCSIN_TEST_MARK={os.getpid()}-{after}"
     name, _, value = mark.partition("=")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tocsin.aws.settings import ActSettings
 from tocsin.parsing import StopLimit
-from tocsin_cdk.options import OptionError
+from tocsin_cdk.option_parsers import OptionError
 
 from .conftest import listed, synthesise
 

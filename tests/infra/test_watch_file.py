@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from tocsin.rules import _registry
-from tocsin_cdk.options import OptionError
+from tocsin_cdk.option_parsers import OptionError
 from tocsin_cdk.watch_file import custom_rules, default_watch
 
 

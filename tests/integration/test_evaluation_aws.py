@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -12,7 +11,6 @@ import boto3
 import msgspec
 import pytest
 from botocore.stub import ANY, Stubber
-from moto import mock_aws
 from tocsin.aws.cloudwatch import MetricSink
 from tocsin.aws.coordination import DynamoCoordination
 from tocsin.aws.dynamodb import Table
@@ -35,13 +33,7 @@ from tests.events import CHANGE, RUN
 REGION = "us-east-1"
 
 
-@pytest.fixture(autouse=True)
-def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
-        monkeypatch.setenv(name, "testing")
-    monkeypatch.setenv("AWS_DEFAULT_REGION", REGION)
-    with mock_aws():
-        yield
+pytestmark = pytest.mark.usefixtures("aws_in_process")
 
 
 def s3_checkpoints() -> S3Checkpoints:

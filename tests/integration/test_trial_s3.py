@@ -9,7 +9,6 @@ import boto3
 import numpy as np
 import pytest
 from botocore.stub import Stubber
-from moto import mock_aws
 from tocsin.model import Mode
 from tocsin.tensors import (
     Captured,
@@ -34,14 +33,10 @@ NAMES = [f"scalar/metric_{number}" for number in range(5)]
 
 
 @pytest.fixture
-def client(monkeypatch):
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
-    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-    with mock_aws():
-        client = boto3.client("s3")
-        client.create_bucket(Bucket=BUCKET)
-        yield client
+def client(aws_in_process):
+    client = boto3.client("s3")
+    client.create_bucket(Bucket=BUCKET)
+    return client
 
 
 @pytest.fixture

@@ -4,11 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from pathlib import Path
-
-import msgspec
-
-FILE = "outcome.json"
 
 
 @dataclass(frozen=True)
@@ -33,11 +28,3 @@ class Outcome:
 
 def finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
-
-
-def write_outcome(folder: Path, outcome: Outcome) -> None:
-    (folder / FILE).write_bytes(msgspec.json.encode(outcome))
-
-
-def read_outcome(folder: Path) -> Outcome:
-    return msgspec.json.decode((folder / FILE).read_bytes(), type=Outcome)

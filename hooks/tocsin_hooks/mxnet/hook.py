@@ -18,6 +18,7 @@ from tocsin.model import Mode
 from tocsin.tensors import Storage, collected, named
 
 from tocsin_hooks import Hook
+from tocsin_hooks.ending import finished_after
 from tocsin_hooks.guard import Guard, MeantForTraining, guarded
 from tocsin_hooks.mxnet.blocks import activation, arrays, collection_of, inside, rank_and_size
 from tocsin_hooks.plan import CapturePlan
@@ -166,7 +167,7 @@ class GluonHook:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self.close(finished=None if error is None else False)
+        self.close(finished=finished_after(error))
 
     def __deepcopy__(self, memo: dict[int, Any]) -> GluonHook:
         """For a network that is copied with its hooks: the copy is not watched."""

@@ -16,6 +16,7 @@ from tocsin.model import Role
 from tocsin.tensors import Storage
 
 from tocsin_hooks import Hook, Stats
+from tocsin_hooks.ending import finished_after
 from tocsin_hooks.guard import Guard, guarded, log_error
 from tocsin_hooks.torch.captured import StepInHand
 from tocsin_hooks.torch.names import Name, unwrapped
@@ -206,7 +207,7 @@ class TorchHook:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self.close(finished=None if error is None else False)
+        self.close(finished=finished_after(error))
 
 
 def _with_worker(options: dict[str, Any]) -> dict[str, Any]:

@@ -95,8 +95,9 @@ def _version(checkup: Checkup) -> Finding:
         return Finding("version", True, f"{own}, as this terminal")
     older = deployed is None or _numbers(deployed) < _numbers(own)
     text = f"the stack is of version {deployed or 'before 0.1'}, this terminal of {own}: "
-    fix = "deploy again with this version" if older else f"pip install 'tocsin=={deployed}'"
-    return Finding("version", False, text + fix)
+    if older:
+        return Finding("version", False, f"{text}deploy again with this version")
+    return Finding("version", False, f"{text}use the terminal of {deployed}: its wheel or checkout")
 
 
 def _bucket(checkup: Checkup) -> Finding:

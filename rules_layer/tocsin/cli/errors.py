@@ -13,6 +13,7 @@ from typer.core import TyperGroup
 
 from tocsin.cli.display import one_line
 from tocsin.cli.output import note, silence_stdout
+from tocsin.installing import install
 
 WRONG = 2
 INTERRUPTED = 130
@@ -64,7 +65,7 @@ def _reason(error: Exception) -> str:
         message = error.format_message().replace("Value error, ", "")
         return f"{message.rstrip('.')}{hint}"
     if isinstance(error, ModuleNotFoundError) and error.name in ("boto3", "botocore"):
-        return "this needs boto3: pip install 'tocsin[aws]'"
+        return f"this needs boto3: {install('aws')}"
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename or 'files'}: {error.strerror.lower()}"
     if type(error).__module__.startswith("botocore."):

@@ -51,12 +51,16 @@ def run_document(run: str, deployment: Deployment) -> tuple[Document, list[str]]
     run that the stack does not know.
     """
     if not run.startswith("s3://"):
+        if "/" in run:  # a job's name has none
+            raise CommandError(f"{run}: no such folder; a run in S3 is s3://bucket/prefix")
         run = run_of_job(run, deployment.find(BUCKET))
     run = run.rstrip("/")
     stored = S3Checkpoints(real_client("s3"), deployment.find(BUCKET)).load(run)
     state, notes = _or_note("alerts and silences", lambda: _alert_state(run, deployment))
     if stored.unreadable:
         notes = [f"the checkpoint of {run} cannot be read; its next file starts it again", *notes]
+    if stored.checkpoint.note:
+        notes = [f"{run}: {stored.checkpoint.note}", *notes]
     found = document(stored.checkpoint)
     if stored.version is None:
         if state is None or not state.known:

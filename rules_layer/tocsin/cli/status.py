@@ -146,7 +146,8 @@ def print_runs(document: Document, console: Console) -> None:
         return
     for run in document["runs"]:
         status = status_text(run["RuleEvaluationStatus"], judged=run["judged"])
-        console.print(Text.assemble(status, "  ", styled(run["job"], "bold")))
+        line = Text.assemble(status, "  ", styled(run["job"], "bold"))
+        console.print(line, soft_wrap=True)  # a name stays whole, so that it can be copied
         step = "no step yet" if run["last_step"] is None else f"step {run['last_step']}"
         state = "finished" if run["finished"] else "running"
         updated = run["LastModifiedTime"][:16].replace("T", " ")

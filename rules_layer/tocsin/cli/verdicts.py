@@ -87,14 +87,13 @@ def _header(document: Document) -> dict[str, str]:
 def _print_finding(finding: Finding, console: Console, run: str, *, several: bool) -> None:
     """The rule and its step, what it found, what to do, and what followed."""
     rule = finding.rule
-    line = Text.assemble(
-        status_text(rule["RuleEvaluationStatus"]),
-        "  ",
-        _name(rule),
-        "  ",
-        _where(rule, several, run),
-    )
-    console.print(line)
+    line = Text("  ").join((status_text(rule["RuleEvaluationStatus"]), _name(rule)))
+    where = _where(rule, several, run)
+    if line.cell_len + 2 + where.cell_len > console.width:
+        console.print(line, soft_wrap=True)
+        console.print(Padding(where, (0, 0, 0, 2)))
+    else:
+        console.print(Text("  ").join((line, where)) if where else line)
     if rule["StatusDetails"]:
         console.print(Padding(styled(rule["StatusDetails"]), (0, 0, 0, 2)))
     if advice := _advice(rule):

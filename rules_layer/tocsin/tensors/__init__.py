@@ -33,10 +33,8 @@ from tocsin.tensors.index import (
     RunMeta,
     decode_index,
     encode_index,
-    index_at,
-    index_objects,
-    read_index,
 )
+from tocsin.tensors.index_listing import index_at, index_objects, read_index
 from tocsin.tensors.inline import encode_inline, inline_value
 from tocsin.tensors.layout import (
     COLLECTIONS,

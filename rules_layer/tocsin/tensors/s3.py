@@ -7,13 +7,15 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from typing import Any
 
+from tocsin.installing import install
+
 try:
     import boto3
     from botocore.config import Config
     from botocore.exceptions import ClientError
 except ModuleNotFoundError as missing:  # pragma: no cover - a base install
     raise ModuleNotFoundError(
-        "runs in S3 need boto3: install it with pip install 'tocsin[aws]'", name=missing.name
+        f"runs in S3 need boto3: {install('aws')}", name=missing.name
     ) from None
 
 from tocsin.tensors.storage import (

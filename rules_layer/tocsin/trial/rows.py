@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from tocsin.model import Mode
-from tocsin.tensors import search
 from tocsin.trial.catalog import Catalog
 from tocsin.trial.table import Member, Place, StepFile
 from tocsin.trial.values import Values
@@ -47,20 +46,13 @@ Row = dict[str, Any]
 def rows(
     catalog: Catalog,
     reader: Values,
-    regex: str | Sequence[str] | None,
+    names: Collection[str],
     mode: Mode,
     worker: str | None,
-    names: Iterable[str] | None = None,
 ) -> list[Row]:
-    """One row for each tensor, complete step and worker with a single number, a summary, or
-    reductions: of all ``names``, or of those that match. Raises BadPattern.
+    """One row for each of these tensors, complete step and worker with a single number, a summary,
+    or reductions.
     """
-    patterns = [regex] if isinstance(regex, str) else regex
-    chosen = {
-        name
-        for name in (catalog.names(mode) if names is None else names)
-        if patterns is None or any(search(pattern, name) for pattern in patterns)
-    }
     found: list[Row] = []
     cells: list[tuple[Row, str]] = []
     places: list[Place] = []
@@ -69,7 +61,7 @@ def rows(
             if worker is not None and worker != file.worker:
                 continue
             for name, member in file.layout.members.items():
-                if name not in chosen:
+                if name not in names:
                     continue
                 found.append(_row(file, name, member))
                 for column, position in _numbers(file, member):

@@ -55,8 +55,6 @@ class Trial:
     def __repr__(self) -> str:
         return f"Trial({self.path!r})"
 
-    # -- state of the run ---------------------------------------------------------------------
-
     @property
     def loaded_all_steps(self) -> bool:
         """Whether the run has ended and all of it is known."""
@@ -93,8 +91,6 @@ class Trial:
         self.maybe_refresh()
         declared = self._feed.collections.workers if self._feed.collections else ()
         return sorted({*declared, *self._catalog.workers})
-
-    # -- steps --------------------------------------------------------------------------------
 
     def steps(self, mode: Mode = Mode.GLOBAL, show_incomplete_steps: bool = False) -> list[int]:
         """The steps that all workers are done with, or all that any worker has saved."""
@@ -166,8 +162,6 @@ class Trial:
         """The index files of a global step, in the order of workers, without roles and kinds."""
         return [file.index() for file in self._catalog.files(global_step)]
 
-    # -- tensors ------------------------------------------------------------------------------
-
     def has_tensor(self, tname: str) -> bool:
         """Whether a tensor, or a reduction or shape of it, was saved at any step so far."""
         if not self._catalog.has(tname):
@@ -231,23 +225,21 @@ class Trial:
 
     def inputs(self, step: int, mode: Mode = Mode.GLOBAL) -> list[NDArray[Any]]:
         """The values of collection ``inputs`` at a step, in the order of their numbers."""
-        names = self.tensor_names(step=step, mode=mode, collection="inputs")
-        return self._numbered(step, mode, names)
+        return self._numbered(step, mode, collection="inputs")
 
     def labels(self, step: int, mode: Mode = Mode.GLOBAL) -> list[NDArray[Any]]:
         """The values of the tensors named ``labels`` at a step, in the order of their numbers."""
-        names = self.tensor_names(step=step, mode=mode, regex="labels")
-        return self._numbered(step, mode, names)
+        return self._numbered(step, mode, regex="labels")
 
     def predictions(self, step: int, mode: Mode = Mode.GLOBAL) -> list[NDArray[Any]]:
         """The values of the tensors named ``predictions`` at a step, in that order too."""
-        names = self.tensor_names(step=step, mode=mode, regex="predictions")
-        return self._numbered(step, mode, names)
+        return self._numbered(step, mode, regex="predictions")
 
-    def _numbered(self, step: int, mode: Mode, names: Iterable[str]) -> list[NDArray[Any]]:
+    def _numbered(
+        self, step: int, mode: Mode, regex: str | None = None, collection: str | None = None
+    ) -> list[NDArray[Any]]:
+        names = self.tensor_names(step=step, mode=mode, regex=regex, collection=collection)
         return [self.tensor(name).value(step, mode) for name in sorted(names, key=_number)]
-
-    # -- for people ---------------------------------------------------------------------------
 
     def dataframe(
         self,
@@ -261,8 +253,8 @@ class Trial:
         Columns: ``step`` (global), ``mode``, ``mode_step``, ``worker``, ``tensor``, ``value`` of
         single numbers, and the fields of TensorSummary. Needs pandas.
         """
-        self.maybe_refresh()
-        return dataframe(rows(self._catalog, self._reader, regex, mode, worker))
+        names = set(self.tensor_names(regex=regex, mode=mode))
+        return dataframe(rows(self._catalog, self._reader, names, mode, worker))
 
     def plot(
         self,
@@ -290,7 +282,7 @@ class Trial:
             raise ValueError(f"nothing to plot: {wanted} selects no tensor.{listed(known)}")
         by_mode = mode is not Mode.GLOBAL
         return plot(
-            rows(self._catalog, self._reader, None, mode, worker, names),
+            rows(self._catalog, self._reader, set(names), mode, worker),
             "mode_step" if by_mode else "step",
             y,
             title=self.name if title is None else title,

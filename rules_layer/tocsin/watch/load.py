@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from tocsin.installing import install
 from tocsin.tensors import NotAFile, open_regular
 from tocsin.watch.capture import plain_capture
 from tocsin.watch.config import Capture, Watch
@@ -116,7 +117,7 @@ def _yaml(data: bytes) -> Any:
     try:
         import yaml
     except ImportError as error:
-        raise BadWatch("YAML needs PyYAML: pip install 'tocsin[cli]', or write JSON") from error
+        raise BadWatch(f"YAML needs PyYAML: {install('cli')}; or write JSON") from error
     try:
         content = yaml.safe_load(data)
     except Exception as error:  # `!!bool x` is a KeyError there, and so on

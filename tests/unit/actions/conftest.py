@@ -168,11 +168,6 @@ def detail() -> dict[str, Any]:
 
 
 @pytest.fixture
-def summary_detail() -> dict[str, Any]:
-    return dict(SUMMARY)
-
-
-@pytest.fixture
 def make_alert() -> Callable[..., StatusChange]:
     """Makes the alert above with other fields, named as in the event."""
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,7 +10,6 @@ from typing import Any
 import boto3
 import numpy as np
 import pytest
-from moto import mock_aws
 from tocsin.aws.fleet import MOST_ROWS, fleet_table, stored_runs
 from tocsin.aws.s3 import S3Checkpoints
 from tocsin.evaluation import Checkpoint, check
@@ -23,15 +20,10 @@ LATER = timedelta(minutes=7, seconds=5)
 
 
 @pytest.fixture
-def s3(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    for name in [name for name in os.environ if name.startswith("AWS_")]:
-        monkeypatch.delenv(name)
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-        monkeypatch.setenv(name, "testing")
-    with mock_aws():
-        client = boto3.client("s3", region_name="us-east-1")
-        client.create_bucket(Bucket="state")
-        yield client
+def s3(aws_in_process: None) -> Any:
+    client = boto3.client("s3")
+    client.create_bucket(Bucket="state")
+    return client
 
 
 def sick(folder: Path, run: str) -> Checkpoint:

@@ -16,7 +16,6 @@ import boto3
 import numpy as np
 import pytest
 from botocore.stub import Stubber
-from moto import mock_aws
 from tocsin.cli import app
 from tocsin.evaluation import check
 from tocsin.model import Mode
@@ -153,19 +152,14 @@ def write_run(
 
 
 @pytest.fixture
-def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+def aws(aws_in_process: None, monkeypatch: pytest.MonkeyPatch) -> Any:
     """An S3 client of an AWS that is in this process only."""
-    for name in list(os.environ):
-        if name.startswith(("AWS_", "TOCSIN_")):
-            monkeypatch.delenv(name)
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
-    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-    with mock_aws():
-        client = boto3.client("s3")
-        client.create_bucket(Bucket="capture")
-        client.create_bucket(Bucket="state")
-        yield client
+    for name in [name for name in os.environ if name.startswith("TOCSIN_")]:
+        monkeypatch.delenv(name)
+    client = boto3.client("s3")
+    client.create_bucket(Bucket="capture")
+    client.create_bucket(Bucket="state")
+    return client
 
 
 @pytest.fixture

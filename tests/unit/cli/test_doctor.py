@@ -192,7 +192,7 @@ def test_each_thing_that_can_be_wrong(
 
 @pytest.mark.parametrize(
     ("deployed", "fix"),
-    [(None, "deploy again"), ("0.0.9", "deploy again"), ("99.1.0", "pip install 'tocsin==99.1.0'")],
+    [(None, "deploy again"), ("0.0.9", "deploy again"), ("99.1.0", "use the terminal of 99.1.0")],
 )
 def test_another_version_than_the_terminals(deployed: str | None, fix: str) -> None:
     outputs = {name: value for name, value in OUTPUTS.items() if name != "TocsinVersion"}

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tocsin.installing import install
 
 from tests.waiting import PATIENCE
 
@@ -41,7 +42,7 @@ def test_without_the_extra(missing):
     code = f"import sys; sys.modules[{missing!r}] = None; from tocsin.__main__ import main; main()"
     done = _run(sys.executable, "-c", code)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "tocsin: the command line needs: pip install 'tocsin[cli]'\n"
+    assert done.stderr == f"tocsin: the command line needs more: {install('cli')}\n"
 
 
 def test_without_boto3():
@@ -49,7 +50,7 @@ def test_without_boto3():
     for arguments in (("check", "s3://bucket/x"), ("status", "--state-bucket", "b")):
         done = _run(sys.executable, "-c", code, *arguments)
         assert (done.returncode, done.stdout) == (2, "")
-        assert done.stderr == "tocsin: this needs boto3: pip install 'tocsin[aws]'\n"
+        assert done.stderr == f"tocsin: this needs boto3: {install('aws')}\n"
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["check", "--help"], ["--version"]])

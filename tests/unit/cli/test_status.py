@@ -17,6 +17,7 @@ from tocsin.aws.silences import DynamoSilences
 from tocsin.cli.silences import print_silenced
 from tocsin.cli.verdicts import STYLES
 from tocsin.evaluation import Checkpoint, check
+from tocsin.evaluation.unit_of_work import BEGUN_AGAIN
 from tocsin.events import RunSilence, StatusChange
 from tocsin.model import RuleStatus, Severity
 from tocsin.tensors import LocalStorage
@@ -157,6 +158,25 @@ def test_it_is_whole_on_a_narrow_terminal(tocsin, notified, monkeypatch, width):
     assert "first_notification → done" in said
 
 
+def test_long_names_stay_on_one_line(tocsin, ill, tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    write_run(tmp_path / "runs" / ("long" * 14), steps=40, names="loss gradient")
+    listed = tocsin("status", tmp_path / "runs").out.splitlines()
+    assert listed[0] == f"NoIssuesFound  {'long' * 14}"
+    rule = "VanishingGradient:name=gradients_of_the_whole_network"
+    lines = tocsin("check", ill, "--rule", rule).out.splitlines()
+    at = lines.index("IssuesFound  gradients_of_the_whole_network (VanishingGradient)")
+    assert lines[at + 1] == "  step 20 (TRAIN 2), 4 of 6"
+
+
+def test_a_run_that_was_begun_again_says_so(tocsin, known):
+    store = S3Checkpoints(known, "state")
+    stored = store.load(RUN)
+    store.save(replace(stored.checkpoint, note=BEGUN_AGAIN), stored.version)
+    said = tocsin("status", RUN, "--state-bucket", "state")
+    assert said.err == f"tocsin: {RUN}: {BEGUN_AGAIN}\n"
+
+
 def test_the_bucket_of_the_environment(tocsin, known, monkeypatch):
     monkeypatch.setenv("TOCSIN_STATE_BUCKET", "state")
     assert tocsin("status", RUN).code == 1
@@ -168,7 +188,8 @@ def test_the_bucket_of_the_environment(tocsin, known, monkeypatch):
     ("arguments", "complaint"),
     [
         (["s3://capture/jobs/j9"], "the stack does not know s3://capture/jobs/j9: `tocsin status`"),
-        (["jobs/j1"], "the stack knows no run of a job jobs/j1: `tocsin status` lists all runs"),
+        (["j9"], "the stack knows no run of a job j9: `tocsin status` lists all runs"),
+        (["jobs/j1"], "jobs/j1: no such folder; a run in S3 is s3://bucket/prefix"),
         (["--state-bucket", "nobody-s"], "AWS: "),
         ([RUN, "--state-bucket", "nobody-s"], "AWS: "),
         (["--actions"], "--actions shows one run: name it"),

@@ -35,6 +35,22 @@ class DoubleStorage(LocalStorage):
         super().write(key, data)
 
 
+_OF_THE_JOB = (
+    "SMDEBUG_CONFIG_FILE_PATH",
+    "TOCSIN",
+    "TOCSIN_MACHINE",
+    "TOCSIN_RUN",
+    "TRAINING_JOB_NAME",
+    "USE_SMDEBUG",
+)
+
+
+@pytest.fixture(autouse=True)
+def _outside_sagemaker(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in _OF_THE_JOB:
+        monkeypatch.delenv(name, raising=False)
+
+
 @pytest.fixture
 def storage(tmp_path: Path) -> Iterator[DoubleStorage]:
     double = DoubleStorage(tmp_path / "run")

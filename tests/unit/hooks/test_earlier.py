@@ -11,12 +11,6 @@ from tocsin.tensors import END_MARKER, LocalStorage, NotFound, Object, RunWriter
 from tocsin_hooks import Hook, earlier, modes
 
 
-@pytest.fixture(autouse=True)
-def _outside_sagemaker(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("TRAINING_JOB_NAME", "TOCSIN", "USE_SMDEBUG"):
-        monkeypatch.delenv(name, raising=False)
-
-
 def train(out: Any, steps: int, *, finished: bool | None = None, **options: Any) -> Hook:
     hook = Hook(out, save_interval=1, **options)
     for _ in range(steps):

@@ -21,12 +21,6 @@ from tocsin_hooks.plan import CapturePlan, Saved
 from tests.waiting import PATIENCE, becomes
 
 
-@pytest.fixture(autouse=True)
-def _outside_sagemaker(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("TRAINING_JOB_NAME", "TOCSIN", "USE_SMDEBUG"):
-        monkeypatch.delenv(name, raising=False)
-
-
 def train(hook: Hook, steps: int = 3) -> None:
     for _ in range(steps):
         with hook.step(modes.TRAIN):

@@ -74,7 +74,14 @@ WATCH = to_watch(
     }
 )
 
-_MAKING = ("Life.__init__", "uncaught", "Position.__init__", "Meter.__init__", "Memory.__init__")
+_MAKING = (
+    "Life.__init__",
+    "uncaught",
+    "CapturedLoop.__init__",
+    "Position.__init__",
+    "Meter.__init__",
+    "Memory.__init__",
+)
 """What a hook is made of: these only set fields, and there is no hook yet to guard them."""
 
 

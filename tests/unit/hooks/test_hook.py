@@ -17,13 +17,6 @@ from tocsin_hooks import Hook, modes, uploader
 from tests.waiting import PATIENCE
 
 
-@pytest.fixture(autouse=True)
-def outside_sagemaker(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("TRAINING_JOB_NAME", raising=False)
-    for name in ("TOCSIN", "USE_SMDEBUG", "TOCSIN_RUN", "SMDEBUG_CONFIG_FILE_PATH"):
-        monkeypatch.delenv(name, raising=False)
-
-
 def train(hook: Hook, steps: int, mode: Mode = modes.TRAIN) -> None:
     for _ in range(steps):
         with hook.step(mode):

@@ -10,19 +10,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tocsin.tensors import WATCH, IndexFile, LocalStorage, read_values
+from tocsin.tensors import WATCH, LocalStorage, read_values
 from tocsin.watch import Watch, encode_watch, parse_watch, to_watch
 from tocsin_hooks import Hook, modes, uploader
 
 from tests.waiting import PATIENCE
 
 POLL = 0.005
-
-
-@pytest.fixture(autouse=True)
-def _outside_sagemaker(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("TRAINING_JOB_NAME", raising=False)
-    monkeypatch.delenv("TOCSIN", raising=False)
 
 
 @dataclass
@@ -81,10 +75,6 @@ def changed(training: Training, run: Path, watch: dict[str, Any]) -> int:
     training.until((run / WATCH).exists)  # the hook's own is there: what follows is newer
     write(run, watch)
     return training.until(lambda: training.hook.generation > before) - 1
-
-
-def saved_from(indexes: list[IndexFile], step: int) -> list[IndexFile]:
-    return [index for index in indexes if index.step >= step]
 
 
 def capture(interval: int, **collections: dict[str, Any]) -> dict[str, Any]:

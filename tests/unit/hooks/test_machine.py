@@ -21,9 +21,7 @@ WATCH = Watch(machine=Machine("100ms", gpu=False))
 
 
 @pytest.fixture(autouse=True)
-def _outside(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for name in ("TRAINING_JOB_NAME", "TOCSIN", "USE_SMDEBUG", "TOCSIN_RUN", "TOCSIN_MACHINE"):
-        monkeypatch.delenv(name, raising=False)
+def _container(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("SMDEBUG_CONFIG_FILE_PATH", str(tmp_path / "hook.json"))
 
 

@@ -12,13 +12,6 @@ from tocsin.tensors import Captured
 from tocsin.watch import Capture, CollectionConfig, RuleConfig, Watch
 from tocsin_hooks import Hook, modes
 
-
-@pytest.fixture(autouse=True)
-def _outside(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("TRAINING_JOB_NAME", "TOCSIN", "USE_SMDEBUG", "SMDEBUG_CONFIG_FILE_PATH"):
-        monkeypatch.delenv(name, raising=False)
-
-
 GRADIENTS = Watch(rules=(RuleConfig("VanishingGradient"),))
 
 

@@ -19,9 +19,7 @@ from tests.waiting import PATIENCE
 
 
 @pytest.fixture(autouse=True)
-def _outside(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for name in ("TRAINING_JOB_NAME", "TOCSIN", "USE_SMDEBUG", "TOCSIN_RUN"):
-        monkeypatch.delenv(name, raising=False)
+def _container(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("SMDEBUG_CONFIG_FILE_PATH", str(tmp_path / "hook.json"))
 
 

@@ -1,25 +1,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from threading import Thread
 from typing import Any
 
 import boto3
 import pytest
-from moto import mock_aws
 
 from local.mailbox import Mailbox, MailboxMessage, Sms, read_sms
 from tests.waiting import PATIENCE
 
 
 @pytest.fixture
-def sns(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
-    with mock_aws():
-        yield boto3.client("sns", "us-east-1")
+def sns(aws_in_process: None) -> Any:
+    return boto3.client("sns")
 
 
 @pytest.fixture

@@ -54,9 +54,21 @@ def test_it_is_kept_until_a_source_or_an_option_changes(
         assert len(list(cache.iterdir())) == 1
 
 
-def test_a_watch_file_may_have_changed(written: list[Mapping[str, Any]], tmp_path: Path) -> None:
-    (tmp_path / "cdk.json").write_text('{"context": {"watchFile": "watch.yaml"}}')
+def test_a_watch_file_and_its_rules_are_sources(
+    written: list[Mapping[str, Any]], tmp_path: Path
+) -> None:
+    (tmp_path / "cdk.json").write_text('{"context": {"watchFile": "conf/watch.json"}}')
+    (tmp_path / "conf" / "own").mkdir(parents=True)
+    watch, rule = tmp_path / "conf" / "watch.json", tmp_path / "conf" / "own" / "rule.py"
     with Reaper() as reaper:
-        template(reaper, {}, tmp_path / "cache")
-        template(reaper, {}, tmp_path / "cache")
-    assert len(written) == 2
+        for file, content in (
+            (watch, '{"rules": ["Overfit"]}'),
+            (watch, '{"custom_rules": "own"}'),
+            (rule, "LIMIT = 1"),
+            (rule, "LIMIT = 2"),
+            (watch, "not a watch file"),
+        ):
+            file.write_text(content)
+            before = len(written)
+            assert template(reaper, {}, tmp_path / "cache").stack == f"stack {before + 1}"
+            assert template(reaper, {}, tmp_path / "cache").stack == f"stack {before + 1}"

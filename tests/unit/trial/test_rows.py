@@ -10,7 +10,8 @@ from tocsin.trial.rows import KEYS, rows
 
 
 def _rows(trial, regex=None, mode=Mode.GLOBAL, worker=None):
-    return rows(trial._catalog, trial._reader, regex, mode, worker)
+    names = trial.tensor_names(regex=regex, mode=mode)
+    return rows(trial._catalog, trial._reader, names, mode, worker)
 
 
 def test_numbers(run):

@@ -1,0 +1,122 @@
+"""The steps of a training loop: counted, and those that are saved collected."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from tocsin.model import Mode, Role
+
+from tocsin_hooks.capture import capture as reduced
+from tocsin_hooks.life import Life
+from tocsin_hooks.memory import Memory
+from tocsin_hooks.meter import Meter
+from tocsin_hooks.plan import CapturePlan
+from tocsin_hooks.position import Position
+from tocsin_hooks.step import CapturedStep
+from tocsin_hooks.timings import Timings
+
+if TYPE_CHECKING:  # they load the rules
+    from tocsin_hooks.schedule import Due
+    from tocsin_hooks.selection import Collections
+
+
+class CapturedLoop:
+    """Counts the steps, and collects what is captured of each that is saved.
+
+    Steps do not nest: an inner one is not saved.
+    """
+
+    def __init__(self, life: Life) -> None:
+        self.position = Position()
+        self.meter = Meter()
+        self._life = life
+        self._open: list[CapturedStep | None] = []
+        self._due: Due | None = None
+        self._metered = 0.0  # up to the last save, without what steps cost that are not saved
+        self._begun_at = 0.0
+        self._memory = Memory()
+
+    @property
+    def step(self) -> CapturedStep | None:
+        """The step in hand. None: there is none, or it is not saved."""
+        return self._open[-1] if self._open and self._life.here else None
+
+    @property
+    def timings(self) -> Timings | None:
+        """Where durations are collected; None if steps are not timed."""
+        session = self._life.session
+        return session.machine.timings if session is not None and self._life.here else None
+
+    def begin(self, mode: Mode, turn: int | None = None) -> None:
+        """Count a step, and decide whether it is saved."""
+        self._open.append(None)  # whatever happens now: its end takes it away
+        mode = Mode(mode)
+        self._begun_at = self.meter.seconds
+        number, mode_step = self.position.advance(mode)
+        self._life.goes_on()
+        session = self._life.session
+        if session is None or self._life.over or len(self._open) > 1:
+            return
+        if (timings := session.machine.timings) is not None:
+            timings.begin(mode)
+        step = CapturedStep(number, mode, mode_step)
+        with self.meter:
+            self._due = session.begin(step, turn)
+        if self._due is not None:
+            self._open[-1] = step
+
+    def end(self) -> None:
+        """Hand the step in hand over to be written."""
+        step, session = self._open.pop() if self._open else None, self._life.session
+        if not self._open and (timings := self.timings) is not None:
+            timings.ended_before()
+        if step is None or step.empty or session is None or not self._life.here:
+            self._metered += self.meter.seconds - self._begun_at  # an interval changes nothing
+            return
+        spent = self.meter.seconds - self._metered
+        self._metered = self.meter.seconds
+        with self.meter:
+            session.end(step, spent)
+
+    def leave_out(self) -> None:
+        """Save nothing of the step in hand."""
+        if self._open:
+            self._open[-1] = None
+
+    def close(self) -> None:
+        """There will be no other step."""
+        self._open.clear()
+        self._memory = Memory()
+
+    def plan(
+        self,
+        name: str,
+        collection: Collections,
+        role: Role | None,
+        kind: str | None,
+        *,
+        raw: bool | None,
+        asked: bool,
+    ) -> CapturePlan | None:
+        """How a tensor is captured in the step in hand; None: it is not."""
+        step, session = self.step, self._life.session
+        if step is None or session is None or self._due is None:
+            return None
+        with self.meter:
+            plan = session.selection.plan(
+                self._due, step.mode, name, collection, role, kind, asked=asked
+            )
+            return plan if plan is None or raw is None else replace(plan, raw=raw)
+
+    def capture(self, plan: CapturePlan, value: object) -> None:
+        """Reduce a value of the host, and add it to the step in hand."""
+        step, name = self.step, plan.saved.name
+        if step is None:
+            return
+        with self.meter:
+            key, again = f"{step.mode.name}/{name}", name in step.tensors
+            since = partial(self._memory.update, key, again=again)
+            for captured in reduced(plan, value, since):
+                step.add(plan, captured)

@@ -1,0 +1,27 @@
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from benchmarks.__main__ import HERE, main
+
+
+def test_help_lists_the_benchmarks(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["benchmarks", "--help"])
+    with pytest.raises(SystemExit, match="0"):
+        main()
+    lines = capsys.readouterr().out.splitlines()
+    for path in HERE.glob("[a-z]*.py"):
+        assert any(line.strip().startswith(f"{path.stem} ") for line in lines), path.stem
+
+
+def test_an_unknown_name_says_which_there_are(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["benchmarks", "hoks"])
+    with pytest.raises(SystemExit, match="2"):
+        main()
+    assert "no benchmark 'hoks': there are hooks, " in capsys.readouterr().err
