@@ -19,7 +19,7 @@ from tocsin.aws.groups import GROUP_PREFIX, DynamoGroups
 from tocsin.aws.iam import Roles
 from tocsin.aws.limits import StopGuard, TextCap
 from tocsin.aws.members import AllAccounts, member_client
-from tocsin.aws.s3 import KnownRuns, S3Checkpoints
+from tocsin.aws.s3 import KnownRuns, S3Checkpoints, S3Traces
 from tocsin.aws.sagemaker import SageMakerJobs
 from tocsin.aws.settings import ActSettings, EvaluateSettings, Names, PatrolSettings
 from tocsin.aws.silences import DynamoSilences
@@ -41,6 +41,7 @@ def connect_evaluate(
     return EvaluationPorts(
         storage=lambda run: open_storage(run, client=s3),
         checkpoints=S3Checkpoints(s3, settings.state_bucket),
+        traces=S3Traces(s3, settings.state_bucket),
         coordination=DynamoCoordination(Table(client("dynamodb"), settings.table), time.time),
         publisher=AwsPublisher(
             Bus(client("events"), settings.bus),

@@ -1,4 +1,4 @@
-"""The checkpoints of runs as objects in the state bucket, committed with If-Match."""
+"""What the state bucket keeps of runs: checkpoints, committed with If-Match, and traces."""
 
 from __future__ import annotations
 
@@ -13,13 +13,17 @@ from msgspec.structs import replace
 
 from tocsin.alerts import Known
 from tocsin.aws.clients import error_code
-from tocsin.aws.settings import CHECKPOINTS
+from tocsin.aws.settings import CHECKPOINTS, TRACES
 from tocsin.evaluation import (
+    MOST_POINTS,
     Checkpoint,
     CheckpointConflict,
     StoredCheckpoint,
+    Trace,
     decode_checkpoint,
+    decode_trace,
     encode_checkpoint,
+    encode_trace,
     last_changes,
 )
 from tocsin.events import BadEvent, StatusChange, checked, timestamp
@@ -77,6 +81,30 @@ class S3Checkpoints:
 
 
 @dataclass(frozen=True)
+class S3Traces:
+    """One object a run. The last writer wins: whoever commits checkpoints writes it."""
+
+    client: Any
+    bucket: str
+
+    def load(self, run: str) -> Trace:
+        try:
+            answer = self.client.get_object(Bucket=self.bucket, Key=trace_key(run))
+        except ClientError as error:
+            if error_code(error) in _MISSING:
+                return Trace(MOST_POINTS)
+            raise
+        try:
+            return decode_trace(answer["Body"].read())
+        except ValueError as error:
+            _log.warning("the trace of %s begins again: %s", clean(run), error)
+            return Trace(MOST_POINTS)
+
+    def save(self, run: str, trace: Trace) -> None:
+        self.client.put_object(Bucket=self.bucket, Key=trace_key(run), Body=encode_trace(trace))
+
+
+@dataclass(frozen=True)
 class KnownRuns:
     """Reads the checkpoints that ``evaluate`` commits, as the events that it would publish."""
 
@@ -106,6 +134,15 @@ class KnownRuns:
 
 
 def checkpoint_key(run: str) -> str:
-    """The key of a run's checkpoint: readable by the job, unique by the whole URL."""
-    digest = hashlib.sha256(run.encode()).hexdigest()[:32]
-    return f"{CHECKPOINTS}{job_name(run)[:200]}/{digest}.json.z"
+    """The key of a run's checkpoint."""
+    return f"{CHECKPOINTS}{run_part(run)}.json.z"
+
+
+def trace_key(run: str) -> str:
+    """The key of a run's trace."""
+    return f"{TRACES}{run_part(run)}.trace.z"
+
+
+def run_part(run: str) -> str:
+    """A run in the key of an object: readable by the job, unique by the whole URL."""
+    return f"{job_name(run)[:200]}/{hashlib.sha256(run.encode()).hexdigest()[:32]}"
