@@ -30,8 +30,8 @@ from tocsin.events import BadEvent, StatusChange, checked, timestamp
 from tocsin.tensors import job_name
 from tocsin.words import clean
 
-_LOST = ("PreconditionFailed", "ConditionalRequestConflict", "412", "409")
-_MISSING = ("NoSuchKey", "404")
+LOST = ("PreconditionFailed", "ConditionalRequestConflict", "412", "409")
+MISSING = ("NoSuchKey", "404")
 
 UNREADABLE = ".unreadable"
 """Stands at the end of the key of a checkpoint that was put aside."""
@@ -50,7 +50,7 @@ class S3Checkpoints:
         try:
             answer = self.client.get_object(Bucket=self.bucket, Key=checkpoint_key(run))
         except ClientError as error:
-            if error_code(error) in _MISSING:
+            if error_code(error) in MISSING:
                 return StoredCheckpoint(Checkpoint(run), None)
             raise
         content, version = answer["Body"].read(), answer["ETag"]
@@ -69,7 +69,7 @@ class S3Checkpoints:
                 **condition,
             )
         except ClientError as error:
-            if error_code(error) in (*_LOST, *_MISSING):
+            if error_code(error) in (*LOST, *MISSING):
                 raise CheckpointConflict(checkpoint.run) from error
             raise
         return str(answer["ETag"])
@@ -91,7 +91,7 @@ class S3Traces:
         try:
             answer = self.client.get_object(Bucket=self.bucket, Key=trace_key(run))
         except ClientError as error:
-            if error_code(error) in _MISSING:
+            if error_code(error) in MISSING:
                 return Trace(MOST_POINTS)
             raise
         try:

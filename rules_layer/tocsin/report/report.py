@@ -70,7 +70,8 @@ def page_of(
     whole = history.every == 1
     losses = curves_of(history, last, marks) if whole else traced_curves(trace, marks)
     heats = heats_of(history, last)
-    suspects = [rule["FirstViolation"]["tensor"] for rule in fired(found)]
+    violations = (rule["FirstViolation"] or {} for rule in fired(found))
+    suspects = [violation.get("tensor") for violation in violations]
     return Page(
         schema=SCHEMA,
         made=made.isoformat(timespec="seconds"),
