@@ -133,8 +133,10 @@ def _stored(run: Path) -> dict[str, object]:
     began = time.process_time()
     checkpoint = decode_checkpoint(run.with_suffix(".checkpoint").read_bytes())
     traces.save(checkpoint.run, decode_trace(run.with_suffix(".trace").read_bytes()))
-    html = html_of(stored_page(checkpoint, traces, storage, datetime.now(UTC)))
+    page = stored_page(checkpoint, traces, storage, datetime.now(UTC))
+    html = html_of(page)
     return {
+        "function report, files left out": page.quality.thinned or "none",
         "function report, s of CPU": round(time.process_time() - began, 1),
         "function report, MB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
         "function report, page, MB": round(len(html.encode()) / 1e6, 2),

@@ -10,7 +10,7 @@ from tocsin.report.page import Page
 from tocsin.report.report import page_of
 from tocsin.tensors import Storage
 
-MOST_BYTES = 256 << 20  # of index files: about 1,000 saves of 1,000 tensors
+MOST_BYTES = 512 << 20  # of index files: over 1,000 saves of 1,000 tensors
 
 
 def stored_page(
