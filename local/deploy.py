@@ -36,7 +36,7 @@ def deploy(assembly: Assembly, client: Clients) -> dict[str, str]:
     try:
         cloudformation.create_stack(
             StackName=assembly.stack,
-            TemplateBody=json.dumps(assembly.template),
+            TemplateURL=_template_url(assembly, client("s3")),
             Capabilities=["CAPABILITY_IAM", "CAPABILITY_NAMED_IAM", "CAPABILITY_AUTO_EXPAND"],
         )
     except ClientError as error:
@@ -46,6 +46,14 @@ def deploy(assembly: Assembly, client: Clients) -> dict[str, str]:
     if stack["StackStatus"] != "CREATE_COMPLETE":
         raise LocalError(f"stack {assembly.stack}: {_reasons(cloudformation, stack)}")
     return {output["OutputKey"]: output["OutputValue"] for output in stack.get("Outputs", [])}
+
+
+def _template_url(assembly: Assembly, s3: Any) -> str:
+    """Uploads the template: CloudFormation takes no large one in a request."""
+    bucket, key = "templates", f"{assembly.stack}.json"
+    s3.create_bucket(Bucket=bucket)
+    s3.put_object(Bucket=bucket, Key=key, Body=json.dumps(assembly.template))
+    return f"https://s3.amazonaws.com/{bucket}/{key}"
 
 
 def _bootstrap_parameters(template: Mapping[str, Any]) -> list[str]:

@@ -22,4 +22,5 @@ def handler(event: dict[str, Any], context: LambdaContext) -> str:
     if event.get("describe"):
         return DOCUMENTATION
     runs = (run for _, run in stored_runs(s3, settings.state_bucket, MOST_ROWS))
-    return fleet_table(runs, datetime.now(UTC), os.environ["AWS_REGION"])
+    region, bucket = os.environ["AWS_REGION"], settings.state_bucket
+    return fleet_table(runs, datetime.now(UTC), region, bucket)

@@ -11,7 +11,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_lambda_event_sources as sources
 from constructs import Construct
-from tocsin.aws.settings import ActSettings
+from tocsin.aws.settings import CHECKPOINTS, REPORTS, ActSettings
 from tocsin.events import RUN_NEWS, SOURCE
 from tocsin.tensors import STOP
 
@@ -87,7 +87,7 @@ class Actions(Construct):
         )
         capture.grant_write(self.act, STOP)
         capture.grant_index(self.act)
-        state.grant_read(self.act)
+        state.grant_read(self.act, CHECKPOINTS, REPORTS)  # its links to reports open by its role
         self.act.allow(
             [f"dynamodb:{verb}Item" for verb in ("Get", "Put", "Update")], [state.table.table_arn]
         )

@@ -22,6 +22,7 @@ from tocsin_cdk.monitoring import Monitoring
 from tocsin_cdk.options import DeploymentOptions, given_options
 from tocsin_cdk.patrol import Patrol
 from tocsin_cdk.queues import WorkQueue
+from tocsin_cdk.reports import Reports
 from tocsin_cdk.state import State
 from tocsin_cdk.topics import Topics
 from tocsin_cdk.training_access import TrainingAccess
@@ -83,6 +84,15 @@ class Tocsin(Construct):
             topics=topics,
             dashboard=dashboard_url(stack, options),
         )
+        reports = Reports(
+            self,
+            "Reports",
+            options=options,
+            layer=layer,
+            capture=self.capture,
+            state=state,
+            bus=self.bus,
+        )
         self.bus.close_to_all_but([evaluation.evaluate.role, actions.act.role])
         patrol = Patrol(
             self,
@@ -98,8 +108,9 @@ class Tocsin(Construct):
             "Evaluate": evaluation.evaluate.function,
             "Act": actions.act.function,
             "Patrol": patrol.patrol.function,
+            "Report": reports.report.function,
         }
-        queues = {"Evaluate": work, "Act": actions.work}
+        queues = {"Evaluate": work, "Act": actions.work, "Report": reports.work}
         monitoring = Monitoring(
             self,
             "Monitoring",
@@ -132,8 +143,10 @@ class Tocsin(Construct):
             "StateBucketName": state.bucket.bucket_name,
             "EvaluateQueueUrl": work.queue.queue_url,
             "ActQueueUrl": actions.work.queue.queue_url,
+            "ReportQueueUrl": reports.work.queue.queue_url,
             "EvaluateDeadLetterQueueUrl": work.dead_letters.queue_url,
             "ActDeadLetterQueueUrl": actions.work.dead_letters.queue_url,
+            "ReportDeadLetterQueueUrl": reports.work.dead_letters.queue_url,
             "TrainingWriterPolicyArn": self.training_policy.managed_policy_arn,
             "DashboardName": dashboard.name,
             "FleetFunctionName": fleet.fleet.function.function_name,

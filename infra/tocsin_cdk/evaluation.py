@@ -8,7 +8,7 @@ from aws_cdk import aws_events_targets as targets
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_lambda_event_sources as sources
 from constructs import Construct
-from tocsin.aws.settings import EvaluateSettings
+from tocsin.aws.settings import CHECKPOINTS, TRACES, EvaluateSettings
 from tocsin.model import TERMINAL_JOB_STATUSES
 from tocsin.tensors import END_MARKER, WATCH
 
@@ -70,8 +70,8 @@ class EvaluateFunction(Construct):
         )
         capture.grant_read(self.evaluate)
         capture.grant_write(self.evaluate, END_MARKER)
-        state.grant_read(self.evaluate)
-        state.grant_write(self.evaluate)
+        state.grant_read(self.evaluate, CHECKPOINTS, TRACES)
+        state.grant_write(self.evaluate, CHECKPOINTS, TRACES)
         self.evaluate.allow(["dynamodb:GetItem", "dynamodb:UpdateItem"], [state.table.table_arn])
         self.evaluate.allow(["sqs:SendMessage"], [work.queue.queue_arn])
         self.evaluate.allow(["events:PutEvents"], [bus.event_bus_arn])

@@ -6,7 +6,7 @@ from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
-from tocsin.aws.settings import FleetSettings
+from tocsin.aws.settings import CHECKPOINTS, FleetSettings
 
 from tocsin_cdk.constants import FUNCTIONS
 from tocsin_cdk.function import PythonFunction
@@ -42,7 +42,7 @@ class Fleet(Construct):
             memory=MEMORY,
             settings=FleetSettings(state_bucket=state.bucket.bucket_name),
         )
-        state.grant_read(self.fleet)
+        state.grant_read(self.fleet, CHECKPOINTS)
 
     @property
     def widget(self) -> cloudwatch.CustomWidget:

@@ -44,9 +44,9 @@ _RETENTIONS = (1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 10
 
 # A new account may run 10 invocations at a time: one of patrol fits beside these. Otherwise a
 # function could be throttled until its messages become dead letters.
-_CONCURRENCY: Mapping[str, int] = {"evaluate": 6, "act": 3}
-_MEMORY: Mapping[str, int] = {"evaluate": 1024, "act": 512, "patrol": 256}  # MB
-_LEAST_MEMORY = {"evaluate": 512, "act": 256, "patrol": 128}
+_CONCURRENCY: Mapping[str, int] = {"evaluate": 5, "act": 2, "report": 2}
+_MEMORY: Mapping[str, int] = {"evaluate": 1024, "act": 512, "patrol": 256, "report": 1769}  # MB
+_LEAST_MEMORY = {"evaluate": 512, "act": 256, "patrol": 128, "report": 1024}
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,8 @@
-"""The state of the functions: checkpoints in a bucket, coordination in a table."""
+"""The state of the functions: checkpoints, traces, reports in a bucket, coordination in a table."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from aws_cdk import Duration, RemovalPolicy
 from aws_cdk import aws_dynamodb as dynamodb
@@ -17,7 +19,7 @@ class State(Construct):
     """The private state bucket and the table.
 
     The table is deleted with the stack. A bucket that is not empty cannot be deleted, so it stays.
-    A checkpoint is deleted ``retainDays`` after it was last written.
+    An object is deleted ``retainDays`` after it was last written.
     """
 
     def __init__(self, scope: Construct, id_: str, *, options: DeploymentOptions) -> None:
@@ -40,8 +42,8 @@ class State(Construct):
         acknowledge(
             self.bucket,
             {
-                "S1": "Only our own functions may reach this bucket, and one object of a few "
-                "kilobytes per run is rewritten in it; access logs would be larger than the data."
+                "S1": "Only our own functions may reach this bucket, and a few objects per run are "
+                "rewritten in it; access logs would be larger than the data."
             },
         )
         self.table = dynamodb.Table(
@@ -67,22 +69,22 @@ class State(Construct):
         """The ARN of the index ``due``."""
         return f"{self.table.table_arn}/index/{DUE_INDEX}"
 
-    def grant_read(self, function: PythonFunction) -> None:
-        """Lets a function read and list checkpoints."""
-        self._on_checkpoints(function, "s3:GetObject")
+    def grant_read(self, function: PythonFunction, *prefixes: str) -> None:
+        """Lets a function list checkpoints, and read what is below the prefixes."""
+        self._allow(function, "s3:GetObject", prefixes)
         # S3 answers "no such key" only to a role that may list; that check has no prefix: IfExists.
         only = {"StringLikeIfExists": {"s3:prefix": f"{CHECKPOINTS}*"}}
         function.allow(["s3:ListBucket"], [self.bucket.bucket_arn], only)
 
-    def grant_write(self, function: PythonFunction) -> None:
-        """Lets a function write checkpoints."""
-        self._on_checkpoints(function, "s3:PutObject")
+    def grant_write(self, function: PythonFunction, *prefixes: str) -> None:
+        """Lets a function write below the prefixes."""
+        self._allow(function, "s3:PutObject", prefixes)
 
-    def _on_checkpoints(self, function: PythonFunction, action: str) -> None:
+    def _allow(self, function: PythonFunction, action: str, prefixes: Sequence[str]) -> None:
         function.allow(
             [action],
-            [self.bucket.arn_for_objects(f"{CHECKPOINTS}*")],
-            wildcard="There is a checkpoint for each run, and runs come and go.",
+            [self.bucket.arn_for_objects(f"{prefix}*") for prefix in prefixes],
+            wildcard="There is one such object for each run, and runs come and go.",
         )
 
 

@@ -7,14 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import requests
 from rich.console import Console
+from tocsin.aws.reports import S3Reports, report_key
 
 from local import demo
 from local.demo import play
 from local.narrator import Narrator
 from local.scenarios import SCENARIOS
 from local.stack import LocalAws
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, becomes
 
 pytestmark = pytest.mark.e2e
 
@@ -70,9 +72,26 @@ def test_a_training_that_goes_wrong_is_stopped_and_people_are_told(
     assert len(result["sms"]) < 160
     assert result["metric"]["Sum"] == 1.0
     assert result["metric"]["Dimensions"] == {"Rule": stopping, "TrainingJobName": result["job"]}
+    if scenario == "diverging":
+        assert_report(aws, result)
     if scenario != "outside-sagemaker":
         job = aws.jobs.get(result["job"])
         assert (job.status, job.exit_code) == ("Stopped", 0)
+
+
+def assert_report(aws: LocalAws, result: dict[str, Any]) -> None:
+    """The report is in the state bucket by the end of the run, and the mail's link opens it."""
+    bucket, key = aws.outputs["StateBucketName"], report_key(result["run"])
+    reports = S3Reports(aws.client("s3"), bucket)
+    assert becomes(lambda: reports.state(result["run"])[0].endswith(" marker"))
+    (link,) = (
+        line.strip()
+        for line in result["email"]["body"].splitlines()
+        if f"/{bucket}/{key}?X-Amz-" in line
+    )
+    page = requests.get(link, timeout=PATIENCE)
+    assert page.headers["Content-Type"] == "text/html; charset=utf-8"
+    assert "Training broke at step" in page.text
 
 
 def test_a_storm_is_one_email_one_sms_and_one_stop_with_reasons_for_all(aws: LocalAws) -> None:

@@ -29,6 +29,7 @@ from tocsin.evaluation import (
     Lease,
     MemoryCheckpoints,
     MemoryCoordination,
+    MemoryTraces,
     end_job,
     evaluate,
 )
@@ -231,6 +232,7 @@ class Model:
     cut_off: Counter[str] = field(default_factory=Counter)
     job_ended_at: float | None = None
     checkpoints: Checkpoints = field(default_factory=Checkpoints)
+    traces: MemoryTraces = field(default_factory=MemoryTraces)
     coordination: Coordination = field(default_factory=Coordination)
     alerts: Alerts = field(default_factory=Alerts)
 
@@ -320,6 +322,7 @@ class Model:
         return EvaluationPorts(
             storage=lambda run: port("s3", self.files),
             checkpoints=port("s3", self.checkpoints),
+            traces=port("s3", self.traces),
             coordination=port("dynamodb", self.coordination),
             publisher=AwsPublisher(
                 AwsBus(port("events", self), "tocsin"),

@@ -19,10 +19,11 @@ import pytest
 from moto import mock_aws
 from msgspec.structs import replace
 from tocsin.alerts import Flush, parse_message, react
-from tocsin.aws.connect import connect_act, connect_evaluate, connect_patrol
+from tocsin.aws.connect import connect_act, connect_evaluate, connect_patrol, connect_report
 from tocsin.aws.fleet import stored_runs
+from tocsin.aws.reports import report_key
 from tocsin.aws.s3 import checkpoint_key
-from tocsin.aws.settings import EvaluateSettings, PatrolSettings
+from tocsin.aws.settings import EvaluateSettings, PatrolSettings, ReportSettings
 from tocsin.aws.sqs import Queue
 from tocsin.aws.ssm import Endpoints
 from tocsin.evaluation import Hint, end_job, evaluate
@@ -65,6 +66,11 @@ IMPLIED = {
     ],
     "PatrolRole": [],
     "FleetRole": [],
+    "ReportRole": [
+        *(Call(f"sqs:{verb}", "{report}") for verb in POLLS),
+        Call("s3:ListBucket", "{captures}"),
+        Call("s3:ListBucket", "{state}"),
+    ],
 }
 LOGS = {"logs:CreateLogStream", "logs:PutLogEvents"}
 OF_THE_KEY = [Call("kms:Decrypt", KEY_ARN), Call("kms:GenerateDataKey", KEY_ARN)]
@@ -144,6 +150,7 @@ def record_evaluate(deployment: Deployment, recorder: Recorder) -> None:
     ports.coordination.take(RUN, "c", now, now + 60)
     evaluate(Hint(RUN, (str(key),)), ports, owner="d", ends=now + 60)  # another has the lease
     end_job("j1", ports)
+    ports.traces.save(RUN, ports.traces.load(RUN))
     ports.hints.send(RUN, "continue")
     Queue(recorder.client("sqs"), deployment.evaluate).back_off(RECORD)
 
@@ -170,6 +177,7 @@ def record_act(deployment: Deployment, recorder: Recorder) -> None:
         commit(text)
         react(parse_message(text), ports, ends=time.time() + 60)
     assert Call("sns:Publish", "+15551230000") in recorder.calls
+    assert Call("s3:GetObject", f"{{state}}/{report_key(RUN)}") in recorder.calls  # of its links
     react(Flush(RUN), ports, ends=time.time() + 60)
     with suppress(NotImplementedError):  # moto has no StopTrainingJob; the call is recorded first
         ports.effects.stop_job("j1")
@@ -191,11 +199,21 @@ def record_fleet(deployment: Deployment, recorder: Recorder) -> None:
     assert list(stored_runs(recorder.client("s3"), "state", 50))
 
 
+def record_report(deployment: Deployment, recorder: Recorder) -> None:
+    """The run of ``record_evaluate``, with a trace."""
+    settings = ReportSettings("state", deployment.report)
+    make = connect_report(settings, recorder.client)
+    assert make(RUN)
+    assert not make(RUN)
+    Queue(recorder.client("sqs"), deployment.report).back_off(RECORD)
+
+
 RECORD = {"attributes": {"ApproximateReceiveCount": "1"}, "receiptHandle": "h"}
 SCENARIOS: Mapping[str, list[Callable[[Deployment, Recorder], None]]] = {
     "EvaluateRole": [record_evaluate, record_unreadable],
     "ActRole": [record_act],
     "PatrolRole": [record_patrol],
+    "ReportRole": [record_report],
     "FleetRole": [record_fleet],
 }
 
@@ -259,6 +277,7 @@ def names(stack: Synthesised, captures: str | None) -> Names:
         "table": arn("DynamoDB::Table", "Table"),
         "evaluate": arn("SQS::Queue", "EvaluateWorkQueue"),
         "act": arn("SQS::Queue", "ActionsWorkQueue"),
+        "report": arn("SQS::Queue", "ReportsWorkQueue"),
         "bus": arn("Events::EventBus", "Bus"),
         "alerts": arn("SNS::Topic", "Alerts"),
         "key": arn("KMS::Key", "Key"),
@@ -313,6 +332,7 @@ def test_over_a_bucket_that_was_there(
     of_stack = names(existing, "arn:aws:s3:::our-runs")
     calls = [call for call in (*recorded[role], *IMPLIED[role]) if "ssm" not in call.action]
     calls += OF_THE_KEY if role in ("EvaluateRole", "ActRole") else []
+    calls += OF_THE_KEY[:1] if role == "ReportRole" else []
     statements = existing.statements(role)
     assert [call for call in calls if not is_allowed(statements, call, of_stack)] == []
 

@@ -47,7 +47,7 @@ def test_only_the_alarm_on_issues_goes_to_those_who_live_in_cloudwatch(own: Synt
         (action,) = alarm["AlarmActions"]
         by_topic.setdefault(topic_of(action), []).append(alarm)
         assert "InsufficientDataActions" not in alarm
-    assert {topic: len(alarms) for topic, alarms in by_topic.items()} == {"Alarms": 1, "Health": 20}
+    assert {topic: len(alarms) for topic, alarms in by_topic.items()} == {"Alarms": 1, "Health": 24}
     for alarm in by_topic["Health"]:
         assert alarm["OKActions"] == alarm["AlarmActions"]
     (alarm,) = by_topic["Alarms"]
@@ -81,7 +81,7 @@ def test_each_alarm_names_the_section_that_says_what_to_do(own: Synthesised) -> 
     [
         ("EvaluateWaiting", "ApproximateAgeOfOldestMessage", "Maximum", 300),
         ("ActWaiting", "ApproximateAgeOfOldestMessage", "Maximum", 300),
-        ("Loop", "Invocations", "Sum", 9000),
+        ("Loop", "Invocations", "Sum", 7500),
     ],
 )
 def test_overload_is_an_alarm(

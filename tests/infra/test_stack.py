@@ -70,6 +70,7 @@ def stack(request: pytest.FixtureRequest) -> Synthesised:
         ),
         ("PatrolRole", {"dynamodb:Query", "sqs:SendMessage"} | LOG),
         ("FleetRole", {"s3:GetObject", "s3:ListBucket"} | LOG),
+        ("ReportRole", {"s3:GetObject", "s3:ListBucket", "s3:PutObject"} | CONSUME | LOG),
         ("TrainingAccess", {"s3:PutObject", "s3:GetObject"}),
     ],
 )
@@ -106,11 +107,22 @@ def test_roles_have_no_policies_of_others(stack: Synthesised) -> None:
         (
             "EvaluateRole",
             "s3:PutObject",
-            ["/jobs/*/training_job_end.ts", "/jobs/training_job_end.ts", "/checkpoints/*"],
+            [
+                "/jobs/*/training_job_end.ts",
+                "/jobs/training_job_end.ts",
+                "/checkpoints/*",
+                "/traces/*",
+            ],
         ),
-        ("EvaluateRole", "s3:GetObject", ["/jobs/*", "/checkpoints/*"]),
+        ("EvaluateRole", "s3:GetObject", ["/jobs/*", "/checkpoints/*", "/traces/*"]),
+        ("ReportRole", "s3:GetObject", ["/jobs/*", "/checkpoints/*", "/reports/*", "/traces/*"]),
+        ("ReportRole", "s3:PutObject", ["/reports/*"]),
         ("ActRole", "s3:PutObject", ["/jobs/*/STOP.json", "/jobs/STOP.json"]),
-        ("ActRole", "s3:GetObject", ["/jobs/*/index/*", "/jobs/index/*", "/checkpoints/*"]),
+        (
+            "ActRole",
+            "s3:GetObject",
+            ["/jobs/*/index/*", "/jobs/index/*", "/checkpoints/*", "/reports/*"],
+        ),
         ("TrainingAccess", "s3:PutObject", ["/jobs/${aws:PrincipalTag/tocsin-prefix}/*"]),
         (
             "TrainingAccess",
@@ -222,7 +234,7 @@ def test_every_queue_is_closed_and_every_work_queue_has_dead_letters(stack: Synt
 
 def test_messages_come_one_at_a_time_and_stay_away_long_enough(own: Synthesised) -> None:
     mappings = own.all("Lambda::EventSourceMapping").values()
-    assert len(mappings) == 2
+    assert len(mappings) == 3
     for mapping in mappings:
         queue = own.all("SQS::Queue")[mapping["EventSourceArn"]["Fn::GetAtt"][0]]
         function = own.all("Lambda::Function")[mapping["FunctionName"]["Ref"]]
@@ -237,7 +249,7 @@ def test_those_who_write_to_their_own_queue_may_go_on_and_no_other(own: Synthesi
     loops = {name: f.get("RecursiveLoop") for name, f in own.all("Lambda::Function").items()}
     assert own.one("Lambda::Function", "Evaluate")["RecursiveLoop"] == "Allow"
     assert own.one("Lambda::Function", "ActFunction")["RecursiveLoop"] == "Allow"
-    assert sorted(map(str, loops.values())) == ["Allow", "Allow", "None", "None"]
+    assert sorted(map(str, loops.values())) == ["Allow", "Allow", "None", "None", "None"]
 
 
 @pytest.mark.parametrize(
@@ -269,6 +281,7 @@ def test_those_who_write_to_their_own_queue_may_go_on_and_no_other(own: Synthesi
             ],
         ),
         ("Patrol", ["TABLE", "EVALUATE_QUEUE_URL", "ACT_QUEUE_URL"]),
+        ("Report", ["STATE_BUCKET", "REPORT_QUEUE_URL"]),
     ],
 )
 def test_functions_are_told_what_they_need(
@@ -479,6 +492,8 @@ def test_outputs_are_those_promised(stack: Synthesised) -> None:
         "CaptureBucketName",
         "DashboardName",
         "FleetFunctionName",
+        "ReportDeadLetterQueueUrl",
+        "ReportQueueUrl",
         "EvaluateDeadLetterQueueUrl",
         "EvaluateQueueUrl",
         "EventBusName",

@@ -122,7 +122,7 @@ def test_sizes_are_as_asked(stage: Synthesised) -> None:
         each["ScalingConfig"]["MaximumConcurrency"]
         for each in stage.all("Lambda::EventSourceMapping").values()
     )
-    assert concurrency == [3, 20]
+    assert concurrency == [2, 2, 20]
 
 
 ROLE = "arn:aws:iam::444455556666:role/TocsinMember"

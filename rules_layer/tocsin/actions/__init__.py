@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tocsin.actions.dispatch import ACTIONS, take
 from tocsin.actions.ports import (
+    LINK_HOURS,
     NO_EFFECTS,
     CapReached,
     Effects,
@@ -11,6 +12,7 @@ from tocsin.actions.ports import (
     Links,
     Lookups,
     NotRunning,
+    ReportLinks,
     StopHeld,
     TopicMessage,
     UnknownEndpoint,
@@ -20,6 +22,7 @@ from tocsin.actions.request import Action, ActionOutcome, Request, Result
 
 __all__ = [
     "ACTIONS",
+    "LINK_HOURS",
     "NO_EFFECTS",
     "Action",
     "ActionOutcome",
@@ -29,6 +32,7 @@ __all__ = [
     "Links",
     "Lookups",
     "NotRunning",
+    "ReportLinks",
     "Request",
     "Result",
     "StopHeld",

@@ -42,7 +42,7 @@ def alert_email(request: Request, lookups: Lookups) -> str:
     ]
     last = [
         columns([("Job", clean(request.job)), ("Run", clean(request.run, 1100))]),
-        see_more(request.run, lookups.links),
+        see_more(request.run, lookups),
         how_to_silence(request) if request.firing else "",
     ]
     return fitting(first, details, last)

@@ -6,7 +6,7 @@ import glob
 import shlex
 from collections.abc import Iterable
 
-from tocsin.actions.ports import Links
+from tocsin.actions.ports import LINK_HOURS, Lookups
 from tocsin.actions.request import Request
 from tocsin.words import clean
 
@@ -29,11 +29,27 @@ def columns(facts: Iterable[tuple[str, str]]) -> str:
     return "\n".join(f"{label + ':':<10}{text}" for label, text in facts if text)
 
 
-def see_more(run: str, links: Links) -> str:
+def see_more(run: str, lookups: Lookups) -> str:
+    """Commands to paste, the dashboard, and where the run's report opens."""
     # Quoted, because people paste it into a shell and others choose the names.
     quoted = shlex.quote(clean(run, 1100))
-    dashboard = f"\n  {links.dashboard}" if links.dashboard else ""
-    return f"To see more:\n  tocsin status {quoted} --actions\n  tocsin check {quoted}{dashboard}"
+    lines = [
+        "To see more:",
+        f"  tocsin status {quoted} --actions",
+        f"  tocsin check {quoted}",
+        f"  {lookups.links.dashboard}",
+    ]
+    report = lookups.report(run)
+    if report.page:
+        lines += [
+            "",
+            "The report, a minute after this message at the latest. Whoever has this link can",
+            f"open it, for at most {LINK_HOURS} hours:",
+            f"  {report.page}",
+        ]
+    if report.console:
+        lines += ["In the console, for who may sign in:", f"  {report.console}"]
+    return "\n".join(line for line in lines if line != "  ")
 
 
 def how_to_silence(request: Request) -> str:

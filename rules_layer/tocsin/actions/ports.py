@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
+import msgspec
+
 from tocsin.events import METRIC_NAMESPACE, StatusChange
 
 
@@ -64,6 +66,22 @@ class Links:
     dashboard: str = ""
 
 
+LINK_HOURS = 12
+"""How long a link to a report opens at most; the session of the role that signed it may end
+before."""
+
+
+class ReportLinks(msgspec.Struct, frozen=True, rename="pascal"):
+    """Where a run's report opens; empty where there is none.
+
+    page: for whoever has the link, for some hours.
+    console: for who may sign in to the account.
+    """
+
+    page: str = ""
+    console: str = ""
+
+
 class UnknownEndpoint(Exception):
     """The deployment names no such webhook, or it cannot be used: the text says why."""
 
@@ -86,6 +104,8 @@ class Lookups:
     """How many recipients the deployment itself subscribes, by action: ``{"email": 2, "sms": 1}``.
     """
     links: Links = Links()
+    report: Callable[[str], ReportLinks] = lambda run: ReportLinks()
+    """Links to a run's (URL) report, which may not be written yet."""
     namespace: str = METRIC_NAMESPACE
     """The deployment's, of CloudWatch's metrics."""
     role_prefix: Callable[[str], str] = lambda role: ""

@@ -18,6 +18,8 @@ from tocsin.words import clean, cut, number
 
 _TITLE = 150
 _TEXT = 3000
+_BUTTON = 75
+_URL = 3000
 _MOST_ALERTS = 20  # in blocks of their own; Slack takes 50 blocks
 _MOST_NAMES = 20  # in one line
 _FINE = frozenset({RuleStatus.NO_ISSUES_FOUND, RuleStatus.NOT_APPLICABLE})
@@ -33,6 +35,7 @@ def slack_payload(event: Mapping[str, Any]) -> dict[str, Any]:
             {"type": "header", "text": _plain(title, _TITLE)},
             *({"type": "section", "text": _plain(text, _TEXT)} for text in _texts(given)),
             {"type": "context", "elements": [_plain(f"Run: {clean(given.run)}", _TEXT)]},
+            *_buttons(given),
         ],
     }
 
@@ -67,6 +70,18 @@ def _texts(event: WebhookEvent) -> Iterator[str]:
     if event.stop:
         outcome = event.stop.outcome.replace("_", " ")
         yield f"Stopping the job: {outcome}. {clean(event.stop.detail)}"
+
+
+def _buttons(event: WebhookEvent) -> Iterator[dict[str, Any]]:
+    """Links to the run's report; an address that Slack has no room for is left out."""
+    places = {"Report": event.report.page, "Report in the console": event.report.console}
+    elements = [
+        {"type": "button", "text": _plain(label, _BUTTON), "url": url}
+        for label, url in places.items()
+        if 0 < len(url) <= _URL
+    ]
+    if elements:
+        yield {"type": "actions", "elements": elements}
 
 
 def _alert(alert: StatusChange) -> str:

@@ -32,7 +32,7 @@ def summary_email(summary: RunSummary, lookups: Lookups) -> str:
     return fitting(
         [f"Training job {job} has ended{status}.", facts],
         _statuses(summary.debug_rule_evaluation_statuses),
-        [see_more(summary.run, lookups.links)],
+        [see_more(summary.run, lookups)],
     )
 
 

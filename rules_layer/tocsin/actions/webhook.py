@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from tocsin.actions.ports import Effects, Lookups, UnknownEndpoint
+from tocsin.actions.ports import Effects, Lookups, ReportLinks, UnknownEndpoint
 from tocsin.actions.request import ActionOutcome, Request, Result
 from tocsin.events import RUN_SUMMARY, SOURCE, RunSummary, StatusChange
 from tocsin.words import clean
@@ -39,6 +39,7 @@ class WebhookEvent(
     ongoing: names of rules that still fire and were sent before.
     summary: at a job's end, and then there is no alert.
     withdrawn: alerts that no longer stand, of rules that were not judged healthy.
+    report: where the run's report opens.
     """
 
     detail_type: str
@@ -53,6 +54,7 @@ class WebhookEvent(
     stop: StopReport | None = None
     summary: RunSummary | None = None
     withdrawn: Sequence[StatusChange] = []
+    report: ReportLinks = ReportLinks()
     source: str = SOURCE
 
 
@@ -60,7 +62,7 @@ class WebhookEvent(
 msgspec.json.Decoder(WebhookEvent)
 
 
-def webhook(request: Request, _: Lookups, effects: Effects) -> Result:
+def webhook(request: Request, lookups: Lookups, effects: Effects) -> Result:
     """Posts the event to the endpoint that the argument names."""
     name = clean(request.argument or "", 80)
     if not name:
@@ -70,13 +72,13 @@ def webhook(request: Request, _: Lookups, effects: Effects) -> Result:
             "option webhooks lists",
         )
     try:
-        effects.post(name, _posted(_event(request)), request.key)
+        effects.post(name, _posted(_event(request, lookups)), request.key)
     except (UnknownEndpoint, Rejected) as error:
         return Result(ActionOutcome.REFUSED, f"webhook {name!r}: {error}")
     return Result(ActionOutcome.DONE, f"posted to webhook {name!r}")
 
 
-def _event(request: Request) -> WebhookEvent:
+def _event(request: Request, lookups: Lookups) -> WebhookEvent:
     alerts, stop = [*request.firing, *request.resolved, *request.withdrawn], request.stop
     given = [*request.firing, *request.resolved]
     sizes = accumulate(len(msgspec.json.encode(alert)) for alert in alerts)
@@ -94,6 +96,7 @@ def _event(request: Request) -> WebhookEvent:
         stop=StopReport(stop.outcome, stop.detail) if stop else None,
         summary=request.summary,
         withdrawn=alerts[:in_full][len(given) :],
+        report=lookups.report(request.run),
     )
 
 

@@ -25,10 +25,13 @@ CONFIG = Config(
     retries=RETRIES, max_pool_connections=CONNECTIONS, connect_timeout=3, read_timeout=10
 )
 
+# Links to objects: signed as every region takes it, with the region's own address.
+_S3 = CONFIG.merge(Config(signature_version="s3v4", s3={"addressing_style": "path"}))
+
 
 def real_client(service: str) -> Any:
     """A client of whatever AWS the environment names."""
-    return boto3.client(service, config=CONFIG)
+    return boto3.client(service, config=_S3 if service == "s3" else CONFIG)
 
 
 def error_code(error: ClientError) -> str:

@@ -19,9 +19,16 @@ from tocsin.aws.groups import GROUP_PREFIX, DynamoGroups
 from tocsin.aws.iam import Roles
 from tocsin.aws.limits import StopGuard, TextCap
 from tocsin.aws.members import AllAccounts, member_client
-from tocsin.aws.s3 import KnownRuns, S3Checkpoints
+from tocsin.aws.reports import S3Reports, make_report
+from tocsin.aws.s3 import KnownRuns, S3Checkpoints, S3Traces
 from tocsin.aws.sagemaker import SageMakerJobs
-from tocsin.aws.settings import ActSettings, EvaluateSettings, Names, PatrolSettings
+from tocsin.aws.settings import (
+    ActSettings,
+    EvaluateSettings,
+    Names,
+    PatrolSettings,
+    ReportSettings,
+)
 from tocsin.aws.silences import DynamoSilences
 from tocsin.aws.sns import Topic
 from tocsin.aws.sqs import Queue, SqsHints, SqsTimer
@@ -41,6 +48,7 @@ def connect_evaluate(
     return EvaluationPorts(
         storage=lambda run: open_storage(run, client=s3),
         checkpoints=S3Checkpoints(s3, settings.state_bucket),
+        traces=S3Traces(s3, settings.state_bucket),
         coordination=DynamoCoordination(Table(client("dynamodb"), settings.table), time.time),
         publisher=AwsPublisher(
             Bus(client("events"), settings.bus),
@@ -80,6 +88,7 @@ def connect_act(
             now=lambda: datetime.fromtimestamp(now(), UTC),
             broadcast={"email": len(settings.emails), "sms": len(settings.phones)},
             links=Links(dashboard=settings.dashboard),
+            report=S3Reports(s3, settings.state_bucket).links,
             namespace=names.namespace,
             role_prefix=Roles(client("iam")).prefix,
         ),
@@ -106,6 +115,21 @@ def _jobs(member_roles: Sequence[str], client: Client) -> SageMakerJobs | AllAcc
     sts = client("sts")
     members = (SageMakerJobs(member_client(role, sts)) for role in member_roles)
     return AllAccounts((own, *members))
+
+
+def connect_report(
+    settings: ReportSettings, client: Client = real_client, now: Callable[[], float] = time.time
+) -> Callable[[str], bool]:
+    """Writes the report of a run (URL); returns whether there was anything new to write."""
+    s3 = client("s3")
+    return partial(
+        make_report,
+        reports=S3Reports(s3, settings.state_bucket),
+        checkpoints=S3Checkpoints(s3, settings.state_bucket),
+        traces=S3Traces(s3, settings.state_bucket),
+        storage=lambda run: open_storage(run, client=s3),
+        now=now,
+    )
 
 
 def connect_patrol(

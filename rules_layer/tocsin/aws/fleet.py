@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import quote
 
 from tocsin.aws.clients import CONNECTIONS
+from tocsin.aws.reports import console_link, has_report, report_key
 from tocsin.aws.settings import CHECKPOINTS
 from tocsin.evaluation import Checkpoint, decode_checkpoint, document
 from tocsin.report import headline
@@ -22,11 +23,13 @@ MOST_ROWS = 50
 
 DOCUMENTATION = """\
 ## Tocsin: runs
-The runs that were evaluated last, at most 50: status, verdict, last step, and the run's files.
+The runs that were evaluated last, at most 50: status, verdict, last step, the run's
+files and its report.
 No parameters.
 """
 """The answer to CloudWatch's request ``{"describe": true}``."""
 
+_HEADS = ("Status", "Job", "Verdict", "Step", "Updated", "Report")
 _LEVELS = {
     "critical": "▲ critical",
     "warning": "▲ warning",
@@ -68,12 +71,15 @@ def stored_runs(
             yield item["ETag"], run
 
 
-def fleet_table(runs: Iterable[StoredRun], now: datetime, region: str) -> str:
-    """The widget: a table of at most MOST_ROWS runs. CloudWatch shows no script and no frame."""
-    rows = [_row(run, now, region) for run in islice(runs, MOST_ROWS)]
+def fleet_table(runs: Iterable[StoredRun], now: datetime, region: str, bucket: str) -> str:
+    """The widget: a table of at most MOST_ROWS runs. CloudWatch shows no script and no frame.
+
+    bucket: where the runs' reports are.
+    """
+    rows = [_row(run, now, region, bucket) for run in islice(runs, MOST_ROWS)]
     if not rows:
         return "<p>No run has been evaluated yet.</p>"
-    heads = "".join(f"<th>{name}</th>" for name in ("Status", "Job", "Verdict", "Step", "Updated"))
+    heads = "".join(f"<th>{name}</th>" for name in _HEADS)
     return f"<table><tr>{heads}</tr>{''.join(rows)}</table>"
 
 
@@ -85,9 +91,9 @@ def _read(s3: Any, bucket: str, item: Mapping[str, Any]) -> StoredRun:
         return StoredRun(item["Key"], Checkpoint(""), item["LastModified"], str(error))
 
 
-def _row(run: StoredRun, now: datetime, region: str) -> str:
+def _row(run: StoredRun, now: datetime, region: str, bucket: str) -> str:
     if run.unreadable:
-        cells: Sequence[str] = ("– unreadable", _text(run.key), _text(run.unreadable), "", "")
+        cells: Sequence[str] = ("– unreadable", _text(run.key), _text(run.unreadable), "", "", "")
     else:
         found = document(run.checkpoint)
         verdict = headline(found)
@@ -100,8 +106,17 @@ def _row(run: StoredRun, now: datetime, region: str) -> str:
             _text(verdict.sentence),
             "" if last is None else str(last),
             f"{_ago((now - run.modified).total_seconds())} ago, {state}",
+            _report(run.checkpoint, region, bucket),
         )
     return f"<tr>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
+
+
+def _report(checkpoint: Checkpoint, region: str, bucket: str) -> str:
+    """A link to the run's report in the console, once there is one."""
+    if not has_report(checkpoint):
+        return ""
+    link = console_link(bucket, report_key(checkpoint.run), region)
+    return f'<a href="{escape(link)}">report</a>'
 
 
 def _files(run: str, region: str) -> str:

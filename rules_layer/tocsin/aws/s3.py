@@ -1,4 +1,4 @@
-"""The checkpoints of runs as objects in the state bucket, committed with If-Match."""
+"""What the state bucket keeps of runs: checkpoints, committed with If-Match, and traces."""
 
 from __future__ import annotations
 
@@ -13,21 +13,25 @@ from msgspec.structs import replace
 
 from tocsin.alerts import Known
 from tocsin.aws.clients import error_code
-from tocsin.aws.settings import CHECKPOINTS
+from tocsin.aws.settings import CHECKPOINTS, TRACES
 from tocsin.evaluation import (
+    MOST_POINTS,
     Checkpoint,
     CheckpointConflict,
     StoredCheckpoint,
+    Trace,
     decode_checkpoint,
+    decode_trace,
     encode_checkpoint,
+    encode_trace,
     last_changes,
 )
 from tocsin.events import BadEvent, StatusChange, checked, timestamp
 from tocsin.tensors import job_name
 from tocsin.words import clean
 
-_LOST = ("PreconditionFailed", "ConditionalRequestConflict", "412", "409")
-_MISSING = ("NoSuchKey", "404")
+LOST = ("PreconditionFailed", "ConditionalRequestConflict", "412", "409")
+MISSING = ("NoSuchKey", "404")
 
 UNREADABLE = ".unreadable"
 """Stands at the end of the key of a checkpoint that was put aside."""
@@ -46,7 +50,7 @@ class S3Checkpoints:
         try:
             answer = self.client.get_object(Bucket=self.bucket, Key=checkpoint_key(run))
         except ClientError as error:
-            if error_code(error) in _MISSING:
+            if error_code(error) in MISSING:
                 return StoredCheckpoint(Checkpoint(run), None)
             raise
         content, version = answer["Body"].read(), answer["ETag"]
@@ -65,7 +69,7 @@ class S3Checkpoints:
                 **condition,
             )
         except ClientError as error:
-            if error_code(error) in (*_LOST, *_MISSING):
+            if error_code(error) in (*LOST, *MISSING):
                 raise CheckpointConflict(checkpoint.run) from error
             raise
         return str(answer["ETag"])
@@ -74,6 +78,30 @@ class S3Checkpoints:
         key = checkpoint_key(run)
         source = {"Bucket": self.bucket, "Key": key}
         self.client.copy_object(Bucket=self.bucket, Key=f"{key}{UNREADABLE}", CopySource=source)
+
+
+@dataclass(frozen=True)
+class S3Traces:
+    """One object a run. The last writer wins: whoever commits checkpoints writes it."""
+
+    client: Any
+    bucket: str
+
+    def load(self, run: str) -> Trace:
+        try:
+            answer = self.client.get_object(Bucket=self.bucket, Key=trace_key(run))
+        except ClientError as error:
+            if error_code(error) in MISSING:
+                return Trace(MOST_POINTS)
+            raise
+        try:
+            return decode_trace(answer["Body"].read())
+        except ValueError as error:
+            _log.warning("the trace of %s begins again: %s", clean(run), error)
+            return Trace(MOST_POINTS)
+
+    def save(self, run: str, trace: Trace) -> None:
+        self.client.put_object(Bucket=self.bucket, Key=trace_key(run), Body=encode_trace(trace))
 
 
 @dataclass(frozen=True)
@@ -106,6 +134,15 @@ class KnownRuns:
 
 
 def checkpoint_key(run: str) -> str:
-    """The key of a run's checkpoint: readable by the job, unique by the whole URL."""
-    digest = hashlib.sha256(run.encode()).hexdigest()[:32]
-    return f"{CHECKPOINTS}{job_name(run)[:200]}/{digest}.json.z"
+    """The key of a run's checkpoint."""
+    return f"{CHECKPOINTS}{run_part(run)}.json.z"
+
+
+def trace_key(run: str) -> str:
+    """The key of a run's trace."""
+    return f"{TRACES}{run_part(run)}.trace.z"
+
+
+def run_part(run: str) -> str:
+    """A run in the key of an object: readable by the job, unique by the whole URL."""
+    return f"{job_name(run)[:200]}/{hashlib.sha256(run.encode()).hexdigest()[:32]}"

@@ -25,6 +25,12 @@ from tocsin.parsing import (
 CHECKPOINTS = "checkpoints/"
 """The prefix of all checkpoints in the state bucket."""
 
+TRACES = "traces/"
+"""The prefix of all traces in the state bucket."""
+
+REPORTS = "reports/"
+"""The prefix of all reports in the state bucket."""
+
 DUE_INDEX = "due"
 """The table's index of the runs and groups that have to be looked at, and when."""
 
@@ -197,6 +203,13 @@ class FleetSettings(FunctionSettings, frozen=True):
     """The environment of ``fleet``."""
 
     state_bucket: _Text
+
+
+class ReportSettings(FunctionSettings, frozen=True):
+    """The environment of ``report``."""
+
+    state_bucket: _Text
+    report_queue_url: _Text
 
 
 def _text(value: object) -> str:

@@ -186,7 +186,7 @@ def _concurrency(checkup: Checkup) -> Finding:
     free = limits["UnreservedConcurrentExecutions"]
     wanted = 1 + sum(  # patrol
         _mapping(checkup, output).get("ScalingConfig", {}).get("MaximumConcurrency", 0)
-        for output in ("EvaluateQueueUrl", "ActQueueUrl")
+        for output in ("EvaluateQueueUrl", "ActQueueUrl", "ReportQueueUrl")
     )
     text = f"the functions may run {wanted} at a time, the account {free}"
     if wanted <= free:
@@ -216,8 +216,10 @@ def _lag(checkup: Checkup) -> Finding:
 
 
 def _dead_letters(checkup: Checkup) -> Finding:
-    names = {"evaluate": "EvaluateDeadLetterQueueUrl", "act": "ActDeadLetterQueueUrl"}
-    letters = {name: _waiting(checkup, output) for name, output in names.items()}
+    letters = {
+        name: _waiting(checkup, f"{name.capitalize()}DeadLetterQueueUrl")
+        for name in ("evaluate", "act", "report")
+    }
     if not any(letters.values()):
         return Finding("dead letters", True, "none")
     text = ", ".join(f"{count} of {name}" for name, count in letters.items() if count)

@@ -16,6 +16,7 @@ from tocsin.alerts import AlertGroup, alerts_document
 from tocsin.aws.clients import AWS_ERRORS, real_client
 from tocsin.aws.dynamodb import Table
 from tocsin.aws.groups import DynamoGroups
+from tocsin.aws.reports import console_link, has_report, report_key
 from tocsin.aws.s3 import S3Checkpoints
 from tocsin.aws.sns import Topic
 from tocsin.cli.display import readable, styled, utc
@@ -25,7 +26,7 @@ from tocsin.cli.silences import print_silenced, silences_of_run, store
 from tocsin.cli.stack import BUCKET, TABLE, TOPIC, Deployment
 from tocsin.cli.status import run_of_job
 from tocsin.cli.verdicts import print_verdicts
-from tocsin.evaluation import document
+from tocsin.evaluation import Checkpoint, document
 from tocsin.watch import Silence
 
 Found = TypeVar("Found")
@@ -68,12 +69,16 @@ def run_document(run: str, deployment: Deployment) -> tuple[Document, list[str]]
             raise CommandError("; ".join((unknown, *notes)))
         found |= {"job": state.group.job or found["job"], "rules": _rules(state.group)}
     addresses, pending = _unconfirmed(deployment)
-    return {**found, **_alerts(state, found), "unconfirmed": addresses}, [*notes, *pending]
+    report = _report(stored.checkpoint, deployment.find(BUCKET))
+    found |= {**_alerts(state, found), "unconfirmed": addresses, "report": report}
+    return found, [*notes, *pending]
 
 
 def print_run(document: Document, console: Console, *, whole: bool, every: bool = False) -> None:
     """Prints verdicts, silences and alerts: the last decisions, or the whole log of them."""
     print_verdicts(document, console, every=every)
+    if document["report"]:
+        console.print(styled(f"\nreport: {document['report']}", "dim"), soft_wrap=True)
     if document["silences"]:
         console.print()
         print_silenced(document["silences"], console)
@@ -88,6 +93,14 @@ def print_run(document: Document, console: Console, *, whole: bool, every: bool 
 def subscription_notes(deployment: Deployment) -> list[str]:
     """A line for each address that has not confirmed, or why they are not known."""
     return _unconfirmed(deployment)[1]
+
+
+def _report(checkpoint: Checkpoint, bucket: str) -> str | None:
+    """Where the run's report opens in the console; None if there is none yet."""
+    if not has_report(checkpoint):
+        return None
+    region = real_client("s3").meta.region_name
+    return console_link(bucket, report_key(checkpoint.run), region)
 
 
 def _alert_state(run: str, deployment: Deployment) -> _AlertState:

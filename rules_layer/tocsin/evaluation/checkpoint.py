@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from tocsin.evaluation.trace import Point
 from tocsin.evaluation.upgrade import VERSION, upgraded
 from tocsin.events import (
     ConfigurationRefused,
@@ -123,6 +124,7 @@ class Checkpoint:
     sequence: counts the changes of status.
     problems: parts of the present configuration that cannot be used, with the reason.
     refusals, outbox, summaries: what is to be published.
+    points: the newest of the trace, which are not in the run's trace object yet.
     """
 
     run: str
@@ -167,6 +169,7 @@ class Checkpoint:
     refusals: tuple[ConfigurationRefused, ...] = ()
     outbox: tuple[StatusChange, ...] = ()
     summaries: tuple[RunSummary, ...] = ()
+    points: tuple[Point, ...] = ()
     version: int = VERSION
 
     @property
@@ -241,9 +244,11 @@ def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
 
 
 def smaller(checkpoint: Checkpoint) -> Checkpoint:
-    """The checkpoint without half of its references, those that were not seen for longest; at last
-    without the rule's state that is the largest.
+    """The checkpoint without points; then without half of its references, those that were not seen
+    for longest; at last without the rule's state that is the largest.
     """
+    if checkpoint.points:
+        return replace(checkpoint, points=())
     newest_first = sorted(checkpoint.references.items(), key=lambda each: -each[1][0].step)
     if newest_first:
         return replace(checkpoint, references=dict(newest_first[: len(newest_first) // 2]))

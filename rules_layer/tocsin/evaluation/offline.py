@@ -19,6 +19,7 @@ from tocsin.evaluation.ports import (
     pause_after,
 )
 from tocsin.evaluation.reconciliation import reconcile
+from tocsin.evaluation.trace import MOST_POINTS, Trace
 from tocsin.evaluation.unit_of_work import EvaluationReport
 from tocsin.events import RunEvent
 from tocsin.tensors import Storage, open_storage
@@ -49,6 +50,19 @@ class MemoryCheckpoints:
 
     def put_aside(self, run: str) -> None:
         self.objects[f"{run}.unreadable"] = self.objects[run]
+
+
+@dataclass
+class MemoryTraces:
+    """The trace of each run."""
+
+    traces: dict[str, Trace] = field(default_factory=dict)
+
+    def load(self, run: str) -> Trace:
+        return self.traces.get(run, Trace(MOST_POINTS))
+
+    def save(self, run: str, trace: Trace) -> None:
+        self.traces[run] = trace
 
 
 @dataclass(frozen=True)
@@ -157,6 +171,7 @@ def memory_ports(storage: Storage, now: Callable[[], float]) -> EvaluationPorts:
     return EvaluationPorts(
         storage=lambda run: storage if run == storage.url else open_storage(run),
         checkpoints=MemoryCheckpoints(),
+        traces=MemoryTraces(),
         coordination=MemoryCoordination(),
         publisher=MemoryPublisher(),
         hints=MemoryHints(),

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from tocsin.evaluation.checkpoint import Checkpoint
+from tocsin.evaluation.trace import Trace
 from tocsin.evaluation.trials import Trials
 from tocsin.events import RunEvent
 from tocsin.tensors import Storage, is_same_run, writes_to
@@ -67,6 +68,15 @@ class CheckpointStore(Protocol):
 
     def put_aside(self, run: str) -> None:
         """Keep a copy of what is stored for the run, for whoever wants to know what it was."""
+
+
+class TraceStore(Protocol):
+    """Keeps the trace of each run. To lose one costs points of a picture and nothing else."""
+
+    def load(self, run: str) -> Trace:
+        """Empty if there is none, or none that can be read."""
+
+    def save(self, run: str, trace: Trace) -> None: ...
 
 
 class Coordination(Protocol):
@@ -161,6 +171,7 @@ class EvaluationPorts:
 
     storage: Callable[[str], Storage]
     checkpoints: CheckpointStore
+    traces: TraceStore
     coordination: Coordination
     publisher: Publisher
     hints: HintQueue

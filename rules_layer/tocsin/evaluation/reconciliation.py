@@ -14,7 +14,10 @@ from tocsin.evaluation.planning import HOLD_SECONDS, ReadyStep, StepPlan, plan
 from tocsin.evaluation.ports import EvaluationPorts
 from tocsin.evaluation.restarting import files_before, find_restart, first_files
 from tocsin.evaluation.status_changes import finish, reopen
+from tocsin.evaluation.trace import Point, point_of, scalars_of
 from tocsin.evaluation.unit_of_work import EvaluationReport, UnitOfWork
+from tocsin.model import RuleStatus, Verdict
+from tocsin.rules import Step
 from tocsin.tensors import (
     END_MARKER,
     End,
@@ -220,10 +223,18 @@ def _fold(
     before, report = work.checkpoint, work.report
     after = advance(before, ready)
     if loaded is not None:
+        points: list[Point] = []
+
+        def judged(rule: str, step: Step, verdict: Verdict, status: RuleStatus) -> None:
+            points.extend(point_of(rule, step, verdict, status))
+            on_verdict(rule, step, verdict, status)
+
+        after = fold(after, selection.watched, loaded.steps, judged)
         after = replace(
-            fold(after, selection.watched, loaded.steps, on_verdict),
+            after,
             references=loaded.references,
             unreadable=before.unreadable + len(loaded.unreadable),
+            points=(*before.points, *points, *scalars_of(loaded.steps)),
         )
         report.steps += 1
         report.bytes_read += loaded.bytes_read

@@ -19,6 +19,7 @@ from tocsin.model import RuleStatus
 from tocsin.tensors import job_name
 
 _MOST_REFUSED = 100  # files remembered
+_MOST_POINTS = 1000  # of the trace, in a checkpoint
 
 BEGUN_AGAIN = "evaluated again from the run's start: what was remembered of it cannot be read"
 
@@ -128,12 +129,31 @@ class UnitOfWork:
         self._committed = self._checkpoint
         statuses = [change.rule_evaluation_status for change in self._checkpoint.outbox]
         self._publish()
+        self._keep_trace()
         self.report.errors += statuses.count(RuleStatus.ERROR)
 
     def _publish(self) -> None:
         if self._checkpoint.unpublished:
             self.ports.publisher.publish(self._checkpoint.unpublished)
             self.replace(self._checkpoint.published())
+
+    def _keep_trace(self) -> None:
+        """Moves points from the checkpoint to the run's trace, when there are many.
+
+        The next commit stores that they are there. After a crash before it they are added again,
+        which changes nothing. A trace that cannot be written costs these points.
+        """
+        run, points = self._checkpoint.run, self._checkpoint.points
+        if len(points) < _MOST_POINTS:
+            return
+        try:
+            trace = self.ports.traces.load(run)
+            trace.extend(points)
+            trace.keep(self._checkpoint.rules)
+            self.ports.traces.save(run, trace)
+        except self.ports.outages as error:
+            self.report.log.append(f"{run}: {len(points)} points of the trace are lost: {error}")
+        self.replace(replace(self._checkpoint, points=()))
 
     def refuse_file(self, key: str, reason: str) -> None:
         """Count a file that cannot be used, and log it once."""

@@ -1,11 +1,12 @@
 """The report of a run: one page that opens anywhere, and the JSON that it draws."""
 
+from tocsin.evaluation import Trace
 from tocsin.report.history import History
 from tocsin.report.html import html_of
 from tocsin.report.notebook import InlineReport, inline
 from tocsin.report.page import Alert, Headline, Page, json_of
 from tocsin.report.report import compared, page_of, report_on
-from tocsin.report.trace import Trace
+from tocsin.report.stored import stored_page
 from tocsin.report.verdict import consequences, fired, headline, is_not_finite
 
 __all__ = [
@@ -25,4 +26,5 @@ __all__ = [
     "json_of",
     "page_of",
     "report_on",
+    "stored_page",
 ]

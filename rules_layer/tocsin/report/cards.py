@@ -6,9 +6,10 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from tocsin.evaluation import Lane, Trace
 from tocsin.model import RuleStatus
+from tocsin.report.lanes import series_of, spans_of, violations_of
 from tocsin.report.page import RuleCard
-from tocsin.report.trace import RuleTrace, Trace, series_of, spans_of, violations_of
 from tocsin.report.verdict import Document, consequences, fired
 from tocsin.rules import find_rule, summary
 
@@ -25,14 +26,14 @@ def cards_of(document: Document, trace: Trace, marks: list[int]) -> list[RuleCar
         return (names.index(name) if name in names else len(names)), name
 
     return [
-        _card(rule, trace.rules.get(rule["RuleConfigurationName"]), follow, last, marks)
+        _card(rule, trace.lanes.get(rule["RuleConfigurationName"]), follow, last, marks)
         for rule in sorted(document["rules"], key=order)
     ]
 
 
 def _card(
     rule: Document,
-    trace: RuleTrace | None,
+    lane: Lane | None,
     follow: set[str],
     last: int | None,
     marks: list[int],
@@ -54,10 +55,15 @@ def _card(
         causes=known.causes if known else "",
         advice=known.advice if known else "",
         consequence=rule["RuleConfigurationName"] in follow,
-        spans=spans_of(trace, last),
-        at=violations_of(trace),
-        series=series_of(trace, marks) if shows else None,
+        spans=spans_of(lane, last),
+        at=violations_of(lane),
+        series=series_of(lane, marks, _label(rule)) if shows else None,
     )
+
+
+def _label(rule: Document) -> str:
+    """The first of the numbers that decided, which is what the rule measures."""
+    return next(iter((rule["FiredAt"] or {}).get("evidence", ())), "")
 
 
 def _violation(violation: Mapping[str, Any] | None) -> dict[str, Any] | None:

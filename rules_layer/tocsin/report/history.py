@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -77,13 +78,17 @@ class _Written:
 class History:
     """Reads the index files of a run; ``refresh`` reads those that are new or were written again.
 
+    most_bytes: of index files. Of more it reads each second, third … step.
     unreadable: how many index files cannot be used.
     thinned: in words, which values were left out, if any.
+    every: of how many saves one was read.
     """
 
     storage: Storage
+    most_bytes: float = math.inf
     unreadable: int = 0
     thinned: str | None = None
+    every: int = 1
     _files: dict[str, tuple[tuple[float, int], IndexColumns]] = field(default_factory=dict)
     _budget: int = BUDGET_BYTES
     _selection: Selection = field(default_factory=lambda: Selection((), None))
@@ -91,7 +96,9 @@ class History:
 
     def refresh(self, on_file: OnFile = lambda done, total: None) -> None:
         """Raises what the storage raises, but for files that cannot be used."""
-        found = [item for item in index_objects(self.storage) if parse_index_key(item.key)]
+        found = self._affordable(
+            [item for item in index_objects(self.storage) if parse_index_key(item.key)]
+        )
         known = self._files
         new = [
             item
@@ -147,6 +154,16 @@ class History:
         """The role and the kind of a tensor."""
         name, role, kind = tensor
         return self._selection.place(Entry(name=name, role=role, kind=kind))
+
+    def _affordable(self, found: list[Object]) -> list[Object]:
+        """The files of all steps, or of each k-th one."""
+        self.every = max(1, math.ceil(sum(item.size for item in found) / self.most_bytes))
+        if self.every == 1:
+            return found
+        self.thinned = f"maps show each save in {self.every}; losses and limits are whole"
+        steps = {item.key: (parse_index_key(item.key) or (0, ""))[0] for item in found}
+        chosen = set(sorted(set(steps.values()))[:: self.every])
+        return [item for item in found if steps[item.key] in chosen]
 
     def _read_collections(self) -> None:
         try:

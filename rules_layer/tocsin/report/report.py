@@ -10,11 +10,11 @@ from importlib.metadata import PackageNotFoundError, version
 import msgspec
 import numpy as np
 
-from tocsin.evaluation import Checkpoint, check, document
+from tocsin.evaluation import Checkpoint, Trace, check, document
 from tocsin.model import RuleStatus
 from tocsin.report.boosted import boosted_of
 from tocsin.report.cards import cards_of
-from tocsin.report.curves import curves_of
+from tocsin.report.curves import curves_of, traced_curves
 from tocsin.report.fan import fans_of
 from tocsin.report.heat import heats_of
 from tocsin.report.history import History, OnFile
@@ -29,7 +29,6 @@ from tocsin.report.page import (
     Run,
     Steps,
 )
-from tocsin.report.trace import Trace
 from tocsin.report.verdict import Document, fired, headline
 from tocsin.tensors import Storage
 from tocsin.watch import Watch
@@ -61,15 +60,18 @@ def page_of(
 ) -> Page:
     """The page of a run as far as the checkpoint has evaluated it.
 
-    ``trace`` is from the same evaluation; ``history`` was refreshed after it. ``planned`` is how
-    many steps the training is to have, if its hook does not say.
+    ``trace`` is from the same evaluation; ``history`` was refreshed after it. The losses are the
+    trace's if the history left out files. ``planned`` is how many steps the training is to have, if
+    its hook does not say.
     """
     found = document(checkpoint)
     last = -1 if checkpoint.last_step is None else checkpoint.last_step
     marks = _marks(found)
-    losses = curves_of(history, last, marks)
+    whole = history.every == 1
+    losses = curves_of(history, last, marks) if whole else traced_curves(trace, marks)
     heats = heats_of(history, last)
-    suspects = [rule["FirstViolation"]["tensor"] for rule in fired(found)]
+    violations = (rule["FirstViolation"] or {} for rule in fired(found))
+    suspects = [violation.get("tensor") for violation in violations]
     return Page(
         schema=SCHEMA,
         made=made.isoformat(timespec="seconds"),
@@ -127,9 +129,9 @@ def _quality(checkpoint: Checkpoint, history: History) -> Quality:
     steps = history.steps
     interval = float(np.median(np.diff(steps))) if len(steps) > 1 else None
     return Quality(
-        files=history.files,
-        steps=len(steps),
-        interval=interval,
+        files=checkpoint.files if history.every > 1 else history.files,
+        steps=checkpoint.steps if history.every > 1 else len(steps),
+        interval=None if interval is None else interval / history.every,
         lost=checkpoint.lost_steps,
         late=checkpoint.late_files,
         refused=max(checkpoint.refused_files, history.unreadable),
@@ -171,7 +173,7 @@ def _missing(
     if failed:
         names = ", ".join(rule["RuleConfigurationName"] for rule in failed)
         says.append(f"In Error, and not judged any more: {names}.")
-    if not trace.rules and found["steps"]["evaluated"]:
+    if not trace.lanes and found["steps"]["evaluated"]:
         says.append("What the rules found step by step was not kept: there are no lanes.")
     return says
 

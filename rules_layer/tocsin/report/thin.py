@@ -44,20 +44,27 @@ def slices(steps: Array, buckets: int = BUCKETS, marks: Sequence[int] = ()) -> A
 
 
 def envelope(
-    steps: Array, values: Array, buckets: int = BUCKETS, marks: Sequence[int] = ()
+    steps: Array,
+    values: Array,
+    low: Array | None = None,
+    high: Array | None = None,
+    *,
+    buckets: int = BUCKETS,
+    marks: Sequence[int] = (),
 ) -> tuple[list[int], Numbers, Numbers | None, Numbers | None]:
     """The steps of the slices, the last value of each, and the least and the greatest.
 
     The last two are None if no save was left out. What is not finite counts for neither, and a
-    slice whose last value is not finite has None as its value.
+    slice whose last value is not finite has None as its value. ``low`` and ``high``: of each value,
+    if it stands for several already.
     """
     starts = slices(steps, buckets, marks)
-    if len(starts) == len(steps):
+    if len(starts) == len(steps) and low is None:
         return [int(step) for step in steps], digits(values), None, None
     ends = np.append(starts[1:], len(steps)) - 1
     finite = np.where(np.isfinite(values), values, np.nan)
-    low = np.fmin.reduceat(finite, starts)
-    high = np.fmax.reduceat(finite, starts)
+    low = np.fmin.reduceat(finite if low is None else low, starts)
+    high = np.fmax.reduceat(finite if high is None else high, starts)
     return [int(step) for step in steps[ends]], digits(values[ends]), digits(low), digits(high)
 
 

@@ -86,6 +86,7 @@ class Deployment:
         self.topic = boto3.client("sns").create_topic(Name="alerts")["TopicArn"]
         boto3.client("events").create_event_bus(Name="tocsin")
         self.evaluate = self._queue("evaluate")
+        self.report = self._queue("report")
         self.dead = self._queue("dead")
         redrive = {"deadLetterTargetArn": self._arn(self.dead), "maxReceiveCount": 5}
         self.act = self._queue("act", RedrivePolicy=json.dumps(redrive), VisibilityTimeout="0")
@@ -103,6 +104,7 @@ class Deployment:
             "TOCSIN_STATE_BUCKET": "state",
             "TOCSIN_ACT_QUEUE_URL": self.act,
             "TOCSIN_EVALUATE_QUEUE_URL": self.evaluate,
+            "TOCSIN_REPORT_QUEUE_URL": self.report,
             "TOCSIN_EMAILS": "ml-oncall@example.com",
             "TOCSIN_PHONES": "",
             "TOCSIN_ALLOWED_RECIPIENTS": "*@example.org",

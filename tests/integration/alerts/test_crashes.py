@@ -71,6 +71,9 @@ class Outside:
         return answer
 
 
+_NO_CALLS = ("exceptions", "meta", "generate_presigned_url")
+
+
 @dataclass
 class _Client:
     """A service's client whose every call is counted, and may be the last."""
@@ -90,7 +93,7 @@ class _Client:
             self.outside.events += [json.loads(e["Detail"]) for e in asked.get("Entries", ())]
             return answer
 
-        return getattr(self.real, operation) if operation == "exceptions" else call
+        return getattr(self.real, operation) if operation in _NO_CALLS else call
 
     def get_paginator(self, operation: str) -> Any:
         pages = self.real.get_paginator(operation).paginate

@@ -15,6 +15,7 @@ from tocsin.actions import (
     Links,
     Lookups,
     NotRunning,
+    ReportLinks,
     Request,
     StopHeld,
     TopicMessage,
@@ -92,6 +93,7 @@ class World:
     recent: Mapping[str, Sequence[tuple[int, float]]] = field(default_factory=dict)
     broadcast: Mapping[str, int] = field(default_factory=lambda: {"email": 2, "sms": 3})
     links: Links = field(default_factory=Links)
+    report: ReportLinks = field(default_factory=ReportLinks)
 
     @property
     def lookups(self) -> Lookups:
@@ -103,6 +105,7 @@ class World:
             now=lambda: NOW,
             broadcast=self.broadcast,
             links=self.links,
+            report=lambda run: self.report,
             role_prefix=lambda role: self.prefix,
         )
 

@@ -5,21 +5,28 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 import pytest
-from tocsin.actions import Links
+from tocsin.actions import Links, ReportLinks
 from tocsin.actions.email_parts import how_to_silence, see_more
 
 
-def test_see_more() -> None:
-    assert see_more("s3://captures/j1", Links()) == (
+def test_see_more(world: Any) -> None:
+    assert see_more("s3://captures/j1", world.lookups) == (
         "To see more:\n  tocsin status s3://captures/j1 --actions\n  tocsin check s3://captures/j1"
     )
-    assert see_more("s3://captures/j1", Links("https://d.example")).endswith(
-        "\n  https://d.example"
-    )
+    world.links = Links("https://d.example")
+    assert see_more("s3://captures/j1", world.lookups).endswith("\n  https://d.example")
 
 
-def test_what_others_name_is_quoted(ask: Any) -> None:
-    text = see_more("s3://captures/a b/$(reboot)", Links())
+def test_the_report_opens_by_its_link_or_in_the_console(world: Any) -> None:
+    world.report = ReportLinks("https://s3.example/r?X-Amz-Signature=1", "https://c.example/")
+    text = see_more("s3://captures/j1", world.lookups)
+    assert "\n  https://s3.example/r?X-Amz-Signature=1\n" in text
+    assert "Whoever has this link can\nopen it, for at most 12 hours" in text
+    assert text.endswith("\n  https://c.example/")
+
+
+def test_what_others_name_is_quoted(ask: Any, world: Any) -> None:
+    text = see_more("s3://captures/a b/$(reboot)", world.lookups)
     assert "tocsin check 's3://captures/a b/$(reboot)'" in text
     assert "--rule '; reboot' " in how_to_silence(
         ask("email", {"RuleConfigurationName": "; reboot"})

@@ -168,3 +168,18 @@ def test_any_text_fits(name: str, long: str, many: int) -> None:
         bare = text.replace("&amp;", "").replace("&lt;", "").replace("&gt;", "")
         assert "&" not in bare
         assert all(category(char)[0] != "C" for char in text.replace("\n", ""))
+
+
+@pytest.mark.parametrize(
+    ("page", "labels"),
+    [
+        ("https://s3.example/r?X=1", ["Report", "Report in the console"]),
+        ("https://s3.example/" + "r" * 3000, ["Report in the console"]),
+    ],
+)
+def test_the_report_is_a_button_if_slack_has_room(page: str, labels: list[str]) -> None:
+    report = {"Page": page, "Console": "https://c.example/"}
+    payload = slack_payload(event(firing=[alert()], report=report))
+    buttons = payload["blocks"][-1]["elements"]
+    assert [button["text"]["text"] for button in buttons] == labels
+    assert buttons[-1]["url"] == "https://c.example/"

@@ -76,6 +76,7 @@ def test_posts_what_it_is_about() -> None:
         "stop": {"Outcome": "already_stopped", "Detail": "it was Completed"},
         "summary": None,
         "withdrawn": [],
+        "report": {"Page": "", "Console": ""},
     }
     [firing], [resolved] = event["firing"], event["resolved"]
     assert {key: firing[key] for key in DETAIL} == DETAIL

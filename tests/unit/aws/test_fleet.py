@@ -40,7 +40,7 @@ def sick(folder: Path, run: str) -> Checkpoint:
 def table(s3: Any) -> str:
     runs = [run for _, run in stored_runs(s3, "state", MOST_ROWS)]
     now = max((run.modified for run in runs), default=datetime.now(UTC)) + LATER
-    return fleet_table(runs, now, "eu-west-1")
+    return fleet_table(runs, now, "eu-west-1", "state")
 
 
 def test_a_run_has_a_row(s3: Any, tmp_path: Path) -> None:
@@ -52,6 +52,8 @@ def test_a_run_has_a_row(s3: Any, tmp_path: Path) -> None:
     assert "<td>2</td><td>7 min ago, running</td>" in html
     files = "https://eu-west-1.console.aws.amazon.com/s3/buckets/b"
     assert f'href="{files}?region=eu-west-1&amp;prefix=jobs/j1/debug-output/"' in html
+    reports = "https://eu-west-1.console.aws.amazon.com/s3/object/state"
+    assert f'href="{reports}?region=eu-west-1&amp;prefix=reports/j1/' in html
 
 
 def test_texts_of_a_run_stay_texts(s3: Any, tmp_path: Path) -> None:
@@ -59,7 +61,7 @@ def test_texts_of_a_run_stay_texts(s3: Any, tmp_path: Path) -> None:
     S3Checkpoints(s3, "state").save(sick(tmp_path, run), None)
     html = table(s3)
     assert "<script" not in html
-    assert html.count("<a href=") == 1
+    assert html.count("<a href=") == 2
     assert "%22" in html
 
 

@@ -20,12 +20,15 @@ OUTPUTS = {
     "EvaluateQueueUrl": "evaluate",
     "ActQueueUrl": "act",
     "EvaluateDeadLetterQueueUrl": "evaluate-dead",
+    "ReportQueueUrl": "report",
     "ActDeadLetterQueueUrl": "act-dead",
+    "ReportDeadLetterQueueUrl": "report-dead",
 }
 KEY = "arn:aws:kms:eu-west-1:1:key/k"
 MAPPINGS = {
-    "arn:evaluate": [{"FunctionArn": "f", "ScalingConfig": {"MaximumConcurrency": 6}}],
-    "arn:act": [{"FunctionArn": "g", "ScalingConfig": {"MaximumConcurrency": 3}}],
+    "arn:evaluate": [{"FunctionArn": "f", "ScalingConfig": {"MaximumConcurrency": 5}}],
+    "arn:act": [{"FunctionArn": "g", "ScalingConfig": {"MaximumConcurrency": 2}}],
+    "arn:report": [{"FunctionArn": "h", "ScalingConfig": {"MaximumConcurrency": 2}}],
 }
 
 

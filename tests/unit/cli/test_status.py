@@ -96,9 +96,12 @@ def test_one_run(tocsin, known, ill):
     checked = tocsin("check", ill, "--json").json
     for url in (RUN, f"{RUN}/"):
         said = tocsin("status", url, "--state-bucket", "state", "--json")
-        nothing = {"alerts": [], "silences": [], "unconfirmed": []}
+        report = said.json["report"]
+        nothing = {"alerts": [], "silences": [], "unconfirmed": [], "report": report}
         assert (said.code, said.json) == (1, {**checked, "run": RUN, **nothing})
         assert said.err == ""
+        assert "/s3/object/state?region=" in report
+        assert report.endswith("/report.html")
     assert tocsin("status", RUN, "--state-bucket", "state").out.startswith(f"run      {RUN}")
     nothing_yet = tocsin("status", "s3://capture/jobs/j2", "--state-bucket", "state")
     assert nothing_yet.code == 2
@@ -153,7 +156,7 @@ def test_it_is_whole_on_a_narrow_terminal(tocsin, notified, monkeypatch, width):
     monkeypatch.setenv("COLUMNS", str(width))
     for arguments in ((), (RUN, "--actions")):
         said = tocsin("status", *arguments, "--state-bucket", "state").out
-        lines = [line for line in said.splitlines() if RUN not in line]
+        lines = [line for line in said.splitlines() if RUN not in line and "https://" not in line]
         assert max(map(len, lines)) <= width
     assert "first_notification → done" in said
 

@@ -13,7 +13,16 @@ import msgspec
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from tocsin.evaluation import Checkpoint, Hint, check, evaluate, memory_ports
+from tocsin.evaluation import (
+    Checkpoint,
+    Hint,
+    Lane,
+    Trace,
+    check,
+    encode_trace,
+    evaluate,
+    memory_ports,
+)
 from tocsin.events import StatusChange
 from tocsin.model import Mode, Outcome, RuleStatus, Verdict
 from tocsin.rules import PROFILES, TRAINING, Step, get_rule, rule_names
@@ -251,11 +260,21 @@ def test_step_by_step_with_duplicates_equals_in_one_go(
     for _ in range(2):
         evaluate(Hint(writer.storage.url), ports, owner="me", ends=clock[0] + 60)
     stepwise = ports.checkpoints.load(writer.storage.url).checkpoint
-    whole, _ = check(writer.storage, watch, now=lambda: NOW)
+    trace = Trace()
+    whole, _ = check(writer.storage, watch, now=lambda: NOW, on_verdict=trace.add)
     assert stepwise.steps == len({save.step for save in saves})
     for name in whole.rules:
         assert stepwise.rules[name] == whole.rules[name]
-    assert replace(stepwise, wake_at=None) == replace(whole, wake_at=None)
+    assert replace(stepwise, wake_at=None, points=()) == replace(whole, wake_at=None, points=())
+    kept = ports.traces.load(writer.storage.url)
+    kept.extend(stepwise.points)
+    assert kept.lanes[("loss", "TRAIN", "loss", "worker_0")].steps
+    for name in whole.rules:
+        assert _bytes(kept, name) == _bytes(trace, name)
+
+
+def _bytes(trace: Trace, rule: str) -> bytes:
+    return encode_trace(Trace(lanes={rule: trace.lanes.get(rule, Lane())}))
 
 
 def _anywhere(change: StatusChange) -> StatusChange:

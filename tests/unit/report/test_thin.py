@@ -14,7 +14,7 @@ NUMBERS = st.floats(allow_nan=True, allow_infinity=True, width=32)
 def test_envelope_has_every_extreme(values: list[float], buckets: int, mark: int) -> None:
     steps, numbers = np.arange(len(values)) * 3, np.array(values)
 
-    x, y, low, high = envelope(steps, numbers, buckets, [mark])
+    x, y, low, high = envelope(steps, numbers, buckets=buckets, marks=[mark])
 
     assert x == sorted(set(x))
     assert x[-1] == steps[-1]

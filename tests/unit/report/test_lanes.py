@@ -1,12 +1,13 @@
-"""The trace of an evaluation: lanes and measures."""
+"""The lanes of a trace: spans and measures."""
 
 from __future__ import annotations
 
 import math
 
 import pytest
+from tocsin.evaluation import Trace
 from tocsin.model import Measure, Mode, Outcome, Reason, RuleStatus, Verdict
-from tocsin.report.trace import MOST_SPANS, Trace, series_of, spans_of, violations_of
+from tocsin.report.lanes import MOST_SPANS, series_of, spans_of, violations_of
 from tocsin.rules import Step
 
 OUTCOMES = {
@@ -38,11 +39,11 @@ def traced(found: str, *, limits: tuple[float, ...] = (2.0,), first: int = 0) ->
     ],
 )
 def test_spans(found: str, spans: list[tuple[int, int, str]]) -> None:
-    assert spans_of(traced(found).rules.get("A"), 9) == spans
+    assert spans_of(traced(found).lanes.get("A"), 9) == spans
 
 
 def test_many_changes_are_few_spans_that_keep_the_worst() -> None:
-    spans = spans_of(traced("hv" * 2000).rules["A"], 3999)
+    spans = spans_of(traced("hv" * 2000).lanes["A"], 3999)
 
     assert len(spans) <= MOST_SPANS
     assert {kind for _, _, kind in spans} == {"v"}
@@ -53,19 +54,19 @@ def test_restarted_job_forgets_what_it_evaluates_again() -> None:
     verdict = Verdict(Outcome.HEALTHY, Reason.WITHIN_BOUNDS)
     trace.add("A", Step(3, Mode.TRAIN, 3, 0.0), verdict, RuleStatus.IN_PROGRESS)
 
-    assert spans_of(trace.rules["A"], 3) == [(0, 3, "h")]
-    assert violations_of(trace.rules["A"]) == []
+    assert spans_of(trace.lanes["A"], 3) == [(0, 3, "h")]
+    assert violations_of(trace.lanes["A"]) == []
 
 
 def test_measure_against_a_fixed_and_a_moving_limit() -> None:
-    fixed = series_of(traced("uhhv").rules["A"], [])
-    moving = series_of(traced("uhhv", limits=(2.0, 3.0)).rules["A"], [])
+    fixed = series_of(traced("uhhv").lanes["A"], [])
+    moving = series_of(traced("uhhv", limits=(2.0, 3.0)).lanes["A"], [])
 
     assert fixed is not None
     assert moving is not None
     assert (fixed.x, fixed.y, fixed.limit, fixed.limits) == ([1, 2, 3], [1, 2, 3], 2.0, None)
     assert (moving.limit, moving.limits) == (None, [3.0, 2.0, 3.0])
-    assert series_of(traced("uu").rules["A"], []) is None
+    assert series_of(traced("uu").lanes["A"], []) is None
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,31 @@
+"""Lambda ``report``: writes the page of a run when rules fire or resolve, and at its end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from aws_lambda_powertools.utilities.typing import LambdaContext
+from tocsin.alerts import parse_message
+from tocsin.aws.clients import real_client
+from tocsin.aws.connect import connect_report
+from tocsin.aws.settings import ReportSettings
+from tocsin.aws.sqs import Queue
+from tocsin.custom import load_installed
+from tocsin.observability import logger
+
+load_installed()
+settings = ReportSettings.read()
+make = connect_report(settings)
+queue = Queue(real_client("sqs"), settings.report_queue_url)
+
+
+@logger.inject_lambda_context
+def handler(event: dict[str, Any], context: LambdaContext) -> None:
+    """Handles one SQS message. After an exception SQS delivers it again, up to five times."""
+    for record in event["Records"]:
+        try:
+            run = parse_message(record["body"]).run
+            logger.info("report", extra={"run": run, "written": make(run)})
+        except Exception:
+            queue.back_off(record)
+            raise

@@ -1,0 +1,122 @@
+"""The reports of runs in the state bucket: one for each state of a run, and the links to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import quote
+
+from botocore.exceptions import ClientError
+
+from tocsin.actions import LINK_HOURS, ReportLinks
+from tocsin.aws.clients import AWS_ERRORS, error_code
+from tocsin.aws.s3 import LOST, MISSING, run_part
+from tocsin.aws.settings import REPORTS
+from tocsin.evaluation import Checkpoint, CheckpointStore, TraceStore
+from tocsin.model import RuleStatus
+from tocsin.report import Page, html_of, json_of, stored_page
+from tocsin.tensors import Storage
+
+
+@dataclass(frozen=True)
+class S3Reports:
+    """A page and its data for each run, under fixed keys. The page's metadata says its state."""
+
+    client: Any
+    bucket: str
+
+    def state(self, run: str) -> tuple[str, str | None]:
+        """Which state of the run its page shows, and the page's version; None if there is none."""
+        try:
+            found = self.client.head_object(Bucket=self.bucket, Key=report_key(run))
+        except ClientError as error:
+            if error_code(error) in MISSING:
+                return "", None
+            raise
+        return found["Metadata"].get("state", ""), found["ETag"]
+
+    def save(self, run: str, page: Page, state: str, version: str | None) -> bool:
+        """Writes the page over ``version``, then its data. False if that was replaced since."""
+        condition = {"IfNoneMatch": "*"} if version is None else {"IfMatch": version}
+        try:
+            self.client.put_object(
+                Bucket=self.bucket,
+                Key=report_key(run),
+                Body=html_of(page).encode(),
+                ContentType="text/html; charset=utf-8",
+                CacheControl="no-cache",
+                Metadata={"state": state},
+                **condition,
+            )
+        except ClientError as error:
+            if error_code(error) in (*LOST, *MISSING):
+                return False
+            raise
+        self.client.put_object(
+            Bucket=self.bucket,
+            Key=report_key(run, "json"),
+            Body=json_of(page),
+            ContentType="application/json",
+        )
+        return True
+
+    def links(self, run: str) -> ReportLinks:
+        """The links to the run's page, whether it has been written yet or not. Calls nothing."""
+        key = report_key(run)
+        target = {"Bucket": self.bucket, "Key": key}
+        try:
+            page = self.client.generate_presigned_url(
+                "get_object", Params=target, ExpiresIn=LINK_HOURS * 3600
+            )
+        except AWS_ERRORS:  # no link holds a message back
+            page = ""
+        return ReportLinks(page, console_link(self.bucket, key, self.client.meta.region_name))
+
+
+def make_report(
+    run: str,
+    reports: S3Reports,
+    checkpoints: CheckpointStore,
+    traces: TraceStore,
+    storage: Callable[[str], Storage],
+    now: Callable[[], float],
+) -> bool:
+    """Writes the run's report, unless there is one of its present state. Returns whether it wrote.
+
+    A run without a checkpoint has none: whoever sends a message can name any.
+    """
+    while True:
+        shown, version = reports.state(run)
+        stored = checkpoints.load(run)
+        state = _state(stored.checkpoint)
+        if stored.version is None or stored.unreadable or shown == state:
+            return False
+        made = datetime.fromtimestamp(now(), UTC)
+        page = stored_page(stored.checkpoint, traces, storage(run), made)
+        if reports.save(run, page, state, version):
+            return True
+
+
+def has_report(checkpoint: Checkpoint) -> bool:
+    """Whether a run has reached a point at which its report is written."""
+    fired = (RuleStatus.ISSUES_FOUND is each.status for each in checkpoint.rules.values())
+    ever = (each.fired_at is not None for each in checkpoint.rules.values())
+    return checkpoint.ended is not None or any(fired) or any(ever)
+
+
+def report_key(run: str, kind: str = "html") -> str:
+    """The key of a run's report."""
+    return f"{REPORTS}{run_part(run)}/report.{kind}"
+
+
+def console_link(bucket: str, key: str, region: str) -> str:
+    """The page of an object in the console, for who may sign in there."""
+    place = f"https://{region}.console.aws.amazon.com/s3/object/{quote(bucket, safe='')}"
+    return f"{place}?region={region}&prefix={quote(key, safe='/')}"
+
+
+def _state(checkpoint: Checkpoint) -> str:
+    """Another one with each change of a status, and at the end. ASCII, as metadata must be."""
+    return f"{checkpoint.sequence} {checkpoint.ended or 'running'}"

@@ -1,0 +1,27 @@
+"""The page of a run that a deployment evaluates: from its checkpoint and trace, as they are."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from tocsin.evaluation import Checkpoint, TraceStore
+from tocsin.report.history import History
+from tocsin.report.page import Page
+from tocsin.report.report import page_of
+from tocsin.tensors import Storage
+
+MOST_BYTES = 512 << 20  # of index files: over 1,000 saves of 1,000 tensors
+
+
+def stored_page(
+    checkpoint: Checkpoint, traces: TraceStore, storage: Storage, made: datetime
+) -> Page:
+    """The page of the run as far as the checkpoint has evaluated it, without evaluating again.
+
+    Lanes and limits are those of the trace, which has up to 800 points a rule.
+    """
+    trace = traces.load(checkpoint.run)
+    trace.extend(checkpoint.points)
+    history = History(storage, most_bytes=MOST_BYTES)
+    history.refresh()
+    return page_of(checkpoint, trace, history, made=made)

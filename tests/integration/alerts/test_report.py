@@ -1,0 +1,165 @@
+"""The function ``report``: what it writes into the state bucket, when, and where it is linked."""
+
+from __future__ import annotations
+
+import time
+from types import ModuleType
+
+import boto3
+import msgspec
+import numpy as np
+import pytest
+import requests
+from tocsin.alerts import Flush, react
+from tocsin.alerts.messages import encode_flush
+from tocsin.aws.connect import connect_act, connect_evaluate
+from tocsin.aws.reports import S3Reports, report_key
+from tocsin.aws.s3 import checkpoint_key, trace_key
+from tocsin.aws.settings import EvaluateSettings
+from tocsin.evaluation import EvaluationPorts, Hint, evaluate
+from tocsin.model import Mode
+from tocsin.report import Page
+from tocsin.tensors import END_MARKER, Captured, Collection, RunWriter, open_storage
+from tocsin.watch import to_watch
+
+from .conftest import RUN, Context, Deployment, cold_start
+
+NEWS = {"Records": [{"body": encode_flush(RUN), "receiptHandle": "h"}]}
+WATCH = {"rules": [{"rule": "ExplodingTensor", "actions": ["email"], "severity": "critical"}]}
+
+
+@pytest.fixture
+def report(deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    return cold_start(monkeypatch, "report")
+
+
+class Training:
+    """A run that ``evaluate`` looks at after each of its steps."""
+
+    def __init__(self, deployment: Deployment) -> None:
+        settings = EvaluateSettings("table", "state", deployment.evaluate, "tocsin")
+        self.ports: EvaluationPorts = connect_evaluate(settings, to_watch(WATCH))
+        self.storage = open_storage(RUN, client=boto3.client("s3"))
+        self.writer = RunWriter(self.storage, run_id="r1")
+        self.writer.write_collections([Collection("losses", include_regex=("^loss$",))])
+
+    def save(self, step: int, loss: float) -> None:
+        key = self.writer.write(step, Mode.TRAIN, step, [Captured("loss", np.float32(loss))])
+        self.look(str(key))
+
+    def look(self, *keys: str) -> None:
+        evaluate(Hint(RUN, keys), self.ports, owner="me", ends=time.time() + 60)
+
+
+@pytest.fixture
+def training(deployment: Deployment) -> Training:
+    return Training(deployment)
+
+
+def page() -> Page:
+    answer = boto3.client("s3").get_object(Bucket="state", Key=report_key(RUN, "json"))
+    return msgspec.json.decode(answer["Body"].read(), type=Page)
+
+
+def test_it_shows_the_run_at_its_first_alert_and_at_its_end(
+    report: ModuleType, training: Training
+) -> None:
+    training.save(0, 1.0)
+    training.save(1, np.nan)
+    report.handler(NEWS, Context())
+    first = page()
+    training.storage.write(END_MARKER, b"")
+    training.look(END_MARKER)
+    report.handler(NEWS, Context())
+
+    assert (first.run.state, first.verdict.level, first.run.steps.last) == (
+        "running",
+        "critical",
+        1,
+    )
+    assert first.verdict.sentence.startswith("Training broke at step 1: ")
+    assert [(rule.name, rule.spans) for rule in first.rules] == [
+        ("ExplodingTensor", [(0, 1, "h"), (1, 1, "f")])
+    ]
+    assert [(curve.name, curve.y) for curve in first.losses] == [("loss", [1.0, None])]
+    assert page().run.state == "finished"
+
+
+def test_it_is_the_page_for_a_browser(report: ModuleType, training: Training) -> None:
+    training.save(0, np.nan)
+    report.handler(NEWS, Context())
+    found = boto3.client("s3").get_object(Bucket="state", Key=report_key(RUN))
+    html = found["Body"].read().decode()
+
+    assert found["ContentType"] == "text/html; charset=utf-8"
+    assert html.startswith("<!doctype html>")
+    assert "Training broke at step 0: " in html
+
+
+def test_a_state_that_is_shown_is_not_shown_again(report: ModuleType, training: Training) -> None:
+    training.save(0, np.nan)
+    assert report.make(RUN)
+    assert not report.make(RUN)
+
+
+def test_a_page_that_another_wrote_meanwhile_is_made_again(
+    report: ModuleType, training: Training, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    training.save(0, np.nan)
+    save, calls = S3Reports.save, []
+
+    def late(self: S3Reports, run: str, page: Page, state: str, version: str | None) -> bool:
+        calls.append(version)
+        if len(calls) == 1:
+            save(self, run, page, "of an earlier look", None)
+        return save(self, run, page, state, version)
+
+    monkeypatch.setattr(S3Reports, "save", late)
+    assert report.make(RUN)
+    assert len(calls) == 2
+    assert S3Reports(boto3.client("s3"), "state").state(RUN)[0] == "1 running"
+
+
+@pytest.mark.parametrize("damage", [False, True])
+def test_a_run_that_nobody_has_evaluated_has_no_report(report: ModuleType, damage: bool) -> None:
+    s3 = boto3.client("s3")
+    if damage:
+        s3.put_object(Bucket="state", Key=checkpoint_key(RUN), Body=b"rubbish")
+    report.handler(NEWS, Context())
+    assert "Contents" not in s3.list_objects_v2(Bucket="state", Prefix="reports/")
+
+
+def test_a_damaged_trace_costs_the_lanes_only(report: ModuleType, training: Training) -> None:
+    training.save(0, np.nan)
+    boto3.client("s3").put_object(Bucket="state", Key=trace_key(RUN), Body=b"rubbish")
+    assert report.make(RUN)
+    assert page().verdict.level == "critical"
+
+
+def test_it_fails_where_the_run_cannot_be_read(
+    report: ModuleType, training: Training, deployment: Deployment
+) -> None:
+    training.save(0, np.nan)
+    s3 = boto3.client("s3")
+    for item in s3.list_objects_v2(Bucket="captures")["Contents"]:
+        s3.delete_object(Bucket="captures", Key=item["Key"])
+    s3.delete_bucket(Bucket="captures")
+    record = {"attributes": {"ApproximateReceiveCount": "1"}, **NEWS["Records"][0]}
+    with pytest.raises(Exception, match="captures"):
+        report.handler({"Records": [record]}, Context())
+
+
+def test_the_mail_links_to_it_before_it_is_there(
+    deployment: Deployment, training: Training
+) -> None:
+    training.save(0, np.nan)
+    ports = connect_act(deployment.settings)
+    react(Flush(RUN), ports, ends=time.time() + 60)
+    (mail,) = [message["Message"] for message in deployment.received(deployment.email)]
+    key = report_key(RUN)
+    (link,) = [line.strip() for line in mail.splitlines() if f"/state/{key}?X-Amz-" in line]
+
+    assert "X-Amz-Expires=43200" in link
+    assert f"/s3/object/state?region=us-east-1&prefix={key}" in mail
+    boto3.client("s3").put_object(Bucket="state", Key=key, Body=b"<!doctype html>")
+    assert requests.get(link, timeout=5).text == "<!doctype html>"
