@@ -825,14 +825,16 @@ class DeployedRuns:
             RunWriter(storage, f"worker_{worker}").write_collections([losses], workers)
         return _Uploaded(storage, num_workers=workers, url=url)
 
-    def save(self, job: Training, step: int) -> None:
-        """Every worker saves the step."""
-        for worker in range(job.num_workers):
+    def save(self, job: Training, step: int, *workers: int) -> None:
+        """These workers, or all, save the step."""
+        for worker in workers or range(job.num_workers):
             job.save(step, previous=step - 1 if step else None, worker=f"worker_{worker}")
 
-    def notify(self, job: Training, step: int) -> None:
-        """The notification of each worker's file of the step is worked off by itself."""
-        for worker in range(job.num_workers):
+    def notify(self, job: Training, step: int, *workers: int) -> None:
+        """The notification of each file of the step is worked off by itself: of these workers', or
+        of all.
+        """
+        for worker in workers or range(job.num_workers):
             self._looks += 1
             hint = Hint(job.url, (index_key(step, f"worker_{worker}"),))
             ends = time.time() + 600

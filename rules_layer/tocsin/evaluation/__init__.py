@@ -1,5 +1,6 @@
 """Wake up for a run; look for what is new, load it, fold it, commit, publish."""
 
+from tocsin.evaluation.batching import Failures, handle_batch
 from tocsin.evaluation.checkpoint import (
     Checkpoint,
     RuleRecord,
@@ -48,6 +49,7 @@ __all__ = [
     "Coordination",
     "EvaluationPorts",
     "EvaluationReport",
+    "Failures",
     "FoundFile",
     "Hint",
     "HintQueue",
@@ -80,6 +82,7 @@ __all__ = [
     "evaluate",
     "finish",
     "fold",
+    "handle_batch",
     "last_changes",
     "memory_ports",
     "parse_message",
