@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
-from tocsin.aws.clients import real_client
-from tocsin.aws.connect import connect_evaluate
+from tocsin.aws.clients import LazyClient
+from tocsin.aws.connect.evaluate import connect_evaluate
 from tocsin.aws.settings import EvaluateSettings
 from tocsin.aws.sqs import Queue, Received
 from tocsin.custom import load_installed
@@ -20,7 +20,7 @@ from tocsin.watch import read_watch
 load_installed()
 settings = EvaluateSettings.read()
 ports = connect_evaluate(settings, read_watch(Path(__file__).with_name("watch.json")))
-queue = Queue(real_client("sqs"), settings.evaluate_queue_url)
+queue = Queue(LazyClient("sqs"), settings.evaluate_queue_url)
 
 
 @logger.inject_lambda_context

@@ -20,7 +20,7 @@ from tocsin.aws.clients import AWS_ERRORS
 from tocsin.aws.cloudwatch import MetricSink
 from tocsin.aws.events import AwsPublisher, NotPublished
 from tocsin.aws.events import Bus as AwsBus
-from tocsin.aws.s3 import KnownRuns
+from tocsin.aws.known_runs import KnownRuns
 from tocsin.evaluation import (
     Checkpoint,
     EvaluationPorts,
@@ -34,9 +34,9 @@ from tocsin.evaluation import (
     evaluate,
     handle_batch,
 )
-from tocsin.evaluation.messages import encode_hint
 from tocsin.evaluation.reconciliation import SKIP_ATTEMPTS
 from tocsin.events import RunNews, StatusChange
+from tocsin.own_messages import encode_hint
 from tocsin.tensors import NotFound, Object
 from tocsin.watch import Watch
 

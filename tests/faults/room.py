@@ -26,13 +26,14 @@ from tocsin.alerts import AlertPorts, Flush, Known, RunCaps, TryAgain, parse_mes
 from tocsin.aws import groups
 from tocsin.aws.clients import AWS_ERRORS
 from tocsin.aws.cloudwatch import MetricSink
-from tocsin.aws.connect import connect_act, connect_evaluate
+from tocsin.aws.connect.act import connect_act
+from tocsin.aws.connect.evaluate import connect_evaluate
 from tocsin.aws.coordination import DynamoCoordination
 from tocsin.aws.dynamodb import Table
 from tocsin.aws.events import AwsPublisher
 from tocsin.aws.events import Bus as AwsBus
 from tocsin.aws.groups import DynamoGroups
-from tocsin.aws.s3 import KnownRuns
+from tocsin.aws.known_runs import KnownRuns
 from tocsin.aws.sagemaker import SageMakerJobs
 from tocsin.aws.settings import EvaluateSettings
 from tocsin.evaluation import Checkpoint, Hint, check, end_job, evaluate, memory_ports

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from threading import Lock
 from typing import Any
 
 import boto3
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
-from tocsin.tensors.s3 import RETRIES
+from tocsin.retries import RETRIES
 
 CONNECTIONS = 32
 
@@ -24,6 +27,24 @@ Client = Callable[[str], Any]
 CONFIG = Config(
     retries=RETRIES, max_pool_connections=CONNECTIONS, connect_timeout=3, read_timeout=10
 )
+
+
+_making = Lock()  # boto3 makes one client at a time, and threads call
+
+
+@dataclass(frozen=True)
+class LazyClient:
+    """The client of a service, made at its first call: that takes longer than most calls."""
+
+    service: str
+
+    @cached_property
+    def _client(self) -> Any:
+        with _making:
+            return real_client(self.service)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
 
 
 def real_client(service: str) -> Any:

@@ -11,7 +11,7 @@ from botocore.credentials import DeferredRefreshableCredentials, create_assume_r
 from botocore.session import Session
 
 from tocsin.actions import JobToStop
-from tocsin.aws.clients import CONFIG
+from tocsin.aws.clients import CONFIG, Client
 from tocsin.aws.sagemaker import SageMakerJobs
 from tocsin.evaluation import JobDescription
 
@@ -63,3 +63,13 @@ class AllAccounts:
         for jobs in self.accounts:
             if (job := jobs.to_stop(name)) is not None:
                 yield job, jobs
+
+
+def all_jobs(member_roles: Sequence[str], client: Client) -> SageMakerJobs | AllAccounts:
+    """The training jobs of this account, and of those whose roles are given."""
+    own = SageMakerJobs(client("sagemaker"))
+    if not member_roles:
+        return own
+    sts = client("sts")
+    members = (SageMakerJobs(member_client(role, sts)) for role in member_roles)
+    return AllAccounts((own, *members))

@@ -6,12 +6,14 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tocsin.alerts import encode_flush
 from tocsin.aws.clients import AWS_ERRORS
-from tocsin.evaluation import Failures, HintsLost
-from tocsin.evaluation.messages import encode_hint
+from tocsin.own_messages import encode_flush, encode_hint
+from tocsin.patrol import HintsLost
+
+if TYPE_CHECKING:
+    from tocsin.evaluation import Failures
 
 _LONGEST = 900  # seconds that SQS delays a message
 _WAITS = (15, 45, 135, 405)  # seconds, after the first, second … try that failed

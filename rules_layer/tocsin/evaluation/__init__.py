@@ -21,7 +21,6 @@ from tocsin.evaluation.offline import (
     check,
     memory_ports,
 )
-from tocsin.evaluation.patrolling import HintsLost, PatrolReport, patrol
 from tocsin.evaluation.planning import FoundFile, ReadyStep, StepPlan, plan
 from tocsin.evaluation.ports import (
     CheckpointConflict,
@@ -53,7 +52,6 @@ __all__ = [
     "FoundFile",
     "Hint",
     "HintQueue",
-    "HintsLost",
     "JobDescription",
     "JobDirectory",
     "JobEnded",
@@ -64,7 +62,6 @@ __all__ = [
     "MemoryJobs",
     "MemoryPublisher",
     "OnVerdict",
-    "PatrolReport",
     "Progress",
     "Publisher",
     "ReadyStep",
@@ -86,7 +83,6 @@ __all__ = [
     "last_changes",
     "memory_ports",
     "parse_message",
-    "patrol",
     "pause_after",
     "plan",
     "reconcile",

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Collection
 
 from tocsin.evaluation import BadMessage, Hint, JobEnded, handle_batch
-from tocsin.evaluation.messages import encode_hint
+from tocsin.own_messages import encode_hint
 
 ONE, OTHER = "s3://b/one", "s3://b/other"
 FILES = [f"index/000000000/00000000000{step}_worker_0.json" for step in range(3)]
