@@ -10,14 +10,14 @@ from typing import Any
 from aws_lambda_powertools.utilities.typing import LambdaContext
 from tocsin.aws.clients import LazyClient
 from tocsin.aws.connect.evaluate import connect_evaluate
+from tocsin.aws.installed_rules import load_installed_rules
 from tocsin.aws.settings import EvaluateSettings
 from tocsin.aws.sqs import Queue, Received
-from tocsin.custom import load_installed
 from tocsin.evaluation import EvaluationReport, Hint, JobEnded, end_job, evaluate, handle_batch
 from tocsin.observability import logger, metrics
 from tocsin.watch import read_watch
 
-load_installed()
+load_installed_rules()
 settings = EvaluateSettings.read()
 ports = connect_evaluate(settings, read_watch(Path(__file__).with_name("watch.json")))
 queue = Queue(LazyClient("sqs"), settings.evaluate_queue_url)
