@@ -11,12 +11,14 @@ import torch
 from tocsin.model import COMPETING, Mode, Role
 from torch import nn
 
+from tocsin_hooks.torch.callbacks import compilations
 from tocsin_hooks.torch.captured import StepInHand
 from tocsin_hooks.torch.contracts import (
     SEVERAL_TIMES,
     are_constant,
     broken_by_difference,
     broken_by_loss,
+    is_copied,
     labels_equal_inputs,
 )
 from tocsin_hooks.torch.loss_calls import Listener, LossCall, LossWindow, script_line
@@ -32,6 +34,7 @@ _LOOKS = 3  # at the values of one call, in steps that are saved
 _MOST_CALLS = 32  # lines of a script that are looked at
 _MOST_INPUTS = 8
 _TURNS = 3  # of optimizers, after which they are opponents
+_SOON = 300  # training passes in which a model that is to find its input learns to copy it
 
 _SKILL = skill_name("loss", "loss")
 
@@ -69,6 +72,7 @@ class Checks:
         self._asked: tuple[int, bool, bool] = (-1, False, False)  # generation, skill, contracts
         self._inputs: list[Any] = []
         self._inside = False  # of a forward pass
+        self._passes = 0  # in training
         self._looks = Counter[tuple[Mode, str]]()
         self._seen = Counter[tuple[str, str]]()
         self._broken: dict[Name, bool] = {}  # and whether that is saved
@@ -79,8 +83,12 @@ class Checks:
 
     def forward_begins(self, root: Any, args: Any, kwargs: Any, *, compiled: bool) -> None:
         self._computed = self._inside = True
+        self._passes += self._step.mode is Mode.TRAIN
         self._skill.begin_pass()
-        if compiled or not (self._wants_contracts or self._is_due()):
+        if compiled:
+            self.close()
+            return
+        if not (self._wants_contracts or self._is_due()):
             return
         self._inputs = _inputs(args, kwargs)
         if self._wants_contracts:
@@ -103,14 +111,14 @@ class Checks:
         first = self._step.saving and self._step.passes == 1 and self._step.mode is Mode.TRAIN
         for label, each in tensors_in(output, 1) if first and not compiled else ():
             self._spread.forward_ended(output_name(type(root).__name__, label), each)
-        if not compiled and self._is_due():
+        if self._is_due() and not (compiled and self._step.mode is not Mode.TRAIN):
             self._window.open()
 
     def step_begins(self, *, compiled: bool) -> None:
-        """A step has begun whose forward passes are not seen."""
+        """A step has begun whose forward passes are not seen, so compiled code may run in it."""
         self._inside, self._inputs = False, []
         self._skill.begin_pass()
-        if not compiled and self._is_due():
+        if not compiled and not compilations() and self._is_due():
             self._window.open()
 
     def update_begins(self, root: Any, optimizer: Any, *, held: bool, closure: bool) -> None:
@@ -175,6 +183,9 @@ class Checks:
         looked = self._looks[mode, call.place]
         known = looked or len(self._looks) < _MOST_CALLS
         learns = mode is not Mode.TRAIN or call.prediction.requires_grad
+        copies = contract_name("labels_equal_inputs", call.place) in self._broken
+        if copies and learns and self._passes <= _SOON and is_copied(call):
+            self._broken.setdefault(contract_name("labels_copied", call.place), False)
         if looked >= _LOOKS or not known or not learns:
             return
         self._looks[mode, call.place] += 1

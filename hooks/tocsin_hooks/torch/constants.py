@@ -30,9 +30,10 @@ class Constant(Protocol):
 def constant_for(call: LossCall) -> Constant | None:
     if call.has_classes:
         return _Shares(call)
-    if call.name == "l1_loss":
+    if call.name in ("huber_loss", "l1_loss", "smooth_l1_loss"):
         return _Middle()
-    if call.name in ("cross_entropy", "kl_div", "mse_loss") or call.name.startswith("binary"):
+    means = ("cross_entropy", "kl_div", "mse_loss", "poisson_nll_loss")
+    if call.name in means or call.name.startswith("binary"):
         return _Mean(call)
     return None
 
@@ -82,6 +83,7 @@ class _Mean:
         self._name = call.name
         self._by_logarithm = bool(call.arguments.get("log_target"))
         self._positive = call.arguments.get("pos_weight")
+        self._is_rate = not call.arguments.get("log_input", True)
         self._sum: Any = 0.0
         self._count = 0
 
@@ -94,7 +96,7 @@ class _Mean:
                 mean = self._positive * mean / (self._positive * mean + 1 - mean)
             mean = mean.clamp(0.5 / self._count, 1 - 0.5 / self._count)
             mean = mean.logit() if self._name.endswith("logits") else mean
-        elif self._name != "mse_loss":
+        elif self._name != "mse_loss" and not self._is_rate:
             mean = mean.log()
         return mean.to(like.dtype).expand_as(like)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -23,10 +24,15 @@ _RANGES = {
     "ReluBackward0": (0.0, float("inf")),
 }
 _LEAST_SHARE = 0.05  # of the targets, that the output cannot reach
+_MAJORITY = 0.8  # of the labels
+_HEAVIER = 3.0  # times the weight of every other class
+_COPIED = 0.02  # of the loss of a blind guess
 _CLOSE = 1e-3
 _MOST_ROWS = 4096
 
-SEVERAL_TIMES = frozenset({"all_labels_ignored", "constant_input", "labels_equal_inputs"})
+SEVERAL_TIMES = frozenset(
+    {"all_labels_ignored", "constant_input", "labels_equal_inputs", "weights_upside_down"}
+)
 """What may be so once by chance: in a dummy batch, or a short one."""
 
 
@@ -51,6 +57,8 @@ def broken_by_loss(call: LossCall) -> Iterator[str]:
         yield "softmax_over_positions"
     if call.has_classes and _all(target == call.arguments.get("ignore_index", -100)):
         yield "all_labels_ignored"
+    if _are_upside_down(call):
+        yield "weights_upside_down"
     if name in _BINARY and call.arguments.get("reduction") != "none":
         weighted = call.arguments.get("weight") is not None
         if not weighted and _any((target < -_CLOSE) | (target > 1 + _CLOSE)):
@@ -102,6 +110,13 @@ def labels_equal_inputs(call: LossCall, inputs: list[Any]) -> bool:
     )
 
 
+def is_copied(call: LossCall) -> bool:
+    """Whether a loss of classes is next to nothing beside that of a guess among all of them."""
+    classes = call.prediction.shape[1 if call.prediction.dim() > 1 else 0]
+    blind = math.log(max(2, classes))
+    return call.has_classes and bool(call.value.detach().mean() < _COPIED * blind)
+
+
 def are_constant(inputs: list[Any]) -> bool:
     """Whether all samples of a batch are the same in all that a model is given."""
     given = [each for each in inputs if each.dim() > 0 and each.numel()]
@@ -137,6 +152,24 @@ def _are_probabilities(call: LossCall, node: Any) -> bool:
 def _exceeds_one(prediction: Any) -> bool:
     """Whether each row, taken as logarithms of probabilities, has a sum of more than 1."""
     return _all(_rows(prediction).exp().sum(-1) > 1.01)
+
+
+def _are_upside_down(call: LossCall) -> bool:
+    """Whether the most frequent class has by far the largest weight: it should have the least."""
+    weight, positive = call.arguments.get("weight"), call.arguments.get("pos_weight")
+    if call.has_classes and weight is not None and weight.numel() > 1:
+        labels = call.target.detach().flatten()
+        labels = labels[(labels >= 0) & (labels < weight.numel())]
+        counts = torch.bincount(labels, minlength=weight.numel())
+        top = int(counts.argmax())
+        others = torch.cat([weight[:top], weight[top + 1 :]])
+        largest = bool(weight[top] >= _HEAVIER * others.max())
+        return largest and bool(counts[top] >= _MAJORITY * counts.sum())
+    if positive is not None and positive.numel() == 1:
+        share = call.target.detach().float().mean()
+        rare = bool((share < 1 - _MAJORITY) & (positive <= 1 / _HEAVIER))
+        return rare or bool((share > _MAJORITY) & (positive >= _HEAVIER))
+    return False
 
 
 def _goes_over_batch(call: LossCall, node: Any) -> bool:

@@ -101,20 +101,26 @@ class LossWindow:
     """Lets a listener hear of calls between ``open`` and ``close``, in the thread that opens it.
 
     For that a mode stands on PyTorch's stack of modes. It is put there only if the stack is empty,
-    and taken away only from its top: modes of the script are entered and left as ever. It is never
-    there where ``torch.compile`` is in use, which would compile everything again because of it.
+    and taken away only from its top: modes of the script are entered and left as ever. Compiled
+    code that runs while it is there is compiled again because of it: that happens once, and then
+    the window stays closed.
     """
 
     def __init__(self, listener: Listener) -> None:
         self._listener = listener
         self._mode: _Mode | None = None
+        self._compilations = 0
+        self._stays_closed = False
 
     @property
     def is_open(self) -> bool:
         return self._mode is not None
 
     def open(self) -> None:
-        if self._mode is None and not torch._C._len_torch_function_stack() and not _compiles():
+        if self._stays_closed or self._mode is not None:
+            return
+        if not torch._C._len_torch_function_stack():
+            self._compilations = compilations()
             mode = _Mode()
             mode.listener = self._listener
             mode.__enter__()
@@ -125,6 +131,7 @@ class LossWindow:
         if mode is None:
             return
         mode.listener = None
+        self._stays_closed = compilations() != self._compilations
         size = torch._C._len_torch_function_stack()
         if size and torch._C._get_function_stack_at(size - 1) is mode:
             mode.__exit__(None, None, None)
@@ -179,10 +186,3 @@ def script_line() -> str:
             return f"{Path(file).name}:{frame.f_lineno}"
         frame = frame.f_back
     return ""
-
-
-def _compiles() -> bool:
-    """Whether the process uses ``torch.compile`` at all, even if nothing is compiled yet."""
-    known = sys.modules.get("torch._dynamo.eval_frame")
-    backends = getattr(known, "cached_backends", {})
-    return compilations() > 0 or any(each is not None for each in backends.values())

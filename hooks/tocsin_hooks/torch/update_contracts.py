@@ -82,6 +82,10 @@ class UpdateContracts:
             useless = without and seen and not self._is_updated(root)
             self._count(name, optimizer, holds=useless)
             self._count("gradients_kept", optimizer, holds=id(optimizer) in self._kept_now)
+            trained = [each for each in held if each.requires_grad]
+            idle = without and bool(trained) and not any(map(self._has_changed, trained))
+            idle = idle and self._is_updated(root)
+            self._count("optimizer_without_gradient", optimizer, holds=idle, enough=_UPDATES)
         if self._updates == 0:
             self._remember(root)
 
@@ -117,10 +121,10 @@ class UpdateContracts:
     def _known(self) -> list[Any]:
         return [optimizer for each in self._optimizers if (optimizer := each()) is not None]
 
-    def _count(self, name: str, optimizer: Any, *, holds: bool) -> None:
+    def _count(self, name: str, optimizer: Any, *, holds: bool, enough: int = _IN_A_ROW) -> None:
         key = name, id(optimizer)
         self._in_a_row[key] = self._in_a_row[key] + 1 if holds else 0
-        if self._in_a_row[key] == _IN_A_ROW:
+        if self._in_a_row[key] == enough:
             self._broken(name)
 
     def _forgotten(self, root: Any) -> bool:

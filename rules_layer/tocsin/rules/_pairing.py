@@ -53,6 +53,7 @@ class LossSite:
     """A call of a loss function, and its comparisons since the last save.
 
     ``skills``: by how much each loss is lower than the re-paired one, as a share of that.
+    ``losses``: of each the loss, the re-paired one, and that of a constant guess, perhaps NaN.
     ``rows``: the number of samples in them.
     ``constant``: by how much the loss is lower than that of a constant guess; None if unknown.
     """
@@ -60,6 +61,7 @@ class LossSite:
     key: str
     tensor: Tensor
     skills: tuple[float, ...]
+    losses: tuple[tuple[float, float, float], ...]
     rows: int
     constant: float | None
 
@@ -101,6 +103,7 @@ def sites(step: Step, tensors: Iterable[Tensor]) -> Iterator[LossSite]:
             name[-40:],
             group[0],
             tuple(skill[kept].tolist()),
+            tuple(map(tuple, rows[kept, :3].tolist())),
             int(min(samples[kept].sum(), 1e12)),
             1.0 - float(shares.mean()) if known.any() else None,
         )

@@ -110,6 +110,12 @@ CONTRACTS: Mapping[str, Contract] = {
         "the graph is cut: detach(), item(), no_grad(), argmax or numpy lies before the loss",
         "compute the loss from the output of the model itself",
     ),
+    "optimizer_without_gradient": Contract(
+        Severity.WARNING,
+        "an optimizer updates parameters that never get a gradient",
+        "its part of the model is never trained: its output is cut off before the loss",
+        "look for detach(), no_grad() or another model's output between this part and its loss",
+    ),
     "eval_mode_while_training": Contract(
         Severity.WARNING,
         "the model is trained in eval mode",
@@ -128,11 +134,23 @@ CONTRACTS: Mapping[str, Contract] = {
         "zero_grad() is missing, or called on another optimizer",
         "call optimizer.zero_grad() once for each update",
     ),
+    "weights_upside_down": Contract(
+        Severity.WARNING,
+        "the most frequent class has the largest weight in the loss",
+        "rare classes count even less than they would without weights",
+        "weight classes by the inverse of their share; pos_weight is negatives ÷ positives",
+    ),
     "constant_input": Contract(
         Severity.INFO,
         "all rows of a batch are the same: a constant input",
         "the data is not filled in, or the same sample is taken again and again",
         "look at a batch as the model receives it",
+    ),
+    "labels_copied": Contract(
+        Severity.WARNING,
+        "the labels are equal to the inputs, and the model has soon learned to copy them",
+        "the loss is next to 0 and nothing is learned",
+        "shift the labels by one token, or hide from the input what is to be predicted",
     ),
     "labels_equal_inputs": Contract(
         Severity.INFO,

@@ -23,6 +23,8 @@ from tocsin.rules._updates import UPDATE_READS, Update, latest_update, missing_i
 from tocsin.rules._window import level, rounded
 
 _WINDOW = 5  # saves of whose losses the median is taken
+_BLOWN_UP = 10.0  # times its first value: such a loss must fall much further to have recovered
+_RECOVERED_PERCENT = 50.0
 
 
 @register
@@ -36,9 +38,10 @@ class LearningRateTooLarge(Rule):
     one step: for n steps between two saves |Δw| is divided by √n, since such steps partly cancel.
 
     Fires when an update was too large, even once (afterwards units are often dead and nothing
-    changes), and the loss has not fallen by ``fallen_percent`` % of its first value. The loss is
-    the median of five saves. Ten saves in a row must show it, since the loss of one batch may be
-    low by chance. A loss that is not finite has not fallen; ExplodingTensor reports it.
+    changes), and the loss has not fallen by ``fallen_percent`` % of its first value, or by half of
+    it if it was ten times its first value in between. The loss is the median of five saves. Ten
+    saves in a row must show it, since the loss of one batch may be low by chance. A loss that is
+    not finite has not fallen; ExplodingTensor reports it.
 
     Parameters
     ----------
@@ -49,7 +52,7 @@ class LearningRateTooLarge(Rule):
     Example: stochastic gradient descent at a rate of 10 instead of 0.1.
     """
 
-    options: ClassVar[Mapping[str, Any]] = {"for_steps": 10}
+    options: ClassVar[Mapping[str, Any]] = {"for_steps": 10, "resolve": 10}
     causes: ClassVar[str] = (
         "The learning rate is larger than the curvature of the loss allows, so each step "
         "overshoots. A missing warm-up, a sum of losses instead of a mean, or inputs that are not "
@@ -76,6 +79,7 @@ class LearningRateTooLarge(Rule):
             **state,
             "at": step.mode_step,
             "first": first,
+            "most": max(abs(loss or 0.0), state.get("most", 0.0)),
             "losses": [*state.get("losses", []), loss][-_WINDOW:],
         }
         if update is not None and first is not None and self._is_too_large(update, first, loss):
@@ -84,7 +88,10 @@ class LearningRateTooLarge(Rule):
         if len(state["losses"]) < _WINDOW or first is None:
             return state, UNDECIDED
         last = level(state["losses"])
-        if "thrown" not in state or last <= first - abs(first) * self.fallen_percent / 100:
+        percent = self.fallen_percent
+        if state["most"] >= _BLOWN_UP * abs(first):
+            percent = max(percent, _RECOVERED_PERCENT)
+        if "thrown" not in state or last <= first - abs(first) * percent / 100:
             relative = update.relative / math.sqrt(update.steps) if update else 0.0
             thrown = state.get("thrown", relative)
             return state, measured(HEALTHY, thrown, self.threshold)

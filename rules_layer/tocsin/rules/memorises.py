@@ -30,6 +30,7 @@ from tocsin.rules._pairing import (
 
 _COMPARISONS = 24  # in TRAIN
 _LOOKS = 2  # in a row
+_USELESS = 4  # evaluations in a row that are no better than a constant guess
 
 
 @register
@@ -41,7 +42,8 @@ class Memorises(Rule):
     and labels. Compares TRAIN with EVAL for each loss function, over the last half of the
     comparisons of each. Fires when training is proved to have at least ``known`` and evaluations
     have less than ``least_skill``, both with 99.9 % confidence, in two looks in a row, after
-    ``patience`` training steps and ``samples`` samples in EVAL. When evaluations have more, it is
+    ``patience`` training steps and ``samples`` samples in EVAL. Four evaluations in a row none of
+    which is better than a constant guess are confidence, too. When evaluations have more, it is
     resolved: some models generalise late.
 
     Parameters
@@ -75,12 +77,15 @@ class Memorises(Rule):
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
         return judge_evaluations(state, step, self._looked, self._verdict)
 
-    def _looked(self, memory: Memory, trained: Memory, _: LossSite) -> Memory:
+    def _looked(self, memory: Memory, trained: Memory, site: LossSite) -> Memory:
         """Looks at the evaluations if there are enough new comparisons.
 
         ``low`` counts the looks in a row without skill; ``next`` is the number of comparisons at
-        the next look.
+        the next look; ``useless`` counts the saves in a row at which a constant guess was better.
         """
+        if site.constant is not None:
+            useless = memory.get("useless", 0) + 1 if site.constant < 0 else 0
+            memory = {**memory, "useless": useless}
         early = trained["now"] - trained["since"] < self.patience or trained["n"] < _COMPARISONS
         if early or memory["rows"] < self.samples or memory["n"] < memory.get("next", 0):
             return memory
@@ -89,7 +94,8 @@ class Memorises(Rule):
         if train is None or evaluated is None:
             return memory
         learned = train.low > self.known and has_proof(half)
-        low = learned and evaluated.high < self.least_skill
+        surely = evaluated.high < self.least_skill or memory.get("useless", 0) >= _USELESS
+        low = learned and surely and evaluated.mean < self.least_skill
         some = evaluated.mean >= self.least_skill
         after = max(memory["n"] + 1, round(1.25 * memory["n"]))
         skills = {"skill": round(evaluated.mean, 4), "trained": round(train.mean, 4)}

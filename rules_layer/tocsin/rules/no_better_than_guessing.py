@@ -21,6 +21,8 @@ from tocsin.rules import (
     violation,
 )
 from tocsin.rules._classes import worker_batches
+from tocsin.rules._constant_guess import judge_constant_guess
+from tocsin.rules._pairing import SKILLS
 from tocsin.rules._recorded_accuracy import (
     ACCURACIES,
     BIASES,
@@ -51,8 +53,12 @@ class NoBetterThanGuessing(Rule):
     added to its inputs. Judges only labels with one number or class for each sample, and at most
     100 classes. Without labels or predictions it judges a recorded accuracy, a metric whose name
     says so: it fires when this was from the first save to the last that of chance, for as many
-    classes as the smallest bias has elements. Where the hook computes losses with other labels,
-    NoSkill judges instead.
+    classes as the smallest bias has elements.
+
+    Where the hook computes what the loss of the best constant guess is, that decides instead: after
+    300 steps of training, and 100 comparisons, the rule fires if the loss was not below it in the
+    last half of them, hardly depends on which label belongs to which sample, and is not about to
+    get there.
 
     Parameters
     ----------
@@ -88,15 +94,17 @@ class NoBetterThanGuessing(Rule):
             {
                 "labels": Read(roles=(Role.LABEL,), values=True),
                 "predictions": Read(roles=(Role.PREDICTION,), values=True),
-                "skills": Read(roles=(Role.SKILL,), fields=("size",)),
+                "skills": SKILLS,
                 "metrics": ACCURACIES,
                 "biases": BIASES,
             }
         )
 
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
-        if state.get("paired") or any(each.summary.size for each in step.tensors["skills"]):
-            return {"paired": True}, not_applicable(Reason.NO_TENSOR, "NoSkill judges this run")
+        compared = state.get("compared")
+        if compared is not None or any(each.summary.size for each in step.tensors["skills"]):
+            compared, verdict = judge_constant_guess(compared or {}, step, step.tensors["skills"])
+            return {"compared": compared}, verdict
         found = next(_batches(step), None) if step.mode is not Mode.PREDICT else None
         if found is None:
             return self._by_accuracy(state, step)

@@ -90,7 +90,7 @@ class WorkerLosses(Rule):
         after, above = {}, []
         for worker, (own, tensor) in found.items():
             shares = _differences(own, (total - own) / (len(found) - 1))
-            site = LossSite(worker, tensor, tuple(shares.tolist()), 0, None)
+            site = LossSite(worker, tensor, tuple(shares.tolist()), (), 0, None)
             after[worker] = added(state.get(worker, {}), site, step.mode_step, _BLOCKS)
             half = recent(after[worker], 0.5)
             within = bounds(half)

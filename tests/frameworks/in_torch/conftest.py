@@ -41,12 +41,6 @@ def _alone(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.fixture
-def nothing_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Other tests of this process may have compiled models: then calls of losses are not seen."""
-    monkeypatch.setattr("tocsin_hooks.torch.loss_calls._compiles", lambda: False)
-
-
-@pytest.fixture
 def run(tmp_path: Path) -> Path:
     return tmp_path / "run"
 

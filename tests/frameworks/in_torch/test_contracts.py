@@ -15,8 +15,6 @@ from tocsin.watch import Capture, CollectionConfig
 from tocsin_hooks.torch import TorchHook
 from torch import nn
 
-pytestmark = pytest.mark.usefixtures("nothing_is_compiled")
-
 ASKED = Capture(collections={"contracts": CollectionConfig()})
 SIZE = 16
 
@@ -58,6 +56,11 @@ def train(
 
 def one_of(y: Any) -> Any:
     return y.float() / 4
+
+
+def rare(x: Any) -> Any:
+    """One label of sixteen is 1."""
+    return (x[:, 0] >= x[:, 0].max()).long()
 
 
 FAULTS = {
@@ -103,6 +106,16 @@ FAULTS = {
         lambda m, x, y: F.kl_div(m(x), F.one_hot(y, 4).float(), reduction="batchmean"),
     ),
     "constant_input": (net(), lambda m, x, y: F.cross_entropy(m(x * 0), y)),
+    "weights_upside_down": (
+        net(2),
+        lambda m, x, y: F.cross_entropy(m(x), rare(x), torch.tensor([9.0, 1.0])),
+    ),
+    "weights_upside_down of one class": (
+        net(1),
+        lambda m, x, y: F.binary_cross_entropy_with_logits(
+            m(x)[:, 0], rare(x).float(), pos_weight=torch.tensor(0.1)
+        ),
+    ),
 }
 
 
@@ -163,6 +176,12 @@ HEALTHY: dict[str, Callable[[nn.Module, Any, Any], Any]] = {
     "one target for all": lambda m, x, y: F.mse_loss(m(x), torch.tensor(0.5).expand(SIZE, 4)),
     "binary": lambda m, x, y: F.binary_cross_entropy(m(x).sigmoid(), F.one_hot(y, 4).float()),
     "autoencoder": lambda m, x, y: F.l1_loss(m(x).tanh(), x[:, :4].tanh()),
+    "rare classes weigh more": lambda m, x, y: F.cross_entropy(
+        m(x)[:, :2], rare(x), torch.tensor([1.0, 9.0])
+    ),
+    "rare ones weigh more": lambda m, x, y: F.binary_cross_entropy_with_logits(
+        m(x)[:, 0], rare(x).float(), pos_weight=torch.tensor(15.0)
+    ),
     "focal": focal,
     "pairwise": pairwise,
     "contrastive": contrastive,
@@ -186,6 +205,31 @@ def classify(model: nn.Module, x: Any, y: Any) -> Any:
 
 def test_gradients_that_nobody_clears(run: Path) -> None:
     assert set(train(run, net(), classify, zero=False)) == {"gradients_kept"}
+
+
+def test_a_generator_that_is_cut_off(run: Path) -> None:
+    parts = nn.ModuleDict({"generator": net(8), "critic": net(1)})
+    ours = [torch.optim.Adam(each.parameters(), 1e-3) for each in parts.values()]
+    with TorchHook.attach(parts, run, capture=ASKED, save_interval=5, max_overhead=None):
+        for step in range(60):
+            made = parts["generator"](torch.randn(SIZE, 8)).detach()
+            optimizer = ours[step % 2]
+            optimizer.zero_grad()
+            F.softplus(parts["critic"](made)).mean().backward()
+            optimizer.step()
+    assert set(broken(run)) == {"optimizer_without_gradient"}
+
+
+def test_a_model_that_learns_to_copy_its_input(run: Path) -> None:
+    model = nn.Sequential(nn.Embedding(8, 16), nn.Linear(16, 8))
+    optimizer = torch.optim.Adam(model.parameters(), 3e-2)
+    with TorchHook.attach(model, run, capture=ASKED, save_interval=5, max_overhead=None):
+        for _ in range(100):
+            tokens = torch.randint(0, 8, (SIZE, 4))
+            optimizer.zero_grad()
+            F.cross_entropy(model(tokens).flatten(0, 1), tokens.clone().flatten()).backward()
+            optimizer.step()
+    assert set(broken(run)) == {"labels_equal_inputs", "labels_copied"}
 
 
 def test_a_layer_that_no_optimizer_has(run: Path) -> None:

@@ -18,8 +18,6 @@ from tocsin.tensors import LocalStorage, index_objects, read_index
 from tocsin_hooks.torch import TorchHook
 from torch import nn
 
-pytestmark = pytest.mark.usefixtures("nothing_is_compiled")
-
 Batch = tuple[torch.Tensor, torch.Tensor]
 
 

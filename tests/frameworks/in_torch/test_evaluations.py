@@ -17,8 +17,6 @@ from tocsin.watch import Capture, CollectionConfig
 from tocsin_hooks.torch import TorchHook
 from torch import nn
 
-pytestmark = pytest.mark.usefixtures("nothing_is_compiled")
-
 Loss = Callable[[Any, Any], Any]
 EVERY = {"save_interval": 1, "max_overhead": None}
 

@@ -22,6 +22,7 @@ EVERY = {"save_interval": 1, "max_overhead": 1.0}
 COMPILER = pytest.mark.skipif(shutil.which("g++") is None, reason="inductor needs a C++ compiler")
 PARAMETERS = {"Net_fc1.weight", "gradient/Net_fc2.bias", "learning_rate"}
 LOSS = "CrossEntropyLoss_output_0"
+SKILL = "CrossEntropyLoss/skill"
 
 
 def losses_of(model: nn.Module, batch: Any, count: int = 4) -> list[float]:
@@ -75,6 +76,8 @@ WAYS = {
     _compile_in_place_then_attach: 3,
 }
 """Ways to come to a compiled model that is watched, and how many of four losses are seen."""
+COMPARED = (_attach_then_compile, _compile_then_attach, _attach_what_was_compiled)
+"""The ways in which forward passes are seen, so that losses are compared."""
 
 
 @pytest.mark.parametrize(
@@ -107,6 +110,7 @@ def test_all_but_activations_is_captured(
     assert len(training) == 4
     assert all(set(found) >= PARAMETERS for found in training)
     assert sum(LOSS in found for found in training) == WAYS[way]
+    assert any(SKILL in found for found in training) == (way in COMPARED)
     assert not [name for found in training for name in found if name.startswith("relu")]
     assert hooks_of(net) == before
 

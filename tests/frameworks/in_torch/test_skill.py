@@ -17,9 +17,6 @@ from tocsin.watch import Capture, CollectionConfig
 from tocsin_hooks.torch import TorchHook
 from torch import nn
 
-pytestmark = pytest.mark.usefixtures("nothing_is_compiled")
-
-
 ASKED = Capture(collections={"skills": CollectionConfig(save_raw_tensor=True)})
 Rows = NDArray[np.float64]  # columns: loss, re-paired, constant, samples
 Loss = Callable[[Any, Any], Any]
@@ -118,6 +115,19 @@ def test_the_constant_is_the_best_one(run: Path) -> None:
         "loss/skill", "mse_loss"
     ]
     assert rows[-40:, 2].mean() == pytest.approx(1.25, rel=0.1)  # the variance of 0, 1, 2, 3
+
+
+@pytest.mark.parametrize(
+    ("name", "loss", "best"),
+    [
+        ("huber_loss", lambda p, y: F.huber_loss(p[:, 0], y.float(), delta=9.0), 0.625),
+        ("smooth_l1_loss", lambda p, y: F.smooth_l1_loss(p[:, 0], y.float()), 0.625),
+        ("poisson_nll_loss", lambda p, y: F.poisson_nll_loss(p[:, 0], y.float()), 0.8918),
+    ],
+)
+def test_other_constants_are_near_the_best(name: str, loss: Loss, best: float, run: Path) -> None:
+    rows = train(run, loss, steps=100)["loss/skill", name]
+    assert best - 0.05 < rows[-40:, 2].mean() < 1.25 * best
 
 
 def test_padding_is_no_skill(run: Path) -> None:

@@ -14,8 +14,6 @@ from tocsin_hooks.torch import TorchHook
 from tocsin_hooks.torch.spread import spread
 from torch import nn
 
-pytestmark = pytest.mark.usefixtures("nothing_is_compiled")
-
 
 @pytest.mark.parametrize(
     ("output", "expected"),

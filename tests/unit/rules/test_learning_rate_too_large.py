@@ -61,6 +61,16 @@ def save(
             [4, 5, 6, 7],
             id="falls later",
         ),
+        pytest.param(
+            [save(at, 5.0, loss=2.0 if at == 0 else 90.0 if at < 3 else 1.5) for at in range(9)],
+            [4, 5, 6, 7, 8],
+            id="blown up, and never what it might have been",
+        ),
+        pytest.param(
+            [save(at, 5.0, loss=2.0 if at == 0 else 90.0 if at < 3 else 0.9) for at in range(9)],
+            [4],
+            id="blown up, and recovered",
+        ),
         pytest.param([save(0, 5.0)] + [save(at, 0.0) for at in range(1, 8)], [], id="at the first"),
         pytest.param([save(at, None) for at in range(8)], [], id="updates not known"),
         pytest.param([save(at, 5.0, loss=NAN) for at in range(8)], [], id="never a loss"),

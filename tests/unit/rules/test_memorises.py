@@ -11,10 +11,13 @@ from tests.unit.rules.comparing import comparisons, noisy
 from tests.unit.rules.judging import HEALTHY, UNDECIDED, VIOLATION, judged, outcomes
 
 
-def run(train: list[float], evaluated: list[float], samples: int = 64) -> Iterator[Step]:
+def run(
+    train: list[float], evaluated: list[float], samples: int = 64, constant: float = 2.0
+) -> Iterator[Step]:
     """An evaluation of two batches after every 50 training steps."""
     trained = list(comparisons(noisy(train)))
-    tested = list(comparisons(noisy(evaluated), 2, mode=Mode.EVAL, samples=samples, site="other"))
+    how = {"mode": Mode.EVAL, "samples": samples, "site": "other", "constant": constant}
+    tested = list(comparisons(noisy(evaluated), 2, **how))
     for at, step in enumerate(trained):
         yield step
         if at % 5 == 4 and at // 5 < len(tested):
@@ -38,6 +41,12 @@ def test_courses(
 ) -> None:
     decided = outcomes(Memorises(), run(train, evaluated, samples))[5::6]  # the evaluations
     assert decided[-1] is expected
+
+
+@pytest.mark.parametrize(("constant", "expected"), [(1.3, VIOLATION), (2.0, HEALTHY)])
+def test_a_constant_guess_decides_where_skills_vary(constant: float, expected: Outcome) -> None:
+    steps = run([0.8] * 1000, [0.3, 0.3, -0.3, -0.3] * 10, 64, constant)
+    assert outcomes(Memorises(), steps)[-1] is expected
 
 
 def test_it_says_both_skills() -> None:

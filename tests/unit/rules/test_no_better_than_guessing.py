@@ -93,7 +93,7 @@ def test_batches_of_few_samples_are_too_little_to_judge_by() -> None:
     assert set(outcomes(NoBetterThanGuessing(), steps)) == {UNDECIDED}
 
 
-def test_runs_with_compared_losses_are_for_no_skill() -> None:
+def test_compared_losses_decide_from_the_first_of_them_on() -> None:
     steps = [step(at, *numbers(0.0, at)) for at in range(12)]
     skills = (valued("loss/skill", np.ones((1, 4))),)
     steps[2] = replace(steps[2], tensors={**steps[2].tensors, "skills": skills})

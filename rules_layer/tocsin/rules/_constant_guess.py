@@ -1,0 +1,130 @@
+"""Judges losses beside those of a constant guess: the loss that knows the labels, but no input."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from tocsin.model import Reason, Verdict
+from tocsin.rules._looks import with_streak
+from tocsin.rules._pairing import MOST_BLOCKS, MOST_SITES, LossSite, bounds, sites
+from tocsin.rules._rule import (
+    HEALTHY,
+    UNDECIDED,
+    State,
+    Step,
+    Tensor,
+    measured,
+    not_applicable,
+    violation,
+)
+from tocsin.rules._series import TRAINING
+from tocsin.rules._window import rounded, worst_verdict
+
+_PATIENCE = 300  # training steps before the first look
+_COMPARISONS = 100
+_LOOKS = 2  # in a row
+_NOT_BELOW = 0.005  # of the constant guess's loss
+_LITTLE_SKILL = 0.1  # by other labels; a model with more of it has learned something
+_ON_ITS_WAY = 0.25  # of what is missing, won in a quarter of the comparisons
+_LEAST_WON = 0.01
+
+Memory = Mapping[str, Any]
+"""What is kept of a site.
+
+``n``: the number of comparisons with a known constant; ``width``: of those in a block.
+``blocks``: of each block the sums of losses, of re-paired losses and of those of the constant.
+``since``: the mode step before the first of them; ``next``: when to look again.
+``low``: the looks in a row that found no skill; ``below``: by how much the loss was lower.
+"""
+
+
+def judge_constant_guess(
+    state: State, step: Step, tensors: Iterable[Tensor]
+) -> tuple[State, Verdict]:
+    """Fires where a loss stays as high as that of the best constant guess, or higher.
+
+    Looks at the last half of all comparisons, after 300 training steps and then after every
+    quarter more. There the loss must not be below the constant guess's with 99.9 % confidence,
+    must hardly depend on which label belongs to which sample, and must not be on its way down: a
+    quarter of what is missing, in the newer half of them.
+    """
+    if step.mode not in TRAINING:
+        return state, not_applicable(Reason.NO_TENSOR, f"a step of mode {step.mode.name}")
+    verdicts = []
+    for site in sites(step, tensors):
+        if site.key not in state and len(state) >= MOST_SITES:
+            continue
+        memory = _looked(_added(state.get(site.key, {}), site, step.mode_step), step.mode_step)
+        state = {**state, site.key: memory}
+        verdicts.append(_verdict(memory, site))
+    if not verdicts:
+        return state, not_applicable(Reason.NO_TENSOR, "no loss that is compared")
+    return state, worst_verdict(verdicts)
+
+
+def _added(memory: Memory, site: LossSite, now: int) -> dict[str, Any]:
+    n, width = memory.get("n", 0), memory.get("width", 1)
+    blocks = [list(block) for block in memory.get("blocks", ())]
+    for loss, repaired, constant in site.losses:
+        if not constant > 0:  # unknown, too
+            continue
+        if n % width == 0:
+            blocks.append([0.0, 0.0, 0.0])
+        last = blocks[-1]
+        blocks[-1] = [last[0] + loss, last[1] + repaired, last[2] + constant]
+        n += 1
+        if len(blocks) == MOST_BLOCKS and n % width == 0:
+            pairs = zip(blocks[::2], blocks[1::2], strict=True)
+            blocks = [[a + b for a, b in zip(*pair, strict=True)] for pair in pairs]
+            width *= 2
+    kept = [[rounded(total) or 0.0 for total in block] for block in blocks]
+    return {**memory, "n": n, "width": width, "blocks": kept, "since": memory.get("since", now)}
+
+
+def _looked(memory: Memory, now: int) -> Memory:
+    spent = now - memory["since"]
+    if spent < memory.get("next", _PATIENCE) or memory["n"] < _COMPARISONS:
+        return memory
+    half = memory["blocks"][len(memory["blocks"]) // 2 :]
+    below = [[1.0, _below(block)] for block in half]
+    found = bounds(below)
+    if found is None:
+        return memory
+    middle = len(half) // 2
+    before, after = (
+        sum(b for _, b in part) / len(part) for part in (below[:middle], below[middle:])
+    )
+    loss, repaired = (sum(block[at] for block in half) for at in (0, 1))
+    depends = repaired > 0 and 1 - loss / repaired >= _LITTLE_SKILL
+    falls = after - before >= max(_LEAST_WON, _ON_ITS_WAY * abs(after))
+    bad = found.high < _NOT_BELOW and not depends and not falls
+    streak = with_streak(memory, "low", bad=bad, good=found.mean > _LEAST_WON, enough=_LOOKS)
+    return {**memory, **streak, "next": round(1.25 * spent) + 1, "below": round(found.mean, 4)}
+
+
+def _below(block: Sequence[float]) -> float:
+    """Returns by how much a block's loss is below the constant's: the logarithm of their ratio."""
+    loss, _, constant = block
+    if not (loss > 0 and constant > 0):
+        return 3.0 if constant > 0 else 0.0
+    return max(-3.0, min(math.log(constant / loss), 3.0))
+
+
+def _verdict(memory: Memory, site: LossSite) -> Verdict:
+    if "below" not in memory:
+        return UNDECIDED
+    below = memory["below"]
+    if memory["low"] < _LOOKS:
+        return measured(HEALTHY, below, 0.0, "below")
+    name = site.tensor.kind or site.tensor.name
+    percent = 100 * (math.exp(-below) - 1)
+    level = f"{percent:.2g} % above that" if percent >= 1 else "not below that"
+    detail = (
+        f"{name} is {level} of a constant guess in the last half of {memory['n']} comparisons, and "
+        "hardly falls"
+    )
+    evidence = {"below": below, "comparisons": memory["n"]}
+    found = violation(Reason.BELOW_THRESHOLD, detail, site.tensor, **evidence)
+    return measured(found, below, 0.0, "below")

@@ -1,0 +1,88 @@
+"""NoBetterThanGuessing where the hook compares each loss with that of a constant guess."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from tocsin.model import Mode, Outcome, Role
+from tocsin.rules import Step
+from tocsin.rules.no_better_than_guessing import NoBetterThanGuessing
+
+from tests.unit.rules.judging import (
+    HEALTHY,
+    NOT_APPLICABLE,
+    UNDECIDED,
+    VIOLATION,
+    first,
+    judged,
+    outcomes,
+    valued,
+)
+
+AT = np.linspace(0, 1, 1000)
+
+
+def run(
+    losses: np.ndarray, skill: float = 0.02, *, constant: float = 3.0, every: int = 10,
+    scale: float = 1.0, mode: Mode = Mode.TRAIN,
+) -> Iterator[Step]:  # fmt: skip
+    """Saves of a run whose loss at each step is compared with a constant guess's, with noise."""
+    noise = 1 + 0.05 * np.random.default_rng(0).normal(size=len(losses))
+    for at in range(0, len(losses), every):
+        here = scale * losses[at : at + every] * noise[at : at + every]
+        rows = [[x, x / (1 - skill), scale * constant, 32.0] for x in here]
+        if at == 0:
+            rows[0][2] = float("nan")  # there was no label yet to know a constant by
+        tensor = valued("loss/skill", np.array(rows), role=Role.SKILL, kind="cross_entropy")
+        read = {"skills": (tensor,), "labels": (), "predictions": (), "metrics": (), "biases": ()}
+        yield Step(at + len(here), mode, at + len(here), 0.0, read)
+
+
+@pytest.mark.parametrize(
+    ("losses", "skill", "expected"),
+    [
+        pytest.param(np.full(1000, 4.0), 0.02, VIOLATION, id="above the constant guess"),
+        pytest.param(4.4 - 0.3 * AT, 0.02, VIOLATION, id="hardly falls"),
+        pytest.param(np.full(1000, 3.03), 0.02, VIOLATION, id="as good as the constant guess"),
+        pytest.param(np.full(1000, 4.0), 0.3, HEALTHY, id="depends on the labels"),
+        pytest.param(4.4 - 2.0 * AT, 0.02, HEALTHY, id="on its way"),
+        pytest.param(np.full(1000, 2.9), 0.02, HEALTHY, id="a little better"),
+        pytest.param(np.where(AT < 0.1, 30.0, 2.0), 0.3, HEALTHY, id="after a bad start"),
+        pytest.param(np.full(290, 4.0), 0.02, UNDECIDED, id="patience"),
+    ],
+)
+def test_courses(losses: np.ndarray, skill: float, expected: Outcome) -> None:
+    assert outcomes(NoBetterThanGuessing(), run(losses, skill))[-1] is expected
+
+
+def test_a_late_start_resolves_it() -> None:
+    losses = np.concatenate([np.full(1000, 3.5), np.full(3000, 1.0)])
+    verdicts = judged(NoBetterThanGuessing(), run(losses))
+    at = first(verdicts)
+    assert at is not None
+    assert 30 <= at <= 50
+    assert "16 % above that of a constant guess" in verdicts[at].detail
+    assert verdicts[-1].outcome is HEALTHY
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1e6])
+def test_it_has_no_unit(scale: float) -> None:
+    losses = 4.4 - 0.3 * AT
+    assert outcomes(NoBetterThanGuessing(), run(losses, scale=scale)) == outcomes(
+        NoBetterThanGuessing(), run(losses)
+    )
+
+
+def test_rare_saves_come_to_the_same_verdict() -> None:
+    found = [
+        outcomes(NoBetterThanGuessing(), run(np.full(1000, 4.0), every=every))[-1]
+        for every in (1, 10, 250)
+    ]
+    assert found == [VIOLATION] * 3
+
+
+def test_evaluations_are_not_judged() -> None:
+    steps = run(np.full(1000, 4.0), mode=Mode.EVAL)
+    assert set(outcomes(NoBetterThanGuessing(), steps)) == {NOT_APPLICABLE}
