@@ -13,7 +13,7 @@ from typing import Any
 import boto3
 from botocore.config import Config
 from botocore.session import Session
-from tocsin.tensors.s3 import RETRIES
+from tocsin.retries import RETRIES
 
 from local.deploy import deploy
 from local.emulator import Emulator, emulator

@@ -8,18 +8,18 @@ from typing import Any
 from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 from tocsin.alerts import ActReport, parse_message, react
-from tocsin.aws.clients import real_client
-from tocsin.aws.connect import connect_act
+from tocsin.aws.clients import LazyClient
+from tocsin.aws.connect.act import connect_act
+from tocsin.aws.installed_rules import load_installed_rules
 from tocsin.aws.settings import ActSettings
 from tocsin.aws.sqs import Queue
-from tocsin.custom import load_installed
 from tocsin.events import ACTIONS_FAILED, ALERTS_HELD, ALERTS_SENT, STOP_GUARD_TRIPPED
 from tocsin.observability import count_reasons, logger, metrics
 
-load_installed()
+load_installed_rules()
 settings = ActSettings.read()
 ports = connect_act(settings)
-queue = Queue(real_client("sqs"), settings.act_queue_url)
+queue = Queue(LazyClient("sqs"), settings.act_queue_url)
 
 
 @logger.inject_lambda_context

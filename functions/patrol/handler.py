@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
-from tocsin.aws.connect import connect_patrol
+from tocsin.aws.connect.patrol import connect_patrol
 from tocsin.aws.settings import PatrolSettings
 from tocsin.observability import logger
 

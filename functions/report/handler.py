@@ -6,17 +6,17 @@ from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 from tocsin.alerts import parse_message
-from tocsin.aws.clients import real_client
-from tocsin.aws.connect import connect_report
+from tocsin.aws.clients import LazyClient
+from tocsin.aws.connect.report import connect_report
+from tocsin.aws.installed_rules import load_installed_rules
 from tocsin.aws.settings import ReportSettings
 from tocsin.aws.sqs import Queue
-from tocsin.custom import load_installed
 from tocsin.observability import logger
 
-load_installed()
+load_installed_rules()
 settings = ReportSettings.read()
 make = connect_report(settings)
-queue = Queue(real_client("sqs"), settings.report_queue_url)
+queue = Queue(LazyClient("sqs"), settings.report_queue_url)
 
 
 @logger.inject_lambda_context

@@ -21,13 +21,14 @@ from tocsin_cdk.state import State
 from tocsin_cdk.watch_file import default_watch
 
 TIMEOUT = Duration.seconds(60)
+BATCH = 10  # messages; more need a window, and every stop would wait for it
 
 
 class EvaluateFunction(Construct):
     """The function ``evaluate``, and the rule that brings SageMaker's events to its queue.
 
-    It takes one message at a time. Before its time is up it sends itself a hint to go on. Lambda
-    would take that for a runaway loop, so its loop detection is off.
+    It takes up to ten messages at a time. Before its time is up it sends itself a hint to go on.
+    Lambda would take that for a runaway loop, so its loop detection is off.
     """
 
     def __init__(
@@ -65,7 +66,10 @@ class EvaluateFunction(Construct):
         )
         self.evaluate.function.add_event_source(
             sources.SqsEventSource(
-                work.queue, batch_size=1, max_concurrency=options.concurrency["evaluate"]
+                work.queue,
+                batch_size=BATCH,
+                report_batch_item_failures=True,
+                max_concurrency=options.concurrency["evaluate"],
             )
         )
         capture.grant_read(self.evaluate)

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 from tocsin.alerts import react
-from tocsin.aws.connect import connect_act
+from tocsin.aws.connect.act import connect_act
 from tocsin.aws.s3 import S3Checkpoints
 from tocsin.aws.settings import ActSettings
 from tocsin.events import ACTION_TAKEN, StatusChange

@@ -20,7 +20,8 @@ from typing import Any
 import msgspec
 from tocsin.alerts import AlertPorts, Flush, TryAgain, react
 from tocsin.aws.clients import AWS_ERRORS
-from tocsin.aws.connect import connect_act, connect_evaluate
+from tocsin.aws.connect.act import connect_act
+from tocsin.aws.connect.evaluate import connect_evaluate
 from tocsin.aws.settings import ActSettings, EvaluateSettings
 from tocsin.evaluation import EvaluationPorts, Hint, check, evaluate
 from tocsin.events import RUN_NEWS, RunNews

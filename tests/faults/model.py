@@ -7,9 +7,10 @@ service throttled. Time passes only when the test says so.
 
 from __future__ import annotations
 
+import json
 import threading
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -19,7 +20,7 @@ from tocsin.aws.clients import AWS_ERRORS
 from tocsin.aws.cloudwatch import MetricSink
 from tocsin.aws.events import AwsPublisher, NotPublished
 from tocsin.aws.events import Bus as AwsBus
-from tocsin.aws.s3 import KnownRuns
+from tocsin.aws.known_runs import KnownRuns
 from tocsin.evaluation import (
     Checkpoint,
     EvaluationPorts,
@@ -32,9 +33,11 @@ from tocsin.evaluation import (
     MemoryTraces,
     end_job,
     evaluate,
+    handle_batch,
 )
 from tocsin.evaluation.reconciliation import SKIP_ATTEMPTS
 from tocsin.events import RunNews, StatusChange
+from tocsin.own_messages import encode_hint
 from tocsin.tensors import NotFound, Object
 from tocsin.watch import Watch
 
@@ -47,6 +50,21 @@ VISIBILITY = {"evaluate": 360.0, "act": 180.0}
 TO_THE_END = 1_000_000
 
 Body = Hint | JobEnded | RunNews | Flush
+
+
+def _encoded(body: Body) -> str:
+    """A message of evaluate's queue as it is in SQS."""
+    if isinstance(body, JobEnded):
+        detail = {"TrainingJobName": body.job, "TrainingJobStatus": "Completed"}
+        return json.dumps({"source": "aws.sagemaker", "detail": detail})
+    assert isinstance(body, Hint)
+    if not body.keys:
+        return encode_hint(body.run, "model", body.tick)
+    bucket, _, prefix = body.run.removeprefix("s3://").partition("/")
+    objects = [
+        {"bucket": {"name": bucket}, "object": {"key": f"{prefix}/{key}"}} for key in body.keys
+    ]
+    return json.dumps({"Records": [{"s3": each} for each in objects]})
 
 
 @dataclass(eq=False)
@@ -146,13 +164,18 @@ class Invocation:
     """
 
     def __init__(
-        self, model: Model, message: Message, skew: float, work: Callable[[Invocation], None]
+        self,
+        model: Model,
+        messages: Sequence[Message],
+        skew: float,
+        work: Callable[[Invocation], None],
     ) -> None:
-        self.message = message
+        self.messages, self.queue = messages, messages[0].queue
         self.outcome: str | None = None
         self.error: BaseException | None = None
-        self.ends = model.now + SECONDS[message.queue]
+        self.ends = model.now + SECONDS[self.queue]
         self._model, self._skew = model, skew
+        self.failed: Collection[str] = {"0"}  # the positions of messages that come back
         self._left, self._dead = 0, False
         self._go, self._back = threading.Semaphore(0), threading.Semaphore(0)
         self._thread = threading.Thread(target=self._run, args=(work,), daemon=True)
@@ -235,6 +258,7 @@ class Model:
     traces: MemoryTraces = field(default_factory=MemoryTraces)
     coordination: Coordination = field(default_factory=Coordination)
     alerts: Alerts = field(default_factory=Alerts)
+    configurations: OrderedDict[str, Any] = field(default_factory=OrderedDict)
 
     def __post_init__(self) -> None:
         self.files = Files(lambda: self.now)
@@ -267,11 +291,11 @@ class Model:
 
     # Invocations.
 
-    def begin(self, message: Message, *, skew: float = 0.0) -> Invocation:
-        """Receives a message; nothing of it is done yet."""
-        self.messages.remove(message)
-        work = self._evaluate if message.queue == "evaluate" else self._act
-        invocation = Invocation(self, message, skew, work)
+    def begin(self, *messages: Message, skew: float = 0.0) -> Invocation:
+        """Receives messages of one queue, several only for evaluate; nothing is done yet."""
+        self.messages = [each for each in self.messages if each not in messages]
+        work = self._evaluate if messages[0].queue == "evaluate" else self._act
+        invocation = Invocation(self, messages, skew, work)
         self.at_work.append(invocation)
         return invocation
 
@@ -294,25 +318,36 @@ class Model:
         if invocation.outcome is None:
             return
         self.at_work.remove(invocation)
-        message = invocation.message
         if invocation.outcome == "done":
             return
-        self.cut_off[message.queue] += 1
+        self.cut_off[invocation.queue] += 1
         if invocation.error is not None and not isinstance(invocation.error, _EXPECTED):
             raise invocation.error
-        delay = 15.0 if invocation.outcome == "failed" else VISIBILITY[message.queue]
-        self.messages.append(replace(message, due=self.now + delay))
+        failed = invocation.outcome == "failed"
+        delay = 15.0 if failed else VISIBILITY[invocation.queue]
+        for at, message in enumerate(invocation.messages):
+            if not failed or str(at) in invocation.failed:
+                self.messages.append(replace(message, due=self.now + delay))
 
     def _evaluate(self, invocation: Invocation) -> None:
-        ports, body = self._evaluation_ports(invocation), invocation.message.body
-        if isinstance(body, JobEnded):
-            end_job(body.job, ports)
-        elif isinstance(body, Hint):
-            ends = invocation.now() + SECONDS["evaluate"]
-            evaluate(body, ports, owner=f"invocation-{id(invocation)}", ends=ends)
+        ports = self._evaluation_ports(invocation)
+        ends, owner = invocation.now() + SECONDS["evaluate"], f"invocation-{id(invocation)}"
+
+        def handle(subject: Hint | JobEnded) -> None:
+            if isinstance(subject, JobEnded):
+                end_job(subject.job, ports)
+            else:
+                evaluate(subject, ports, owner=owner, ends=ends)
+
+        bodies = {str(at): _encoded(each.body) for at, each in enumerate(invocation.messages)}
+        failures = handle_batch(bodies, handle, lambda ids: ids, patience=TO_THE_END)
+        invocation.failed = failures.ids
+        if failures.errors:
+            unexpected = [each for each in failures.errors if not isinstance(each, _EXPECTED)]
+            raise [*unexpected, *failures.errors][0]
 
     def _act(self, invocation: Invocation) -> None:
-        body = invocation.message.body
+        body = invocation.messages[0].body
         if isinstance(body, RunNews | Flush):
             ends = invocation.now() + SECONDS["act"]
             react(body, self._alert_ports(invocation), ends=ends)
@@ -334,6 +369,7 @@ class Model:
             jobs=port("sagemaker", _Jobs(self)),
             default=self.watch,
             now=invocation.now,
+            configurations=self.configurations,
             outages=(*AWS_ERRORS, OSError, NotPublished),
         )
 

@@ -26,13 +26,14 @@ from tocsin.alerts import AlertPorts, Flush, Known, RunCaps, TryAgain, parse_mes
 from tocsin.aws import groups
 from tocsin.aws.clients import AWS_ERRORS
 from tocsin.aws.cloudwatch import MetricSink
-from tocsin.aws.connect import connect_act, connect_evaluate
+from tocsin.aws.connect.act import connect_act
+from tocsin.aws.connect.evaluate import connect_evaluate
 from tocsin.aws.coordination import DynamoCoordination
 from tocsin.aws.dynamodb import Table
 from tocsin.aws.events import AwsPublisher
 from tocsin.aws.events import Bus as AwsBus
 from tocsin.aws.groups import DynamoGroups
-from tocsin.aws.s3 import KnownRuns
+from tocsin.aws.known_runs import KnownRuns
 from tocsin.aws.sagemaker import SageMakerJobs
 from tocsin.aws.settings import EvaluateSettings
 from tocsin.evaluation import Checkpoint, Hint, check, end_job, evaluate, memory_ports
@@ -825,14 +826,16 @@ class DeployedRuns:
             RunWriter(storage, f"worker_{worker}").write_collections([losses], workers)
         return _Uploaded(storage, num_workers=workers, url=url)
 
-    def save(self, job: Training, step: int) -> None:
-        """Every worker saves the step."""
-        for worker in range(job.num_workers):
+    def save(self, job: Training, step: int, *workers: int) -> None:
+        """These workers, or all, save the step."""
+        for worker in workers or range(job.num_workers):
             job.save(step, previous=step - 1 if step else None, worker=f"worker_{worker}")
 
-    def notify(self, job: Training, step: int) -> None:
-        """The notification of each worker's file of the step is worked off by itself."""
-        for worker in range(job.num_workers):
+    def notify(self, job: Training, step: int, *workers: int) -> None:
+        """The notification of each file of the step is worked off by itself: of these workers', or
+        of all.
+        """
+        for worker in workers or range(job.num_workers):
             self._looks += 1
             hint = Hint(job.url, (index_key(step, f"worker_{worker}"),))
             ends = time.time() + 600

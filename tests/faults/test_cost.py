@@ -18,6 +18,7 @@ from tests.faults.room import (
     DeployedRuns,
     Room,
     aws_in_process,
+    calls_of_aws,
 )
 
 
@@ -52,6 +53,22 @@ def test_what_does_not_change_is_not_read_again(steady: Mapping[int, Calls]) -> 
     fetched = [parameters.get("Key", "") for name, parameters in calls if name == "s3.GetObject"]
     assert [prefix for prefix in listed if "collections/" in prefix] == []
     assert [key for key in fetched if "collections/" in key or key.endswith("watch.json")] == []
+
+
+def test_the_files_of_many_workers_are_read_once_a_save() -> None:
+    workers = 5
+    with aws_in_process():
+        runs = DeployedRuns({"rules": ["VanishingGradient"]})
+        job = runs.job("jobs/of-many", workers)
+        runs.save(job, 0)
+        runs.notify(job, 0)
+        with calls_of_aws() as calls:
+            for worker in range(workers):  # each is heard of before the next one saves
+                runs.save(job, 1, worker)
+                runs.notify(job, 1, worker)
+        assert runs.known(job).steps == 2
+    fetched = [parameters.get("Key", "") for name, parameters in calls if "GetObject" in name]
+    assert len([key for key in fetched if "/index/" in key]) == workers
 
 
 def test_what_one_commit_says_is_read_once(tmp_path: Path) -> None:

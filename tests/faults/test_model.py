@@ -42,6 +42,7 @@ WATCHING = to_watch(TEXT)
 PICK = st.integers(0, 9)
 FATES = st.sampled_from(["comes", "comes", "twice", "late", "lost"])
 CALLS = st.sampled_from([1, 2, 3, 5, 8, TO_THE_END, TO_THE_END])
+BATCHES = st.sampled_from([1, 1, 2, 10])
 SKEWS = st.sampled_from([0.0, 0.0, -180.0, 180.0])
 MOST_AT_WORK = {"evaluate": 4, "act": 2}
 
@@ -49,10 +50,11 @@ MOST_AT_WORK = {"evaluate": 4, "act": 2}
 class Pipeline(RuleBasedStateMachine):
     """A job of three workers is watched while everything goes wrong.
 
-    Invocations are left at any call and go on in any order: up to four of ``evaluate`` and two of
-    ``act``. They are cut off before or after any call. Any service is throttled. Notifications
-    come twice, late, in another order, or never; leases expire. The clock of ``evaluate`` is
-    minutes off, and that of the training. The job ends and starts again, and workers die.
+    Invocations are left at any call and go on in any order: up to four of ``evaluate``, with one
+    message or a batch, and two of ``act``. They are cut off before or after any call. Any service
+    is throttled. Notifications come twice, late, in another order, or never; leases expire. The
+    clock of ``evaluate`` is minutes off, and that of the training. The job ends and starts again,
+    and workers die.
 
     At each moment: what is not finished is due, so nothing waits for a message that can be lost.
 
@@ -169,20 +171,21 @@ class Pipeline(RuleBasedStateMachine):
 
     # The invocations.
 
-    @rule(pick=PICK, skew=SKEWS, calls=CALLS)
-    def begin_evaluate(self, pick: int, skew: float, calls: int) -> None:
-        self._begin("evaluate", pick, skew, calls)
+    @rule(pick=PICK, skew=SKEWS, calls=CALLS, batch=BATCHES)
+    def begin_evaluate(self, pick: int, skew: float, calls: int, batch: int = 1) -> None:
+        self._begin("evaluate", pick, skew, calls, batch)
 
     @rule(pick=PICK, calls=CALLS)
     def begin_act(self, pick: int, calls: int) -> None:
-        self._begin("act", pick, 0.0, calls)
+        self._begin("act", pick, 0.0, calls, 1)
 
-    def _begin(self, queue: str, pick: int, skew: float, calls: int) -> None:
+    def _begin(self, queue: str, pick: int, skew: float, calls: int, batch: int) -> None:
         waiting = self.model.waiting(queue)
-        busy = sum(each.message.queue == queue for each in self.model.at_work)
+        busy = sum(each.queue == queue for each in self.model.at_work)
         if waiting and busy < MOST_AT_WORK[queue]:
-            message = waiting[pick % len(waiting)]
-            self.model.resume(self.model.begin(message, skew=skew), calls)
+            first = pick % len(waiting)
+            messages = [*waiting[first:], *waiting[:first]][:batch]
+            self.model.resume(self.model.begin(*messages, skew=skew), calls)
 
     @precondition(lambda self: self.model.at_work)
     @rule(pick=PICK, calls=CALLS)

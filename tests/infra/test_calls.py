@@ -19,7 +19,10 @@ import pytest
 from moto import mock_aws
 from msgspec.structs import replace
 from tocsin.alerts import Flush, parse_message, react
-from tocsin.aws.connect import connect_act, connect_evaluate, connect_patrol, connect_report
+from tocsin.aws.connect.act import connect_act
+from tocsin.aws.connect.evaluate import connect_evaluate
+from tocsin.aws.connect.patrol import connect_patrol
+from tocsin.aws.connect.report import connect_report
 from tocsin.aws.fleet import stored_runs
 from tocsin.aws.reports import report_key
 from tocsin.aws.s3 import checkpoint_key

@@ -232,15 +232,18 @@ def test_every_queue_is_closed_and_every_work_queue_has_dead_letters(stack: Synt
             assert redrive["deadLetterTargetArn"]["Fn::GetAtt"][0] in dead
 
 
-def test_messages_come_one_at_a_time_and_stay_away_long_enough(own: Synthesised) -> None:
+def test_messages_come_without_a_window_and_stay_away_long_enough(own: Synthesised) -> None:
     mappings = own.all("Lambda::EventSourceMapping").values()
     assert len(mappings) == 3
     for mapping in mappings:
         queue = own.all("SQS::Queue")[mapping["EventSourceArn"]["Fn::GetAtt"][0]]
         function = own.all("Lambda::Function")[mapping["FunctionName"]["Ref"]]
         assert queue["VisibilityTimeout"] >= 6 * function["Timeout"]
-        assert mapping["BatchSize"] == 1
+        assert "MaximumBatchingWindowInSeconds" not in mapping
         assert mapping["ScalingConfig"]["MaximumConcurrency"] >= 2
+    evaluate, act = sorted(mappings, key=lambda mapping: -mapping["BatchSize"])
+    assert (evaluate["BatchSize"], act["BatchSize"]) == (10, 1)
+    assert evaluate["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
     # A new account's functions may run 10 at a time, patrol among them.
     assert sum(one["ScalingConfig"]["MaximumConcurrency"] for one in mappings) < 10
 

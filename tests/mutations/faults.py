@@ -99,8 +99,8 @@ FAULTS = (
         "attempts-never-counted",
         "Attempts at a run that never finish are not counted, so that no step is given up.",
         f"{EVALUATION}/evaluator.py",
-        "attempts=lease.attempts)",
-        "attempts=1)",
+        "yields=yields, attempts=lease.attempts",
+        "yields=yields, attempts=1",
     ),
     # -- evaluation: steps, workers, restarts -------------------------------------------------
     Fault(

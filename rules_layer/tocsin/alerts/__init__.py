@@ -15,7 +15,6 @@ from tocsin.alerts.group import (
 from tocsin.alerts.messages import (
     Flush,
     Incoming,
-    encode_flush,
     parse_message,
 )
 from tocsin.alerts.ports import (
@@ -55,7 +54,6 @@ __all__ = [
     "TryAgain",
     "alerts_document",
     "decode_group",
-    "encode_flush",
     "encode_group",
     "parse_message",
     "react",

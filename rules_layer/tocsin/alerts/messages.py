@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
@@ -30,10 +29,6 @@ class _Own(msgspec.Struct, frozen=True):
 
 
 _decoder = msgspec.json.Decoder(_Own)
-
-
-def encode_flush(run: str) -> str:
-    return json.dumps({"tocsin": "flush", "run": run})
 
 
 def parse_message(body: str | bytes) -> Incoming:

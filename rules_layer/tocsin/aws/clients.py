@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from threading import Lock
 from typing import Any
 
 import boto3
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
-from tocsin.tensors.s3 import RETRIES
+from tocsin.retries import RETRIES
 
 CONNECTIONS = 32
 
@@ -27,6 +30,24 @@ CONFIG = Config(
 
 # Links to objects: signed as every region takes it, with the region's own address.
 _S3 = CONFIG.merge(Config(signature_version="s3v4", s3={"addressing_style": "path"}))
+
+
+_making = Lock()  # boto3 makes one client at a time, and threads call
+
+
+@dataclass(frozen=True)
+class LazyClient:
+    """The client of a service, made at its first call: that takes longer than most calls."""
+
+    service: str
+
+    @cached_property
+    def _client(self) -> Any:
+        with _making:
+            return real_client(self.service)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
 
 
 def real_client(service: str) -> Any:

@@ -7,12 +7,10 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from tocsin.aws.dynamodb import Item, Table, due_shard, number
+from tocsin.aws.settings import RUN_PREFIX
 from tocsin.evaluation import Lease, pause_after
 
 T = TypeVar("T")
-
-RUN_PREFIX = "run#"
-"""The table's keys of runs begin with it; the run's URL follows."""
 
 _JOB_DAYS = 30 * 24 * 3600
 _RUN_DAYS = 90 * 24 * 3600

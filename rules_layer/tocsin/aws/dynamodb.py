@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 
 from botocore.exceptions import ClientError
 
-from tocsin.alerts import CommitConflict
 from tocsin.aws.clients import error_code
 from tocsin.aws.settings import DUE_INDEX, DUE_SHARDS
 
@@ -73,6 +72,8 @@ class Table:
         self, key: str, body: bytes, version: int | None, more: Mapping[str, Any] | None = None
     ) -> int:
         """Commits on ``version`` and returns the new one. Raises CommitConflict."""
+        from tocsin.alerts import CommitConflict  # here: patrol, which only reads, does without
+
         new = (version or 0) + 1
         condition: Item = {"ConditionExpression": "attribute_not_exists(pk)"}
         if version is not None:
@@ -93,6 +94,8 @@ class Table:
         """``edit`` makes of a body another, or None to leave it, and an answer. It is called again
         each time that somebody else commits in between. Raises CommitConflict if that does not end.
         """
+        from tocsin.alerts import CommitConflict
+
         for _ in range(_TRIES):
             body, version = self.load(key)
             edited, answer = edit(body)

@@ -10,9 +10,7 @@ from msgspec.structs import replace
 
 from tocsin.alerts import AlertGroup, RuleAlert, StoredGroup, decode_group, encode_group
 from tocsin.aws.dynamodb import Table, due_shard, number
-
-GROUP_PREFIX = "alerts#"
-"""The table's keys of groups begin with it; the run's URL follows."""
+from tocsin.aws.settings import GROUP_PREFIX
 
 _DAYS = 90 * 24 * 3600
 _MOST_BYTES = 350_000  # DynamoDB takes 400 kB

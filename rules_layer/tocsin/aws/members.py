@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import boto3
 from botocore.credentials import DeferredRefreshableCredentials, create_assume_role_refresher
 from botocore.session import Session
 
-from tocsin.actions import JobToStop
-from tocsin.aws.clients import CONFIG
+from tocsin.aws.clients import CONFIG, Client
 from tocsin.aws.sagemaker import SageMakerJobs
 from tocsin.evaluation import JobDescription
+
+if TYPE_CHECKING:
+    from tocsin.actions import JobToStop
 
 
 def member_client(role: str, sts: Any) -> Any:
@@ -63,3 +65,13 @@ class AllAccounts:
         for jobs in self.accounts:
             if (job := jobs.to_stop(name)) is not None:
                 yield job, jobs
+
+
+def all_jobs(member_roles: Sequence[str], client: Client) -> SageMakerJobs | AllAccounts:
+    """The training jobs of this account, and of those whose roles are given."""
+    own = SageMakerJobs(client("sagemaker"))
+    if not member_roles:
+        return own
+    sts = client("sts")
+    members = (SageMakerJobs(member_client(role, sts)) for role in member_roles)
+    return AllAccounts((own, *members))

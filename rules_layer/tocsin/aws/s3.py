@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from botocore.exceptions import ClientError
-from msgspec.structs import replace
 
-from tocsin.alerts import Known
 from tocsin.aws.clients import error_code
 from tocsin.aws.settings import CHECKPOINTS, TRACES
 from tocsin.evaluation import (
@@ -24,19 +21,17 @@ from tocsin.evaluation import (
     decode_trace,
     encode_checkpoint,
     encode_trace,
-    last_changes,
 )
-from tocsin.events import BadEvent, StatusChange, checked, timestamp
 from tocsin.tensors import job_name
 from tocsin.words import clean
+
+_log = logging.getLogger("tocsin")
 
 LOST = ("PreconditionFailed", "ConditionalRequestConflict", "412", "409")
 MISSING = ("NoSuchKey", "404")
 
 UNREADABLE = ".unreadable"
 """Stands at the end of the key of a checkpoint that was put aside."""
-
-_log = logging.getLogger("tocsin")
 
 
 @dataclass(frozen=True)
@@ -102,35 +97,6 @@ class S3Traces:
 
     def save(self, run: str, trace: Trace) -> None:
         self.client.put_object(Bucket=self.bucket, Key=trace_key(run), Body=encode_trace(trace))
-
-
-@dataclass(frozen=True)
-class KnownRuns:
-    """Reads the checkpoints that ``evaluate`` commits, as the events that it would publish."""
-
-    checkpoints: S3Checkpoints
-    now: Callable[[], float]
-
-    def known(self, run: str) -> Known | None:
-        stored = self.checkpoints.load(run)
-        if stored.unreadable:
-            why = clean(stored.unreadable, 500)
-            _log.warning("checkpoint of %s cannot be read: %s", clean(run), why)
-            return None
-        if stored.version is None:
-            return None
-        checkpoint = stored.checkpoint
-        return Known(
-            tuple(self._alerts(checkpoint)), frozenset(checkpoint.rules), checkpoint.sequence
-        )
-
-    def _alerts(self, checkpoint: Checkpoint) -> Iterator[StatusChange]:
-        for change in last_changes(checkpoint):
-            try:
-                yield checked(replace(change, evaluated_at=timestamp(self.now())))
-            except BadEvent as error:
-                what = f"{change.rule_configuration_name} of {checkpoint.run}: {error}"
-                _log.warning("no alert: %s", clean(what, 500))
 
 
 def checkpoint_key(run: str) -> str:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
-from tocsin.actions import JobToStop, NotRunning
 from tocsin.aws.clients import error_code
 from tocsin.evaluation import JobDescription
 from tocsin.model import RUN_TAG, TERMINAL_JOB_STATUSES
 from tocsin.parsing import job_name_fault
+
+if TYPE_CHECKING:
+    from tocsin.actions import JobToStop
 
 _UNKNOWN = ("ValidationException", "ResourceNotFound")
 _DENIED = ("AccessDenied", "AccessDeniedException")
@@ -50,6 +52,8 @@ class SageMakerJobs:
 
     def to_stop(self, name: str) -> JobToStop | None:
         """The job as whoever stops it has to know it. None only if SageMaker has no such job."""
+        from tocsin.actions import JobToStop  # here: only act stops a job
+
         job = self._described(name, _is_missing)
         if job is None:
             return None
@@ -65,6 +69,8 @@ class SageMakerJobs:
         return {tag["Key"]: tag["Value"] for page in pages for tag in page["Tags"]}
 
     def stop(self, name: str) -> None:
+        from tocsin.actions import NotRunning
+
         try:
             self.client.stop_training_job(TrainingJobName=name)
         except ClientError as error:

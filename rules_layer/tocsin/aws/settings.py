@@ -37,6 +37,12 @@ DUE_INDEX = "due"
 DUE_SHARDS = 16
 """The index's partitions, each with its own throughput. With fewer, items of others are lost."""
 
+RUN_PREFIX = "run#"
+"""The table's keys of runs begin with it; the run's URL follows."""
+
+GROUP_PREFIX = "alerts#"
+"""The table's keys of groups of alerts begin with it; the run's URL follows."""
+
 PREFIX_TAG = "tocsin-prefix"
 """The tag that gives a training role its prefix."""
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tocsin.alerts import encode_flush
 from tocsin.aws.clients import AWS_ERRORS
-from tocsin.evaluation import HintsLost
-from tocsin.evaluation.messages import encode_hint
+from tocsin.own_messages import encode_flush, encode_hint
+from tocsin.patrol import HintsLost
+
+if TYPE_CHECKING:
+    from tocsin.evaluation import Failures
 
 _LONGEST = 900  # seconds that SQS delays a message
 _WAITS = (15, 45, 135, 405)  # seconds, after the first, second … try that failed
@@ -46,13 +48,55 @@ class Queue:
 
         ``record`` is the message as Lambda hands it out.
         """
-        receives = int(record["attributes"]["ApproximateReceiveCount"])
         with suppress(*AWS_ERRORS):  # then it comes back at the queue's own time
             self.client.change_message_visibility(
                 QueueUrl=self.url,
                 ReceiptHandle=record["receiptHandle"],
-                VisibilityTimeout=dict(enumerate(_WAITS, 1)).get(receives, _LONGEST),
+                VisibilityTimeout=dict(enumerate(_WAITS, 1)).get(_receives(record), _LONGEST),
             )
+
+
+def _receives(record: Mapping[str, Any]) -> int:
+    return int(record["attributes"]["ApproximateReceiveCount"])
+
+
+@dataclass(frozen=True)
+class Received:
+    """The messages of one invocation, as Lambda passes them."""
+
+    queue: Queue
+    records: Sequence[Mapping[str, Any]]
+
+    @property
+    def bodies(self) -> Mapping[str, str]:
+        """By the messages' ids. Those that were tried before come last: they may fail again."""
+        records = sorted(self.records, key=_receives)
+        return {record["messageId"]: record["body"] for record in records}
+
+    def hand_on(self, ids: Collection[str]) -> set[str]:
+        """Sends these messages again as new ones, never tried; returns the ids not taken."""
+        entries = [
+            {"Id": str(at), "MessageBody": record["body"]}
+            for at, record in enumerate(self.records)
+            if record["messageId"] in ids
+        ]
+        try:
+            answer = self.queue.client.send_message_batch(QueueUrl=self.queue.url, Entries=entries)
+        except AWS_ERRORS:
+            return set(ids)
+        return {self.records[int(failed["Id"])]["messageId"] for failed in answer.get("Failed", ())}
+
+    def answer(self, failures: Failures) -> dict[str, Any]:
+        """Keeps messages that failed away for a while, and names them to Lambda.
+
+        Raises if every message failed, so that Lambda counts an error.
+        """
+        for record in self.records:
+            if record["messageId"] in failures.ids:
+                self.queue.back_off(record)
+        if failures.errors and len(failures.ids) == len(self.records):
+            raise failures.errors[0]
+        return {"batchItemFailures": [{"itemIdentifier": id_} for id_ in sorted(failures.ids)]}
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """Wake up for a run; look for what is new, load it, fold it, commit, publish."""
 
+from tocsin.evaluation.batching import Failures, handle_batch
 from tocsin.evaluation.checkpoint import (
     Checkpoint,
     RuleRecord,
@@ -21,7 +22,6 @@ from tocsin.evaluation.offline import (
     check,
     memory_ports,
 )
-from tocsin.evaluation.patrolling import HintsLost, PatrolReport, patrol
 from tocsin.evaluation.planning import FoundFile, ReadyStep, StepPlan, plan
 from tocsin.evaluation.ports import (
     CheckpointConflict,
@@ -60,10 +60,10 @@ __all__ = [
     "Coordination",
     "EvaluationPorts",
     "EvaluationReport",
+    "Failures",
     "FoundFile",
     "Hint",
     "HintQueue",
-    "HintsLost",
     "JobDescription",
     "JobDirectory",
     "JobEnded",
@@ -76,7 +76,6 @@ __all__ = [
     "MemoryPublisher",
     "MemoryTraces",
     "OnVerdict",
-    "PatrolReport",
     "Point",
     "Progress",
     "Publisher",
@@ -100,10 +99,10 @@ __all__ = [
     "evaluate",
     "finish",
     "fold",
+    "handle_batch",
     "last_changes",
     "memory_ports",
     "parse_message",
-    "patrol",
     "pause_after",
     "plan",
     "reconcile",

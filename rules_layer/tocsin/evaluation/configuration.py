@@ -101,6 +101,15 @@ def _files(work: UnitOfWork, anew: bool) -> _Files:
     return files
 
 
+def known_workers(work: UnitOfWork) -> int | None:
+    """How many workers the run has, if this process has read its collections since they changed."""
+    number, files = work.ports.configurations.get(work.checkpoint.run, (-1, None))
+    if files is None or number != work.checkpoint.configured:
+        return None
+    workers: int | None = files.collections and files.collections.num_workers
+    return workers
+
+
 def _collections(work: UnitOfWork) -> Collections | None:
     try:
         return read_collections(work.storage)

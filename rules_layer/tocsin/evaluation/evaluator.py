@@ -11,6 +11,7 @@ from tocsin.evaluation.reconciliation import CAREFUL_ATTEMPTS, Progress, reconci
 from tocsin.evaluation.unit_of_work import EvaluationReport
 from tocsin.tensors import END_MARKER, encode_end
 
+SHARE = 10.0  # seconds of an invocation for one run: one with a backlog then makes room for others
 MARGIN = 8.0  # seconds: enough to finish a step, commit it and publish
 _LONGEST_DELAY = 900.0  # of an SQS message; patrol does what is due later
 
@@ -19,12 +20,12 @@ def evaluate(hint: Hint, ports: EvaluationPorts, *, owner: str, ends: float) -> 
     """Evaluate what is new in the hint's run, unless another invocation holds its lease.
 
     ``ends`` (seconds since the epoch) is when this invocation is cut off. MARGIN seconds before
-    that it stops and leaves the rest to a further hint.
+    that it stops, and after SHARE seconds, and leaves the rest to a further hint.
     """
-    report = EvaluationReport()
+    report, yields = EvaluationReport(), min(ports.now() + SHARE, ends - MARGIN)
     lease = ports.coordination.take(hint.run, owner, ports.now(), ends + 1, hint.keys)
     while lease is not None:
-        lease = _look(replace(hint, keys=lease.keys), lease, ports, report, ends - MARGIN)
+        lease = _look(replace(hint, keys=lease.keys), lease, ports, report, ends - MARGIN, yields)
     return report
 
 
@@ -48,11 +49,18 @@ def end_job(job: str, ports: EvaluationPorts) -> list[str]:
 
 
 def _look(
-    hint: Hint, lease: Lease, ports: EvaluationPorts, report: EvaluationReport, deadline: float
+    hint: Hint,
+    lease: Lease,
+    ports: EvaluationPorts,
+    report: EvaluationReport,
+    deadline: float,
+    yields: float,
 ) -> Lease | None:
     """One look; the lease again if newer hints ask for another look and there is time for it."""
     try:
-        progress = reconcile(hint, ports, report, deadline=deadline, attempts=lease.attempts)
+        progress = reconcile(
+            hint, ports, report, deadline=deadline, yields=yields, attempts=lease.attempts
+        )
     except CheckpointConflict:
         # Another invocation has committed and sees what this one saw; patrol makes sure of it.
         progress = Progress(due_at=ports.now())
@@ -67,7 +75,7 @@ def _look(
     if progress.wake_at is not None:
         delay = math.ceil(max(0.0, progress.wake_at - ports.now()))
         ports.hints.send(hint.run, "grace", min(float(delay), _LONGEST_DELAY))
-    if again is not None and ports.now() >= deadline:
+    if again is not None and ports.now() >= yields:
         _leave_rest(again, ports)
         return None
     return again

@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from tocsin.evaluation.checkpoint import References
 from tocsin.evaluation.needed import needed_tensors, reference_key
@@ -21,8 +22,10 @@ from tocsin.tensors import (
     fetch,
     with_details,
 )
-from tocsin.trial import PastTrial
 from tocsin.watch import Selection
+
+if TYPE_CHECKING:
+    from tocsin.trial import PastTrial
 
 MOST_REFERENCES = 20_000  # of a run: the checkpoint is read and written at every step
 ByRead = Mapping[str, tuple[Tensor, ...]]

@@ -9,7 +9,7 @@ from functools import partial
 
 from tocsin.evaluation.checkpoint import Checkpoint
 from tocsin.evaluation.messages import Hint
-from tocsin.evaluation.planning import HOLD_SECONDS, FoundFile
+from tocsin.evaluation.planning import HOLD_SECONDS, FoundFile, held_until
 from tocsin.evaluation.restarting import find_restart
 from tocsin.evaluation.status_changes import superseding
 from tocsin.evaluation.unit_of_work import UnitOfWork
@@ -43,11 +43,13 @@ class NewFiles:
 
     more: whether the bucket has further ones.
     ended: whether the run ends with these and those that were evaluated.
+    held_until: None, or until when none of them can be ready; then they are not read.
     """
 
     files: Sequence[FoundFile]
     more: bool
     ended: bool
+    held_until: float | None = None
 
 
 def find_end(work: UnitOfWork) -> End | None:
@@ -60,20 +62,31 @@ def find_end(work: UnitOfWork) -> End | None:
 
 
 def find_files(
-    work: UnitOfWork, hint: Hint, end: End | None, most: int, deadline: float
+    work: UnitOfWork,
+    hint: Hint,
+    end: End | None,
+    most: int,
+    deadline: float,
+    workers: int | None = None,
 ) -> NewFiles:
     """About ``most`` index files after the frontier, without those of earlier starts of the job.
 
     Files of earlier starts are skipped until ``deadline``. To find steps of more digits than the
     frontier takes a long listing. They are looked for if the hint names one, at a tick, which comes
-    every five minutes, and at the end.
+    every five minutes, and at the end. ``workers`` are those that a step waits for, if known: as
+    long as one has no file, none is read, or each would be read at the notification of each other.
     """
     after = work.checkpoint.frontier
     named = [place[0] for key in hint.keys if (place := parse_index_key(key))]
     longer = hint.tick is not None or end is not None
     longer = longer or any(has_more_digits(step, after) for step in named)
     while True:
-        listed, last, more = _list_after(work, most, after, longer=longer)
+        objects, last, more = _list_after(work, most, after, longer=longer)
+        if workers is not None and not more:
+            held = _held_until(work, objects, workers)
+            if held is not None:
+                return NewFiles((), False, False, held)
+        listed = list(_read_all(work, objects))
         files, superseded = _of_last_start(work.checkpoint, listed, work.storage)
         work.replace(replace(work.checkpoint, superseded=superseded))
         if not files and more and work.ports.now() < deadline:
@@ -128,7 +141,7 @@ def _is_over(end: End | None, checkpoint: Checkpoint, files: Sequence[FoundFile]
 
 def _list_after(
     work: UnitOfWork, most: int, after: int, *, longer: bool
-) -> tuple[list[FoundFile], int, bool]:
+) -> tuple[list[Object], int, bool]:
     """Index files after a step, the last step of them, and whether there are still more.
 
     They are about ``most``, fewer if they are large. Of a single step there are no more than may
@@ -153,7 +166,16 @@ def _list_after(
         size += item.size
         found.append(item)
     fresh = [item for item in found if item.key not in work.checkpoint.refused]
-    return list(_read_all(work, fresh)), last, more
+    return fresh, last, more
+
+
+def _held_until(work: UnitOfWork, objects: Sequence[Object], workers: int) -> float | None:
+    places = [(place, item) for item in objects if (place := parse_index_key(item.key))]
+    if not objects or len(places) < len(objects):
+        return None
+    found = [(place[1], item.modified) for place, item in places]
+    refused = [place[1] for key in work.checkpoint.refused if (place := parse_index_key(key))]
+    return held_until(found, workers, refused, work.ports.now())
 
 
 def _read_all(work: UnitOfWork, objects: Sequence[Object]) -> Iterator[FoundFile]:

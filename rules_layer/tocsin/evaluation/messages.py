@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -36,11 +35,6 @@ class JobEnded:
     """SageMaker says that the training job of that name has ended."""
 
     job: str
-
-
-def encode_hint(run: str, why: str, tick: float | None = None) -> str:
-    """A hint of our own. ASCII: SQS refuses a whole batch for one character that XML lacks."""
-    return json.dumps({"tocsin": "hint", "run": run, "tick": tick, "why": why})
 
 
 def parse_message(body: str | bytes) -> list[Hint | JobEnded]:

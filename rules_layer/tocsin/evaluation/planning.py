@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tocsin.rules import Step
@@ -91,6 +91,21 @@ def plan(
         missing = max(0, workers - len(settled[step]))
         ready.append(ReadyStep(step, tuple(files[step].values()), missing))
     return StepPlan(ready)
+
+
+def held_until(
+    found: Iterable[tuple[str, float]], workers: int, refused: Iterable[str], now: float
+) -> float | None:
+    """Until when no step after the frontier can be ready, as far as a listing shows it; else None.
+
+    ``found`` is the worker and the time of each file, ``refused`` are the workers whose files were.
+    While a worker has no file there at all, no step has all ``workers``.
+    """
+    times = dict[str, float]()
+    for worker, modified in found:
+        times[worker] = min(modified, times.get(worker, modified))
+    until = min(times.values(), default=0.0) + HOLD_SECONDS
+    return until if now < until and len({*times, *refused}) < workers else None
 
 
 def _due(

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tocsin.evaluation.configuration import Configuration, load_rules
+from tocsin.evaluation.configuration import Configuration, known_workers, load_rules
 from tocsin.evaluation.folding import OnVerdict, advance, fold, fold_tick, ignore, skip
 from tocsin.evaluation.loading import LoadedStep, load
 from tocsin.evaluation.looking import NewFiles, count_late_files, find_end, find_files
@@ -80,6 +81,7 @@ def reconcile(
     report: EvaluationReport,
     *,
     deadline: float,
+    yields: float = math.inf,
     attempts: int = 1,
     watch: Watch | None = None,
     on_step: Callable[[int], None] = lambda step: None,
@@ -87,10 +89,12 @@ def reconcile(
 ) -> Progress:
     """Evaluate all that is new in the run until ``deadline``, with ``watch`` or the run's own.
 
+    After ``yields`` no further step begins; what takes long and cannot be divided goes on.
+
     Raises CheckpointConflict if somebody else committed meanwhile; then nothing of this look's
     uncommitted work has been published.
     """
-    limits = Limits(deadline, attempts, on_step, on_verdict)
+    limits = Limits(min(yields, deadline), attempts, on_step, on_verdict)
     work = UnitOfWork.begin(hint.run, ports, report)
     if work.checkpoint.last_step is None and work.checkpoint.seen_at is None:
         work.replace(replace(work.checkpoint, seen_at=ports.now()))
@@ -98,14 +102,16 @@ def reconcile(
     find_restart(work, hint.keys if hint.tick is None else (*hint.keys, *first_files(work)))
     end = find_end(work)
     most = limits.steps or BATCH_FILES
-    new = find_files(work, hint, end, most, deadline)
+    new = find_files(work, hint, end, most, deadline, _awaited(work, hint, end))
     if find_restart(work, files_before(work.checkpoint, new.files)):
         new = find_files(work, hint, end, most, deadline)
     if not all(map(parse_index_key, hint.keys)):
         work.replace(replace(work.checkpoint, configured=work.checkpoint.configured + 1))
+    if new.held_until is not None:
+        return _wait(work, new.held_until)
     if _is_duplicate(work, hint, new):
         return _next_look(work)
-    rules = load_rules(work, watch, anew=not hint.keys)
+    rules = load_rules(work, watch, anew=hint.tick is not None or not hint.keys)
     selection = Selection(rules.watched, rules.collections, work.checkpoint.problems)
     work.refuse_parts((*rules.problems, *selection.bad_patterns))
     while True:
@@ -126,7 +132,26 @@ def reconcile(
         work.commit()
         return Progress(ports.now(), out_of_time=True)
     # Schedule, commit and publish.
-    wake_at = _schedule_wake(work, planned.wake_at if held_until is None else held_until)
+    return _wait(work, planned.wake_at if held_until is None else held_until)
+
+
+def _awaited(work: UnitOfWork, hint: Hint, end: End | None) -> int | None:
+    """How many workers a step waits for; None if it is not known, or does not matter now."""
+    is_only_files = bool(hint.keys) and all(map(parse_index_key, hint.keys))
+    if work.is_first_look or end is not None or hint.tick is not None or not is_only_files:
+        return None
+    workers = known_workers(work)
+    return None if workers is None else max(1, workers - _given_up(work))
+
+
+def _given_up(work: UnitOfWork) -> int:
+    """How many missing workers a step no longer waits for."""
+    return work.checkpoint.missing if work.checkpoint.waits >= MOST_WAITS else 0
+
+
+def _wait(work: UnitOfWork, until: float | None) -> Progress:
+    """Commit, with a wake-up if steps are held until a time."""
+    wake_at = _schedule_wake(work, until)
     work.commit()
     work.commit()  # that the last changes are published
     return replace(_next_look(work), wake_at=wake_at)
@@ -148,7 +173,7 @@ def _plan(work: UnitOfWork, new: NewFiles, rules: Configuration) -> StepPlan:
         now=work.ports.now(),
         ended=new.ended,
         refused=[at for key in work.checkpoint.refused if (at := parse_index_key(key))],
-        given_up=work.checkpoint.missing if work.checkpoint.waits >= MOST_WAITS else 0,
+        given_up=_given_up(work),
     )
 
 

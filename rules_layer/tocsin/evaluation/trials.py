@@ -7,6 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
+from typing import TYPE_CHECKING
 
 from tocsin.evaluation.checkpoint import Checkpoint
 from tocsin.tensors import (
@@ -21,7 +22,9 @@ from tocsin.tensors import (
     job_name,
     read_index,
 )
-from tocsin.trial import PastTrial, Trial, glance
+
+if TYPE_CHECKING:
+    from tocsin.trial import PastTrial, Trial
 
 _MOST_RUNS = 3  # in memory, with what was read of them
 _MOST_LETTERS = 900  # of a URL: keys of S3, at most 1024, follow it
@@ -51,6 +54,8 @@ class Trials:
         Earlier steps, which are evaluated in ``before``, are read only where this process has not
         seen them.
         """
+        from tocsin.trial import PastTrial  # here: few rules read trials, and a cold start waits
+
         trial, superseded = self._of.pop(storage.url, (None, ()))
         # After a restart, which another process may have seen, the earlier steps are others.
         if trial is None or superseded != before.superseded or trial.last_step > before.frontier:
@@ -91,4 +96,6 @@ def same_files(storage: Storage, files: Iterable[IndexFile]) -> Iterator[IndexFi
 
 def _opener(url: str, open_run: Callable[[str], Storage]) -> Callable[[str], Trial]:
     """Opens each other run once, by the name that a rule's configuration gives it."""
+    from tocsin.trial import glance
+
     return cache(lambda run: glance(open_run(beside(url, run))))

@@ -11,7 +11,7 @@ from tocsin.rules._registry import (
     find_rule,
     forget,
     get_rule,
-    load_modules,
+    locate,
     register,
     register_style,
     rule_names,
@@ -70,5 +70,4 @@ __all__ = [
     "violation",
 ]
 
-# After the names above: the rules import them from here, as custom rules do.
-load_modules(__name__, __path__)
+locate(__name__, __path__)

@@ -22,6 +22,9 @@ OPTIONS = ("for_steps", "start_step", "end_step", "every", "grace", "resolve", "
 _IGNORED = frozenset({"base_trial", "rule_to_invoke", "source_s3_uri", "action_json"})
 
 _rules: dict[str, type[Rule]] = {}
+_modules: dict[str, str] = {}
+"""Where a rule is, by its name in small letters; it is loaded when somebody asks for it."""
+
 _styles: dict[type, Callable[[Any], type[Rule]]] = {}
 
 
@@ -39,6 +42,8 @@ def register(given: R) -> R:
         raise TypeError(f"rule {name}: must derive from Rule and be a dataclass(frozen=True)")
     if (rule.__doc__ or f"{name}(").startswith(f"{name}("):  # dataclass invents one if missing
         raise TypeError(f"rule {name}: needs a docstring, its first line is what alerts say")
+    if _modules.get(name.lower()) != rule.__module__:
+        find_rule(name)  # loads the one of ours that has this name
     if name in _rules and _origin(_rules[name]) != _origin(rule):
         raise TypeError(f"rule {name}: another rule is registered under this name")
     allowed = {field.name for field in dataclasses.fields(rule)} | set(OPTIONS)
@@ -70,13 +75,27 @@ def register_style(base: type, convert: Callable[[Any], type[Rule]]) -> None:
     _styles[base] = convert
 
 
-def load_modules(package: str, path: Iterable[str]) -> None:
-    """Imports the modules of a package, in the order of their names: their rules register
-    themselves. A module whose name begins with ``_`` is a helper.
+def locate(package: str, path: Iterable[str]) -> None:
+    """Makes the rules of a package known, without loading one: each is in the module of its name.
+    A module whose name begins with ``_`` is a helper.
     """
     for module in iter_modules(path):
         if not module.name.startswith("_"):
-            import_module(f"{package}.{module.name}")
+            _modules[module.name.replace("_", "")] = f"{package}.{module.name}"
+
+
+def _load(lowered: str) -> None:
+    """Loads the rule of that name in small letters, if it is in a package that was located."""
+    if lowered in _modules:
+        module = import_module(_modules[lowered])
+        found = {name: value for name, value in vars(module).items() if name.lower() == lowered}
+        _rules.update(found)
+
+
+def _load_all() -> None:
+    loaded = {name.lower() for name in _rules}
+    for lowered in _modules.keys() - loaded:
+        _load(lowered)
 
 
 def forget(module: str) -> None:
@@ -95,6 +114,7 @@ def rule_names(profile: str | None = None, about: str | None = None) -> tuple[st
 
     With ``about`` only those about the training, or the machine.
     """
+    _load_all()
     return tuple(
         name
         for name, rule in sorted(_rules.items())
@@ -104,13 +124,16 @@ def rule_names(profile: str | None = None, about: str | None = None) -> tuple[st
 
 def find_rule(name: str) -> type[Rule] | None:
     """The rule of that name, or None."""
+    if name not in _rules:
+        _load(name.lower())
     return _rules.get(name)
 
 
 def get_rule(name: str) -> type[Rule]:
     """The rule of that name. Raises BadRule, naming the nearest ones."""
-    rule = _rules.get(name)
+    rule = find_rule(name)
     if rule is None:
+        _load_all()
         near = difflib.get_close_matches(name, _rules, n=1)
         hint = f"did you mean {near[0]}?" if near else "`tocsin rules` lists them"
         raise BadRule(f"unknown rule {name!r}: {hint}")

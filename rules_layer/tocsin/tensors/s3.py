@@ -18,6 +18,7 @@ except ModuleNotFoundError as missing:  # pragma: no cover - a base install
         f"runs in S3 need boto3: {install('aws')}", name=missing.name
     ) from None
 
+from tocsin.retries import RETRIES
 from tocsin.tensors.storage import (
     TEMPORARY,
     NotFound,
@@ -31,9 +32,6 @@ from tocsin.tensors.storage import (
 )
 
 _CONNECTIONS = 16
-
-RETRIES: dict[str, Any] = {"mode": "standard", "total_max_attempts": 5}
-"""For all clients of Tocsin: standard retries throttling and passing faults, with back-off."""
 
 _MISSING = frozenset({"404", "NoSuchKey", "NotFound", "NoSuchBucket"})
 _DENIED = frozenset({"403", "AccessDenied", "Forbidden"})

@@ -10,8 +10,9 @@ from typing import Any
 
 import boto3
 import pytest
-from tocsin.alerts import decode_group, encode_flush
+from tocsin.alerts import decode_group
 from tocsin.events import BadEvent
+from tocsin.own_messages import encode_flush
 
 from .conftest import RUN, Context, Deployment, body, cold_start, record
 
@@ -159,7 +160,7 @@ def test_a_message_that_fails_comes_back_soon(
 ) -> None:
     waits: list[int] = []
     monkeypatch.setattr(
-        act.queue.client,
+        act.queue.client._client,
         "change_message_visibility",
         lambda **asked: waits.append(asked["VisibilityTimeout"]),
     )

@@ -12,7 +12,7 @@ import pytest
 from botocore.exceptions import ClientError
 from botocore.stub import Stubber
 from tocsin.actions import JobToStop, NotRunning, TopicMessage
-from tocsin.aws.connect import connect_act
+from tocsin.aws.connect.act import connect_act
 from tocsin.aws.events import Bus, NotPublished
 from tocsin.aws.sagemaker import SageMakerJobs
 from tocsin.aws.settings import filter_policy

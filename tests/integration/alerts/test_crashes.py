@@ -12,8 +12,9 @@ from typing import Any
 import boto3
 import pytest
 from moto import mock_aws
-from tocsin.alerts import AlertGroup, AlertPorts, decode_group, encode_flush, parse_message, react
-from tocsin.aws.connect import connect_act
+from tocsin.alerts import AlertGroup, AlertPorts, decode_group, parse_message, react
+from tocsin.aws.connect.act import connect_act
+from tocsin.own_messages import encode_flush
 
 from .conftest import CLIENT, RUN, Deployment, body, commit
 

@@ -7,12 +7,13 @@ import time
 import boto3
 import pytest
 from botocore.stub import Stubber
-from tocsin.alerts import AlertGroup, Flush, encode_flush, parse_message
+from tocsin.alerts import AlertGroup, Flush, parse_message
 from tocsin.aws.dynamodb import Table
 from tocsin.aws.groups import DynamoGroups
 from tocsin.aws.settings import DUE_SHARDS
 from tocsin.aws.sqs import Queue, SqsHints, SqsTimer
-from tocsin.evaluation import HintsLost
+from tocsin.own_messages import encode_flush
+from tocsin.patrol import HintsLost
 
 from .conftest import Context, Deployment, cold_start
 

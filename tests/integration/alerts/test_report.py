@@ -12,7 +12,8 @@ import pytest
 import requests
 from tocsin.alerts import Flush, react
 from tocsin.alerts.messages import encode_flush
-from tocsin.aws.connect import connect_act, connect_evaluate
+from tocsin.aws.connect.act import connect_act
+from tocsin.aws.connect.evaluate import connect_evaluate
 from tocsin.aws.reports import S3Reports, report_key
 from tocsin.aws.s3 import checkpoint_key, trace_key
 from tocsin.aws.settings import EvaluateSettings

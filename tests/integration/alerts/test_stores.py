@@ -19,8 +19,9 @@ from botocore.stub import Stubber
 from tocsin.alerts import AlertGroup, CommitConflict, Known, LogEntry, RuleAlert
 from tocsin.aws.dynamodb import Table
 from tocsin.aws.groups import DynamoGroups
+from tocsin.aws.known_runs import KnownRuns
 from tocsin.aws.limits import StopGuard, TextCap
-from tocsin.aws.s3 import KnownRuns, S3Checkpoints, checkpoint_key
+from tocsin.aws.s3 import S3Checkpoints, checkpoint_key
 from tocsin.aws.silences import DynamoSilences
 from tocsin.aws.sqs import Queue, SqsTimer
 from tocsin.evaluation import Checkpoint, RuleRecord

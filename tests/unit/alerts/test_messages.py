@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tocsin.alerts import Flush, encode_flush, parse_message
+from tocsin.alerts import Flush, parse_message
 from tocsin.events import BadEvent, RunSummary, StatusChange
+from tocsin.own_messages import encode_flush
 
 RUN = "s3://captures/jobs/größe"
 ALERT = {

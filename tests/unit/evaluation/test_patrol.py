@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Sequence
 
 import pytest
-from tocsin.evaluation import HintsLost, PatrolReport, patrol
+from tocsin.patrol import HintsLost, PatrolReport, patrol
 
 NOW = 1_767_225_600.5
 

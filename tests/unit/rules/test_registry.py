@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -335,7 +337,7 @@ def test_build_refuses(name: str, parameters: dict[str, Any], message: str) -> N
 
 def test_every_module_without_an_underscore_is_a_rule() -> None:
     modules = {path.stem for path in Path(rules.__file__).parent.glob("[!_]*.py")}
-    found = {rule.__module__.rpartition(".")[2] for rule in _registry._rules.values()}
+    found = {get_rule(name).__module__.rpartition(".")[2] for name in rule_names()}
     assert found == modules
     assert list(rule_names()) == sorted(rule_names())
 
@@ -387,3 +389,12 @@ def test_lists_as_the_sdk_sends_them(sent: dict[str, str], expected: tuple[str, 
 def test_lists_on_the_wire(rule: str, parameter: str, value: str, expected: Any) -> None:
     built, _ = build(rule, {parameter: value})
     assert getattr(built, parameter) == expected
+
+
+def test_a_rule_is_loaded_when_it_is_asked_for() -> None:
+    code = (
+        "import sys; from tocsin.rules import get_rule; get_rule('DeadRelu');"
+        "print(sorted(m for m in sys.modules if m.startswith('tocsin.rules.') and '._' not in m))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "['tocsin.rules.dead_relu']"

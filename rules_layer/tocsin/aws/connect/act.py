@@ -1,0 +1,72 @@
+"""What ``act`` is connected to."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from tocsin.actions import Effects, Links, Lookups, refusal
+from tocsin.actions.recent import recent
+from tocsin.alerts import AlertPorts, RunCaps
+from tocsin.aws.clients import Client, LazyClient
+from tocsin.aws.cloudwatch import MetricSink
+from tocsin.aws.dynamodb import Table
+from tocsin.aws.events import Bus
+from tocsin.aws.groups import DynamoGroups
+from tocsin.aws.iam import Roles
+from tocsin.aws.known_runs import KnownRuns
+from tocsin.aws.limits import StopGuard, TextCap
+from tocsin.aws.members import all_jobs
+from tocsin.aws.reports import S3Reports
+from tocsin.aws.s3 import S3Checkpoints
+from tocsin.aws.settings import ActSettings, Names
+from tocsin.aws.silences import DynamoSilences
+from tocsin.aws.sns import Topic
+from tocsin.aws.sqs import Queue, SqsTimer
+from tocsin.aws.ssm import Endpoints
+from tocsin.tensors import open_storage
+
+
+def connect_act(
+    settings: ActSettings, client: Client = LazyClient, now: Callable[[], float] = time.time
+) -> AlertPorts:
+    """The stores and the timer for decisions about alerts, and what actions use."""
+    s3, table = client("s3"), Table(client("dynamodb"), settings.table)
+    jobs = all_jobs(settings.member_roles, client)
+    topic = Topic(
+        client("sns"), settings.topic_arn, {"email": settings.emails, "sms": settings.phones}
+    )
+    names = Names(settings.stage or "")
+    allowed = (*settings.emails, *settings.phones, *settings.allowed_recipients)
+    return AlertPorts(
+        groups=DynamoGroups(table, now),
+        silences=DynamoSilences(table, now),
+        checkpoints=KnownRuns(S3Checkpoints(s3, settings.state_bucket), now),
+        timer=SqsTimer(Queue(client("sqs"), settings.act_queue_url)),
+        lookups=Lookups(
+            describe_job=jobs.to_stop,
+            job_tags=jobs.tags,
+            refuses=lambda kind, recipient: refusal(kind, recipient, allowed),
+            recent=lambda alert: recent(open_storage(alert.run, client=s3), alert),
+            now=lambda: datetime.fromtimestamp(now(), UTC),
+            broadcast={"email": len(settings.emails), "sms": len(settings.phones)},
+            links=Links(dashboard=settings.dashboard),
+            report=S3Reports(s3, settings.state_bucket).links,
+            namespace=names.namespace,
+            role_prefix=Roles(client("iam")).prefix,
+        ),
+        effects=Effects(
+            reserve_stop=StopGuard(table, settings.stop_limit, settings.ceiling, now).may,
+            stop_job=jobs.stop,
+            write=lambda run, key, data: open_storage(run, client=s3).write(key, data),
+            subscribe=topic.subscribe,
+            reserve_texts=TextCap(table, settings.sms_monthly_cap, now).may,
+            publish=topic.publish,
+            post=Endpoints(client("ssm"), settings.webhooks, prefix=names.webhooks).post,
+            put_metric=MetricSink(client("cloudwatch"), names.namespace).put,
+        ),
+        put_event=Bus(client("events"), settings.bus).put,
+        now=now,
+        caps=RunCaps(settings.texts_of_run, settings.email_run_cap, settings.metric_run_cap),
+    )

@@ -1,0 +1,15 @@
+"""Messages that the functions send to their own queues. Whoever reads them parses them."""
+
+from __future__ import annotations
+
+import json
+
+
+def encode_hint(run: str, why: str, tick: float | None = None) -> str:
+    """A hint of our own. ASCII: SQS refuses a whole batch for one character that XML lacks."""
+    return json.dumps({"tocsin": "hint", "run": run, "tick": tick, "why": why})
+
+
+def encode_flush(run: str) -> str:
+    """For ``act``: something of the run is due."""
+    return json.dumps({"tocsin": "flush", "run": run})
