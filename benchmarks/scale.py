@@ -28,10 +28,13 @@ from tocsin.aws.settings import DUE_SHARDS
 from tocsin.evaluation import Hint, evaluate, memory_ports
 from tocsin.model import Mode
 from tocsin.tensors import Captured, Collection, LocalStorage, RunWriter
+from tocsin_cdk.options import Options
 
 from benchmarks._simulation import Outcome, Times, percentile, simulate
 from tests.faults import cost
 from tests.faults.room import DeployedRuns, aws_in_process
+
+DEFAULT = Options().concurrency["evaluate"]
 
 LATENCY = {  # seconds of a call from Lambda in the same region: assumed
     "s3.ListObjectsV2": 0.030,
@@ -236,12 +239,12 @@ def main() -> None:
     times = times_of(look, step, calls)
     seconds = 60 * arguments.minutes
     deployments = [
-        Deployment(jobs, arguments.interval, max(6, needed(jobs, arguments.interval, times)))
+        Deployment(jobs, arguments.interval, max(DEFAULT, needed(jobs, arguments.interval, times)))
         for jobs in (10, 100, 1000, 10_000)
     ]
-    deployments.insert(3, Deployment(1000, arguments.interval, 6))  # the default, overloaded
+    deployments.insert(3, Deployment(1000, arguments.interval, DEFAULT))  # overloaded
     rows = [row(each, times, calls, seconds) for each in deployments]
-    fair = fairness(times, 6, seconds)
+    fair = fairness(times, DEFAULT, seconds)
     if arguments.json:
         json.dump({"times": vars(times), "rows": rows, "fairness": fair}, sys.stdout, indent=1)
         return

@@ -86,6 +86,8 @@ class UpdateContracts:
             idle = without and bool(trained) and not any(map(self._has_changed, trained))
             idle = idle and self._is_updated(root)
             self._count("optimizer_without_gradient", optimizer, holds=idle, enough=_UPDATES)
+        still = all(group.get("lr", 1.0) == 0 for group in optimizer.param_groups)
+        self._count("learning_rate_of_zero", optimizer, holds=still, enough=_UPDATES)
         if self._updates == 0:
             self._remember(root)
 

@@ -116,6 +116,12 @@ CONTRACTS: Mapping[str, Contract] = {
         "its part of the model is never trained: its output is cut off before the loss",
         "look for detach(), no_grad() or another model's output between this part and its loss",
     ),
+    "learning_rate_of_zero": Contract(
+        Severity.WARNING,
+        "the learning rate of an optimizer is 0 at each of its first updates",
+        "what it holds is never trained",
+        "look at the schedule: its first value, its units (steps or epochs), and who steps it",
+    ),
     "eval_mode_while_training": Contract(
         Severity.WARNING,
         "the model is trained in eval mode",

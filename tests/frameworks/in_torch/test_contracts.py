@@ -220,6 +220,24 @@ def test_a_generator_that_is_cut_off(run: Path) -> None:
     assert set(broken(run)) == {"optimizer_without_gradient"}
 
 
+def test_a_learning_rate_of_zero(run: Path) -> None:
+    model = net()
+    optimizer = torch.optim.SGD(model.parameters(), 0.0)
+    assert set(train(run, model, classify, optimizer=optimizer)) == {"learning_rate_of_zero"}
+
+
+def test_a_warm_up_from_zero(run: Path) -> None:
+    model = net()
+    optimizer = torch.optim.SGD(model.parameters(), 1e-2)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: step / 100)
+
+    def loss(model: nn.Module, x: Any, y: Any) -> Any:
+        schedule.step()
+        return classify(model, x, y)
+
+    assert train(run, model, loss, optimizer=optimizer) == {}
+
+
 def test_a_model_that_learns_to_copy_its_input(run: Path) -> None:
     model = nn.Sequential(nn.Embedding(8, 16), nn.Linear(16, 8))
     optimizer = torch.optim.Adam(model.parameters(), 3e-2)
