@@ -18,7 +18,7 @@ def main() -> None:
         prog="python -m benchmarks",
         description=__doc__,
         epilog="benchmarks:\n"
-        + "".join(f"  {name:10}{purpose}\n" for name, purpose in known.items())
+        + "".join(f"  {name:12}{purpose}\n" for name, purpose in known.items())
         + "\nExample: python -m benchmarks rules tensors\n"
         "Options of one benchmark: python -m benchmarks.latency --help",
         formatter_class=argparse.RawDescriptionHelpFormatter,

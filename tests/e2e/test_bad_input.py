@@ -154,8 +154,7 @@ def test_the_same_files_announced_again_change_and_publish_nothing(
 ) -> None:
     write_run(run, 3)
     concluded(run)
-    own = 3 + 1 + 1  # hints at the run itself: index files, collections, end marker
-    _until_done(aws, run, events, own)
+    _until_quiet(aws, run, events)
     sqs, url = aws.client("sqs"), aws.outputs["EvaluateQueueUrl"]
     bucket, _, prefix = run.url.removeprefix("s3://").partition("/")
     records = [
@@ -166,7 +165,7 @@ def test_the_same_files_announced_again_change_and_publish_nothing(
     before, announced = store.load(run.url), datetime.now(UTC)
     for _ in range(3):
         sqs.send_message(QueueUrl=url, MessageBody=json.dumps({"Records": records}))
-    published = _until_done(aws, run, events, own + 3)
+    published = _until_quiet(aws, run, events)
     assert store.load(run.url) == before
     assert [each for each in published if each > announced] == []
 
@@ -184,8 +183,8 @@ def test_a_message_that_always_fails_ends_in_the_dead_letter_queue(
     pytest.fail("the message is not in the dead-letter queue")
 
 
-def _until_done(aws: LocalAws, run: Storage, events: Events, hints: int) -> list[datetime]:
-    """Waits until so many hints at the run are worked off; when what is heard was published."""
+def _until_quiet(aws: LocalAws, run: Storage, events: Events) -> list[datetime]:
+    """Waits until every message has been handled; when what is heard of the run was published."""
     times = []
     for _ in patiently():
         times += [
@@ -193,16 +192,15 @@ def _until_done(aws: LocalAws, run: Storage, events: Events, hints: int) -> list
             for event in events.receive(wait=1)
             if event["detail-type"] == STATUS_CHANGE and event["detail"]["Run"] == run.url
         ]
-        if _done_hints(aws, run) >= hints:
+        if not _waiting(aws):
             return times
-    raise AssertionError(f"only {_done_hints(aws, run)} of {hints} hints are worked off")
+    raise AssertionError(f"{_waiting(aws)} messages are not handled")
 
 
-def _done_hints(aws: LocalAws, run: Storage) -> int:
-    """How many hints at the run have been worked off."""
-    item = aws.client("dynamodb").get_item(
-        TableName=aws.outputs["StateTableName"],
-        Key={"pk": {"S": f"run#{run.url}"}},
-        ConsistentRead=True,
-    )["Item"]
-    return 0 if "lease_owner" in item else int(float(item["hints"]["N"]))
+def _waiting(aws: LocalAws) -> int:
+    """How many messages are in the queue of evaluate, or being handled."""
+    names = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"]
+    found = aws.client("sqs").get_queue_attributes(
+        QueueUrl=aws.outputs["EvaluateQueueUrl"], AttributeNames=names
+    )["Attributes"]
+    return sum(int(found[name]) for name in names)

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 import requests
 from tocsin.alerts import Flush, react
-from tocsin.alerts.messages import encode_flush
 from tocsin.aws.connect.act import connect_act
 from tocsin.aws.connect.evaluate import connect_evaluate
 from tocsin.aws.reports import S3Reports, report_key
@@ -19,6 +18,7 @@ from tocsin.aws.s3 import checkpoint_key, trace_key
 from tocsin.aws.settings import EvaluateSettings
 from tocsin.evaluation import EvaluationPorts, Hint, evaluate
 from tocsin.model import Mode
+from tocsin.own_messages import encode_flush
 from tocsin.report import Page
 from tocsin.tensors import END_MARKER, Captured, Collection, RunWriter, open_storage
 from tocsin.watch import to_watch

@@ -123,7 +123,12 @@ def test_the_rules_that_built_in_rules_inhibit() -> None:
         "LossDiverging": OVERFITTING,
         "LossGap": {"Overfit", "Overtraining"},
         "LossWorse": OVERFITTING | {"LossDiverging", "LossOscillating"},
-        "NoSkill": {"ConstantOutput", "LossNotDecreasing", "Underfitting"},
+        "NoSkill": {
+            "ConstantOutput",
+            "LossNotDecreasing",
+            "NoBetterThanGuessing",
+            "Underfitting",
+        },
         "TrainEvalInputs": {"LossGap", "Memorises", "NotNormalizedData", "Overfit"},
         "UpdateTooLarge": {"LearningRateTooLarge", "WeightUpdateRatio"},
         "UpdateTooSmall": {

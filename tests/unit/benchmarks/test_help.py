@@ -24,4 +24,4 @@ def test_an_unknown_name_says_which_there_are(
     monkeypatch.setattr(sys, "argv", ["benchmarks", "hoks"])
     with pytest.raises(SystemExit, match="2"):
         main()
-    assert "no benchmark 'hoks': there are hooks, " in capsys.readouterr().err
+    assert "no benchmark 'hoks': there are cold_start, " in capsys.readouterr().err

@@ -104,7 +104,7 @@ def test_a_checkout_that_lacks_something_else(tocsin, local, monkeypatch):
     def lacking(name):
         raise ModuleNotFoundError("No module named 'aws_cdk'", name="aws_cdk")
 
-    monkeypatch.setattr("tocsin.cli.checkout.import_module", lacking)
+    monkeypatch.setattr("tocsin.cli.commands.checkout.import_module", lacking)
     assert tocsin("demo").complaint == "No module named 'aws_cdk'"
 
 
