@@ -86,8 +86,8 @@ def make_report(
 ) -> bool:
     """Writes the run's report, unless there is one of its present state. Returns whether it wrote.
 
-    A run without a checkpoint has none: whoever sends a message can name any. ``actions`` are those
-    that were taken for the run until now; one more alone is not a new state.
+    A run without a checkpoint has none: a message can name any run. ``actions`` are those that were
+    taken for the run until now; one more alone is not a new state.
     """
     while True:
         shown, version = reports.state(run)
