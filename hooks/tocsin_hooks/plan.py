@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tocsin.model import Detail, Role
 from tocsin.tensors import place
@@ -43,6 +43,16 @@ class Wish:
     update: bool = False
     values: bool = False
     fingerprint: bool = False
+
+    def with_quantiles(self, quantiles: tuple[float, ...]) -> Wish:
+        """Adds quantiles to those of the details, which one summary holds together."""
+        if not quantiles:
+            return self
+        every = {*quantiles, *(q for each in self.details for q in each.quantiles)}
+        others = tuple(
+            replace(each, quantiles=()) for each in self.details if each != Detail(each.quantiles)
+        )
+        return replace(self, details=(Detail(tuple(sorted(every))), *others))
 
 
 @dataclass(frozen=True)

@@ -71,7 +71,7 @@ class CaptureSelection:
         scalar = not SCALARS.isdisjoint(saved.collections)
         plan = CapturePlan(
             saved,
-            wish,
+            wish if scalar else wish.with_quantiles(settings.quantiles(saved.collections)),
             raw=settings.raw(saved.collections),
             reductions=() if scalar else settings.reductions(saved.collections),
             shape=settings.shape(saved.collections),

@@ -24,6 +24,7 @@ from tocsin.watch import (
     built_in,
     patterns,
     plain_capture,
+    quantiles,
     read_watch,
     reductions,
     resolve,
@@ -130,6 +131,11 @@ class CaptureSettings:
             name for listed in self._said("reductions", collections) for name in reductions(listed)
         }
         return tuple(name for name in REDUCTIONS if name in wanted)
+
+    def quantiles(self, collections: tuple[str, ...]) -> tuple[float, ...]:
+        """The quantiles that go into a summary, those of all its collections."""
+        configs = filter(None, map(self.collections.get, collections))
+        return quantiles(tuple(q for each in configs for q in quantiles(each.quantiles or ())))
 
     def _said(self, key: str, collections: tuple[str, ...]) -> Iterator[Any]:
         """The setting of each collection, or that of the whole capture in its place."""

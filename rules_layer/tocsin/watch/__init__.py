@@ -2,7 +2,7 @@
 
 from tocsin.watch.actions import NOTIFYING, action_fault
 from tocsin.watch.builtin_collections import belongs, built_in
-from tocsin.watch.capture import patterns, plain_capture, reductions, to_capture
+from tocsin.watch.capture import patterns, plain_capture, quantiles, reductions, to_capture
 from tocsin.watch.config import (
     Capture,
     CollectionConfig,
@@ -59,6 +59,7 @@ __all__ = [
     "patterns",
     "plain_capture",
     "policy",
+    "quantiles",
     "read_watch",
     "reads_of",
     "reductions",

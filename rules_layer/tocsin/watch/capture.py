@@ -6,6 +6,7 @@ The steps of a mode are flat keys there, as in smdebug: ``eval.save_interval``.
 from __future__ import annotations
 
 import dataclasses
+import math
 import re
 from collections.abc import Iterator
 from reprlib import repr as short  # a text of a file may be long
@@ -77,6 +78,23 @@ def reductions(listed: str | tuple[str, ...]) -> tuple[str, ...]:
     return tuple(name for name in REDUCTIONS if name in wanted)
 
 
+def quantiles(listed: str | tuple[float, ...]) -> tuple[float, ...]:
+    """Quantiles in their order, each once. Raises BadWatch."""
+    items = (
+        [each for each in listed.split(",") if each.strip()] if isinstance(listed, str) else listed
+    )
+    found = set()
+    for each in items:
+        try:
+            quantile = float(each)
+        except ValueError:
+            quantile = math.nan
+        if not 0 <= quantile <= 1:
+            raise BadWatch(f"{short(each)} is not a quantile: it must be a number from 0 to 1")
+        found.add(quantile)
+    return tuple(sorted(found))
+
+
 def _reduction(name: str) -> str:
     bare = name.removesuffix("_norm")
     known = bare if bare.removeprefix("abs_") in ("l1", "l2") else name
@@ -122,6 +140,10 @@ def section(content: Any, into: type[Config], where: str) -> Config:
         reductions(config.reductions or ())
     except BadWatch as error:
         raise BadWatch(f"{where}.reductions: {error}") from error
+    try:
+        quantiles(getattr(config, "quantiles", None) or ())
+    except BadWatch as error:
+        raise BadWatch(f"{where}.quantiles: {error}") from error
     steps = {
         mode: convert(found, SaveConfig, f"{where}.{mode.name.lower()}")
         for mode, found in modes.items()

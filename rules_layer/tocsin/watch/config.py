@@ -87,8 +87,8 @@ Modes = Mapping[Mode, SaveConfig]
 class CollectionConfig:
     """Capture of one collection: its tensors, the steps, and the form.
 
-    ``include_regex`` and ``reductions`` in one string are lists with commas; commas inside brackets
-    belong to a pattern. ``None`` leaves it to the capture.
+    ``include_regex``, ``reductions`` and ``quantiles`` in one string are lists with commas; commas
+    inside brackets belong to a pattern. ``None`` leaves it to the capture.
 
     include_regex: patterns of the names of its tensors.
     reductions: numbers of each tensor that become tensors of their own.
@@ -98,6 +98,7 @@ class CollectionConfig:
     save_steps: these steps too, in the window or not.
     save_shape: whether the shape is kept where smdebug looks for it.
     save_histogram: accepted without effect.
+    quantiles: from 0 to 1, of each tensor, kept in its summary for the report.
 
     >>> CollectionConfig("^fc", reductions="mean,l2_norm", modes={Mode.EVAL: SaveConfig(1)})
     """
@@ -111,6 +112,7 @@ class CollectionConfig:
     save_steps: StepNumbers | None = None
     save_shape: bool | None = None
     save_histogram: bool | None = None
+    quantiles: str | tuple[float, ...] | None = None
     modes: Modes = field(default_factory=dict)
 
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tocsin.model import Mode, Role
+from tocsin.model import Detail, Mode, Role
 from tocsin.tensors import LocalStorage, read_values, write_step
-from tocsin_hooks.capture import as_array, capture
+from tocsin_hooks.capture import as_array, capture, summary_of
 from tocsin_hooks.plan import CapturePlan, Saved, Wish
 
 
@@ -146,6 +146,15 @@ def test_the_role_follows_from_the_collection(
     collections: tuple[str, ...], role: Role | None, expected: Role | None
 ) -> None:
     assert capture(CapturePlan(Saved("t", collections, role)), 1.0)[0].role == expected
+
+
+def test_quantiles_of_rules_and_of_the_configuration_are_in_one_summary() -> None:
+    layer = Detail((0.5,), channel_axis=1)
+    wish = Wish((Detail((0.25,)), layer)).with_quantiles((0.0, 0.5))
+    summary = summary_of(np.arange(9.0).reshape(3, 3), wish)
+    assert summary.quantiles == {"0.0": 0.0, "0.25": 2.0, "0.5": 4.0}
+    assert summary.channels is not None
+    assert Wish((layer,)).with_quantiles(()) == Wish((layer,))
 
 
 def test_reductions_are_tensors_of_their_own() -> None:

@@ -40,6 +40,19 @@ def test_a_step_may_be_ended_and_ending_twice_is_harmless(tmp_path: Path, index_
     assert (index.mode, [entry.name for entry in index.entries]) == (modes.EVAL, ["loss"])
 
 
+def test_a_collection_asks_for_quantiles(tmp_path: Path, index_files: Any) -> None:
+    asked = {name: CollectionConfig(quantiles="0.5, 0.05") for name in ("weights", "losses")}
+    with Hook(tmp_path, save_interval=1, capture=Capture(collections=asked)) as hook:
+        hook.begin()
+        hook.save("w", np.arange(101.0), "weights")
+        hook.save("loss", 1.0, "losses")
+    (index,) = index_files(tmp_path)
+    assert {entry.name: entry.summary.quantiles for entry in index.entries} == {
+        "w": {"0.05": 5.0, "0.5": 50.0},
+        "loss": None,
+    }
+
+
 @pytest.mark.parametrize(
     ("collection", "asked", "wanted", "planned"),
     [

@@ -95,6 +95,7 @@ def test_everything_there_is() -> None:
         FULL_CAPTURE,
         Capture(save_steps=(), reductions=()),  # none, which is not the same as not said
         Capture(collections={"weights": CollectionConfig(reductions="")}),
+        Capture(collections={"weights": CollectionConfig(quantiles=(0.05, 0.95))}),
     ],
 )
 def test_written_and_read_again(capture: Capture) -> None:
@@ -174,6 +175,12 @@ def test_numbers_and_booleans_may_be_strings(content: Any, expected: Capture) ->
             {"collections": {"w": {"reductions": ["l3"]}}},
             "capture.collections['w'].reductions: 'l3' is not a reduction",
         ),
+        (
+            {"collections": {"w": {"quantiles": "0.5,95"}}},
+            "capture.collections['w'].quantiles: '95' is not a quantile: it must be",
+        ),
+        ({"collections": {"w": {"quantiles": "half"}}}, "'half' is not a quantile"),
+        ({"quantiles": "0.5"}, "capture: unknown key 'quantiles'"),
         ({"collections": {"w": {"save_all": True}}}, "capture.collections['w']: unknown key 'sa"),
     ],
 )
