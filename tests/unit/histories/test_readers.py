@@ -10,6 +10,7 @@ from tocsin.histories import BadHistory, reader_of
 from tocsin.histories.lines import MOST_CHARACTERS
 
 NAN = math.nan
+FIXTURES = Path(__file__).parents[2] / "fixtures" / "tensorboard"
 
 
 def read(path: Path) -> tuple[list[tuple[str, int, float]], list[str]]:
@@ -165,3 +166,35 @@ def test_a_run_of_tocsin_is_none_and_neither_is_an_empty_folder(tmp_path: Path) 
     (tmp_path / "trainer_state.json").write_text("{}")
     assert reader_of(tmp_path) is None
     assert reader_of(tmp_path.parent / "nothing") is None
+
+
+def test_keras_in_tensorboard() -> None:
+    scalars, notes = read(FIXTURES / "keras")
+    losses = [1 / (1 + epoch) for epoch in range(4)]
+    expected = [("train/epoch_loss", epoch, loss) for epoch, loss in enumerate(losses)]
+    expected += [("validation/epoch_loss", epoch, 2 * loss) for epoch, loss in enumerate(losses)]
+    assert [scalar[:2] for scalar in scalars] == [scalar[:2] for scalar in expected]
+    assert [scalar[2] for scalar in scalars] == pytest.approx([scalar[2] for scalar in expected])
+    assert notes == []
+
+
+def test_torch_in_tensorboard() -> None:
+    scalars, _ = read(FIXTURES / "torch")
+    assert scalars[:2] == [("Loss/train", 0, 1.0), ("Acc/val", 0, 1.0)]
+    assert scalars[2:4] == [("Loss/train", 10, 0.5), ("Acc/val", 10, 0.5)]
+    assert len(scalars) == 8
+    assert read(next((FIXTURES / "torch").iterdir()))[0] == scalars  # the file itself
+
+
+def test_an_event_file_that_breaks_off(tmp_path: Path) -> None:
+    whole = next((FIXTURES / "torch").iterdir()).read_bytes()
+    path = tmp_path / "events.out.tfevents.1"
+    path.write_bytes(whole[:-7])
+    scalars, (note,) = read(tmp_path)
+    assert len(scalars) == 7
+    assert note.startswith(f"{path}: the file breaks off in the record at byte ")
+
+
+def test_a_folder_of_several_runs_names_them() -> None:
+    with pytest.raises(BadHistory, match=r"holds 2 runs: name one of them: .*keras, .*torch$"):
+        reader_of(FIXTURES)

@@ -89,7 +89,7 @@ WHOLE = event(1, simple("loss", 1))
     ],
 )
 def test_damage_costs_what_comes_after_it(after: bytes, why: str) -> None:
-    found = event_scalars(io.BytesIO(WHOLE + after + WHOLE))
+    found = event_scalars(io.BytesIO(WHOLE + after))
     assert next(found).name == "loss"
     with pytest.raises(Unreadable, match=why):
         next(found)
