@@ -24,13 +24,22 @@ def read_csv(path: Path, note: Note) -> Iterator[Scalar]:
     first = next((line for line in lines if line.strip()), "")
     if not first:
         raise BadHistory(f"{path} is empty: the first line of a CSV names its columns")
-    delimiter = max(",;\t", key=first.count)
+    delimiter = _delimiter(first)
     rows = csv.reader(chain([first], lines), delimiter=delimiter)
     try:
         names = _columns(next(rows), path)
         yield from scalars_of_rows(_rows(rows, names, delimiter), path, note)
     except csv.Error as error:
         raise BadHistory(f"{path}, line {rows.line_num}: not a CSV: {error}") from None
+
+
+def names_a_step(line: str) -> bool:
+    """Whether a line looks like the first of a CSV: one of its columns is the step."""
+    return not {*STEPS}.isdisjoint(name.strip(' "\r') for name in line.split(_delimiter(line)))
+
+
+def _delimiter(line: str) -> str:
+    return max(",;\t", key=line.count)
 
 
 def _rows(rows: Iterator[list[str]], names: Sequence[str], delimiter: str) -> Iterator[Row]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tocsin.histories.csv_file import read_csv
+from tocsin.histories.csv_file import names_a_step, read_csv
 from tocsin.histories.json_lines import read_json_lines, read_trainer_state
 from tocsin.histories.mlflow import mlflow_runs, read_mlflow
 from tocsin.histories.scalar import BadHistory, Reader
@@ -14,17 +14,19 @@ from tocsin.tensors import COLLECTIONS, INDEX, is_event_file
 
 _HEAD = 4096
 _STATE = "trainer_state.json"
+_TABLES = (".csv", ".tsv", ".txt")
 
 
 def reader_of(path: Path) -> tuple[Path, Reader] | None:
-    """The history at ``path`` and its reader; None for a run of Tocsin, and for other folders.
+    """The history at ``path`` and its reader; None for a run of Tocsin, and for anything else.
 
     A folder is asked for runs of MLflow, then of TensorBoard, then for ``trainer_state.json``. A
-    file is an event file by its first record, JSON by its first character, else CSV. Raises
-    BadHistory for a folder of several histories, and OSError.
+    file is an event file by its first record, JSON by its first character, CSV by its name or its
+    first line. Raises BadHistory for a folder of several histories, and OSError.
     """
     if path.is_file():
-        return path, _of_file(path)
+        reader = _of_file(path)
+        return None if reader is None else (path, reader)
     if not path.is_dir() or any((path / mark).is_dir() for mark in (INDEX, COLLECTIONS)):
         return None
     kinds: tuple[tuple[list[Path], Reader], ...] = (
@@ -41,15 +43,15 @@ def reader_of(path: Path) -> tuple[Path, Reader] | None:
     return None
 
 
-def _of_file(path: Path) -> Reader:
+def _of_file(path: Path) -> Reader | None:
     with path.open("rb") as file:
         head = file.read(_HEAD)
     if is_event_file(head):
         return read_tensorboard
     text = head.decode("utf-8-sig", "replace").lstrip()
-    if not text.startswith("{"):
-        return read_csv
     first, newline, _ = text.partition("\n")
+    if not text.startswith("{"):
+        return read_csv if path.suffix.lower() in _TABLES or names_a_step(first) else None
     return read_trainer_state if newline and not _is_json(first) else read_json_lines
 
 

@@ -125,7 +125,7 @@ def test_json_that_is_still_being_written_is_read_up_to_its_last_line(tmp_path: 
     ],
 )
 def test_what_is_refused(tmp_path: Path, text: str, why: str) -> None:
-    path = tmp_path / "history"
+    path = tmp_path / "history.csv"
     path.write_text(text)
     with pytest.raises(BadHistory) as refused:
         read(path)
@@ -166,6 +166,15 @@ def test_a_run_of_tocsin_is_none_and_neither_is_an_empty_folder(tmp_path: Path) 
     (tmp_path / "trainer_state.json").write_text("{}")
     assert reader_of(tmp_path) is None
     assert reader_of(tmp_path.parent / "nothing") is None
+    assert reader_of(tmp_path / "events" / "1.tfevents") is None
+
+
+def test_a_file_of_any_name_is_known_by_its_first_line(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_text('"epoch";"loss"\n1;2\n')
+    assert read(path)[0] == [("loss", 1, 2.0)]
+    path.write_text("profile: recommended\n")
+    assert reader_of(path) is None
 
 
 def test_keras_in_tensorboard() -> None:

@@ -7,6 +7,8 @@ import struct
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tocsin.model import Mode
 from tocsin.tensors import Record, Unreadable, encode_record, event_scalars, is_event_file
 from tocsin.tensors import protobuf as pb
@@ -98,3 +100,14 @@ def test_damage_costs_what_comes_after_it(after: bytes, why: str) -> None:
 def test_other_files_are_not_event_files() -> None:
     assert not is_event_file(b"step,loss\n0,1\n")
     assert not is_event_file(b"")
+
+
+@given(st.binary(max_size=64), st.integers(0, 40), st.integers(0, 255))
+def test_bytes_that_nobody_has_checked_are_refused_in_one_way(data: bytes, at: int, byte: int):
+    payload = bytearray(event(1, tensor("loss", FLOATS + pb.message(5, data)))[12:-4])
+    payload[at % len(payload)] = byte
+    try:
+        found = list(event_scalars(io.BytesIO(framed(bytes(payload)) + data)))
+    except Unreadable:
+        return
+    assert all(isinstance(scalar.value, float) for scalar in found)
