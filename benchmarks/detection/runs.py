@@ -119,12 +119,15 @@ def make_one(training: TrainingTask) -> None:
     logging.getLogger("tocsin").addHandler(logging.NullHandler())  # it would cut the progress bar
     hook = RunHook(run.tensors, training.save_interval)
     started, error, skill = _seconds(), "", math.nan
-    case = families.find(run.case)
+    case, environment = families.find(run.case), dict(os.environ)
     try:
         skill = case.train(run.seed, hook)
     except Exception as raised:  # noqa: BLE001 - a fault may end a training
         error = f"{type(raised).__name__}: {raised}"
         print(f"{run.case} {run.seed}: {traceback.format_exc(limit=-2)}", file=sys.stderr)
+    finally:  # the next training is none of several workers
+        os.environ.clear()
+        os.environ.update(environment)
     hook.close()
     seconds = round(_seconds() - started, 3)
     ending = Ending(skill if math.isfinite(skill) else None, seconds, families.digest(case), error)

@@ -1,4 +1,4 @@
-"""Messages that the functions send to their own queues. Whoever reads them parses them."""
+"""Messages that the functions send to their own queues."""
 
 from __future__ import annotations
 

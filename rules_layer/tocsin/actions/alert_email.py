@@ -1,4 +1,4 @@
-"""The e-mail about rules that fire or are resolved: plain, and useful to whoever is woken by it."""
+"""The e-mail about rules that fire or are resolved: plain, and useful at night."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def see_more(run: str, lookups: Lookups) -> str:
     if report.page:
         lines += [
             "",
-            "The report, a minute after this message at the latest. Whoever has this link can",
+            "The report, a minute after this message at the latest. Everybody with this link can",
             f"open it, for at most {LINK_HOURS} hours:",
             f"  {report.page}",
         ]

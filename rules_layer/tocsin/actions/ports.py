@@ -74,7 +74,7 @@ before."""
 class ReportLinks(msgspec.Struct, frozen=True, rename="pascal"):
     """Where a run's report opens; empty where there is none.
 
-    page: for whoever has the link, for some hours.
+    page: opens without signing in, for some hours.
     console: for who may sign in to the account.
     """
 

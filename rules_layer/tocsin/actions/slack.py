@@ -1,6 +1,6 @@
 """The event of a webhook as Slack shows it, within Slack's limits.
 
-All text is ``plain_text``, so that nothing in it is markup: names come from whoever trains.
+All text is ``plain_text``, so that nothing in it is markup: names come from the training job.
 """
 
 from __future__ import annotations

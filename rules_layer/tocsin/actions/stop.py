@@ -21,7 +21,7 @@ def stop(request: Request, lookups: Lookups, effects: Effects) -> Result:
 
     A job that SageMaker does not know gets ``STOP.json`` in its run. One that it knows must lead
     to the run by its configuration or by its tag, for the name alone is only a folder's name.
-    The stop guard is asked last, and counts requests to hooks by themselves: whoever may write a
+    The stop guard is asked last, and counts requests to hooks by themselves: who may write a
     folder can ask for one. The first of the rules that ask for the stop is named.
     """
     if request.argument is not None:

@@ -34,7 +34,7 @@ def decide(group: AlertGroup, silences: Sequence[Silence], now: float, claim: Cl
     the reasons in the log; and with the time to decide again.
 
     A rule that an unfinished task of an action is about waits for that task's end. So a firing is
-    sent before its resolution, and whoever finishes a task decides again.
+    sent before its resolution, and the invocation that finishes a task decides again.
     """
     group = _with_summary_tasks(group, silences, now, claim)
     held: dict[str, str] = {}

@@ -37,7 +37,7 @@ _log = logging.getLogger("tocsin")
 
 
 class NotPublished(Exception):
-    """The bus did not take every event; whoever sent them sends them again."""
+    """The bus did not take every event: they must be sent again."""
 
 
 @dataclass(frozen=True)

@@ -85,7 +85,7 @@ def make_report(
 ) -> bool:
     """Writes the run's report, unless there is one of its present state. Returns whether it wrote.
 
-    A run without a checkpoint has none: whoever sends a message can name any.
+    A run without a checkpoint has none: a message can name any run.
     """
     while True:
         shown, version = reports.state(run)

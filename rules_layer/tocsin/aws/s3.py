@@ -77,7 +77,7 @@ class S3Checkpoints:
 
 @dataclass(frozen=True)
 class S3Traces:
-    """One object a run. The last writer wins: whoever commits checkpoints writes it."""
+    """One object a run. The last writer wins: who commits the checkpoint writes it."""
 
     client: Any
     bucket: str

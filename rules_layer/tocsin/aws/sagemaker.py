@@ -51,7 +51,7 @@ class SageMakerJobs:
             raise
 
     def to_stop(self, name: str) -> JobToStop | None:
-        """The job as whoever stops it has to know it. None only if SageMaker has no such job."""
+        """What must be known of a job to stop it. None only if SageMaker has no such job."""
         from tocsin.actions import JobToStop  # here: only act stops a job
 
         job = self._described(name, _is_missing)

@@ -70,13 +70,13 @@ class _Files:
     problems: tuple[Unusable, ...]
 
 
-def load_rules(work: UnitOfWork, given: Watch | None, *, anew: bool = True) -> Configuration:
+def load_rules(work: UnitOfWork, given: Watch | None, *, again: bool = True) -> Configuration:
     """The run's configuration, with a record in the checkpoint for each of its rules.
 
-    Unless it is read ``anew``, the run's own files are as this process knows them, if there was no
+    Unless it is read ``again``, the run's own files are as this process knows them, if there was no
     notification of them since.
     """
-    files = _files(work, anew)
+    files = _files(work, again)
     collections = files.collections
     job = _describe_job(work) if work.is_first_look else None
     found = replace(_configuration(work, job, given, files), collections=collections, job=job)
@@ -85,12 +85,12 @@ def load_rules(work: UnitOfWork, given: Watch | None, *, anew: bool = True) -> C
     return found
 
 
-def _files(work: UnitOfWork, anew: bool) -> _Files:
+def _files(work: UnitOfWork, again: bool) -> _Files:
     known, run = work.ports.configurations, work.checkpoint.run
     number: int
     files: _Files | None
     number, files = known.pop(run, (-1, None))
-    if anew or files is None or number != work.checkpoint.configured:
+    if again or files is None or number != work.checkpoint.configured:
         problems: list[Unusable] = []
         own = _own(work.storage, problems)
         files = _Files(_collections(work), own, tuple(problems))
@@ -152,7 +152,7 @@ def _configuration(
     found = _resolved(watch, problems, job_watch, about)
     if own is None:
         return found
-    return replace(  # whoever can write into a run must not read other runs by it
+    return replace(  # who can write into a run must not read other runs by it
         found,
         watched=tuple(rule for rule in found.watched if not rule.reads.runs),
         refused=(*found.refused, *(_refused(rule) for rule in found.watched if rule.reads.runs)),

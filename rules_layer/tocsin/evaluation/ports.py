@@ -67,7 +67,7 @@ class CheckpointStore(Protocol):
         """
 
     def put_aside(self, run: str) -> None:
-        """Keep a copy of what is stored for the run, for whoever wants to know what it was."""
+        """Keep a copy of what is stored for the run, so that a fault in it can be found."""
 
 
 class TraceStore(Protocol):

@@ -111,7 +111,7 @@ def reconcile(
         return _wait(work, new.held_until)
     if _is_duplicate(work, hint, new):
         return _next_look(work)
-    rules = load_rules(work, watch, anew=hint.tick is not None or not hint.keys)
+    rules = load_rules(work, watch, again=hint.tick is not None or not hint.keys)
     selection = Selection(rules.watched, rules.collections, work.checkpoint.problems)
     work.refuse_parts((*rules.problems, *selection.bad_patterns))
     while True:

@@ -205,7 +205,7 @@ def test_ids_are_the_same_every_time_and_differ_between_changes() -> None:
     assert len(set(ids("vhv"))) == 3
 
 
-def test_a_changed_configuration_begins_anew_and_an_unchanged_one_goes_on() -> None:
+def test_a_changed_configuration_starts_again_and_an_unchanged_one_goes_on() -> None:
     checkpoint = run([watched("hv", "a"), watched("hv", "b")], map(step, range(2)))
     again = configure(checkpoint, [watched("hv", "a"), watched("hvh", "b")], ())
     assert again.rules["a"] == checkpoint.rules["a"]
