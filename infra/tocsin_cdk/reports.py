@@ -8,7 +8,7 @@ from aws_cdk import aws_events_targets as targets
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_lambda_event_sources as sources
 from constructs import Construct
-from tocsin.aws.settings import CHECKPOINTS, REPORTS, TRACES, ReportSettings
+from tocsin.aws.settings import CHECKPOINTS, GROUP_PREFIX, REPORTS, TRACES, ReportSettings
 from tocsin.events import RUN_NEWS, SOURCE
 
 from tocsin_cdk.capture import CaptureLocation
@@ -24,8 +24,8 @@ TIMEOUT = Duration.seconds(120)
 class Reports(Construct):
     """The function ``report``, its queue, and the rule that brings the news of runs from the bus.
 
-    It reads runs, checkpoints and traces, and writes reports and nothing else. It has a queue of
-    its own, so that no alert waits for it.
+    It reads runs, checkpoints, traces and groups of alerts, and writes reports and nothing else. It
+    has a queue of its own, so that no alert waits for it.
     """
 
     def __init__(
@@ -50,6 +50,7 @@ class Reports(Construct):
             timeout=TIMEOUT,
             memory=options.memory["report"],
             settings=ReportSettings(
+                table=state.table.table_name,
                 state_bucket=state.bucket.bucket_name,
                 report_queue_url=self.work.queue.queue_url,
             ),
@@ -62,6 +63,8 @@ class Reports(Construct):
         capture.grant_read(self.report)
         state.grant_read(self.report, CHECKPOINTS, TRACES, REPORTS)
         state.grant_write(self.report, REPORTS)
+        groups = {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": [f"{GROUP_PREFIX}*"]}}
+        self.report.allow(["dynamodb:GetItem"], [state.table.table_arn], groups)
         events.Rule(
             self,
             "News",

@@ -250,7 +250,8 @@ class Verdict:
     """The finding of a rule at one step, with the numbers that decided.
 
     severity: of a violation, where it differs from the rule's own.
-    measure: of a step that was judged, healthy or not, by a rule that has a limit.
+    measure: of a step that was judged, healthy or not, by a rule that has a limit; also of one that
+        is undecided if it counts towards the limit.
     """
 
     outcome: Outcome

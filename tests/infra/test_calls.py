@@ -87,7 +87,8 @@ def asked(operation: str, given: Mapping[str, Any]) -> list[Call]:
             return _asked_of_s3(name, given)
         case "dynamodb":
             index = f"/index/{given['IndexName']}" if "IndexName" in given else ""
-            return [Call(f"dynamodb:{name}", f"{{table}}{index}")]
+            keys = (("dynamodb:LeadingKeys", given["Key"]["pk"]["S"]),) if "Key" in given else ()
+            return [Call(f"dynamodb:{name}", f"{{table}}{index}", keys)]
         case "sqs":
             queue = given["QueueUrl"].rpartition("/")[2]
             return [Call(f"sqs:{name.removesuffix('Batch')}", f"{{{queue}}}")]
@@ -204,7 +205,7 @@ def record_fleet(deployment: Deployment, recorder: Recorder) -> None:
 
 def record_report(deployment: Deployment, recorder: Recorder) -> None:
     """The run of ``record_evaluate``, with a trace."""
-    settings = ReportSettings("state", deployment.report)
+    settings = ReportSettings("table", "state", deployment.report)
     make = connect_report(settings, recorder.client)
     assert make(RUN)
     assert not make(RUN)
@@ -365,6 +366,7 @@ def test_nothing_is_allowed_that_is_not_used(
         ("ActRole", Call("ssm:GetParameter", "arn:aws:ssm:R:1:parameter/tocsin/webhooks/x")),
         ("PatrolRole", Call("dynamodb:GetItem", "{table}")),
         ("PatrolRole", Call("s3:GetObject", "{captures}/jobs/j1/index/0/1_w.json")),
+        ("ReportRole", Call("dynamodb:GetItem", "{table}", (("dynamodb:LeadingKeys", "run#x"),))),
         ("FleetRole", Call("s3:GetObject", "{captures}/jobs/j1/index/0/1_w.json")),
         ("FleetRole", Call("s3:PutObject", "{state}/checkpoints/j1/ab.json.z")),
     ],

@@ -70,7 +70,10 @@ def stack(request: pytest.FixtureRequest) -> Synthesised:
         ),
         ("PatrolRole", {"dynamodb:Query", "sqs:SendMessage"} | LOG),
         ("FleetRole", {"s3:GetObject", "s3:ListBucket"} | LOG),
-        ("ReportRole", {"s3:GetObject", "s3:ListBucket", "s3:PutObject"} | CONSUME | LOG),
+        (
+            "ReportRole",
+            {"s3:GetObject", "s3:ListBucket", "s3:PutObject", "dynamodb:GetItem"} | CONSUME | LOG,
+        ),
         ("TrainingAccess", {"s3:PutObject", "s3:GetObject"}),
     ],
 )
@@ -284,7 +287,7 @@ def test_those_who_write_to_their_own_queue_may_go_on_and_no_other(own: Synthesi
             ],
         ),
         ("Patrol", ["TABLE", "EVALUATE_QUEUE_URL", "ACT_QUEUE_URL"]),
-        ("Report", ["STATE_BUCKET", "REPORT_QUEUE_URL"]),
+        ("Report", ["TABLE", "STATE_BUCKET", "REPORT_QUEUE_URL"]),
     ],
 )
 def test_functions_are_told_what_they_need(

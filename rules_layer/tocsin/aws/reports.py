@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -16,7 +16,7 @@ from tocsin.aws.s3 import LOST, MISSING, run_part
 from tocsin.aws.settings import REPORTS
 from tocsin.evaluation import Checkpoint, CheckpointStore, TraceStore
 from tocsin.model import RuleStatus
-from tocsin.report import Page, html_of, json_of, stored_page
+from tocsin.report import Alert, Page, html_of, json_of, stored_page
 from tocsin.tensors import Storage
 
 
@@ -81,11 +81,13 @@ def make_report(
     checkpoints: CheckpointStore,
     traces: TraceStore,
     storage: Callable[[str], Storage],
+    actions: Callable[[str], Sequence[Alert]],
     now: Callable[[], float],
 ) -> bool:
     """Writes the run's report, unless there is one of its present state. Returns whether it wrote.
 
-    A run without a checkpoint has none: a message can name any run.
+    A run without a checkpoint has none: a message can name any run. ``actions`` are those that were
+    taken for the run until now; one more alone is not a new state.
     """
     while True:
         shown, version = reports.state(run)
@@ -94,7 +96,7 @@ def make_report(
         if stored.version is None or stored.unreadable or shown == state:
             return False
         made = datetime.fromtimestamp(now(), UTC)
-        page = stored_page(stored.checkpoint, traces, storage(run), made)
+        page = stored_page(stored.checkpoint, traces, storage(run), made, actions(run))
         if reports.save(run, page, state, version):
             return True
 

@@ -214,6 +214,7 @@ class FleetSettings(FunctionSettings, frozen=True):
 class ReportSettings(FunctionSettings, frozen=True):
     """The environment of ``report``."""
 
+    table: _Text
     state_bucket: _Text
     report_queue_url: _Text
 

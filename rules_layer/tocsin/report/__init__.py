@@ -7,6 +7,7 @@ from tocsin.report.notebook import InlineReport, inline
 from tocsin.report.page import Alert, Headline, Page, json_of
 from tocsin.report.report import compared, page_of, report_on
 from tocsin.report.stored import stored_page
+from tocsin.report.taken import actions_of
 from tocsin.report.verdict import consequences, fired, headline, is_not_finite
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "InlineReport",
     "Page",
     "Trace",
+    "actions_of",
     "compared",
     "consequences",
     "fired",

@@ -16,6 +16,7 @@ from tocsin.rules import (
     State,
     Step,
     Tensor,
+    measured,
     not_applicable,
     register,
     tensor_key,
@@ -108,7 +109,7 @@ class Collapse(Rule):
     def _judged(self, tensor: Tensor, first: list[Any], now: tuple[float, float]) -> Verdict:
         share, deviation = (max(each[at] for each in first) for at in (0, 1))
         if now[0] > self.share * share:
-            return HEALTHY
+            return measured(HEALTHY, now[0], self.share * share, "below")
         # Values around a large mean, such as temperatures, look like that while they are learned.
         severity = Severity.WARNING if now[1] <= _HALF * deviation else Severity.INFO
         detail = (
@@ -116,7 +117,7 @@ class Collapse(Rule):
             f"at the start it was {share:.2g}"
         )
         found = violation(Reason.CONSTANT, detail, tensor, spread=now[0], start=share)
-        return replace(found, severity=severity)
+        return measured(replace(found, severity=severity), now[0], self.share * share, "below")
 
 
 def _features(tensor: Tensor) -> int:

@@ -15,6 +15,7 @@ from tocsin.rules import (
     State,
     Step,
     Tensor,
+    measured,
     not_applicable,
     register,
     violation,
@@ -84,20 +85,21 @@ class DeadNetwork(Rule):
         loss = rounded(fmean(losses)) if losses else None
         dead = [tensor for tensor, is_dead in seen if is_dead]
         if not dead or (len(dead) < len(seen) and seen[0][0].role is Role.PREDICTION):
-            return {}, HEALTHY
+            return {}, measured(HEALTHY, 0, self.saves)
         first, last = state.get("first", []), [*state.get("last", []), loss][-_LATELY:]
         saves = state.get("saves", 0) + 1
         first = [*first, loss] if len(first) < _LATELY else first
         after = {"saves": saves, "first": first, "last": last}
         if saves < self.saves:
-            return after, UNDECIDED
+            return after, measured(UNDECIDED, saves, self.saves)
         if _improves(first, last):
-            return after, HEALTHY
+            return after, measured(HEALTHY, saves, self.saves)
         detail = (
             f"{dead[0].name} is the same for all samples in each of the last {saves} saves, and "
             "the loss does not improve"
         )
-        return after, violation(Reason.CONSTANT, detail, dead[0], saves=saves)
+        found = violation(Reason.CONSTANT, detail, dead[0], saves=saves)
+        return after, measured(found, saves, self.saves)
 
     def _outputs(self, step: Step) -> list[tuple[Tensor, bool]]:
         """Returns the predictions, and whether each is the same for all samples."""

@@ -4,7 +4,18 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 from tocsin.model import Reason, Severity, Verdict
-from tocsin.rules import HEALTHY, MACHINE, Meta, Reads, Rule, State, Step, register, violation
+from tocsin.rules import (
+    HEALTHY,
+    MACHINE,
+    Meta,
+    Reads,
+    Rule,
+    State,
+    Step,
+    measured,
+    register,
+    violation,
+)
 from tocsin.rules._machine import known, none_of, system, where
 
 
@@ -48,7 +59,8 @@ class GPUMemoryNearLimit(Rule):
         fullest = max(memory, key=lambda gpu: gpu.summary.max or 0.0)
         used = fullest.summary.max or 0.0
         if used <= self.threshold:
-            return state, HEALTHY
+            return state, measured(HEALTHY, used, self.threshold)
         detail = f"{used:.0f} % of the memory of {where(fullest)} in use"
         evidence = {"used_percent": used, "threshold": self.threshold}
-        return state, violation(Reason.ABOVE_THRESHOLD, detail, fullest, **evidence)
+        found = violation(Reason.ABOVE_THRESHOLD, detail, fullest, **evidence)
+        return state, measured(found, used, self.threshold)

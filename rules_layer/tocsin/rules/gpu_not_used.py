@@ -1,10 +1,22 @@
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
 from tocsin.model import Reason, Verdict
-from tocsin.rules import HEALTHY, MACHINE, Meta, Reads, Rule, State, Step, register, violation
+from tocsin.rules import (
+    HEALTHY,
+    MACHINE,
+    Meta,
+    Reads,
+    Rule,
+    State,
+    Step,
+    measured,
+    register,
+    violation,
+)
 from tocsin.rules._machine import by_worker, highest, known, none_of, system, where
 
 
@@ -44,12 +56,17 @@ class GPUNotUsed(Rule):
         known_gpus = known(step.tensors["gpu"], "max")
         if not known_gpus:
             return state, none_of("utilization of a GPU")
+        lowest = math.inf
         for gpus in by_worker(known_gpus).values():
             idle = [gpu for gpu in gpus if (gpu.summary.max or 0.0) <= self.idle]
             most = highest(gpus) or 0.0
-            if idle and most > self.busy:
+            if most <= self.busy:
+                continue
+            lowest = min(lowest, *(gpu.summary.max or 0.0 for gpu in gpus))
+            if idle:
                 names = ", ".join(where(gpu) for gpu in idle[:8])
                 detail = f"{names} not used, while another GPU is used {most:.0f} %"
                 evidence = {"idle_gpus": len(idle), "gpus": len(gpus), "busiest": most}
-                return state, violation(Reason.IMBALANCED, detail, idle[0], **evidence)
-        return state, HEALTHY
+                found = violation(Reason.IMBALANCED, detail, idle[0], **evidence)
+                return state, measured(found, lowest, self.idle, "below")
+        return state, measured(HEALTHY, lowest, self.idle, "below")

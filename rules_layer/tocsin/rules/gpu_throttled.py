@@ -4,7 +4,18 @@ from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
 from tocsin.model import Reason, Verdict
-from tocsin.rules import HEALTHY, MACHINE, Meta, Reads, Rule, State, Step, register, violation
+from tocsin.rules import (
+    HEALTHY,
+    MACHINE,
+    Meta,
+    Reads,
+    Rule,
+    State,
+    Step,
+    measured,
+    register,
+    violation,
+)
 from tocsin.rules._machine import known, none_of, system, where
 
 
@@ -44,11 +55,12 @@ class GPUThrottled(Rule):
         slowest = max(slowdowns, key=lambda gpu: gpu.summary.mean or 0.0)
         share = slowest.summary.mean or 0.0
         if share <= self.share:
-            return state, HEALTHY
+            return state, measured(HEALTHY, share, self.share)
         evidence = {"slowdown_share": share}
         for gpu in step.tensors["temperature"]:
             if where(gpu) == where(slowest) and gpu.summary.mean is not None:
                 evidence["temperature"] = gpu.summary.mean
         heat = f" at {evidence['temperature']:.0f} °C" if "temperature" in evidence else ""
         detail = f"{where(slowest)} slowed down {100 * share:.0f} % of the time{heat}"
-        return state, violation(Reason.ABOVE_THRESHOLD, detail, slowest, **evidence)
+        found = violation(Reason.ABOVE_THRESHOLD, detail, slowest, **evidence)
+        return state, measured(found, share, self.share)

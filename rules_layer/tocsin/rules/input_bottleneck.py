@@ -14,6 +14,7 @@ from tocsin.rules import (
     State,
     Step,
     Tensor,
+    measured,
     register,
     violation,
 )
@@ -104,12 +105,15 @@ class InputBottleneck(Rule):
             used = mean(gpus.get(worker, ()))
             found_waits = waits.get(worker) or (gaps.get(worker, []) if used is not None else [])
             share = total(found_waits) / length
-            if found_waits and share > self.share and (used is None or used < self.gpu):
+            if found_waits and (used is None or used < self.gpu):
                 found.append((share, worker, found_waits[0], used))
         if not found:
             return state, HEALTHY
         share, worker, tensor, used = max(found, key=lambda each: each[0])
-        return state, self._found(step, worker, tensor, min(share, 1.0), used)
+        if share <= self.share:
+            return state, measured(HEALTHY, share, self.share)
+        share = min(share, 1.0)
+        return state, measured(self._found(step, worker, tensor, share, used), share, self.share)
 
     def _found(
         self, step: Step, worker: str, tensor: Tensor, share: float, used: float | None

@@ -110,11 +110,15 @@ class LossDiverging(Rule):
         lowest = min(as_numbers(last))
         grown = lowest > _times(max(as_numbers(begun)), self.factor)
         above = lowest > _times(max(as_numbers(begun[:3])), self.factor)
-        above = above or memory.get("least", -math.inf) > _times(first, self.factor)
-        jumped = above and now - first > self.noise * half_range(last)
+        least = memory.get("least", -math.inf)  # of all but the very first
+        jumped = (
+            above or least > _times(first, self.factor)
+        ) and now - first > self.noise * half_range(last)
         back = best is not None and lowest > self.comeback * best > 0
         back = back and lowest > 0.8 * max(as_numbers(begun))
         limit = _times(max(as_numbers(begun if grown or not above else begun[:3])), self.factor)
+        if jumped and not (grown or above):
+            lowest, limit = least, _times(first, self.factor)
         if not (grown or jumped or back) or another_series_fell(series, point.key):
             return measured_cost(HEALTHY, point, lowest, limit)
         detail = (

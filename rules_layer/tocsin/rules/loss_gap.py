@@ -13,6 +13,7 @@ from tocsin.rules import (
     Rule,
     State,
     Step,
+    measured,
     register,
     violation,
 )
@@ -85,11 +86,12 @@ class LossGap(Rule):
         if "bad" not in memory:
             return UNDECIDED
         if memory["bad"] < _LOOKS:
-            return HEALTHY
+            return measured(HEALTHY, memory["best"], 0, "below")
         name = site.tensor.kind or site.tensor.name
         detail = (
             f"the loss by {name} is {percent(trained['better'])} below that of a constant guess in "
             f"TRAIN, and {percent(-memory['now'])} above it in EVAL, from the first evaluation on"
         )
         evidence = {"eval": memory["now"], "train": trained["better"], "samples": memory["rows"]}
-        return violation(Reason.ABOVE_THRESHOLD, detail, site.tensor, **evidence)
+        found = violation(Reason.ABOVE_THRESHOLD, detail, site.tensor, **evidence)
+        return measured(found, memory["best"], 0, "below")

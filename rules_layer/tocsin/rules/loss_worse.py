@@ -19,7 +19,7 @@ from tocsin.rules import (
     violation,
 )
 from tocsin.rules._losses import judge_losses, loss_reads
-from tocsin.rules._series import Direction, Point
+from tocsin.rules._series import Direction, Point, measured_cost
 from tocsin.rules._sketch import largest_excursion, medians, noise, sketched
 from tocsin.rules._window import Memory, rounded
 
@@ -30,6 +30,9 @@ _NOT_FINITE = 3  # saves in a row
 _SIGNS = 8  # changes of sign of a loss that has no level
 _LARGEST = 1e300
 _FAST_SAVES, _FAST_TIMES = 5, 10.0
+
+_Compared = tuple[bool, float, float]
+"""Whether the end of a loss is worse, that end, and the limit."""
 
 
 @register
@@ -113,11 +116,15 @@ class LossWorse(Rule):
         if not far:
             after |= {"least": min(least, number), "most": max(most, number)}
         if after["open"] is None and len(after["blocks"]) >= _BLOCKS:
-            worse = self._is_worse(after["blocks"]) or self._is_above_start(after)
+            worse, now, limit = self._end(after["blocks"])
+            if not worse and (diverged := self._start(after))[0]:
+                worse, now, limit = diverged
             after["worse"] = memory.get("worse", 0) + 1 if worse else 0
+            after["end"] = [rounded(now), rounded(limit)]
         return after
 
-    def _is_worse(self, blocks: list[float]) -> bool:
+    def _end(self, blocks: list[float]) -> _Compared:
+        """Compares the last blocks with the best part so far."""
         together = math.ceil(_TOGETHER * len(blocks))
         courses = medians(blocks, together)
         at = courses.index(min(courses[:-1]))
@@ -127,16 +134,19 @@ class LossWorse(Rule):
         rise = self.noises * deviation / math.sqrt(together)
         if at == 0:  # it never fell
             before = sorted(blocks[:-together])
-            return now - start > rise and now > before[int(0.9 * len(before))]
+            usual = before[int(0.9 * len(before))]
+            return now - start > rise and now > usual, now, max(start + rise, usual)
         rise = max(rise, 1.5 * largest_excursion(courses[: at + 1]))
-        return now - best > rise and now - best >= self.lost * (start - best)
+        lost = self.lost * (start - best)
+        return now - best > rise and now - best >= lost, now, best + max(rise, lost)
 
-    def _is_above_start(self, memory: Memory) -> bool:
-        """Says whether the loss diverged at once: it never came back to its very first value."""
-        blocks = memory["blocks"]
-        rise = min(blocks[-_IN_A_ROW:]) - memory["start"]
+    def _start(self, memory: Memory) -> _Compared:
+        """Compares with the very first value: a loss that diverged at once never came back."""
+        blocks, start = memory["blocks"], memory["start"]
+        now = min(blocks[-_IN_A_ROW:])
         one_save = noise(blocks) * math.sqrt(memory["width"])  # as the first save is
-        return bool(memory["above"] and rise > self.noises * one_save)
+        rise = self.noises * one_save
+        return bool(memory["above"] and now - start > rise), now, start + rise
 
     def _judge(self, _: State, series: State, point: Point) -> Verdict:
         memory, name = series[point.key], point.tensor.name
@@ -146,7 +156,9 @@ class LossWorse(Rule):
         if memory.get("saves", 0) < _BLOCKS:
             return UNDECIDED
         bad = memory.get("worse", 0) >= _IN_A_ROW or memory["far"] >= _FAST_SAVES
-        if not bad or memory["signs"] > _SIGNS or _competes(series, point.key):
+        if not bad:
+            return _measured(HEALTHY, point, memory)
+        if memory["signs"] > _SIGNS or _competes(series, point.key):
             return HEALTHY
         blocks = memory["blocks"]
         best, start = min(medians(blocks, 3)), median(blocks[:3])
@@ -158,7 +170,18 @@ class LossWorse(Rule):
         if best < start:
             detail += f" and had fallen to {best:.3g}"
         evidence = {"loss": now, "best": best, "first": start}
-        return violation(Reason.INCREASING, detail, point.tensor, **evidence)
+        return _measured(
+            violation(Reason.INCREASING, detail, point.tensor, **evidence), point, memory
+        )
+
+
+def _measured(verdict: Verdict, point: Point, memory: Memory) -> Verdict:
+    """Adds the loss and its limit: of this save if it is far above, else of the last blocks."""
+    now, limit = memory.get("end", (None, None))
+    if memory["far"] >= _FAST_SAVES:
+        least, most = memory["least"], memory["most"]
+        now, limit = memory["cost"], least + _FAST_TIMES * (most - least)
+    return verdict if now is None or limit is None else measured_cost(verdict, point, now, limit)
 
 
 def _competes(series: State, key: str) -> bool:

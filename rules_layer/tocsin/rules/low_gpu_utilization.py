@@ -15,6 +15,7 @@ from tocsin.rules import (
     State,
     Step,
     Tensor,
+    measured,
     register,
     violation,
 )
@@ -68,12 +69,10 @@ class LowGPUUtilization(Rule):
         )
 
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
-        measured = [
-            (gpu, found) for gpu in step.tensors["gpu"] if (found := samples(gpu)) is not None
-        ]
-        if not measured:
+        known = [(gpu, found) for gpu in step.tensors["gpu"] if (found := samples(gpu)) is not None]
+        if not known:
             return state, none_of("utilization of a GPU")
-        used = [(gpu, found) for gpu, found in measured if found.max() > _USED]
+        used = [(gpu, found) for gpu, found in known if found.max() > _USED]
         if not trained(step) or not used:
             return state, UNDECIDED
         # The busiest GPU of each minute stands for all: fewer alarms, and a state of few numbers.
@@ -85,8 +84,9 @@ class LowGPUUtilization(Rule):
             return state, UNDECIDED
         above, size = (sum(numbers) for numbers in zip(*window, strict=True))
         if above >= _BUSY_SHARE * size:
-            return state, HEALTHY
-        return state, self._found([gpu for gpu, _ in used], above / size)
+            return state, measured(HEALTHY, above / size, _BUSY_SHARE, "below")
+        fault = self._found([gpu for gpu, _ in used], above / size)
+        return state, measured(fault, above / size, _BUSY_SHARE, "below")
 
     def _found(self, gpus: Sequence[Tensor], busy: float) -> Verdict:
         average = mean(gpus) or 0.0

@@ -14,6 +14,7 @@ from tocsin.rules import (
     Rule,
     State,
     Step,
+    measured,
     register,
     violation,
 )
@@ -59,8 +60,9 @@ class MaxInitializationTime(Rule):
         first = state.get("first", step.step)
         minutes = step.step - first
         if minutes <= self.threshold:
-            return {"first": first}, UNDECIDED
+            return {"first": first}, measured(UNDECIDED, minutes, self.threshold)
         detail = f"no training step has ended in {minutes} minutes"
         tensor = step.tensors["steps"][0]
         evidence = {"minutes": minutes, "threshold": self.threshold}
-        return {"first": first}, violation(Reason.LATE, detail, tensor, **evidence)
+        found = violation(Reason.LATE, detail, tensor, **evidence)
+        return {"first": first}, measured(found, minutes, self.threshold)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Annotated, ClassVar
@@ -16,6 +17,7 @@ from tocsin.rules import (
     State,
     Step,
     Tensor,
+    measured,
     register,
     tensor_key,
     violation,
@@ -76,21 +78,23 @@ class MemoryLeak(Rule):
             whole = [*minima, now][-_PIECES:] if begins else minima
             devices[key] = [*whole, least if begins else min(now, least)]
         state = {"first": first, "piece": piece, "devices": devices}
-        found = [
-            (minutes, tensor, slope, minima)
+        judged = [
+            (*self._grows(minima), tensor, minima)
             for key, tensor in zip(keys, memory, strict=True)
-            for minima in [devices[key][:-1]]
-            for slope, minutes in self._grows(minima)
+            if len(minima := devices[key][:-1]) >= _PIECES
         ]
-        if found:
-            return state, self._found(*min(found, key=lambda each: each[0]))
-        judged = any(len(minima) > _PIECES for minima in devices.values())
-        return state, HEALTHY if judged else UNDECIDED
+        if not judged:
+            return state, UNDECIDED
+        minutes, slope, tensor, minima = min(judged, key=lambda each: each[0])
+        if minutes > self.forecast:
+            return state, measured(HEALTHY, minutes, self.forecast, "below")
+        found = self._found(minutes, tensor, slope, minima)
+        return state, measured(found, minutes, self.forecast, "below")
 
-    def _grows(self, minima: Sequence[float]) -> Iterator[tuple[float, float]]:
-        """Yields the slope in points per minute and the minutes until it is full, if it is soon."""
-        if len(minima) < _PIECES or minima[-1] - minima[0] <= self.gained:
-            return
+    def _grows(self, minima: Sequence[float]) -> tuple[float, float]:
+        """Returns the minutes until it is full, and the slope in points per minute."""
+        if minima[-1] - minima[0] <= self.gained:
+            return math.inf, 0.0
         slope = (
             median(
                 (later - earlier) / (there - here)
@@ -101,8 +105,7 @@ class MemoryLeak(Rule):
             * _PIECES
             / self.window
         )
-        if slope > 0 and (minutes := (100 - minima[-1]) / slope) <= self.forecast:
-            yield slope, minutes
+        return ((100 - minima[-1]) / slope if slope > 0 else math.inf), slope
 
     def _found(
         self, minutes: float, tensor: Tensor, slope: float, minima: Sequence[float]

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from statistics import median
 from typing import Annotated, Any, ClassVar
@@ -14,6 +15,7 @@ from tocsin.rules import (
     Rule,
     State,
     Step,
+    measured,
     register,
     violation,
 )
@@ -72,9 +74,11 @@ class SlowerThanBefore(Rule):
             state["best"] = min(median(last), best if best is not None else float("inf"))
         if best is None:
             return state, UNDECIDED
-        if now <= 0 or best / now >= self.ratio:
-            return state, HEALTHY
+        ratio = best / now if now > 0 else math.inf
+        if ratio >= self.ratio:
+            return state, measured(HEALTHY, ratio, self.ratio, "below")
         tensor = step.tensors["steps"][0]
         detail = f"a step takes {now:.3g} s; it took {best:.3g} s before"
-        evidence = {"ratio": round(best / now, 3), "seconds": now, "before": best}
-        return state, violation(Reason.CHANGED_TOO_MUCH, detail, tensor, **evidence)
+        evidence = {"ratio": round(ratio, 3), "seconds": now, "before": best}
+        found = violation(Reason.CHANGED_TOO_MUCH, detail, tensor, **evidence)
+        return state, measured(found, ratio, self.ratio, "below")

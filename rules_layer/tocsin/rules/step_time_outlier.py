@@ -19,6 +19,7 @@ from tocsin.rules import (
     State,
     Step,
     Tensor,
+    measured,
     register,
     violation,
 )
@@ -77,7 +78,7 @@ class StepTimeOutlier(Rule):
             return state, none_of("timed step")
         windows: dict[str, list[Counts]] = {}
         found: list[tuple[int, Tensor, float, float, int]] = []
-        known = False
+        most: int | None = None
         for tensor in steps:
             before = state.get(tensor.worker, [])
             window = [*before, _counted(tensor)][-_WINDOW:]
@@ -86,19 +87,22 @@ class StepTimeOutlier(Rule):
             number = int(counts.sum())
             if number < _ENOUGH:
                 continue
-            known = True
             middle, slow, share = _outliers(times, counts, self.ratio)
+            most = max(slow, most or 0)
             if slow > self.outliers and share > self.share:
                 found.append((slow, tensor, middle, float(times[-1]), number))
+        if most is None:
+            return windows, UNDECIDED
         if not found:
-            return windows, HEALTHY if known else UNDECIDED
+            return windows, measured(HEALTHY, most, self.outliers)
         slow, tensor, middle, worst, number = max(found, key=lambda each: each[0])
         detail = (
             f"{slow} of {number} steps on {tensor.worker} took far longer than {middle:.3g} s, "
             f"up to {worst:.3g} s"
         )
         evidence = {"outliers": slow, "steps": number, "median": middle, "worst": worst}
-        return windows, violation(Reason.ABOVE_THRESHOLD, detail, tensor, **evidence)
+        fault = violation(Reason.ABOVE_THRESHOLD, detail, tensor, **evidence)
+        return windows, measured(fault, slow, self.outliers)
 
 
 def _is_measured(tensor: Tensor) -> bool:

@@ -13,6 +13,7 @@ from tocsin.rules import (
     Rule,
     State,
     Step,
+    measured,
     register,
     violation,
 )
@@ -54,19 +55,20 @@ class StragglingNode(Rule):
         return Reads({"forward": durations("forward"), "steps": STEPS}, peers=True)
 
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
-        measured = known(step.tensors["forward"], "size") or timed(step)
-        if not measured:
+        timings = known(step.tensors["forward"], "size") or timed(step)
+        if not timings:
             return state, none_of("timed step of several machines")
         medians = [
-            (middle, t) for t in measured if (middle := median_of(t)) is not None and middle > 0
+            (middle, t) for t in timings if (middle := median_of(t)) is not None and middle > 0
         ]
         if len(medians) < 2:
             return state, UNDECIDED
         least = min(middle for middle, _ in medians)
         own, slowest = max(medians, key=lambda each: each[0])
         if least / own >= self.ratio:
-            return state, HEALTHY
+            return state, measured(HEALTHY, least / own, self.ratio, "below")
         what = "forward pass" if step.tensors["forward"] else "step"
         detail = f"a {what} of {slowest.worker} takes {own:.3g} s; others need {least:.3g} s"
         evidence = {"ratio": round(least / own, 3), "seconds": own, "fastest": least}
-        return state, violation(Reason.IMBALANCED, detail, slowest, **evidence)
+        found = violation(Reason.IMBALANCED, detail, slowest, **evidence)
+        return state, measured(found, least / own, self.ratio, "below")

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Annotated, Any, ClassVar
 
@@ -16,6 +16,7 @@ from tocsin.rules import (
     State,
     Step,
     Tensor,
+    measured,
     not_applicable,
     register,
     violation,
@@ -124,25 +125,31 @@ class TrainEvalInputs(Rule):
             return UNDECIDED
         if train["n"] < _BATCHES or held["samples"] < self.samples:
             return UNDECIDED
-        if not _is_worse(state):
-            return HEALTHY
         train_scale, held_scale = (math.sqrt(m["variance"] / m["n"]) for m in (train, held))
-        if max(train_scale, held_scale) > self.scale * min(train_scale, held_scale):
+        least, most = sorted((train_scale, held_scale))
+        ratio = most / least if least else (math.inf if most else 1.0)
+        share = _shifted(train, held)
+        by_scale = measured(HEALTHY, ratio, self.scale)
+        by_means = measured(HEALTHY, share, self.shifted)
+        if not _is_worse(state):
+            return worst_verdict([by_scale, by_means])
+        if most > self.scale * least:
             detail = (
                 f"the standard deviation of {tensor.name} is {held_scale:.3g} in EVAL and "
                 f"{train_scale:.3g} in TRAIN: evaluation data is scaled differently"
             )
             evidence = {"eval": held_scale, "train": train_scale, "limit": self.scale}
-            return violation(Reason.DIFFERENT, detail, tensor, **evidence)
-        share = _shifted(train, held)
+            found = violation(Reason.DIFFERENT, detail, tensor, **evidence)
+            return replace(found, measure=by_scale.measure)
         if share < self.shifted:
-            return HEALTHY
+            return worst_verdict([by_scale, by_means])
         detail = (
             f"the means of {100 * share:.0f} % of the features of {tensor.name} differ between "
             "EVAL and TRAIN by more than a standard deviation: evaluation data is prepared "
             "differently"
         )
-        return violation(Reason.DIFFERENT, detail, tensor, shifted=share, limit=self.shifted)
+        found = violation(Reason.DIFFERENT, detail, tensor, shifted=share, limit=self.shifted)
+        return replace(found, measure=by_means.measure)
 
 
 def _with_losses(state: State, step: Step, mode: Mode) -> dict[str, Any]:

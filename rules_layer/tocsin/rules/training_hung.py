@@ -1,11 +1,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 from typing import Annotated, ClassVar
 
-from tocsin.model import Outcome, Reason, Severity, Verdict
+from tocsin.model import Measure, Outcome, Reason, Severity, Verdict
 from tocsin.rules import (
     HEALTHY,
     MACHINE,
@@ -15,6 +15,7 @@ from tocsin.rules import (
     Rule,
     State,
     Step,
+    measured,
     register,
     violation,
 )
@@ -95,7 +96,9 @@ class TrainingHung(Rule):
         if medians or any(tensor.summary.size for tensor in step.tensors["others"]):
             usual = [*state.get("medians", ()), *([median(medians)] if medians else [])]
             known = {"medians": usual[-_MEDIANS:], "idle": [0, 0.0]}
-            return {**state, **known, "power": highest(step.tensors["power"])}, HEALTHY
+            return {**state, **known, "power": highest(step.tensors["power"])}, measured(
+                HEALTHY, 0, self.minutes
+            )
         if "idle" not in state:
             return state, UNDECIDED  # before the first step
         minutes, seconds = state["idle"]
@@ -103,9 +106,15 @@ class TrainingHung(Rule):
         minutes, seconds = minutes + 1, round(seconds + longest, 3)
         state = {**state, "idle": [minutes, seconds]}
         usual_step = median(state["medians"]) if state.get("medians") else 0.0
+        both = (
+            Measure(minutes, self.minutes),
+            Measure(seconds, self.ratio * usual_step),
+        )
+        decisive = min(both, key=lambda measure: measure.excess)
         if minutes < self.minutes or seconds < self.ratio * usual_step:
-            return state, UNDECIDED
-        return state, self._found(state, step, seconds, usual_step)
+            return state, replace(UNDECIDED, measure=decisive)
+        found = self._found(state, step, seconds, usual_step)
+        return state, replace(found, measure=decisive)
 
     def _found(self, state: State, step: Step, seconds: float, usual: float) -> Verdict:
         evidence: dict[str, float | int | str] = {
@@ -128,9 +137,10 @@ class TrainingHung(Rule):
         if at is None or now - at <= self.silence or not state.get("medians"):
             return UNDECIDED
         detail = f"nothing was heard of the machine for {now - at:.0f} s, and the run has not ended"
-        return Verdict(
+        found = Verdict(
             Outcome.VIOLATION, Reason.LATE, detail, evidence={"seconds_silent": now - at}
         )
+        return measured(found, now - at, self.silence)
 
 
 def _meanwhile(evidence: Mapping[str, float | int | str], state: State) -> str:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -17,6 +18,7 @@ from tocsin.rules import (
     State,
     Step,
     Tensor,
+    measured,
     not_applicable,
     register,
     violation,
@@ -79,16 +81,21 @@ class UnchangedTensor(Rule):
         if not known:
             return state, not_applicable(Reason.NO_TENSOR, "no tensor whose values are known")
         long = [tensor for tensor in known if len(tensor.previous) >= self.num_steps - 1]
+        most = 0
         for tensor in long:
-            if self._unchanged(tensor):
-                detail = f"{tensor.name} is the same in {self.num_steps} saves"
-                evidence = {"saves": self.num_steps}
-                return state, violation(Reason.CONSTANT, detail, tensor, **evidence)
-        return state, HEALTHY if long else UNDECIDED
+            saves = self._unchanged(tensor)
+            if saves == self.num_steps:
+                detail = f"{tensor.name} is the same in {saves} saves"
+                found = violation(Reason.CONSTANT, detail, tensor, saves=saves)
+                return state, measured(found, saves, self.num_steps)
+            most = max(most, saves)
+        return state, measured(HEALTHY, most, self.num_steps) if long else UNDECIDED
 
-    def _unchanged(self, tensor: Tensor) -> bool:
+    def _unchanged(self, tensor: Tensor) -> int:
+        """Returns the number of saves, up to this one, in which the tensor is the same."""
         earlier = tensor.previous[: self.num_steps - 1]
-        return all(self._close(tensor.value, then.value) for then in earlier)
+        same = takewhile(lambda then: self._close(tensor.value, then.value), earlier)
+        return 1 + sum(1 for _ in same)
 
     def _close(self, now: NDArray[Any] | None, then: NDArray[Any] | None) -> bool:
         if now is None or then is None or now.shape != then.shape:

@@ -14,6 +14,7 @@ from tocsin.rules import (
     Rule,
     State,
     Step,
+    measured,
     not_applicable,
     register,
     violation,
@@ -74,10 +75,11 @@ class UpdateTooLarge(Rule):
         count = state.get("large", 0) + 1 if large else 0
         state |= {"large": count}
         if count < self.saves:
-            return state, HEALTHY
+            return state, measured(HEALTHY, gain, self.overshoot)
         detail = (
             f"a step would remove {gain:.3g} times the loss, to first order, in {count} saves in a "
             f"row, and the loss is {loss:.3g}; its best was {least:.3g}"
         )
         evidence = {"gain": gain, "limit": self.overshoot, "loss": loss}
-        return state, violation(Reason.CHANGED_TOO_MUCH, detail, update.weight, **evidence)
+        found = violation(Reason.CHANGED_TOO_MUCH, detail, update.weight, **evidence)
+        return state, measured(found, gain, self.overshoot)

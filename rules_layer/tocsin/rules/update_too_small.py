@@ -13,13 +13,14 @@ from tocsin.rules import (
     Rule,
     State,
     Step,
+    measured,
     not_applicable,
     register,
     violation,
 )
 from tocsin.rules._pairing import SKILLS, added, sites
 from tocsin.rules._updates import UPDATE_READS, latest_update, missing_inputs, total_loss
-from tocsin.rules._window import rounded
+from tocsin.rules._window import rounded, worst_verdict
 
 _DECAYED = 0.1  # of the largest update so far: the schedule has passed its peak
 _STEPS = 50
@@ -85,12 +86,19 @@ class UpdateTooSmall(Rule):
         small = relative < self.relative or gain < self.gain
         count = state.get("small", 0) + 1 if small and step.mode_step >= _STEPS else 0
         state |= {"largest": rounded(largest), "small": count}
+        healthy = worst_verdict(
+            [
+                measured(HEALTHY, relative, self.relative, "below"),
+                measured(HEALTHY, gain, self.gain, "below"),
+            ]
+        )
         decayed = relative < _DECAYED * largest
         if count < self.saves or decayed or state.get("skill", {}).get("proved"):
-            return state, UNDECIDED if small and step.mode_step < _STEPS else HEALTHY
+            return state, UNDECIDED if small and step.mode_step < _STEPS else healthy
         detail = (
             f"a step changes {update.weight.name} by {relative:.2g} of its size, and can remove "
             f"{gain:.2g} of the loss, in {count} saves in a row"
         )
         evidence = {"relative_update": relative, "gain": gain}
-        return state, violation(Reason.CHANGED_TOO_LITTLE, detail, update.weight, **evidence)
+        found = violation(Reason.CHANGED_TOO_LITTLE, detail, update.weight, **evidence)
+        return state, replace(found, measure=healthy.measure)

@@ -17,6 +17,7 @@ from tocsin.rules import (
     State,
     Step,
     Tensor,
+    measured,
     not_applicable,
     register,
     violation,
@@ -87,26 +88,28 @@ class WorkerLosses(Rule):
         if state and set(state) != set(found):
             return state, UNDECIDED  # a worker is missing
         total = np.sum([losses for losses, _ in found.values()], axis=0)
-        after, above = {}, []
+        after, above, gaps = {}, [], []
         for worker, (own, tensor) in found.items():
             shares = _differences(own, (total - own) / (len(found) - 1))
             site = LossSite(worker, tensor, tuple(shares.tolist()), (), 0, None)
             after[worker] = added(state.get(worker, {}), site, step.mode_step, _BLOCKS)
             half = recent(after[worker], 0.5)
             within = bounds(half)
+            gaps.append(within.mean if within else 0.0)
             if within and within.low > 0 and within.mean > self.gap and has_proof(half):
                 above.append((within.mean, tensor))
         n = after[next(iter(after))]["n"]
         if n < _ENOUGH:
             return after, UNDECIDED
         if not above:
-            return after, HEALTHY
+            return after, measured(HEALTHY, max(gaps), self.gap)
         gap, worst = max(above, key=lambda each: each[0])
         detail = (
             f"the loss of {worst.worker} is above that of the other workers by {percent(gap)} of "
             f"its size, in the last half of {n} comparisons"
         )
-        return after, violation(Reason.DIFFERENT, detail, worst, gap=gap, comparisons=n)
+        fault = violation(Reason.DIFFERENT, detail, worst, gap=gap, comparisons=n)
+        return after, measured(fault, gap, self.gap)
 
 
 def _differences(own: NDArray[np.float64], others: NDArray[np.float64]) -> NDArray[np.float64]:

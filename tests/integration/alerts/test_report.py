@@ -13,9 +13,10 @@ import requests
 from tocsin.alerts import Flush, react
 from tocsin.aws.connect.act import connect_act
 from tocsin.aws.connect.evaluate import connect_evaluate
+from tocsin.aws.dynamodb import Table
 from tocsin.aws.reports import S3Reports, report_key
 from tocsin.aws.s3 import checkpoint_key, trace_key
-from tocsin.aws.settings import EvaluateSettings
+from tocsin.aws.settings import GROUP_PREFIX, EvaluateSettings
 from tocsin.evaluation import EvaluationPorts, Hint, evaluate
 from tocsin.model import Mode
 from tocsin.own_messages import encode_flush
@@ -119,6 +120,30 @@ def test_a_page_that_another_wrote_meanwhile_is_made_again(
     assert report.make(RUN)
     assert len(calls) == 2
     assert S3Reports(boto3.client("s3"), "state").state(RUN)[0] == "1 running"
+
+
+def test_it_lists_the_actions_that_were_taken(
+    report: ModuleType, deployment: Deployment, training: Training
+) -> None:
+    training.save(3, np.nan)
+    react(Flush(RUN), connect_act(deployment.settings), ends=time.time() + 60)
+    report.handler(NEWS, Context())
+    (taken,) = page().alerts
+    assert (taken.step, taken.rule, taken.action, taken.outcome) == (
+        3,
+        "ExplodingTensor",
+        "email",
+        "done",
+    )
+
+
+def test_a_damaged_group_costs_the_actions_only(
+    report: ModuleType, deployment: Deployment, training: Training
+) -> None:
+    training.save(3, np.nan)
+    Table(boto3.client("dynamodb"), "table").save(f"{GROUP_PREFIX}{RUN}", b"rubbish", None)
+    assert report.make(RUN)
+    assert page().alerts == []
 
 
 @pytest.mark.parametrize("damage", [False, True])

@@ -8,12 +8,19 @@ from typing import Any
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
-from tocsin.model import Outcome, Role, Verdict
+from tocsin.model import Outcome, Reason, Role, Verdict
 from tocsin.rules import Read, Rule, Step, Tensor, build
 from tocsin.tensors import detailed, summarize
 
 HEALTHY, VIOLATION = Outcome.HEALTHY, Outcome.VIOLATION
 UNDECIDED, NOT_APPLICABLE = Outcome.UNDECIDED, Outcome.NOT_APPLICABLE
+
+UNMEASURED = {
+    *("BrokenContract", "GPUErrors"),  # something is so, or it is not
+    *("LearningRateSchedule", "NoBetterThanGuessing", "PoorWeightInitialization"),  # at some signs
+}
+LINGERING = {"NoBetterThanGuessing", "NoSkill", "SkillLost"}
+"""Rules that judge by bounds of what they measure, and resolve late: the measure may be better."""
 
 
 def made(name: str, profile: str = "recommended", **parameters: Any) -> Any:
@@ -22,12 +29,19 @@ def made(name: str, profile: str = "recommended", **parameters: Any) -> Any:
 
 
 def judged(rule: Rule, steps: Iterable[Step]) -> list[Verdict]:
-    """The verdict on each step. Between two steps the state is stored as JSON."""
+    """The verdict on each step. Between two steps the state is stored as JSON.
+
+    Asserts that violations have a measure, on the wrong side of its limit.
+    """
     state: Any = {}
     verdicts = []
     for step in steps:
         after, verdict = rule.evaluate(state, step)
         state = msgspec.json.decode(msgspec.json.encode(after))
+        if verdict.violation:
+            name, measure = type(rule).__name__, verdict.measure
+            assert measure or name in UNMEASURED or verdict.reason is Reason.NOT_FINITE
+            assert not measure or name in LINGERING or measure.excess >= 0
         verdicts.append(verdict)
     return verdicts
 

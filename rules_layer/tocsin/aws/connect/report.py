@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
+from tocsin.alerts import GroupStore
 from tocsin.aws.clients import Client, LazyClient
+from tocsin.aws.dynamodb import Table
+from tocsin.aws.groups import DynamoGroups
 from tocsin.aws.reports import S3Reports, make_report
 from tocsin.aws.s3 import S3Checkpoints, S3Traces
 from tocsin.aws.settings import ReportSettings
+from tocsin.report import Alert, actions_of
 from tocsin.tensors import open_storage
 
 
@@ -18,11 +22,20 @@ def connect_report(
 ) -> Callable[[str], bool]:
     """Writes the report of a run (URL); returns whether there was anything new to write."""
     s3 = client("s3")
+    groups = DynamoGroups(Table(client("dynamodb"), settings.table), now)
     return partial(
         make_report,
         reports=S3Reports(s3, settings.state_bucket),
         checkpoints=S3Checkpoints(s3, settings.state_bucket),
         traces=S3Traces(s3, settings.state_bucket),
         storage=lambda run: open_storage(run, client=s3),
+        actions=partial(_actions, groups),
         now=now,
     )
+
+
+def _actions(groups: GroupStore, run: str) -> Sequence[Alert]:
+    try:
+        return actions_of(groups.load(run).group)
+    except ValueError:  # a damaged group costs the page its actions only
+        return ()
