@@ -17,6 +17,14 @@ RunArgument = Annotated[
     str, typer.Argument(metavar="RUN", help="A local folder or s3://bucket/prefix.")
 ]
 
+Loss = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME",
+        help="A scalar of a history that is a loss; may be given many times. Default: by name.",
+    ),
+]
+
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
 
 Every = Annotated[

@@ -1,12 +1,14 @@
-"""Opens RUN: a local folder or ``s3://bucket/prefix``."""
+"""Opens RUN: a local folder, ``s3://bucket/prefix``, or a history of another tool."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from tocsin.cli.errors import CommandError
+from tocsin.cli.output import note
+from tocsin.histories import as_run, reader_of
 from tocsin.tensors import (
     COLLECTIONS,
     INDEX,
@@ -20,16 +22,28 @@ from tocsin.trial import not_a_run
 _MARKS = {INDEX.rstrip("/"), COLLECTIONS.rstrip("/")}
 
 
-def storage_of(url: str, *, may_come: bool = False) -> Storage:
-    """The files at ``url``. Raises CommandError if it names no place.
+def storage_of(url: str, losses: Collection[str] = (), *, may_come: bool = False) -> Storage:
+    """The files at ``url``. Raises CommandError if it names no place, BadHistory.
 
-    may_come: whether a folder may be made later.
+    A history of another tool is read as a run in memory. ``losses`` are the names of its losses.
+
+    may_come: whether a folder may be made later, and read while it grows.
     """
     if not url.strip():
         raise CommandError("RUN is empty: name a folder or s3://bucket/prefix")
-    if not may_come and "://" not in url and not Path(url).expanduser().exists():
+    path = Path(url).expanduser()
+    if not may_come and "://" not in url and not path.exists():
         raise CommandError(f"{url}: no such folder")
-    return open_storage(url)
+    found = None if "://" in url or folder_of_runs(url) else reader_of(path)
+    if found is None:
+        if losses:
+            raise CommandError(f"{url}: --loss goes with a history of another tool, not with a run")
+        return open_storage(url)
+    if may_come:
+        raise CommandError(
+            f"{url} is a history of another tool: tocsin check reads it as it stands"
+        )
+    return as_run(*found, note, losses)
 
 
 def steps_at(storage: Storage) -> int:

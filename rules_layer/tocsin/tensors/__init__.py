@@ -59,6 +59,7 @@ from tocsin.tensors.layout import (
     writes_to,
 )
 from tocsin.tensors.local import LocalStorage
+from tocsin.tensors.memory import MemoryStorage
 from tocsin.tensors.naming import collected, named, place
 from tocsin.tensors.opening import open_storage
 from tocsin.tensors.patterns import BadPattern, search
@@ -73,6 +74,7 @@ from tocsin.tensors.reductions import (
     summary_of,
 )
 from tocsin.tensors.regular import open_regular
+from tocsin.tensors.scalars import EventScalar, event_scalars, is_event_file
 from tocsin.tensors.starts import Starts, Written, first_of_start, starts_of
 from tocsin.tensors.storage import (
     NotAFile,
@@ -110,10 +112,12 @@ __all__ = [
     "Collections",
     "End",
     "Entry",
+    "EventScalar",
     "Fetched",
     "FetchedValue",
     "IndexFile",
     "LocalStorage",
+    "MemoryStorage",
     "NotAFile",
     "NotFound",
     "Object",
@@ -152,6 +156,7 @@ __all__ = [
     "encode_inline",
     "encode_record",
     "event_key",
+    "event_scalars",
     "export_tensorboard",
     "fetch",
     "fingerprint_of_sums",
@@ -164,6 +169,7 @@ __all__ = [
     "index_key",
     "index_objects",
     "inline_value",
+    "is_event_file",
     "is_machine_run",
     "is_same_run",
     "itemsize",

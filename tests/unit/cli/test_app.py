@@ -41,10 +41,13 @@ def test_version(tocsin):
     ("arguments", "complaint"),
     [
         (["chek"], "No such command 'chek'. Did you mean 'check'? (try 'tocsin --help')"),
-        (["--bogus"], "No such option: --bogus (try 'tocsin --help')"),
+        (["--sideways"], "No such option: --sideways (try 'tocsin --help')"),
         (["check"], "Missing argument 'RUN' (try 'tocsin check --help')"),
         (["check", "a", "b"], "unexpected extra argument"),
-        (["check", "{run}", "--bogus"], "No such option: --bogus (try 'tocsin check --help')"),
+        (
+            ["check", "{run}", "--sideways"],
+            "No such option: --sideways (try 'tocsin check --help')",
+        ),
         (["check", "{run}", "--rule"], "Option '--rule' requires an argument"),
         (["check", "{run}", "--profile", "x"], "'x' is not one of 'recommended', 'sagemaker'"),
         (["check", ""], "RUN is empty"),

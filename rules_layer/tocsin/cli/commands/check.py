@@ -11,6 +11,7 @@ from tocsin.cli.not_judged import exit_code
 from tocsin.cli.options import (
     Every,
     Json,
+    Loss,
     ProfileOption,
     RuleFiles,
     RuleOption,
@@ -27,6 +28,7 @@ def check(
     rule: RuleOption = None,
     rule_files: RuleFiles = None,
     profile: ProfileOption = None,
+    loss: Loss = None,
     follow: Annotated[
         bool,
         typer.Option("--follow", help="Evaluate while the training writes the run, until its end."),
@@ -50,6 +52,10 @@ def check(
     is a comma within a value. Beside parameters and engine options there are name, include
     and exclude.
 
+    RUN may also be a history of another tool: a folder of TensorBoard or MLflow, or a file of
+    CSV (Weights & Biases), JSON lines or trainer_state.json. Its scalars are read as losses and
+    metrics by their names; --loss names a loss.
+
     Findings come first, by step; the last line counts the other rules. A rule that has judged no
     step is listed in not_judged of --json: no loss, too few steps, or another tensor was not
     captured.
@@ -66,6 +72,7 @@ def check(
       tocsin check runs/j1
       tocsin check runs/j1 --follow --watch watch.yaml
       tocsin check s3://bucket/jobs/j1/debug-output --watch watch.yaml --json
+      tocsin check mlruns/0/4f1c --loss objective
       tocsin check runs/j1 --rule ExplodingTensor:tensor_regex=^loss,^gradient
       tocsin check runs/j1 --rule VanishingGradient:threshold=1e-6,for_steps=1
       tocsin check runs/j1 --rules my_rules/ --rule MyRule:limit=3
@@ -79,7 +86,7 @@ def check(
     from tocsin.cli.verdicts import print_verdicts
     from tocsin.cli.watch_options import given_watch
 
-    storage = storage_of(run, may_come=follow)
+    storage = storage_of(run, loss or (), may_come=follow)
     steps = 0 if follow else steps_at(storage)
     given = given_watch(
         watch, rule or (), profile.value if profile else None, storage, rule_files or ()

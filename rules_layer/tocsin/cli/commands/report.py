@@ -11,7 +11,7 @@ import typer
 
 from tocsin.cli.display import styled
 from tocsin.cli.errors import CommandError
-from tocsin.cli.options import Json, RuleFiles
+from tocsin.cli.options import Json, Loss, RuleFiles
 from tocsin.cli.output import Document
 
 if TYPE_CHECKING:
@@ -34,13 +34,14 @@ def report(
         str | None, typer.Option(metavar="FILE", help="A watch file: YAML or JSON.")
     ] = None,
     rule_files: RuleFiles = None,
+    loss: Loss = None,
     as_json: Json = False,
 ) -> int:
     """Make a page of a run: what happened, and why.
 
     FILE is one HTML file that opens in any browser and needs no network. Beside it are its data as
     JSON. Its rules are those of tocsin check; other runs are compared with the first. --json says
-    where both files are, and the verdict.
+    where both files are, and the verdict. As in tocsin check, RUN may be a history of another tool.
 
     Exit code: 0 the page is written, 2 the command or its input is wrong. A run that cannot be
     judged has a page, too, that says what is missing.
@@ -49,6 +50,7 @@ def report(
     Examples:
       tocsin report runs/j1
       tocsin report runs/j1 runs/j2 -o compared.html
+      tocsin report logs/fit wandb-export.csv --loss objective
       tocsin report s3://bucket/jobs/j1/debug-output -o j1.html --watch watch.yaml
     """
     import msgspec
@@ -61,7 +63,7 @@ def report(
         raise CommandError(f"{output}: name a file that ends in .html; the JSON is written beside")
     if not output.parent.is_dir():
         raise CommandError(f"{output.parent}: no such folder")
-    page = compared([_page(run, watch, rule_files or ()) for run in runs])
+    page = compared([_page(run, watch, rule_files or (), loss or ()) for run in runs])
     output.write_text(html_of(page), "utf-8")
     beside.write_bytes(json_of(page))
     document = {
@@ -81,13 +83,13 @@ def _print_verdict(document: Document, console: Console) -> None:
             console.print(styled(text), soft_wrap=True)
 
 
-def _page(run: str, watch: str | None, rule_files: Sequence[str]) -> Page:
+def _page(run: str, watch: str | None, rule_files: Sequence[str], losses: Sequence[str]) -> Page:
     from tocsin.cli.output import progress
     from tocsin.cli.place import steps_at, storage_of
     from tocsin.cli.watch_options import given_watch
     from tocsin.report import report_on
 
-    storage = storage_of(run)
+    storage = storage_of(run, losses)
     steps = steps_at(storage)
     given = given_watch(watch, (), None, storage, rule_files)
     done = count(1)

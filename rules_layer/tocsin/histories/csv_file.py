@@ -1,0 +1,72 @@
+"""A CSV: exported from Weights & Biases, written by Keras' CSVLogger or Lightning, or any other."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from pathlib import Path
+
+from tocsin.histories.lines import lines_of
+from tocsin.histories.scalar import BadHistory, Note, Scalar
+from tocsin.histories.table import STEPS, Row, scalars_of_rows
+
+_MOST_COLUMNS = 2000
+_OF_A_RUN = re.compile(r"(.+?) - (.+)")  # a chart of Weights & Biases: "NAME OF RUN - loss"
+_BOUND = re.compile(r"__(?:MIN|MAX)$")
+_DECIMAL_COMMA = re.compile(r"\s*[+-]?\d+,\d+(?:[eE][+-]?\d+)?\s*")
+
+
+def read_csv(path: Path, note: Note) -> Iterator[Scalar]:
+    """Reads columns divided by commas, semicolons or tabs; the first line names them."""
+    lines = lines_of(path)
+    first = next((line for line in lines if line.strip()), "")
+    if not first:
+        raise BadHistory(f"{path} is empty: the first line of a CSV names its columns")
+    delimiter = _delimiter(first)
+    rows = csv.reader(chain([first], lines), delimiter=delimiter)
+    try:
+        names = _columns(next(rows), path)
+        yield from scalars_of_rows(_rows(rows, names, delimiter), path, note)
+    except csv.Error as error:
+        raise BadHistory(f"{path}, line {rows.line_num}: not a CSV: {error}") from None
+
+
+def names_a_step(line: str) -> bool:
+    """Whether a line looks like the first of a CSV: one of its columns is the step."""
+    return not {*STEPS}.isdisjoint(name.strip(' "\r') for name in line.split(_delimiter(line)))
+
+
+def _delimiter(line: str) -> str:
+    return max(",;\t", key=line.count)
+
+
+def _rows(rows: Iterator[list[str]], names: Sequence[str], delimiter: str) -> Iterator[Row]:
+    for row in rows:
+        cells = ((name, cell) for name, cell in zip(names, row, strict=False) if name and cell)
+        if delimiter == ";":  # where a number has a decimal comma
+            cells = ((name, _with_point(cell)) for name, cell in cells)
+        if found := dict(cells):
+            yield found
+
+
+def _with_point(cell: str) -> str:
+    return cell.replace(",", ".") if _DECIMAL_COMMA.fullmatch(cell) else cell
+
+
+def _columns(header: Sequence[str], path: Path) -> list[str]:
+    """The names of columns, empty for one to leave out."""
+    if len(header) > _MOST_COLUMNS:
+        raise BadHistory(f"{path} has {len(header):,} columns, more than {_MOST_COLUMNS:,}")
+    names = ["" if _BOUND.search(name) else name.strip() for name in header]
+    if not {*names} & {*STEPS}:
+        shown = ", ".join(name for name in names if name)[:80]
+        raise BadHistory(f"{path}: no column is the step: name one {STEPS[0]} (columns: {shown})")
+    parts = {name: _OF_A_RUN.fullmatch(name) for name in names if name and name not in STEPS}
+    runs = sorted({found[1] for found in parts.values() if found})
+    if len(runs) > 1:
+        raise BadHistory(
+            f"{path} has columns of {len(runs)} runs ({', '.join(runs)[:80]}): export one run"
+        )
+    return [found[2] if (found := parts.get(name)) else name for name in names]

@@ -1,0 +1,50 @@
+"""The roles of scalars, and how names of training and evaluation come to match."""
+
+from __future__ import annotations
+
+import pytest
+from tocsin.histories.names import role_of, with_phase_first
+from tocsin.model import Role
+
+
+@pytest.mark.parametrize(
+    ("names", "role"),
+    [
+        (
+            "loss train_loss train/loss epoch_loss Loss/train loss_step nll perplexity train-rmse",
+            Role.LOSS,
+        ),
+        (
+            "mse batch_error trainLoss cross_entropy",
+            Role.LOSS,
+        ),
+        (
+            "accuracy auc f1 grad_norm weights/fc loss_scale terror",
+            Role.METRIC,
+        ),
+        (
+            "val_loss eval_loss Loss/val test_loss valid_0/loss validation/epoch_loss dev.nll",
+            Role.METRIC,
+        ),
+        ("lr learning_rate lr-Adam train/learning_rate opt.lr learningRate", Role.LEARNING_RATE),
+    ],
+)
+def test_role(names: str, role: Role) -> None:
+    assert {name: role_of(name) for name in names.split()} == dict.fromkeys(names.split(), role)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("loss", "loss"),
+        ("val_loss", "val_loss"),
+        ("Loss/val", "val/Loss"),
+        ("Loss/train", "train/Loss"),
+        ("epoch/val_loss", "val/epoch/loss"),
+        ("loss_train", "train/loss"),
+        ("evaluate_loss", "evaluate_loss"),
+        ("latest", "latest"),
+    ],
+)
+def test_phase_first(name: str, expected: str) -> None:
+    assert with_phase_first(name) == expected
