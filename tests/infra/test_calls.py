@@ -192,7 +192,7 @@ def record_act(deployment: Deployment, recorder: Recorder) -> None:
 
 def record_patrol(deployment: Deployment, recorder: Recorder) -> None:
     settings = PatrolSettings("table", deployment.evaluate, deployment.act)
-    for key in (f"run#{RUN}", f"alerts#{RUN}"):
+    for key in ("run#s3://captures/jobs/j9", "alerts#s3://captures/jobs/j9"):
         item = {"pk": {"S": key}, "due_shard": {"S": "0"}, "due_at": {"N": "1"}}
         boto3.client("dynamodb").put_item(TableName="table", Item=item)
     connect_patrol(settings, recorder.client)(time.time())

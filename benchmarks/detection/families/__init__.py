@@ -29,6 +29,7 @@ HALVES: dict[str, tuple[str, ...]] = {
         "distillation",
         "lightning_module",
         "early_stopping",
+        "learning_to_rank",  # of the other half until a rule was changed after a look at it
         "time_series",
         "classic",
     ),
@@ -47,7 +48,6 @@ HALVES: dict[str, tuple[str, ...]] = {
         "quantile_regression",
         "multi_label",
         "hugging_face",
-        "learning_to_rank",
         "keras_classifier",
         "two_processes",
         "vision_transformer",

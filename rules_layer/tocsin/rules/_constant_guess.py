@@ -29,6 +29,7 @@ _NOT_BELOW = 0.005  # of the constant guess's loss
 _LITTLE_SKILL = 0.1  # by other labels; a model with more of it has learned something
 _ON_ITS_WAY = 0.25  # of what is missing, won in a quarter of the comparisons
 _LEAST_WON = 0.01
+_LARGEST = 1e100  # sums of larger losses might not be finite
 _EVALUATIONS = 4  # in a row
 _SAMPLES = 400  # in them
 _HARDLY_BELOW = 0.03  # in each of them
@@ -81,7 +82,7 @@ def _evaluated(memory: Memory, site: LossSite, spent: int) -> Memory:
     """Looks at the last evaluations, each by its mean."""
     if site.constant is None:
         return memory
-    now = [round(site.constant, 4), round(fmean(site.skills), 4), site.rows]
+    now = [round(max(site.constant, -_LARGEST), 4), round(fmean(site.skills), 4), site.rows]
     last = [*memory.get("last", []), now][-_EVALUATIONS:]
     memory = {**memory, "last": last, "n": memory.get("n", 0) + 1}
     below = [each for each, *_ in last]
@@ -99,8 +100,9 @@ def _added(memory: Memory, site: LossSite, now: int) -> dict[str, Any]:
     n, width = memory.get("n", 0), memory.get("width", 1)
     blocks = [list(block) for block in memory.get("blocks", ())]
     for loss, repaired, constant in site.losses:
-        if not constant > 0:  # unknown, too
+        if not 0 < constant < _LARGEST:  # unknown, too
             continue
+        loss, repaired = min(loss, _LARGEST), min(repaired, _LARGEST)
         if n % width == 0:
             blocks.append([0.0, 0.0, 0.0])
         last = blocks[-1]

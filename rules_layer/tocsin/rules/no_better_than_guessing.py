@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
@@ -35,6 +36,9 @@ from tocsin.rules._skill import ScoredBatch, add_batch, errors_and_baseline, sco
 _RECENT = 5  # batches for one skill
 _HISTORY = 32  # skills in the memory; if there are more, every other one is dropped
 
+# Metrics of rankings, whose scores have no level to compare with labels.
+_RANKING = re.compile(r"(?<![a-z])(map|mrr|ndcg)(?![a-z])")
+
 
 @register
 @dataclass(frozen=True)
@@ -54,6 +58,8 @@ class NoBetterThanGuessing(Rule):
     100 classes. Without labels or predictions it judges a recorded accuracy, a metric whose name
     says so: it fires when this was from the first save to the last that of chance, for as many
     classes as the smallest bias has elements.
+
+    Rankings, known by such a metric as ndcg, are not judged: their scores have no level.
 
     Where the hook computes what the loss of the best constant guess is, that decides instead: after
     300 steps of training, and 100 comparisons, the rule fires if the loss was not below it in the
@@ -105,6 +111,11 @@ class NoBetterThanGuessing(Rule):
         if compared is not None or any(each.summary.size for each in step.tensors["skills"]):
             compared, verdict = judge_constant_guess(compared or {}, step, step.tensors["skills"])
             return {"compared": compared}, verdict
+        ranks = state.get("ranks", False) or any(
+            _RANKING.search(m.name) for m in step.tensors["metrics"]
+        )
+        if ranks:
+            return {"ranks": True}, not_applicable(Reason.NO_TENSOR, "predictions are ranks")
         found = next(_batches(step), None) if step.mode is not Mode.PREDICT else None
         if found is None:
             return self._by_accuracy(state, step)

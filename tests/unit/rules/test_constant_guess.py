@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -72,6 +74,14 @@ def test_it_has_no_unit(scale: float) -> None:
     assert outcomes(NoBetterThanGuessing(), run(losses, scale=scale)) == outcomes(
         NoBetterThanGuessing(), run(losses)
     )
+
+
+@pytest.mark.parametrize("mode", [Mode.TRAIN, Mode.EVAL])
+def test_losses_without_bounds_leave_a_state_that_can_be_kept(mode: Mode) -> None:
+    state: Any = {}
+    for step in run(np.full(1000, 1e305), 0.0, constant=1e-10, mode=mode):
+        state, _ = NoBetterThanGuessing().evaluate(state, step)
+    assert json.loads(json.dumps(state, allow_nan=False)) == state
 
 
 def test_rare_saves_come_to_the_same_verdict() -> None:

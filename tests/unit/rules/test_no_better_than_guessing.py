@@ -93,6 +93,13 @@ def test_batches_of_few_samples_are_too_little_to_judge_by() -> None:
     assert set(outcomes(NoBetterThanGuessing(), steps)) == {UNDECIDED}
 
 
+def test_scores_of_a_ranking_have_no_level() -> None:
+    steps = [step(at, *numbers(0.0, at)) for at in range(12)]
+    metric = valued("train-ndcg", np.float64(0.6), role=Role.METRIC)
+    steps = [replace(one, tensors={**one.tensors, "metrics": (metric,)}) for one in steps]
+    assert set(outcomes(NoBetterThanGuessing(), steps)) == {NOT_APPLICABLE}
+
+
 def test_compared_losses_decide_from_the_first_of_them_on() -> None:
     steps = [step(at, *numbers(0.0, at)) for at in range(12)]
     skills = (valued("loss/skill", np.ones((1, 4))),)
