@@ -29,6 +29,7 @@ _NOT_BELOW = 0.005  # of the constant guess's loss
 _LITTLE_SKILL = 0.1  # by other labels; a model with more of it has learned something
 _ON_ITS_WAY = 0.25  # of what is missing, won in a quarter of the comparisons
 _LEAST_WON = 0.01
+_MOST = 3.0  # by which a loss counts as lower or higher: the logarithm of a ratio
 _LARGEST = 1e100  # sums of larger losses might not be finite
 _EVALUATIONS = 4  # in a row
 _SAMPLES = 400  # in them
@@ -82,7 +83,8 @@ def _evaluated(memory: Memory, site: LossSite, spent: int) -> Memory:
     """Looks at the last evaluations, each by its mean."""
     if site.constant is None:
         return memory
-    now = [round(max(site.constant, -_LARGEST), 4), round(fmean(site.skills), 4), site.rows]
+    ratio = max(math.exp(-_MOST), min(1 - site.constant, math.exp(_MOST)))  # of both losses
+    now = [round(-math.log(ratio), 4), round(fmean(site.skills), 4), site.rows]
     last = [*memory.get("last", []), now][-_EVALUATIONS:]
     memory = {**memory, "last": last, "n": memory.get("n", 0) + 1}
     below = [each for each, *_ in last]
@@ -141,8 +143,8 @@ def _below(block: Sequence[float]) -> float:
     """Returns by how much a block's loss is below the constant's: the logarithm of their ratio."""
     loss, _, constant = block
     if not (loss > 0 and constant > 0):
-        return 3.0 if constant > 0 else 0.0
-    return max(-3.0, min(math.log(constant / loss), 3.0))
+        return _MOST if constant > 0 else 0.0
+    return max(-_MOST, min(math.log(constant / loss), _MOST))
 
 
 def _verdict(key: str, memory: Memory, tensor: Tensor) -> Verdict:
