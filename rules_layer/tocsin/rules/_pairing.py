@@ -98,7 +98,8 @@ def sites(step: Step, tensors: Iterable[Tensor]) -> Iterator[LossSite]:
         if not kept.any():
             continue
         known = kept & np.isfinite(constant) & (constant > 0)
-        shares = loss[known] / constant[known]
+        with np.errstate(over="ignore"):
+            shares = loss[known] / constant[known]
         yield LossSite(
             name[-40:],
             group[0],
