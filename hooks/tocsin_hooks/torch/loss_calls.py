@@ -17,6 +17,7 @@ from torch.overrides import TorchFunctionMode
 from tocsin_hooks.guard import Guard, Report
 from tocsin_hooks.torch.callbacks import compilations
 from tocsin_hooks.torch.names import is_loss
+from tocsin_hooks.torch.tape import Tape
 
 _FUNCTIONS = (
     F.binary_cross_entropy,
@@ -88,12 +89,14 @@ class LossCall:
 @dataclass(frozen=True)
 class Listener:
     """Gets each loss that is called, each difference of two tensors, and each backward pass when it
-    begins and when it has ended."""
+    begins, with what it begins at, and when it has ended. While the ``tape`` records, it gets every
+    call."""
 
     loss: Callable[[LossCall], None]
     difference: Callable[[Any, Any, Any], None]
-    backward: Callable[[], None]
+    backward: Callable[[Any], None]
     after_backward: Callable[[], None]
+    tape: Tape
     trouble: Report
 
 
@@ -146,8 +149,11 @@ class _Mode(TorchFunctionMode):
         listener = self.listener
         if listener is not None and func in _BACKWARDS:
             with Guard(listener.trouble, "a backward pass is not checked"):
-                listener.backward()
-        found = func(*args, **(kwargs or {}))
+                listener.backward(args[0] if args else None)
+        if listener is not None and listener.tape.is_recording:
+            found = _recorded(listener, func, args, kwargs or {})
+        else:
+            found = func(*args, **(kwargs or {}))
         if listener is None:
             return found
         if func in _BACKWARDS:
@@ -160,6 +166,17 @@ class _Mode(TorchFunctionMode):
             with Guard(listener.trouble, "a difference is not checked"):
                 listener.difference(args[0], args[1], found)
         return found
+
+
+def _recorded(listener: Listener, func: Any, args: Any, kwargs: Any) -> Any:
+    call = None
+    with Guard(listener.trouble, "a loss is not compared"):
+        call = listener.tape.before(func, args, kwargs)
+    found = func(*args, **kwargs)
+    if call is not None:
+        with Guard(listener.trouble, "a loss is not compared"):
+            listener.tape.after(call, args[0] if args else None, found)
+    return found
 
 
 def _call(function: Any, args: Any, kwargs: Any, value: Any) -> LossCall:

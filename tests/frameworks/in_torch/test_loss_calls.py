@@ -9,6 +9,7 @@ import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812 - everybody calls it so
 from tocsin_hooks.torch.loss_calls import Listener, LossCall, LossWindow, script_line
+from tocsin_hooks.torch.tape import Tape
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
@@ -22,8 +23,9 @@ class Seen:
             Listener(
                 self.losses.append,
                 lambda *_: self.others.append("difference"),
-                lambda: self.others.append("backward"),
+                lambda _: self.others.append("backward"),
                 lambda: self.others.append("after"),
+                Tape(),
                 lambda _, error: self.errors.append(error),
             )
         )
