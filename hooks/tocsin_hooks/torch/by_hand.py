@@ -25,7 +25,7 @@ class HandMade:
     The samples of the model's outputs change places, and the loss is computed again by the calls
     on a tape. Where it does not matter in which order the outputs are, but there are two of the
     same form, as of two views or two towers, only the first is changed. Where that does not matter
-    either, and where a loss is not positive, there is nothing to compare.
+    either, and where a loss has had both signs, as that of a policy, there is nothing to compare.
     """
 
     def __init__(self) -> None:
@@ -33,7 +33,8 @@ class HandMade:
         self._random = random.Random(0)  # noqa: S311 - not the script's, whose numbers stay
         self._looks = self._ties = 0
         self._alone = False
-        self._positive: Any = True
+        self._sign: Any = None
+        self._keeps_sign: Any = True
 
     def compare(self, tape: Tape, loss: Any) -> Any:
         """The loss, the mean loss of other pairings, that of the mean output, and the number of
@@ -64,11 +65,12 @@ class HandMade:
         best = own.new_full((), torch.nan)
         if size >= _ENOUGH and not self._alone:
             best = tape.replay(loss, _mean, group)
-        self._positive = (own > 0) & self._positive
+        self._sign = own.sign() if self._sign is None else self._sign
+        self._keeps_sign = (own.sign() == self._sign) & (own != 0) & self._keeps_sign
         wide = torch.float32 if loss.device.type == "mps" else torch.float64
         count = own.new_full((), size)
         found = torch.stack([each.to(wide) for each in (own, other, best, count)])
-        return torch.where(self._positive & ~tie, found, torch.nan)
+        return torch.where(self._keeps_sign & ~tie, found, torch.nan)
 
     def _decide(self, group: Sequence[Any], *, tie: bool) -> None:
         """Few ties decide nothing: an untrained model may give the same for all samples."""
@@ -85,7 +87,7 @@ class HandMade:
 
 def _precision(group: Sequence[Any]) -> float:
     """The share of a loss up to which a change is one of rounding."""
-    return max(_TIE, *(4 * torch.finfo(each.dtype).eps for each in group))
+    return max(_TIE, *(4.0 * float(torch.finfo(each.dtype).eps) for each in group))
 
 
 def _mean(output: Any) -> Any:

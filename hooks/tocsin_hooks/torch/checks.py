@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
-from weakref import ref
+from weakref import WeakSet
 
 import torch
 from tocsin.model import COMPETING, Mode, Role
@@ -81,7 +81,8 @@ class Checks:
         self._looks = Counter[tuple[Mode, str]]()
         self._seen = Counter[tuple[str, str]]()
         self._broken: dict[Name, bool] = {}  # and whether that is saved
-        self._last: Callable[[], Any] = lambda: None  # the optimizer that updated
+        self._before = WeakSet[Any]()  # optimizers that updated after one pass
+        self._now = WeakSet[Any]()  # and after the next
         self._computed = False  # a forward or backward pass since that
         self._turns = 0
         step.before_end = self._hand_over
@@ -154,9 +155,14 @@ class Checks:
             self._modes.after_update()
 
     def _count_turn(self, optimizer: Any) -> None:
-        other = self._last() not in (None, optimizer)
-        self._turns += other and self._computed
-        self._last, self._computed = ref(optimizer), False
+        """A turn is over when another optimizer updates, after a pass of its own. Those that all
+        update after the same pass share one: of sparse and of other weights, of body and head."""
+        if self._computed:
+            opponents = self._before and self._now and not (self._before & self._now)
+            self._turns += bool(opponents)
+            self._before, self._now = self._now, WeakSet()
+        self._now.add(optimizer)
+        self._computed = False
         if self._turns == _TURNS:
             self._skill.forget()
             self._step.loss_kind = COMPETING

@@ -171,7 +171,7 @@ def _swapped(value: Any, values: Mapping[int, Any]) -> Any:
     if isinstance(value, Copied):
         return value.tensor.clone()
     if isinstance(value, list | tuple):
-        return type(value)([_swapped(each, values) for each in value])  # type: ignore[call-arg]
+        return type(value)([_swapped(each, values) for each in value])
     if isinstance(value, dict):
         return {key: _swapped(each, values) for key, each in value.items()}
     return value

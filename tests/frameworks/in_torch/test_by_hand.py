@@ -141,7 +141,7 @@ def _sampled(model: nn.Module, x: Any, y: Any) -> Any:
 UNPAIRED: dict[str, Loss] = {
     "a critic": lambda model, x, y: (model(x[:16]) - model(x[16:])).mean().square() + 1,
     "samples of a policy": _sampled,
-    "negative": lambda model, x, y: ((model(x) - y) ** 2).mean() - 1e6,
+    "both signs": lambda model, x, y: ((model(x) - y).mean() * (-1) ** int(x[0, 0] > 0)),
     "dropout": lambda model, x, y: (F.dropout(model(x), 0.5) - y).abs().mean(),
     "one sample": lambda model, x, y: (model(x[:1]) - y[:1]).abs().mean(),
     "by itself": lambda model, x, y: model(x).square().mean(),
@@ -191,3 +191,18 @@ def test_a_tape_that_gets_too_long_is_given_up() -> None:
             break
         tape.after(call, output, -output)
     assert not tape.is_recording
+
+
+def test_optimizers_that_share_a_pass_are_no_opponents(run: Path) -> None:
+    body, head = nn.Linear(8, 16), nn.Linear(16, 3)
+    model = nn.Sequential(body, nn.ReLU(), head)
+    optimizers = [torch.optim.Adam(each.parameters(), 1e-2) for each in (body, head)]
+    with TorchHook.attach(model, run, capture=ASKED, save_interval=5, max_overhead=None):
+        for _ in range(30):
+            x = torch.randn(SIZE, 8)
+            for each in optimizers:
+                each.zero_grad()
+            (model(x) - x @ WEIGHTS).square().mean().backward()
+            for each in optimizers:
+                each.step()
+    assert len(compared(run)) > 20
