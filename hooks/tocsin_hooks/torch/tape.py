@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -40,6 +41,7 @@ class RecordedCall:
     """A call of a function of PyTorch that was given something which depends on an output.
 
     ``versions``: of the tensors that do not, to see whether they were changed since.
+    ``precision``: that of autocast at the time, None without it.
     """
 
     function: Callable[..., Any]
@@ -47,6 +49,7 @@ class RecordedCall:
     kwargs: Mapping[str, Any]
     given: frozenset[int]
     versions: Sequence[tuple[Any, int]]
+    precision: Any
     found: tuple[int, ...] = ()
 
 
@@ -98,7 +101,8 @@ class Tape:
             args = (Copied(args[0].detach().clone()), *args[1:])
         constants = [(each, each._version) for each in _tensors((args, kwargs))]
         constants = [each for each in constants if id(each[0]) not in self._known]
-        return RecordedCall(function, args, kwargs, given, constants)
+        precision = _precision(self.outputs[0].device.type)
+        return RecordedCall(function, args, kwargs, given, constants, precision)
 
     def after(self, call: RecordedCall, target: Any, found: Any) -> None:
         """It gave ``found``; ``target`` is its first argument, which it may have changed."""
@@ -109,9 +113,7 @@ class Tape:
         self._known.update((id(each), each) for each in results)
         self.elements += sum(each.numel() for each in results)
         keys = tuple(id(each) for each in results)
-        self._calls.append(
-            RecordedCall(call.function, call.args, call.kwargs, call.given, call.versions, keys)
-        )
+        self._calls.append(replace(call, found=keys))
         if len(self._calls) > _MOST_CALLS or self.elements > _MOST_ELEMENTS:
             self.clear()
 
@@ -134,7 +136,8 @@ class Tape:
                 if any(each._version != version for each, version in call.versions):
                     raise CannotReplay
                 args, kwargs = _swapped(call.args, values), _swapped(call.kwargs, values)
-                found = call.function(*args, **kwargs)
+                with _as_then(call, loss.device.type):
+                    found = call.function(*args, **kwargs)
                 in_place = _is_in_place(getattr(call.function, "__name__", ""))
                 results = [args[0]] if in_place else _tensors((found,))
                 values.update(zip(call.found, results, strict=True))
@@ -147,6 +150,17 @@ class Tape:
                 needed |= call.given
                 calls.append(call)
         return calls[::-1]
+
+
+def _precision(device: str) -> Any:
+    return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else None
+
+
+def _as_then(call: RecordedCall, device: str) -> AbstractContextManager[object]:
+    now = call.precision is not None
+    if not now and not torch.is_autocast_enabled(device):
+        return nullcontext()
+    return torch.autocast(device, dtype=call.precision, enabled=now)
 
 
 def _is_in_place(name: str) -> bool:
