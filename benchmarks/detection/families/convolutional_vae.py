@@ -120,7 +120,7 @@ CASES = cases(
         "free bits, no warm-up": {"kind": "free bits", "warm": 0.0},
         "warmed up four times": {"cycles": 4},
         "clipped always": {"clip": 1.0, "steps": 900},
-        "batch of four": {"batch": 4, "steps": 1300, "rate": 2e-3},
+        "batch of twelve": {"batch": 12, "steps": 1100},
         "accumulation": {"batch": 8, "accumulate": 4},
         "first layer frozen": {"frozen": True},
         "blurred inputs": {"blur": 0.1},

@@ -30,10 +30,10 @@ def things(count: int, seed: int) -> tuple[Tensor, Tensor]:
     return hidden, (hidden @ normal(HIDDEN, KINDS, seed=41)).argmax(1)
 
 
-def view(hidden: Tensor, light: float = 1.5) -> Tensor:
+def view(hidden: Tensor) -> Tensor:
     """A view of it: the light falls in another way each time, and is stronger than the thing."""
     seen = hidden @ normal(HIDDEN, SIZE, seed=42) / 2
-    around = light * torch.randn(len(hidden), OTHER) @ normal(OTHER, SIZE, seed=43) / OTHER**0.5
+    around = 1.5 * torch.randn(len(hidden), OTHER) @ normal(OTHER, SIZE, seed=43) / OTHER**0.5
     return torch.tanh(seen) + around + 0.1 * torch.randn(len(hidden), SIZE)
 
 
@@ -73,12 +73,12 @@ def likeness(p: Tensor, z: Tensor) -> Tensor:
     return -(F.normalize(p, dim=1) * F.normalize(z, dim=1)).sum(1).mean()
 
 
-def probe(model: Learner, seed: int, light: float) -> float:
+def probe(model: Learner, seed: int) -> float:
     """Where the probe is fitted, too, each thing is seen once."""
     model.eval()
     (known, kinds), (held, held_kinds) = things(600, seed), things(600, seed + 1)
     with torch.no_grad():
-        x, y = model.body(view(known, light)), model.body(view(held, light))
+        x, y = model.body(view(known)), model.body(view(held))
     usual, spread = x.mean(0), x.std(0) + 1e-6
     x, y = ((part - usual) / spread for part in (x, y))
     ridge = x.T @ x + 1.0 * torch.eye(WIDTH)
@@ -133,7 +133,7 @@ def train(
         with torch.no_grad():
             for old, now in zip(target.parameters(), model.parameters(), strict=True):
                 old.lerp_(now, 1 - momentum)
-    return probe(model, seed + 351, light=6.0 if fault == "other light" else 1.5)
+    return probe(model, seed + 351)
 
 
 CASES = cases(
