@@ -100,7 +100,8 @@ def train(
     groups += [{"params": [*head.parameters()], "lr": rate * centre_rate}]
     stepper = optimizer_of(optimizer, groups[1:] if fault == "body forgotten" else groups, rate)
     scheduler = scheduler_of(stepper, schedule, steps)
-    hook.torch(nn.ModuleDict({"body": body, "head": head}) if loss == "arcface" else body)
+    whole = nn.ModuleDict({"body": body, "head": head})
+    hook.torch(whole if loss == "arcface" else body)
     of_person = [(who == person).nonzero().flatten() for person in range(int(who.max()) + 1)]
     for step in range(steps):
         chosen = torch.randperm(len(of_person))[:people]

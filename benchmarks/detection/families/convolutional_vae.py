@@ -122,9 +122,8 @@ CASES = cases(
         "clipped always": {"clip": 1.0, "steps": 900},
         "batch of twelve": {"batch": 12, "steps": 1100},
         "accumulation": {"batch": 8, "accumulate": 4},
-        "first layer frozen": {"frozen": True},
+        "first layer frozen": {"frozen": True, "steps": 1100},
         "blurred inputs": {"blur": 0.1},
-        "warm restarts": {"schedule": "restarts", "rate": 5e-3},
     },
     {
         "mean beside sum": ("collapse no-skill", {"fault": "mean beside sum"}),
