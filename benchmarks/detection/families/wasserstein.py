@@ -29,12 +29,12 @@ def likeness(made: Tensor, true: Tensor) -> float:
     return float(1 - (distance / alone).item())
 
 
-def penalty(critic: nn.Module, true: Tensor, made: Tensor, one_sided: bool, fault: str) -> Tensor:
+def penalty(critic: nn.Module, true: Tensor, made: Tensor, one_sided: bool) -> Tensor:
     """(|gradient| - 1)² between what is true and what is made."""
     share = torch.rand(len(true), 1)
     between = (share * true + (1 - share) * made).requires_grad_()
     slope = torch.autograd.grad(critic(between).sum(), between, create_graph=True)[0]
-    length = slope.norm(2, dim=0 if fault == "slope over the batch" else 1)
+    length = slope.norm(2, dim=1)
     above = length - 1
     return (above.relu() if one_sided else above).pow(2).mean()
 
@@ -75,7 +75,7 @@ def train(
             made = made + blur * torch.randn_like(made)
             against = critic(made).mean() - critic(true).mean()
             if fault != "no penalty":
-                against = against + weight * penalty(critic, true, made, one_sided, fault)
+                against = against + weight * penalty(critic, true, made, one_sided)
             if fault == "critic's sign":
                 against = -against
             of_critic.zero_grad()
