@@ -55,6 +55,18 @@ HALVES: dict[str, tuple[str, ...]] = {
         "speech",
         "survival",
         "bare_history",
+        "missing_values",
+        "rare_events",
+        "forecasting",
+        "link_prediction",
+        "prompt_tuning",
+        "mixture_of_experts",
+        "preferences",
+        "two_optimizers",
+        "token_trainer",
+        "keras_two_outputs",
+        "exposure",
+        "bare_recurrent",
     ),
 }
 
