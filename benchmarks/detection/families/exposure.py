@@ -103,7 +103,7 @@ CASES = cases(
         "tweedie": {"objective": "reg:tweedie"},
         "half of the rows": {"sampled": 0.5},
         "slow": {"eta": 0.05, "rounds": 500},
-        "not ended": {"patience": 0, "rounds": 80},
+        "not ended": {"patience": 0, "rounds": 130},
         "contracts weighted": {"weighted": True},
         "stumps of three": {"depth": 3, "eta": 0.2},
     },

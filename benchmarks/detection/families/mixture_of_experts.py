@@ -40,12 +40,10 @@ class Mixture(nn.Module):
             scores = scores + self.noise * torch.randn_like(scores)
         if self.fault == "gate upside down" and not self.training:
             scores = -scores
-        shares = scores.softmax(0 if self.fault == "softmax over the batch" else 1)
+        shares = scores.softmax(1)
         weights, chosen = shares.topk(self.top, 1)
         if self.top > 1:
             weights = weights / weights.sum(1, keepdim=True)
-        if self.fault == "gate detached":
-            weights = weights.detach()
         out = torch.zeros(len(x), 1)
         parts = []
         for number, expert in enumerate(self.experts):
@@ -65,10 +63,10 @@ class Mixture(nn.Module):
 
 
 def train(
-    seed: int, hook: Any, rate: float = 5e-3, steps: int = 2200, batch: int = 64,
+    seed: int, hook: Any, rate: float = 5e-3, steps: int = 2000, batch: int = 64,
     top: int = 2, spread: float = 0.01, noise: float = 0.0, capacity: float = 0.0,
     schedule: str = "constant", clip: float = 0.0, unit: float = 1.0, huber: bool = False,
-    evaluate: bool = True, rows_used: int = 6000, start: float = 1.0, fault: str = "",
+    evaluate: bool = True, rows_used: int = 6000, fault: str = "",
 ) -> float:  # fmt: skip
     begin(seed)
     (x, y), (held, held_y) = samples(6000, seed + 500), samples(1500, seed + 502)
@@ -76,9 +74,6 @@ def train(
     if fault == "targets shifted by one":
         y = y.roll(1, 0)
     model = Mixture(top, noise, capacity, fault)
-    if start != 1:
-        for expert in model.experts:
-            expert[0].weight.data.mul_(start)
     if fault == "experts in a list":  # as if they were not registered
         chosen = list(model.gate.parameters())
     else:
@@ -118,19 +113,18 @@ CASES = cases(
     train,
     {
         "plain": {},
-        "one expert each": {"top": 1, "spread": 0.03},
+        "one expert each": {"top": 1, "spread": 0.02, "steps": 2800},
         "noise at the gate": {"noise": 0.3},
         "limited capacity": {"capacity": 1.5},
         "huber, no evaluation": {"huber": True, "evaluate": False},
-        "batch of eight, clipped": {"batch": 8, "clip": 1.0, "rate": 2e-3, "steps": 4000},
-        "targets x 1000": {"unit": 1000.0, "rate": 3e-2, "steps": 4000},
+        "batch of eight, clipped": {"batch": 8, "clip": 1.0, "rate": 3e-3, "steps": 2500},
+        "targets x 1000": {"unit": 1000.0, "rate": 3e-2, "steps": 2500},
         "restarts": {"schedule": "restarts", "rate": 1e-2},
         "no load loss": {"spread": 0.0},
     },
     {
         "rows not put back": ("no-skill", {"fault": "rows not put back", "top": 1}),
         "targets shifted by one": ("no-skill overfit", {"fault": "targets shifted by one"}),
-        "softmax over the batch": ("softmax-axis mode", {"fault": "softmax over the batch"}),
         "gate alone in the optimizer": ("unbound", {"fault": "experts in a list"}),
         "gate upside down in evaluation": ("mode inputs", {"fault": "gate upside down"}),
         "load loss x 100,000": ("no-skill slow", {"spread": 1e5, "noise": 1.0}),

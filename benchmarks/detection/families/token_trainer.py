@@ -130,7 +130,7 @@ CASES = cases(
     train,
     {
         "plain": {},
-        "loss by hand, classes weighted": {"weights": (0.5, 1.0, 1.5)},
+        "loss by hand, classes weighted": {"weights": (0.5, 1.0, 1.5), "steps": 600},
         "warm-up and cosine": {"warmup": 60, "scheduler": "cosine", "rate": 4e-3},
         "accumulation": {"batch": 6, "accumulate": 4},
         "label smoothing": {"smoothing": 0.1},

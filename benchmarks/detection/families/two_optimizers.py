@@ -127,7 +127,7 @@ CASES = cases(
     train,
     {
         "plain": {},
-        "dense table, adagrad": {"table_kind": "dense"},
+        "dense table, adagrad": {"table_kind": "dense", "table_rate": 0.4},
         "clipped": {"clip": 0.1},
         "accumulation": {"batch": 10, "accumulate": 4},
         "in turns": {"turns": True, "epochs": 12},
