@@ -11,7 +11,7 @@ from torch import Tensor
 from benchmarks.detection.case import cases
 from benchmarks.detection.families.kit import balanced_skill, begin
 
-WORDS, LENGTH, KINDS, IGNORED = 60, 12, 3, -100
+WORDS, LENGTH, KINDS, IGNORED = 30, 12, 3, -100
 
 Sentence = dict[str, Tensor]
 
@@ -56,7 +56,7 @@ def padded(parts: list[Sentence], fault: str = "") -> Sentence:
 
 
 def train(
-    seed: int, hook: Any, rate: float = 3e-3, steps: int = 400, batch: int = 24,
+    seed: int, hook: Any, rate: float = 3e-3, steps: int = 500, batch: int = 24,
     accumulate: int = 1, scheduler: str = "linear", warmup: int = 0, dropout: float = 0.0,
     smoothing: float = 0.0, weights: tuple[float, ...] = (), noise: float = 0.0,
     few: int = 3000, fault: str = "",
