@@ -63,7 +63,6 @@ HALVES: dict[str, tuple[str, ...]] = {
         "mixture_of_experts",
         "preferences",
         "two_optimizers",
-        "token_trainer",
         "keras_two_outputs",
         "exposure",
         "bare_recurrent",
