@@ -64,6 +64,17 @@ HALVES: dict[str, tuple[str, ...]] = {
         "self_supervised",
         "angular_margin",
         "bare_history",
+        "missing_values",
+        "rare_events",
+        "forecasting",
+        "link_prediction",
+        "prompt_tuning",
+        "mixture_of_experts",
+        "preferences",
+        "two_optimizers",
+        "keras_two_outputs",
+        "exposure",
+        "bare_recurrent",
     ),
 }
 
