@@ -149,7 +149,7 @@ def _sampled(model: nn.Module, x: Any, y: Any) -> Any:
 UNPAIRED: dict[str, Loss] = {
     "a critic": lambda model, x, y: (model(x[:16]) - model(x[16:])).mean().square() + 1,
     "samples of a policy": _sampled,
-    "both signs": lambda model, x, y: ((model(x) - y).mean() * (-1) ** int(x[0, 0] > 0)),
+    "both signs": lambda model, x, y: (model(x) - y).mean() * (-1) ** int(x[0, 0] > 0),
     "dropout": lambda model, x, y: (F.dropout(model(x), 0.5) - y).abs().mean(),
     "one sample": lambda model, x, y: (model(x[:1]) - y[:1]).abs().mean(),
     "by itself": lambda model, x, y: model(x).square().mean(),
