@@ -24,7 +24,7 @@ from tocsin_hooks.torch.contracts import (
 from tocsin_hooks.torch.loss_calls import Listener, LossCall, LossWindow, script_line
 from tocsin_hooks.torch.mode_contracts import ModeContracts
 from tocsin_hooks.torch.names import Name, input_name, output_name
-from tocsin_hooks.torch.skill import Skill, skill_name
+from tocsin_hooks.torch.skill import UNPAIRED, Skill, skill_name
 from tocsin_hooks.torch.spread import Spread
 from tocsin_hooks.torch.tape import Tape
 from tocsin_hooks.torch.update_contracts import UpdateContracts
@@ -185,8 +185,10 @@ class Checks:
                 self._spread.compared(call.prediction)
                 if self._wants_contracts:
                     self._check_loss(call)
-            if self._wants_skill and self._compares and self._skill.compare(call):
+            if call.name not in UNPAIRED:
                 self._tape.clear()
+            if self._wants_skill and self._compares:
+                self._skill.compare(call)
 
     def _difference(self, one: Any, other: Any, result: Any) -> None:
         if self._inside or not self._wants_contracts or not self._inputs:

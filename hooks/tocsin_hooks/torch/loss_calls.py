@@ -23,6 +23,7 @@ _FUNCTIONS = (
     F.binary_cross_entropy,
     F.binary_cross_entropy_with_logits,
     F.cross_entropy,
+    F.ctc_loss,
     F.gaussian_nll_loss,
     F.huber_loss,
     F.kl_div,
@@ -32,9 +33,15 @@ _FUNCTIONS = (
     F.poisson_nll_loss,
     F.smooth_l1_loss,
 )
-_PARAMETERS: Mapping[Any, tuple[str, ...]] = {
-    each: each.__code__.co_varnames[: each.__code__.co_argcount] for each in _FUNCTIONS
-}
+_NAMES = {"log_probs": "input", "targets": "target"}  # of CTC
+
+
+def _parameters(function: Any) -> tuple[str, ...]:
+    code = function.__code__
+    return tuple(_NAMES.get(each, each) for each in code.co_varnames[: code.co_argcount])
+
+
+_PARAMETERS: Mapping[Any, tuple[str, ...]] = {each: _parameters(each) for each in _FUNCTIONS}
 _DIFFERENCES = frozenset(
     getattr(owner, name)
     for owner in (torch, torch.Tensor)
@@ -180,7 +187,8 @@ def _recorded(listener: Listener, func: Any, args: Any, kwargs: Any) -> Any:
 
 
 def _call(function: Any, args: Any, kwargs: Any, value: Any) -> LossCall:
-    arguments = dict(zip(_PARAMETERS[function], args, strict=False)) | kwargs
+    arguments = dict(zip(_PARAMETERS[function], args, strict=False))
+    arguments |= {_NAMES.get(name, name): each for name, each in kwargs.items()}
     module: str | None = None
     frame: FrameType | None = sys._getframe(1)
     for _ in range(_MOST_FRAMES):

@@ -18,6 +18,10 @@ from tocsin_hooks.torch.loss_calls import LossCall
 from tocsin_hooks.torch.names import Name
 from tocsin_hooks.torch.tape import Tape
 
+UNPAIRED = frozenset({"ctc_loss"})
+"""Functions whose labels are not in the order of the predictions: the model's outputs are paired
+again instead."""
+
 _PAIRINGS = 4
 _BY_HAND = "loss"  # in place of a function's name
 _MOST_SITES = 8  # lines of a script that call a loss
@@ -63,24 +67,22 @@ class Skill:
     def begin_pass(self) -> None:
         self._calls.clear()
 
-    def compare(self, call: LossCall) -> bool:
-        """Whether it is a loss that can be compared."""
+    def compare(self, call: LossCall) -> None:
         if not _is_comparable(call) or (
             self._step.mode is Mode.TRAIN and not call.prediction.requires_grad
         ):
-            return False
+            return
         shape = tuple(call.prediction.shape[1:])
         key = _Key(call.module, call.place, call.name, shape)
         self._calls[key] = self._calls.get(key, 0) + 1
         site = self._sites.get(key)
         if self._calls[key] > _MOST_CALLS or (site is None and len(self._sites) >= _MOST_SITES):
-            return True
+            return
         if site is None:
             site = self._sites[key] = _Site(self._free_name(call.module or "loss"), call.name)
         with torch.no_grad():
             site.add(site.compare(call, self._step.mode), self._step.mode)
         self.compared += 1
-        return True
 
     def compare_by_hand(self, tape: Tape, loss: Any, place: str) -> None:
         """Compare a loss of the script's own that gradients are computed of."""
@@ -199,6 +201,8 @@ class _Site:
 def _is_comparable(call: LossCall) -> bool:
     arguments, prediction, target = call.arguments, call.prediction, call.target
     if not (isinstance(prediction, torch.Tensor) and isinstance(target, torch.Tensor)):
+        return False
+    if call.name in UNPAIRED:
         return False
     if arguments.get("size_average") is not None or arguments.get("reduce") is not None:
         return False
