@@ -21,9 +21,10 @@ from tocsin_hooks.torch.contracts import (
     is_copied,
     labels_equal_inputs,
 )
-from tocsin_hooks.torch.loss_calls import Listener, LossCall, LossWindow, script_line
+from tocsin_hooks.torch.loss_calls import Listener, LossCall, LossWindow
 from tocsin_hooks.torch.mode_contracts import ModeContracts
 from tocsin_hooks.torch.names import Name, input_name, output_name
+from tocsin_hooks.torch.script_line import script_line
 from tocsin_hooks.torch.skill import UNPAIRED, Skill, skill_name
 from tocsin_hooks.torch.spread import Spread
 from tocsin_hooks.torch.tape import Tape

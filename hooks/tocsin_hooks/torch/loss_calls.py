@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import sys
-import sysconfig
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -17,6 +15,7 @@ from torch.overrides import TorchFunctionMode
 from tocsin_hooks.guard import Guard, Report
 from tocsin_hooks.torch.callbacks import compilations
 from tocsin_hooks.torch.names import is_loss
+from tocsin_hooks.torch.script_line import call_from_script, script_line
 from tocsin_hooks.torch.tape import Tape
 
 _FUNCTIONS = (
@@ -51,15 +50,6 @@ _DIFFERENCES = frozenset(
 _BACKWARDS = frozenset({torch.Tensor.backward, torch.autograd.backward})
 
 _MOST_FRAMES = 12  # from a loss function outwards, in which a loss module is looked for
-_ELSEWHERE = tuple(
-    str(Path(each))
-    for each in (
-        Path(torch.__file__).parent,
-        Path(__file__).parents[1],
-        sysconfig.get_path("stdlib"),
-    )
-)
-_INSTALLED = ("site-packages", "dist-packages")
 
 
 @dataclass(frozen=True)
@@ -160,7 +150,7 @@ class _Mode(TorchFunctionMode):
         if listener is not None and listener.tape.is_recording:
             found = _recorded(listener, func, args, kwargs or {})
         else:
-            found = func(*args, **(kwargs or {}))
+            found = _called(func, args, kwargs or {})
         if listener is None:
             return found
         if func in _BACKWARDS:
@@ -179,11 +169,18 @@ def _recorded(listener: Listener, func: Any, args: Any, kwargs: Any) -> Any:
     call = None
     with Guard(listener.trouble, "a loss is not compared"):
         call = listener.tape.before(func, args, kwargs)
-    found = func(*args, **kwargs)
+    found = _called(func, args, kwargs)
     if call is not None:
         with Guard(listener.trouble, "a loss is not compared"):
             listener.tape.after(call, args[0] if args else None, found)
     return found
+
+
+def _called(func: Any, args: Any, kwargs: Any) -> Any:
+    """Losses warn of what they broadcast: with the line of the script."""
+    if func in _PARAMETERS:
+        return call_from_script(func, args, kwargs)
+    return func(*args, **kwargs)
 
 
 def _call(function: Any, args: Any, kwargs: Any, value: Any) -> LossCall:
@@ -200,14 +197,3 @@ def _call(function: Any, args: Any, kwargs: Any, value: Any) -> LossCall:
                 module = type(owner).__name__  # of modules in modules the outermost counts
         frame = frame.f_back
     return LossCall(function, arguments, value, script_line(), module)
-
-
-def script_line() -> str:
-    """The line of the script that we are called from: ``train.py:31``."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        file = frame.f_code.co_filename
-        if not (file.startswith(("<", *_ELSEWHERE)) or any(each in file for each in _INSTALLED)):
-            return f"{Path(file).name}:{frame.f_lineno}"
-        frame = frame.f_back
-    return ""
