@@ -160,7 +160,10 @@ def _as_then(call: RecordedCall, device: str) -> AbstractContextManager[object]:
     now = call.precision is not None
     if not now and not torch.is_autocast_enabled(device):
         return nullcontext()
-    return torch.autocast(device, dtype=call.precision, enabled=now)
+    found: AbstractContextManager[object] = torch.autocast(
+        device, dtype=call.precision, enabled=now
+    )
+    return found
 
 
 def _is_in_place(name: str) -> bool:
