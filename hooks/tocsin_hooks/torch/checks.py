@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
-from weakref import ref
+from weakref import WeakSet
 
 import torch
 from tocsin.model import COMPETING, Mode, Role
@@ -21,11 +21,13 @@ from tocsin_hooks.torch.contracts import (
     is_copied,
     labels_equal_inputs,
 )
-from tocsin_hooks.torch.loss_calls import Listener, LossCall, LossWindow, script_line
+from tocsin_hooks.torch.loss_calls import Listener, LossCall, LossWindow
 from tocsin_hooks.torch.mode_contracts import ModeContracts
 from tocsin_hooks.torch.names import Name, input_name, output_name
-from tocsin_hooks.torch.skill import Skill, skill_name
+from tocsin_hooks.torch.script_line import script_line
+from tocsin_hooks.torch.skill import UNPAIRED, Skill, skill_name
 from tocsin_hooks.torch.spread import Spread
+from tocsin_hooks.torch.tape import Tape
 from tocsin_hooks.torch.update_contracts import UpdateContracts
 from tocsin_hooks.torch.values import tensors_in
 
@@ -33,6 +35,8 @@ _EVERY_STEP = 400  # comparisons; from then on steps that are saved have one
 _LOOKS = 3  # at the values of one call, in steps that are saved
 _MOST_CALLS = 32  # lines of a script that are looked at
 _MOST_INPUTS = 8
+_MOST_OUTPUTS = 8
+_SMALL = 1 << 18  # elements between outputs and a loss: of larger ones saved steps are compared
 _TURNS = 3  # of optimizers, after which they are opponents
 _SOON = 300  # training passes in which a model that is to find its input learns to copy it
 
@@ -59,6 +63,7 @@ class Checks:
         self._spread = Spread(step)
         self._updates = UpdateContracts(self._broken_here)
         self._modes = ModeContracts(self._broken_here)
+        self._tape = Tape()
         hook = step.hook
         self._window = LossWindow(
             Listener(
@@ -66,6 +71,7 @@ class Checks:
                 self._difference,
                 self._backward,
                 self._updates.after_backward,
+                self._tape,
                 hook.trouble,
             )
         )
@@ -76,7 +82,8 @@ class Checks:
         self._looks = Counter[tuple[Mode, str]]()
         self._seen = Counter[tuple[str, str]]()
         self._broken: dict[Name, bool] = {}  # and whether that is saved
-        self._last: Callable[[], Any] = lambda: None  # the optimizer that updated
+        self._before = WeakSet[Any]()  # optimizers that updated after one pass
+        self._now = WeakSet[Any]()  # and after the next
         self._computed = False  # a forward or backward pass since that
         self._turns = 0
         step.before_end = self._hand_over
@@ -85,6 +92,8 @@ class Checks:
         self._computed = self._inside = True
         self._passes += self._step.mode is Mode.TRAIN
         self._skill.begin_pass()
+        if self._step.passes == 1 or self._step.mode is not Mode.TRAIN:
+            self._tape.clear()
         if compiled:
             self.close()
             return
@@ -113,6 +122,8 @@ class Checks:
             self._spread.forward_ended(output_name(type(root).__name__, label), each)
         if self._is_due() and not (compiled and self._step.mode is not Mode.TRAIN):
             self._window.open()
+        if self._window.is_open and self._records:
+            self._tape.begin(each for _, each in tensors_in(output, _MOST_OUTPUTS))
 
     def step_begins(self, *, compiled: bool) -> None:
         """A step has begun whose forward passes are not seen, so compiled code may run in it."""
@@ -145,16 +156,26 @@ class Checks:
             self._modes.after_update()
 
     def _count_turn(self, optimizer: Any) -> None:
-        other = self._last() not in (None, optimizer)
-        self._turns += other and self._computed
-        self._last, self._computed = ref(optimizer), False
+        """A turn is over when another optimizer updates, after a pass of its own. Those that all
+        update after the same pass share one: of sparse and of other weights, of body and head."""
+        if self._computed:
+            opponents = self._before and self._now and not (self._before & self._now)
+            self._turns += bool(opponents)
+            self._before, self._now = self._now, WeakSet()
+        self._now.add(optimizer)
+        self._computed = False
         if self._turns == _TURNS:
             self._skill.forget()
             self._step.loss_kind = COMPETING
 
-    def close(self) -> None:
+    def pause(self) -> None:
+        """Look at nothing until the next forward pass has ended."""
         self._window.close()
         self._inputs = []
+
+    def close(self) -> None:
+        self.pause()
+        self._tape.clear()
 
     # What the window shows.
 
@@ -165,6 +186,8 @@ class Checks:
                 self._spread.compared(call.prediction)
                 if self._wants_contracts:
                     self._check_loss(call)
+            if call.name not in UNPAIRED:
+                self._tape.clear()
             if self._wants_skill and self._compares:
                 self._skill.compare(call)
 
@@ -174,9 +197,17 @@ class Checks:
         if broken_by_difference(one, other, result, _samples(self._inputs)):
             self._broken_here("broadcast_by_hand")
 
-    def _backward(self) -> None:
+    def _backward(self, loss: Any) -> None:
         self._computed = True
         self._updates.backward()
+        tape = self._tape
+        if not tape.is_recording:
+            return
+        small = tape.elements <= _SMALL or self._step.saving
+        if small and self._records and tape.leads_to(loss):
+            with self._step.hook.measured():
+                self._skill.compare_by_hand(tape, loss, script_line())
+        tape.clear()
 
     def _check_loss(self, call: LossCall) -> None:
         mode = self._step.mode
@@ -240,6 +271,12 @@ class Checks:
             return not self._step.again
         passes = self._step.passes
         return passes % (1 << max(0, passes.bit_length() - 3)) == 0
+
+    @property
+    def _records(self) -> bool:
+        """Whether a loss that the script computes itself is going to be compared."""
+        training = self._step.mode is Mode.TRAIN and self._step.loss_kind is None
+        return training and self._wants_skill and self._compares
 
     @property
     def _wants_skill(self) -> bool:

@@ -51,6 +51,8 @@ def broken_by_loss(call: LossCall) -> Iterator[str]:
         yield "probabilities_as_logits"
     if name == "nll_loss" and _name(node) != "LogSoftmaxBackward0" and _exceeds_one(prediction):
         yield "not_log_probabilities"
+    if name == "ctc_loss" and _any(prediction > _CLOSE):
+        yield "not_log_probabilities"
     if name in ("cross_entropy", "nll_loss", "kl_div") and _goes_over_batch(call, node):
         yield "softmax_over_batch"
     if name == "nll_loss" and _goes_over_positions(prediction):

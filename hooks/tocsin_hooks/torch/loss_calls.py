@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import sys
-import sysconfig
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -17,11 +15,14 @@ from torch.overrides import TorchFunctionMode
 from tocsin_hooks.guard import Guard, Report
 from tocsin_hooks.torch.callbacks import compilations
 from tocsin_hooks.torch.names import is_loss
+from tocsin_hooks.torch.script_line import call_from_script, script_line
+from tocsin_hooks.torch.tape import Tape
 
 _FUNCTIONS = (
     F.binary_cross_entropy,
     F.binary_cross_entropy_with_logits,
     F.cross_entropy,
+    F.ctc_loss,
     F.gaussian_nll_loss,
     F.huber_loss,
     F.kl_div,
@@ -31,9 +32,15 @@ _FUNCTIONS = (
     F.poisson_nll_loss,
     F.smooth_l1_loss,
 )
-_PARAMETERS: Mapping[Any, tuple[str, ...]] = {
-    each: each.__code__.co_varnames[: each.__code__.co_argcount] for each in _FUNCTIONS
-}
+_NAMES = {"log_probs": "input", "targets": "target"}  # of CTC
+
+
+def _parameters(function: Any) -> tuple[str, ...]:
+    code = function.__code__
+    return tuple(_NAMES.get(each, each) for each in code.co_varnames[: code.co_argcount])
+
+
+_PARAMETERS: Mapping[Any, tuple[str, ...]] = {each: _parameters(each) for each in _FUNCTIONS}
 _DIFFERENCES = frozenset(
     getattr(owner, name)
     for owner in (torch, torch.Tensor)
@@ -43,15 +50,6 @@ _DIFFERENCES = frozenset(
 _BACKWARDS = frozenset({torch.Tensor.backward, torch.autograd.backward})
 
 _MOST_FRAMES = 12  # from a loss function outwards, in which a loss module is looked for
-_ELSEWHERE = tuple(
-    str(Path(each))
-    for each in (
-        Path(torch.__file__).parent,
-        Path(__file__).parents[1],
-        sysconfig.get_path("stdlib"),
-    )
-)
-_INSTALLED = ("site-packages", "dist-packages")
 
 
 @dataclass(frozen=True)
@@ -88,12 +86,14 @@ class LossCall:
 @dataclass(frozen=True)
 class Listener:
     """Gets each loss that is called, each difference of two tensors, and each backward pass when it
-    begins and when it has ended."""
+    begins, with what it begins at, and when it has ended. While the ``tape`` records, it gets every
+    call."""
 
     loss: Callable[[LossCall], None]
     difference: Callable[[Any, Any, Any], None]
-    backward: Callable[[], None]
+    backward: Callable[[Any], None]
     after_backward: Callable[[], None]
+    tape: Tape
     trouble: Report
 
 
@@ -146,8 +146,11 @@ class _Mode(TorchFunctionMode):
         listener = self.listener
         if listener is not None and func in _BACKWARDS:
             with Guard(listener.trouble, "a backward pass is not checked"):
-                listener.backward()
-        found = func(*args, **(kwargs or {}))
+                listener.backward(args[0] if args else None)
+        if listener is not None and listener.tape.is_recording:
+            found = _recorded(listener, func, args, kwargs or {})
+        else:
+            found = _called(func, args, kwargs or {})
         if listener is None:
             return found
         if func in _BACKWARDS:
@@ -162,8 +165,27 @@ class _Mode(TorchFunctionMode):
         return found
 
 
+def _recorded(listener: Listener, func: Any, args: Any, kwargs: Any) -> Any:
+    call = None
+    with Guard(listener.trouble, "a loss is not compared"):
+        call = listener.tape.before(func, args, kwargs)
+    found = _called(func, args, kwargs)
+    if call is not None:
+        with Guard(listener.trouble, "a loss is not compared"):
+            listener.tape.after(call, args[0] if args else None, found)
+    return found
+
+
+def _called(func: Any, args: Any, kwargs: Any) -> Any:
+    """Losses warn of what they broadcast: with the line of the script."""
+    if func in _PARAMETERS:
+        return call_from_script(func, args, kwargs)
+    return func(*args, **kwargs)
+
+
 def _call(function: Any, args: Any, kwargs: Any, value: Any) -> LossCall:
-    arguments = dict(zip(_PARAMETERS[function], args, strict=False)) | kwargs
+    arguments = dict(zip(_PARAMETERS[function], args, strict=False))
+    arguments |= {_NAMES.get(name, name): each for name, each in kwargs.items()}
     module: str | None = None
     frame: FrameType | None = sys._getframe(1)
     for _ in range(_MOST_FRAMES):
@@ -175,14 +197,3 @@ def _call(function: Any, args: Any, kwargs: Any, value: Any) -> LossCall:
                 module = type(owner).__name__  # of modules in modules the outermost counts
         frame = frame.f_back
     return LossCall(function, arguments, value, script_line(), module)
-
-
-def script_line() -> str:
-    """The line of the script that we are called from: ``train.py:31``."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        file = frame.f_code.co_filename
-        if not (file.startswith(("<", *_ELSEWHERE)) or any(each in file for each in _INSTALLED)):
-            return f"{Path(file).name}:{frame.f_lineno}"
-        frame = frame.f_back
-    return ""

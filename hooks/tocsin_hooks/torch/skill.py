@@ -11,12 +11,19 @@ from typing import Any, NamedTuple
 import torch
 from tocsin.model import Mode, Role
 
+from tocsin_hooks.torch.by_hand import HandMade
 from tocsin_hooks.torch.captured import StepInHand
 from tocsin_hooks.torch.constants import Constant, constant_for
 from tocsin_hooks.torch.loss_calls import LossCall
 from tocsin_hooks.torch.names import Name
+from tocsin_hooks.torch.tape import Tape
+
+UNPAIRED = frozenset({"ctc_loss"})
+"""Functions whose labels are not in the order of the predictions: the model's outputs are paired
+again instead."""
 
 _PAIRINGS = 4
+_BY_HAND = "loss"  # in place of a function's name
 _MOST_SITES = 8  # lines of a script that call a loss
 _MOST_CALLS = 2  # of one line, after one forward pass
 _MOST_WAITING = 256  # comparisons between two saves: of more, two become one
@@ -52,6 +59,7 @@ class Skill:
     def __init__(self, step: StepInHand) -> None:
         self._step = step
         self._sites: dict[_Key, _Site] = {}
+        self._by_hand: dict[_Key, HandMade] = {}
         self._calls: dict[_Key, int] = {}
         self.compared = 0
         """Comparisons so far."""
@@ -71,12 +79,28 @@ class Skill:
         if self._calls[key] > _MOST_CALLS or (site is None and len(self._sites) >= _MOST_SITES):
             return
         if site is None:
-            own = call.module or "loss"
-            before = sum((each.module or "loss") == own for each in self._sites)
-            site = self._sites[key] = _Site(f"{own}_{before}" if before else own, call)
+            site = self._sites[key] = _Site(self._free_name(call.module or "loss"), call.name)
         with torch.no_grad():
-            site.compare(call, self._step.mode)
+            site.add(site.compare(call, self._step.mode), self._step.mode)
         self.compared += 1
+
+    def compare_by_hand(self, tape: Tape, loss: Any, place: str) -> None:
+        """Compare a loss of the script's own that gradients are computed of."""
+        self.compared += 1
+        key = _Key(None, place, _BY_HAND, ())
+        if key not in self._by_hand and len(self._by_hand) < _MOST_SITES:
+            self._by_hand[key] = HandMade()
+        made = self._by_hand.get(key)
+        found = made.compare(tape, loss) if made and not made.has_given_up else None
+        if found is None or (key not in self._sites and len(self._sites) >= _MOST_SITES):
+            return
+        if key not in self._sites:
+            self._sites[key] = _Site(self._free_name("loss"), _BY_HAND)
+        self._sites[key].add(found, self._step.mode)
+
+    def _free_name(self, own: str) -> str:
+        before = sum((each.module or "loss") == own for each in self._sites)
+        return f"{own}_{before}" if before else own
 
     def hand_over(self) -> None:
         """Add what was compared since the last save of this mode to the step in hand."""
@@ -99,15 +123,21 @@ def skill_name(site: str, function: str) -> Name:
 class _Site:
     """A line that calls a loss: what has been compared there, and what is known of its labels."""
 
-    def __init__(self, name: str, call: LossCall) -> None:
+    def __init__(self, name: str, kind: str) -> None:
         self.name = name
-        self.kind = call.name
+        self.kind = kind
         self.waiting: dict[Mode, list[Any]] = {}
         self._constants: dict[Mode, Constant | None] = {}
         self._alone: dict[Mode, deque[_Pair]] = {}
         self._random = random.Random(0)  # noqa: S311 - not the script's, whose numbers stay
 
-    def compare(self, call: LossCall, mode: Mode) -> None:
+    def add(self, found: Any, mode: Mode) -> None:
+        waiting = self.waiting.setdefault(mode, [])
+        waiting.append(found)
+        if len(waiting) == _MOST_WAITING:
+            waiting[:] = _pooled(torch.stack(waiting)).unbind()
+
+    def compare(self, call: LossCall, mode: Mode) -> Any:
         pair = _pair(call)
         samples = _samples(call)
         if mode not in self._constants:
@@ -132,10 +162,7 @@ class _Site:
         for place, each in enumerate((loss, other, best, count)):
             if each is not None:
                 found[place] = each
-        waiting = self.waiting.setdefault(mode, [])
-        waiting.append(found)
-        if len(waiting) == _MOST_WAITING:
-            waiting[:] = _pooled(torch.stack(waiting)).unbind()
+        return found
 
     def _with_others(self, call: LossCall, own: _Pair, count: Any) -> Any:
         """The mean loss with labels of others; NaN where all labels are the same."""
@@ -174,6 +201,8 @@ class _Site:
 def _is_comparable(call: LossCall) -> bool:
     arguments, prediction, target = call.arguments, call.prediction, call.target
     if not (isinstance(prediction, torch.Tensor) and isinstance(target, torch.Tensor)):
+        return False
+    if call.name in UNPAIRED:
         return False
     if arguments.get("size_average") is not None or arguments.get("reduce") is not None:
         return False

@@ -152,7 +152,8 @@ class ModelTraining:
             self._checks.acts(root, alone=samples == 1)
             return
         self._inside = ref(module)
-        self._close_windows()
+        self._checks.pause()
+        self._close_capture()
         self._forward.begin_pass()
         self._seen_forward, self._ahead = True, False
         self._updated_since_forward.clear()
@@ -285,6 +286,9 @@ class ModelTraining:
 
     def _close_windows(self) -> None:
         self._checks.close()
+        self._close_capture()
+
+    def _close_capture(self) -> None:
         self._forward.close()
         if self._backward is not None:
             self._backward.remove()

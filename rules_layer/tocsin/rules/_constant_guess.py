@@ -23,6 +23,7 @@ from tocsin.rules._rule import (
 from tocsin.rules._window import rounded, worst_verdict
 
 _PATIENCE = 300  # training steps before the first look
+_PATIENCE_FOR_EVALUATIONS = 200
 _COMPARISONS = 100
 _LOOKS = 2  # in a row
 _NOT_BELOW = 0.005  # of the constant guess's loss
@@ -32,6 +33,8 @@ _LEAST_WON = 0.01
 _MOST = 3.0  # by which a loss counts as lower or higher: the logarithm of a ratio
 _LARGEST = 1e100  # sums of larger losses might not be finite
 _EVALUATIONS = 4  # in a row
+_MANY_EVALUATIONS = 8  # if none of them was better than the guess, some skill excuses nothing
+_SOME_SKILL = 0.2
 _SAMPLES = 400  # in them
 _HARDLY_BELOW = 0.03  # in each of them
 
@@ -43,6 +46,7 @@ Memory = Mapping[str, Any]
 ``since``: the mode step before the first of them; ``next``: when to look again.
 ``low``: the looks in a row that found no skill; ``below``: by how much the loss was lower.
 ``last``: of each of the last evaluations by how much it was lower, its skill and samples.
+``best``: by how much the loss was lower in the best evaluation.
 """
 
 
@@ -55,7 +59,8 @@ def judge_constant_guess(
     quarter more. There the loss must not be below the constant guess's with 99.9 % confidence,
     must hardly depend on which label belongs to which sample, and must not be on its way down: a
     quarter of what is missing, in the newer half of them. The same must hold of four evaluations
-    in a row, of at least 400 samples, in their means.
+    in a row, of at least 400 samples, in their means, after 200 steps. Where none of eight
+    evaluations or more was better than the guess, a model may depend on the labels somewhat more.
     """
     if step.mode is Mode.PREDICT:
         return state, not_applicable(Reason.NO_TENSOR, "a step of mode PREDICT")
@@ -86,12 +91,15 @@ def _evaluated(memory: Memory, site: LossSite, spent: int) -> Memory:
     ratio = max(math.exp(-_MOST), min(1 - site.constant, math.exp(_MOST)))  # of both losses
     now = [round(-math.log(ratio), 4), round(fmean(site.skills), 4), site.rows]
     last = [*memory.get("last", []), now][-_EVALUATIONS:]
-    memory = {**memory, "last": last, "n": memory.get("n", 0) + 1}
+    best = max(memory.get("best", now[0]), now[0])
+    memory = {**memory, "last": last, "best": best, "n": memory.get("n", 0) + 1}
     below = [each for each, *_ in last]
     enough = len(last) == _EVALUATIONS and sum(rows for *_, rows in last) >= _SAMPLES
-    if not enough or spent < _PATIENCE:
+    if not enough or spent < _PATIENCE_FOR_EVALUATIONS:
         return memory
-    depends = fmean(skill for _, skill, _ in last) >= _LITTLE_SKILL
+    never = memory["n"] >= _MANY_EVALUATIONS and best < _HARDLY_BELOW
+    little = _SOME_SKILL if never else _LITTLE_SKILL
+    depends = fmean(skill for _, skill, _ in last) >= little
     falls = below[-1] - below[0] >= max(_LEAST_WON, _ON_ITS_WAY * abs(below[-1]))
     bad = fmean(below) < _LEAST_WON and max(below) < _HARDLY_BELOW and not depends and not falls
     low = _LOOKS if bad else 0 if max(below) > _HARDLY_BELOW else memory.get("low", 0)

@@ -97,16 +97,16 @@ def sites(step: Step, tensors: Iterable[Tensor]) -> Iterator[LossSite]:
         kept = ~pointless & np.isfinite(skill)
         if not kept.any():
             continue
-        known = kept & np.isfinite(constant) & (constant > 0)
+        known = kept & np.isfinite(constant) & (constant != 0)
         with np.errstate(over="ignore"):
-            shares = loss[known] / constant[known]
+            shares = (constant[known] - loss[known]) / np.abs(constant[known])
         yield LossSite(
             name[-40:],
             group[0],
             tuple(skill[kept].tolist()),
             tuple(map(tuple, rows[kept, :3].tolist())),
             int(min(samples[kept].sum(), 1e12)),
-            1.0 - float(shares.mean()) if known.any() else None,
+            float(shares.mean()) if known.any() else None,
         )
 
 

@@ -52,9 +52,9 @@ CONTRACTS: Mapping[str, Contract] = {
     ),
     "not_log_probabilities": Contract(
         Severity.CRITICAL,
-        "nll_loss gets numbers that are not log-probabilities",
+        "nll_loss or ctc_loss gets numbers that are not log-probabilities",
         "the loss can fall without limit while nothing is learned",
-        "use cross_entropy on logits, or log_softmax before nll_loss",
+        "use cross_entropy on logits, or log_softmax before it",
     ),
     "softmax_over_batch": Contract(
         Severity.WARNING,

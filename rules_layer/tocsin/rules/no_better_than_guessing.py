@@ -34,6 +34,7 @@ from tocsin.rules._recorded_accuracy import (
 from tocsin.rules._skill import ScoredBatch, add_batch, errors_and_baseline, score_batch, skill
 
 _RECENT = 5  # batches for one skill
+_IN_A_ROW = 2  # batches without skill
 _HISTORY = 32  # skills in the memory; if there are more, every other one is dropped
 
 # Metrics of rankings, whose scores have no level to compare with labels.
@@ -64,7 +65,8 @@ class NoBetterThanGuessing(Rule):
     Where the hook computes what the loss of the best constant guess is, that decides instead: after
     300 steps of training, and 100 comparisons, the rule fires if the loss was not below it in the
     last half of them, hardly depends on which label belongs to which sample, and is not about to
-    get there.
+    get there. For a loss that a script computes by hand the guess is the mean output of the batch.
+    It also fires if four evaluations in a row are no better.
 
     Parameters
     ----------
@@ -77,7 +79,7 @@ class NoBetterThanGuessing(Rule):
     Example: the labels are shuffled, and after 16 evaluations R² is −0.1.
     """
 
-    options: ClassVar[Mapping[str, Any]] = {"for_steps": 2, "resolve": 2}
+    options: ClassVar[Mapping[str, Any]] = {"resolve": 2}
     causes: ClassVar[str] = (
         "Inputs have the wrong labels, the inputs are damaged or do not determine the labels, the "
         "model cannot express the relation, or its updates do not lower the loss."
@@ -130,10 +132,12 @@ class NoBetterThanGuessing(Rule):
             return state, UNDECIDED
         healthy = measured(HEALTHY, now, self.least_skill, "below")
         before = _half_way(memory["skills"], memory["batches"])
-        if now >= self.least_skill or max(now, 0.0) - max(before, 0.0) >= self.progress:
-            return state, healthy
-        if key == Mode.TRAIN.name and self._evaluations_show_skill(state):
-            return state, healthy
+        low = now < self.least_skill and max(now, 0.0) - max(before, 0.0) < self.progress
+        if not low or (key == Mode.TRAIN.name and self._evaluations_show_skill(state)):
+            return _with(state, key, low=0), healthy
+        state = _with(state, key, low=memory.get("low", 0) + 1)
+        if state[key]["low"] < _IN_A_ROW:
+            return state, UNDECIDED
         detail = (
             f"{tensor.name} avoids {100 * now:.2g} % of the errors of a constant guess in {key} "
             f"after {memory['batches']} batches, less than {100 * self.least_skill:g} %"
@@ -177,7 +181,12 @@ class NoBetterThanGuessing(Rule):
         skills = memory.get("skills", [])
         if len(recent) == _RECENT and (now := skill(recent)) is not None:
             skills = _thinned([*skills, [batches, now]])
-        return {"past": past, "recent": recent, "batches": batches, "skills": skills}
+        return {**memory, "past": past, "recent": recent, "batches": batches, "skills": skills}
+
+
+def _with(state: State, key: str, **changes: object) -> State:
+    """Changes what is kept of a mode."""
+    return {**state, key: {**state[key], **changes}}
 
 
 def _batches(step: Step) -> Iterator[tuple[Tensor, ScoredBatch]]:

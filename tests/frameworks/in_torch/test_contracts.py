@@ -71,6 +71,15 @@ FAULTS = {
         lambda m, x, y: nn.CrossEntropyLoss()(m(x), y),
     ),
     "not_log_probabilities": (net(4, nn.Softmax(1)), lambda m, x, y: F.nll_loss(m(x), y)),
+    "not_log_probabilities of sequences": (
+        net(12),
+        lambda m, x, y: F.ctc_loss(
+            m(x).view(-1, 3, 4).softmax(2).permute(1, 0, 2),
+            y[:, None].clamp(min=1),
+            torch.full((len(x),), 3),
+            torch.ones(len(x), dtype=torch.long),
+        ),
+    ),
     "softmax_over_batch": (net(4, nn.LogSoftmax(0)), lambda m, x, y: F.nll_loss(m(x), y)),
     "softmax_over_positions": (  # (N, classes, positions)
         net(12),

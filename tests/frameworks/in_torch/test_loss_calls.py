@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812 - everybody calls it so
-from tocsin_hooks.torch.loss_calls import Listener, LossCall, LossWindow, script_line
+from tocsin_hooks.torch.loss_calls import Listener, LossCall, LossWindow
+from tocsin_hooks.torch.script_line import script_line
+from tocsin_hooks.torch.tape import Tape
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
@@ -22,8 +25,9 @@ class Seen:
             Listener(
                 self.losses.append,
                 lambda *_: self.others.append("difference"),
-                lambda: self.others.append("backward"),
+                lambda _: self.others.append("backward"),
                 lambda: self.others.append("after"),
+                Tape(),
                 lambda _, error: self.errors.append(error),
             )
         )
@@ -122,3 +126,13 @@ def test_it_stays_closed_after_something_was_compiled_in_it(seen: Seen) -> None:
 
 def test_the_line_of_the_script() -> None:
     assert script_line().startswith("test_loss_calls.py:")
+
+
+def test_a_warning_names_the_line_of_the_script(seen: Seen) -> None:
+    seen.window.open()
+    with pytest.warns(UserWarning, match="target size") as warned:
+        F.mse_loss(P[:, :1], P[:, 0])
+    seen.window.close()
+    (warning,) = warned
+    assert warning.filename == __file__
+    assert "F.mse_loss(P[:, :1]" in Path(__file__).read_text().splitlines()[warning.lineno - 1]

@@ -1,0 +1,58 @@
+"""The line of the training script that we are called from."""
+
+from __future__ import annotations
+
+import sys
+import sysconfig
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from types import FrameType, FunctionType
+from typing import Any
+
+import torch
+
+_ELSEWHERE = tuple(
+    str(Path(each))
+    for each in (
+        Path(torch.__file__).parent,
+        Path(__file__).parents[1],
+        sysconfig.get_path("stdlib"),
+    )
+)
+_INSTALLED = ("site-packages", "dist-packages")
+
+
+def script_line() -> str:
+    """The line of the script: ``train.py:31``; nothing if there is none."""
+    frame = _script_frame()
+    return "" if frame is None else f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
+
+
+def call_from_script(function: Any, args: Any, kwargs: Any) -> Any:
+    """Call a function so that a warning of it names the line of the script, and not ours."""
+    frame = _script_frame()
+    if frame is None:
+        return function(*args, **kwargs)
+    return _caller(frame.f_code.co_filename, frame.f_lineno)(function, args, kwargs)
+
+
+@cache
+def _caller(file: str, line: int) -> Callable[[Any, Any, Any], Any]:
+    """A function that stands in that line, as far as those know that it calls."""
+    code = _call.__code__.replace(co_filename=file, co_firstlineno=line - 1)
+    return FunctionType(code, {"__name__": Path(file).stem})
+
+
+def _call(function: Any, args: Any, kwargs: Any) -> Any:
+    return function(*args, **kwargs)
+
+
+def _script_frame() -> FrameType | None:
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if not (file.startswith(("<", *_ELSEWHERE)) or any(each in file for each in _INSTALLED)):
+            return frame
+        frame = frame.f_back
+    return None

@@ -1,0 +1,194 @@
+"""Computes a loss again from other outputs of a model, whatever the script computes it with."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+_MOST_CALLS = 512  # between the outputs and a loss
+_MOST_ELEMENTS = 1 << 23  # in all that they give
+
+_IN_PLACE = frozenset(
+    f"__i{name}__"
+    for name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and", "or", "xor")
+) | {"__setitem__"}
+_RANDOM = re.compile(
+    r"\w*dropout\w*|bernoulli_?|binomial|gumbel_softmax|multinomial|normal_?|poisson|rrelu_?"
+    r"|rand(n|int)?_like|(cauchy|exponential|geometric|log_normal|random|uniform)_"
+    r"|scaled_dot_product_attention"
+)
+_CHANGES_ITS_ARGUMENTS = frozenset({"batch_norm", "instance_norm"})  # running means
+
+
+class CannotReplay(Exception):
+    """What was computed cannot be computed a second time."""
+
+
+@dataclass(frozen=True)
+class Copied:
+    """A tensor as it was before a function changed it."""
+
+    tensor: Any
+
+
+@dataclass(frozen=True)
+class RecordedCall:
+    """A call of a function of PyTorch that was given something which depends on an output.
+
+    ``versions``: of the tensors that do not, to see whether they were changed since.
+    ``precision``: that of autocast at the time, None without it.
+    """
+
+    function: Callable[..., Any]
+    args: Sequence[Any]
+    kwargs: Mapping[str, Any]
+    given: frozenset[int]
+    versions: Sequence[tuple[Any, int]]
+    precision: Any
+    found: tuple[int, ...] = ()
+
+
+class Tape:
+    """The calls that lead from the outputs of a model to a loss, from the forward pass on.
+
+    It knows tensors by identity and keeps them alive: clear it soon. What depends on chance, or
+    changes something besides what it gives, ends the recording.
+    """
+
+    def __init__(self) -> None:
+        self.outputs: list[Any] = []
+        self.elements = 0
+        """Of all tensors that were computed from the outputs."""
+        self._known: dict[int, Any] = {}
+        self._versions: list[int] = []
+        self._calls: list[RecordedCall] = []
+
+    @property
+    def is_recording(self) -> bool:
+        return bool(self.outputs)
+
+    def begin(self, outputs: Iterable[Any]) -> None:
+        """Record what is done with these, and with those of earlier passes."""
+        for each in outputs:
+            if each.requires_grad and each.dim() and id(each) not in self._known:
+                self.outputs.append(each)
+                self._versions.append(each._version)
+                self._known[id(each)] = each
+
+    def clear(self) -> None:
+        """Forget everything, and record no more."""
+        self.outputs, self._known, self._versions, self._calls = [], {}, [], []
+        self.elements = 0
+
+    def before(self, function: Any, args: Any, kwargs: Any) -> RecordedCall | None:
+        """A function is going to be called; None if it is not given anything that is known."""
+        tensors = list(_tensors((args, kwargs)))
+        given = frozenset(id(each) for each in tensors) & self._known.keys()
+        if not given:
+            return None
+        name = getattr(function, "__name__", "")
+        unlike = _RANDOM.fullmatch(name) is not None or name in _CHANGES_ITS_ARGUMENTS
+        if (unlike and kwargs.get("training") is not False) or kwargs.get("out") is not None:
+            self.clear()
+            return None
+        if _is_in_place(name) and id(args[0]) not in given:
+            given |= {id(args[0])}
+            args = (Copied(args[0].detach().clone()), *args[1:])
+        constants = [(each, each._version) for each in _tensors((args, kwargs))]
+        constants = [each for each in constants if id(each[0]) not in self._known]
+        precision = _precision(self.outputs[0].device.type)
+        return RecordedCall(function, args, kwargs, given, constants, precision)
+
+    def after(self, call: RecordedCall, target: Any, found: Any) -> None:
+        """It gave ``found``; ``target`` is its first argument, which it may have changed."""
+        in_place = _is_in_place(getattr(call.function, "__name__", ""))
+        results = [target] if in_place else list(_tensors((found,)))
+        if not results:
+            return
+        self._known.update((id(each), each) for each in results)
+        self.elements += sum(each.numel() for each in results)
+        keys = tuple(id(each) for each in results)
+        self._calls.append(replace(call, found=keys))
+        if len(self._calls) > _MOST_CALLS or self.elements > _MOST_ELEMENTS:
+            self.clear()
+
+    def leads_to(self, loss: Any) -> bool:
+        return id(loss) in self._known
+
+    def replay(self, loss: Any, changed: Callable[[Any], Any], of: Sequence[Any]) -> Any:
+        """The loss, as a number on its device, with some outputs ``changed``.
+
+        Raises CannotReplay, and what the functions raise.
+        """
+        values: dict[int, Any] = {}
+        with torch.no_grad():
+            for each, version in zip(self.outputs, self._versions, strict=True):
+                if each._version != version:
+                    raise CannotReplay
+                own = each.detach()
+                values[id(each)] = changed(own) if any(each is one for one in of) else own.clone()
+            for call in self._needed(loss):
+                if any(each._version != version for each, version in call.versions):
+                    raise CannotReplay
+                args, kwargs = _swapped(call.args, values), _swapped(call.kwargs, values)
+                with _as_then(call, loss.device.type):
+                    found = call.function(*args, **kwargs)
+                in_place = _is_in_place(getattr(call.function, "__name__", ""))
+                results = [args[0]] if in_place else _tensors((found,))
+                values.update(zip(call.found, results, strict=True))
+            return values[id(loss)].detach().mean()
+
+    def _needed(self, loss: Any) -> list[RecordedCall]:
+        needed, calls = {id(loss)}, []
+        for call in reversed(self._calls):
+            if not needed.isdisjoint(call.found):
+                needed |= call.given
+                calls.append(call)
+        return calls[::-1]
+
+
+def _precision(device: str) -> Any:
+    return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else None
+
+
+def _as_then(call: RecordedCall, device: str) -> AbstractContextManager[object]:
+    now = call.precision is not None
+    if not now and not torch.is_autocast_enabled(device):
+        return nullcontext()
+    found: AbstractContextManager[object] = torch.autocast(
+        device, dtype=call.precision, enabled=now
+    )
+    return found
+
+
+def _is_in_place(name: str) -> bool:
+    return name in _IN_PLACE or (name.endswith("_") and not name.endswith("__"))
+
+
+def _tensors(value: Any) -> Iterator[Any]:
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, Copied):
+        yield value.tensor
+    elif isinstance(value, list | tuple):
+        for each in value:
+            yield from _tensors(each)
+    elif isinstance(value, dict):
+        yield from _tensors([*value.values()])
+
+
+def _swapped(value: Any, values: Mapping[int, Any]) -> Any:
+    if isinstance(value, torch.Tensor):
+        return values.get(id(value), value)
+    if isinstance(value, Copied):
+        return value.tensor.clone()
+    if isinstance(value, list | tuple):
+        return type(value)([_swapped(each, values) for each in value])
+    if isinstance(value, dict):
+        return {key: _swapped(each, values) for key, each in value.items()}
+    return value
