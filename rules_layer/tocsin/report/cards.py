@@ -15,7 +15,7 @@ from tocsin.rules import find_rule, summary
 
 
 def cards_of(document: Document, trace: Trace, marks: list[int]) -> list[RuleCard]:
-    """All rules: those that fired, earliest first, then others by name, not applicable ones last."""
+    """All rules: those that fired, earliest first, others by name, not applicable ones last."""
     found = fired(document)
     follow = consequences(found)
     names = [rule["RuleConfigurationName"] for rule in found]
