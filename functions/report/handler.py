@@ -1,11 +1,11 @@
-"""Lambda ``report``: writes the page of a run when rules fire or resolve, and at its end."""
+"""Lambda ``report``: writes the page of a run after status changes, actions, and at its end."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
-from tocsin.alerts import parse_message
+from tocsin.alerts import named_run
 from tocsin.aws.clients import LazyClient
 from tocsin.aws.connect.report import connect_report
 from tocsin.aws.installed_rules import load_installed_rules
@@ -24,7 +24,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> None:
     """Handles one SQS message. After an exception SQS delivers it again, up to five times."""
     for record in event["Records"]:
         try:
-            run = parse_message(record["body"]).run
+            run = named_run(record["body"])
             logger.info("report", extra={"run": run, "written": make(run)})
         except Exception:
             queue.back_off(record)

@@ -1,4 +1,4 @@
-"""Writes the report of a run when rules fire or resolve, and at its end."""
+"""Writes the report of a run when rules fire or resolve, after actions, and at its end."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_lambda_event_sources as sources
 from constructs import Construct
 from tocsin.aws.settings import CHECKPOINTS, GROUP_PREFIX, REPORTS, TRACES, ReportSettings
-from tocsin.events import RUN_NEWS, SOURCE
+from tocsin.events import ACTION_TAKEN, RUN_NEWS, SOURCE
 
 from tocsin_cdk.capture import CaptureLocation
 from tocsin_cdk.constants import FUNCTIONS
@@ -22,7 +22,7 @@ TIMEOUT = Duration.seconds(120)
 
 
 class Reports(Construct):
-    """The function ``report``, its queue, and the rule that brings the news of runs from the bus.
+    """The function ``report``, its queue, and the rule that brings news and actions from the bus.
 
     It reads runs, checkpoints, traces and groups of alerts, and writes reports and nothing else. It
     has a queue of its own, so that no alert waits for it.
@@ -68,8 +68,10 @@ class Reports(Construct):
         events.Rule(
             self,
             "News",
-            description="What one commit of a run asks report to show",
+            description="What commits of a run and actions ask report to show",
             event_bus=bus,
-            event_pattern=events.EventPattern(source=[SOURCE], detail_type=[RUN_NEWS]),
+            event_pattern=events.EventPattern(
+                source=[SOURCE], detail_type=[RUN_NEWS, ACTION_TAKEN]
+            ),
             targets=[targets.SqsQueue(self.work.queue, dead_letter_queue=self.work.dead_letters)],
         )

@@ -14,6 +14,7 @@ from tocsin.report import html_of, json_of, report_on
 from tocsin.tensors import open_storage
 
 from tests.browser.runs import RUNS
+from tests.browser.scenarios import DEMOS, run_of, write
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "smdebug"
 SAMPLES = sorted(path.parent.name for path in FIXTURES.glob("*/run"))
@@ -36,7 +37,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="session")
 def file_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """The page of a run in RUNS or of a fixture, made once."""
+    """The page of a run in RUNS or DEMOS or of a fixture, made once."""
     folder = tmp_path_factory.mktemp("pages")
 
     def make(name: str) -> Path:
@@ -46,6 +47,12 @@ def file_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
             if name in RUNS:
                 run = folder / name
                 RUNS[name](run)
+            elif name in DEMOS:
+                demos = folder / "demos"
+                if not demos.exists():
+                    demos.mkdir()
+                    write(demos)
+                run = run_of(demos, name)
             page = report_on(open_storage(str(run)), now=lambda: time.time() + 30)
             path.write_text(html_of(page), "utf-8")
             path.with_suffix(".json").write_bytes(json_of(page))

@@ -12,6 +12,7 @@ from playwright.sync_api import Page
 
 from tests.browser.conftest import SAMPLES, Opened
 from tests.browser.runs import HOSTILE, RUNS
+from tests.browser.scenarios import DEMOS
 
 Show = Callable[..., Opened]
 
@@ -27,7 +28,7 @@ def _verdict(path: Path) -> str:
     return str(json.loads(path.with_suffix(".json").read_text())["verdict"]["sentence"])
 
 
-@pytest.mark.parametrize("name", [*RUNS, *SAMPLES])
+@pytest.mark.parametrize("name", [*RUNS, *SAMPLES, *DEMOS])
 def test_page_of_any_run_is_drawn_without_a_request_or_a_complaint(
     name: str, opened: Show, file_of: Callable[[str], Path]
 ) -> None:
@@ -43,7 +44,7 @@ def test_page_of_any_run_is_drawn_without_a_request_or_a_complaint(
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("name", ["broken", "xgboost", "nothing"])
+@pytest.mark.parametrize("name", ["broken", "xgboost", "nothing", "demo-hang"])
 def test_page_is_accessible_in_light_and_dark(name: str, scheme: str, opened: Show) -> None:
     shown = opened(name, color_scheme=scheme, bypass_csp=True)  # axe is a script of its own
 
@@ -128,6 +129,34 @@ def test_map_can_be_read_with_the_keyboard(opened: Show) -> None:
     page.keyboard.press("Enter")
 
     assert page.locator("#fan select").input_value() == "block1.weight"
+
+
+def test_losses_are_named_and_where_they_are_not_finite(opened: Show) -> None:
+    legend = opened("broken").page.inner_text("#timeline .legend >> nth=0")
+
+    assert [line.strip() for line in legend.splitlines() if line.strip()] == [
+        "train loss",
+        "train validation_loss",
+        "not finite",
+    ]
+
+
+def test_machine_is_shown_by_the_minute(opened: Show) -> None:
+    page = opened("demo-slow-loader").page
+
+    assert "InputBottleneck since minute" in page.inner_text("h1")
+    assert "cpu/CPUUtilization" in page.inner_text("#timeline")
+    assert "minutes judged" in page.inner_text("header")
+    assert "No loss" not in page.inner_text("main")
+
+
+def test_of_many_findings_the_first_are_open(opened: Show) -> None:
+    page = opened("demo-storm").page
+
+    assert page.locator("#fired .card").count() == 20
+    assert page.locator("#fired > .card").count() == 5
+    page.get_by_role("link", name="unreachable-17").click()
+    page.locator("#rule-unreachable-17 canvas").wait_for()
 
 
 def test_names_stay_text_whatever_they_are(opened: Show) -> None:

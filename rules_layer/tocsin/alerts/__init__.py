@@ -15,6 +15,7 @@ from tocsin.alerts.group import (
 from tocsin.alerts.messages import (
     Flush,
     Incoming,
+    named_run,
     parse_message,
 )
 from tocsin.alerts.ports import (
@@ -55,6 +56,7 @@ __all__ = [
     "alerts_document",
     "decode_group",
     "encode_group",
+    "named_run",
     "parse_message",
     "react",
 ]

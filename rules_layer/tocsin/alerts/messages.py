@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from tocsin.events import BadEvent, RunNews, RunSummary, StatusChange, decode
+from tocsin.events import BadEvent, RunNews, RunSummary, StatusChange, decode, run_of
 
 _Text = Annotated[str, msgspec.Meta(min_length=1, max_length=1200)]
 
@@ -33,10 +33,21 @@ _decoder = msgspec.json.Decoder(_Own)
 
 def parse_message(body: str | bytes) -> Incoming:
     """Raises BadEvent if it is none of these; retrying will not fix that."""
+    return _own(body) or decode(body)
+
+
+def named_run(body: str | bytes) -> str:
+    """The run that a message of ours or an event of any type is about. Raises BadEvent."""
+    own = _own(body)
+    return own.run if own else run_of(body)
+
+
+def _own(body: str | bytes) -> Flush | None:
+    """A message of our own; None if it is something else."""
     try:
         own = _decoder.decode(body)
     except (msgspec.DecodeError, UnicodeError):
-        return decode(body)
+        return None
     if not own.run.startswith("s3://"):
         raise BadEvent(f"a {own.tocsin} names no run: expected s3://bucket/prefix")
     return Flush(own.run)

@@ -16,7 +16,7 @@ from tocsin.aws.reports import console_link, has_report, report_key
 from tocsin.aws.settings import CHECKPOINTS
 from tocsin.evaluation import Checkpoint, decode_checkpoint, document
 from tocsin.report import headline
-from tocsin.tensors import job_name
+from tocsin.tensors import job_name, step_text
 from tocsin.words import clean
 
 MOST_ROWS = 50
@@ -104,7 +104,7 @@ def _row(run: StoredRun, now: datetime, region: str, bucket: str) -> str:
             _LEVELS[verdict.level],
             f'<a href="{_files(run.checkpoint.run, region)}">{job}</a>',
             _text(verdict.sentence),
-            "" if last is None else str(last),
+            "" if last is None else step_text(run.checkpoint.run, last).removeprefix("step "),
             f"{_ago((now - run.modified).total_seconds())} ago, {state}",
             _report(run.checkpoint, region, bucket),
         )

@@ -87,16 +87,17 @@ def make_report(
     """Writes the run's report, unless there is one of its present state. Returns whether it wrote.
 
     A run without a checkpoint has none: a message can name any run. ``actions`` are those that were
-    taken for the run until now; one more alone is not a new state.
+    taken for the run until now.
     """
     while True:
         shown, version = reports.state(run)
         stored = checkpoints.load(run)
-        state = _state(stored.checkpoint)
+        taken = actions(run)
+        state = _state(stored.checkpoint, taken)
         if stored.version is None or stored.unreadable or shown == state:
             return False
         made = datetime.fromtimestamp(now(), UTC)
-        page = stored_page(stored.checkpoint, traces, storage(run), made, actions(run))
+        page = stored_page(stored.checkpoint, traces, storage(run), made, taken)
         if reports.save(run, page, state, version):
             return True
 
@@ -119,6 +120,8 @@ def console_link(bucket: str, key: str, region: str) -> str:
     return f"{place}?region={region}&prefix={quote(key, safe='/')}"
 
 
-def _state(checkpoint: Checkpoint) -> str:
-    """Another one with each change of a status, and at the end. ASCII, as metadata must be."""
-    return f"{checkpoint.sequence} {checkpoint.ended or 'running'}"
+def _state(checkpoint: Checkpoint, taken: Sequence[Alert]) -> str:
+    """Another one with each change of a status, each action, and at the end. ASCII, as metadata
+    must be.
+    """
+    return f"{checkpoint.sequence} {checkpoint.ended or 'running'} {len(taken)}"

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 
+import msgspec
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
@@ -18,6 +19,7 @@ from tocsin.cli.output import lines_to_stdout, note
 from tocsin.cli.run_view import RunView, RunWatch
 from tocsin.cli.screen import change_line, facts, news, screen
 from tocsin.cli.status import Look, runs_table
+from tocsin.events import DETAIL_TYPES
 
 FOLDER_PAUSE = 2.0
 STACK_PAUSE = 10.0
@@ -32,11 +34,20 @@ class Quit(Exception):
     """Somebody pressed q."""
 
 
-def watch_run(run: RunWatch) -> int:
-    """Shows the run until it ends, or q or Ctrl-C. Returns the exit code."""
+def watch_run(run: RunWatch, *, as_json: bool = False) -> int:
+    """Shows the run until it ends, or q or Ctrl-C. Returns the exit code.
+
+    as_json: a line of JSON for each event instead, as EventBridge has it.
+    """
     console = Console(highlight=False, emoji=False, markup=False)
     try:
-        view = _drawn(run, console) if can_draw(console) else _in_lines(run)
+        if as_json:
+            view = _in_lines(run, _events)
+        elif can_draw(console):
+            view = _drawn(run, console)
+        else:
+            view = _in_lines(run, _changes)
+            lines_to_stdout([facts(view), view.headline.sentence])
     except (Quit, KeyboardInterrupt):
         return 0
     return exit_code(view.document)
@@ -109,16 +120,24 @@ def _drawn(run: RunWatch, console: Console) -> RunView:
             wait(PAUSE)
 
 
-def _in_lines(run: RunWatch) -> RunView:
+def _changes(view: RunView) -> list[str]:
+    return [change_line(change).plain for change in news(view.changes)]
+
+
+def _events(view: RunView) -> list[str]:
+    wrapped = ({"detail-type": DETAIL_TYPES[type(each)], "detail": each} for each in view.events)
+    return [msgspec.json.encode(each).decode() for each in wrapped]
+
+
+def _in_lines(run: RunWatch, lines_of: Callable[[RunView], list[str]]) -> RunView:
     shown, waits = 0, False
     with pressed_keys() as pressed:
         while True:
             view = run.look()
-            lines = [change_line(change).plain for change in news(view.changes)]
+            lines = lines_of(view)
             lines_to_stdout(lines[shown:])
             shown = len(lines)
             if view.document["finished"]:
-                lines_to_stdout([facts(view), view.headline.sentence])
                 return view
             if view.idle is None and not waits:
                 note(f"waiting for the first step in {run.storage.url}")

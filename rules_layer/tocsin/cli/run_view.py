@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from tocsin.cli.follow import Following
 from tocsin.cli.output import Document
 from tocsin.evaluation import Checkpoint, MemoryPublisher
-from tocsin.events import StatusChange
+from tocsin.events import RunEvent, StatusChange
 from tocsin.report import Headline, History, Page, Trace, headline, page_of
 from tocsin.report.curves import curves_of
 from tocsin.report.page import Curve
@@ -26,7 +26,7 @@ class RunView:
     """What one look found.
 
     document: the JSON of ``tocsin check``.
-    changes: the status changes so far, the oldest first.
+    events: what the run published so far, the oldest first.
     rate: steps per second; None before there are two.
     idle: seconds since the last step was saved; None before the first.
     """
@@ -34,9 +34,14 @@ class RunView:
     document: Document
     headline: Headline
     losses: Sequence[Curve]
-    changes: Sequence[StatusChange]
+    events: Sequence[RunEvent]
     rate: float | None
     idle: float | None
+
+    @property
+    def changes(self) -> Sequence[StatusChange]:
+        """The status changes so far."""
+        return [event for event in self.events if isinstance(event, StatusChange)]
 
 
 @dataclass
@@ -72,7 +77,7 @@ class RunWatch:
             document=found,
             headline=headline(found),
             losses=self._losses,
-            changes=[event for event in self._news.published if isinstance(event, StatusChange)],
+            events=list(self._news.published),
             rate=_rate(checkpoint, self._times),
             idle=None if checkpoint.last_step is None else self.now() - checkpoint.last_time,
         )

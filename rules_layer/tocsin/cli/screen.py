@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from textwrap import wrap
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -18,6 +19,7 @@ from tocsin.cli.verdicts import STYLES, status_text
 from tocsin.events import StatusChange
 from tocsin.model import RuleStatus
 from tocsin.report.page import Curve
+from tocsin.tensors import step_text
 
 ICONS = {
     RuleStatus.ISSUES_FOUND: "▲",
@@ -38,11 +40,12 @@ _CHIPS = {
 _AXIS = 10  # columns for the numbers beside the chart
 _CHART = (3, 8)  # its least and greatest height
 _ALERTS = 4
+_SENTENCE = 3  # lines of the verdict
 
 
 def screen(view: RunView, width: int, height: int, *, footer: str = "") -> RenderableType:
     """All of the view that fits into so many columns and lines."""
-    parts: list[Text | Table] = [*_head(view)]
+    parts: list[Text | Table] = [*_head(view, width)]
     tall = max(_CHART[0], min(_CHART[1], height // 4))
     if view.losses:
         parts += [Text(""), *_loss(view.losses[0], width, tall)]
@@ -64,7 +67,7 @@ def change_line(change: StatusChange) -> Text:
     """``step 60  ▲ LossSpike fired: the loss jumped``."""
     status = change.rule_evaluation_status
     fired = "" if change.firing else f" {status.value}"
-    where = "" if change.step is None else f"step {change.step}  "
+    where = "" if change.step is None else f"{step_text(change.run, change.step)}  "
     return Text.assemble(
         (where, "dim"),
         (f"{ICONS[status]} ", STYLES[status]),
@@ -86,7 +89,7 @@ def facts(view: RunView) -> str:
     steps = view.document["steps"]
     if steps["last"] is None:
         return "no step yet"
-    parts = [f"step {steps['last']}", f"{steps['evaluated']} judged"]
+    parts = [step_text(view.document["run"], steps["last"]), f"{steps['evaluated']} judged"]
     if view.rate is not None:
         parts.append(f"{view.rate:.3g} steps/s")
     if view.document["finished"]:
@@ -96,10 +99,17 @@ def facts(view: RunView) -> str:
     return " · ".join(parts)
 
 
-def _head(view: RunView) -> Iterator[Text]:
+def last_step(document: Document) -> str:
+    """The number of the last step, or the time of a machine's last minute; empty without one."""
+    last = document["steps"]["last"]
+    return "" if last is None else step_text(document["run"], last).removeprefix("step ")
+
+
+def _head(view: RunView, width: int) -> Iterator[Text]:
     chip = _CHIPS[view.headline.level]
     yield Text.assemble(chip, "  ", styled(view.document["job"], "bold"), "  ", facts(view))
-    yield styled(view.headline.sentence)
+    for line in wrap(view.headline.sentence, width)[:_SENTENCE]:
+        yield styled(line)
     if view.headline.detail:
         yield styled(view.headline.detail, "dim")
 
@@ -138,7 +148,11 @@ def _rules(document: Document, rows: int) -> Table:
         grid.add_row(
             Text.assemble((f"{ICONS[status]} ", STYLES[status]), status_text(status)),
             styled(rule["RuleConfigurationName"], "bold" if rule in found else ""),
-            styled("" if first is None or rule not in found else f"step {first['step']}"),
+            styled(
+                ""
+                if first is None or rule not in found
+                else step_text(document["run"], first["step"])
+            ),
             styled(rule["StatusDetails"], "" if rule in found else "dim"),
         )
     return grid

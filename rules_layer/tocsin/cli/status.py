@@ -24,7 +24,7 @@ from tocsin.cli.verdicts import STYLES, status_text
 from tocsin.evaluation import Checkpoint, check, document
 from tocsin.events import worst
 from tocsin.model import RuleStatus
-from tocsin.tensors import INDEX, open_storage
+from tocsin.tensors import INDEX, open_storage, step_text
 
 Look = Callable[[], Document]
 """Returns the JSON of ``tocsin status``, and reads what is new since the last call."""
@@ -148,7 +148,8 @@ def print_runs(document: Document, console: Console) -> None:
         status = status_text(run["RuleEvaluationStatus"], judged=run["judged"])
         line = Text.assemble(status, "  ", styled(run["job"], "bold"))
         console.print(line, soft_wrap=True)  # a name stays whole, so that it can be copied
-        step = "no step yet" if run["last_step"] is None else f"step {run['last_step']}"
+        last = run["last_step"]
+        step = "no step yet" if last is None else step_text(run["run"], last)
         state = "finished" if run["finished"] else "running"
         updated = run["LastModifiedTime"][:16].replace("T", " ")
         console.print(f"  {step}, {state}, {updated} UTC")

@@ -71,7 +71,9 @@ def _header(document: Document) -> dict[str, str]:
     steps = document["steps"]
     evaluated = "none is complete yet"
     if steps["evaluated"]:
-        evaluated = f"{steps['evaluated']} ({steps['first']} … {steps['last']})"
+        ends = (step_text(document["run"], steps[end]) for end in ("first", "last"))
+        first, last = (end.removeprefix("step ") for end in ends)
+        evaluated = f"{steps['evaluated']} ({first} … {last})"
     rows = {
         "run": document["run"],
         "job": document["job"],

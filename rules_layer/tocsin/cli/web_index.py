@@ -10,7 +10,7 @@ from html import escape
 from urllib.parse import quote
 
 from tocsin.cli.run_view import RunView
-from tocsin.cli.screen import ago
+from tocsin.cli.screen import ago, last_step
 
 _STYLE = """
 :root{color-scheme:light dark}
@@ -25,6 +25,13 @@ td{overflow-wrap:anywhere;min-width:4em}
 .ok{color:light-dark(#16693a,#5fd394)} .none{color:light-dark(#586371,#8f9ba8)}
 .critical,.warning,.ok,.none{font-weight:600;white-space:nowrap} small{display:block}
 polyline{fill:none;stroke:light-dark(#1f5fbf,#6ea8fe);stroke-width:1.5}
+@media(max-width:640px){
+ body{padding:0 12px} h1{font-size:21px} thead tr{display:flex;flex-wrap:wrap}
+ tbody tr{display:grid;grid-template-columns:2.4em 1fr auto;padding:8px 0;
+  border-bottom:1px solid light-dark(#d5dbe2,#2d3742)}
+ th,td{border:0;padding:2px 6px} td:nth-child(3){grid-area:2/2/3/4} td:nth-child(5){grid-area:1/3}
+ td:nth-child(4){grid-area:3/2} td:nth-child(6){grid-area:3/3;text-align:right}
+}
 button{font:inherit;padding:4px 14px;margin:14px 0}
 """
 _SCRIPT = """
@@ -90,7 +97,7 @@ def _head(column: str, sort: str) -> str:
 
 
 def _row(name: str, view: RunView) -> str:
-    level, steps = view.headline.level, view.document["steps"]
+    level = view.headline.level
     label = escape(f"compare {name}")
     state = "finished" if view.document["finished"] else "running"
     age = "no step" if view.idle is None else f"{_minutes(view.idle)} ago"
@@ -99,7 +106,7 @@ def _row(name: str, view: RunView) -> str:
         f'<td class="{level}">{_WORDS[level]}'
         f'<td><a href="/run/{quote(name)}/">{escape(name)}</a>'
         f"<small>{escape(view.headline.sentence)}</small>"
-        f"<td>{_sparkline(_values(view))}<td>{'' if steps['last'] is None else steps['last']}"
+        f"<td>{_sparkline(_values(view))}<td>{escape(last_step(view.document))}"
         f"<td>{age}, {state}"
     )
 

@@ -4,7 +4,7 @@ A field ``training_job_name`` is ``TrainingJobName`` on the wire. The same objec
 checkpoint until they are published, on the bus, and in the group of ``act``.
 """
 
-from tocsin.events.decoding import BadEvent, checked, decode
+from tocsin.events.decoding import BadEvent, checked, decode, run_of
 from tocsin.events.fitting import dedup_id, encode, fitted, run_news, shortened
 from tocsin.events.types import (
     ACTION_TAKEN,
@@ -95,6 +95,7 @@ __all__ = [
     "encode",
     "fitted",
     "run_news",
+    "run_of",
     "shortened",
     "timestamp",
     "worst",

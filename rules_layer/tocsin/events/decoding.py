@@ -31,18 +31,21 @@ _Name = Annotated[str, msgspec.Meta(min_length=1, max_length=1024)]
 _Step = Annotated[int, msgspec.Meta(ge=0, lt=10**18)]
 
 
-class _Bounds(msgspec.Struct, frozen=True, rename="pascal"):
-    """Limits of fields that become part of an address or a key. Other texts are cleaned later."""
-
-    training_job_name: Annotated[
-        str, msgspec.Meta(max_length=1024, pattern=r"\A[^\x00-\x1f\x7f/]+\Z")
-    ]
+class _OfRun(msgspec.Struct, frozen=True, rename="pascal"):
     run: Annotated[
         str,
         msgspec.Meta(
             max_length=1100,
             pattern=r"\As3://[a-z0-9][a-z0-9.\-]{1,61}[a-z0-9](/[^\x00-\x1f\x7f]+)?\Z",
         ),
+    ]
+
+
+class _Bounds(_OfRun, frozen=True, rename="pascal", kw_only=True):
+    """Limits of fields that become part of an address or a key. Other texts are cleaned later."""
+
+    training_job_name: Annotated[
+        str, msgspec.Meta(max_length=1024, pattern=r"\A[^\x00-\x1f\x7f/]+\Z")
     ]
     dedup_id: _Name
     rule_configuration_name: _Name = "-"
@@ -67,6 +70,7 @@ class _NewsBounds(_Bounds, frozen=True, rename="pascal"):
 
 _Decoder: TypeAlias = msgspec.json.Decoder[Any]
 _envelope = msgspec.json.Decoder(_Envelope)
+_of_run = msgspec.json.Decoder(_OfRun)
 _bounds = msgspec.json.Decoder(_Bounds)
 _details: dict[tuple[str, str], tuple[_Decoder, _Decoder]] = {
     (SOURCE, STATUS_CHANGE): (_bounds, msgspec.json.Decoder(StatusChange)),
@@ -93,6 +97,18 @@ def decode(body: str | bytes) -> StatusChange | RunSummary | RunNews:
     except (msgspec.DecodeError, UnicodeError) as error:
         raise BadEvent(f"not an event of Tocsin's: {error}") from None
     return event
+
+
+def run_of(body: str | bytes) -> str:
+    """The run that an event of ours is about, of whatever type. Raises BadEvent."""
+    try:
+        envelope = _envelope.decode(body)
+        run = _of_run.decode(envelope.detail).run
+    except (msgspec.DecodeError, UnicodeError) as error:
+        raise BadEvent(f"not an event of Tocsin's: {error}") from None
+    if envelope.source != SOURCE:
+        raise BadEvent(f"not an event of Tocsin's: it is of {envelope.source!r:.100}")
+    return run
 
 
 def checked(change: StatusChange) -> StatusChange:

@@ -15,15 +15,16 @@ from tocsin.rules import find_rule, summary
 
 
 def cards_of(document: Document, trace: Trace, marks: list[int]) -> list[RuleCard]:
-    """All rules: those that fired first, earliest first, then by name."""
+    """All rules: those that fired, earliest first, others by name, not applicable ones last."""
     found = fired(document)
     follow = consequences(found)
     names = [rule["RuleConfigurationName"] for rule in found]
     last = document["steps"]["last"]
 
-    def order(rule: Document) -> tuple[int, str]:
-        name = rule["RuleConfigurationName"]
-        return (names.index(name) if name in names else len(names)), name
+    def order(rule: Document) -> tuple[int, bool, str]:
+        name, status = rule["RuleConfigurationName"], rule["RuleEvaluationStatus"]
+        at = names.index(name) if name in names else len(names)
+        return at, status == RuleStatus.NOT_APPLICABLE, name
 
     return [
         _card(rule, trace.lanes.get(rule["RuleConfigurationName"]), follow, last, marks)
@@ -63,7 +64,11 @@ def _card(
 
 def _label(rule: Document) -> str:
     """The first of the numbers that decided, which is what the rule measures."""
-    return next(iter((rule["FiredAt"] or {}).get("evidence", ())), "")
+    name = next(iter((rule["FiredAt"] or {}).get("evidence", ())), "")
+    return _LABELS.get(name, name)
+
+
+_LABELS = {"nan": "elements that are not finite", "abs_mean": "mean |value|"}
 
 
 def _violation(violation: Mapping[str, Any] | None) -> dict[str, Any] | None:

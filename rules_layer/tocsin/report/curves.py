@@ -5,34 +5,55 @@ from __future__ import annotations
 import numpy as np
 
 from tocsin.evaluation import Trace
-from tocsin.evaluation.trace import MOST_SCALARS, SCALARS, Scalar
+from tocsin.evaluation.trace import MOST_SCALARS, SCALARS
+from tocsin.model import Role
 from tocsin.report.history import History
-from tocsin.report.page import Curve
+from tocsin.report.page import Curve, Kind
 from tocsin.report.thin import Array, envelope, merged
 
 MOST_CURVES = MOST_SCALARS
 
-_RANKS = {"loss": 0, "metric": 1, "learning_rate": 2}
+_Named = tuple[Kind, str, str, str]  # with mode, name and worker, as a Scalar
+
+_RANKS: dict[Kind, int] = {
+    "loss": 0,
+    "metric": 1,
+    "learning_rate": 2,
+    "utilization": 3,
+    "seconds": 4,
+}
+_OF_MACHINES: dict[str | None, Kind] = {
+    **dict.fromkeys(
+        ("gpu_utilization", "gpu_memory", "cpu", "cpu_busiest", "memory"), "utilization"
+    ),
+    **dict.fromkeys(("step", "wait"), "seconds"),
+}
+"""By the kind of a series in a machine's minute."""
 
 
 def curves_of(history: History, last: int, marks: list[int]) -> list[Curve]:
-    """The scalars of a run up to a step: losses first, at most MOST_CURVES."""
-    parts: dict[Scalar, list[tuple[Array, Array]]] = {}
+    """The scalars of a run up to a step, of a machine the means of each minute: losses first, at
+    most MOST_CURVES.
+    """
+    parts: dict[_Named, list[tuple[Array, Array]]] = {}
     for saves in history.saves:
         inside = saves.steps <= last
         value, size, lost = (saves.field(name) for name in ("value", "size", "lost"))
         for at, place in enumerate(saves.tensors):
-            kind = SCALARS.get(history.place(place)[0])
+            role, series = history.place(place)
+            measured = _OF_MACHINES.get(series) if role in (Role.SYSTEM, Role.DURATION) else None
+            kind = measured or SCALARS.get(role)
             if kind is None:
                 continue
             there = inside & ~(np.isnan(value[:, at]) & ~(lost[:, at] > 0))
-            if not there.any() or np.nanmax(np.where(there, size[:, at], np.nan)) > 1:
+            several = np.nanmax(np.where(there, size[:, at], np.nan), initial=0) > 1
+            if not there.any() or (several and not measured):
                 continue
-            scalar = (kind, saves.mode.name, place[0], saves.worker)
-            series = saves.steps[there], value[there, at].astype(np.float64)
-            parts.setdefault(scalar, []).append(series)
+            named = (kind, saves.mode.name, place[0], saves.worker)
+            found = saves.steps[there], value[there, at].astype(np.float64)
+            parts.setdefault(named, []).append(found)
     chosen = sorted(parts, key=_order)[:MOST_CURVES]
-    return [_curve(scalar, *merged(parts[scalar]), None, marks) for scalar in chosen]
+    return [_curve(named, *merged(parts[named]), None, marks) for named in chosen]
 
 
 def traced_curves(trace: Trace, marks: list[int]) -> list[Curve]:
@@ -44,18 +65,18 @@ def traced_curves(trace: Trace, marks: list[int]) -> list[Curve]:
     ]
 
 
-def _order(scalar: Scalar) -> tuple[int, bool, str, str]:
-    kind, mode, name, worker = scalar
+def _order(named: _Named) -> tuple[int, bool, str, str]:
+    kind, mode, name, worker = named
     return _RANKS[kind], mode != "TRAIN", name, worker
 
 
 def _curve(
-    scalar: Scalar,
+    named: _Named,
     steps: Array,
     values: Array,
     extremes: tuple[Array, Array] | None,
     marks: list[int],
 ) -> Curve:
-    kind, mode, name, worker = scalar
+    kind, mode, name, worker = named
     x, y, low, high = envelope(steps, values, *(extremes or ()), marks=marks)
     return Curve(name=name, mode=mode, worker=worker, kind=kind, x=x, y=y, lo=low, hi=high)

@@ -57,12 +57,12 @@ def series_of(lane: Lane | None, marks: list[int], label: str = "") -> Series | 
     extremes = [column[known] for column in lane.envelope or ()]
     x, y, low, high = envelope(steps, values, *extremes, marks=marks)
     fixed = bool((limits == limits[0]).all())
-    finite = values[np.isfinite(values)]
-    wide = bool(len(finite) and finite.min() > 0 and finite.max() > 100 * finite.min())
+    shown = np.concatenate([values[np.isfinite(values)], limits[np.isfinite(limits)]])
+    wide = bool(len(shown) and shown.min() > 0 and shown.max() > 100 * shown.min())
     return Series(
         label=(label or "measure").replace("_", " "),
         side="below" if lane.below else "above",
-        log=wide and bool((limits > 0).all()),
+        log=wide,
         x=x,
         y=y,
         limit=digit(float(limits[0])) if fixed else None,

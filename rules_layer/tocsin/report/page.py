@@ -12,7 +12,8 @@ SCHEMA = 1
 
 Level = Literal["critical", "warning", "ok", "none"]
 State = Literal["running", "finished", "stopped"]
-Kind = Literal["loss", "metric", "learning_rate"]
+Kind = Literal["loss", "metric", "learning_rate", "utilization", "seconds"]
+"""The last two are of a machine: a percentage, and the mean duration of steps and waits."""
 
 Span = tuple[int, int, str]
 """First step, last step, and what the rule found there.
@@ -31,7 +32,10 @@ class Steps(msgspec.Struct, frozen=True):
 
 
 class Run(msgspec.Struct, frozen=True):
-    """A run. ``planned``: its steps, if the hook knows them. Times are ISO 8601, UTC."""
+    """A run. ``planned``: its steps, if the hook knows them. Times are ISO 8601, UTC.
+
+    minutes: whether it is of a machine, whose steps are minutes since 1970.
+    """
 
     url: str
     job: str
@@ -43,6 +47,7 @@ class Run(msgspec.Struct, frozen=True):
     tensors: int
     began: str | None
     ended: str | None
+    minutes: bool = False
 
 
 class Headline(msgspec.Struct, frozen=True):

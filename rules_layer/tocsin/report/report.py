@@ -30,7 +30,7 @@ from tocsin.report.page import (
     Steps,
 )
 from tocsin.report.verdict import Document, fired, headline
-from tocsin.tensors import Storage
+from tocsin.tensors import Storage, is_machine_run
 from tocsin.watch import Watch
 
 
@@ -69,7 +69,7 @@ def page_of(
     marks = _marks(found)
     whole = history.every == 1
     losses = curves_of(history, last, marks) if whole else traced_curves(trace, marks)
-    heats = heats_of(history, last)
+    heats, boosted = heats_of(history, last), boosted_of(history, last)
     violations = (rule["FirstViolation"] or {} for rule in fired(found))
     suspects = [violation.get("tensor") for violation in violations]
     return Page(
@@ -83,9 +83,9 @@ def page_of(
         alerts=list(alerts),
         heats=heats,
         fans=fans_of(history, last, [name for name in suspects if name]),
-        boosted=boosted_of(history, last),
+        boosted=boosted,
         quality=_quality(checkpoint, history),
-        missing=_missing(found, losses, heats, history, trace),
+        missing=_missing(found, losses, heats, trace, has_network=boosted is None),
         others=[],
     )
 
@@ -116,6 +116,7 @@ def _run(checkpoint: Checkpoint, found: Document, history: History, planned: int
         tensors=len(history.names),
         began=_time(began),
         ended=_time(ended) if began is not None else None,
+        minutes=is_machine_run(found["run"]),
     )
 
 
@@ -146,19 +147,22 @@ def _missing(
     found: Document,
     losses: Sequence[Curve],
     heats: dict[str, Heat],
-    history: History,
     trace: Trace,
+    *,
+    has_network: bool,
 ) -> list[str]:
     """Sentences on what is not there, and how to get it."""
     says = []
+    has_loss = any(curve.kind == "loss" for curve in losses)
+    trains = not is_machine_run(found["run"])
     if not found["steps"]["evaluated"]:
         says.append("No step is complete yet: make the report again after the training saved one.")
-    if not any(curve.kind == "loss" for curve in losses):
+    if trains and not has_loss:
         says.append(
             "No loss was captured: name it with hook.record_loss(loss) or "
             'hook.save("loss", loss, collection="losses").'
         )
-    if not any(name in heats for name in ("gradient", "weight")):
+    if trains and has_network and not any(name in heats for name in ("gradient", "weight")):
         says.append(
             "No gradients or weights were captured: there is no map of the network. "
             "A hook with the model captures them."

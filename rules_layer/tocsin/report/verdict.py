@@ -7,6 +7,7 @@ from typing import Any
 
 from tocsin.model import Reason, RuleStatus, Severity
 from tocsin.report.page import Headline
+from tocsin.tensors import is_machine_run, step_text
 
 Document = dict[str, Any]
 """A run, or a rule, as ``tocsin check --json`` has it."""
@@ -56,22 +57,36 @@ def headline(document: Document) -> Headline:
     elif step is None:
         sentence = f"{_name(main)}: {what}"
     else:
-        sentence = f"{_name(main)} since step {step:,}: {what}"
+        sentence = f"{_name(main)} since {_where(document, step)}: {what}"
     return Headline(
         level="critical" if critical else "warning",
         sentence=sentence,
-        detail=_first_sign(main, causes, len(follow)),
+        detail=_first_sign(document, main, causes, len(follow)),
         step=step,
     )
 
 
-def _first_sign(main: Document, causes: Sequence[Document], following: int) -> str:
+def _where(document: Document, step: int) -> str:
+    """``step 1,566``; of a machine run the time of the minute, or which of its minutes."""
+    text = step_text(document["run"], step)
+    if not text.startswith("step "):
+        return text
+    if is_machine_run(document["run"]):  # a demo's minutes are shorter
+        return f"minute {step - document['steps']['first'] + 1:,}"
+    return f"step {step:,}"
+
+
+def _first_sign(
+    document: Document, main: Document, causes: Sequence[Document], following: int
+) -> str:
     parts = []
     first, step = causes[0], _step(main)
     begun = _step(first)
     if first is not main and step is not None and begun is not None and begun < step:
-        steps = "1 step" if step - begun == 1 else f"{step - begun:,} steps"
-        parts.append(f"The first sign came {steps} earlier, at step {begun:,}: {_name(first)}.")
+        unit = "minute" if is_machine_run(document["run"]) else "step"
+        ago = f"{step - begun:,} {unit}{'s' if step - begun != 1 else ''}"
+        at = _where(document, begun)
+        parts.append(f"The first sign came {ago} earlier, at {at}: {_name(first)}.")
     others = len(causes) - 1 - bool(parts)
     if others:
         parts.append(f"{others} more {'rule' if others == 1 else 'rules'} fired.")
@@ -98,7 +113,8 @@ def _without_finding(document: Document) -> Headline:
             detail = f"{_name(failed[0])} is in Error: {_sentence(failed[0]['StatusDetails'])}"
         return Headline("none", "Nothing could be judged.", detail, None)
     rules = "1 rule" if count == 1 else f"{count} rules"
-    over = f"over {steps['evaluated']:,} step{'s' if steps['evaluated'] != 1 else ''}"
+    unit = "minute" if is_machine_run(document["run"]) else "step"
+    over = f"over {steps['evaluated']:,} {unit}{'s' if steps['evaluated'] != 1 else ''}"
     sentence = f"No issues found: {rules} judged healthy {over}."
     if not finished:
         sentence = f"No issues so far: {rules} judged healthy {over}."

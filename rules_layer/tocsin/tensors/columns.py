@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from itertools import chain
 
 import msgspec
 import numpy as np
@@ -24,16 +26,18 @@ Everywhere NaN is: not known.
 
 
 class _Summary(msgspec.Struct, gc=False):
-    size: int | None = None
-    nan: int | None = None
-    posinf: int | None = None
-    neginf: int | None = None
-    mean: float | None = None
-    abs_mean: float | None = None
-    l1: float | None = None
-    update_l1: float | None = None
-    units: int | None = None
-    inactive_units: int | None = None
+    """All are floats, so that a column of them is read without a look at each."""
+
+    size: float | None = math.nan
+    nan: float | None = math.nan
+    posinf: float | None = math.nan
+    neginf: float | None = math.nan
+    mean: float | None = math.nan
+    abs_mean: float | None = math.nan
+    l1: float | None = math.nan
+    update_l1: float | None = math.nan
+    units: float | None = math.nan
+    inactive_units: float | None = math.nan
 
 
 class _Entry(msgspec.Struct, gc=False, rename={"name": "tensorname", "start": "start_idx"}):
@@ -122,13 +126,7 @@ def numbers_of(summary: TensorSummary) -> NDArray[np.float32]:
 
 def _columns(summaries: list[_Summary]) -> NDArray[np.float32]:
     """FIELDS of each summary, a column each."""
-    rows = [
-        (s.size, s.nan, s.posinf, s.neginf, s.mean, s.abs_mean, s.l1, s.update_l1, s.units,
-         s.inactive_units)
-        for s in summaries
-    ]  # fmt: skip
-    raw = np.array(rows, np.float64).reshape(-1, 10).T  # None becomes NaN
-    size, nan, posinf, neginf, mean, abs_mean, l1, update, units, inactive = raw
+    size, nan, posinf, neginf, mean, abs_mean, l1, update, units, inactive = _raw(summaries)
     with np.errstate(all="ignore"):
         known = ~(np.isnan(size) & np.isnan(mean) & np.isnan(abs_mean))
         lost = np.nan_to_num(nan) + np.nan_to_num(posinf) + np.nan_to_num(neginf)
@@ -139,6 +137,17 @@ def _columns(summaries: list[_Summary]) -> NDArray[np.float32]:
         share = np.where(units > 0, inactive / units, np.nan)
         numbers = np.stack([value, np.where(known, lost, np.nan), size, ratio, share])
         return numbers.astype(np.float32)
+
+
+def _raw(summaries: list[_Summary]) -> NDArray[np.float64]:
+    """A row for each field of a summary, a column for each summary."""
+    rows = map(msgspec.structs.astuple, summaries)
+    width = len(_Summary.__struct_fields__)
+    try:
+        flat = np.fromiter(chain.from_iterable(rows), np.float64, len(summaries) * width)
+    except TypeError:  # a null, which becomes NaN
+        flat = np.array([msgspec.structs.astuple(each) for each in summaries], np.float64)
+    return flat.reshape(-1, width).T
 
 
 def _run_meta(meta: _Meta) -> RunMeta | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from types import ModuleType
 
@@ -18,6 +19,7 @@ from tocsin.aws.reports import S3Reports, report_key
 from tocsin.aws.s3 import checkpoint_key, trace_key
 from tocsin.aws.settings import GROUP_PREFIX, EvaluateSettings
 from tocsin.evaluation import EvaluationPorts, Hint, evaluate
+from tocsin.events import ACTION_TAKEN, SOURCE
 from tocsin.model import Mode
 from tocsin.own_messages import encode_flush
 from tocsin.report import Page
@@ -119,7 +121,7 @@ def test_a_page_that_another_wrote_meanwhile_is_made_again(
     monkeypatch.setattr(S3Reports, "save", late)
     assert report.make(RUN)
     assert len(calls) == 2
-    assert S3Reports(boto3.client("s3"), "state").state(RUN)[0] == "1 running"
+    assert S3Reports(boto3.client("s3"), "state").state(RUN)[0] == "1 running 0"
 
 
 def test_it_lists_the_actions_that_were_taken(
@@ -135,6 +137,20 @@ def test_it_lists_the_actions_that_were_taken(
         "email",
         "done",
     )
+
+
+def test_an_action_alone_makes_the_page_again(
+    report: ModuleType, deployment: Deployment, training: Training
+) -> None:
+    training.save(3, np.nan)
+    report.handler(NEWS, Context())
+    react(Flush(RUN), connect_act(deployment.settings), ends=time.time() + 60)
+    taken = {"source": SOURCE, "detail-type": ACTION_TAKEN, "detail": {"Run": RUN}}
+    body = json.dumps(taken)
+    report.handler({"Records": [{"body": body, "receiptHandle": "h"}]}, Context())
+
+    assert [alert.action for alert in page().alerts] == ["email"]
+    assert not report.make(RUN)
 
 
 def test_a_damaged_group_costs_the_actions_only(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import json
 import os
 import pty
 import re
@@ -21,6 +22,7 @@ from rich.console import Console
 from tocsin.cli.blocks import chart
 from tocsin.cli.run_view import RunWatch
 from tocsin.cli.screen import screen
+from tocsin.events import RUN_SUMMARY, STATUS_CHANGE
 from tocsin.model import Mode
 from tocsin.tensors import END_MARKER, STOP, Captured, Collection, LocalStorage, RunWriter
 
@@ -131,6 +133,18 @@ def test_without_a_terminal_there_are_lines(tocsin, training: Training) -> None:
     assert said.out.splitlines()[0].startswith("step 1 ▲ ExplodingTensor: ")
     assert said.out.splitlines()[-1].startswith("Training broke at step 1")
     assert not (Path(training.storage.url) / STOP).exists()
+
+
+def test_for_programs_each_event_is_a_line_of_json(tocsin, training: Training) -> None:
+    training.steps(1.0, float("nan"))
+    training.end()
+    said = tocsin("watch", training.storage.url, *RULE, "--json")
+    events = [json.loads(line) for line in said.out.splitlines()]
+    assert said.code == 1
+    assert [
+        (each["detail-type"], each["detail"].get("RuleEvaluationStatus")) for each in events
+    ] == [(STATUS_CHANGE, "IssuesFound"), (RUN_SUMMARY, "IssuesFound")]
+    assert events[0]["detail"]["Step"] == 1
 
 
 def test_a_rule_with_a_stop_stops_nothing(tocsin, training: Training, tmp_path: Path) -> None:

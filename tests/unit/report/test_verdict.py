@@ -34,6 +34,7 @@ def run(
 ) -> Any:
     not_judged = {"no_loss": [], "too_few_steps": [], "not_captured": [], **absent}
     return {
+        "run": "runs/j1",
         "steps": {"evaluated": steps, "first": 0, "last": steps - 1},
         "finished": finished,
         "not_judged": not_judged,
@@ -99,6 +100,18 @@ def test_headline(document: Any, level: str, sentence: str, detail: str) -> None
     found = headline(document)
 
     assert (found.level, found.sentence, found.detail) == (level, sentence, detail)
+
+
+@pytest.mark.parametrize(
+    ("first", "step", "when"),
+    [(29_000_000, 29_000_100, "2025-02-19 23:00 UTC"), (2 * 10**9, 2 * 10**9 + 2, "minute 3")],
+)
+def test_step_of_a_machine_run_is_the_time_of_its_minute(first: int, step: int, when: str) -> None:
+    document = run(rule("LowGPUUtilization", step))
+    document |= {"run": "runs/j1/profiler-output"}
+    document["steps"]["first"] = first
+
+    assert headline(document).sentence == f"LowGPUUtilization since {when}: it is bad."
 
 
 def test_what_is_about_time_is_no_consequence_of_a_nan() -> None:

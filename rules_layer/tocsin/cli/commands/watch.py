@@ -21,6 +21,9 @@ def watch(
     open_page: Annotated[
         bool, typer.Option("--open", help="With --web: open the page in your browser.")
     ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="A line of JSON for each event, until the run ends.")
+    ] = False,
     port: Annotated[
         int, typer.Option(min=0, max=65535, help="With --web: the port; 0 is any free one.")
     ] = 0,
@@ -30,6 +33,9 @@ def watch(
     Begins before the training or during it, and ends with the run. q or Ctrl-C ends the command
     and nothing else: watch writes nothing, takes no action and stops no training. Without a
     terminal there is a line for each rule that fires, fails or is resolved.
+
+    --json writes each event of the run as a line, with the fields that it has on EventBridge:
+    status changes as they come, and a summary at the end.
 
     --web serves the report's page on 127.0.0.1 until Ctrl-C, and draws it again as steps come. In a
     folder of runs it begins with a list of them.
@@ -43,6 +49,7 @@ def watch(
     Examples:
       tocsin watch runs/j1
       tocsin watch s3://bucket/jobs/j1/debug-output --watch watch.yaml
+      tocsin watch runs/j1 --json | jq .detail.RuleEvaluationStatus
       tocsin watch runs/ --web --open
     """
     from tocsin.cli.errors import CommandError
@@ -53,6 +60,8 @@ def watch(
 
     if not web and (open_page or port):
         raise CommandError("--open and --port go with --web")
+    if web and as_json:
+        raise CommandError("--json and --web: choose one")
     storage = storage_of(run, may_come=True)
     given = given_watch(
         watch_file, rule or (), profile.value if profile else None, storage, rule_files or ()
@@ -64,4 +73,4 @@ def watch(
         return serve(WebServer(pages_of(folder, watched), port), run, open_page=open_page)
     if folder is not None:
         raise CommandError(f"{run} is a folder of runs: name one of them, or use --web")
-    return watch_run(watched)
+    return watch_run(watched, as_json=as_json)

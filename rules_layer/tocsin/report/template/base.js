@@ -28,12 +28,24 @@ function colour(name) { // a variable of the style sheet as rgb(): canvases know
 
 const faded = (rgb, alpha) => rgb.replace(/^rgba?\(([^)]+)\)$/, (_, numbers) => `rgba(${numbers.split(",").slice(0, 3)}, ${alpha})`);
 
+const CLOCK = 1e8; // minutes of a machine are numbered since 1970; those of a demo are shorter, and counted
+const isClock = () => page.run.minutes && page.run.steps.first < CLOCK;
+const unit = () => (page.run.minutes ? "minute" : "step");
+const utc = (text) => text.replace("T", " ").replace("+00:00", "");
+
+function at(step, day = true) { // a step as text, or the time of a machine's minute
+  if (step === null || step === undefined) return "–";
+  if (isClock()) return utc(new Date(step * 6e4).toISOString()).slice(day ? 0 : 11, 16);
+  return (page.run.minutes ? step - page.run.steps.first + 1 : step).toLocaleString("en");
+}
+const where = (step) => (isClock() && step !== null ? at(step) : `${unit()} ${at(step)}`);
+
 function nice(value) {
   if (value === null || value === undefined) return "–";
   if (typeof value !== "number") return [].concat(value).join(", ");
   const size = Math.abs(value);
   if (Number.isInteger(value) && size < 1e7) return value.toLocaleString("en");
-  return size >= 1e4 || (value && size < 1e-3) ? value.toExponential(2) : String(+value.toPrecision(4));
+  return size >= 1e4 || (value && size < 1e-3) ? value.toExponential(2).replace(/\.?0+e/, "e") : String(+value.toPrecision(4));
 }
 
 const STATUSES = {
@@ -45,14 +57,18 @@ const STATUSES = {
   NotApplicable: ["–", "not applicable", "none"],
 };
 const LEVELS = {
-  critical: ["▲", "training broke", "critical"],
+  critical: ["▲", "critical", "critical"],
   warning: ["▲", "issues found", "warning"],
   ok: ["✓", "healthy", "ok"],
   none: ["●", "no verdict", "none"],
 };
 const chip = ([icon, word, style]) => el("span", { class: `chip ${style}` }, `${icon} ${word}`);
 const statusChip = (status) => chip(STATUSES[status] ?? ["?", status, "none"]);
+const ruleName = (rule) => rule.RuleConfigurationName;
 const withStatus = (...statuses) => page.rules.filter((rule) => statuses.includes(rule.RuleEvaluationStatus));
+
+const readout = () => el("div", { class: "read", "aria-live": "polite" });
+const plural = (count, word) => `${nice(count)} ${word}${count === 1 ? "" : "s"}`;
 
 const section = (id, title, hint, ...content) =>
   el("section", { id, "aria-label": title }, el("h2", {}, title), hint ? el("p", { class: "hint" }, hint) : "", ...content);

@@ -1,31 +1,32 @@
 // The rules that fired, and the sections of XGBoost.
+const OPEN = 5; // cards; more are folded
 function cards() {
   const fired = withStatus("IssuesFound"), causes = fired.filter((rule) => !rule.consequence), after = fired.filter((rule) => rule.consequence);
-  const names = after.map((rule) => rule.RuleConfigurationName).join(", ");
-  const folded = after.length ? el("details", { ontoggle: fitCharts }, el("summary", {}, `${after.length} more fired once the numbers were lost: ${names}`), ...after.map(card)) : "";
-  return section("fired", fired.length ? "Rules that fired" : "No rule fired", fired.length ? "In the order in which they fired: the first is nearest to the cause." : null, ...causes.map(card), folded);
+  const named = (rules) => rules.map(ruleName).join(", ");
+  const fold = (text, rules) => (rules.length ? el("details", { ontoggle: fitCharts }, el("summary", {}, `${rules.length} more fired${text}: ${named(rules)}`), ...rules.map(card)) : "");
+  return section("fired", fired.length ? "Rules that fired" : "No rule fired", fired.length ? "In the order in which they fired: the first is nearest to the cause." : null, ...causes.slice(0, OPEN).map(card), fold("", causes.slice(OPEN)), fold(" once the numbers were lost", after));
 }
 
 function card(rule) {
-  const first = rule.FirstViolation, at = rule.FiredAt ?? first, series = rule.series;
-  const box = el("div"), read = el("div", { class: "read", "aria-live": "polite" });
-  const judged = page.losses.find((curve) => curve.name === at?.tensor && curve.mode === at?.mode);
+  const first = rule.FirstViolation, then = rule.FiredAt ?? first, series = rule.series;
+  const box = el("div"), read = readout();
+  const judged = page.losses.find((curve) => curve.name === then?.tensor && curve.mode === then?.mode);
   let picture = el("p", { class: "hint" }, "This rule measures no single number.");
   if (series) {
     const limit = series.limits ? { x: series.x, y: series.limits } : { x: [series.x[0], series.x.at(-1)], y: [series.limit, series.limit] };
     const items = [{ ...series, label: series.label, colour: colour("--one") }, { ...limit, label: "limit", colour: colour("--critical"), dash: [6, 4], width: 1.4, plain: true }];
-    later(() => lines(box, 220, items, { log: series.log, read, gutter: 56, idle: `${series.label}; ${series.side} the dashed limit it violates the rule` }));
-    picture = plot(`${series.label} of ${rule.RuleConfigurationName} over steps, and its limit`, read, box, curveRows(items));
+    later(() => lines(box, 220, items, { log: series.log, kept: limit.y, read, gutter: 56, idle: `${series.label}; ${series.side} the dashed limit it violates the rule` }));
+    picture = plot(`${series.label} of ${ruleName(rule)} over ${unit()}s, and its limit`, read, box, curveRows(items));
   } else if (judged) {
     const items = [{ ...judged, label: judged.name, colour: colour("--one") }];
     later(() => lines(box, 220, items, { log: true, read, gutter: 56, idle: `${judged.name}, which the rule judges by several of its saves` }));
-    picture = plot(`${judged.name} over steps`, read, box, curveRows(items));
+    picture = plot(`${judged.name} over ${unit()}s`, read, box, curveRows(items));
   }
-  const evidence = { "first violation": nice(first?.step), "fired at": nice(at?.step), tensor: at?.tensor, worker: page.run.workers.length > 1 ? at?.worker : null, ...at?.evidence };
+  const evidence = { "first violation": at(first?.step), "fired at": at(then?.step), tensor: then?.tensor, worker: page.run.workers.length > 1 ? then?.worker : null, ...then?.evidence };
   const facts = Object.entries(evidence).filter(([, value]) => value !== null && value !== undefined);
   const text = (title, content) => (content ? el("p", {}, el("b", {}, `${title} `), content) : "");
-  return el("article", { class: "card", id: `rule-${rule.RuleConfigurationName}` },
-    el("header", {}, statusChip(rule.RuleEvaluationStatus), el("h3", {}, rule.RuleConfigurationName), el("span", { class: "none" }, `first at step ${nice(first?.step)} · ${nice(rule.Violations)} of ${nice(rule.DataPoints)} evaluations`)),
+  return el("article", { class: "card", id: `rule-${ruleName(rule)}` },
+    el("header", {}, statusChip(rule.RuleEvaluationStatus), el("h3", {}, ruleName(rule)), el("span", { class: "none" }, `first at ${where(first?.step)} · ${nice(rule.Violations)} of ${nice(rule.DataPoints)} evaluations`)),
     el("p", {}, rule.StatusDetails),
     el("div", { class: "two" }, picture, el("div", {}, el("dl", { class: "evidence" }, ...facts.flatMap(([name, value]) => [el("dt", {}, name.replaceAll("_", " ")), el("dd", {}, nice(value))])), text("Why it happens.", rule.causes), text("What to try.", rule.advice))));
 }
@@ -40,7 +41,7 @@ function boosted() {
 }
 
 function bars({ title, names, series }) {
-  const box = el("div"), values = Object.values(series)[0], read = el("div", { class: "read", "aria-live": "polite" });
+  const box = el("div"), values = Object.values(series)[0], read = readout();
   const places = names.map((_, at) => at);
   const draw = (u) => clipped(u, (c, dot) => values.forEach((value, at) => {
     if (value === null) return;
@@ -56,10 +57,10 @@ function bars({ title, names, series }) {
 }
 
 function curve({ title, x_label, x, series, steps }) {
-  const box = el("div"), read = el("div", { class: "read", "aria-live": "polite" });
-  const items = Object.entries(series).map(([label, y], at) => ({ label, x, y, colour: colour(COLOURS[at % COLOURS.length]), plain: true }));
+  const box = el("div"), read = readout();
+  const items = Object.entries(series).map(([label, y], at) => ({ label, x, y, ...inked(at), plain: true }));
   later(() => lines(box, 200, items, { apart: !steps, read, gutter: 56, idle: x_label }));
-  return el("div", { class: "panel" }, el("h3", {}, title), plot(title, read, box, curveRows(items)));
+  return el("div", { class: "panel" }, el("h3", {}, title), plot(title, read, box, curveRows(items), items.length > 1 ? items : []));
 }
 
 function matrix({ names, counts }) {

@@ -1,5 +1,7 @@
 // Charts of uPlot. Those over steps share the axis, its zoom and its cursor.
 const charts = [];
+const COUNTS = Array.from({ length: 13 }, (_, power) => [1, 2, 5].map((k) => k * 10 ** power)).flat();
+const MINUTES = [1, 2, 5, 10, 15, 30, 60, 120, 240, 480, 720, 1440, 2880, 7200, 14400];
 const pending = [];
 let whole, marks; // first and last step; the steps at which rules fired first
 let shown = null; // the steps that are zoomed to
@@ -15,6 +17,7 @@ function zoom(from, to) {
 
 function chart(holder, height, data, series, options = {}) {
   const ink = colour("--soft"), overSteps = !options.apart;
+  const steps = overSteps ? { incrs: isClock() ? MINUTES : COUNTS, space: 24 + 7 * at(whole[1], false).length } : {};
   const axis = { stroke: ink, grid: { stroke: faded(ink, 0.18), width: 1 }, ticks: { show: false }, font: "12px system-ui, DejaVu Sans, sans-serif" };
   const select = (u) => {
     if (u.select.width <= 4) return;
@@ -28,7 +31,7 @@ function chart(holder, height, data, series, options = {}) {
     cursor: { sync: overSteps ? { key: "steps", scales: ["x", null] } : undefined, drag: { x: true, y: false, setScale: false }, points: { show: !options.noPoints }, y: !!options.cursorY },
     scales: { x: { time: false, range: (u, low, high) => (overSteps ? shown ?? whole : [low, high]) }, y: options.y ?? {} },
     axes: [
-      { ...axis, size: 30, values: (u, values) => values.map((x) => x.toLocaleString("en")), ...options.below },
+      { ...axis, size: 30, ...steps, values: (u, values) => values.map((x) => (overSteps ? at(x, whole[1] - whole[0] > 2880) : nice(x))), ...options.below },
       { ...axis, size: options.gutter ?? parseInt(variable("--gutter")), values: (u, values) => values.map((v) => (v === null ? "" : nice(v))), ...(options.splits ? { splits: options.splits } : {}), ...options.axis },
     ],
   }, data, holder);
@@ -61,6 +64,15 @@ function drawMarks(u) { // where rules fired first: a dashed line through every 
   c.restore();
 }
 
+function drawLost(u, items) { // where a loss is not finite: a line at the top, which the curve would leave through
+  clipped(u, (c, dot) => items.forEach((item) => item.y.forEach((value, at) => {
+    if (value !== null) return;
+    const from = u.valToPos(item.x[at], "x", true), to = u.valToPos(item.x[at + 1] ?? whole[1], "x", true);
+    c.fillStyle = colour("--critical");
+    c.fillRect(from, u.bbox.top, Math.max(2 * dot, to - from), 4 * dot);
+  })));
+}
+
 function clipped(u, draw) {
   const c = u.ctx;
   c.save();
@@ -71,19 +83,21 @@ function clipped(u, draw) {
   c.restore();
 }
 
-function limits(values, log) { // an exploded step must not flatten everything: the axis is cut, and says so
+function limits(values, log, kept = []) { // an exploded step must not flatten everything: the axis is cut, and says so
   if (!values.length) return { range: [0, 1], beyond: "" };
   const q = (p) => values[Math.min(values.length - 1, Math.floor(p * values.length))], most = values.at(-1);
-  const top = log ? Math.min(most, q(0.98) * 1e3) : Math.min(most, q(0.5) + 20 * (q(0.95) - q(0.05) || Infinity));
-  const least = log ? Math.max(values[0], q(0.02) / 1e3) : values[0];
+  const top = Math.max(...kept, log ? Math.min(most, q(0.98) * 1e3) : Math.min(most, q(0.5) + 20 * (q(0.95) - q(0.05) || Infinity)));
+  const least = log ? Math.min(...kept, Math.max(values[0], q(0.02) / 1e3)) : values[0];
   const pad = log ? 1.3 : (top - least) * 0.05 || Math.abs(top) * 0.1 || 1;
   const range = log ? [least / pad, top * pad] : [least >= 0 ? 0 : least - pad, top + pad];
   return { range, beyond: most > top ? `   ↑ beyond the chart: up to ${nice(most)}` : "" };
 }
 
 function decades([low, high]) {
-  const from = Math.ceil(Math.log10(low)), to = Math.floor(Math.log10(high)), by = Math.max(1, Math.ceil((to - from + 1) / 6));
-  return to > from ? Array.from({ length: Math.floor((to - from) / by) + 1 }, (_, at) => 10 ** (from + at * by)) : [low, high];
+  const from = Math.floor(Math.log10(low)), to = Math.ceil(Math.log10(high)), by = Math.max(1, Math.ceil((to - from) / 7)), found = [];
+  for (let power = from; power <= to; power += by) for (const k of to - from > 3 ? [1] : [1, 2, 5]) found.push(+`${k}e${power}`);
+  const inside = found.filter((v) => v >= low && v <= high);
+  return inside.length > 1 ? inside : [1, 2, 3].map((k) => +(low + ((high - low) * k) / 4).toPrecision(3));
 }
 
 // Several thinned curves on one chart, each with its envelope. An item: x, y, lo, hi, label, colour, dash.
@@ -107,24 +121,24 @@ function lines(holder, height, items, options = {}) {
     }
   }
   const seen = items.flatMap((item) => [...item.y, ...(item.hi ?? [])]).filter((v) => v !== null && (!log || v > 0)).sort((a, b) => a - b);
-  const { range, beyond } = limits(seen, log);
+  const { range, beyond } = limits(seen, log, (options.kept ?? []).filter((v) => v !== null && (!log || v > 0)));
   const idle = (options.idle ?? "") + beyond, read = options.read;
   if (read) read.textContent = idle;
   const tell = (u) => {
-    const at = u.cursor.idx;
+    const step = u.cursor.idx;
     if (!read) return;
-    if (at === null || at === undefined) { read.textContent = idle; return; }
+    if (step === null || step === undefined) { read.textContent = idle; return; }
     const parts = items.map((item) => {
-      const i = item.x.findLastIndex((x) => x <= xs[at]);
+      const i = item.x.findLastIndex((x) => x <= xs[step]);
       return i < 0 ? "" : `${item.label} ${item.y[i] === null ? "not finite" : nice(item.y[i])}`;
     });
-    read.textContent = [`${options.apart ? "" : "step "}${nice(xs[at])}`, ...parts.filter(Boolean)].join("   ");
+    read.textContent = [options.apart ? nice(xs[step]) : where(xs[step]), ...parts.filter(Boolean)].join("   ");
   };
   return chart(holder, height, data, series, {
     ...options, bands, y: { distr: log ? 3 : 1, range: range },
     splits: log ? () => decades(range) : undefined,
-    hooks: { draw: options.apart ? [] : [drawMarks], setCursor: [tell] },
-    axis: log ? { filter: (u, splits) => splits, values: (u, v) => v.map((x) => (Math.abs(Math.log10(x)) < 4 ? nice(x) : `1e${Math.round(Math.log10(x))}`)) } : {},
+    hooks: { draw: options.apart ? [] : options.lost ? [drawMarks, (u) => drawLost(u, items)] : [drawMarks], setCursor: [tell] },
+    axis: log ? { filter: (u, splits) => splits, values: (u, v) => v.map((x) => (Math.abs(Math.log10(x)) < 4 ? nice(x) : x.toExponential(0).replace("+", ""))) } : {},
   });
 }
 
@@ -138,9 +152,15 @@ function moveCursor(event) { // arrow keys read a chart
 }
 
 // A chart with its read-out and its numbers as a table, which a canvas cannot give to everybody.
-function plot(label, read, holder, numbers) {
+function plot(label, read, holder, numbers, items = []) {
   const picture = el("div", { class: "plot", role: "img", tabindex: 0, "aria-label": label, onkeydown: moveCursor }, holder);
-  return el("div", {}, read, picture, numbers ? asTable(numbers) : "");
+  return el("div", {}, read, legend(items), picture, numbers ? asTable(numbers) : "");
+}
+
+function legend(items) {
+  const key = (ink, text, style) => el("span", {}, el("i", { colour: ink, class: style }), text);
+  const lost = items.some((item) => item.kind === "loss" && item.y.includes(null));
+  return items.length ? el("div", { class: "legend" }, ...items.map((item) => key(item.ink, item.label, item.dash ? "thin dashed" : "thin")), lost ? key("--critical", "not finite") : "") : "";
 }
 
 const MOST_ROWS = 25;
@@ -154,6 +174,6 @@ function asTable(numbers) { // numbers(): headings and rows
 }
 
 const curveRows = (items) => () => [
-  ["step", "curve", "value", "least", "greatest"],
-  items.flatMap((item) => item.x.map((x, at) => [nice(x), item.label, item.y[at] === null ? "not finite" : nice(item.y[at]), nice(item.lo?.[at]), nice(item.hi?.[at])])),
+  [unit(), "curve", "value", "least", "greatest"],
+  items.flatMap((item) => item.x.map((x, i) => [at(x), item.label, item.y[i] === null ? "not finite" : nice(item.y[i]), nice(item.lo?.[i]), nice(item.hi?.[i])])),
 ];

@@ -20,18 +20,19 @@ function network() {
   const kinds = Object.keys(page.heats), names = Object.keys(page.fans);
   if (!kinds.length && !names.length) return "";
   const fan = fans(names);
+  if (page.run.minutes) return section("network", "Distributions", "Of the samples in each minute.", fan.panel);
   return section("network", "Inside the network", "Rows are tensors in the order in which they were captured; a colour is an order of magnitude. A click on a row shows its distribution.", kinds.length ? maps(kinds, fan) : "", names.length ? fan.panel : "");
 }
 
 function maps(kinds, fan) {
-  const box = el("div"), read = el("div", { class: "read", "aria-live": "polite" }), scale = el("span"), note = el("p", { class: "hint" });
+  const box = el("div"), read = readout(), scale = el("span"), note = el("p", { class: "hint" });
   let u, row = 0, cells;
   const buttons = kinds.map((kind) => el("button", { type: "button", "aria-pressed": "false", onclick: () => show(kind) }, page.heats[kind].title));
   let heat;
   const value = (cell) => cell === 0 ? "not saved" : cell === 1 ? "0" : cell === 255 ? "not finite" : `≈ ${nice(+(10 ** (heat.lo + ((cell - 2) / 252) * (heat.hi - heat.lo))).toPrecision(2))}`;
   const say = (r, c) => {
     const size = heat.rows.length * heat.x.length, at = r * heat.x.length + c, least = cells[at], most = cells[size + at];
-    read.textContent = `${heat.rows[r]}   step ${nice(heat.x[c])}   ${heat.unit} ${value(most)}${least !== most && least ? ` (least ${value(least)})` : ""}`;
+    read.textContent = `${heat.rows[r]}   ${where(heat.x[c])}   ${heat.unit} ${value(most)}${least !== most && least ? ` (least ${value(least)})` : ""}`;
   };
   const under = (u) => {
     const r = Math.floor((u.cursor.top / u.over.clientHeight) * heat.rows.length), step = u.posToVal(u.cursor.left, "x");
@@ -46,7 +47,7 @@ function maps(kinds, fan) {
     if (mine !== heat) return; // another one was chosen meanwhile
     cells = found;
     const image = picture(columns, rows, cells.subarray(rows * columns));
-    const size = Math.max(1, Math.min(16, Math.floor(520 / rows))), every = Math.ceil(12 / size);
+    const size = Math.max(1, Math.min(16, Math.floor(520 / rows))), every = Math.ceil(16 / size);
     const short = (name) => (isNarrow() ? "" : name.length > 24 ? `…${name.slice(-23)}` : name);
     remove(u);
     u = chart(box, rows * size + 40, [[whole[0], whole[1]], [0, rows]], [{ stroke: "transparent", points: { show: false } }], {
@@ -69,7 +70,7 @@ function maps(kinds, fan) {
     const ramp = picture(160, 1, Uint8Array.from({ length: 160 }, (_, at) => 2 + Math.round((at / 159) * 252)));
     ramp.className = "ramp";
     scale.replaceChildren(`1e${heat.lo} `, ramp, ` 1e${heat.hi}${heat.over ? " and more" : ""}`);
-    note.textContent = `${heat.unit}: the greatest in each of ${nice(columns)} slices of steps, ${nice(rows)} ${rows === 1 ? "row" : "rows"}.`;
+    note.textContent = `${heat.unit}: the greatest in each of ${plural(columns, "slice")} of steps, ${plural(rows, "row")}.`;
     read.textContent = "Move over the map to read a cell; arrow keys choose a row, Enter shows its distribution.";
   }
   const keys = (event) => {
@@ -82,14 +83,14 @@ function maps(kinds, fan) {
   later(() => show(kinds[0]));
   const key = (text, at) => { const dot = picture(14, 10, new Uint8Array(140).fill(at)); return el("span", {}, dot, ` ${text}`); };
   return el("div", { class: "panel" }, el("div", { class: "bar" }, ...buttons), el("div", { class: "legend" }, scale, key("not finite", 255), key("zero", 1)), note, read,
-    el("div", { class: "plot", id: "map", role: "img", tabindex: 0, "aria-label": "Map of tensors over steps", onkeydown: keys }, box));
+    el("div", { class: "plot", id: "map", role: "img", tabindex: 0, "aria-label": "Map of tensors over steps", onkeydown: keys }, el("div", { class: "tall" }, box)));
 }
 
 function fans(names) {
-  const box = el("div"), read = el("div", { class: "read", "aria-live": "polite" });
+  const box = el("div"), read = readout();
   const pick = el("select", { "aria-label": "tensor", onchange: () => show(pick.value) }, ...names.map((name) => el("option", { value: name }, name)));
   let u;
-  const rows = () => { const fan = page.fans[pick.value]; return [["step", ...fan.q], fan.x.map((x, at) => [nice(x), ...fan.v.map((line) => nice(line[at]))])]; };
+  const rows = () => { const fan = page.fans[pick.value]; return [[unit(), ...fan.q], fan.x.map((x, i) => [at(x), ...fan.v.map((line) => nice(line[i]))])]; };
   const holder = el("div");
   function show(name) {
     if (!page.fans[name]) { read.textContent = `The distribution of ${name} is not in this report.`; return; }
@@ -97,14 +98,19 @@ function fans(names) {
     const fan = page.fans[name], count = fan.v.length, middle = (count - 1) / 2, ink = colour("--one"), bands = [];
     for (let at = 0; at < Math.floor(count / 2); at++) bands.push({ series: [count - at, at + 1], fill: faded(ink, 0.12 + 0.1 * at) });
     const near = [].concat(fan.v[Math.max(0, Math.ceil(middle) - 1)]).filter((v) => v !== null).map(Math.abs).sort((a, b) => a - b);
-    const say = (u) => { const at = u.cursor.idx; read.textContent = at === null || at === undefined ? fan.q.join(", ") : `step ${nice(fan.x[at])}   ${fan.q.map((q, k) => `${q} ${nice(fan.v[k][at])}`).join("   ")}`; };
+    const say = (u) => { const i = u.cursor.idx; read.textContent = i === null || i === undefined ? fan.q.join(", ") : `${where(fan.x[i])}   ${fan.q.map((q, k) => `${q} ${nice(fan.v[k][i])}`).join("   ")}`; };
+    const apart = (u, splits) => { // zero, then the largest: a label too near to another one is left out
+      const taken = [], place = (v) => u.valToPos(v, "y");
+      for (const v of [...splits].sort((a, b) => (b === 0) - (a === 0) || Math.abs(b) - Math.abs(a))) if (taken.every((one) => Math.abs(place(one) - place(v)) > 13)) taken.push(v);
+      return splits.map((v) => (taken.includes(v) ? nice(v) : ""));
+    };
     const splits = (u, axis, low, high) => {
       const top = Math.floor(Math.log10(Math.max(-low, high))), powers = [0, 1, 2].map((k) => 10 ** (top - k));
       return [...powers.map((v) => -v), 0, ...powers.reverse()].filter((v) => v >= low && v <= high).sort((a, b) => a - b);
     };
     remove(u);
     u = chart(box, 220, [fan.x, ...fan.v], fan.v.map((_, at) => ({ stroke: at === middle ? ink : "transparent", width: at === middle ? 2 : 1, points: { show: at === middle && fan.x.length < 60, size: 5, fill: ink } })), {
-      bands, axis: { splits, filter: (u, found) => found }, hooks: { draw: [drawMarks], setCursor: [say] }, y: { distr: 4, asinh: near[near.length >> 1] || 1 },
+      bands, axis: { splits, filter: (u, found) => found, values: apart }, hooks: { draw: [drawMarks], setCursor: [say] }, y: { distr: 4, asinh: near[near.length >> 1] || 1 },
     });
     read.textContent = fan.q.join(", ");
     holder.replaceChildren(asTable(rows));

@@ -1,61 +1,63 @@
 // The page as a whole: render(report.json) draws it, and draws it again.
 function head() {
-  const { verdict, run, quality } = page, fired = withStatus("IssuesFound").length;
+  const { verdict, run, quality } = page, [fired, idle, failed] = ["IssuesFound", "NotApplicable", "Error"].map((status) => withStatus(status).length);
   const fact = (name, value, small) => el("div", {}, el("dt", {}, name), el("dd", {}, value, small ? el("small", {}, small) : ""));
   const broken = quality.lost + quality.refused + quality.late + quality.missing_workers + quality.unreadable;
   const left = run.planned && run.steps.last !== null ? Math.max(0, 1 - (run.steps.last + 1) / run.planned) : null;
+  const saved = left && fired && run.state !== "running", range = run.steps.first === run.steps.last ? where(run.steps.first) : `${at(run.steps.first)} … ${at(run.steps.last)}`;
   const sent = [...new Set(page.alerts.map((alert) => alert.action))].join(", ");
   return el("header", {},
     el("div", { class: "job" }, chip(LEVELS[verdict.level]), `  ${run.job} · ${run.url} · ${run.state}`),
     el("h1", {}, verdict.sentence), el("p", { class: "lead" }, verdict.detail),
     el("dl", { class: "facts" },
-      fact("steps", nice(run.steps.evaluated), run.planned ? `of ${nice(run.planned)} planned` : run.steps.evaluated ? `${nice(run.steps.first)} … ${nice(run.steps.last)}` : "none is complete"),
-      fact("rules fired", `${fired} of ${page.rules.length}`, `${withStatus("NotApplicable").length} not applicable, ${withStatus("Error").length} error`),
-      left === null ? "" : fact("not wasted", `${Math.round(left * 100)} %`, "of the planned steps"),
-      page.alerts.length ? fact("notified", `${page.alerts.length} actions`, sent) : "",
-      fact("data", broken ? "has gaps" : quality.files ? "complete" : "none", `${nice(quality.files)} files${quality.interval === null ? "" : `, every ${nice(quality.interval)} step${quality.interval === 1 ? "" : "s"}`}`)),
+      fact(`${unit()}s judged`, nice(run.steps.evaluated), run.steps.evaluated ? `${range}${run.planned ? `; ${nice(run.planned)} planned` : ""}` : "none is complete"),
+      fact("rules fired", `${fired} of ${page.rules.length}`, `${idle} not applicable${failed ? `, ${failed} in error` : ""}`),
+      saved ? fact("saved", `${Math.round(left * 100)} %`, "of the planned steps") : "",
+      page.alerts.length ? fact("notified", plural(page.alerts.length, "action"), sent) : "",
+      fact("data", broken ? "has gaps" : quality.files ? "complete" : "none", `${plural(quality.files, "file")}${quality.interval === null ? "" : quality.interval === 1 ? `, every ${unit()}` : `, every ${nice(quality.interval)} ${unit()}s`}`)),
     page.missing.length ? el("div", { class: "missing", role: "note", "aria-label": "What is missing" }, ...page.missing.map((text) => el("p", {}, text))) : "");
 }
 
 function rules() {
   const box = el("div"), parameters = (rule) => Object.entries(rule.Parameters).filter(([, value]) => value !== null && String(value)).map(([name, value]) => `${name}=${nice(value)}`).join(" ");
-  const name = (rule) => (rule.RuleEvaluationStatus === "IssuesFound" ? el("a", { href: `#rule-${encodeURIComponent(rule.RuleConfigurationName)}` }, rule.RuleConfigurationName) : el("b", {}, rule.RuleConfigurationName));
-  const row = (rule) => [statusChip(rule.RuleEvaluationStatus), [name(rule), el("div", { class: "hint" }, rule.StatusDetails || rule.summary)], nice(rule.FirstViolation?.step), `${nice(rule.Violations)} / ${nice(rule.DataPoints)}`, el("code", {}, parameters(rule))];
-  const fill = (text) => box.replaceChildren(table(["status", "rule", "first at", "violations", "parameters"], page.rules.filter((rule) => `${rule.RuleConfigurationName} ${rule.StatusDetails} ${rule.summary}`.toLowerCase().includes(text)).map(row), ["", "", "n", "n", "wide"]));
+  const name = (rule) => (rule.RuleEvaluationStatus === "IssuesFound" ? el("a", { href: `#rule-${encodeURIComponent(ruleName(rule))}` }, ruleName(rule)) : el("b", {}, ruleName(rule)));
+  const about = (rule) => rule.StatusDetails || (rule.summary ? `Fires when: ${rule.summary.replace(/^[A-Z](?![A-Z])/, (letter) => letter.toLowerCase())}` : "");
+  const row = (rule) => [statusChip(rule.RuleEvaluationStatus), [name(rule), el("div", { class: "hint" }, about(rule))], at(rule.FirstViolation?.step), `${nice(rule.Violations)} / ${nice(rule.DataPoints)}`, el("code", {}, parameters(rule))];
+  const fill = (text) => box.replaceChildren(table(["status", "rule", "first at", "violations / judged", "parameters"], page.rules.filter((rule) => `${ruleName(rule)} ${rule.StatusDetails} ${rule.summary}`.toLowerCase().includes(text)).map(row), ["", "", "n", "n wide", "wide"]));
   fill("");
   return section("rules", "All rules", null, el("div", { class: "bar" }, el("input", { type: "search", placeholder: "find a rule", "aria-label": "find a rule", oninput: (event) => fill(event.target.value.toLowerCase()) })), box);
 }
 
 function comparison() {
   if (!page.others.length) return "";
-  const runs = [page, ...page.others], box = el("div"), read = el("div", { class: "read", "aria-live": "polite" });
-  const items = runs.flatMap((one, at) => one.losses.filter((curve) => curve.kind === "loss").map((curve) => ({ ...curve, lo: undefined, hi: undefined, label: `${one.run.job} ${curve.mode.toLowerCase()} ${curve.name}`, colour: colour(COLOURS[at % COLOURS.length]), dash: curve.mode === "EVAL" ? [6, 3] : undefined })));
-  if (items.length) later(() => lines(box, 230, items, { log: true, read, idle: "losses of all runs" }));
-  const status = (one, name) => one.rules.find((rule) => rule.RuleConfigurationName === name)?.RuleEvaluationStatus;
-  const names = [...new Set(runs.flatMap((one) => one.rules.map((rule) => rule.RuleConfigurationName)))];
+  const runs = [page, ...page.others], box = el("div"), read = readout();
+  const items = runs.flatMap((one, at) => one.losses.filter((curve) => curve.kind === "loss").map((curve) => ({ ...curve, lo: undefined, hi: undefined, label: `${one.run.job} ${curve.mode.toLowerCase()} ${curve.name}`, ...inked(at), dash: curve.mode === "EVAL" ? [6, 3] : undefined })));
+  if (items.length) later(() => lines(box, 230, items, { log: true, lost: true, read, idle: "losses of all runs" }));
+  const status = (one, name) => one.rules.find((rule) => ruleName(rule) === name)?.RuleEvaluationStatus;
+  const names = [...new Set(runs.flatMap((one) => one.rules.map(ruleName)))];
   const differ = names.filter((name) => new Set(runs.map((one) => status(one, name))).size > 1);
   const rows = differ.map((name) => [name, ...runs.map((one) => (status(one, name) ? statusChip(status(one, name)) : "–"))]);
   const verdicts = runs.map((one) => [chip(LEVELS[one.verdict.level]), one.run.job, one.verdict.sentence]);
   return section("compare", `Compared with ${page.others.map((one) => one.run.job).join(", ")}`, `${differ.length} of ${names.length} verdicts differ.`, table(["", "run", "verdict"], verdicts),
-    items.length ? el("div", { class: "panel" }, plot("Losses of all runs over steps", read, box, curveRows(items))) : "", rows.length ? table(["rule", ...runs.map((one) => one.run.job)], rows) : "");
+    items.length ? el("div", { class: "panel" }, plot("Losses of all runs over steps", read, box, curveRows(items), items)) : "", rows.length ? table(["rule", ...runs.map((one) => one.run.job)], rows) : "");
 }
 
 function quality() {
   const { run, quality: q } = page, mark = (value, bad) => (bad ? el("span", { class: "warning" }, `▲ ${nice(value)}`) : nice(value));
   const rows = [
-    ["workers", nice(run.workers)], ["tensors", nice(run.tensors)], ["steps with data", nice(q.steps)], ["save interval (median), steps", nice(q.interval)], ["index files", nice(q.files)],
-    ["steps lost", mark(q.lost, q.lost)], ["late files", mark(q.late, q.late)], ["files refused", mark(q.refused, q.refused)], ["tensors that could not be read", mark(q.unreadable, q.unreadable)], ["missing workers", mark(q.missing_workers, q.missing_workers)],
-    ["first and last save", `${run.began ?? "–"} … ${run.ended ?? "–"}`], ["start of the job", nice(run.run_id)], ...(q.thinned ? [["left out of the pictures", q.thinned]] : []), ...q.problems.map(([what, why]) => [what, mark(why, true)]),
+    ["workers", nice(run.workers)], ["tensors", nice(run.tensors)], [`${unit()}s with data`, nice(q.steps)], [`save interval (median), ${unit()}s`, nice(q.interval)], ["index files", nice(q.files)],
+    [`${unit()}s lost`, mark(q.lost, q.lost)], ["late files", mark(q.late, q.late)], ["files refused", mark(q.refused, q.refused)], ["tensors that could not be read", mark(q.unreadable, q.unreadable)], ["missing workers", mark(q.missing_workers, q.missing_workers)],
+    ["first and last save", `${utc(run.began ?? "–")} … ${utc(run.ended ?? "–")}`], ["start of the job", nice(run.run_id)], ...(q.thinned ? [["left out of the pictures", q.thinned]] : []), ...q.problems.map(([what, why]) => [what, mark(why, true)]),
   ];
   return section("quality", "Data quality and capture", "What the verdicts rest on.", table([], rows));
 }
 
 function navigation() {
-  const theme = el("button", { type: "button", onclick: () => {
+  const theme = el("button", { type: "button", title: "light / dark", "aria-label": "light / dark", onclick: () => {
     const now = root.dataset.theme ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
     root.dataset.theme = now === "dark" ? "light" : "dark";
     render(page);
-  } }, "light / dark");
+  } }, "◐");
   const links = [...document.querySelectorAll("main > section")].map((one) => el("a", { href: `#${one.id}` }, one.id === "boosted" ? "trees" : one.id === "quality" ? "data" : one.id));
   document.querySelector("nav").replaceChildren(el("div", {}, el("b", {}, "Tocsin"), ...links, theme));
 }
@@ -64,9 +66,9 @@ function render(data) {
   page = data;
   for (const u of charts.splice(0)) u.destroy();
   const { first, last } = page.run.steps;
-  whole = first === null ? [0, 1] : first === last ? [first - 1, last + 1] : [first, last];
+  whole = first === null ? [0, 1] : first === last ? [first, last + 1] : [first, last];
   marks = [...new Set(withStatus("IssuesFound").map((rule) => rule.FirstViolation?.step).filter((step) => step !== undefined))].sort((a, b) => a - b);
-  const footer = el("footer", {}, `Made by Tocsin ${page.tocsin} at ${page.made}. Times are UTC. ${document.querySelector("main").dataset.live ? "" : "This file needs no network."}`);
+  const footer = el("footer", {}, `Made by Tocsin ${page.tocsin} at ${utc(page.made)}. Times are UTC. ${document.querySelector("main").dataset.live ? "" : "This file needs no network."}`);
   document.querySelector("main").replaceChildren(...[head(), timeline(), cards(), network(), boosted(), rules(), comparison(), quality(), footer].filter(Boolean));
   navigation();
   Promise.all(pending.splice(0)).then(() => requestAnimationFrame(() => requestAnimationFrame(() => { performance.mark("drawn"); root.dataset.drawn = charts.length; })));
