@@ -28,13 +28,13 @@ from tocsin.aws.settings import DUE_SHARDS
 from tocsin.evaluation import Hint, evaluate, memory_ports
 from tocsin.model import Mode
 from tocsin.tensors import Captured, Collection, LocalStorage, RunWriter
-from tocsin_cdk.options import Options
+from tocsin_cdk.options import DeploymentOptions
 
 from benchmarks._simulation import Outcome, Times, percentile, simulate
 from tests.faults import cost
 from tests.faults.room import DeployedRuns, aws_in_process
 
-DEFAULT = Options().concurrency["evaluate"]
+DEFAULT = DeploymentOptions().concurrency["evaluate"]
 
 LATENCY = {  # seconds of a call from Lambda in the same region: assumed
     "s3.ListObjectsV2": 0.030,
