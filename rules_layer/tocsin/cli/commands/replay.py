@@ -45,7 +45,7 @@ def replay(
     stage: Stage = None,
     as_json: Json = False,
 ) -> int:
-    """Evaluate a run of the deployment again from its start, or all runs below a prefix.
+    """Evaluate a run again from its start, or all runs below a prefix.
 
     One run is evaluated in this terminal. The result is printed and stored nowhere; nobody is
     notified and nothing is stopped. Without --watch the run's own watch.json counts, and without
