@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import tocsin.starting
 from aws_lambda_powertools.utilities.typing import LambdaContext
 from tocsin.aws.connect.replay import connect_replay
 from tocsin.aws.installed_rules import load_installed_rules
@@ -15,6 +16,7 @@ from tocsin.watch import read_watch
 
 load_installed_rules()
 replay = connect_replay(ReplaySettings.read(), read_watch(Path(__file__).with_name("watch.json")))
+tocsin.starting.started()
 
 
 @logger.inject_lambda_context
