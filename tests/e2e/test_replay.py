@@ -118,7 +118,7 @@ def test_a_run_longer_than_a_function_may_take_goes_on(old: LocalAws, tmp_path: 
     """With 30 seconds, which the function keeps for its end, each call evaluates one step."""
     lambda_ = old.client("lambda")
     names = [each["FunctionName"] for each in lambda_.list_functions()["Functions"]]
-    (name,) = [name for name in names if "ReplaysReplay" in name]
+    (name,) = [name for name in names if name.startswith("Tocsin-ReplaysReplay")]
     lambda_.update_function_configuration(FunctionName=name, Timeout=30)
     try:
         said = replay(old, tmp_path, f"s3://{BUCKET}/team/002")
