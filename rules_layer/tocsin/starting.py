@@ -1,7 +1,7 @@
 """Starts a function without the garbage collector.
 
 While modules are imported, the collector looks through all of them again and again and frees
-nothing: a third of the CPU time of the imports. Import this module before any other of ours, and
+nothing, which takes much of the time of the imports. Import this module before any other of ours, and
 call ``started`` when all are there.
 """
 
