@@ -1,8 +1,8 @@
 """Starts a function without the garbage collector.
 
 While modules are imported, the collector looks through all of them again and again and frees
-nothing, which takes much of the time of the imports. Import this module before any other of ours, and
-call ``started`` when all are there.
+nothing, which takes much of their time. Import this module before any other of ours, and call
+``started`` when all are there.
 """
 
 from __future__ import annotations
