@@ -28,13 +28,13 @@ from tocsin.aws.settings import DUE_SHARDS
 from tocsin.evaluation import Hint, evaluate, memory_ports
 from tocsin.model import Mode
 from tocsin.tensors import Captured, Collection, LocalStorage, RunWriter
-from tocsin_cdk.options import Options
+from tocsin_cdk.options import DeploymentOptions
 
 from benchmarks._simulation import Outcome, Times, percentile, simulate
 from tests.faults import cost
 from tests.faults.room import DeployedRuns, aws_in_process
 
-DEFAULT = Options().concurrency["evaluate"]
+DEFAULT = DeploymentOptions().concurrency["evaluate"]
 
 LATENCY = {  # seconds of a call from Lambda in the same region: assumed
     "s3.ListObjectsV2": 0.030,
@@ -244,20 +244,20 @@ def main() -> None:
     ]
     deployments.insert(3, Deployment(1000, arguments.interval, DEFAULT))  # overloaded
     rows = [row(each, times, calls, seconds) for each in deployments]
-    fair = fairness(times, DEFAULT, seconds)
+    fair = {some: fairness(times, some, seconds) for some in (DEFAULT, DEFAULT + 1, 2 * DEFAULT)}
     if arguments.json:
         json.dump({"times": vars(times), "rows": rows, "fairness": fair}, sys.stdout, indent=1)
         return
     print(f"measured here: a look {1000 * look:.1f} ms of CPU, a further step {1000 * step:.1f} ms")
     print(f"so on AWS:     a look {1000 * times.look:.0f} ms, a step {1000 * times.step:.1f} ms\n")
     print(
-        f"{'jobs':>6}{'concur.':>9}{'at once':>9}{'p50':>8}{'p95':>9}{'1st min.':>10}{'batch':>7}"
+        f"{'jobs':>6}{'concur.':>9}{'at once':>9}{'p50':>10}{'p95':>10}{'1st min.':>10}{'batch':>7}"
         f"{'$/job-day':>11}  limits most used"
     )
     for each in rows:
         print(
             f"{each['jobs']:>6,}{each['concurrency']:>9}{each['most at once']:>9}"
-            f"{each['lag p50']:>6.1f} s{each['lag p95']:>7.1f} s{each['first minute p95']:>8.1f} s"
+            f"{each['lag p50']:>8.1f} s{each['lag p95']:>8.1f} s{each['first minute p95']:>8.1f} s"
             f"{each['batch']:>7.1f}{each['dollars']:>11.3f}  {first(each['limits'])}"
         )
     print(f"\na container for each of 20 rules: ${CONTAINER_DAY:.0f} a job-day")
@@ -265,9 +265,14 @@ def main() -> None:
     for name in rows[0]["calls"]:
         print(f"{name:28}" + "".join(f"{each['calls'][name]:>9,.0f}" for each in rows))
     print(
-        f"\n100 fresh runs, p95: alone {fair['alone']:.2f} s, beside 50,000 waiting steps and 24 "
-        f"files a second {fair['beside']:.2f} s, {fair['ratio']:.2f}×"
+        "\n100 fresh runs, alone and beside 50,000 waiting steps and 24 files a second\n"
+        f"{'concur.':>9}{'p95 alone':>13}{'beside':>10}{'ratio':>8}"
     )
+    for concurrency, each in fair.items():
+        print(
+            f"{concurrency:>9}{each['alone']:>11.2f} s{each['beside']:>8.2f} s"
+            f"{each['ratio']:>7.2f}×"
+        )
 
 
 if __name__ == "__main__":

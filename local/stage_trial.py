@@ -2,8 +2,9 @@
 
     python -m local.stage_trial
 
-deploys stage ``e2e`` into the AWS account of the environment's credentials, tries it, and removes
-it with its buckets. The tests try a stage of the embedded AWS the same way.
+deploys stage ``e2e`` into the AWS account of the environment's credentials, tries it with a
+SageMaker job, or without quota for one with a training on this machine, and removes it with its
+buckets. The tests try a stage of the embedded AWS the same way.
 """
 
 from __future__ import annotations
@@ -24,39 +25,76 @@ from typing import Any
 import boto3
 from tocsin.aws.settings import Names
 from tocsin.events import ISSUES_FOUND
-from tocsin.tensors import STOP
+from tocsin.tensors import STOP, WATCH
 
 from local.error import LocalError
 from local.mailbox import Mailbox
 from local.paths import ROOT
+from local.trial_job import EXAMPLE, PREFIX, Container, sagemaker_container, train_in_job
 
 STAGE = "e2e"
 RULE = "ExplodingTensor"
 PATIENCE = 300.0  # seconds; on AWS a metric takes a minute or two
 _WATCH = {"rules": [{"rule": RULE, "severity": "critical", "actions": ["stop", "email"]}]}
+_ARGUMENTS = (
+    *("--learning-rate", "5", "--steps", "3000"),
+    *("--seconds-per-step", "0.05", "--poll-interval", "0.5"),
+)
 _CDK = ("npx", "--yes", "aws-cdk@2.1148.1")
 
 Clients = Callable[[str], Any]
+Train = Callable[[str], None]
+"""Trains as the job of this name until it is stopped. Raises LocalError if it is not."""
 
 
-def try_stage(
-    client: Clients, outputs: Mapping[str, str], stage: str, environment: Mapping[str, str]
-) -> str:
+def try_stage(client: Clients, outputs: Mapping[str, str], stage: str, train: Train) -> str:
     """Trains until the stage stops it. Returns the run's URL.
 
-    ``client`` makes the client of a service; ``environment`` is the training's. Raises LocalError
-    that says what did not come.
+    ``client`` makes the client of a service. Raises LocalError that says what did not come.
     """
     job = f"trial-{secrets.token_hex(4)}"
-    run = f"s3://{outputs['CaptureBucketName']}/trials/{job}"
     with _mailbox(client, outputs["AlertTopicArn"], job) as mailbox:
-        log = _train(run, environment)
-        if "stop requested after step" not in log:
-            raise LocalError(f"{run} was not stopped: {log.strip().splitlines()[-1:]}")
-        client("s3").head_object(Bucket=outputs["CaptureBucketName"], Key=f"trials/{job}/{STOP}")
+        train(job)
         mailbox.wait_for(lambda mail: RULE in mail.subject and job in mail.subject, PATIENCE)
     _wait_for_metric(client("cloudwatch"), Names(stage).namespace, job)
-    return run
+    return f"s3://{outputs['CaptureBucketName']}/{PREFIX}/{job}"
+
+
+def train_here(
+    client: Clients, outputs: Mapping[str, str], environment: Mapping[str, str], job: str
+) -> None:
+    """A training outside SageMaker, on this machine, with ``environment``."""
+    bucket = outputs["CaptureBucketName"]
+    run = f"s3://{bucket}/{PREFIX}/{job}"
+    with watch_file() as watch:
+        done = subprocess.run(
+            [sys.executable, EXAMPLE, "--out", run, "--watch", watch, *_ARGUMENTS],
+            env={**environment},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    if done.returncode:
+        raise LocalError(f"the training of {run} failed: {done.stderr.strip()[-500:]}")
+    if "stop requested after step" not in done.stdout:
+        raise LocalError(f"{run} was not stopped: {done.stdout.strip().splitlines()[-1:]}")
+    client("s3").head_object(Bucket=bucket, Key=f"{PREFIX}/{job}/{STOP}")
+
+
+def train_there(
+    client: Clients, outputs: Mapping[str, str], container: Container, job: str
+) -> bool:
+    """The same as a SageMaker job; False if the account has no quota for one."""
+    return train_in_job(client, outputs, job, container, _ARGUMENTS)
+
+
+@contextmanager
+def watch_file() -> Iterator[Path]:
+    """The watch file of a trial."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / WATCH
+        file.write_text(json.dumps(_WATCH))
+        yield file
 
 
 @contextmanager
@@ -80,8 +118,18 @@ def deployed(stage: str) -> Iterator[Mapping[str, str]]:
 
 
 def main() -> None:
-    with deployed(STAGE) as outputs:
-        run = try_stage(boto3.client, outputs, STAGE, os.environ)
+    with deployed(STAGE) as outputs, watch_file() as watch:
+        region = boto3.session.Session().region_name
+        with sagemaker_container(region, watch) as container:
+
+            def train(job: str) -> None:
+                if train_there(boto3.client, outputs, container, job):
+                    sys.stdout.write(f"{job} was a SageMaker job\n")
+                    return
+                sys.stdout.write("no quota for ml.m5.large: the training runs on this machine\n")
+                train_here(boto3.client, outputs, os.environ, job)
+
+            run = try_stage(boto3.client, outputs, STAGE, train)
     sys.stdout.write(f"{run} was stopped, with a mail and a metric; stage {STAGE} is removed\n")
 
 
@@ -109,35 +157,6 @@ def _mailbox(client: Clients, topic: str, name: str) -> Iterator[Mailbox]:
     finally:
         sns.unsubscribe(SubscriptionArn=subscription)
         sqs.delete_queue(QueueUrl=url)
-
-
-def _train(run: str, environment: Mapping[str, str]) -> str:
-    """Runs the example with a learning rate that is far too large; what it prints."""
-    with tempfile.TemporaryDirectory() as folder:
-        watch = Path(folder) / "watch.json"
-        watch.write_text(json.dumps(_WATCH))
-        example = ROOT / "examples" / "digits_numpy.py"
-        slow = ("--steps", "3000", "--seconds-per-step", "0.05", "--poll-interval", "0.5")
-        done = subprocess.run(
-            [
-                sys.executable,
-                example,
-                "--out",
-                run,
-                "--watch",
-                watch,
-                "--learning-rate",
-                "5",
-                *slow,
-            ],
-            env={**environment},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-    if done.returncode:
-        raise LocalError(f"the training of {run} failed: {done.stderr.strip()[-500:]}")
-    return done.stdout
 
 
 def _wait_for_metric(cloudwatch: Any, namespace: str, job: str) -> None:

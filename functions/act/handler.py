@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
+import tocsin.starting
 from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 from tocsin.alerts import ActReport, parse_message, react
@@ -20,6 +21,7 @@ load_installed_rules()
 settings = ActSettings.read()
 ports = connect_act(settings)
 queue = Queue(LazyClient("sqs"), settings.act_queue_url)
+tocsin.starting.started()
 
 
 @logger.inject_lambda_context

@@ -7,13 +7,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import tocsin.starting
 from aws_lambda_powertools.utilities.typing import LambdaContext
 from tocsin.aws.clients import LazyClient
 from tocsin.aws.connect.evaluate import connect_evaluate
 from tocsin.aws.installed_rules import load_installed_rules
 from tocsin.aws.settings import EvaluateSettings
 from tocsin.aws.sqs import Queue, Received
-from tocsin.evaluation import EvaluationReport, Hint, JobEnded, end_job, evaluate, handle_batch
+from tocsin.evaluation import Hint, JobEnded, end_job, evaluate, handle_batch
 from tocsin.observability import logger, metrics
 from tocsin.watch import read_watch
 
@@ -21,6 +22,7 @@ load_installed_rules()
 settings = EvaluateSettings.read()
 ports = connect_evaluate(settings, read_watch(Path(__file__).with_name("watch.json")))
 queue = Queue(LazyClient("sqs"), settings.evaluate_queue_url)
+tocsin.starting.started()
 
 
 @logger.inject_lambda_context
@@ -39,11 +41,8 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
 def _handle(message: Hint | JobEnded, owner: str, ends: float) -> None:
     if isinstance(message, JobEnded):
         logger.info("job has ended", extra={"runs": end_job(message.job, ports)})
-    else:
-        _count(evaluate(message, ports, owner=owner, ends=ends))
-
-
-def _count(report: EvaluationReport) -> None:
+        return
+    report = evaluate(message, ports, owner=owner, ends=ends)
     for line in report.log:
         logger.warning(line)
     for name, unit, value in report.metrics:

@@ -6,6 +6,7 @@ import os
 from datetime import UTC, datetime
 from typing import Any
 
+import tocsin.starting
 from aws_lambda_powertools.utilities.typing import LambdaContext
 from tocsin.aws.clients import real_client
 from tocsin.aws.fleet import DOCUMENTATION, MOST_ROWS, fleet_table, stored_runs
@@ -14,6 +15,7 @@ from tocsin.observability import logger
 
 settings = FleetSettings.read()
 s3 = real_client("s3")
+tocsin.starting.started()
 
 
 @logger.inject_lambda_context

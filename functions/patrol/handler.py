@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
+import tocsin.starting
 from aws_lambda_powertools.utilities.typing import LambdaContext
 from tocsin.aws.connect.patrol import connect_patrol
 from tocsin.aws.settings import PatrolSettings
@@ -13,6 +14,7 @@ from tocsin.observability import logger
 MARGIN = 10.0  # seconds, to count what is left
 
 patrol = connect_patrol(PatrolSettings.read())
+tocsin.starting.started()
 
 
 @logger.inject_lambda_context

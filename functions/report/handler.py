@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import tocsin.starting
 from aws_lambda_powertools.utilities.typing import LambdaContext
 from tocsin.alerts import named_run
 from tocsin.aws.clients import LazyClient
@@ -17,6 +18,7 @@ load_installed_rules()
 settings = ReportSettings.read()
 make = connect_report(settings)
 queue = Queue(LazyClient("sqs"), settings.report_queue_url)
+tocsin.starting.started()
 
 
 @logger.inject_lambda_context

@@ -22,6 +22,7 @@ from tocsin_cdk.monitoring import Monitoring
 from tocsin_cdk.options import DeploymentOptions, given_options
 from tocsin_cdk.patrol import Patrol
 from tocsin_cdk.queues import WorkQueue
+from tocsin_cdk.replays import Replays
 from tocsin_cdk.reports import Reports
 from tocsin_cdk.state import State
 from tocsin_cdk.topics import Topics
@@ -93,6 +94,14 @@ class Tocsin(Construct):
             state=state,
             bus=self.bus,
         )
+        replays = Replays(
+            self,
+            "Replays",
+            options=options,
+            layer=layer,
+            capture=self.capture,
+            state=state,
+        )
         self.bus.close_to_all_but([evaluation.evaluate.role, actions.act.role])
         patrol = Patrol(
             self,
@@ -149,6 +158,7 @@ class Tocsin(Construct):
             "ReportDeadLetterQueueUrl": reports.work.dead_letters.queue_url,
             "TrainingWriterPolicyArn": self.training_policy.managed_policy_arn,
             "DashboardName": dashboard.name,
+            "ReplayStateMachineArn": replays.machine.ref,
             "FleetFunctionName": fleet.fleet.function.function_name,
             "TocsinVersion": version("tocsin"),
         }

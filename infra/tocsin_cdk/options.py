@@ -43,10 +43,17 @@ _RETENTIONS = (1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 10
 
 
 # A new account may run 10 invocations at a time: one of patrol fits beside these. Otherwise a
-# function could be throttled until its messages become dead letters.
-_CONCURRENCY: Mapping[str, int] = {"evaluate": 5, "act": 2, "report": 2}
-_MEMORY: Mapping[str, int] = {"evaluate": 1024, "act": 512, "patrol": 256, "report": 1769}  # MB
-_LEAST_MEMORY = {"evaluate": 512, "act": 256, "patrol": 128, "report": 1024}
+# function could be throttled until its messages become dead letters. A replay is rare, and waits.
+_CONCURRENCY: Mapping[str, int] = {"evaluate": 5, "act": 2, "report": 2, "replay": 1}
+_MEMORY: Mapping[str, int] = {  # MB
+    "evaluate": 1024,
+    "act": 512,
+    "patrol": 256,
+    "report": 1769,
+    "replay": 1769,  # a whole vCPU: nobody waits for one of many runs, but pays for its seconds
+}
+_LEAST_MEMORY = {"evaluate": 512, "act": 256, "patrol": 128, "report": 1024, "replay": 512}
+_LEAST_CONCURRENCY = {**dict.fromkeys(_CONCURRENCY, 2), "replay": 1}  # SQS allows none below 2
 
 
 @dataclass(frozen=True)
@@ -212,9 +219,7 @@ _PARSERS: Mapping[str, Parser] = {
     "retainDays": one_of(_RETENTIONS, "days"),
     "stage": matching(STAGE_PATTERN, _STAGE),
     "tags": tags,
-    "concurrency": by_function(
-        _CONCURRENCY, dict.fromkeys(_CONCURRENCY, 2), 1000, "invocations at a time"
-    ),
+    "concurrency": by_function(_CONCURRENCY, _LEAST_CONCURRENCY, 1000, "invocations at a time"),
     "memory": by_function(_MEMORY, _LEAST_MEMORY, 10_240, "MB"),
     "memberRoles": each(role_fault, "arn:aws:iam::111122223333:role/TocsinMember"),
     "tocsin:layerRuntime": matching("lambda|local", "lambda or local"),

@@ -22,11 +22,18 @@ from tocsin.alerts import Flush, parse_message, react
 from tocsin.aws.connect.act import connect_act
 from tocsin.aws.connect.evaluate import connect_evaluate
 from tocsin.aws.connect.patrol import connect_patrol
+from tocsin.aws.connect.replay import connect_replay
 from tocsin.aws.connect.report import connect_report
 from tocsin.aws.fleet import stored_runs
 from tocsin.aws.reports import report_key
 from tocsin.aws.s3 import checkpoint_key
-from tocsin.aws.settings import EvaluateSettings, PatrolSettings, ReportSettings
+from tocsin.aws.settings import (
+    REPLAYS,
+    EvaluateSettings,
+    PatrolSettings,
+    ReplaySettings,
+    ReportSettings,
+)
 from tocsin.aws.sqs import Queue
 from tocsin.aws.ssm import Endpoints
 from tocsin.evaluation import Hint, end_job, evaluate
@@ -69,6 +76,7 @@ IMPLIED = {
     ],
     "PatrolRole": [],
     "FleetRole": [],
+    "ReplayRole": [Call("s3:ListBucket", "{captures}"), Call("s3:ListBucket", "{state}")],
     "ReportRole": [
         *(Call(f"sqs:{verb}", "{report}") for verb in POLLS),
         Call("s3:ListBucket", "{captures}"),
@@ -212,12 +220,23 @@ def record_report(deployment: Deployment, recorder: Recorder) -> None:
     Queue(recorder.client("sqs"), deployment.report).back_off(RECORD)
 
 
+def record_replay(deployment: Deployment, recorder: Recorder) -> None:
+    """The run of ``record_evaluate``; its time is up once, and once its checkpoint is rubbish."""
+    replay = connect_replay(ReplaySettings("state"), to_watch({}), recorder.client)
+    assert not replay("once", RUN, time.time())
+    assert replay("once", RUN, time.time() + 600)
+    key = checkpoint_key(RUN, f"{REPLAYS}once/checkpoints/")
+    boto3.client("s3").put_object(Bucket="state", Key=key, Body=b"rubbish")
+    assert replay("once", RUN, time.time() + 600)
+
+
 RECORD = {"attributes": {"ApproximateReceiveCount": "1"}, "receiptHandle": "h"}
 SCENARIOS: Mapping[str, list[Callable[[Deployment, Recorder], None]]] = {
     "EvaluateRole": [record_evaluate, record_unreadable],
     "ActRole": [record_act],
     "PatrolRole": [record_patrol],
     "ReportRole": [record_report],
+    "ReplayRole": [record_replay],
     "FleetRole": [record_fleet],
 }
 
@@ -336,7 +355,7 @@ def test_over_a_bucket_that_was_there(
     of_stack = names(existing, "arn:aws:s3:::our-runs")
     calls = [call for call in (*recorded[role], *IMPLIED[role]) if "ssm" not in call.action]
     calls += OF_THE_KEY if role in ("EvaluateRole", "ActRole") else []
-    calls += OF_THE_KEY[:1] if role == "ReportRole" else []
+    calls += OF_THE_KEY[:1] if role in ("ReportRole", "ReplayRole") else []
     statements = existing.statements(role)
     assert [call for call in calls if not is_allowed(statements, call, of_stack)] == []
 
@@ -367,6 +386,13 @@ def test_nothing_is_allowed_that_is_not_used(
         ("PatrolRole", Call("dynamodb:GetItem", "{table}")),
         ("PatrolRole", Call("s3:GetObject", "{captures}/jobs/j1/index/0/1_w.json")),
         ("ReportRole", Call("dynamodb:GetItem", "{table}", (("dynamodb:LeadingKeys", "run#x"),))),
+        ("ReplayRole", Call("s3:PutObject", "{captures}/jobs/j1/END_OF_JOB.ts")),
+        ("ReplayRole", Call("s3:PutObject", "{state}/checkpoints/j1/ab.json.z")),
+        ("ReplayRole", Call("s3:GetObject", "{captures}/elsewhere/x")),
+        ("ReplayRole", Call("sqs:SendMessage", "{act}")),
+        ("ReplayRole", Call("events:PutEvents", "{bus}")),
+        ("ReplaysMachineRole", Call("s3:GetObject", "{state}/checkpoints/j1/ab.json.z")),
+        ("ReplaysMachineRole", Call("lambda:InvokeFunction", "arn:aws:lambda:R:1:function:act")),
         ("FleetRole", Call("s3:GetObject", "{captures}/jobs/j1/index/0/1_w.json")),
         ("FleetRole", Call("s3:PutObject", "{state}/checkpoints/j1/ab.json.z")),
     ],

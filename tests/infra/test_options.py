@@ -51,12 +51,17 @@ def test_without_context_every_option_has_its_default() -> None:
         ("emails", None, "emails", ()),
         ("stage", "dev-2", "stage", "dev-2"),
         ("tags", "a=b=c, d=e", "tags", {"a": "b=c", "d": "e"}),
-        ("concurrency", "evaluate=20", "concurrency", {"evaluate": 20, "act": 2, "report": 2}),
+        (
+            "concurrency",
+            "evaluate=20",
+            "concurrency",
+            {"evaluate": 20, "act": 2, "report": 2, "replay": 1},
+        ),
         (
             "memory",
             {"act": 1024, "evaluate": 2048},
             "memory",
-            {"evaluate": 2048, "act": 1024, "patrol": 256, "report": 1769},
+            {"evaluate": 2048, "act": 1024, "patrol": 256, "report": 1769, "replay": 1769},
         ),
         (
             "memberRoles",

@@ -70,6 +70,12 @@ def stack(request: pytest.FixtureRequest) -> Synthesised:
         ),
         ("PatrolRole", {"dynamodb:Query", "sqs:SendMessage"} | LOG),
         ("FleetRole", {"s3:GetObject", "s3:ListBucket"} | LOG),
+        ("ReplaysReplayRole", {"s3:GetObject", "s3:ListBucket", "s3:PutObject"} | LOG),
+        (
+            "ReplaysMachineRole",
+            {"lambda:InvokeFunction", "s3:GetObject"}
+            | {f"states:{verb}Execution" for verb in ("Start", "Describe", "Stop")},
+        ),
         (
             "ReportRole",
             {"s3:GetObject", "s3:ListBucket", "s3:PutObject", "dynamodb:GetItem"} | CONSUME | LOG,
@@ -120,6 +126,9 @@ def test_roles_have_no_policies_of_others(stack: Synthesised) -> None:
         ("EvaluateRole", "s3:GetObject", ["/jobs/*", "/checkpoints/*", "/traces/*"]),
         ("ReportRole", "s3:GetObject", ["/jobs/*", "/checkpoints/*", "/reports/*", "/traces/*"]),
         ("ReportRole", "s3:PutObject", ["/reports/*"]),
+        ("ReplaysReplayRole", "s3:GetObject", ["/jobs/*", "/checkpoints/*", "/replays/*"]),
+        ("ReplaysReplayRole", "s3:PutObject", ["/replays/*"]),
+        ("ReplaysMachineRole", "s3:GetObject", ["/replays/*"]),
         ("ActRole", "s3:PutObject", ["/jobs/*/STOP.json", "/jobs/STOP.json"]),
         (
             "ActRole",
@@ -255,7 +264,7 @@ def test_those_who_write_to_their_own_queue_may_go_on_and_no_other(own: Synthesi
     loops = {name: f.get("RecursiveLoop") for name, f in own.all("Lambda::Function").items()}
     assert own.one("Lambda::Function", "Evaluate")["RecursiveLoop"] == "Allow"
     assert own.one("Lambda::Function", "ActFunction")["RecursiveLoop"] == "Allow"
-    assert sorted(map(str, loops.values())) == ["Allow", "Allow", "None", "None", "None"]
+    assert sorted(map(str, loops.values())) == ["Allow", "Allow", *["None"] * 4]
 
 
 @pytest.mark.parametrize(
@@ -334,14 +343,16 @@ def test_code_and_layer_are_for_the_same_processor(
 
 
 @pytest.mark.parametrize(("kind", "expected"), [("own", None), ("existing", "VanishingGradient")])
-def test_the_watch_file_lies_beside_evaluates_handler(
+def test_the_watch_file_lies_beside_the_handlers_that_evaluate(
     request: pytest.FixtureRequest, kind: str, expected: str | None
 ) -> None:
     stack: Synthesised = request.getfixturevalue(kind)
-    (file,) = stack.folder.glob("asset.*/watch.json")
-    assert (file.parent / "handler.py").is_file()
-    watch = json.loads(file.read_text())
-    assert [rule["rule"] for rule in watch.get("rules", [])] == ([expected] if expected else [])
+    files = list(stack.folder.glob("asset.*/watch.json"))
+    assert len(files) == len(("evaluate", "replay"))
+    for file in files:
+        assert (file.parent / "handler.py").is_file()
+        watch = json.loads(file.read_text())
+        assert [rule["rule"] for rule in watch.get("rules", [])] == ([expected] if expected else [])
 
 
 def test_logs_are_kept_as_long_as_asked(own: Synthesised) -> None:
@@ -498,6 +509,7 @@ def test_outputs_are_those_promised(stack: Synthesised) -> None:
         "CaptureBucketName",
         "DashboardName",
         "FleetFunctionName",
+        "ReplayStateMachineArn",
         "ReportDeadLetterQueueUrl",
         "ReportQueueUrl",
         "EvaluateDeadLetterQueueUrl",

@@ -183,12 +183,20 @@ def encode_group(group: AlertGroup) -> bytes:
 
 
 def decode_group(data: bytes) -> AlertGroup:
-    """Reads groups of earlier versions as well. Raises ValueError if the data is not a group."""
+    """Reads groups of earlier versions as well. Raises ValueError if the data is not a group, or
+    one of a later version.
+    """
     inflate = zlib.decompressobj()
     try:
-        return _decoder.decode(inflate.decompress(data, MOST_BYTES))
+        group = _decoder.decode(inflate.decompress(data, MOST_BYTES))
     except (zlib.error, msgspec.DecodeError) as error:
         raise ValueError(f"not a group of alerts: {error}") from error
+    if group.version > VERSION:
+        raise ValueError(
+            f"not a group of alerts: it is of version {group.version}, and this is the code of "
+            f"{VERSION}"
+        )
+    return group
 
 
 def pause(tries: int) -> float:

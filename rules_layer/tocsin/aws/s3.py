@@ -36,14 +36,15 @@ UNREADABLE = ".unreadable"
 
 @dataclass(frozen=True)
 class S3Checkpoints:
-    """One object a run; its ETag is the version."""
+    """One object a run, below ``prefix``; its ETag is the version."""
 
     client: Any
     bucket: str
+    prefix: str = CHECKPOINTS
 
     def load(self, run: str) -> StoredCheckpoint:
         try:
-            answer = self.client.get_object(Bucket=self.bucket, Key=checkpoint_key(run))
+            answer = self.client.get_object(Bucket=self.bucket, Key=self._key(run))
         except ClientError as error:
             if error_code(error) in MISSING:
                 return StoredCheckpoint(Checkpoint(run), None)
@@ -59,7 +60,7 @@ class S3Checkpoints:
         try:
             answer = self.client.put_object(
                 Bucket=self.bucket,
-                Key=checkpoint_key(checkpoint.run),
+                Key=self._key(checkpoint.run),
                 Body=encode_checkpoint(checkpoint),
                 **condition,
             )
@@ -70,9 +71,12 @@ class S3Checkpoints:
         return str(answer["ETag"])
 
     def put_aside(self, run: str) -> None:
-        key = checkpoint_key(run)
+        key = self._key(run)
         source = {"Bucket": self.bucket, "Key": key}
         self.client.copy_object(Bucket=self.bucket, Key=f"{key}{UNREADABLE}", CopySource=source)
+
+    def _key(self, run: str) -> str:
+        return checkpoint_key(run, self.prefix)
 
 
 @dataclass(frozen=True)
@@ -99,9 +103,9 @@ class S3Traces:
         self.client.put_object(Bucket=self.bucket, Key=trace_key(run), Body=encode_trace(trace))
 
 
-def checkpoint_key(run: str) -> str:
+def checkpoint_key(run: str, prefix: str = CHECKPOINTS) -> str:
     """The key of a run's checkpoint."""
-    return f"{CHECKPOINTS}{run_part(run)}.json.z"
+    return f"{prefix}{run_part(run)}.json.z"
 
 
 def trace_key(run: str) -> str:

@@ -31,6 +31,9 @@ TRACES = "traces/"
 REPORTS = "reports/"
 """The prefix of all reports in the state bucket."""
 
+REPLAYS = "replays/"
+"""The prefix of all replays in the state bucket."""
+
 DUE_INDEX = "due"
 """The table's index of the runs and groups that have to be looked at, and when."""
 
@@ -207,6 +210,12 @@ class PatrolSettings(FunctionSettings, frozen=True):
 
 class FleetSettings(FunctionSettings, frozen=True):
     """The environment of ``fleet``."""
+
+    state_bucket: _Text
+
+
+class ReplaySettings(FunctionSettings, frozen=True):
+    """The environment of ``replay``."""
 
     state_bucket: _Text
 

@@ -42,9 +42,9 @@ def with_before(replayed: Document, run: str, deployment: Deployment) -> Documen
     return {**replayed, "before": before, "changed": list(dict.fromkeys(changed))}
 
 
-def print_replay(document: Document, console: Console, *, every: bool = False) -> None:
+def print_replay(document: Document, console: Console) -> None:
     """Prints the verdicts, then what is different from before."""
-    print_verdicts(document, console, every=every)
+    print_verdicts(document, console)
     console.print()
     if not document["before"]:
         console.print("the deployment has not evaluated this run before")

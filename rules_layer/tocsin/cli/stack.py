@@ -32,6 +32,15 @@ TABLE = StackResource("table", "StateTableName", "--table", "TOCSIN_STATE_TABLE"
 QUEUE = StackResource(
     "evaluate queue", "EvaluateQueueUrl", "--stack or --stage", "TOCSIN_EVALUATE_QUEUE_URL"
 )
+CAPTURES = StackResource(
+    "capture bucket", "CaptureBucketName", "--stack or --stage", "TOCSIN_CAPTURE_BUCKET"
+)
+REPLAYS = StackResource(
+    "state machine of replays",
+    "ReplayStateMachineArn",
+    "--stack or --stage",
+    "TOCSIN_REPLAY_STATE_MACHINE",
+)
 TOPIC = StackResource("topic", "AlertTopicArn", "--topic", "TOCSIN_TOPIC_ARN")
 
 

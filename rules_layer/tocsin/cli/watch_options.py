@@ -36,15 +36,20 @@ def given_watch(
     load_rules(rule_files)
     if file is None and not rules and profile is None:
         return None
-    watch = read_watch(file) if file else Watch(rules=()) if rules else _of_run(storage)
+    watch = watch_of(file) if file else Watch(rules=()) if rules else _of_run(storage)
     watch = replace(watch, profile=profile or watch.profile)
-    if file:
-        _load_custom(watch, file)
-        _refuse(watch, file)
     if rules:
         added = to_watch({"rules": [rule_option(text) for text in rules]}).rules or ()
         _refuse(replace(watch, rules=added), "--rule")
         watch = replace(watch, rules=_merged(watch, added))
+    return watch
+
+
+def watch_of(file: str) -> Watch:
+    """The watch file, with its ``custom_rules`` loaded. Raises as ``given_watch``."""
+    watch = read_watch(file)
+    _load_custom(watch, file)
+    _refuse(watch, file)
     return watch
 
 

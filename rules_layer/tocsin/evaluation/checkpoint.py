@@ -269,11 +269,18 @@ def smaller(checkpoint: Checkpoint) -> Checkpoint:
 
 
 def decode_checkpoint(data: bytes) -> Checkpoint:
-    """Raises ValueError on what is not a checkpoint of this version or the one before."""
+    """Raises ValueError on what is not a checkpoint of this version or the one before.
+
+    A later version may mean something else by the same field: it gets another number. A field that
+    is only added does not, and is left out here.
+    """
     inflate = zlib.decompressobj()
     try:
         content = inflate.decompress(data, MOST_BYTES)
-        if _version.decode(content).version < VERSION:
+        version = _version.decode(content).version
+        if version > VERSION:
+            raise ValueError(f"it is of version {version}, and this is the code of {VERSION}")
+        if version < VERSION:
             content = msgspec.json.encode(upgraded(msgspec.json.decode(content)))
         return _decoder.decode(content)
     except (zlib.error, msgspec.DecodeError, *_WRONG_SHAPE) as error:

@@ -3,13 +3,8 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
-
-try:
-    import regex as _engine
-except ModuleNotFoundError:  # a base install, where a job reads only patterns of its own
-    _engine = None
 
 _MAX_PATTERN = 1000
 SECONDS = 0.1
@@ -26,7 +21,7 @@ def search(pattern: str, text: str, seconds: float = SECONDS) -> bool:
     ``regex`` there is no limit on time.
     """
     compiled = _compile(pattern)
-    if _engine is None:
+    if _engine() is re:
         return compiled.search(text) is not None
     try:
         return compiled.search(text, timeout=seconds) is not None
@@ -38,8 +33,18 @@ def search(pattern: str, text: str, seconds: float = SECONDS) -> bool:
 def _compile(pattern: str) -> Any:
     if len(pattern) > _MAX_PATTERN:
         raise BadPattern(f"pattern has {len(pattern)} characters, more than {_MAX_PATTERN}")
-    engine = _engine or re
+    engine = _engine()
     try:
         return engine.compile(pattern)
     except (engine.error, RecursionError, OverflowError) as error:
         raise BadPattern(f"pattern {pattern!r} is not a regular expression: {error}") from None
+
+
+@cache
+def _engine() -> Any:
+    """The package ``regex``, loaded at the first pattern: many runs have none."""
+    try:
+        import regex
+    except ModuleNotFoundError:  # a base install, where a job reads only patterns of its own
+        return re
+    return regex

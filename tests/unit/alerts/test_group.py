@@ -55,6 +55,11 @@ def test_anything_else_is_refused(body: bytes) -> None:
         decode(body)
 
 
+def test_one_of_a_later_version_is_refused() -> None:
+    with pytest.raises(ValueError, match=f"it is of version {VERSION + 1}"):
+        decode(encode(replace(GROUP, version=VERSION + 1)))
+
+
 STATE = Path(__file__).parents[2] / "fixtures" / "state"
 OLD = STATE / "group-1.zlib"
 

@@ -67,3 +67,21 @@ def test_what_cannot_be_replayed(tocsin, store, monkeypatch):
     assert unknown.startswith("the stack does not know s3://capture/jobs/j9")
     assert "leave --watch" in tocsin("replay", RUN, "--act", "--watch", "w.yaml").complaint
     assert "knows no run of a job j9" in tocsin("replay", "j9").complaint
+
+
+def test_what_cannot_be_replayed_together(tocsin, aws, monkeypatch, tmp_path):
+    for variable, value in (
+        ("TOCSIN_STATE_BUCKET", "state"),
+        ("TOCSIN_CAPTURE_BUCKET", "capture"),
+        ("TOCSIN_REPLAY_STATE_MACHINE", "arn:aws:states:us-east-1:1:stateMachine:m"),
+    ):
+        monkeypatch.setenv(variable, value)
+    assert "leave --act" in tocsin("replay", "s3://capture/", "--all", "--act").complaint
+    assert "go with --all" in tocsin("replay", RUN, "-o", "table").complaint
+    elsewhere = tocsin("replay", "s3://other/jobs/", "--all").complaint
+    assert elsewhere == ("s3://other/jobs/ is not in the deployment's bucket: name s3://capture/…")
+    assert tocsin("replay", "s3://capture/jobs/", "--all").complaint == (
+        "there is no run at s3://capture/jobs/ or below it"
+    )
+    unknown = tocsin("replay", "s3://capture/", "--all", "--collect", "nothing").complaint
+    assert unknown == "there is no replay nothing in this deployment"

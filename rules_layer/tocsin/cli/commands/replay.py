@@ -1,63 +1,86 @@
-"""``tocsin replay``: a run of the deployment, evaluated again."""
+"""``tocsin replay``: a run of the deployment, or all below a prefix, evaluated again."""
 
 from __future__ import annotations
 
-from functools import partial
-from typing import Annotated
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tocsin.cli.errors import CommandError
 from tocsin.cli.not_judged import exit_code
-from tocsin.cli.options import Every, Json, RuleFiles, Stack, Stage
-from tocsin.cli.output import answer, notes
+from tocsin.cli.options import Json, RuleFiles, Stack, Stage, WatchFile
+from tocsin.cli.output import answer, note, notes
+
+if TYPE_CHECKING:
+    from tocsin.cli.stack import Deployment
 
 
 def replay(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="A run's URL, or its job's name.")],
-    watch: Annotated[
-        str | None, typer.Option(metavar="FILE", help="A watch file: YAML or JSON.")
-    ] = None,
+    run: Annotated[
+        str,
+        typer.Argument(
+            metavar="RUN", help="A run's URL, or its job's name; with --all s3://bucket/prefix/."
+        ),
+    ],
+    watch: WatchFile = None,
     rule_files: RuleFiles = None,
     act: Annotated[
         bool, typer.Option("--act", help="Have the deployment do it, with all actions.")
     ] = False,
-    every: Every = False,
+    every: Annotated[
+        bool, typer.Option("--all", help="All runs below the prefix, in the deployment.")
+    ] = False,
+    output: Annotated[
+        str | None,
+        typer.Option(
+            "--output", "-o", metavar="NAME", help="With --all: NAME.csv and NAME.parquet."
+        ),
+    ] = None,
+    collect: Annotated[
+        str | None,
+        typer.Option(metavar="REPLAY", help="With --all: the table of a replay begun before."),
+    ] = None,
     stack: Stack = None,
     stage: Stage = None,
     as_json: Json = False,
 ) -> int:
-    """Evaluate a run of the deployment again from its start.
+    """Evaluate a run again from its start, or all runs below a prefix.
 
-    The result is printed and stored nowhere; nobody is notified and nothing is stopped. Without
-    --watch the run's own watch.json counts, and without that the rules of profile recommended: name
-    the deployment's watch file to replay with it.
+    One run is evaluated in this terminal. The result is printed and stored nowhere; nobody is
+    notified and nothing is stopped. Without --watch the run's own watch.json counts, and without
+    that the rules of profile recommended: name the deployment's watch file to replay with it.
 
-    --act hands the run to the deployment instead, which forgets what it knew of it, evaluates it
-    again by its own configuration, and acts: it notifies and stops, as for a new run. It takes
-    neither --watch nor --rules.
+    --all has the deployment evaluate every run below the prefix, some at a time (option concurrency
+    of the deployment), each by --watch, else by the configuration that it would have today. Nobody
+    is notified and nothing is stopped. A row for each rule of each run, beside what was found
+    before, goes into a CSV file, and into a Parquet file where pyarrow is installed. Custom rules
+    are those of the deployment.
 
-    Exit code: as of `tocsin check`; with --act 0.
+    --act hands one run to the deployment, which forgets what it knew of it, evaluates it again by
+    its own configuration, and acts: it notifies and stops, as for a new run. It takes neither
+    --watch nor --rules.
+
+    Exit code: as of `tocsin check`; with --all also 2 if a run has no result; with --act 0.
 
     \b
     Examples:
       tocsin replay s3://bucket/jobs/j1/debug-output --watch new.yaml
-      tocsin replay j1 --stage dev --json
+      tocsin replay s3://bucket/jobs/ --all --watch new.yaml -o new-rules
       tocsin replay j1 --act
     """
-    from tocsin.cli.check import check_document
-    from tocsin.cli.place import steps_at, storage_of
-    from tocsin.cli.replay import (
-        print_replay,
-        print_replayed,
-        replay_deployed,
-        run_url,
-        with_before,
-    )
+    from tocsin.cli.replay import print_replayed, replay_deployed, run_url
     from tocsin.cli.stack import Deployment
-    from tocsin.cli.watch_options import given_watch
 
     deployment = Deployment(stack, {}, stage)
+    if (output is not None or collect is not None) and not every:
+        raise CommandError("--output and --collect go with --all")
+    if every:
+        if act or rule_files:
+            raise CommandError(
+                "--all never acts and has the deployment's rules: leave --act and --rules out"
+            )
+        return _replay_all(run, deployment, watch, output, collect, as_json=as_json)
     url = run_url(run, deployment)
     if act:
         if watch or rule_files:
@@ -66,11 +89,48 @@ def replay(
             )
         answer(replay_deployed(url, deployment), print_replayed, as_json=as_json)
         return 0
+    return _replay_here(url, deployment, watch, rule_files or (), as_json=as_json)
+
+
+def _replay_here(
+    url: str,
+    deployment: Deployment,
+    watch: str | None,
+    rule_files: Sequence[str],
+    *,
+    as_json: bool,
+) -> int:
+    from tocsin.cli.check import check_document
+    from tocsin.cli.place import steps_at, storage_of
+    from tocsin.cli.replay import print_replay, with_before
+    from tocsin.cli.watch_options import given_watch
+
     storage = storage_of(url)
     steps = steps_at(storage)
-    given = given_watch(watch, (), None, storage, rule_files or ())
+    given = given_watch(watch, (), None, storage, rule_files)
     replayed, lines = check_document(storage, given, steps)
     notes(lines)
     document = with_before(replayed, url, deployment)
-    answer(document, partial(print_replay, every=every), as_json=as_json)
+    answer(document, print_replay, as_json=as_json)
     return exit_code(document)
+
+
+def _replay_all(
+    prefix: str,
+    deployment: Deployment,
+    watch: str | None,
+    output: str | None,
+    name: str | None,
+    *,
+    as_json: bool,
+) -> int:
+    from tocsin.cli import replay_all
+    from tocsin.cli.watch_options import watch_of
+
+    if name is None:
+        given = None if watch is None else watch_of(watch)
+        name = replay_all.start_replay(prefix, deployment, given)
+        note(f"replay {name} goes on without this terminal: collect it with --collect {name}")
+    document = replay_all.collected(prefix, name, deployment, output)
+    answer(document, replay_all.print_collected, as_json=as_json)
+    return replay_all.exit_code(document)

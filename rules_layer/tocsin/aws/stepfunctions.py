@@ -1,0 +1,46 @@
+"""A state machine whose one state is a distributed Map."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 5.0  # seconds between two questions
+_ENDED = ("succeeded", "failed", "timedOut", "aborted")
+
+
+@dataclass(frozen=True)
+class MapMachine:
+    """Starts executions, and waits for them."""
+
+    client: Any
+    arn: str
+
+    def start(self, name: str, given: Mapping[str, str]) -> None:
+        self.client.start_execution(
+            stateMachineArn=self.arn, name=name, input=json.dumps(dict(given))
+        )
+
+    def wait(self, name: str, on_ended: Callable[[int], None]) -> str:
+        """Waits until an execution has ended; its status. ``on_ended`` gets the number of its
+        items that have ended.
+        """
+        execution = f"{self.arn.replace(':stateMachine:', ':execution:')}:{name}"
+        pause = _FIRST_PAUSE
+        while True:
+            status = str(self.client.describe_execution(executionArn=execution)["status"])
+            on_ended(self._ended(execution))
+            if status != "RUNNING":
+                return status
+            time.sleep(pause)
+            pause = min(1.5 * pause, _LONGEST_PAUSE)
+
+    def _ended(self, execution: str) -> int:
+        runs = self.client.list_map_runs(executionArn=execution)["mapRuns"]
+        if not runs:
+            return 0
+        counts = self.client.describe_map_run(mapRunArn=runs[0]["mapRunArn"])["itemCounts"]
+        return sum(int(counts[each]) for each in _ENDED)
