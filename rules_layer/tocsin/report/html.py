@@ -8,7 +8,8 @@ from functools import cache
 from html import escape
 from importlib.resources import files
 
-from tocsin.report.page import Page, json_of
+from tocsin.model import RuleStatus
+from tocsin.report.page import Machine, Page, json_of
 
 _SCRIPTS = (
     "uPlot.iife.min.js",
@@ -17,6 +18,7 @@ _SCRIPTS = (
     "timeline.js",
     "network.js",
     "cards.js",
+    "machine.js",
     "page.js",
 )
 _STYLES = ("uPlot.min.css", "page.css")
@@ -43,10 +45,35 @@ def html_of(page: Page, *, live: str = "") -> str:
         sentence=escape(verdict.sentence),
         detail=escape(verdict.detail),
         rules=rows,
+        machine=_machine(page.machine),
         live=escape(live),
         data=_data(page),
         scripts="\n".join(f"<script>{script}</script>" for script in scripts),
     )
+
+
+def _machine(machine: Machine | None) -> str:
+    """What is known of the machines, as text and a table."""
+    if machine is None:
+        return ""
+    rules = "".join(
+        f"<li>{escape(rule.name)}: {escape(rule.details)}"
+        for rule in machine.rules
+        if rule.status == RuleStatus.ISSUES_FOUND
+    )
+    rows = "".join(
+        f"<tr><td>{escape(each.name)}<td>{escape(each.unit)}"
+        + "".join(f"<td>{_number(value)}" for value in (each.p50, each.p95, each.p99))
+        for each in machine.statistics
+    )
+    return (
+        f"<h2>The machine</h2>\n<p>{escape(machine.sentence)}\n<ul>{rules}</ul>\n"
+        f"<table><thead><tr><th>metric<th>unit<th>p50<th>p95<th>p99<tbody>{rows}</table>\n"
+    )
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:g}"
 
 
 def _data(page: Page) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 
 from tocsin.model import Reason, RuleStatus, Severity
 from tocsin.report.page import Headline
+from tocsin.tensors import step_text
 
 Document = dict[str, Any]
 """A run, or a rule, as ``tocsin check --json`` has it."""
@@ -52,26 +53,36 @@ def headline(document: Document) -> Headline:
     critical = _is_critical(main)
     what = _sentence(str(main["StatusDetails"]))
     if lost is not None:
-        sentence = f"Training broke at step {step:,}: {what}"
+        sentence = f"Training broke at {_place(document, step)}: {what}"
     elif step is None:
         sentence = f"{_name(main)}: {what}"
     else:
-        sentence = f"{_name(main)} since step {step:,}: {what}"
+        sentence = f"{_name(main)} since {_place(document, step)}: {what}"
     return Headline(
         level="critical" if critical else "warning",
         sentence=sentence,
-        detail=_first_sign(main, causes, len(follow)),
+        detail=_first_sign(document, main, causes, len(follow)),
         step=step,
     )
 
 
-def _first_sign(main: Document, causes: Sequence[Document], following: int) -> str:
+def _place(document: Document, step: int | None) -> str:
+    """A step, or the time of a minute of a machine run."""
+    text = step_text(str(document["run"]), step or 0)
+    return f"step {step:,}" if text.startswith("step") else text
+
+
+def _first_sign(
+    document: Document, main: Document, causes: Sequence[Document], following: int
+) -> str:
     parts = []
     first, step = causes[0], _step(main)
     begun = _step(first)
     if first is not main and step is not None and begun is not None and begun < step:
-        steps = "1 step" if step - begun == 1 else f"{step - begun:,} steps"
-        parts.append(f"The first sign came {steps} earlier, at step {begun:,}: {_name(first)}.")
+        place = _place(document, begun)
+        unit = "step" if place.startswith("step") else "minute"
+        steps = f"{step - begun:,} {unit}{'' if step - begun == 1 else 's'}"
+        parts.append(f"The first sign came {steps} earlier, at {place}: {_name(first)}.")
     others = len(causes) - 1 - bool(parts)
     if others:
         parts.append(f"{others} more {'rule' if others == 1 else 'rules'} fired.")
