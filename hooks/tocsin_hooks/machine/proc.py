@@ -178,7 +178,8 @@ class Processes:
 
 
 class RunQueue:
-    """How long the threads of a process were ready and waited for a core, in % of one core.
+    """How long a process was ready and waited for a core, in % of the time: its thread that waited
+    longest counts.
 
     It is what other work on the machine, or the CPU limit of a container, takes from a training.
     Reads every ``every`` seconds; in between it gives nothing.
@@ -200,8 +201,8 @@ class RunQueue:
         self._next = now + self._every
         waited, before, since = dict(self._waited()), self._before, now - self._at
         self._before, self._at = waited, now
-        nanoseconds = sum(each - before.get(thread, 0) for thread, each in waited.items())
-        return {"process/runqueue": 100 * max(0, nanoseconds) / 1e9 / since}
+        longest = max((each - before.get(name, 0) for name, each in waited.items()), default=0)
+        return {"process/runqueue": 100 * max(0, longest) / 1e9 / since}
 
     def _waited(self) -> Iterator[tuple[str, int]]:
         """Each thread with the nanoseconds that it has waited so far."""

@@ -28,7 +28,7 @@ _METRICS = {
     "cpu_busiest": ("CPU, busiest core", "%", 1.0),
     "cpu_wait": ("CPU, waiting for disks", "%", 1.0),
     "cpu_steal": ("CPU, taken by the hypervisor", "%", 1.0),
-    "process_runqueue": ("training ready, without a core", "% of a core", 1.0),
+    "process_runqueue": ("training ready, without a core", "%", 1.0),
     "process_cpu": ("CPU of the training", "% of a core", 1.0),
     "cgroup_cpu": ("CPU of the container's limit", "%", 1.0),
     "cgroup_throttled": ("container throttled", "%", 100.0),

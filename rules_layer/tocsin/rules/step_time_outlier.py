@@ -41,8 +41,6 @@ _WIDTH = 1.02  # of a bin: durations are kept as counts of bins that are 2 % wid
 _MOST_BINS = 100  # of a worker and minute; then the fastest are put together
 _LEAST, _MOST_SECONDS = 1e-6, 1e6
 
-_TAKEN = 0.5  # of the outliers' time beyond the median: so much explains them
-
 Counts = Mapping[str, int]
 Minute = Mapping[str, Any]
 """Steps by the bin of their duration (``bins``), and the seconds in which the training was ready to
@@ -62,9 +60,10 @@ class StepTimeOutlier(Rule):
     took is more than ``share`` of all. If over half of the steps are slow they are the usual ones:
     see SlowerThanBefore.
 
-    Steps that were interrupted by other work on the machine are no finding about the training: if
-    the process was ready to run and waited for a core for over half of the outliers' extra time,
-    or the hypervisor took it, the rule does not fire, and its details say so.
+    Steps that other work on the machine interrupts are no finding about the training. The time in
+    which the process was ready to run and waited for a core, or the hypervisor took it, is left out
+    of the outliers' time. If what is left is at most ``share``, the rule does not fire, and its
+    details say so.
 
     Parameters
     ----------
@@ -113,16 +112,18 @@ class StepTimeOutlier(Rule):
             times, counts = _sorted(window)
             if int(counts.sum()) < _ENOUGH:
                 continue
-            each = _outliers(tensor, times, counts, self.ratio, sum(m["taken"] for m in window))
+            taken_in_all = sum(minute["taken"] for minute in window)
+            each = _outliers(tensor, times, counts, self.ratio, taken_in_all)
             most = max(each.slow, most or 0)
-            if each.slow > self.outliers and each.share > self.share:
+            if each.slow > self.outliers and each.beyond > self.share * each.seconds:
                 found.append(each)
         if most is None:
             return windows, UNDECIDED
         if not found:
             return windows, measured(HEALTHY, most, self.outliers)
-        worst = max(found, key=lambda each: (not each.excused, each.slow))
-        if worst.excused:
+        own = [each for each in found if each.beyond - each.taken > self.share * each.seconds]
+        worst = max(own or found, key=lambda each: each.slow)
+        if not own:
             interrupted = replace(HEALTHY, detail=f"{worst.detail}; {worst.excuse}")
             return windows, measured(interrupted, worst.slow, self.outliers)
         fault = violation(Reason.ABOVE_THRESHOLD, worst.detail, worst.tensor, **worst.evidence)
@@ -131,9 +132,9 @@ class StepTimeOutlier(Rule):
 
 @dataclass(frozen=True)
 class _Found:
-    """The outliers of a machine: how many of how many steps, the median and the worst in seconds,
-    the time that they took beyond the median, in seconds and as a share of all steps' time, and the
-    seconds in which the training had no core.
+    """The outliers of a machine: how many of how many steps, and in seconds the median, the worst,
+    the time of all steps, that of the outliers beyond the median, and the time in which the
+    training had no core.
     """
 
     tensor: Tensor
@@ -141,13 +142,9 @@ class _Found:
     steps: int
     median: float
     worst: float
+    seconds: float
     beyond: float
-    share: float
     taken: float
-
-    @property
-    def excused(self) -> bool:
-        return self.taken > _TAKEN * self.beyond
 
     @property
     def detail(self) -> str:
@@ -216,15 +213,14 @@ def _outliers(
     order = np.argsort(distances)
     deviation = _median(distances[order], counts[order])
     slow = times > middle + max(5 * 1.4826 * deviation, (ratio - 1) * middle)
-    beyond = float(((times - middle) * counts)[slow].sum())
     return _Found(
         tensor,
         slow=int(counts[slow].sum()),
         steps=int(counts.sum()),
         median=middle,
         worst=float(times[-1]),
-        beyond=beyond,
-        share=beyond / float((times * counts).sum()),
+        seconds=float((times * counts).sum()),
+        beyond=float(((times - middle) * counts)[slow].sum()),
         taken=taken,
     )
 

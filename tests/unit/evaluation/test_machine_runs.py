@@ -79,11 +79,11 @@ def test_what_looks_like_a_finding_and_is_none_says_why(tmp_path: Path) -> None:
     """Steps that other work on the machine interrupted."""
     run = tmp_path / "j1" / "profiler-output"
     steps = {"TRAIN": [0.1] * 300 + [1.0] * 25}
-    write_minutes(str(run), [Minute(60.0, {"process/runqueue": [20.0]}, steps)] * 5)
+    write_minutes(str(run), [Minute(60.0, {"process/runqueue": [40.0]}, steps)] * 5)
     rules = document(check(open_storage(run))[0])["rules"]
     (found,) = [rule for rule in rules if rule["Rule"] == "StepTimeOutlier"]
     assert found["RuleEvaluationStatus"] == "NoIssuesFound"
-    assert "the training waited 60 s for a core" in found["StatusDetails"]
+    assert "the training waited 120 s for a core" in found["StatusDetails"]
 
 
 @pytest.mark.parametrize("both", [True, False])

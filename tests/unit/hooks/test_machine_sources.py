@@ -94,7 +94,7 @@ def test_threads_that_wait_for_a_core(tmp_path: Path) -> None:
     queue = RunQueue(tmp_path, pid=5, every=0.0)
     queue._at -= 2.0  # as if two seconds had passed
     write(tmp_path, "5/task/6/schedstat", "900 1500000000 7\n")
-    write(tmp_path, "5/task/7/schedstat", "900 500000000 7\n")  # a new one
+    write(tmp_path, "5/task/7/schedstat", "900 1000000000 7\n")  # a new one
     write(tmp_path, "5/task/8/schedstat", "")  # one that ends
     assert queue() == {"process/runqueue": pytest.approx(50.0, rel=0.05)}
     (tmp_path / "8" / "task").mkdir(parents=True)
