@@ -62,8 +62,7 @@ def test_the_machine_says_what_was_found_first(opened: Show) -> None:
     shown.locator("#devices").focus()
     shown.page.keyboard.press("ArrowDown")
     assert shown.locator(".read", has_text="node_0 gpu0").inner_text().endswith("90 %")
-    heights = shown.locator(".spent i").evaluate_all("all => all.map((i) => i.clientWidth)")
-    assert heights[0] > 0
+    assert min(shown.locator(".spent i").evaluate_all("all => all.map((i) => i.clientWidth)")) > 0
 
 
 def test_the_machine_is_there_without_javascript_and_not_where_none_was_watched(
@@ -73,7 +72,7 @@ def test_the_machine_is_there_without_javascript_and_not_where_none_was_watched(
 
     assert "InputBottleneck" in text
     assert "training step" in text
-    assert "waiting for data 15 %" in text or "waiting for data" in text
+    assert "waiting for data 26 %" in text
     assert opened("loss_only").page.locator("#machine").count() == 0
 
 

@@ -18,9 +18,9 @@ _SCRIPTS = (
     "timeline.js",
     "network.js",
     "cards.js",
-    "machine.js",
     "page.js",
 )
+_MACHINE = "machine.js"  # only in pages that have a machine
 _STYLES = ("uPlot.min.css", "page.css")
 
 
@@ -30,7 +30,8 @@ def html_of(page: Page, *, live: str = "") -> str:
     ``live`` is the path of ``report.json`` on the server that the page is from: then the page asks
     for it every two seconds and draws again what has changed. Without it there is no request.
     """
-    scripts = [_part(name) for name in _SCRIPTS]
+    names = _SCRIPTS if page.machine is None else (_MACHINE, *_SCRIPTS)
+    scripts = [_part(name) for name in names]
     styles = [_part(name) for name in _STYLES]
     verdict, run = page.verdict, page.run
     rows = "".join(

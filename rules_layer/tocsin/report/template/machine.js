@@ -8,9 +8,8 @@ function minuteText(number) { // counted from the first minute; with its time wh
 }
 
 function machine() {
-  const found = page.machine;
-  if (!found) return "";
-  const { nodes, minutes, every } = found, thinned = every > 1 ? `, each ${every}th of which is shown` : "";
+  const found = page.machine, { nodes, minutes, every } = found;
+  const thinned = every > 1 ? ` (one in ${every} is read)` : "";
   const hint = `${minutes} minutes of ${nodes.length === 1 ? nodes[0] : `${nodes.length} machines`}${thinned}, from ${minuteText(0)} on. ${found.sentence}`;
   const grid = [found.durations ? bars(found.durations) : "", found.steps ? curve(found.steps) : ""].filter(Boolean);
   return section("machine", "The machine", hint, findings(found), grid.length ? el("div", { class: "grid" }, ...grid) : "", spent(found), found.utilization ? utilization(found.utilization) : "", statistics(found));
