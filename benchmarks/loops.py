@@ -257,7 +257,7 @@ def main() -> None:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("loop", nargs="*", metavar="NAME FOLDER", help="run one loop, into a folder")
+    parser.add_argument("loop", nargs="*", metavar="NAME FOLDER", help="run one loop")
     one = parser.parse_args().loop
     if one and (len(one) != 2 or one[0] not in CASES):
         parser.error(f"name a loop and a folder; there are {', '.join(CASES)}")

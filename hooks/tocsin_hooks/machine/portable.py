@@ -1,4 +1,4 @@
-"""Reads a machine without /proc, as macOS and Windows are, where the package psutil is installed."""
+"""Reads a machine without /proc (macOS, Windows), where the package psutil is installed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LOOPBACK = ("lo", "loopback")
 def portable_sources(
     pid: int = 0, every: float = 5.0, *, processes: bool = True, library: Any = None
 ) -> list[Callable[[], Source]]:
-    """What makes the sources of a sample, in the series of /proc. Raises ImportError without psutil.
+    """Makers of the sources, which give the series of /proc. Raises ImportError without psutil.
 
     ``pid`` is the process whose tree is measured every ``every`` seconds; 0 is this one.
     """

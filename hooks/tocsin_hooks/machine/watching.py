@@ -186,10 +186,8 @@ def _sources(machine: Machine, pid: int, every: float) -> Iterator[Source]:
                 _log.warning("GPUs are not sampled: %s%s", error, hint)
 
 
-def _makers(
-    machine: Machine, pid: int, every: float, limits: Cgroup
-) -> list[Callable[[], Source]]:
-    """What makes the sources of a host: of /proc, or of psutil where there is none."""
+def _makers(machine: Machine, pid: int, every: float, limits: Cgroup) -> list[Callable[[], Source]]:
+    """Makers of the sources of a host: of /proc, or of psutil where there is none."""
     if not PROC.is_dir():
         try:
             return portable_sources(pid, every, processes=machine.processes)

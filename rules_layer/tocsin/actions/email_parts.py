@@ -56,7 +56,7 @@ def see_more(run: str, lookups: Lookups) -> str:
 
 
 def machine_at_that_time(run: str, lookups: Lookups) -> str:
-    """What the rules about the training's machines find at present; empty where none are watched."""
+    """The findings about the training's machines at present; empty where none are watched."""
     found = lookups.machine(run)
     if found is None:
         return ""

@@ -54,7 +54,7 @@ def html_of(page: Page, *, live: str = "") -> str:
 
 
 def _machine(machine: Machine | None) -> str:
-    """What is known of the machines, as text and a table."""
+    """The findings and statistics of the machines, as text and a table."""
     if machine is None:
         return ""
     rules = "".join(

@@ -16,7 +16,15 @@ from tocsin.evaluation import Checkpoint, Trace, check, document
 from tocsin.model import Mode
 from tocsin.report.cards import cards_of
 from tocsin.report.metrics import statistics_of
-from tocsin.report.page import Bars, Lines, Machine, RuleCard, Shares, Utilization
+from tocsin.report.page import (
+    Bars,
+    Lines,
+    Machine,
+    Numbers,
+    RuleCard,
+    Shares,
+    Utilization,
+)
 from tocsin.report.thin import Array, digit, digits
 from tocsin.report.verdict import Document, headline
 from tocsin.tensors import (
@@ -207,7 +215,7 @@ def _timeline(minutes: Sequence[IndexFile], first: int) -> Lines | None:
         name: digits(quantiles[:, at])
         for at, name in enumerate(("median", "95th percentile", "longest"))
     }
-    x = [float(step - first) for step in together]
+    x: Numbers = [float(step - first) for step in together]
     return Lines("Step time in seconds, minute by minute", "minute", x, series)
 
 

@@ -44,7 +44,7 @@ _METRICS = {
 
 @dataclass
 class _Seen:
-    """What was seen of a metric: its samples, else the mean of each minute, and the greatest."""
+    """The values of a metric: its samples, else the mean of each minute, and the greatest."""
 
     values: list[Array] = field(default_factory=list)
     sampled: bool = True

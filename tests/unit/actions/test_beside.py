@@ -1,4 +1,4 @@
-"""What the machine says beside a training's alert: it never holds a message back."""
+"""The machine's verdict beside a training's alert: it never holds a message back."""
 
 from __future__ import annotations
 
@@ -62,8 +62,7 @@ def test_what_fails_or_takes_long_holds_nothing_back() -> None:
         ([], "The machine at that time: no rule about it fires."),
         (
             ["firing"],
-            "The machine at that time:\n  InputBottleneck, warning since 2026-11-23 01:11 UTC: "
-            "node_0 waits for data 50 % of the time",
+            "  InputBottleneck, warning since 2026-11-23 01:11 UTC: node_0 waits for data 50 %",
         ),
         (["firing"] * 7, "\n  and 2 more"),
     ],
