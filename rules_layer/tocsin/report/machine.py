@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import base64
-import zlib
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import UTC, datetime
 
@@ -15,7 +12,9 @@ import numpy as np
 from tocsin.evaluation import Checkpoint, Trace, check, document
 from tocsin.model import Mode
 from tocsin.report.cards import cards_of
+from tocsin.report.devices import utilization_of
 from tocsin.report.metrics import statistics_of
+from tocsin.report.minutes import STEPS, length_of, read_minutes, samples_of, total_of
 from tocsin.report.page import (
     Bars,
     Lines,
@@ -23,34 +22,21 @@ from tocsin.report.page import (
     Numbers,
     RuleCard,
     Shares,
-    Utilization,
 )
 from tocsin.report.thin import Array, digit, digits
 from tocsin.report.verdict import Document, headline
 from tocsin.tensors import (
-    BadIndex,
     IndexFile,
-    LocalStorage,
     NotFound,
-    Object,
-    RefusedFile,
     Storage,
     index_objects,
-    inline_value,
     is_machine_run,
     machine_run,
     open_storage,
-    parse_index_key,
-    read_index,
     step_text,
 )
 
-MOST_FILES = 2000  # of a longer run each second, third … minute is read
-_THREADS = 16
-_COLUMNS = 360
-_ROWS = 1000
 _BINS = 30
-_STEPS = f"step/{Mode.TRAIN.name}"
 _EVALUATIONS = (f"step/{Mode.EVAL.name}", f"step/{Mode.PREDICT.name}")
 
 
@@ -84,7 +70,7 @@ def machine_of(storage: Storage, found: Document, *, own: bool = False) -> Machi
 
     own: whether the page is that of the machine run itself, and shows its rules already.
     """
-    minutes, every = _minutes(storage)
+    minutes, every = read_minutes(storage)
     if not minutes:
         return None
     first = min(minute.step for minute in minutes)
@@ -104,7 +90,7 @@ def machine_of(storage: Storage, found: Document, *, own: bool = False) -> Machi
         shares=shares,
         steps=_timeline(minutes, first),
         durations=_histogram(durations, weights),
-        utilization=_utilization(minutes, first),
+        utilization=utilization_of(minutes, first),
         statistics=statistics_of(minutes, durations, weights),
     )
 
@@ -114,46 +100,20 @@ def _brief(card: RuleCard) -> RuleCard:
     return msgspec.structs.replace(card, spans=[], at=[], series=None)
 
 
-def _minutes(storage: Storage) -> tuple[list[IndexFile], int]:
-    """The minutes of all machines in order, and of how many one was read."""
-    found = [item for item in index_objects(storage) if parse_index_key(item.key)]
-    every = -(-len(found) // MOST_FILES) or 1
-    steps = {item.key: (parse_index_key(item.key) or (0, ""))[0] for item in found}
-    chosen = set(sorted(set(steps.values()))[::every])
-    wanted = [item for item in found if steps[item.key] in chosen]
-
-    def read(item: Object) -> IndexFile | None:
-        try:
-            return read_index(storage, item)
-        except (BadIndex, RefusedFile, NotFound, PermissionError):
-            return None
-
-    if isinstance(storage, LocalStorage):
-        return [minute for item in wanted if (minute := read(item))], every
-    with ThreadPoolExecutor(_THREADS) as pool:
-        return [minute for minute in pool.map(read, wanted) if minute], every
-
-
-def _total(minute: IndexFile, *names: str) -> float | None:
-    """The seconds that a minute's durations make in all; None where they are not timed."""
-    known = [entry.summary for name in names if (entry := minute.entry(name)) and entry.summary]
-    return sum((each.size or 0) * (each.mean or 0.0) for each in known) if known else None
-
-
 def _shares(minutes: Sequence[IndexFile]) -> Iterator[Shares]:
     nodes: dict[str, list[IndexFile]] = {}
     for minute in minutes:
         nodes.setdefault(minute.worker, []).append(minute)
     for name in sorted(nodes):
         own = nodes[name]
-        measured = sum(_length(minute) for minute in own)
-        steps = _sum(_total(minute, _STEPS) for minute in own)
+        measured = sum(length_of(minute) for minute in own)
+        steps = _sum(total_of(minute, STEPS) for minute in own)
         forward = _sum(_forward(minute) for minute in own)
         parts = {
             "forward": forward,
             "step": None if steps is None else steps - (forward or 0.0),
-            "wait": _sum(_total(minute, "step/wait") for minute in own),
-            "evaluation": _sum(_total(minute, *_EVALUATIONS) for minute in own),
+            "wait": _sum(total_of(minute, "step/wait") for minute in own),
+            "evaluation": _sum(total_of(minute, *_EVALUATIONS) for minute in own),
         }
         spent = sum(seconds for seconds in parts.values() if seconds is not None)
         whole = max(measured, spent) or 1.0
@@ -168,33 +128,18 @@ def _sum(seconds: Iterator[float | None]) -> float | None:
 
 def _forward(minute: IndexFile) -> float | None:
     """The seconds of forward passes: on a GPU only each tenth is timed, and stands for the rest."""
-    passes, steps = minute.entry("step/forward"), minute.entry(_STEPS)
+    passes, steps = minute.entry("step/forward"), minute.entry(STEPS)
     if passes is None or passes.summary is None or steps is None or steps.summary is None:
         return None
     count = max(passes.summary.size or 0, steps.summary.size or 0)
-    return min(count * (passes.summary.mean or 0.0), _total(minute, _STEPS) or 0.0)
-
-
-def _length(minute: IndexFile) -> float:
-    entry = minute.entry("machine/minute")
-    return (entry.summary.max or 0.0) if entry is not None and entry.summary else 0.0
-
-
-def _samples(minute: IndexFile, name: str) -> Array:
-    entry = minute.entry(name)
-    found = None if entry is None else inline_value(entry)
-    if found is None:
-        return np.empty(0)
-    values = found.reshape(-1).astype(np.float64)
-    finite: Array = values[np.isfinite(values)]
-    return finite
+    return min(count * (passes.summary.mean or 0.0), total_of(minute, STEPS) or 0.0)
 
 
 def _durations(minutes: Sequence[IndexFile]) -> tuple[Array, Array]:
     """The durations of training steps in seconds, and how many steps each stands for."""
     seconds, weights = [np.empty(0)], [np.empty(0)]
     for minute in minutes:
-        found, entry = _samples(minute, _STEPS), minute.entry(_STEPS)
+        found, entry = samples_of(minute, STEPS), minute.entry(STEPS)
         if found.size and entry is not None and entry.summary is not None:
             seconds.append(found)
             weights.append(np.full(found.size, (entry.summary.size or 0) / found.size))
@@ -205,7 +150,7 @@ def _timeline(minutes: Sequence[IndexFile], first: int) -> Lines | None:
     """The median, the 95th percentile and the longest step of each minute, over all machines."""
     by_minute: dict[int, list[Array]] = {}
     for minute in minutes:
-        if (found := _samples(minute, _STEPS)).size:
+        if (found := samples_of(minute, STEPS)).size:
             by_minute.setdefault(minute.step, []).append(found)
     if not by_minute:
         return None
@@ -232,45 +177,6 @@ def _histogram(durations: Array, weights: Array) -> Bars | None:
     if beyond := float(weights[durations > high].sum()):
         counts, names = np.append(counts, beyond), [*names, f"> {high:.3g}"]
     return Bars("Steps by their duration in seconds", names, {"steps": digits(counts)})
-
-
-def _utilization(minutes: Sequence[IndexFile], first: int) -> Utilization | None:
-    """The mean of each GPU, and of the processors of each node."""
-    means: dict[tuple[str, str], dict[int, float]] = {}
-    for minute in minutes:
-        for entry in minute.entries:
-            if entry.kind not in ("gpu_utilization", "cpu") or entry.summary is None:
-                continue
-            if (mean := entry.summary.mean) is not None:
-                device = minute.worker, entry.name.partition("/")[0]
-                means.setdefault(device, {})[minute.step] = mean
-    if not means:
-        return None
-    steps = np.array(sorted({minute.step for minute in minutes}))
-    columns = min(_COLUMNS, len(steps))
-    starts = steps[np.arange(columns) * len(steps) // columns]
-    rows = sorted(means, key=_device)[:_ROWS]
-    cells = np.zeros((len(rows), columns), np.uint8)
-    for row, device in enumerate(rows):
-        own = np.array(list(means[device].items()))
-        column = np.searchsorted(starts, own[:, 0], side="right") - 1
-        count = np.bincount(column, minlength=columns)
-        total = np.bincount(column, own[:, 1], minlength=columns)
-        shown = np.clip(total / np.maximum(count, 1), 0, 100)
-        cells[row] = np.where(count > 0, 2 + np.rint(shown / 100 * 252), 0)
-    return Utilization(
-        rows=[f"{node} {name}" for node, name in rows],
-        x=[int(step) - first for step in starts],
-        end=int(steps[-1]) - first + 1,
-        cells=base64.b64encode(zlib.compress(cells.tobytes(), 6)).decode(),
-    )
-
-
-def _device(device: tuple[str, str]) -> tuple[str, bool, int, str]:
-    """The order of rows: by node, GPUs by their number, then the processors."""
-    node, name = device
-    number = name.removeprefix("gpu")
-    return node, not number.isdigit(), int(number) if number.isdigit() else 0, name
 
 
 def _sentence(shares: Sequence[Shares], durations: Array, weights: Array) -> str:

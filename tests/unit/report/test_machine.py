@@ -9,18 +9,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tocsin.model import Mode
-from tocsin.report import Page, html_of, machine, report_on
+from tocsin.report import Page, html_of, minutes, report_on
 from tocsin.tensors import Captured, RunWriter, open_storage
 from tocsin_hooks.machine import Minute, write_minutes
 
-FIRST = 29_000_000  # of a minute
 
-
-def page_of(folder: Path, *minutes: dict[str, Minute]) -> Page:
+def page_of(folder: Path, *watched: dict[str, Minute]) -> Page:
     storage = open_storage(folder / "debug-output")
     RunWriter(storage, run_id="r").write(0, Mode.TRAIN, 0, [Captured("loss", np.float32(1))])
-    if minutes:
-        write_minutes(str(folder / "profiler-output"), minutes)
+    if watched:
+        write_minutes(str(folder / "profiler-output"), watched)
     return report_on(storage)
 
 
@@ -97,7 +95,7 @@ def test_the_page_of_a_machine_run_has_its_rules_once(tmp_path: Path) -> None:
 def test_of_a_long_run_some_minutes_are_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(machine, "MOST_FILES", 10)
+    monkeypatch.setattr(minutes, "MOST_FILES", 10)
     found = page_of(tmp_path, *[{"a": minute(), "b": minute()}] * 20).machine
     assert found is not None
     assert (found.every, found.minutes) == (4, 5)
