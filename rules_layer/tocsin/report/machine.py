@@ -169,9 +169,7 @@ def _histogram(durations: Array, weights: Array) -> Bars | None:
     if not durations.size:
         return None
     low, high = float(durations.min()), float(np.quantile(durations, 0.995))
-    if high <= low:
-        high = low * 1.001 + 1e-9
-    edges = np.linspace(low, high, _BINS + 1)
+    edges = np.linspace(low, high, _BINS + 1) if high > low else np.array([low, low])
     counts, _ = np.histogram(durations, edges, weights=weights)
     names = [f"{edge:.3g}" for edge in edges[:-1]]
     if beyond := float(weights[durations > high].sum()):
