@@ -6,6 +6,7 @@ the host does while a device computes. Healthy loops count where any rule fires.
 
 from __future__ import annotations
 
+import argparse
 import os
 import random
 import subprocess
@@ -251,8 +252,17 @@ def report(found: Iterable[tuple[str, tuple[list[str], float | None]]]) -> None:
 
 
 def main() -> None:
-    if len(sys.argv) == 3:
-        run(*sys.argv[1:])
+    parser = argparse.ArgumentParser(
+        "python -m benchmarks.loops",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("loop", nargs="*", metavar="NAME FOLDER", help="run one loop")
+    one = parser.parse_args().loop
+    if one and (len(one) != 2 or one[0] not in CASES):
+        parser.error(f"name a loop and a folder; there are {', '.join(CASES)}")
+    if one:
+        run(*one)
         return
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         report(zip(CASES, pool.map(judge, CASES), strict=True))

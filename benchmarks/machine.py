@@ -1,11 +1,14 @@
 """What watching a machine costs: ``python -m benchmarks.machine``.
 
 The sampler's share of a core, how late it is beside a thread that computes without a pause, the
-cost of timing a step, the size of a minute's file, and the evaluation of a minute of many machines.
+cost of timing a step, the time of a step with and without, the size of a minute's file, the
+evaluation of a minute of many machines, and dollars a day: calls of AWS, counted at botocore while
+the functions' own adapters work on an in-process AWS, at the on-demand prices of us-east-1.
 """
 
 from __future__ import annotations
 
+import argparse
 import platform
 import tempfile
 import threading
@@ -25,7 +28,15 @@ from tocsin_hooks import Hook
 from tocsin_hooks.machine import Minute, Timings, write_minutes
 from tocsin_hooks.machine.cgroup import Cgroup
 from tocsin_hooks.machine.nvml import Nvml
-from tocsin_hooks.machine.proc import Cpu, Disk, Memory, Network, Processes, Source
+from tocsin_hooks.machine.proc import (
+    Cpu,
+    Disk,
+    Memory,
+    Network,
+    Processes,
+    RunQueue,
+    Source,
+)
 from tocsin_hooks.machine.sampler import Sampler
 
 _METRICS = ("GPUUtilization", "GPUMemoryUtilization", "MemoryUsedPercent", "Power", "Temperature")
@@ -36,7 +47,7 @@ def sources() -> list[Source]:
     """All of /proc, as a hook reads it."""
     limits = Cgroup()
     memory = Memory(limits=limits)
-    return [Cpu(), memory, Disk(), Network(), Processes(), limits.values]
+    return [Cpu(), memory, Disk(), Network(), Processes(), RunQueue(), limits.values]
 
 
 class FakeLibrary:
@@ -78,9 +89,11 @@ def sampling() -> None:
             sampler.sample()
         each = (time.process_time() - begun) / _SAMPLES
         print(f"{name:28}{1e3 * each:7.2f} ms{each / 0.5:11.2%}{each / 0.1:11.2%}")
+    rare = [Processes(every=0.0), RunQueue(every=0.0)]
     begun = time.process_time()
     for _ in range(100):
-        Processes(every=0.0)()
+        for source in rare:
+            source()
     each = (time.process_time() - begun) / 100
     print(f"{'processes, every 5 s':28}{1e3 * each:7.2f} ms{each / 5:11.2%}{each / 5:11.2%}")
 
@@ -145,27 +158,35 @@ def _step_of(hook: Hook, steps: int) -> float:
     return (time.thread_time() - begun) / steps
 
 
-def overhead(rounds: int = 7) -> None:
-    """A training step of some milliseconds, with and without; blocks take turns."""
-    matrix = np.random.default_rng(0).normal(size=(300, 300))
+def overhead(steps: int = 600) -> None:
+    """A training step of ten milliseconds, with and without, which take turns.
+
+    It is the CPU time of the training's thread, which other work on this machine does not change
+    much; a sort runs on one core.
+    """
+    numbers = np.random.default_rng(0).normal(size=250_000)
     with tempfile.TemporaryDirectory() as folder:
         hooks = {
             name: Hook(Path(folder) / name, watch, save_interval=10**9)
             for name, watch in (("without", Watch()), ("with", Watch(machine=Machine())))
         }
+        loaders = {name: iter(hook.data(range(steps))) for name, hook in hooks.items()}
         taken: dict[str, list[float]] = {name: [] for name in hooks}
-        for _ in range(rounds):
-            for name, hook in hooks.items():
-                begun = time.process_time()
-                for _ in hook.data(range(200)):
-                    with hook.step():
-                        matrix @ matrix
-                taken[name].append(time.process_time() - begun)
+        for at in range(steps):
+            for name in sorted(hooks, reverse=at % 2 == 0):  # each comes first in half of them
+                begun = time.thread_time()
+                next(loaders[name])
+                with hooks[name].step():
+                    np.sort(numbers)
+                taken[name].append(time.thread_time() - begun)
         for hook in hooks.values():
             hook.close()
-    ratio = median(taken["with"]) / median(taken["without"])
-    each = median(taken["without"]) / 200
-    print(f"CPU time of a step of {1e3 * each:.1f} ms, with ÷ without: {ratio:.4f}")
+    without = median(taken["without"])
+    ratio = median(taken["with"]) / without
+    print(
+        f"a step of {1e3 * without:.1f} ms that empties the caches, with ÷ without: {ratio:.4f} "
+        f"(medians of {steps} each: {1e6 * without * (ratio - 1):.0f} µs more)"
+    )
 
 
 def large_minute() -> Minute:
@@ -176,6 +197,8 @@ def large_minute() -> Minute:
     names += ["memory/MemoryUsedPercent", "process/cpu", "process/workers", "i/o/IOPS"]
     names += [f"i/o/{way}ThroughputInBytesPerSecond" for way in ("Read", "Write")]
     names += [f"network/{way}BytesPerSecond" for way in ("Receive", "Transmit")]
+    names += [f"gpu{number}/SMActive" for number in range(8)]
+    names += ["cpu/StealPercentage", "process/runqueue"]
     series = {name: random.uniform(60, 90, 120).tolist() for name in names}
     steps = random.uniform(0.005, 0.006, 10_000).tolist()
     return Minute(60.0, series, dict.fromkeys(("TRAIN", "wait", "between", "forward"), steps))
@@ -196,13 +219,42 @@ def evaluation(nodes: int = 64, minutes: int = 6) -> None:
     print(f"a minute of {nodes} such machines, read and judged by all rules: {1e3 * each:.0f} ms")
 
 
+def cost() -> None:
+    """Dollars a day of a job's machines."""
+    from tests.faults.cost import DOLLARS, HOOK_POLLS_A_DAY, machine_day, minute_calls
+    from tests.faults.room import DeployedRuns, aws_in_process
+
+    columns = {"1 machine": (1, True), "8 machines": (8, True), "8, one by one": (8, False)}
+    with aws_in_process():
+        runs = DeployedRuns({})
+        days = {
+            name: machine_day(
+                minute_calls(runs, nodes, together=together), nodes, 1 if together else nodes
+            )
+            for name, (nodes, together) in columns.items()
+        }
+    print(f"\n{'$ a day of a job':28}" + "".join(f"{name:>15}" for name in days))
+    for what in days["1 machine"]:
+        print(f"{what:28}" + "".join(f"{day[what]:15.4f}" for day in days.values()))
+    print(f"{'all':28}" + "".join(f"{sum(day.values()):15.4f}" for day in days.values()))
+    poll = HOOK_POLLS_A_DAY / 2 * DOLLARS["s3.GetObject"]  # of STOP.json alone
+    polls = "".join(f"{nodes * poll:15.4f}" for nodes, _ in columns.values())
+    print(f"{'beside it, polls each 5 s':28}{polls}")
+
+
 def main() -> None:
+    argparse.ArgumentParser(
+        "python -m benchmarks.machine",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    ).parse_args()
     print(f"{platform.machine()}, Python {platform.python_version()}, numpy {np.__version__}")
     sampling()
     jitter()
     timing()
     overhead()
     evaluation()
+    cost()
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from tocsin.aws.s3 import S3Checkpoints
 from tocsin.evaluation import Checkpoint, check, document
 from tocsin.events import ACTION_TAKEN, ISSUES_FOUND, METRIC_NAMESPACE, STATUS_CHANGE
 from tocsin.model import RuleStatus
-from tocsin.report import Alert, History, Trace, html_of, json_of, page_of
+from tocsin.report import Alert, History, Trace, html_of, json_of, machine_of, page_of
 from tocsin.tensors import Storage, open_storage
 
 from local.events import JOB, Event, Events, listen
@@ -180,7 +180,10 @@ def _report(
     history = History(storage)
     history.refresh()
     made, planned = datetime.now(UTC), story.planned_steps or None
-    page = page_of(checked, trace, history, made=made, planned=planned, alerts=alerts)
+    machine = machine_of(storage, document(checked), own=True) if story.machine else None
+    page = page_of(
+        checked, trace, history, made=made, planned=planned, alerts=alerts, machine=machine
+    )
     REPORTS.mkdir(parents=True, exist_ok=True)
     path = REPORTS / f"{scenario}.html"
     path.write_text(html_of(page), "utf-8")

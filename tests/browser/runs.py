@@ -10,6 +10,7 @@ import msgspec
 import numpy as np
 from tocsin.model import Mode, TensorSummary
 from tocsin.tensors import END_MARKER, Captured, Collection, LocalStorage, RunWriter, summarize
+from tocsin_hooks.machine import Minute, write_minutes
 
 HOSTILE = "</script><script>document.title='run'</script><img src=x onerror=alert(1)>"
 LAYERS = 6
@@ -82,6 +83,18 @@ def unfinished(path: Path) -> None:
     _write(path, (_step(random, step, lost=False) for step in range(30)), ended=False)
 
 
+def watched(path: Path) -> None:
+    """A training whose machines were watched: at first it waits for data."""
+    loss_only(path)
+    busy = {f"gpu{at}/GPUUtilization": [90.0] * 120 for at in range(2)}
+    idle = {f"gpu{at}/GPUUtilization": [30.0] * 120 for at in range(2)}
+    times = {"TRAIN": [0.2, 0.25] * 50, "forward": [0.1] * 10}
+    slow = Minute(60.0, {**idle, "cpu/CPUUtilization": [40.0]}, {**times, "wait": [0.3] * 100})
+    good = Minute(60.0, {**busy, "cpu/CPUUtilization": [60.0]}, {**times, "wait": [0.01] * 100})
+    minutes = [{"node_0": each, "node_1": each} for each in [slow] * 6 + [good] * 6]
+    write_minutes(str(path / "profiler-output"), minutes)
+
+
 RUNS: dict[str, Callable[[Path], None]] = {
     function.__name__: function
     for function in (
@@ -95,6 +108,7 @@ RUNS: dict[str, Callable[[Path], None]] = {
         many,
         hostile,
         unfinished,
+        watched,
     )
 }
 

@@ -44,7 +44,7 @@ def test_page_of_any_run_is_drawn_without_a_request_or_a_complaint(
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("name", ["broken", "xgboost", "nothing", "demo-hang"])
+@pytest.mark.parametrize("name", ["broken", "xgboost", "nothing", "demo-hang", "watched"])
 def test_page_is_accessible_in_light_and_dark(name: str, scheme: str, opened: Show) -> None:
     shown = opened(name, color_scheme=scheme, bypass_csp=True)  # axe is a script of its own
 
@@ -52,6 +52,29 @@ def test_page_is_accessible_in_light_and_dark(name: str, scheme: str, opened: Sh
 
     serious = [each for each in found if each["impact"] in ("serious", "critical")]
     assert [(each["id"], [n["html"] for n in each["nodes"]][:3]) for each in serious] == []
+
+
+def test_the_machine_says_what_was_found_first(opened: Show) -> None:
+    shown = opened("watched").page.locator("#machine")
+
+    assert "InputBottleneck" in shown.locator("article.card").first.inner_text()
+    assert "waiting for data" in shown.locator(".legend").first.inner_text()
+    assert shown.locator("canvas:visible").count() >= 3  # durations, step times, devices
+    shown.locator("#devices").focus()
+    shown.page.keyboard.press("ArrowDown")
+    assert shown.locator(".read", has_text="node_0 gpu0").inner_text().endswith("90 %")
+    assert min(shown.locator(".spent i").evaluate_all("all => all.map((i) => i.clientWidth)")) > 0
+
+
+def test_the_machine_is_there_without_javascript_and_not_where_none_was_watched(
+    opened: Show,
+) -> None:
+    text = opened("watched", drawn=False, java_script_enabled=False).page.inner_text("main")
+
+    assert "InputBottleneck" in text
+    assert "training step" in text
+    assert "waiting for data 26 %" in text
+    assert opened("loss_only").page.locator("#machine").count() == 0
 
 
 def test_light_and_dark_differ(opened: Show) -> None:

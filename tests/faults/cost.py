@@ -9,9 +9,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from tests.faults.room import Calls, DeployedRuns, aws_in_process, calls_of_aws
+import boto3
+from tocsin.model import Mode
+from tocsin.tensors import RunWriter, index_key, open_storage
+from tocsin_hooks.machine import Minute, entries
+
+from tests.faults.room import CAPTURES, Calls, DeployedRuns, aws_in_process, calls_of_aws
 
 SAVES_A_DAY = 8_640  # one every ten seconds
+MINUTES_A_DAY = 1_440
 DOLLARS = {  # a call, us-east-1
     "s3.ListObjectsV2": 5e-6,
     "s3.PutObject": 5e-6,
@@ -44,6 +50,38 @@ def steady_calls(runs: DeployedRuns, workers: int) -> Calls:
             runs.notify(job, step)
     assert runs.known(job).steps == 4
     return calls
+
+
+def minute_calls(runs: DeployedRuns, nodes: int, *, together: bool) -> Calls:
+    """The deployment's calls for the fourth minute of a healthy job's machines: for one message of
+    all files, or for one message of each.
+    """
+    url = f"{CAPTURES}jobs/of-{nodes}-{together}/profiler-output"
+    storage = open_storage(url, client=boto3.client("s3"))
+    writers = [RunWriter(storage, f"node_{node}", run_id="r") for node in range(nodes)]
+    minute = entries(Minute(60.0, {"cpu/CPUUtilization": [50.0] * 120}, {"TRAIN": [0.5] * 100}))
+    for number in range(4):
+        for writer in writers:
+            if number == 0:
+                writer.write_collections((), nodes)
+            writer.write(number, Mode.GLOBAL, number, minute)
+        keys = [index_key(number, f"node_{node}") for node in range(nodes)]
+        with calls_of_aws() as calls:
+            for group in [keys] if together else [[key] for key in keys]:
+                runs.look(url, *group)
+    assert runs.evaluated(url) == 4
+    return calls
+
+
+def machine_day(calls: Calls, nodes: int, looks: int) -> Mapping[str, float]:
+    """Dollars for a day of a job's machines, by what they are for. ``calls``: of one minute."""
+    look = SECONDS_A_LOOK * LAMBDA_SECOND + LAMBDA_REQUEST + LOG_BYTES / 1e9 * LOG_GIGABYTE
+    return {
+        "the files of the minutes": MINUTES_A_DAY * nodes * DOLLARS["s3.PutObject"],
+        "calls of evaluate": MINUTES_A_DAY * sum(dollars(calls).values()),
+        "evaluate's time and logs": MINUTES_A_DAY * looks * look,
+        "queue": MINUTES_A_DAY * QUEUE_REQUEST * (nodes + QUEUE_REQUESTS * looks),
+    }
 
 
 def counts(calls: Calls) -> Counter[str]:

@@ -836,10 +836,17 @@ class DeployedRuns:
         of all.
         """
         for worker in workers or range(job.num_workers):
-            self._looks += 1
-            hint = Hint(job.url, (index_key(step, f"worker_{worker}"),))
-            ends = time.time() + 600
-            evaluate(hint, self._world, owner=f"invocation-{self._looks}", ends=ends)
+            self.look(job.url, index_key(step, f"worker_{worker}"))
+
+    def look(self, url: str, *keys: str) -> None:
+        """One invocation works off the notifications of these files."""
+        self._looks += 1
+        owner = f"invocation-{self._looks}"
+        evaluate(Hint(url, keys), self._world, owner=owner, ends=time.time() + 600)
+
+    def evaluated(self, url: str) -> int:
+        """The number of steps that were evaluated."""
+        return self._world.checkpoints.load(url).checkpoint.steps
 
     def known(self, job: Training) -> RunKnown:
         return _known(self._world.checkpoints.load(job.url).checkpoint)

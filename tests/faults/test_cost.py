@@ -9,7 +9,15 @@ from typing import Any
 import pytest
 from tocsin.tensors import Object, index_key, index_objects
 
-from tests.faults.cost import SAVES_A_DAY, counts, dollars, moves_due_at, steady_calls
+from tests.faults.cost import (
+    SAVES_A_DAY,
+    counts,
+    dollars,
+    machine_day,
+    minute_calls,
+    moves_due_at,
+    steady_calls,
+)
 from tests.faults.room import (
     BAD,
     START,
@@ -37,6 +45,18 @@ def test_the_calls_of_a_quiet_job_cost_at_most_eleven_cents_a_day(
 ) -> None:
     """With Lambda's time, its logs and the queue's requests that makes 15 cents."""
     assert sum(dollars(steady[1]).values()) * SAVES_A_DAY <= 0.11
+
+
+def test_the_machines_of_a_job_cost_cents_a_day() -> None:
+    """Three for one machine; for eight of them the files count most."""
+    with aws_in_process():
+        runs = DeployedRuns({})
+        days = {
+            nodes: sum(machine_day(minute_calls(runs, nodes, together=True), nodes, 1).values())
+            for nodes in (1, 8)
+        }
+    assert days[1] <= 0.035
+    assert days[8] <= 0.095
 
 
 def test_a_look_is_two_updates(steady: Mapping[int, Calls]) -> None:

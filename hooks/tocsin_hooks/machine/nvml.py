@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from typing import Any
 
+from tocsin_hooks.machine.gpm import Multiprocessors
+
 _log = logging.getLogger("tocsin")
 
 _SLOWDOWN = 0x8 | 0x20 | 0x40 | 0x80  # hardware, thermal by software and hardware, power brake
@@ -19,8 +21,9 @@ _MOST_EVENTS = 20  # of the driver, between two samples
 
 
 class Nvml:
-    """Samples each GPU that the process may use: utilization, memory, power; temperature and
-    slowdowns each second; errors each minute, and those of the driver (XID) at once.
+    """Samples each GPU that the process may use: utilization, memory, power; temperature,
+    slowdowns and the share of active multiprocessors each second; errors each minute, and those of
+    the driver (XID) at once.
 
     What a GPU does not support is left out. One that no longer answers is ``Lost``. Raises
     ImportError without the package, OSError without a driver or a GPU.
@@ -31,6 +34,7 @@ class Nvml:
         self._refused = set[tuple[int, str]]()
         self._reported = set[int]()
         self._errors: dict[tuple[int, str], float] = {}
+        self._active: dict[object, Multiprocessors | None] = {}
         self._next_second = self._next_slow = 0.0
         try:
             self._nvml.nvmlInit()
@@ -51,7 +55,7 @@ class Nvml:
         ]
         if now >= self._next_second:
             self._next_second = now + _SECOND
-            readings += [self._temperature, self._slowdown]
+            readings += [self._temperature, self._slowdown, self._multiprocessors]
         if now >= self._next_slow:
             self._next_slow = now + _SLOW
             readings += [self._ecc, self._rows, self._replays]
@@ -132,6 +136,14 @@ class Nvml:
     def _slowdown(self, device: Any) -> Mapping[str, float]:
         reasons = self._nvml.nvmlDeviceGetCurrentClocksThrottleReasons(device)
         return {"Slowdown": float(bool(reasons & _SLOWDOWN))}
+
+    def _multiprocessors(self, device: Any) -> Mapping[str, float]:
+        key = _address(device)
+        if key not in self._active:
+            self._active[key] = Multiprocessors.of(self._nvml, device)
+        reader = self._active[key]
+        active = None if reader is None else reader()
+        return {} if active is None else {"SMActive": active}
 
     def _ecc(self, device: Any) -> Mapping[str, float]:
         nvml = self._nvml

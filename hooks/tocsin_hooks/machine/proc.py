@@ -6,9 +6,13 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 from tocsin_hooks.machine.cgroup import Limits, no_limits
+
+PROC = Path("/proc")
 
 Values = Mapping[str, float]
 """The values of one sample by the name of their series."""
@@ -23,12 +27,23 @@ _PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
 _MOST_PROCESSES = 1000
 
 
-class Cpu:
-    """The mean of all cores, the busiest core, and the core that waits most for disks, in %."""
+class _Core(NamedTuple):
+    """The ticks of a core since the start of the machine."""
 
-    def __init__(self, root: Path = Path("/proc")) -> None:
+    total: int
+    busy: int
+    waiting: int
+    stolen: int
+
+
+class Cpu:
+    """The mean of all cores, the busiest core, the core that waits most for disks, and what the
+    hypervisor gave to others, in %.
+    """
+
+    def __init__(self, root: Path = PROC) -> None:
         self._file = root / "stat"
-        self._before: list[tuple[int, int, int]] = []
+        self._before: list[_Core] = []
         self()
 
     def __call__(self) -> Values:
@@ -36,22 +51,24 @@ class Cpu:
         before, self._before = self._before, now
         if len(before) != len(now):
             return {}
-        pairs = [(b, n) for b, n in zip(before, now, strict=True) if n[0] > b[0]]
-        busy = [100 * (n[1] - b[1]) / (n[0] - b[0]) for b, n in pairs]
-        waiting = [100 * (n[2] - b[2]) / (n[0] - b[0]) for b, n in pairs]
+        pairs = [(b, n) for b, n in zip(before, now, strict=True) if n.total > b.total]
+        busy = [100 * (n.busy - b.busy) / (n.total - b.total) for b, n in pairs]
+        waiting = [100 * (n.waiting - b.waiting) / (n.total - b.total) for b, n in pairs]
+        stolen = [100 * (n.stolen - b.stolen) / (n.total - b.total) for b, n in pairs]
         if not busy:
             return {}
         return {
             "cpu/CPUUtilization": sum(busy) / len(busy),
             "cpu/busiest": max(busy),
             "cpu/I/OWaitPercentage": max(0.0, *waiting, 0.0),
+            "cpu/StealPercentage": max(0.0, sum(stolen) / len(stolen)),
         }
 
 
 class Memory:
     """The memory in use, in % of the host's or, where it is less, of the container's."""
 
-    def __init__(self, root: Path = Path("/proc"), limits: Limits = no_limits) -> None:
+    def __init__(self, root: Path = PROC, limits: Limits = no_limits) -> None:
         self._file = root / "meminfo"
         self._limits = limits
         self()
@@ -67,9 +84,9 @@ class Memory:
 class Disk:
     """Operations and bytes per second of all disks together."""
 
-    def __init__(self, root: Path = Path("/proc")) -> None:
+    def __init__(self, root: Path = PROC) -> None:
         self._file = root / "diskstats"
-        self._rates = _Rates()
+        self._rates = Rates()
         self()
 
     def __call__(self) -> Values:
@@ -91,9 +108,9 @@ class Disk:
 class Network:
     """Bytes per second through all interfaces but the loopback."""
 
-    def __init__(self, root: Path = Path("/proc")) -> None:
+    def __init__(self, root: Path = PROC) -> None:
         self._file = root / "net" / "dev"
-        self._rates = _Rates()
+        self._rates = Rates()
         self()
 
     def __call__(self) -> Values:
@@ -116,7 +133,7 @@ class Processes:
     are. Reads every ``every`` seconds, because it costs most; in between it gives nothing.
     """
 
-    def __init__(self, root: Path = Path("/proc"), pid: int = 0, every: float = 5.0) -> None:
+    def __init__(self, root: Path = PROC, pid: int = 0, every: float = 5.0) -> None:
         self._root = root
         self._pid = pid or os.getpid()
         self._every = every
@@ -160,7 +177,41 @@ class Processes:
             seen.update(children)
 
 
-class _Rates:
+class RunQueue:
+    """How long a process was ready and waited for a core, in % of the time: its thread that waited
+    longest counts.
+
+    It is what other work on the machine, or the CPU limit of a container, takes from a training.
+    Reads every ``every`` seconds; in between it gives nothing.
+    """
+
+    def __init__(self, root: Path = PROC, pid: int = 0, every: float = 5.0) -> None:
+        self._threads = root / str(pid or os.getpid()) / "task"
+        self._every = every
+        self._next = 0.0
+        self._at = time.monotonic()
+        self._before = dict(self._waited())
+        if not self._before:
+            raise OSError(f"{self._threads}: the kernel keeps no schedstat")
+
+    def __call__(self) -> Values:
+        now = time.monotonic()
+        if now < self._next or now <= self._at:
+            return {}
+        self._next = now + self._every
+        waited, before, since = dict(self._waited()), self._before, now - self._at
+        self._before, self._at = waited, now
+        longest = max((each - before.get(name, 0) for name, each in waited.items()), default=0)
+        return {"process/runqueue": 100 * max(0, longest) / 1e9 / since}
+
+    def _waited(self) -> Iterator[tuple[str, int]]:
+        """Each thread with the nanoseconds that it has waited so far."""
+        for thread in self._threads.iterdir():
+            with suppress(OSError, IndexError):  # the thread has ended
+                yield thread.name, int((thread / "schedstat").read_text().split()[1])
+
+
+class Rates:
     """Turns counts into rates per second."""
 
     def __init__(self) -> None:
@@ -180,11 +231,11 @@ def _is_core(line: bytes) -> bool:
     return line.startswith(b"cpu") and line[3:4].isdigit()
 
 
-def _core(line: bytes) -> tuple[int, int, int]:
-    """Time in all, busy, and waiting for disks. Guests are part of user time."""
+def _core(line: bytes) -> _Core:
+    """Guests are part of user time. Interrupts and stolen time follow that of waiting."""
     user, nice, system, idle, wait, *more = map(int, line.split()[1:9])
     busy = user + nice + system + sum(more)
-    return busy + idle + wait, busy, wait
+    return _Core(busy + idle + wait, busy, wait, more[2] if len(more) > 2 else 0)
 
 
 def _memory(text: str) -> Iterator[tuple[str, int]]:

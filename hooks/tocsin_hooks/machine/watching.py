@@ -17,7 +17,17 @@ from tocsin_hooks.machine.cgroup import Cgroup
 from tocsin_hooks.machine.minute import Minute, entries
 from tocsin_hooks.machine.node import Claim, Node, this_node
 from tocsin_hooks.machine.nvml import Nvml
-from tocsin_hooks.machine.proc import Cpu, Disk, Memory, Network, Processes, Source
+from tocsin_hooks.machine.portable import portable_sources
+from tocsin_hooks.machine.proc import (
+    PROC,
+    Cpu,
+    Disk,
+    Memory,
+    Network,
+    Processes,
+    RunQueue,
+    Source,
+)
 from tocsin_hooks.machine.sampler import MINUTE, MinuteClock, Sampler
 from tocsin_hooks.settings import CaptureSettings
 from tocsin_hooks.step import CapturedStep
@@ -156,15 +166,14 @@ class MachineOfHook:
 def _sources(machine: Machine, pid: int, every: float) -> Iterator[Source]:
     """What can be read here. What cannot is said once."""
     limits = Cgroup()
-    makers: list[Callable[[], Source]] = [Cpu, lambda: Memory(limits=limits), Disk, Network]
-    if machine.processes:
-        makers.append(lambda: Processes(pid=pid, every=every))
     missing = []
-    for make in makers:
+    for make in _makers(machine, pid, every, limits):
         try:
             yield make()
         except (OSError, LookupError, ValueError) as error:
             missing.append(str(error))
+        except Exception as error:  # noqa: BLE001 - psutil has errors of its own
+            missing.append(f"psutil: {type(error).__name__}: {error}")
     if missing:
         _log.warning("the machine is sampled without what cannot be read: %s", "; ".join(missing))
     yield limits.values
@@ -175,6 +184,23 @@ def _sources(machine: Machine, pid: int, every: float) -> Iterator[Source]:
             if machine.gpu is True or (Path("/dev/nvidiactl").exists()):
                 hint = "" if isinstance(error, OSError) else ": pip install nvidia-ml-py"
                 _log.warning("GPUs are not sampled: %s%s", error, hint)
+
+
+def _makers(machine: Machine, pid: int, every: float, limits: Cgroup) -> list[Callable[[], Source]]:
+    """Makers of the sources of a host: of /proc, or of psutil where there is none."""
+    if not PROC.is_dir():
+        try:
+            return portable_sources(pid, every, processes=machine.processes)
+        except ImportError:
+            _log.warning("the host is not sampled: there is no %s; pip install psutil", PROC)
+            return []
+    makers: list[Callable[[], Source]] = [Cpu, lambda: Memory(limits=limits), Disk, Network]
+    if machine.processes:
+        makers += [
+            lambda: Processes(pid=pid, every=every),
+            lambda: RunQueue(pid=pid, every=every),
+        ]
+    return makers
 
 
 def _length() -> float:

@@ -8,7 +8,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from tocsin.actions.curve import curve, measure
-from tocsin.actions.email_parts import columns, fitting, how_to_silence, see_more
+from tocsin.actions.email_parts import (
+    columns,
+    fitting,
+    how_to_silence,
+    machine_at_that_time,
+    see_more,
+)
 from tocsin.actions.headline import REPEAT, STOPPED, numbers
 from tocsin.actions.ports import Lookups
 from tocsin.actions.request import ActionOutcome, Request
@@ -36,6 +42,7 @@ def alert_email(request: Request, lookups: Lookups) -> str:
     first = [_opening(request, lookups.now()), _stopped(request)]
     details = [
         *_fired(request.firing, lookups),
+        machine_at_that_time(request.run, lookups) if request.firing else "",
         _list("Resolved", request.resolved),
         _list("Withdrawn, not judged healthy", request.withdrawn),
         _list("Still firing, notified before", request.ongoing),

@@ -8,9 +8,12 @@ from collections.abc import Iterable
 
 from tocsin.actions.ports import LINK_HOURS, Lookups
 from tocsin.actions.request import Request
+from tocsin.events import StatusChange
+from tocsin.tensors import step_text
 from tocsin.words import clean
 
 MOST_BYTES = 60_000
+_MOST_FINDINGS = 5
 _LONGEST_GLOB = 256  # that a silence takes
 
 
@@ -50,6 +53,27 @@ def see_more(run: str, lookups: Lookups) -> str:
     if report.console:
         lines += ["In the console, for who may sign in:", f"  {report.console}"]
     return "\n".join(line for line in lines if line != "  ")
+
+
+def machine_at_that_time(run: str, lookups: Lookups) -> str:
+    """The findings about the training's machines at present; empty where none are watched."""
+    found = lookups.machine(run)
+    if found is None:
+        return ""
+    if not found:
+        return "The machine at that time: no rule about it fires."
+    lines = [f"  {_finding(each)}" for each in found[:_MOST_FINDINGS]]
+    more = len(found) - _MOST_FINDINGS
+    return "\n".join(
+        ["The machine at that time:", *lines, *([f"  and {more} more"] if more > 0 else [])]
+    )
+
+
+def _finding(alert: StatusChange) -> str:
+    since = "" if alert.step is None else f" since {step_text(alert.run, alert.step)}"
+    details = clean(alert.status_details, 500)
+    name = clean(alert.rule_configuration_name, 200)
+    return f"{name}, {alert.severity}{since}{': ' if details else ''}{details}"
 
 
 def how_to_silence(request: Request) -> str:

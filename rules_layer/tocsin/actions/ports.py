@@ -106,6 +106,9 @@ class Lookups:
     links: Links = Links()
     report: Callable[[str], ReportLinks] = lambda run: ReportLinks()
     """Links to a run's (URL) report, which may not be written yet."""
+    machine: Callable[[str], Sequence[StatusChange] | None] = lambda run: None
+    """The rules that fire about the machines of a training's run (URL); None where they are not
+    watched, or it is not known in time."""
     namespace: str = METRIC_NAMESPACE
     """The deployment's, of CloudWatch's metrics."""
     role_prefix: Callable[[str], str] = lambda role: ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from tocsin.actions.email_parts import columns, fitting, see_more
+from tocsin.actions.email_parts import columns, fitting, machine_at_that_time, see_more
 from tocsin.actions.ports import Lookups
 from tocsin.events import WORST_FIRST, RuleStatusEntry, RunSummary
 from tocsin.model import RuleStatus
@@ -32,7 +32,7 @@ def summary_email(summary: RunSummary, lookups: Lookups) -> str:
     return fitting(
         [f"Training job {job} has ended{status}.", facts],
         _statuses(summary.debug_rule_evaluation_statuses),
-        [see_more(summary.run, lookups)],
+        [machine_at_that_time(summary.run, lookups), see_more(summary.run, lookups)],
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from msgspec.structs import replace
@@ -36,6 +36,11 @@ class KnownRuns:
         return Known(
             tuple(self._alerts(checkpoint)), frozenset(checkpoint.rules), checkpoint.sequence
         )
+
+    def last_changes(self, run: str) -> Sequence[StatusChange] | None:
+        """The last status change of each rule that ever fired; None for a run without any step."""
+        found = self.known(run)
+        return found.alerts if found is not None and found.rules else None
 
     def _alerts(self, checkpoint: Checkpoint) -> Iterator[StatusChange]:
         for change in last_changes(checkpoint):

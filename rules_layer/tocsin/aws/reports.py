@@ -16,7 +16,7 @@ from tocsin.aws.s3 import LOST, MISSING, run_part
 from tocsin.aws.settings import REPORTS
 from tocsin.evaluation import Checkpoint, CheckpointStore, TraceStore
 from tocsin.model import RuleStatus
-from tocsin.report import Alert, Page, html_of, json_of, stored_page
+from tocsin.report import Alert, Page, html_of, json_of, stored_machine, stored_page
 from tocsin.tensors import Storage
 
 
@@ -97,7 +97,8 @@ def make_report(
         if stored.version is None or stored.unreadable or shown == state:
             return False
         made = datetime.fromtimestamp(now(), UTC)
-        page = stored_page(stored.checkpoint, traces, storage(run), made, taken)
+        machine = stored_machine(run, lambda url: checkpoints.load(url).checkpoint, storage)
+        page = stored_page(stored.checkpoint, traces, storage(run), made, taken, machine)
         if reports.save(run, page, state, version):
             return True
 

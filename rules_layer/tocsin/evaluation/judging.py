@@ -136,6 +136,8 @@ def _with_verdict(
     if record.status is RuleStatus.ERROR:  # by a step that was given up
         record = replace(record, status=RuleStatus.IN_PROGRESS, details=checkpoint.note)
     if not verdict.violation:
+        if verdict.detail and record.fired_at is None:  # why what looks like a finding is none
+            record = replace(record, details=verdict.detail[:_MOST_DETAIL])
         return _resolved(replace(record, streak=0, candidate=None), rule.options)
     if _in_grace(rule.options, step, checkpoint):
         return record

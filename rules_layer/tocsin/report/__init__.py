@@ -3,6 +3,7 @@
 from tocsin.evaluation import Trace
 from tocsin.report.history import History
 from tocsin.report.html import html_of
+from tocsin.report.machine import machine_beside, machine_of, stored_machine
 from tocsin.report.notebook import InlineReport, inline
 from tocsin.report.page import Alert, Headline, Page, json_of
 from tocsin.report.report import compared, page_of, report_on
@@ -26,7 +27,10 @@ __all__ = [
     "inline",
     "is_not_finite",
     "json_of",
+    "machine_beside",
+    "machine_of",
     "page_of",
     "report_on",
+    "stored_machine",
     "stored_page",
 ]

@@ -8,7 +8,8 @@ from functools import cache
 from html import escape
 from importlib.resources import files
 
-from tocsin.report.page import Page, json_of
+from tocsin.model import RuleStatus
+from tocsin.report.page import Machine, Page, json_of
 
 _SCRIPTS = (
     "uPlot.iife.min.js",
@@ -19,6 +20,7 @@ _SCRIPTS = (
     "cards.js",
     "page.js",
 )
+_MACHINE = "machine.js"  # only in pages that have a machine
 _STYLES = ("uPlot.min.css", "page.css")
 
 
@@ -28,7 +30,8 @@ def html_of(page: Page, *, live: str = "") -> str:
     ``live`` is the path of ``report.json`` on the server that the page is from: then the page asks
     for it every two seconds and draws again what has changed. Without it there is no request.
     """
-    scripts = [_part(name) for name in _SCRIPTS]
+    names = _SCRIPTS if page.machine is None else (_MACHINE, *_SCRIPTS)
+    scripts = [_part(name) for name in names]
     styles = [_part(name) for name in _STYLES]
     verdict, run = page.verdict, page.run
     rows = "".join(
@@ -43,10 +46,35 @@ def html_of(page: Page, *, live: str = "") -> str:
         sentence=escape(verdict.sentence),
         detail=escape(verdict.detail),
         rules=rows,
+        machine=_machine(page.machine),
         live=escape(live),
         data=_data(page),
         scripts="\n".join(f"<script>{script}</script>" for script in scripts),
     )
+
+
+def _machine(machine: Machine | None) -> str:
+    """The findings and statistics of the machines, as text and a table."""
+    if machine is None:
+        return ""
+    rules = "".join(
+        f"<li>{escape(rule.name)}: {escape(rule.details)}"
+        for rule in machine.rules
+        if rule.status == RuleStatus.ISSUES_FOUND
+    )
+    rows = "".join(
+        f"<tr><td>{escape(each.name)}<td>{escape(each.unit)}"
+        + "".join(f"<td>{_number(value)}" for value in (each.p50, each.p95, each.p99))
+        for each in machine.statistics
+    )
+    return (
+        f"<h2>The machine</h2>\n<p>{escape(machine.sentence)}\n<ul>{rules}</ul>\n"
+        f"<table><thead><tr><th>metric<th>unit<th>p50<th>p95<th>p99<tbody>{rows}</table>\n"
+    )
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:g}"
 
 
 def _data(page: Page) -> str:

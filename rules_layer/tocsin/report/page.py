@@ -207,6 +207,81 @@ class Boosted(msgspec.Struct, frozen=True):
     missing: list[str]
 
 
+class Shares(msgspec.Struct, frozen=True):
+    """How a machine spent its time, each from 0 to 1. None: not measured, and part of ``other``.
+
+    forward: forward passes; step: the rest of the training steps, or all of them where forward
+        passes are not timed; wait: for data; evaluation: steps of other modes; other: the rest.
+    """
+
+    node: str
+    seconds: float
+    forward: float | None
+    step: float | None
+    wait: float | None
+    evaluation: float | None
+    other: float
+
+
+class Utilization(msgspec.Struct, frozen=True):
+    """A map of devices over minutes.
+
+    rows: a device of a node each.
+    x: the first minute of each column, counted from the first of the run; ``end`` is where the last
+        column ends.
+    cells: base64 of zlib of uint8[rows][x]: 0 is not known, 2 to 254 from 0 to 100 %.
+    """
+
+    rows: list[str]
+    x: list[int]
+    end: int
+    cells: str
+
+
+class Statistic(msgspec.Struct, frozen=True):
+    """The distribution of a metric over all machines and devices.
+
+    of: what it is the distribution of: ``steps``, ``samples``, or ``minutes``, of which each counts
+        with its mean.
+    """
+
+    name: str
+    unit: str
+    of: str
+    mean: float | None
+    p50: float | None
+    p95: float | None
+    p99: float | None
+    max: float | None
+
+
+class Machine(msgspec.Struct, frozen=True):
+    """The machines of a training, from the machine run beside it.
+
+    first: the number of the first minute; began: its time (ISO 8601, UTC), None where a minute is
+        not a minute of the clock, as in a demo.
+    every: of how many minutes one was read.
+    sentence: the shares and the median step in words.
+    rules: those about the machine; empty on the page of the machine run, whose rules they are.
+    steps: seconds over minutes; durations: the number of steps by duration.
+    """
+
+    url: str
+    nodes: list[str]
+    minutes: int
+    first: int
+    began: str | None
+    every: int
+    sentence: str
+    verdict: Headline
+    rules: list[RuleCard]
+    shares: list[Shares]
+    steps: Lines | None
+    durations: Bars | None
+    utilization: Utilization | None
+    statistics: list[Statistic]
+
+
 class Quality(msgspec.Struct, frozen=True):
     """What the verdicts rest on. ``interval``: median number of steps between two saves.
 
@@ -235,7 +310,9 @@ class Other(msgspec.Struct, frozen=True):
 
 
 class Page(msgspec.Struct, frozen=True):
-    """All that the page shows. ``missing``: sentences on what is not there, and how to get it."""
+    """All that the page shows. ``missing``: sentences on what is not there, and how to get it.
+    ``machine``: None where no machine was watched.
+    """
 
     schema: int
     made: str
@@ -251,6 +328,7 @@ class Page(msgspec.Struct, frozen=True):
     quality: Quality
     missing: list[str]
     others: list[Other]
+    machine: Machine | None = None
 
 
 _encoder = msgspec.json.Encoder()

@@ -18,11 +18,13 @@ from tocsin.report.curves import curves_of, traced_curves
 from tocsin.report.fan import fans_of
 from tocsin.report.heat import heats_of
 from tocsin.report.history import History, OnFile
+from tocsin.report.machine import machine_beside
 from tocsin.report.page import (
     SCHEMA,
     Alert,
     Curve,
     Heat,
+    Machine,
     Other,
     Page,
     Quality,
@@ -46,7 +48,8 @@ def report_on(
     trace, history = Trace(), History(storage)
     checkpoint, _ = check(storage, watch, now=now, on_step=on_step, on_verdict=trace.add)
     history.refresh(on_file)
-    return page_of(checkpoint, trace, history, made=datetime.fromtimestamp(now(), UTC))
+    made, machine = datetime.fromtimestamp(now(), UTC), machine_beside(storage, now)
+    return page_of(checkpoint, trace, history, made=made, machine=machine)
 
 
 def page_of(
@@ -57,12 +60,13 @@ def page_of(
     made: datetime,
     planned: int | None = None,
     alerts: Sequence[Alert] = (),
+    machine: Machine | None = None,
 ) -> Page:
     """The page of a run as far as the checkpoint has evaluated it.
 
     ``trace`` is from the same evaluation; ``history`` was refreshed after it. The losses are the
     trace's if the history left out files. ``planned`` is how many steps the training is to have, if
-    its hook does not say.
+    its hook does not say. ``machine`` are the machines of the training, if they were watched.
     """
     found = document(checkpoint)
     last = -1 if checkpoint.last_step is None else checkpoint.last_step
@@ -87,6 +91,7 @@ def page_of(
         quality=_quality(checkpoint, history),
         missing=_missing(found, losses, heats, trace, has_network=boosted is None),
         others=[],
+        machine=machine,
     )
 
 

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from tocsin.evaluation import Checkpoint, TraceStore
 from tocsin.report.history import History
-from tocsin.report.page import Alert, Page
+from tocsin.report.page import Alert, Machine, Page
 from tocsin.report.report import page_of
 from tocsin.tensors import Storage
 
@@ -20,14 +20,15 @@ def stored_page(
     storage: Storage,
     made: datetime,
     alerts: Sequence[Alert] = (),
+    machine: Machine | None = None,
 ) -> Page:
     """The page of the run as far as the checkpoint has evaluated it, without evaluating again.
 
     Lanes and limits are those of the trace, which has up to 800 points a rule. ``alerts`` are the
-    actions that were taken.
+    actions that were taken, ``machine`` the machines of the training.
     """
     trace = traces.load(checkpoint.run)
     trace.extend(checkpoint.points)
     history = History(storage, most_bytes=MOST_BYTES)
     history.refresh()
-    return page_of(checkpoint, trace, history, made=made, alerts=alerts)
+    return page_of(checkpoint, trace, history, made=made, alerts=alerts, machine=machine)

@@ -36,7 +36,8 @@ class LowGPUUtilization(Rule):
     the first five do not.
 
     The utilization is the share of time in which any kernel ran. A GPU can be used 100 % by small
-    kernels and still do little.
+    kernels and still do little: from Hopper on the evidence has the share of its multiprocessors
+    that were active.
 
     Parameters
     ----------
@@ -64,6 +65,7 @@ class LowGPUUtilization(Rule):
         return Reads(
             {
                 "gpu": system("gpu_utilization", fields=("mean", "max"), values=True),
+                "active": system("gpu_sm_active"),
                 "steps": STEPS,
             }
         )
@@ -85,16 +87,18 @@ class LowGPUUtilization(Rule):
         above, size = (sum(numbers) for numbers in zip(*window, strict=True))
         if above >= _BUSY_SHARE * size:
             return state, measured(HEALTHY, above / size, _BUSY_SHARE, "below")
-        fault = self._found([gpu for gpu, _ in used], above / size)
+        fault = self._found([gpu for gpu, _ in used], mean(step.tensors["active"]), above / size)
         return state, measured(fault, above / size, _BUSY_SHARE, "below")
 
-    def _found(self, gpus: Sequence[Tensor], busy: float) -> Verdict:
+    def _found(self, gpus: Sequence[Tensor], active: float | None, busy: float) -> Verdict:
         average = mean(gpus) or 0.0
         evidence: dict[str, float | int | str] = {
             "mean_utilization": round(average, 1),
             "gpus": len(gpus),
             "busy_share": round(busy, 3),
         }
+        if active is not None:
+            evidence["multiprocessors_active"] = round(active, 1)
         which = where(gpus[0]) if len(gpus) == 1 else f"all {len(gpus)} GPUs in use"
         detail = (
             f"{which} below {self.threshold:g} % for {self.minutes} minutes; "

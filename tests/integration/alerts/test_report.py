@@ -23,8 +23,16 @@ from tocsin.events import ACTION_TAKEN, SOURCE
 from tocsin.model import Mode
 from tocsin.own_messages import encode_flush
 from tocsin.report import Page
-from tocsin.tensors import END_MARKER, Captured, Collection, RunWriter, open_storage
+from tocsin.tensors import (
+    END_MARKER,
+    Captured,
+    Collection,
+    RunWriter,
+    machine_run,
+    open_storage,
+)
 from tocsin.watch import to_watch
+from tocsin_hooks.machine import Minute, write_minutes
 
 from .conftest import RUN, Context, Deployment, cold_start
 
@@ -87,6 +95,26 @@ def test_it_shows_the_run_at_its_first_alert_and_at_its_end(
     ]
     assert [(curve.name, curve.y) for curve in first.losses] == [("loss", [1.0, None])]
     assert page().run.state == "finished"
+
+
+def test_the_page_and_the_mail_name_the_verdict_on_the_machine(
+    report: ModuleType, training: Training, deployment: Deployment
+) -> None:
+    run = machine_run(RUN)
+    slow = Minute(60.0, {}, {"TRAIN": [0.1] * 100, "wait": [0.3] * 100})
+    write_minutes(run, [slow] * 6)
+    evaluate(Hint(run), training.ports, owner="me", ends=time.time() + 60)
+    training.save(0, np.nan)
+    report.handler(NEWS, Context())
+    react(Flush(RUN), connect_act(deployment.settings), ends=time.time() + 60)
+
+    machine = page().machine
+    assert machine is not None
+    assert machine.rules[0].name == "InputBottleneck"
+    assert machine.shares[0].wait == pytest.approx(0.5)
+    mails = [mail["Message"] for mail in deployment.received(deployment.email)]
+    (mail,) = [text for text in mails if "ExplodingTensor fired" in text]
+    assert "The machine at that time:\n  InputBottleneck, warning since" in mail
 
 
 def test_it_is_the_page_for_a_browser(report: ModuleType, training: Training) -> None:

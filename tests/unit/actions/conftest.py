@@ -94,6 +94,7 @@ class World:
     broadcast: Mapping[str, int] = field(default_factory=lambda: {"email": 2, "sms": 3})
     links: Links = field(default_factory=Links)
     report: ReportLinks = field(default_factory=ReportLinks)
+    machine: Sequence[StatusChange] | None = None
 
     @property
     def lookups(self) -> Lookups:
@@ -106,6 +107,7 @@ class World:
             broadcast=self.broadcast,
             links=self.links,
             report=lambda run: self.report,
+            machine=lambda run: self.machine,
             role_prefix=lambda role: self.prefix,
         )
 

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import sys
+from types import ModuleType
 
 import pytest
 
+from benchmarks import loops, machine
 from benchmarks.__main__ import HERE, main
 
 
@@ -25,3 +27,13 @@ def test_an_unknown_name_says_which_there_are(
     with pytest.raises(SystemExit, match="2"):
         main()
     assert "no benchmark 'hoks': there are cold_start, " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("module", [loops, machine])
+def test_a_benchmark_that_is_asked_for_help_does_not_run(
+    module: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", [module.__name__, "--help"])
+    with pytest.raises(SystemExit, match="0"):
+        module.main()
+    assert f"usage: python -m {module.__name__}" in capsys.readouterr().out

@@ -8,8 +8,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tocsin.evaluation import EvaluationReport, Hint, JobDescription, MemoryJobs, memory_ports
+from tocsin.alerts import AlertGroup, RuleAlert
+from tocsin.alerts.inhibit import inhibit
+from tocsin.alerts.stage import Batch, View
+from tocsin.evaluation import (
+    EvaluationReport,
+    Hint,
+    JobDescription,
+    MemoryJobs,
+    check,
+    document,
+    memory_ports,
+)
 from tocsin.evaluation.reconciliation import reconcile
+from tocsin.events import StatusChange
 from tocsin.tensors import open_storage
 from tocsin.watch import Watch, to_watch
 from tocsin_hooks.machine import Minute, write_minutes
@@ -61,3 +73,30 @@ def test_rules_of_the_job_leave_it_those_of_the_profile(tmp_path: Path) -> None:
     rules = ports.checkpoints.load(str(run)).checkpoint.rules
     assert "InputBottleneck" in rules
     assert "LossSpike" not in rules
+
+
+def test_what_looks_like_a_finding_and_is_none_says_why(tmp_path: Path) -> None:
+    """Steps that other work on the machine interrupted."""
+    run = tmp_path / "j1" / "profiler-output"
+    steps = {"TRAIN": [0.1] * 300 + [1.0] * 25}
+    write_minutes(str(run), [Minute(60.0, {"process/runqueue": [40.0]}, steps)] * 5)
+    rules = document(check(open_storage(run))[0])["rules"]
+    (found,) = [rule for rule in rules if rule["Rule"] == "StepTimeOutlier"]
+    assert found["RuleEvaluationStatus"] == "NoIssuesFound"
+    assert "the training waited 120 s for a core" in found["StatusDetails"]
+
+
+@pytest.mark.parametrize("both", [True, False])
+def test_a_bottleneck_of_inputs_inhibits_low_utilization(tmp_path: Path, both: bool) -> None:
+    run = tmp_path / "j1" / "profiler-output"
+    waits = {"wait": [0.3] * 100} if both else {}
+    slow = Minute(60.0, {"gpu0/GPUUtilization": [20.0] * 120}, {"TRAIN": [0.1] * 100, **waits})
+    write_minutes(str(run), [slow] * 20)
+    ports = looked(run, to_watch({"actions": ["email"]}))
+    fired = [each for each in ports.publisher.published if isinstance(each, StatusChange)]
+    alerts = {each.rule: each for each in fired if each.rule_evaluation_status == "IssuesFound"}
+    assert set(alerts) == {"LowGPUUtilization"} | ({"InputBottleneck"} if both else set())
+    firing = {rule: RuleAlert(each, 0.0) for rule, each in alerts.items()}
+    group = AlertGroup(str(run), alerts=firing)
+    batch = inhibit(Batch("email", firing, {}), View(group, (), 0.0))
+    assert list(batch.firing) == (["InputBottleneck"] if both else ["LowGPUUtilization"])

@@ -5,15 +5,19 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tocsin.watch import Machine
+from tocsin_hooks.machine import watching
 from tocsin_hooks.machine.cgroup import Cgroup, Limit
 from tocsin_hooks.machine.node import Claim, Node, this_node
 from tocsin_hooks.machine.nvml import Nvml
-from tocsin_hooks.machine.proc import Cpu, Disk, Memory, Network, Processes
+from tocsin_hooks.machine.portable import portable_sources
+from tocsin_hooks.machine.proc import Cpu, Disk, Memory, Network, Processes, RunQueue
 
 DISKS = """\
    7       0 loop0 9 9 9 9 9 9 9 9 9 9 9
@@ -36,11 +40,12 @@ def write(folder: Path, name: str, text: str) -> None:
 def test_processors(tmp_path: Path) -> None:
     write(tmp_path, "stat", "cpu 0 0 0 0\ncpu0 0 0 0 100 0 0 0 0 0 0\ncpu1 0 0 0 100 0 0 0 0 0 0\n")
     cpu = Cpu(tmp_path)
-    write(tmp_path, "stat", "cpu0 60 0 20 110 10 0 0 0 0 0\ncpu1 0 0 0 150 50 0 0 0 0 0\nintr 5\n")
+    write(tmp_path, "stat", "cpu0 40 0 20 110 10 0 0 20 0 0\ncpu1 0 0 0 150 50 0 0 0 0 0\nintr 5\n")
     assert cpu() == {
         "cpu/CPUUtilization": 40.0,
         "cpu/busiest": 80.0,
         "cpu/I/OWaitPercentage": 50.0,
+        "cpu/StealPercentage": 10.0,
     }
     assert cpu() == {}  # no time has passed
     write(tmp_path, "stat", "cpu0 60 0 20 110 10 0 0 0 0 0\n")
@@ -81,6 +86,96 @@ def test_a_process_counts_with_its_children() -> None:
     assert both["process/rss"] > alone["process/rss"] > 0
     with pytest.raises(OSError, match=str(child.pid)):
         Processes(pid=child.pid)()
+
+
+def test_threads_that_wait_for_a_core(tmp_path: Path) -> None:
+    for thread in ("5", "6"):
+        write(tmp_path, f"5/task/{thread}/schedstat", "900 1000000000 7\n")
+    queue = RunQueue(tmp_path, pid=5, every=0.0)
+    queue._at -= 2.0  # as if two seconds had passed
+    write(tmp_path, "5/task/6/schedstat", "900 1500000000 7\n")
+    write(tmp_path, "5/task/7/schedstat", "900 1000000000 7\n")  # a new one
+    write(tmp_path, "5/task/8/schedstat", "")  # one that ends
+    assert queue() == {"process/runqueue": pytest.approx(50.0, rel=0.05)}
+    (tmp_path / "8" / "task").mkdir(parents=True)
+    with pytest.raises(OSError, match="no schedstat"):
+        RunQueue(tmp_path, pid=8)
+
+
+class Portable:
+    """psutil, of a machine with two cores, one disk and two children of which one ends."""
+
+    class Error(Exception):
+        pass
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.disks = True
+
+    def cpu_percent(self, percpu: bool) -> list[float]:
+        return [10.0, 90.0]
+
+    def virtual_memory(self) -> Any:
+        return SimpleNamespace(percent=42.0)
+
+    def disk_io_counters(self) -> Any:
+        self.count += 50
+        count = dict.fromkeys(("read_count", "write_count", "read_bytes"), self.count)
+        return SimpleNamespace(**count, write_bytes=3 * self.count) if self.disks else None
+
+    def net_io_counters(self, pernic: bool) -> Any:
+        self.count += 50
+        loopback = SimpleNamespace(bytes_recv=10**9, bytes_sent=10**9)
+        cable = SimpleNamespace(bytes_recv=2 * self.count, bytes_sent=self.count)
+        return {"lo0": loopback, "Loopback Pseudo-Interface 1": loopback, "en0": cable}
+
+    def Process(self, pid: int) -> Any:  # noqa: N802 - its name
+        self.count += 1
+        child, ended = self._process(2), self._process(3)
+        ended.memory_info = self._ended
+        return self._process(pid, [child, ended])
+
+    def _process(self, pid: int, children: Sequence[Any] = ()) -> Any:
+        return SimpleNamespace(
+            pid=pid,
+            children=lambda recursive: list(children),
+            cpu_times=lambda: SimpleNamespace(user=float(self.count), system=1.0),
+            memory_info=lambda: SimpleNamespace(rss=1000),
+        )
+
+    def _ended(self) -> Any:
+        raise self.Error
+
+
+def test_without_proc_psutil_gives_the_same_series() -> None:
+    library = Portable()
+    makers = portable_sources(pid=1, every=0.0, library=library)
+    cpu, memory, disk, network, processes = (make() for make in makers)
+    assert cpu() == {"cpu/CPUUtilization": 50.0, "cpu/busiest": 90.0}
+    assert memory() == {"memory/MemoryUsedPercent": 42.0}
+    found = disk()
+    assert found["i/o/IOPS"] == pytest.approx(2 * found["i/o/ReadThroughputInBytesPerSecond"])
+    library.disks = False
+    assert disk() == {}
+    sent = network()
+    assert 0 < sent["network/TransmitBytesPerSecond"] < 10**8  # without the loopback
+    assert processes() == {"process/rss": 2000.0, "process/workers": 1.0}
+    library.count += 3
+    assert processes()["process/cpu"] > 0
+    assert len(portable_sources(processes=False, library=library)) == 4
+
+
+def test_a_host_without_proc_is_sampled_with_psutil(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(watching, "PROC", tmp_path / "none")
+    monkeypatch.setitem(sys.modules, "psutil", None)  # not installed
+    own = [*watching._sources(Machine(gpu=False), 0, 5.0)]
+    assert [type(each).__name__ for each in own] == ["method"]  # the container's limits alone
+    assert "pip install psutil" in caplog.text
+    monkeypatch.setitem(sys.modules, "psutil", Portable())
+    own = [*watching._sources(Machine(gpu=False), 0, 5.0)]
+    assert {each.__module__ for each in own[:5]} == {"tocsin_hooks.machine.portable"}
 
 
 def test_limits_of_a_container(tmp_path: Path) -> None:
@@ -187,6 +282,7 @@ class Library:
             "nvmlDeviceGetPcieReplayCounter": 2,
             "nvmlEventSetCreate": "events",
             "nvmlDeviceRegisterEvents": None,
+            "nvmlGpmQueryDeviceSupport": SimpleNamespace(isSupportedDevice=0),
         }
 
         def call(*arguments: Any) -> Any:
@@ -232,6 +328,50 @@ def test_gpus_are_sampled() -> None:
 def test_only_visible_gpus_are_sampled(visible: str, numbers: set[str]) -> None:
     found = Nvml(Library(), visible)()
     assert {name.partition("/")[0] for name in found} == numbers
+
+
+class Hopper(Library):
+    """The library with GPM: of two samples it gives the difference; the second GPU is older."""
+
+    NVML_GPM_METRICS_GET_VERSION, NVML_GPM_METRIC_SM_UTIL = 1, 2
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.samples = 0.0
+
+    def nvmlGpmQueryDeviceSupport(self, device: str) -> Any:  # noqa: N802 - its name
+        return SimpleNamespace(isSupportedDevice=device == "handle 0")
+
+    def nvmlGpmSampleAlloc(self) -> Any:  # noqa: N802
+        return SimpleNamespace(value=0.0)
+
+    def nvmlGpmSampleGet(self, device: str, sample: Any) -> Any:  # noqa: N802
+        self.samples += 10.0
+        sample.value = self.samples**2
+        return sample
+
+    def c_nvmlGpmMetricsGet_t(self) -> Any:  # noqa: N802
+        return SimpleNamespace(metrics=[SimpleNamespace(metricId=0, nvmlReturn=1, value=0.0)])
+
+    def nvmlGpmMetricsGet(self, request: Any) -> Any:  # noqa: N802
+        (metric,) = request.metrics
+        assert (request.version, request.numMetrics, metric.metricId) == (1, 1, 2)
+        assert request.sample1 is not request.sample2
+        metric.value = (request.sample2.value - request.sample1.value) / 10
+        metric.nvmlReturn = 0 if metric.value < 60 else 1
+        return request
+
+
+def test_active_multiprocessors_on_hopper() -> None:
+    library = Hopper()
+    nvml = Nvml(library)
+    found = nvml()
+    assert found["gpu0/SMActive"] == 30.0
+    assert "gpu1/SMActive" not in found  # an older GPU
+    nvml._next_second = 0.0
+    assert nvml()["gpu0/SMActive"] == 50.0  # since the reading before
+    nvml._next_second = 0.0
+    assert "gpu0/SMActive" not in nvml()  # the library could not tell
 
 
 def test_new_errors_and_slowdowns_show() -> None:

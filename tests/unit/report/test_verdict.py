@@ -42,6 +42,13 @@ def run(
     }
 
 
+def test_minutes_of_a_machine_are_times() -> None:
+    document = {**run(rule("A", 29923271), rule("B", 29923275, severity="critical"))}
+    found = headline({**document, "run": "s3://b/jobs/j1/profiler-output"})
+    assert found.sentence == "B since 2026-11-23 01:15 UTC: it is bad."
+    assert found.detail == "The first sign came 4 minutes earlier, at 2026-11-23 01:11 UTC: A."
+
+
 NAN = rule("ExplodingTensor", 1566, severity="critical", reason="not_finite", details="loss is NaN")
 
 AFTERMATH = "1 more rule fired once the numbers were lost."

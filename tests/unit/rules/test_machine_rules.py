@@ -133,6 +133,23 @@ def test_step_time_outlier(minutes: Any, expected: bool) -> None:
     assert fires(made("StepTimeOutlier"), minutes) is expected
 
 
+@pytest.mark.parametrize(
+    ("series", "expected"),
+    [
+        ({"process__runqueue": 40.0}, False),  # 120 s, and the outliers took 112 s too long
+        ({"process__runqueue": 33.0}, False),  # of 275 s in all 13 s are left: 4.8 %
+        ({"process__runqueue": 31.0}, True),
+        ({"process__runqueue": 30.0, "cpu__StealPercentage": 4.0}, False),
+    ],
+)
+def test_steps_that_others_interrupt_are_no_outliers(series: Any, expected: bool) -> None:
+    steps = [0.1] * 1500 + [1.0] * 125
+    minutes = [minute(steps=steps[at::5], **series) for at in range(5)]
+    assert fires(made("StepTimeOutlier"), minutes) is expected
+    says = verdicts(made("StepTimeOutlier"), minutes)[-1].detail
+    assert ("for a core" in says) is not expected
+
+
 def test_many_durations_fit_into_the_state() -> None:
     """Of thousands of steps of all lengths only counts are kept."""
     rule = made("StepTimeOutlier")

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 from tocsin.actions import Effects, Links, Lookups, refusal
+from tocsin.actions.beside import machine_findings
 from tocsin.actions.recent import recent
 from tocsin.alerts import AlertPorts, RunCaps
 from tocsin.aws.clients import Client, LazyClient
@@ -39,10 +40,11 @@ def connect_act(
     )
     names = Names(settings.stage or "")
     allowed = (*settings.emails, *settings.phones, *settings.allowed_recipients)
+    known = KnownRuns(S3Checkpoints(s3, settings.state_bucket), now)
     return AlertPorts(
         groups=DynamoGroups(table, now),
         silences=DynamoSilences(table, now),
-        checkpoints=KnownRuns(S3Checkpoints(s3, settings.state_bucket), now),
+        checkpoints=known,
         timer=SqsTimer(Queue(client("sqs"), settings.act_queue_url)),
         lookups=Lookups(
             describe_job=jobs.to_stop,
@@ -53,6 +55,7 @@ def connect_act(
             broadcast={"email": len(settings.emails), "sms": len(settings.phones)},
             links=Links(dashboard=settings.dashboard),
             report=S3Reports(s3, settings.state_bucket).links,
+            machine=lambda run: machine_findings(run, known.last_changes),
             namespace=names.namespace,
             role_prefix=Roles(client("iam")).prefix,
         ),
