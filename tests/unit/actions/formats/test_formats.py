@@ -15,12 +15,8 @@ from tocsin.actions.formats.teams import teams_payload
 from tocsin.actions.webhook import Rejected
 
 RUN = "s3://captures/jobs/j 1/debug-output"
-SUMMARY = {
-    "TrainingJobName": "j1",
-    "Run": RUN,
-    "DedupId": "d",
-    "EvaluatedAt": "2026-01-01T00:00:00Z",
-}
+ENDED = "2026-01-01T00:00:00Z"
+SUMMARY = {"TrainingJobName": "j1", "Run": RUN, "DedupId": "d", "EvaluatedAt": ENDED}
 
 
 def alert(**fields: Any) -> dict[str, Any]:
