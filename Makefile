@@ -11,7 +11,7 @@ PIP := -m pip install --quiet --disable-pip-version-check
 TRAINING := $(addprefix rules_layer/tocsin/,model.py events tensors rules watch) hooks/tocsin_hooks
 # A file of tests stays in one process: each process starts what its tests share.
 PARALLEL := -n auto --maxprocesses 4 --dist loadfile --durations 10
-FRAMEWORKS := test-torch test-keras test-xgboost test-mxnet
+FRAMEWORKS := test-torch test-keras test-jax test-xgboost test-mxnet
 # The CDK needs Node: the pinned package brings it.
 CDK := npx --yes aws-cdk@2.1148.1
 export PATH := $(CURDIR)/$(BIN):$(PATH)
