@@ -11,13 +11,13 @@ PIP := -m pip install --quiet --disable-pip-version-check
 TRAINING := $(addprefix rules_layer/tocsin/,model.py events tensors rules watch) hooks/tocsin_hooks
 # A file of tests stays in one process: each process starts what its tests share.
 PARALLEL := -n auto --maxprocesses 4 --dist loadfile --durations 10
-FRAMEWORKS := test-torch test-keras test-xgboost test-mxnet
+FRAMEWORKS := test-torch test-keras test-jax test-xgboost test-mxnet
 # The CDK needs Node: the pinned package brings it.
 CDK := npx --yes aws-cdk@2.1148.1
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-unit test-frameworks $(FRAMEWORKS) e2e-aws test-browser vendor fuzz mutations lint format docs docs-site pictures faults chaos bench bench-detection synth bootstrap deploy destroy clean
+.PHONY: help setup demo test test-unit test-frameworks $(FRAMEWORKS) e2e-aws test-browser vendor fuzz mutations lint format docs docs-site pictures examples faults chaos bench bench-detection synth bootstrap deploy destroy clean
 
 help:  ## what there is
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | awk -F '\t' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -114,6 +114,9 @@ pictures: setup  ## the recording of the quick start, the e-mail, the report and
 	$(BIN)/python -m docs.pictures $(ARGS)
 	@$(BIN)/python -m docs.report_picture
 	@$(BIN)/python -m docs.watch_picture
+
+examples: setup  ## run the examples of docs/gallery.md; writes their figures and pictures
+	@$(BIN)/python -m examples.shown $(ARGS)
 
 bench: setup  ## every benchmark, each printing its table
 	$(BIN)/python -m benchmarks

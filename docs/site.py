@@ -18,7 +18,11 @@ ENVIRONMENT = ROOT / ".venv-docs"
 SITE = ROOT / ".cache" / "docs-site"
 
 _PAGES = ("*.md", "docs/**/*.md", "examples/**/*.md")
-_FILES = ("docs/**/*.svg", "docs/**/*.png", "examples/**/*.py", "examples/**/*.yaml")
+_FILES = (
+    *("docs/**/*.svg", "docs/**/*.png"),
+    *("examples/**/*.py", "examples/**/*.yaml", "examples/**/*.svg"),
+    "action/*",
+)
 
 
 class BadSite(Exception):

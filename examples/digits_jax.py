@@ -1,6 +1,6 @@
 """Train a small network on scikit-learn's handwritten digits in plain JAX, watched by Tocsin.
 
-The step is compiled as a whole and gives back its gradients, so the hook can have them:
+The step is compiled as a whole and gives back its gradients, so that the hook gets them:
 
     python examples/digits_jax.py --out runs/healthy
     python examples/digits_jax.py --out runs/vanishing --fault vanishing
@@ -20,7 +20,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from sklearn.datasets import load_digits
-from tocsin_hooks import Hook, modes
+from tocsin_hooks import modes
+from tocsin_hooks.jax import JaxHook
 
 Parameters = list[dict[str, jax.Array]]
 
@@ -80,32 +81,21 @@ def train(args: argparse.Namespace) -> None:
     rate = 300.0 if args.fault == "learning-rate" else 0.3
     parameters = initial(jax.random.key(args.seed), [images.shape[1], *hidden, 10], gain)
 
-    hook = Hook(
+    hook = JaxHook(
         args.out,
-        watch=args.watch,
+        args.watch,
         save_interval={modes.TRAIN: args.save_interval, modes.EVAL: 1},
         max_overhead=args.max_overhead,
     )
     for step in range(args.steps):
         batch = random.choice(training, 64)
-        with hook.step(modes.TRAIN):
-            used = parameters
-            parameters, loss, gradients = descend(
-                parameters, images[batch], labels[batch], rate, activation
-            )
-            if hook.saving:  # only then does anything wait for the device
-                hook.save("loss", loss, "losses")
-                hook.save("learning_rate", rate, "learning_rates")
-                for layer, (values, slopes) in enumerate(zip(used, gradients, strict=True)):
-                    hook.save(f"layer{layer}/weight", values["weight"], "weights")
-                    hook.save(f"layer{layer}/bias", values["bias"], "biases")
-                    hook.save(f"gradient/layer{layer}/weight", slopes["weight"], "gradients")
-                    hook.save(f"gradient/layer{layer}/bias", slopes["bias"], "gradients")
+        parameters, loss, gradients = descend(
+            parameters, images[batch], labels[batch], rate, activation
+        )
+        hook.step(loss, gradients=gradients, params=parameters, learning_rate=rate)
         if (step + 1) % 50 == 0 or step + 1 == args.steps:
             test_loss, accuracy = loss_of(parameters, images[test], labels[test], activation)
-            with hook.step(modes.EVAL):
-                hook.save("loss", test_loss, "losses")
-                hook.save("accuracy", accuracy, "metrics")
+            hook.step(test_loss, metrics={"accuracy": accuracy}, mode=modes.EVAL)
             print(f"step {step + 1}: loss {loss:.4g}, test accuracy {accuracy:.1%}", flush=True)
         if hook.should_stop:
             break

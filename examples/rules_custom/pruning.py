@@ -33,11 +33,13 @@ class PruningDone(Rule):
     Parameters
     ----------
     min_accuracy: fires when accuracy is below it, once it was reached.
+    max_drop: fires when accuracy is by more than this below its best; 0: no bound.
     max_weights: fires when no more weights than this are not zero; 0: no bound.
     accuracy_regex: the name of the tensor with the accuracy.
     """
 
     min_accuracy: Annotated[float, Meta(ge=0, le=1)] = 0.9
+    max_drop: Annotated[float, Meta(ge=0, le=1)] = 0.0
     max_weights: Annotated[int, Meta(ge=0)] = 0
     accuracy_regex: tuple[str, ...] = ("accuracy",)
 
@@ -59,14 +61,15 @@ class PruningDone(Rule):
             accuracy = tensor.summary.mean
             if accuracy is None:
                 continue
-            if accuracy >= self.min_accuracy:
-                state = {"reached": True}
-            elif state.get("reached"):
-                detail = f"accuracy {accuracy:.3f} is below {self.min_accuracy:g}"
+            best = max(accuracy, state.get("best", 0.0))
+            least = max(self.min_accuracy, best - self.max_drop if self.max_drop else 0.0)
+            state = {"best": best}
+            if accuracy < least <= best:
+                detail = f"accuracy {accuracy:.3f} is below {least:g}"
                 found = violation(Reason.BELOW_THRESHOLD, detail, tensor, accuracy=accuracy)
-                return state, measured(found, accuracy, self.min_accuracy, "below")
+                return state, measured(found, accuracy, least, "below")
             if verdict is UNDECIDED:
-                verdict = measured(HEALTHY, accuracy, self.min_accuracy, "below")
+                verdict = measured(HEALTHY, accuracy, least, "below")
         return state, verdict
 
     def _size(self, weights: tuple[Tensor, ...]) -> Verdict:

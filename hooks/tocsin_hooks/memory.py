@@ -57,14 +57,27 @@ class Memory:
         this value that counts. Where one step saves a key ``again``, nothing is known.
         """
         flat = value.reshape(-1)
-        now = _SavedSample(flat[:: sample_stride(flat.size)], value.shape, fingerprint)
+        sample = flat[:: sample_stride(flat.size)]
+        return self.update_of_sample(key, sample, value.shape, fingerprint, again=again)
+
+    def update_of_sample(
+        self,
+        key: str,
+        sample: NDArray[Any],
+        shape: tuple[int, ...],
+        fingerprint: str | None,
+        *,
+        again: bool = False,
+    ) -> Update:
+        """The same of a tensor of this shape, of which only the ``sample`` is here."""
+        now = _SavedSample(sample, shape, fingerprint)
         before = self._samples.pop(key, None)
         self._left += before.values.nbytes if before is not None else 0
         room = now.values.nbytes <= self._left and len(self._samples) < _MOST_SAMPLES
-        if room and value.dtype.kind in "biufc":
+        if room and sample.dtype.kind in "biufc":
             self._samples[key] = _SavedSample(now.values.copy(), now.shape, fingerprint)
             self._left -= now.values.nbytes
-        return _UNKNOWN if before is None or again else _change(before, now, flat.size)
+        return _UNKNOWN if before is None or again else _change(before, now, math.prod(shape))
 
 
 def _change(before: _SavedSample, now: _SavedSample, size: int) -> Update:

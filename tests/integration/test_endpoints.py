@@ -102,11 +102,42 @@ def test_without_a_secret_there_is_no_signature(deployment: Deployment) -> None:
     assert headers["X-Tocsin-Id"] == "k 1: u"
 
 
-def test_slack_gets_its_own_form(deployment: Deployment) -> None:
-    deployment.put(written(format="slack"))
+@pytest.mark.parametrize(
+    ("fields", "keys", "kind"),
+    [
+        ({"format": "slack"}, {"text", "blocks"}, "application/json"),
+        ({"format": "teams"}, {"type", "attachments"}, "application/json"),
+        (
+            {"format": "pagerduty", "routing_key": "R0"},
+            {"routing_key", "event_action", "dedup_key"},
+            "application/json",
+        ),
+        (
+            {"format": "cloudevents"},
+            {"specversion", "type", "source", "id", "subject", "datacontenttype", "data"},
+            "application/cloudevents+json",
+        ),
+    ],
+    ids=lambda value: value.get("format") if isinstance(value, dict) else "",
+)
+def test_services_get_their_own_form(
+    deployment: Deployment, fields: dict[str, str], keys: set[str], kind: str
+) -> None:
+    deployment.put(written(**fields))
     deployment.endpoints("ops").post("ops", EVENT, "k1")
-    [(_, body, _)] = deployment.sent
-    assert msgspec.json.decode(body).keys() == {"text", "blocks"}
+    [(_, body, headers)] = deployment.sent
+    found = msgspec.json.decode(body)
+    assert found.keys() == keys
+    assert found.get("routing_key") == fields.get("routing_key")
+    assert headers["Content-Type"] == kind
+
+
+@pytest.mark.parametrize("fields", [{"format": "pagerduty"}, {"routing_key": "hidden"}])
+def test_a_routing_key_goes_with_pagerduty(deployment: Deployment, fields: dict[str, str]) -> None:
+    deployment.put(written(**fields))
+    with pytest.raises(UnknownEndpoint, match="routing_key") as refused:
+        deployment.endpoints("ops").post("ops", EVENT, "k1")
+    assert "hidden" not in str(refused.value)
 
 
 def test_a_parameter_is_remembered_for_five_minutes(deployment: Deployment) -> None:

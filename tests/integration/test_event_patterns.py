@@ -109,13 +109,15 @@ def received(sqs: Any, queue: str) -> dict[str, dict[str, Any]]:
         (2, {"a nightly job ended badly"}),
         (3, {"a rule is refused"}),
         (4, {ActionOutcome.REFUSED, ActionOutcome.FAILED}),
+        (5, {"fired", "fired, a warning", "another rule fired"}),
+        (6, {"fired", "fired, a warning", "another rule fired", "resolved"}),
     ],
 )
 def test_what_comes_through_a_pattern(
     heard: list[dict[str, Any]], number: int, through: set[str]
 ) -> None:
     assert set(heard[number]) == through
-    assert len(heard) == len(PATTERNS) + 1 == 6
+    assert len(heard) == len(PATTERNS) + 1 == 8
     public = {id_ for id_, detail in heard[-1].items() if "Changes" not in detail}
     assert public == {*EVENTS, *ActionOutcome}
 

@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 SCRIPT = """
 import logging, os, sys, threading, zlib
 from tocsin import alerts, evaluation, tensors, watch
-from tocsin.actions import slack
+from tocsin.actions.formats import slack
 from tocsin.aws import silences, ssm
 from tocsin_hooks import container, control, stop
 

@@ -8,13 +8,13 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any, Literal
+from typing import Any, get_args
 
 import msgspec
 from botocore.exceptions import ClientError
 
 from tocsin.actions import UnknownEndpoint
-from tocsin.actions.slack import slack_payload
+from tocsin.actions.formats import FORMATS, Format, content_type
 from tocsin.actions.webhook import Rejected
 from tocsin.aws.clients import error_code
 from tocsin.aws.https import Https, destination
@@ -22,13 +22,17 @@ from tocsin.aws.settings import Names
 from tocsin.words import ascii_only
 
 FRESH = 300.0  # seconds that a parameter is remembered
-_EXAMPLE = '{"url": "https://…", "secret": "…", "format": "json"}, format being json or slack'
+_FORMATS = ", ".join(get_args(Format))
+_EXAMPLE = (
+    f'{{"url": "https://…", "secret": "…", "format": "json"}}, format being one of {_FORMATS}'
+)
 
 
 class _Endpoint(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     url: str
     secret: str = ""
-    format: Literal["json", "slack"] = "json"
+    format: Format = "json"
+    routing_key: str = ""
 
 
 _decoder = msgspec.json.Decoder(_Endpoint)
@@ -48,9 +52,12 @@ class Endpoints:
     def post(self, name: str, event: Mapping[str, Any], key: str) -> None:
         """UnknownEndpoint or Rejected: it cannot be; anything else: it may be the next time."""
         endpoint = self._endpoint(name)
-        body = msgspec.json.encode(slack_payload(event) if endpoint.format == "slack" else event)
+        payload = FORMATS[endpoint.format](event)
+        if endpoint.format == "pagerduty":
+            payload = {"routing_key": endpoint.routing_key, **payload}
+        body = msgspec.json.encode(payload)
         headers = {
-            "Content-Type": "application/json",
+            "Content-Type": content_type(endpoint.format),
             "User-Agent": _agent(),
             "X-Tocsin-Id": ascii_only(key),
         }
@@ -95,6 +102,11 @@ def _parse(name: str, text: str) -> _Endpoint:
         endpoint = _decoder.decode(text)
     except (msgspec.DecodeError, UnicodeError):
         raise UnknownEndpoint(f"{parameter} must hold {_EXAMPLE}") from None
+    if (endpoint.format == "pagerduty") != bool(endpoint.routing_key):
+        raise UnknownEndpoint(
+            f"{parameter}: routing_key, the integration key of a service, goes with format "
+            "pagerduty, and format pagerduty with it"
+        )
     try:
         destination(endpoint.url)
     except Rejected as error:

@@ -60,16 +60,20 @@ def errors(document: Document) -> str:
     return f"{wrong[0]['RuleConfigurationName']} is in Error: {wrong[0]['StatusDetails']}{more}"
 
 
+def fails(rule: Document, fail_on: Severity) -> bool:
+    """Whether the rule fired and is at least as severe."""
+    severities = list(Severity)
+    severity = Severity(rule["Severity"] or Severity.WARNING)
+    fired: bool = rule["RuleEvaluationStatus"] == "IssuesFound"
+    return fired and severities.index(severity) >= severities.index(fail_on)
+
+
 def exit_code(document: Document, fail_on: Severity = Severity.INFO) -> int:
     """1 if a rule of this severity fired; else 2, and why, if nothing was judged or a rule is in
     Error.
     """
-    severities = list(Severity)
-    least = severities.index(fail_on)
-    for rule in document["rules"]:
-        severity = severities.index(Severity(rule["Severity"] or Severity.WARNING))
-        if rule["RuleEvaluationStatus"] == "IssuesFound" and severity >= least:
-            return FOUND
+    if any(fails(rule, fail_on) for rule in document["rules"]):
+        return FOUND
     if nothing_judged(document):
         note(f"nothing could be judged: {why_nothing(document)}")
         return WRONG

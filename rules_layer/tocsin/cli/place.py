@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
 from tocsin.cli.errors import CommandError
 from tocsin.cli.output import note
-from tocsin.histories import as_run, reader_of
+from tocsin.histories import HistoryRun, Reader, as_run, reader_of
 from tocsin.tensors import (
     COLLECTIONS,
     INDEX,
@@ -29,21 +29,40 @@ def storage_of(url: str, losses: Collection[str] = (), *, may_come: bool = False
 
     may_come: whether a folder may be made later, and read while it grows.
     """
+    reader = _history(url, losses, may_come=may_come)
+    if reader is None:
+        return open_storage(url)
+    if may_come:
+        raise CommandError(
+            f"{url} is a history of another tool: tocsin check reads it as it stands, "
+            "tocsin watch while it grows"
+        )
+    return as_run(reader, note, losses)
+
+
+def growing(url: str, losses: Collection[str] = ()) -> tuple[Storage, Callable[[], None]]:
+    """The files at ``url``, which may come later, and what to call before they are read.
+
+    Raises CommandError if it names no place, BadHistory.
+    """
+    reader = _history(url, losses, may_come=True)
+    if reader is None:
+        return open_storage(url), lambda: None
+    run = HistoryRun(reader, note, losses)
+    return run.storage, run.refresh
+
+
+def _history(url: str, losses: Collection[str], *, may_come: bool) -> Reader | None:
+    """The reader of a history of another tool; None for a run."""
     if not url.strip():
         raise CommandError("RUN is empty: name a folder or s3://bucket/prefix")
     path = Path(url).expanduser()
     if not may_come and "://" not in url and not path.exists():
         raise CommandError(f"{url}: no such folder")
-    found = None if "://" in url or folder_of_runs(url) else reader_of(path)
-    if found is None:
-        if losses:
-            raise CommandError(f"{url}: --loss goes with a history of another tool, not with a run")
-        return open_storage(url)
-    if may_come:
-        raise CommandError(
-            f"{url} is a history of another tool: tocsin check reads it as it stands"
-        )
-    return as_run(*found, note, losses)
+    reader = None if "://" in url or folder_of_runs(url) else reader_of(path)
+    if reader is None and losses:
+        raise CommandError(f"{url}: --loss goes with a history of another tool, not with a run")
+    return reader
 
 
 def steps_at(storage: Storage) -> int:

@@ -46,11 +46,15 @@ class RunView:
 
 @dataclass
 class RunWatch:
-    """Looks at a run again and again. A look reads what is new, and writes nothing."""
+    """Looks at a run again and again. A look reads what is new, and writes nothing.
+
+    refresh: called first; brings a run up to date that is made of something else.
+    """
 
     storage: Storage
     watch: Watch | None = None
     now: Callable[[], float] = time.time
+    refresh: Callable[[], None] = lambda: None
     _news: MemoryPublisher = field(default_factory=MemoryPublisher)
     _trace: Trace = field(default_factory=Trace)
 
@@ -65,6 +69,7 @@ class RunWatch:
 
     def look(self, on_step: Callable[[int], None] = lambda step: None) -> RunView:
         """Evaluates and reads what is new."""
+        self.refresh()
         self._following.look(on_step)
         checkpoint, found = self._following.checkpoint, self._following.document
         if checkpoint.last_step is not None and checkpoint.steps != self._evaluated:

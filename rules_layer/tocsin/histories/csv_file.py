@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 
-from tocsin.histories.lines import lines_of
+from tocsin.histories.lines import Lines
 from tocsin.histories.scalar import BadHistory, Note, Scalar
-from tocsin.histories.table import STEPS, Row, scalars_of_rows
+from tocsin.histories.table import STEPS, Row, Table
 
 _MOST_COLUMNS = 2000
 _OF_A_RUN = re.compile(r"(.+?) - (.+)")  # a chart of Weights & Biases: "NAME OF RUN - loss"
@@ -18,19 +18,38 @@ _BOUND = re.compile(r"__(?:MIN|MAX)$")
 _DECIMAL_COMMA = re.compile(r"\s*[+-]?\d+,\d+(?:[eE][+-]?\d+)?\s*")
 
 
-def read_csv(path: Path, note: Note) -> Iterator[Scalar]:
-    """Reads columns divided by commas, semicolons or tabs; the first line names them."""
-    lines = lines_of(path)
-    first = next((line for line in lines if line.strip()), "")
-    if not first:
-        raise BadHistory(f"{path} is empty: the first line of a CSV names its columns")
-    delimiter = _delimiter(first)
-    rows = csv.reader(chain([first], lines), delimiter=delimiter)
-    try:
-        names = _columns(next(rows), path)
-        yield from scalars_of_rows(_rows(rows, names, delimiter), path, note)
-    except csv.Error as error:
-        raise BadHistory(f"{path}, line {rows.line_num}: not a CSV: {error}") from None
+class CsvFile:
+    """Columns divided by commas, semicolons or tabs; the first line names them."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lines, self._table = Lines(path), Table(path)
+        self._names: Sequence[str] = ()
+        self._delimiter = ","
+
+    def read(self, note: Note, *, growing: bool = False) -> Iterator[Scalar]:
+        begins = self._lines.begins()
+        lines = self._lines.read(growing=growing)
+        try:
+            if begins and not self._read_names(lines, growing):
+                return
+            rows = csv.reader(lines, delimiter=self._delimiter)
+            found = _rows(rows, self._names, self._delimiter)
+            yield from self._table.scalars(found, note, growing=growing)
+        except csv.Error as error:
+            at = self._lines.number
+            raise BadHistory(f"{self.path}, line {at}: not a CSV: {error}") from None
+
+    def _read_names(self, lines: Iterator[str], growing: bool) -> bool:
+        """Whether there is a first line yet."""
+        first = next((line for line in lines if line.strip()), "")
+        if first:
+            self._delimiter = _delimiter(first)
+            header = next(csv.reader(chain([first], lines), delimiter=self._delimiter))
+            self._names = _columns(header, self.path)
+        elif not growing:
+            raise BadHistory(f"{self.path} is empty: the first line of a CSV names its columns")
+        return bool(first)
 
 
 def names_a_step(line: str) -> bool:

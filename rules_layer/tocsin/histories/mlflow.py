@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from tocsin.histories.lines import lines_of
+from tocsin.histories.lines import Lines
 from tocsin.histories.scalar import BadHistory, Note, Scalar, number, whole
 
 _METRICS, _META = "metrics", "meta.yaml"
@@ -19,24 +19,32 @@ def mlflow_runs(folder: Path) -> list[Path]:
     return [path for path in found if (path / _META).is_file() and (path / _METRICS).is_dir()]
 
 
-def read_mlflow(path: Path, note: Note) -> Iterator[Scalar]:
-    """Reads lines ``timestamp value step``: milliseconds, a number, a whole number."""
-    folder = path / _METRICS
-    files = sorted(file for file in folder.rglob("*") if file.is_file())
-    if len(files) > _MOST_FILES:
-        raise BadHistory(f"{folder} has {len(files):,} files, more than {_MOST_FILES:,}")
-    for file in files:
-        name = file.relative_to(folder).as_posix()
-        for at, line in enumerate(lines_of(file), 1):
-            words = line.split()
-            if not words:
-                continue
-            time, value = number(words[0]), number(words[1]) if len(words) > 1 else None
-            step = whole(words[2]) if len(words) > 2 else 0
-            if time is None or value is None or step is None:
-                note(f"{file}, line {at}: skipped, because it is not: timestamp value step")
-                continue
-            yield Scalar(name, step, value, time / 1000)
+class MlflowRun:
+    """Lines ``timestamp value step``: milliseconds, a number, a whole number."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lines: dict[Path, Lines] = {}
+
+    def read(self, note: Note, *, growing: bool = False) -> Iterator[Scalar]:
+        folder = self.path / _METRICS
+        files = sorted(file for file in folder.rglob("*") if file.is_file())
+        if len(files) > _MOST_FILES:
+            raise BadHistory(f"{folder} has {len(files):,} files, more than {_MOST_FILES:,}")
+        for file in files:
+            name = file.relative_to(folder).as_posix()
+            lines = self._lines.setdefault(file, Lines(file))
+            for line in lines.read(growing=growing):
+                words = line.split()
+                if not words:
+                    continue
+                time, value = number(words[0]), number(words[1]) if len(words) > 1 else None
+                step = whole(words[2]) if len(words) > 2 else 0
+                if time is None or value is None or step is None:
+                    at = lines.number
+                    note(f"{file}, line {at}: skipped, because it is not: timestamp value step")
+                    continue
+                yield Scalar(name, step, value, time / 1000)
 
 
 def _children(folder: Path) -> list[Path]:

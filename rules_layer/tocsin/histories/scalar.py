@@ -28,13 +28,18 @@ class Scalar(NamedTuple):
 
 
 class Reader(Protocol):
-    """Reads a history of one kind.
+    """Reads the history at ``path``, of one kind; each further ``read`` yields what is new.
 
     The scalars may come in any order; of several with the same name and step the last counts.
-    Raises BadHistory and OSError.
+    A file that was written again is read from its start. Raises BadHistory and OSError.
     """
 
-    def __call__(self, path: Path, note: Note) -> Iterator[Scalar]: ...
+    @property
+    def path(self) -> Path: ...
+
+    def read(self, note: Note, *, growing: bool = False) -> Iterator[Scalar]:
+        """growing: what is not whole yet, a line or a record, is left for the next time."""
+        ...
 
 
 def number(value: object) -> float | None:

@@ -8,7 +8,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tocsin.histories.scalar import BadHistory, Note, Scalar, check_size
-from tocsin.tensors import COLLECTIONS, INDEX, Unreadable, event_scalars
+from tocsin.tensors import (
+    COLLECTIONS,
+    INDEX,
+    BrokenOff,
+    EventScalar,
+    Unreadable,
+    event_scalars,
+)
 
 _MARK = "tfevents"
 _OUR_RUN = {INDEX.rstrip("/"), COLLECTIONS.rstrip("/")}
@@ -28,24 +35,48 @@ def tensorboard_runs(folder: Path) -> list[Path]:
     return [folder] if folder in found else sorted(found)
 
 
-def read_tensorboard(path: Path, note: Note) -> Iterator[Scalar]:
-    """Reads the event files of a run, or one file.
+class TensorBoardRun:
+    """The event files of a run, or one file.
 
     A file in a folder below has its folder in front of the names: ``validation/epoch_loss``.
     A damaged file is read up to the damage.
     """
-    files = [path] if path.is_file() else sorted(path.glob(f"*{_MARK}*")) + _of_phases(path)
-    if len(files) > _MOST_FILES:
-        raise BadHistory(f"{path} has {len(files):,} event files, more than {_MOST_FILES:,}")
-    for file in files:
-        check_size(file)
-        phase = "" if file == path or file.parent == path else f"{file.parent.name}/"
-        try:
-            with file.open("rb") as opened:
-                for found in event_scalars(opened):
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._read: dict[Path, int] = {}  # bytes of a file
+        self._sizes: dict[Path, int] = {}  # when it was read last
+        self._damaged: set[Path] = set()
+
+    def read(self, note: Note, *, growing: bool = False) -> Iterator[Scalar]:
+        path = self.path
+        files = [path] if path.is_file() else sorted(path.glob(f"*{_MARK}*")) + _of_phases(path)
+        if len(files) > _MOST_FILES:
+            raise BadHistory(f"{path} has {len(files):,} event files, more than {_MOST_FILES:,}")
+        for file in files:
+            check_size(file)
+            size = file.stat().st_size
+            if file in self._damaged or size == self._sizes.get(file):
+                continue
+            self._sizes[file] = size
+            phase = "" if file == path or file.parent == path else f"{file.parent.name}/"
+            try:
+                for found in self._new_in(file):
                     yield Scalar(f"{phase}{found.name}", found.step, found.value, found.wall_time)
-        except Unreadable as error:
-            note(f"{file}: {error}; what comes before is read")
+            except BrokenOff as error:
+                if not growing:
+                    note(f"{file}: {error}; what comes before is read")
+            except Unreadable as error:
+                self._damaged.add(file)
+                note(f"{file}: {error}; what comes before is read")
+
+    def _new_in(self, file: Path) -> Iterator[EventScalar]:
+        with file.open("rb") as opened:
+            opened.seek(self._read.get(file, 0))
+            try:
+                yield from event_scalars(opened)
+            finally:
+                self._read[file] = opened.tell()
 
 
 def _of_phases(run: Path) -> list[Path]:

@@ -74,7 +74,7 @@ from tocsin.tensors.reductions import (
     summary_of,
 )
 from tocsin.tensors.regular import open_regular
-from tocsin.tensors.scalars import EventScalar, event_scalars, is_event_file
+from tocsin.tensors.scalars import BrokenOff, EventScalar, event_scalars, is_event_file
 from tocsin.tensors.starts import Starts, Written, first_of_start, starts_of
 from tocsin.tensors.storage import (
     NotAFile,
@@ -107,6 +107,7 @@ __all__ = [
     "BadCollections",
     "BadIndex",
     "BadPattern",
+    "BrokenOff",
     "Captured",
     "Collection",
     "Collections",

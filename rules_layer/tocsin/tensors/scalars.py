@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from io import SEEK_END
 from typing import BinaryIO, NamedTuple
 
 import numpy as np
@@ -20,6 +21,10 @@ _EMPTY = memoryview(b"")
 # The fields of a TensorProto that hold numbers one by one, and the types of their bytes.
 _NUMBERS = {5: "<f4", 6: "<f8"}
 _WHOLE = (7, 10)
+
+
+class BrokenOff(Unreadable):
+    """The file ends within a record, which may still be written."""
 
 
 class EventScalar(NamedTuple):
@@ -40,25 +45,28 @@ def is_event_file(head: bytes) -> bool:
 
 
 def event_scalars(file: BinaryIO) -> Iterator[EventScalar]:
-    """The scalars of an event file, in its order. Other values are passed over.
+    """The scalars of an event file from its position on, in order. Other values are passed over.
 
     Reads ``simple_value`` (TensorFlow 1, PyTorch) and tensors of one number (TensorFlow 2, new
-    style of PyTorch). Raises Unreadable where a record is damaged or the file breaks off: what
-    came before it has been yielded.
+    style of PyTorch). Raises Unreadable where a record is damaged, and BrokenOff where the file
+    ends within one: what came before has been yielded, and the file's position is there.
     """
-    position = 0
-    while head := file.read(HEAD.size):
-        if not is_event_file(head):
+    position = file.tell()
+    end = file.seek(0, SEEK_END)
+    file.seek(position)
+    while position < end:
+        head = file.read(HEAD.size)
+        if len(head) == HEAD.size and not is_event_file(head):
             raise Unreadable(f"no record begins at byte {position}")
-        length, _ = HEAD.unpack(head)
-        if length > _LARGEST:
-            file.seek(length + FOOT.size, 1)
-        else:
-            frame = file.read(length + FOOT.size)
-            if len(frame) < length + FOOT.size:
-                raise Unreadable(f"the file breaks off in the record at byte {position}")
-            yield from _checked(memoryview(frame), position)
-        position += HEAD.size + length + FOOT.size
+        length = HEAD.unpack(head)[0] if len(head) == HEAD.size else 0
+        after = position + HEAD.size + length + FOOT.size
+        if after > end:
+            file.seek(position)
+            raise BrokenOff(f"the file breaks off in the record at byte {position}")
+        if length <= _LARGEST:
+            yield from _checked(memoryview(file.read(length + FOOT.size)), position)
+        position = after
+        file.seek(position)
 
 
 def _checked(frame: memoryview, position: int) -> Iterator[EventScalar]:

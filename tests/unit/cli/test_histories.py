@@ -12,9 +12,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tocsin.cli.place import growing
+from tocsin.cli.run_view import RunWatch
 from tocsin.model import Mode
 from tocsin.tensors import Captured, LocalStorage, RunWriter, export_tensorboard, index_objects
 from tocsin.tensors import read_index as read
+from tocsin.watch import to_watch
 
 from .conftest import write_run
 
@@ -40,7 +43,7 @@ def in_mlflow(folder: Path, losses: Sequence[float]) -> Path:
     metrics.mkdir(parents=True)
     (metrics.parent / "meta.yaml").write_text("status: 3\n")
     lines = (f"{1_700_000_000_000 + step} {loss} {step}" for step, loss in enumerate(losses))
-    (metrics / "train_loss").write_text("\n".join(lines))
+    (metrics / "train_loss").write_text("".join(f"{line}\n" for line in lines))
     return folder / "mlruns"
 
 
@@ -121,7 +124,6 @@ def test_what_goes_with_a_history_only_and_what_does_not(tocsin, tmp_path: Path)
     path = in_csv(tmp_path, HEALTHY)
     run = write_run(tmp_path / "run", 3, "loss")
     assert "tocsin check reads it as it stands" in tocsin("check", path, "--follow").complaint
-    assert "tocsin check reads it as it stands" in tocsin("watch", path).complaint
     assert "not with a run" in tocsin("check", run, "--loss", "loss").complaint
 
 
@@ -129,3 +131,53 @@ def test_a_folder_of_runs_is_not_a_history(tocsin, tmp_path: Path) -> None:
     write_run(tmp_path / "runs" / "j1", 3, "loss")
     in_tensorboard(tmp_path / "runs" / "tensorboard", HEALTHY)
     assert "is not a run" in tocsin("check", tmp_path / "runs").complaint
+
+
+def test_a_live_history_costs_what_is_new(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By hand, look by look: a folder of TensorBoard whose file grows, also within a record."""
+    whole = in_tensorboard(tmp_path / "whole", [*HEALTHY[:30], math.nan, 1.0])
+    (file,) = whole.rglob("*tfevents*")
+    data, live = file.read_bytes(), tmp_path / "live"
+    live.mkdir()
+    (live / file.name).write_bytes(data[: len(data) // 2 + 5])
+    storage, refresh = growing(str(live))
+    run = RunWatch(storage, to_watch({"rules": ["ExplodingTensor"]}), refresh=refresh)
+    before = run.look().document
+    assert (before["finished"], 10 < before["steps"]["last"] < 20) == (False, True)
+    evaluated: list[int] = []
+    read: list[int] = []
+    original = Path.open
+
+    def opened(path: Path, *arguments: object, **options: object) -> object:
+        found = original(path, *arguments, **options)
+        if path.name == file.name:
+            read.append(len(data) - found.tell())
+        return found
+
+    monkeypatch.setattr(Path, "open", opened)
+    run.look()
+    assert read == []
+    monkeypatch.undo()
+    with (live / file.name).open("ab") as more:
+        more.write(data[len(data) // 2 + 5 :])
+    after = run.look(evaluated.append).document
+    assert evaluated == list(range(before["steps"]["last"] + 1, 31))  # 31 may not be whole
+    (rule,) = after["rules"]
+    assert (rule["RuleEvaluationStatus"], rule["FiredAt"]["step"]) == ("IssuesFound", 30)
+
+
+@pytest.mark.parametrize("write", KINDS)
+def test_every_history_can_grow(
+    tmp_path: Path, write: Callable[[Path, Sequence[float]], Path]
+) -> None:
+    path = write(tmp_path, HEALTHY[:10])
+    storage, refresh = growing(str(path))
+    run = RunWatch(storage, refresh=refresh)
+    first = run.look().document["steps"]
+    (tmp_path / "again").mkdir()
+    again = write(tmp_path / "again", HEALTHY[:20])
+    for file in filter(Path.is_file, again.rglob("*") if again.is_dir() else [again]):
+        place = path / file.relative_to(again) if path.is_dir() else path
+        place.write_bytes(file.read_bytes())
+    second = run.look().document["steps"]
+    assert (first["last"], second["last"], second["evaluated"]) == (8, 18, 19)

@@ -62,6 +62,8 @@ def judged(run: str, rule: str, **parameters: Any) -> dict[str, Any]:
     [
         ({}, 11, "accuracy 0.850 is below 0.9"),
         ({"min_accuracy": 0.92}, 9, "accuracy 0.910 is below 0.92"),
+        ({"min_accuracy": 0, "max_drop": 0.05}, 11, "accuracy 0.850 is below 0.9"),
+        ({"min_accuracy": 0, "max_drop": 0.03}, 9, "accuracy 0.910 is below 0.92"),
         ({"max_weights": 150}, 6, "150 weights are not zero, 150 is small enough"),
         ({"max_weights": "149"}, 8, "101 weights are not zero, 149 is small enough"),
         ({"min_accuracy": 0.97}, None, ""),

@@ -16,10 +16,9 @@ FIXTURES = Path(__file__).parents[2] / "fixtures" / "tensorboard"
 def read(path: Path) -> tuple[list[tuple[str, int, float]], list[str]]:
     """The scalars (name, step, value) of the history at ``path``, and the notes."""
     notes: list[str] = []
-    found = reader_of(path)
-    assert found is not None
-    place, reader = found
-    scalars = reader(place, notes.append)
+    reader = reader_of(path)
+    assert reader is not None
+    scalars = reader.read(notes.append)
     return [(scalar.name, scalar.step, scalar.value) for scalar in scalars], notes
 
 

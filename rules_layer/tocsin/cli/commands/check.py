@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -40,6 +41,10 @@ def check(
     fail_on: Annotated[
         Severity, typer.Option(help="The least severity of a finding that makes the exit code 1.")
     ] = Severity.INFO,
+    junit_file: Annotated[
+        Path | None,
+        typer.Option("--junit", metavar="FILE", help="Also write the verdicts as JUnit XML."),
+    ] = None,
     as_json: Json = False,
 ) -> int:
     """Evaluate rules over a whole run, with the engine of AWS.
@@ -64,6 +69,9 @@ def check(
     STOP.json into the run if a rule with the action stop fires: the hook then stops the training.
     Other actions are not taken. Ctrl-C ends the command, not the training.
 
+    --junit is for CI: each rule is a test, one that fired as severely as --fail-on is a failure,
+    and one that judged no step is skipped.
+
     Exit code: 0 nothing found, 1 issues found, 2 the command or its input is wrong, a rule ended
     in Error, or nothing could be judged.
 
@@ -73,6 +81,7 @@ def check(
       tocsin check runs/j1 --follow --watch watch.yaml
       tocsin check s3://bucket/jobs/j1/debug-output --watch watch.yaml --json
       tocsin check mlruns/0/4f1c --loss objective
+      tocsin check runs/smoke --fail-on warning --junit tocsin.xml
       tocsin check runs/j1 --rule ExplodingTensor:tensor_regex=^loss,^gradient
       tocsin check runs/j1 --rule VanishingGradient:threshold=1e-6,for_steps=1
       tocsin check runs/j1 --rules my_rules/ --rule MyRule:limit=3
@@ -102,5 +111,9 @@ def check(
     else:
         document, lines = check_document(storage, given, steps, tick=at_present)
     notes(lines)
+    if junit_file is not None:
+        from tocsin.cli.junit import junit
+
+        junit_file.write_bytes(junit(document, fail_on))
     answer(document, partial(print_verdicts, every=every), as_json=as_json)
     return INTERRUPTED if interrupted else exit_code(document, fail_on)

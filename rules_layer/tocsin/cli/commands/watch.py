@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from tocsin.cli.options import ProfileOption, RuleFiles, RuleOption, RunArgument, WatchFile
+from tocsin.cli.options import Loss, ProfileOption, RuleFiles, RuleOption, RunArgument, WatchFile
 
 
 def watch(
@@ -15,6 +15,7 @@ def watch(
     rule: RuleOption = None,
     rule_files: RuleFiles = None,
     profile: ProfileOption = None,
+    loss: Loss = None,
     web: Annotated[
         bool, typer.Option("--web", help="Serve the report's page on this machine instead.")
     ] = False,
@@ -40,7 +41,8 @@ def watch(
     --web serves the report's page on 127.0.0.1 until Ctrl-C, and draws it again as steps come. In a
     folder of runs it begins with a list of them.
 
-    The rules are those of tocsin check, with the same options.
+    The rules are those of tocsin check, with the same options. RUN may also be a history of another
+    tool that has begun, such as a live folder of TensorBoard: it has no end, so q ends the command.
 
     Exit code: 0 nothing found, or the command was ended; 1 issues found, 2 the command or its input
     is wrong, a rule ended in Error, or nothing could be judged.
@@ -51,10 +53,11 @@ def watch(
       tocsin watch s3://bucket/jobs/j1/debug-output --watch watch.yaml
       tocsin watch runs/j1 --json | jq .detail.RuleEvaluationStatus
       tocsin watch runs/ --web --open
+      tocsin watch logs/fit
     """
     from tocsin.cli.errors import CommandError
     from tocsin.cli.live import watch_run
-    from tocsin.cli.place import folder_of_runs, storage_of
+    from tocsin.cli.place import folder_of_runs, growing
     from tocsin.cli.run_view import RunWatch
     from tocsin.cli.watch_options import given_watch
 
@@ -62,11 +65,12 @@ def watch(
         raise CommandError("--open and --port go with --web")
     if web and as_json:
         raise CommandError("--json and --web: choose one")
-    storage = storage_of(run, may_come=True)
+    storage, refresh = growing(run, loss or ())
     given = given_watch(
         watch_file, rule or (), profile.value if profile else None, storage, rule_files or ()
     )
-    watched, folder = RunWatch(storage, given), folder_of_runs(run)
+    watched = RunWatch(storage, given, refresh=refresh)
+    folder = folder_of_runs(run)
     if web:
         from tocsin.cli.web import WebServer, pages_of, serve
 

@@ -1,14 +1,8 @@
-"""The event of a webhook as Slack shows it, within Slack's limits.
-
-All text is ``plain_text``, so that nothing in it is markup: names come from the training job.
-"""
+"""The event of a webhook in words for people, without markup: names come from the training job."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
-
-import msgspec
 
 from tocsin.actions.webhook import WebhookEvent
 from tocsin.events import RunSummary, StatusChange
@@ -16,31 +10,13 @@ from tocsin.model import RuleStatus
 from tocsin.tensors import is_machine_run, step_text
 from tocsin.words import clean, cut, number
 
-_TITLE = 150
-_TEXT = 3000
-_BUTTON = 75
-_URL = 3000
-_MOST_ALERTS = 20  # in blocks of their own; Slack takes 50 blocks
+_MOST_ALERTS = 20  # in a paragraph of their own
 _MOST_NAMES = 20  # in one line
 _FINE = frozenset({RuleStatus.NO_ISSUES_FOUND, RuleStatus.NOT_APPLICABLE})
 
 
-def slack_payload(event: Mapping[str, Any]) -> dict[str, Any]:
-    """The body of Slack's incoming webhook; ``event`` is a ``WebhookEvent`` as JSON has it."""
-    given = msgspec.convert(event, WebhookEvent)
-    title = _title(given)
-    return {
-        "text": _escaped(title, _TEXT),
-        "blocks": [
-            {"type": "header", "text": _plain(title, _TITLE)},
-            *({"type": "section", "text": _plain(text, _TEXT)} for text in _texts(given)),
-            {"type": "context", "elements": [_plain(f"Run: {clean(given.run)}", _TEXT)]},
-            *_buttons(given),
-        ],
-    }
-
-
-def _title(event: WebhookEvent) -> str:
+def title(event: WebhookEvent) -> str:
+    """One line: the worst alert, or how the job ended."""
     job = clean(event.job, 60)
     if event.summary:
         return f"{job} has ended: {event.summary.rule_evaluation_status or 'no rules'}"
@@ -52,11 +28,12 @@ def _title(event: WebhookEvent) -> str:
     return f"{what}: {clean(names[0], 60) if names else 'alert'}{others} in {job}"
 
 
-def _texts(event: WebhookEvent) -> Iterator[str]:
+def paragraphs(event: WebhookEvent, alerts: int = _MOST_ALERTS) -> Iterator[str]:
+    """Each alert that fires, at most ``alerts``, then what else there is to say, a line each."""
     if event.summary:
         yield _ending(event.summary)
-    yield from map(_alert, event.firing[:_MOST_ALERTS])
-    more = [alert.rule_configuration_name for alert in event.firing[_MOST_ALERTS:]]
+    yield from map(_alert, event.firing[:alerts])
+    more = [alert.rule_configuration_name for alert in event.firing[alerts:]]
     resolved = [alert.rule_configuration_name for alert in event.resolved]
     withdrawn = [alert.rule_configuration_name for alert in event.withdrawn]
     for label, names in (
@@ -72,16 +49,10 @@ def _texts(event: WebhookEvent) -> Iterator[str]:
         yield f"Stopping the job: {outcome}. {clean(event.stop.detail)}"
 
 
-def _buttons(event: WebhookEvent) -> Iterator[dict[str, Any]]:
-    """Links to the run's report; an address that Slack has no room for is left out."""
+def links(event: WebhookEvent, longest: int) -> Mapping[str, str]:
+    """Addresses of the run's report by their names, without those of more characters."""
     places = {"Report": event.report.page, "Report in the console": event.report.console}
-    elements = [
-        {"type": "button", "text": _plain(label, _BUTTON), "url": url}
-        for label, url in places.items()
-        if 0 < len(url) <= _URL
-    ]
-    if elements:
-        yield {"type": "actions", "elements": elements}
+    return {name: url for name, url in places.items() if 0 < len(url) <= longest}
 
 
 def _alert(alert: StatusChange) -> str:
@@ -121,20 +92,3 @@ def _listed(names: Sequence[str]) -> str:
     more = len(names) - _MOST_NAMES
     end = f" and {more} more" if more > 0 else ""
     return ", ".join(clean(name, 80) for name in names[:_MOST_NAMES]) + end
-
-
-def _plain(text: str, limit: int) -> dict[str, Any]:
-    return {"type": "plain_text", "text": _escaped(text, limit), "emoji": False}
-
-
-def _escaped(text: str, limit: int) -> str:
-    """``text`` as Slack wants it, in at most ``limit`` characters, no entity cut in two."""
-    text = cut(text, limit)
-    safe = _entities(text)
-    excess = len(safe) - limit
-    # Without as many characters as it is too long it fits; a fifth fits whatever is in it.
-    return safe if excess <= 0 else _entities(cut(text, max(limit // 5, len(text) - excess)))
-
-
-def _entities(text: str) -> str:
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

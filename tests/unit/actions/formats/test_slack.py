@@ -7,7 +7,7 @@ from unicodedata import category
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tocsin.actions.slack import slack_payload
+from tocsin.actions.formats.slack import slack_payload
 
 RUN = "s3://captures/jobs/j1/debug-output"
 

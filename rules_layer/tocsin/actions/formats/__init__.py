@@ -1,0 +1,29 @@
+"""What is posted to a webhook: the event as it is, or in the form of a service."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+
+from tocsin.actions.formats.cloud_events import cloud_event
+from tocsin.actions.formats.pagerduty import pagerduty_payload
+from tocsin.actions.formats.slack import slack_payload
+from tocsin.actions.formats.teams import teams_payload
+
+__all__ = ["FORMATS", "Format", "content_type"]
+
+Format = Literal["json", "slack", "teams", "pagerduty", "cloudevents"]
+
+FORMATS: Mapping[Format, Callable[[Mapping[str, Any]], Mapping[str, Any]]] = {
+    "json": lambda event: event,
+    "slack": slack_payload,
+    "teams": teams_payload,
+    "pagerduty": pagerduty_payload,
+    "cloudevents": cloud_event,
+}
+"""The body by format; the argument is a ``WebhookEvent`` as JSON has it. Some raise Rejected."""
+
+
+def content_type(form: Format) -> str:
+    """The header of a request in this format."""
+    return "application/cloudevents+json" if form == "cloudevents" else "application/json"

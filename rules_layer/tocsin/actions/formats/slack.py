@@ -1,0 +1,62 @@
+"""The event of a webhook as Slack shows it, within Slack's limits.
+
+All text is ``plain_text``, so that nothing in it is markup: names come from the training job.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from tocsin.actions.formats.wording import links, paragraphs, title
+from tocsin.actions.webhook import WebhookEvent
+from tocsin.words import clean, cut
+
+_TITLE = 150
+_TEXT = 3000
+_BUTTON = 75
+_URL = 3000
+
+
+def slack_payload(event: Mapping[str, Any]) -> dict[str, Any]:
+    """The body of Slack's incoming webhook; ``event`` is a ``WebhookEvent`` as JSON has it."""
+    given = msgspec.convert(event, WebhookEvent)
+    about = title(given)
+    return {
+        "text": _escaped(about, _TEXT),
+        "blocks": [
+            {"type": "header", "text": _plain(about, _TITLE)},
+            *({"type": "section", "text": _plain(text, _TEXT)} for text in paragraphs(given)),
+            {"type": "context", "elements": [_plain(f"Run: {clean(given.run)}", _TEXT)]},
+            *_buttons(given),
+        ],
+    }
+
+
+def _buttons(event: WebhookEvent) -> Iterator[dict[str, Any]]:
+    """Links to the run's report; an address that Slack has no room for is left out."""
+    elements = [
+        {"type": "button", "text": _plain(label, _BUTTON), "url": url}
+        for label, url in links(event, _URL).items()
+    ]
+    if elements:
+        yield {"type": "actions", "elements": elements}
+
+
+def _plain(text: str, limit: int) -> dict[str, Any]:
+    return {"type": "plain_text", "text": _escaped(text, limit), "emoji": False}
+
+
+def _escaped(text: str, limit: int) -> str:
+    """``text`` as Slack wants it, in at most ``limit`` characters, no entity cut in two."""
+    text = cut(text, limit)
+    safe = _entities(text)
+    excess = len(safe) - limit
+    # Without as many characters as it is too long it fits; a fifth fits whatever is in it.
+    return safe if excess <= 0 else _entities(cut(text, max(limit // 5, len(text) - excess)))
+
+
+def _entities(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

@@ -1,0 +1,128 @@
+"""The event of a webhook as Teams, PagerDuty and CloudEvents take it."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tocsin.actions.formats import FORMATS, Format
+from tocsin.actions.formats.cloud_events import cloud_event
+from tocsin.actions.formats.pagerduty import pagerduty_payload
+from tocsin.actions.formats.teams import teams_payload
+from tocsin.actions.webhook import Rejected
+
+RUN = "s3://captures/jobs/j 1/debug-output"
+ENDED = "2026-01-01T00:00:00Z"
+SUMMARY = {"TrainingJobName": "j1", "Run": RUN, "DedupId": "d", "EvaluatedAt": ENDED}
+
+
+def alert(**fields: Any) -> dict[str, Any]:
+    return {
+        "TrainingJobName": "j1",
+        "Run": RUN,
+        "RuleConfigurationName": "eval-loss",
+        "Rule": "LossNotDecreasing",
+        "RuleEvaluationStatus": "IssuesFound",
+        "StatusDetails": "loss is nan",
+        "Severity": "warning",
+        "Step": 120,
+        "Evidence": {"loss": "NaN"},
+        "DedupId": "d1",
+        "EvaluatedAt": "2026-01-02T00:00:00Z",
+        **fields,
+    }
+
+
+def event(**fields: Any) -> dict[str, Any]:
+    kind = "Tocsin Run Summary" if "summary" in fields else "Tocsin Alert"
+    base = {"detail-type": kind, "id": "k", "reason": "", "TrainingJobName": "j1", "Run": RUN}
+    return {**base, **fields}
+
+
+def lines(payload: dict[str, Any]) -> list[str]:
+    """The blocks of a card as text."""
+    (attachment,) = payload["attachments"]
+    body = attachment["content"]["body"]
+    return ["".join(run["text"] for run in block["inlines"]) for block in body]
+
+
+def test_every_format_has_a_body() -> None:
+    assert {*FORMATS} == {*get_args(Format)}
+
+
+def test_teams_shows_a_card() -> None:
+    report = {"Page": "https://r.example/", "Console": ""}
+    payload = teams_payload(event(firing=[alert(Severity="critical")], report=report))
+    assert lines(payload) == [
+        "critical: eval-loss in j1",
+        "critical: eval-loss at step 120\nloss is nan\nloss = NaN",
+        f"Run: {RUN}",
+    ]
+    card = payload["attachments"][0]["content"]
+    assert card["body"][0]["inlines"][0]["color"] == "attention"
+    assert card["actions"] == [
+        {"type": "Action.OpenUrl", "title": "Report", "url": "https://r.example/"}
+    ]
+    assert lines(teams_payload(event(summary=SUMMARY)))[0] == "j1 has ended: no rules"
+
+
+@settings(max_examples=20, deadline=None)
+@given(name=st.text(min_size=1).map(lambda text: (text * 400)[:1024]), many=st.integers(1, 60))
+def test_any_alert_fits_into_a_card_and_is_no_markup(name: str, many: int) -> None:
+    loud = alert(RuleConfigurationName=name, StatusDetails=name * 3, Tensor=name)
+    payload = teams_payload(event(firing=[loud] * many, more=[name] * many))
+    assert len(msgspec.json.encode(payload)) < 28_000
+    body = payload["attachments"][0]["content"]["body"]
+    assert {run["type"] for block in body for run in block["inlines"]} == {"TextRun"}
+
+
+def test_pagerduty_has_one_incident_for_a_run() -> None:
+    first = pagerduty_payload(event(firing=[alert(), alert(Severity="critical")]))
+    assert (first["event_action"], first["payload"]["severity"]) == ("trigger", "critical")
+    assert first["payload"]["source"] == RUN
+    assert first["payload"]["custom_details"]["1"].startswith("warning: eval-loss at step 120")
+    still = pagerduty_payload(event(resolved=[alert()], ongoing=["other"]))
+    assert (still["event_action"], still["payload"]["severity"]) == ("trigger", "warning")
+    over = [
+        pagerduty_payload(event(resolved=[alert()])),
+        pagerduty_payload(event(withdrawn=[alert()])),
+    ]
+    assert [each["event_action"] for each in over] == ["resolve", "resolve"]
+    assert {each["dedup_key"] for each in (first, still, *over)} == {first["dedup_key"]}
+    other = pagerduty_payload({**event(firing=[alert()]), "Run": "s3://captures/jobs/j2"})
+    assert other["dedup_key"] != first["dedup_key"]
+    assert len(first["dedup_key"]) <= 255
+
+
+def test_pagerduty_takes_no_summary() -> None:
+    with pytest.raises(Rejected, match=r"notify\.summary"):
+        pagerduty_payload(event(summary=SUMMARY))
+
+
+@settings(max_examples=20, deadline=None)
+@given(name=st.text(min_size=1).map(lambda text: (text * 400)[:1024]))
+def test_any_alert_fits_into_an_incident(name: str) -> None:
+    loud = alert(RuleConfigurationName=name, StatusDetails=name * 9, Tensor=name)
+    payload = pagerduty_payload(event(firing=[loud] * 60))["payload"]
+    assert 1 <= len(payload["summary"]) <= 1024
+    assert len(msgspec.json.encode(payload)) < 512_000
+
+
+def test_a_cloud_event_has_the_event_as_its_data() -> None:
+    given_ = event(firing=[alert(), alert(EvaluatedAt="2026-01-03T00:00:00Z")])
+    assert cloud_event(given_) == {
+        "specversion": "1.0",
+        "type": "tocsin.alert",
+        "source": "s3://captures/jobs/j%201/debug-output",
+        "id": "k",
+        "subject": "j1",
+        "time": "2026-01-03T00:00:00Z",
+        "datacontenttype": "application/json",
+        "data": given_,
+    }
+    ended = cloud_event(event(summary=SUMMARY))
+    assert (ended["type"], ended["time"]) == ("tocsin.run.summary", ENDED)
+    assert "time" not in cloud_event(event(firing=[alert(EvaluatedAt=None)]))
