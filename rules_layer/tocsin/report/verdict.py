@@ -53,7 +53,7 @@ def headline(document: Document) -> Headline:
     critical = _is_critical(main)
     what = _sentence(str(main["StatusDetails"]))
     if lost is not None:
-        sentence = f"Training broke at {_where(document, step)}: {what}"
+        sentence = f"Training broke at {_where(document, step or 0)}: {what}"
     elif step is None:
         sentence = f"{_name(main)}: {what}"
     else:
