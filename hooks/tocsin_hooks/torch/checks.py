@@ -122,6 +122,16 @@ class Checks:
             self._spread.forward_ended(output_name(type(root).__name__, label), each)
         if self._is_due() and not (compiled and self._step.mode is not Mode.TRAIN):
             self._window.open()
+        self._record(output)
+
+    def model_called(self, args: Any, kwargs: Any, output: Any) -> None:
+        """The model has been called by its trainer, in a forward pass that has not ended."""
+        self._inside = False
+        if self._wants_contracts and self._window.is_open:
+            self._inputs = _inputs(args, kwargs)
+        self._record(output)
+
+    def _record(self, output: Any) -> None:
         if self._window.is_open and self._records:
             self._tape.begin(each for _, each in tensors_in(output, _MOST_OUTPUTS))
 

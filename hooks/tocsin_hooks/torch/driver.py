@@ -65,7 +65,10 @@ class Driver:
 
     def add_call(self, model: Any, args: Any, kwargs: Any, output: Any) -> None:
         """Capture what went into the model and came out of it, in the first pass of a step."""
-        if self._training is None or not self._training.step.saving:
+        if self._training is None:
+            return
+        self._training.model_called(args, kwargs, output)
+        if not self._training.step.saving:
             return
         step, own = self._training.step, type(unwrapped(model)).__name__
         if step.passes == 1:

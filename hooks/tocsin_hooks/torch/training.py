@@ -193,6 +193,11 @@ class ModelTraining:
         if self.step.saving and output is not None:
             self._forward.ends(root, output, compiled=is_compiled(module))
 
+    def model_called(self, args: Any, kwargs: Any, output: Any) -> None:
+        """A trainer's forward pass goes on after a call of the model in it: its loss is next."""
+        if not self._paused:
+            self._checks.model_called(args, kwargs, output)
+
     @called
     def _optimizer_begins(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         root = self._model()

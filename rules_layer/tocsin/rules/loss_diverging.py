@@ -14,11 +14,13 @@ from tocsin.rules import (
     Rule,
     State,
     Step,
+    measured,
     register,
     violation,
 )
 from tocsin.rules._losses import judge_losses, loss_reads
 from tocsin.rules._series import Direction, Point, measured_cost
+from tocsin.rules._unbounded import FAR, falls_without_bound, marked
 from tocsin.rules._window import (
     Memory,
     another_series_fell,
@@ -37,7 +39,7 @@ _NOT_FINITE = 3  # saves in a row
 @register
 @dataclass(frozen=True)
 class LossDiverging(Rule):
-    """The loss grows instead of falling.
+    """The loss grows instead of falling, or falls without bound.
 
     Judges the last ``window`` saves of each training loss together, so a spike does not fire. Fires
     in any of these cases:
@@ -49,6 +51,10 @@ class LossDiverging(Rule):
     * All of them are more than ``comeback`` times the best median so far, and back above 80 % of
       the first saves.
     * The last three saves are not finite.
+    * It is below 0, by more than 30 times the first saves, and falls as fast as ever: it grew by 60 %
+      and more each of the last two times that the number of saves doubled. Below 1000 times the
+      first saves 10 % in the last fifth of all saves are enough. So does a loss whose sign is
+      wrong; a likelihood falls slower and slower.
 
     Does not fire while another loss of the run has fallen: losses that compete (a GAN's) fall in
     turns.
@@ -96,6 +102,7 @@ class LossDiverging(Rule):
             after["best"] = smaller(memory.get("best"), level(after["last"]))
         if memory and (number := rounded(cost)) is not None:
             after["least"] = min(number, memory.get("least", number))
+        after["marks"] = marked(memory.get("marks", {}), level(after["last"]))
         return after
 
     def _judge(self, _: State, series: State, point: Point) -> Verdict:
@@ -107,6 +114,15 @@ class LossDiverging(Rule):
         if len(last) < self.window:
             return UNDECIDED
         now, first, best = level(last), first_finite(memory), memory["best"]
+        size = max(abs(each) for each in as_numbers(begun))
+        is_loss = point.cost == point.value  # a metric that should rise may rise as it likes
+        if is_loss and now < 0 and falls_without_bound(memory["marks"], size):
+            detail = (
+                f"the median of {self.window} saves of {name} is {now:.3g}, and it falls as fast "
+                f"as ever; it started at {first:.3g}"
+            )
+            found = violation(Reason.BELOW_THRESHOLD, detail, point.tensor, loss=now, first=first)
+            return measured(found, now, -FAR * size, "below")
         lowest = min(as_numbers(last))
         grown = lowest > _times(max(as_numbers(begun)), self.factor)
         above = lowest > _times(max(as_numbers(begun[:3])), self.factor)

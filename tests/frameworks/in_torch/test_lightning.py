@@ -102,6 +102,17 @@ def test_a_fit(calls: bool, fitted: Any, run: Path) -> None:
     assert not any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())
 
 
+def test_a_loss_by_hand_is_compared_and_checked(fitted: Any, run: Path) -> None:
+    class ByHand(Classifier):
+        def training_step(self, batch: Any, batch_idx: int) -> Any:
+            return (self(batch[0])[:, :1] - batch[1].float()).square().mean()  # (N, 1) - (N)
+
+    fitted(ByHand())
+    names = create_trial(run).tensor_names()
+    assert "loss/skill" in names
+    assert any(name.startswith("contract/broadcast_by_hand/test_lightning.py") for name in names)
+
+
 def test_a_validation_is_one_step_and_the_sanity_check_is_none(fitted: Any, run: Path) -> None:
     model = Classifier()
     fitted(model, num_sanity_val_steps=2)

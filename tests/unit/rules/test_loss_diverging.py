@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -38,6 +39,12 @@ FALLS = [2.3 * 0.9**at + 0.1 for at in range(40)]
         pytest.param([0.0] * 20, None, id="zero"),
         pytest.param([0.0, *[1.0] * 20], 8, id="from zero up"),
         pytest.param([-10.0 - at for at in range(40)], None, id="negative, falls"),
+        pytest.param([-0.7 * (at + 1) for at in range(400)], 273, id="the wrong sign: linear"),
+        pytest.param([-(1.2**at) for at in range(100)], 33, id="the wrong sign: exponential"),
+        pytest.param([*FALLS, *[-(10.0**at) for at in range(20)]], 47, id="the sign turns"),
+        pytest.param([-5 * math.log(at + 1) for at in range(400)], None, id="a likelihood"),
+        pytest.param([-1 + 0.98 * 0.98**at for at in range(400)], None, id="a likeness"),
+        pytest.param([-9 + 9 / (1 + at / 50) for at in range(400)], None, id="information"),
         pytest.param([-1.0, -1.1, -1.0, *[40.0] * 20], 10, id="negative, rises"),
         pytest.param([1.0, NAN, NAN, NAN, 1.0], 3, id="lost"),
         pytest.param([NAN] * 5, 2, id="never found"),
