@@ -51,8 +51,8 @@ class LossDiverging(Rule):
     * All of them are more than ``comeback`` times the best median so far, and back above 80 % of
       the first saves.
     * The last three saves are not finite.
-    * It is below 0, by more than 30 times the first saves, and falls as fast as ever: it grew by 60 %
-      and more each of the last two times that the number of saves doubled. Below 1000 times the
+    * It is below 0, by more than 30 times the first saves, and falls as fast as ever: it grew by
+      60 % and more each of the last two times that the number of saves doubled. Below 1000 times the
       first saves 10 % in the last fifth of all saves are enough. So does a loss whose sign is
       wrong; a likelihood falls slower and slower.
 
