@@ -52,8 +52,8 @@ class LossDiverging(Rule):
       the first saves.
     * The last three saves are not finite.
     * It is below 0, by more than 30 times the first saves, and falls as fast as ever: it grew by
-      60 % and more each of the last two times that the number of saves doubled. Below 1000 times the
-      first saves 10 % in the last fifth of all saves are enough. So does a loss whose sign is
+      60 % and more each of the last two times that the number of saves doubled. Below 1000 times
+      the first saves 10 % in the last fifth of all saves are enough. So does a loss whose sign is
       wrong; a likelihood falls slower and slower.
 
     Does not fire while another loss of the run has fallen: losses that compete (a GAN's) fall in
