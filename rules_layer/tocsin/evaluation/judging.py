@@ -192,7 +192,6 @@ def _resolved(record: RuleRecord, options: Options) -> RuleRecord:
 def _in_grace(options: Options, step: Step, checkpoint: Checkpoint) -> bool:
     if checkpoint.first_step is None or checkpoint.first_time is None:
         return False
-    return (
-        step.step - checkpoint.first_step < options.grace_steps
-        or step.time - checkpoint.first_time < options.grace_seconds
-    )
+    # The files of a run that was copied have times in any order.
+    spent = max(0.0, step.time - checkpoint.first_time)
+    return step.step - checkpoint.first_step < options.grace_steps or spent < options.grace_seconds

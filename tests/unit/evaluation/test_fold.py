@@ -120,6 +120,12 @@ def test_when_a_status_changes(
     assert history(script, **options) == expected
 
 
+def test_files_that_are_older_than_the_first_are_in_no_grace() -> None:
+    """As those of a run that was copied, in the order of a folder."""
+    copied = [replace(step(at), time=999.0) for at in range(2)]
+    assert run([watched("hv")], copied).rules["Script"].status is RuleStatus.ISSUES_FOUND
+
+
 def test_a_fired_rule_goes_on_counting() -> None:
     record = run([watched("hvvhv")], map(step, range(5))).rules["Script"]
     assert (record.violations, record.data_points, record.status) == (
