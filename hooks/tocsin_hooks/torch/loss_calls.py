@@ -15,8 +15,8 @@ from torch.overrides import TorchFunctionMode
 from tocsin_hooks.guard import Guard, Report
 from tocsin_hooks.torch.callbacks import compilations
 from tocsin_hooks.torch.names import is_loss
-from tocsin_hooks.torch.script_line import call_from_script, script_line
-from tocsin_hooks.torch.tape import Tape
+from tocsin_hooks.torch.script_line import script_caller, script_line
+from tocsin_hooks.torch.tape import RecordedCall, Tape
 
 _FUNCTIONS = (
     F.binary_cross_entropy,
@@ -143,44 +143,41 @@ class _Mode(TorchFunctionMode):
     listener: Listener | None = None
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        listener = self.listener
-        if listener is not None and func in _BACKWARDS:
-            with Guard(listener.trouble, "a backward pass is not checked"):
-                listener.backward(args[0] if args else None)
-        if listener is not None and listener.tape.is_recording:
-            found = _recorded(listener, func, args, kwargs or {})
-        else:
-            found = _called(func, args, kwargs or {})
+        listener, kwargs = self.listener, kwargs or {}
         if listener is None:
-            return found
-        if func in _BACKWARDS:
-            with Guard(listener.trouble, "a backward pass is not checked"):
-                listener.after_backward()
-        elif func in _PARAMETERS:
-            with Guard(listener.trouble, "a loss is not compared"):
-                listener.loss(_call(func, args, kwargs or {}, found))
-        elif func in _DIFFERENCES and len(args) == 2:
-            with Guard(listener.trouble, "a difference is not checked"):
-                listener.difference(args[0], args[1], found)
+            return func(*args, **kwargs)
+        call = caller = None
+        with Guard(listener.trouble, "a loss is not compared"):
+            call, caller = _before(listener, func, args, kwargs)
+        # From a frame of this name: who looks for the line that calls ``backward`` skips it.
+        found = func(*args, **kwargs) if caller is None else caller(func, args, kwargs)
+        with Guard(listener.trouble, "a loss is not compared"):
+            _after(listener, call, func, args, kwargs, found)
         return found
 
 
-def _recorded(listener: Listener, func: Any, args: Any, kwargs: Any) -> Any:
-    call = None
-    with Guard(listener.trouble, "a loss is not compared"):
-        call = listener.tape.before(func, args, kwargs)
-    found = _called(func, args, kwargs)
+def _before(
+    listener: Listener, func: Any, args: Any, kwargs: Any
+) -> tuple[RecordedCall | None, Callable[..., Any] | None]:
+    """What the tape has of the call, and what is to call the function in our place."""
+    if func in _BACKWARDS:
+        listener.backward(args[0] if args else None)
+    call = listener.tape.before(func, args, kwargs) if listener.tape.is_recording else None
+    # Losses warn of what they broadcast: with the line of the script.
+    return call, script_caller() if func in _PARAMETERS else None
+
+
+def _after(
+    listener: Listener, call: RecordedCall | None, func: Any, args: Any, kwargs: Any, found: Any
+) -> None:
     if call is not None:
-        with Guard(listener.trouble, "a loss is not compared"):
-            listener.tape.after(call, args[0] if args else None, found)
-    return found
-
-
-def _called(func: Any, args: Any, kwargs: Any) -> Any:
-    """Losses warn of what they broadcast: with the line of the script."""
-    if func in _PARAMETERS:
-        return call_from_script(func, args, kwargs)
-    return func(*args, **kwargs)
+        listener.tape.after(call, args[0] if args else None, found)
+    if func in _BACKWARDS:
+        listener.after_backward()
+    elif func in _PARAMETERS:
+        listener.loss(_call(func, args, kwargs, found))
+    elif func in _DIFFERENCES and len(args) == 2:
+        listener.difference(args[0], args[1], found)
 
 
 def _call(function: Any, args: Any, kwargs: Any, value: Any) -> LossCall:

@@ -29,12 +29,10 @@ def script_line() -> str:
     return "" if frame is None else f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
 
 
-def call_from_script(function: Any, args: Any, kwargs: Any) -> Any:
-    """Call a function so that a warning of it names the line of the script, and not ours."""
+def script_caller() -> Callable[[Any, Any, Any], Any] | None:
+    """Calls a function so that a warning of it names the line of the script, and not ours."""
     frame = _script_frame()
-    if frame is None:
-        return function(*args, **kwargs)
-    return _caller(frame.f_code.co_filename, frame.f_lineno)(function, args, kwargs)
+    return None if frame is None else _caller(frame.f_code.co_filename, frame.f_lineno)
 
 
 @cache
