@@ -72,7 +72,9 @@ def test_every_file_of_every_asset_under_a_strict_umask(checkout: Path, tmp_path
         if path.is_file()
     }
     names = [path.as_posix().partition("/")[2] for path in modes]
-    assert names.count("handler.py") == 6  # evaluate, act, patrol, fleet, report, bucket_events
+    assert (
+        names.count("handler.py") == 7
+    )  # of evaluate, act, patrol, fleet, report, replay, bucket_events
     for name in ("watch.json", "python/tocsin/model.py", "python/tocsin_custom_rules/own.py"):
         assert name in names
     executable = {path.name for path, mode in modes.items() if mode == 0o755}

@@ -14,6 +14,8 @@ from tocsin.aws.s3 import MISSING, run_part
 from tocsin.aws.settings import REPLAYS
 from tocsin.watch import Watch, encode_watch, parse_watch
 
+_runs = msgspec.json.Decoder(list[str])
+
 
 @dataclass(frozen=True)
 class StoredReplay:
@@ -45,7 +47,7 @@ class StoredReplay:
     def runs(self) -> list[str] | None:
         """None if there is no replay of this name."""
         content = self._get("runs.json")
-        return None if content is None else msgspec.json.decode(content, type=list[str])
+        return None if content is None else _runs.decode(content)
 
     def watch(self) -> Watch | None:
         content = self._get("watch.json")
