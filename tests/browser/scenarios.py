@@ -39,7 +39,7 @@ DEMOS = {
 _MINUTE = "0.1"  # seconds
 _HANGS = 2.0  # seconds
 _QUICK = {
-    "slow-loader": ("--steps", "60", "--loader-seconds", "0.03"),
+    "slow-loader": ("--steps", "160", "--loader-seconds", "0.03"),
     "hang": ("--steps", "60", "--hang-at", "30", "--poll-interval", "0.1"),
 }
 

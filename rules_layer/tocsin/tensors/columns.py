@@ -143,11 +143,13 @@ def _raw(summaries: list[_Summary]) -> NDArray[np.float64]:
     """A row for each field of a summary, a column for each summary."""
     rows = map(msgspec.structs.astuple, summaries)
     width = len(_Summary.__struct_fields__)
+    flat: NDArray[np.float64]
     try:
         flat = np.fromiter(chain.from_iterable(rows), np.float64, len(summaries) * width)
     except TypeError:  # a null, which becomes NaN
         flat = np.array([msgspec.structs.astuple(each) for each in summaries], np.float64)
-    return flat.reshape(-1, width).T
+    found: NDArray[np.float64] = flat.reshape(-1, width).T
+    return found
 
 
 def _run_meta(meta: _Meta) -> RunMeta | None:
