@@ -93,7 +93,7 @@ class JaxHook:
 
     @property
     def should_stop(self) -> bool:
-        """Whether somebody asked for a stop."""
+        """Whether a stop was requested."""
         return self.hook.should_stop
 
     def close(self, *, finished: bool | None = None) -> None:

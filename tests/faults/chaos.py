@@ -57,7 +57,7 @@ class Chaos:
     """One seed.
 
     kills: how often an invocation was killed.
-    given_up: whether one was told to give a step up, after all its attempts: what it found there
+    given_up: whether one gave a step up, after all its attempts: what it found there
         is missing then, as it should be.
     """
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-from tocsin_hooks.machine.proc import Rates, Source, Values
+from tocsin_hooks.machine.proc import Rates, Source, TreeUse, Values
 
 _LOOPBACK = ("lo", "loopback")
 
@@ -105,8 +105,7 @@ class Processes:
         self._process = psutil.Process(pid or os.getpid())
         self._every = every
         self._next = 0.0
-        self._cpu: dict[int, float] = {}
-        self._at = 0.0
+        self._use = TreeUse()
 
     def __call__(self) -> Values:
         now = time.monotonic()
@@ -123,9 +122,4 @@ class Processes:
                     raise
                 continue  # it has just ended
             cpu[process.pid] = times.user + times.system
-        values = {"process/rss": float(resident), "process/workers": float(len(cpu) - 1)}
-        if self._cpu:
-            used = sum(seconds - self._cpu.get(pid, 0.0) for pid, seconds in cpu.items())
-            values["process/cpu"] = 100 * max(0.0, used) / (now - self._at)
-        self._cpu, self._at = cpu, now
-        return values
+        return self._use(now, float(resident), cpu)

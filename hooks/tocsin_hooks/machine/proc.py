@@ -128,6 +128,23 @@ class Network:
         return self._rates(counts)
 
 
+class TreeUse:
+    """What the processes of a tree use, from their CPU times at two readings."""
+
+    def __init__(self) -> None:
+        self._cpu: Mapping[int, float] = {}
+        self._at = 0.0
+
+    def __call__(self, now: float, resident: float, cpu: Mapping[int, float]) -> Values:
+        """``cpu``: of each process the seconds of CPU so far. Shares are in % of a core."""
+        values = {"process/rss": resident, "process/workers": float(max(0, len(cpu) - 1))}
+        if self._cpu:
+            used = sum(seconds - self._cpu.get(pid, 0.0) for pid, seconds in cpu.items())
+            values["process/cpu"] = 100 * max(0.0, used) / (now - self._at)
+        self._cpu, self._at = cpu, now
+        return values
+
+
 class Processes:
     """Resident bytes and CPU (% of a core) of a process and its descendants, and how many those
     are. Reads every ``every`` seconds, because it costs most; in between it gives nothing.
@@ -138,8 +155,7 @@ class Processes:
         self._pid = pid or os.getpid()
         self._every = every
         self._next = 0.0
-        self._cpu: dict[int, int] = {}
-        self._at = 0.0
+        self._use = TreeUse()
 
     def __call__(self) -> Values:
         now = time.monotonic()
@@ -147,16 +163,8 @@ class Processes:
             return {}
         self._next = now + self._every
         found = dict(self._tree())
-        cpu = {pid: ticks for pid, (ticks, _) in found.items()}
-        values = {
-            "process/rss": float(sum(resident for _, resident in found.values())),
-            "process/workers": float(max(0, len(found) - 1)),
-        }
-        if self._cpu:
-            used = sum(ticks - self._cpu.get(pid, 0) for pid, ticks in cpu.items())
-            values["process/cpu"] = 100 * max(0, used) / _TICKS / (now - self._at)
-        self._cpu, self._at = cpu, now
-        return values
+        cpu = {pid: ticks / _TICKS for pid, (ticks, _) in found.items()}
+        return self._use(now, float(sum(resident for _, resident in found.values())), cpu)
 
     def _tree(self) -> Iterator[tuple[int, tuple[int, int]]]:
         """Each process with its CPU time in ticks and its resident bytes."""

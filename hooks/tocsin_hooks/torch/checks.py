@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
-from weakref import WeakSet
 
 import torch
 from tocsin.model import COMPETING, Mode, Role
@@ -24,6 +23,7 @@ from tocsin_hooks.torch.contracts import (
 from tocsin_hooks.torch.loss_calls import Listener, LossCall, LossWindow
 from tocsin_hooks.torch.mode_contracts import ModeContracts
 from tocsin_hooks.torch.names import Name, input_name, output_name
+from tocsin_hooks.torch.opponents import Opponents
 from tocsin_hooks.torch.script_line import script_line
 from tocsin_hooks.torch.skill import UNPAIRED, Skill, skill_name
 from tocsin_hooks.torch.spread import Spread
@@ -37,7 +37,6 @@ _MOST_CALLS = 32  # lines of a script that are looked at
 _MOST_INPUTS = 8
 _MOST_OUTPUTS = 8
 _SMALL = 1 << 18  # elements between outputs and a loss: of larger ones saved steps are compared
-_TURNS = 3  # of optimizers, after which they are opponents
 _SOON = 300  # training passes in which a model that is to find its input learns to copy it
 
 _SKILL = skill_name("loss", "loss")
@@ -82,14 +81,12 @@ class Checks:
         self._looks = Counter[tuple[Mode, str]]()
         self._seen = Counter[tuple[str, str]]()
         self._broken: dict[Name, bool] = {}  # and whether that is saved
-        self._before = WeakSet[Any]()  # optimizers that updated after one pass
-        self._now = WeakSet[Any]()  # and after the next
-        self._computed = False  # a forward or backward pass since that
-        self._turns = 0
+        self._opponents = Opponents()
         step.before_end = self._hand_over
 
     def forward_begins(self, root: Any, args: Any, kwargs: Any, *, compiled: bool) -> None:
-        self._computed = self._inside = True
+        self._opponents.passed()
+        self._inside = True
         self._passes += self._step.mode is Mode.TRAIN
         self._skill.begin_pass()
         if self._step.passes == 1 or self._step.mode is not Mode.TRAIN:
@@ -146,7 +143,7 @@ class Checks:
         seen = self._window.is_open
         if not closure:
             self.close()
-        if not held and self._computed:  # another model's, by way of this one
+        if not held and self._opponents.has_passed:  # another model's, by way of this one
             self._count_turn(optimizer)
         if not self._wants_contracts:
             return
@@ -166,15 +163,7 @@ class Checks:
             self._modes.after_update()
 
     def _count_turn(self, optimizer: Any) -> None:
-        """A turn is over when another optimizer updates, after a pass of its own. Those that all
-        update after the same pass share one: of sparse and of other weights, of body and head."""
-        if self._computed:
-            opponents = self._before and self._now and not (self._before & self._now)
-            self._turns += bool(opponents)
-            self._before, self._now = self._now, WeakSet()
-        self._now.add(optimizer)
-        self._computed = False
-        if self._turns == _TURNS:
+        if self._opponents.updated(optimizer):
             self._skill.forget()
             self._step.loss_kind = COMPETING
 
@@ -208,7 +197,7 @@ class Checks:
             self._broken_here("broadcast_by_hand")
 
     def _backward(self, loss: Any) -> None:
-        self._computed = True
+        self._opponents.passed()
         self._updates.backward()
         tape = self._tape
         if not tape.is_recording:
@@ -255,7 +244,7 @@ class Checks:
 
     def _hand_over(self) -> None:
         self._spread.hand_over()
-        if self._turns < _TURNS:
+        if not self._opponents.are_known:
             self._skill.hand_over()
         for name in [name for name, saved in self._broken.items() if not saved]:
             plan = self._step.plan(name)
@@ -290,7 +279,7 @@ class Checks:
 
     @property
     def _wants_skill(self) -> bool:
-        return self._wanted[1] and self._turns < _TURNS
+        return self._wanted[1] and not self._opponents.are_known
 
     @property
     def _wants_contracts(self) -> bool:

@@ -1,4 +1,4 @@
-"""Finds the runs in a bucket, whoever wrote them."""
+"""Finds the runs in a bucket, those of smdebug too."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The scalars in event files of TensorBoard, whoever wrote them."""
+"""The scalars in event files of TensorBoard."""
 
 from __future__ import annotations
 

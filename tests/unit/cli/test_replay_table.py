@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 
 import pytest
+from pyarrow import parquet
 from tocsin.cli.replay_all import exit_code
 from tocsin.cli.replay_table import COLUMNS, rows_of, write_tables
 
@@ -63,7 +64,6 @@ def test_csv_has_every_cell(tmp_path):
 
 
 def test_parquet_has_types_and_nulls(tmp_path):
-    parquet = pytest.importorskip("pyarrow.parquet")
     _, table = write_tables(ROWS, tmp_path / "table")
     assert parquet.read_table(table).to_pylist() == ROWS
     _, empty = write_tables([], tmp_path / "empty")

@@ -1,0 +1,42 @@
+"""Knows optimizers that take turns, as those of a GAN do."""
+
+from __future__ import annotations
+
+from typing import Any
+from weakref import WeakSet
+
+_TURNS = 3  # after which they are opponents
+
+
+class Opponents:
+    """A turn ends when another optimizer updates, after a pass of its own.
+
+    Optimizers that all update after the same pass share one turn: those of sparse and of other
+    weights, or of body and head.
+    """
+
+    def __init__(self) -> None:
+        self.has_passed = False
+        """Whether there was a forward or backward pass since the last update."""
+        self._before = WeakSet[Any]()  # optimizers that updated after one pass
+        self._now = WeakSet[Any]()  # and after the next
+        self._turns = 0
+
+    @property
+    def are_known(self) -> bool:
+        return self._turns >= _TURNS
+
+    def passed(self) -> None:
+        """Something was computed, forward or backward."""
+        self.has_passed = True
+
+    def updated(self, optimizer: Any) -> bool:
+        """Whether by this update it becomes known that there are opponents."""
+        known = self.are_known
+        if self.has_passed:
+            others = self._before and self._now and not (self._before & self._now)
+            self._turns += bool(others)
+            self._before, self._now = self._now, WeakSet()
+        self._now.add(optimizer)
+        self.has_passed = False
+        return self.are_known and not known
