@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -20,6 +19,7 @@ from tocsin_hooks.torch.contracts import (
     is_copied,
     labels_equal_inputs,
 )
+from tocsin_hooks.torch.known_losses import KnownLosses
 from tocsin_hooks.torch.loss_calls import Listener, LossCall, LossWindow
 from tocsin_hooks.torch.mode_contracts import ModeContracts
 from tocsin_hooks.torch.names import Name, input_name, output_name
@@ -27,7 +27,8 @@ from tocsin_hooks.torch.opponents import Opponents
 from tocsin_hooks.torch.script_line import script_line
 from tocsin_hooks.torch.skill import UNPAIRED, Skill, skill_name
 from tocsin_hooks.torch.spread import Spread
-from tocsin_hooks.torch.tape import Tape
+from tocsin_hooks.torch.step_loss import StepLoss
+from tocsin_hooks.torch.tape import RecordedCall, Tape
 from tocsin_hooks.torch.update_contracts import UpdateContracts
 from tocsin_hooks.torch.values import tensors_in
 
@@ -55,10 +56,11 @@ class Checks:
     compared there.
     """
 
-    def __init__(self, step: StepInHand, called: Callable[[LossCall], None]) -> None:
+    def __init__(self, step: StepInHand, loss: StepLoss) -> None:
         self._step = step
-        self._called = called
+        self._step_loss = loss
         self._skill = Skill(step)
+        self._known = KnownLosses()
         self._spread = Spread(step)
         self._updates = UpdateContracts(self._broken_here)
         self._modes = ModeContracts(self._broken_here)
@@ -70,6 +72,7 @@ class Checks:
                 self._difference,
                 self._backward,
                 self._updates.after_backward,
+                self._recorded,
                 self._tape,
                 hook.trouble,
             )
@@ -89,7 +92,8 @@ class Checks:
         self._inside = True
         self._passes += self._step.mode is Mode.TRAIN
         self._skill.begin_pass()
-        if self._step.passes == 1 or self._step.mode is not Mode.TRAIN:
+        evaluated = self._step.mode is not Mode.TRAIN and self._tape.has_calls
+        if self._step.passes == 1 or evaluated:
             self._tape.clear()
         if compiled:
             self.close()
@@ -130,7 +134,8 @@ class Checks:
 
     def _record(self, output: Any) -> None:
         if self._window.is_open and self._records:
-            self._tape.begin(each for _, each in tensors_in(output, _MOST_OUTPUTS))
+            found = (each for _, each in tensors_in(output, _MOST_OUTPUTS))
+            self._tape.begin(found, training=self._step.mode is Mode.TRAIN)
 
     def step_begins(self, *, compiled: bool) -> None:
         """A step has begun whose forward passes are not seen, so compiled code may run in it."""
@@ -181,10 +186,14 @@ class Checks:
     def _loss(self, call: LossCall) -> None:
         with self._step.hook.measured():
             if self._step.saving:
-                self._called(call)
+                self._step_loss.called(call)
                 self._spread.compared(call.prediction)
                 if self._wants_contracts:
                     self._check_loss(call)
+            if self._step.mode is Mode.TRAIN:
+                self._known.called(call, self._tape.outputs)
+            else:
+                self._known.evaluated()
             if call.name not in UNPAIRED:
                 self._tape.clear()
             if self._wants_skill and self._compares:
@@ -205,8 +214,26 @@ class Checks:
         small = tape.elements <= _SMALL or self._step.saving
         if small and self._records and tape.leads_to(loss):
             with self._step.hook.measured():
-                self._skill.compare_by_hand(tape, loss, script_line())
+                if self._skill.compare_by_hand(tape, loss, place := script_line()):
+                    self._known.computed(place, tape, loss)
         tape.clear()
+
+    def _recorded(self, call: RecordedCall, found: Any) -> None:
+        """A call in an evaluation may give a loss of training, or compare what is predicted."""
+        if self._inside or self._step.mode is Mode.TRAIN:
+            return
+        with self._step.hook.measured():
+            if known := self._known.loss(self._tape, found):
+                place, whole = known
+                self._skill.compare_by_hand(self._tape, found, place)
+                if whole:
+                    self._step_loss.evaluated(found)
+            elif (made := self._known.judged(self._tape, call)) is not None:
+                self._step_loss.evaluated_by(made)
+                self._skill.compare(made)
+            else:
+                return
+            self._tape.clear()
 
     def _check_loss(self, call: LossCall) -> None:
         mode = self._step.mode
@@ -273,9 +300,10 @@ class Checks:
 
     @property
     def _records(self) -> bool:
-        """Whether a loss that the script computes itself is going to be compared."""
-        training = self._step.mode is Mode.TRAIN and self._step.loss_kind is None
-        return training and self._wants_skill and self._compares
+        """Whether a loss that the script computes itself is going to be compared, or one that it
+        does not compute in an evaluation."""
+        known = self._step.mode is Mode.TRAIN or bool(self._known)
+        return known and self._step.loss_kind is None and self._wants_skill and self._compares
 
     @property
     def _wants_skill(self) -> bool:

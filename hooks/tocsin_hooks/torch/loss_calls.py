@@ -87,12 +87,13 @@ class LossCall:
 class Listener:
     """Gets each loss that is called, each difference of two tensors, and each backward pass when it
     begins, with what it begins at, and when it has ended. While the ``tape`` records, it gets every
-    call."""
+    call, and then the listener as well, with what it gave."""
 
     loss: Callable[[LossCall], None]
     difference: Callable[[Any, Any, Any], None]
     backward: Callable[[Any], None]
     after_backward: Callable[[], None]
+    recorded: Callable[[RecordedCall, Any], None]
     tape: Tape
     trouble: Report
 
@@ -172,6 +173,7 @@ def _after(
 ) -> None:
     if call is not None:
         listener.tape.after(call, args[0] if args else None, found)
+        listener.recorded(call, found)
     if func in _BACKWARDS:
         listener.after_backward()
     elif func in _PARAMETERS:

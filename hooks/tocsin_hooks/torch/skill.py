@@ -84,8 +84,9 @@ class Skill:
             site.add(site.compare(call, self._step.mode), self._step.mode)
         self.compared += 1
 
-    def compare_by_hand(self, tape: Tape, loss: Any, place: str) -> None:
-        """Compare a loss of the script's own that gradients are computed of."""
+    def compare_by_hand(self, tape: Tape, loss: Any, place: str) -> bool:
+        """Compare a loss of the script's own; ``place`` is where gradients are computed of it.
+        Whether that could be done."""
         self.compared += 1
         key = _Key(None, place, _BY_HAND, ())
         if key not in self._by_hand and len(self._by_hand) < _MOST_SITES:
@@ -93,10 +94,11 @@ class Skill:
         made = self._by_hand.get(key)
         found = made.compare(tape, loss) if made and not made.has_given_up else None
         if found is None or (key not in self._sites and len(self._sites) >= _MOST_SITES):
-            return
+            return False
         if key not in self._sites:
             self._sites[key] = _Site(self._free_name("loss"), _BY_HAND)
         self._sites[key].add(found, self._step.mode)
+        return True
 
     def _free_name(self, own: str) -> str:
         before = sum((each.module or "loss") == own for each in self._sites)

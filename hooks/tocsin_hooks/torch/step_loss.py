@@ -90,12 +90,21 @@ class StepLoss:
             mark_call(call.value, function)
             return
         name = self._functions.get(function)
-        again = (name or "", self._step.passes)
-        if name is None or call.value.numel() != 1 or again in self._passes:
-            return
-        self._passes.add(again)
-        self._step.add_loss(_name(name), call.value)
-        self._evaluated = call.value, name
+        if name is not None and call.value.numel() == 1:
+            self._evaluate(name, call.value)
+
+    def evaluated(self, loss: Any) -> None:
+        """An evaluation has computed the loss of training by hand."""
+        if len(self._sites) == 1:
+            (name,) = self._sites.values()
+            self._evaluate(name, loss)
+
+    def evaluated_by(self, call: LossCall) -> None:
+        """What an evaluation compares has this loss by a function that training calls."""
+        if call.module is None:
+            self.called(call)
+        else:
+            self._evaluate(f"{call.module}_output_0", call.value)
 
     def recorded(self, loss: Any, name: str) -> None:
         """The script has named a loss: that name takes the place of ours."""
@@ -106,6 +115,13 @@ class StepLoss:
         if before is not None and before.source == "backward" and before.name != name:
             self._step.forget_loss(before.name)
         mark(loss, Origin("recorded", name))
+
+    def _evaluate(self, name: str, value: Any) -> None:
+        """Capture the loss of a pass of an evaluation, unless it has one of this name."""
+        if (name, self._step.passes) not in self._passes:
+            self._passes.add((name, self._step.passes))
+            self._step.add_loss(_name(name), value)
+            self._evaluated = value, name
 
     def _wait(self, model: Any, output: Any) -> None:
         has_gradients = self._watcher.watch_output(output)

@@ -23,6 +23,10 @@ _RANDOM = re.compile(
     r"|scaled_dot_product_attention"
 )
 _CHANGES_ITS_ARGUMENTS = frozenset({"batch_norm", "instance_norm"})  # running means
+_BY_FORM = frozenset({"expand_as", "reshape_as", "type_as", "view_as"})  # of their second argument
+_MULTIPLES = frozenset({"mean", "sum", "mul", "div", "to", "float", "double", "add", "squeeze"}) | {
+    f"__{name}__" for name in ("mul", "rmul", "truediv", "add", "radd")
+}
 
 
 class CannotReplay(Exception):
@@ -67,22 +71,32 @@ class Tape:
         self._known: dict[int, Any] = {}
         self._versions: list[int] = []
         self._calls: list[RecordedCall] = []
+        self._recipes: dict[int, int] = {}
+        self._sources: dict[int, frozenset[int]] = {}
 
     @property
     def is_recording(self) -> bool:
         return bool(self.outputs)
 
-    def begin(self, outputs: Iterable[Any]) -> None:
+    @property
+    def has_calls(self) -> bool:
+        return bool(self._calls)
+
+    def begin(self, outputs: Iterable[Any], *, training: bool = True) -> None:
         """Record what is done with these, and with those of earlier passes."""
         for each in outputs:
-            if each.requires_grad and each.dim() and id(each) not in self._known:
+            if (each.requires_grad or not training) and each.dim() and id(each) not in self._known:
+                place = len(self.outputs)
                 self.outputs.append(each)
-                self._versions.append(each._version)
+                self._versions.append(_version(each))
                 self._known[id(each)] = each
+                self._recipes[id(each)] = hash(("output", place))
+                self._sources[id(each)] = frozenset({place})
 
     def clear(self) -> None:
         """Forget everything, and record no more."""
         self.outputs, self._known, self._versions, self._calls = [], {}, [], []
+        self._recipes, self._sources = {}, {}
         self.elements = 0
 
     def before(self, function: Any, args: Any, kwargs: Any) -> RecordedCall | None:
@@ -92,6 +106,8 @@ class Tape:
         if not given:
             return None
         name = getattr(function, "__name__", "")
+        if name in _BY_FORM and id(args[0]) not in given:
+            return None
         unlike = _RANDOM.fullmatch(name) is not None or name in _CHANGES_ITS_ARGUMENTS
         if (unlike and kwargs.get("training") is not False) or kwargs.get("out") is not None:
             self.clear()
@@ -99,7 +115,7 @@ class Tape:
         if _is_in_place(name) and id(args[0]) not in given:
             given |= {id(args[0])}
             args = (Copied(args[0].detach().clone()), *args[1:])
-        constants = [(each, each._version) for each in _tensors((args, kwargs))]
+        constants = [(each, _version(each)) for each in _tensors((args, kwargs))]
         constants = [each for each in constants if id(each[0]) not in self._known]
         precision = _precision(self.outputs[0].device.type)
         return RecordedCall(function, args, kwargs, given, constants, precision)
@@ -113,12 +129,42 @@ class Tape:
         self._known.update((id(each), each) for each in results)
         self.elements += sum(each.numel() for each in results)
         keys = tuple(id(each) for each in results)
+        self._describe(call, keys)
         self._calls.append(replace(call, found=keys))
         if len(self._calls) > _MOST_CALLS or self.elements > _MOST_ELEMENTS:
             self.clear()
 
+    def _describe(self, call: RecordedCall, keys: Sequence[int]) -> None:
+        name = getattr(call.function, "__name__", "")
+        given = [self._recipes.get(id(each), 0) for each in _tensors((call.args, call.kwargs))]
+        made = hash((name, *sorted(call.kwargs), *given))
+        sources = frozenset[int]().union(*(self._sources.get(key, ()) for key in call.given))
+        self._recipes.update((key, hash((made, at))) for at, key in enumerate(keys))
+        self._sources.update((key, sources) for key in keys)
+
     def leads_to(self, loss: Any) -> bool:
         return id(loss) in self._known
+
+    def recipe(self, tensor: Any) -> int | None:
+        """Says by which calls it was computed from which outputs, whatever their values and the
+        number of samples; None of what does not depend on them."""
+        return self._recipes.get(id(tensor))
+
+    def sources(self, tensor: Any) -> frozenset[int]:
+        """The places of the outputs that it was computed from."""
+        return self._sources.get(id(tensor), frozenset())
+
+    def recipes_of(self, loss: Any) -> Iterator[int]:
+        """Recipes of the loss, and of the numbers that it is a multiple of, but for a constant."""
+        wanted = id(loss)
+        for call in reversed(self._calls):
+            if wanted not in call.found:
+                continue
+            if self._known[wanted].numel() == 1:
+                yield self._recipes[wanted]
+            if getattr(call.function, "__name__", "") not in _MULTIPLES or len(call.given) != 1:
+                return
+            (wanted,) = call.given
 
     def replay(self, loss: Any, changed: Callable[[Any], Any], of: Sequence[Any]) -> Any:
         """The loss, as a number on its device, with some outputs ``changed``.
@@ -128,12 +174,12 @@ class Tape:
         values: dict[int, Any] = {}
         with torch.no_grad():
             for each, version in zip(self.outputs, self._versions, strict=True):
-                if each._version != version:
+                if _version(each) != version:
                     raise CannotReplay
                 own = each.detach()
                 values[id(each)] = changed(own) if any(each is one for one in of) else own.clone()
             for call in self._needed(loss):
-                if any(each._version != version for each, version in call.versions):
+                if any(_version(each) != version for each, version in call.versions):
                     raise CannotReplay
                 args, kwargs = _swapped(call.args, values), _swapped(call.kwargs, values)
                 with _as_then(call, loss.device.type):
@@ -150,6 +196,10 @@ class Tape:
                 needed |= call.given
                 calls.append(call)
         return calls[::-1]
+
+
+def _version(tensor: Any) -> int:
+    return 0 if tensor.is_inference() else int(tensor._version)
 
 
 def _precision(device: str) -> Any:

@@ -65,7 +65,7 @@ class ModelTraining:
         self._forward = ForwardCapture(step, losses)
         self.loss = self._forward.loss
         self._parameters = Parameters(step)
-        self._checks = Checks(step, self.loss.called)
+        self._checks = Checks(step, self.loss)
         self._model: Callable[[], Any] = lambda: None
         self._inside: Any = None  # the module whose forward pass we are in
         self._paused = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -142,3 +143,61 @@ def test_an_evaluation_of_one_sample_with_a_loss_is_one(run: Path) -> None:
             train(model, F.cross_entropy)
             evaluate(model, F.cross_entropy, 1, 1)
     assert len(losses(run, "loss", Mode.EVAL)) == 5
+
+
+def squares(output: Any, y: Any) -> Any:
+    return ((output - F.one_hot(y, 4)) ** 2).sum(1).mean()
+
+
+def accuracy(output: Any, y: Any) -> Any:
+    return (output.argmax(1) == y).float().mean()
+
+
+def right(output: Any, y: Any) -> Any:
+    found = output.max(1)[1]
+    return found.eq(y.view_as(found)).sum()
+
+
+@pytest.mark.parametrize(
+    ("loss", "evaluated", "name", "whole"),
+    [
+        (squares, squares, "loss", True),
+        (lambda p, y: 0.5 * squares(p, y), squares, "loss", False),
+        (F.cross_entropy, accuracy, "loss", True),
+        (nn.CrossEntropyLoss(), right, "CrossEntropyLoss_output_0", True),
+        (nn.CrossEntropyLoss(), lambda p, y: p.argmax(1) == 7 - y, None, False),
+        (F.cross_entropy, lambda p, y: p.argmax(1) == p.argmin(1), None, False),
+        (squares, lambda p, y: (p - F.one_hot(y, 4)).abs().sum(1).mean(), None, False),
+    ],
+    ids=["by hand", "a multiple", "accuracy", "number", "no classes", "no labels", "another loss"],
+)
+def test_an_evaluation_that_calls_no_loss(
+    loss: Loss, evaluated: Loss, name: str | None, whole: bool, run: Path
+) -> None:
+    model = net()
+    asked = Capture(
+        collections={
+            "losses": CollectionConfig(),
+            "skills": CollectionConfig(save_raw_tensor=True),
+        }
+    )
+    with TorchHook.attach(model, run, capture=asked, **EVERY) as hook:
+        train(model, loss, 20)
+        torch.manual_seed(1)
+        evaluate(model, lambda p, y: evaluated(p, y).float().mean(), 32, 32)
+        then = copy.deepcopy(model)
+        train(model, loss, 3)
+        assert hook.stats.errors == 0
+    torch.manual_seed(1)
+    values = [loss(then(x), y).item() for x, y in (batch(), batch())]
+    trial = create_trial(str(run))
+    compared = (trial.tensor(each) for each in trial.tensor_names(collection="skills"))
+    skills = [each for each in compared if each.steps(mode=Mode.EVAL)]
+    assert len(skills) == (name is not None)
+    if name is not None:
+        (step,) = skills[0].steps(mode=Mode.EVAL)
+        rows = skills[0].value(step, mode=Mode.EVAL)
+        assert rows[:, 0] == pytest.approx(values if whole else [2 * each for each in values])
+        assert (rows[:, 3] == 32).all()
+    if whole:
+        assert losses(run, str(name), Mode.EVAL)[step] == pytest.approx(sum(values) / 2)

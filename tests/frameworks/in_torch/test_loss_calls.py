@@ -27,6 +27,7 @@ class Seen:
                 lambda *_: self.others.append("difference"),
                 lambda _: self.others.append("backward"),
                 lambda: self.others.append("after"),
+                lambda *_: self.others.append("recorded"),
                 Tape(),
                 lambda _, error: self.errors.append(error),
             )
