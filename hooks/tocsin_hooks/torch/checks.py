@@ -95,6 +95,7 @@ class Checks:
         evaluated = self._step.mode is not Mode.TRAIN and self._tape.has_calls
         if self._step.passes == 1 or evaluated:
             self._tape.clear()
+            self._known.begin_pass()
         if compiled:
             self.close()
             return
@@ -192,8 +193,9 @@ class Checks:
                     self._check_loss(call)
             if self._step.mode is Mode.TRAIN:
                 self._known.called(call, self._tape.outputs)
-            else:
-                self._known.evaluated()
+            elif made := self._known.evaluated(call, self._tape.outputs):
+                self._step_loss.evaluated_by(made)
+                call = made
             if call.name not in UNPAIRED:
                 self._tape.clear()
             if self._wants_skill and self._compares:
@@ -224,11 +226,10 @@ class Checks:
             return
         with self._step.hook.measured():
             if known := self._known.loss(self._tape, found):
-                place, whole = known
+                place, loss = known
                 self._skill.compare_by_hand(self._tape, found, place)
-                if whole:
-                    self._step_loss.evaluated(found)
-            elif (made := self._known.judged(self._tape, call)) is not None:
+                self._step_loss.evaluated(loss)
+            elif (made := self._known.judged(self._tape, call, found)) is not None:
                 self._step_loss.evaluated_by(made)
                 self._skill.compare(made)
             else:

@@ -12,14 +12,17 @@ import torch
 from tocsin_hooks.torch.loss_calls import LossCall
 from tocsin_hooks.torch.tape import RecordedCall, Tape
 
-_JUDGES = frozenset({"eq", "ne", "__eq__", "__ne__"})
 _TWO_CLASSES = "binary_cross_entropy"
+_BY_NUMBERS = frozenset({"huber_loss", "l1_loss", "mse_loss", "smooth_l1_loss"})
+_SAME = frozenset({"eq", "ne", "__eq__", "__ne__"})
+_DIFFERENCES = frozenset({"sub", "subtract", "__sub__", "__rsub__"})
+_SIZES = frozenset({"abs", "absolute", "square", "pow", "mul"}) | {"__abs__", "__pow__", "__mul__"}
 _MOST_RECIPES = 64
 
 
 @dataclass(frozen=True)
 class _Called:
-    """A loss function that got an output of the model as it is, and classes.
+    """A loss function that got an output of the model as it is, and classes or numbers.
 
     ``arguments``: all others; ``prediction``, ``label``: the forms of those of a sample.
     """
@@ -31,6 +34,10 @@ class _Called:
     place: str
     module: str | None
 
+    @property
+    def has_numbers(self) -> bool:
+        return self.function.__name__ in _BY_NUMBERS
+
     def loss(self, output: Any, labels: Any) -> LossCall | None:
         """The loss of another output with these labels; None if they are none."""
         samples = output.numel() // prod(self.prediction)
@@ -38,50 +45,58 @@ class _Called:
         if not samples or not fits:
             return None
         prediction = output.detach().reshape(samples, *self.prediction)
-        target = labels.detach().reshape(samples, *self.label)
-        binary = self.function.__name__.startswith(_TWO_CLASSES)
-        if target.is_floating_point() and not binary:
+        target = self._target(prediction, labels.detach().reshape(samples, *self.label))
+        if target is None:
             return None
-        target = target.to(prediction.dtype if binary else torch.int64)
-        ignored = target == self.arguments.get("ignore_index", -100)
-        most = 1 if binary else prediction.shape[1] - 1
-        if bool(((target < 0) | (target > most)).logical_and(~ignored).any()):
-            return None  # a device would end the process
         arguments = {**self.arguments, "input": prediction, "target": target}
         with torch.no_grad():
             value = self.function(**arguments)
         return LossCall(self.function, arguments, value, self.place, self.module)
+
+    def _target(self, prediction: Any, labels: Any) -> Any:
+        if self.has_numbers:
+            return labels if labels.is_floating_point() else None
+        binary = self.function.__name__.startswith(_TWO_CLASSES)
+        if labels.is_floating_point() and not binary:
+            return None
+        target = labels.to(prediction.dtype if binary else torch.int64)
+        ignored = target == self.arguments.get("ignore_index", -100)
+        most = 1 if binary else prediction.shape[1] - 1
+        wrong = ((target < 0) | (target > most)).logical_and(~ignored)
+        return None if bool(wrong.any()) else target  # a device would end the process
 
 
 class KnownLosses:
     """The losses that are compared in training.
 
     A loss that a script computes itself is known by the calls that lead to it. Where a script
-    compares classes, as an accuracy does, their loss is computed as in training.
+    compares an output with classes or with numbers in another way, as an accuracy or a mean error
+    does, the loss is computed as in training.
     """
 
     def __init__(self) -> None:
-        self._computed: dict[int, tuple[str, bool]] = {}
+        self._computed: dict[int, tuple[str, Any]] = {}
         self._called: dict[int, _Called] = {}  # by the place of the output
-        self._evaluates = False  # by functions that compute losses
+        self._differences: dict[int, LossCall] = {}
+        self._evaluates = False  # by the functions of training
 
     def __bool__(self) -> bool:
         return bool(self._computed or self._called)
 
+    def begin_pass(self) -> None:
+        self._differences.clear()
+
     def computed(self, place: str, tape: Tape, loss: Any) -> None:
         """``loss`` was computed by hand in training; ``place``: where gradients were."""
-        for at, recipe in enumerate(tape.recipes_of(loss)):
-            if len(self._computed) < _MOST_RECIPES:
-                self._computed.setdefault(recipe, (place, not at))
-
-    def evaluated(self) -> None:
-        """The script has called a loss function in an evaluation."""
-        self._evaluates = True
+        for recipe, part in tape.parts_of(loss):
+            if recipe in self._computed or len(self._computed) == _MOST_RECIPES:
+                return
+            self._computed[recipe] = place, None if part is loss else (loss / part).detach()
 
     def called(self, call: LossCall, outputs: Sequence[Any]) -> None:
         """A loss function was called in training, after ``outputs`` of the model."""
-        binary = call.name.startswith(_TWO_CLASSES)
-        if not (binary or call.has_classes) or call.prediction.dim() <= call.has_classes:
+        judged = call.has_classes or call.name in _BY_NUMBERS or call.name.startswith(_TWO_CLASSES)
+        if not judged or call.prediction.dim() <= call.has_classes:
             return
         for place, output in enumerate(outputs):
             if place not in self._called and _is_same(output, call.prediction):
@@ -90,27 +105,48 @@ class KnownLosses:
                 made = _Called(call.function, others, form, label, call.place, call.module)
                 self._called[place] = made
 
-    def loss(self, tape: Tape, found: Any) -> tuple[str, bool] | None:
-        """Which loss of training ``found`` is, and whether all of it: not a multiple."""
+    def evaluated(self, call: LossCall, outputs: Sequence[Any]) -> LossCall | None:
+        """The loss of training, where an evaluation calls another function."""
+        known = {made.function for made in self._called.values()}
+        self._evaluates |= not known or call.function in known
+        if self._evaluates:
+            return None
+        for place, made in self._called.items():
+            if place < len(outputs) and _is_same(outputs[place], call.prediction):
+                return made.loss(outputs[place], call.target)
+        return None
+
+    def loss(self, tape: Tape, found: Any) -> tuple[str, Any] | None:
+        """Where gradients are computed of the loss of training that ``found`` is, and this loss as
+        it is there: perhaps a multiple."""
         if not (isinstance(found, torch.Tensor) and found.numel() == 1):
             return None
         recipe = tape.recipe(found)
-        return None if recipe is None else self._computed.get(recipe)
+        known = None if recipe is None else self._computed.get(recipe)
+        return known and (known[0], found if known[1] is None else found * known[1])
 
-    def judged(self, tape: Tape, call: RecordedCall) -> LossCall | None:
-        """The loss by the classes that ``call`` compares with those that were predicted."""
+    def judged(self, tape: Tape, call: RecordedCall, found: Any) -> LossCall | None:
+        """The loss by the labels that ``call`` compares with an output, or with predictions."""
         name = getattr(call.function, "__name__", "")
-        if self._evaluates or name not in _JUDGES or len(call.args) != 2:
+        if self._evaluates:
             return None
-        known: list[Any] = []
-        others: list[Any] = []
-        for each in call.args:
-            if isinstance(each, torch.Tensor):
-                (known if tape.recipe(each) is not None else others).append(each)
+        if name in _SIZES and (made := self._differences.get(id(call.args[0]))):
+            return made
+        if len(call.args) != 2 or name not in _SAME | _DIFFERENCES:
+            return None
+        known = [each for each in call.args if id(each) in call.given]
+        others = [e for e in call.args if id(e) not in call.given and isinstance(e, torch.Tensor)]
         places = tape.sources(known[0]) if len(known) == len(others) == 1 else frozenset()
         place = next(iter(places)) if len(places) == 1 else -1
-        made = self._called.get(place)
-        return made.loss(tape.outputs[place], others[0]) if made is not None else None
+        if place not in self._called or self._called[place].has_numbers is not (name not in _SAME):
+            return None
+        if name in _SAME:
+            return self._called[place].loss(tape.outputs[place], others[0])
+        if _is_same(tape.outputs[place], known[0]):  # a difference is judged when its size is asked
+            made = self._called[place].loss(tape.outputs[place], others[0])
+            if made is not None:
+                self._differences[id(found)] = made
+        return None
 
 
 def _is_same(output: Any, prediction: Any) -> bool:

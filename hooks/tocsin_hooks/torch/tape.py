@@ -154,14 +154,15 @@ class Tape:
         """The places of the outputs that it was computed from."""
         return self._sources.get(id(tensor), frozenset())
 
-    def recipes_of(self, loss: Any) -> Iterator[int]:
-        """Recipes of the loss, and of the numbers that it is a multiple of, but for a constant."""
+    def parts_of(self, loss: Any) -> Iterator[tuple[int, Any]]:
+        """The recipe of the loss with the loss, and those of the numbers that it is a multiple of,
+        but for what is added and does not depend on the outputs."""
         wanted = id(loss)
         for call in reversed(self._calls):
             if wanted not in call.found:
                 continue
             if self._known[wanted].numel() == 1:
-                yield self._recipes[wanted]
+                yield self._recipes[wanted], self._known[wanted]
             if getattr(call.function, "__name__", "") not in _MULTIPLES or len(call.given) != 1:
                 return
             (wanted,) = call.given

@@ -31,7 +31,7 @@ _PREFIX = re.compile(
 
 # Names of losses among the metrics of XGBoost, LightGBM and users.
 _LOSS = re.compile(
-    r"loss|(?<![a-z])(?:m?error|rmsle|r?mse|l[12]|mae|mape|mphe|nll|deviance|perplexity)(?![a-z])",
+    r"loss|(?<![a-z])(?:m?error|rmsle|r?mse|l[12]|mae|mape|mphe|nll|nloglik|deviance|perplexity)(?![a-z])",
     re.IGNORECASE,
 )
 

@@ -149,6 +149,14 @@ def squares(output: Any, y: Any) -> Any:
     return ((output - F.one_hot(y, 4)) ** 2).sum(1).mean()
 
 
+def numbers(output: Any, y: Any) -> Any:
+    return F.mse_loss(output[:, 0], y.float())
+
+
+def whole(output: Any, y: Any) -> Any:
+    return F.mse_loss(output, F.one_hot(y, 4).float())
+
+
 def accuracy(output: Any, y: Any) -> Any:
     return (output.argmax(1) == y).float().mean()
 
@@ -159,20 +167,36 @@ def right(output: Any, y: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("loss", "evaluated", "name", "whole"),
+    ("loss", "evaluated", "name", "share"),
     [
-        (squares, squares, "loss", True),
-        (lambda p, y: 0.5 * squares(p, y), squares, "loss", False),
-        (F.cross_entropy, accuracy, "loss", True),
-        (nn.CrossEntropyLoss(), right, "CrossEntropyLoss_output_0", True),
-        (nn.CrossEntropyLoss(), lambda p, y: p.argmax(1) == 7 - y, None, False),
-        (F.cross_entropy, lambda p, y: p.argmax(1) == p.argmin(1), None, False),
-        (squares, lambda p, y: (p - F.one_hot(y, 4)).abs().sum(1).mean(), None, False),
+        (squares, squares, "loss", 1),
+        (lambda p, y: 0.5 * squares(p, y), squares, "loss", 0.5),
+        (F.cross_entropy, accuracy, "loss", 1),
+        (nn.CrossEntropyLoss(), right, "CrossEntropyLoss_output_0", 1),
+        (numbers, lambda p, y: (p[:, 0] - y.float()).abs().mean(), None, 1),
+        (whole, lambda p, y: (p - F.one_hot(y, 4).float()).abs().mean(), "loss", 1),
+        (whole, lambda p, y: F.l1_loss(p, F.one_hot(y, 4).float()), "loss", 1),
+        (whole, lambda p, y: (p - F.one_hot(y, 4).float() - y[:, None]).square(), None, 1),
+        (nn.CrossEntropyLoss(), lambda p, y: p.argmax(1) == 7 - y, None, 1),
+        (F.cross_entropy, lambda p, y: p.argmax(1) == p.argmin(1), None, 1),
+        (squares, lambda p, y: (p - F.one_hot(y, 4)).abs().sum(1).mean(), None, 1),
     ],
-    ids=["by hand", "a multiple", "accuracy", "number", "no classes", "no labels", "another loss"],
+    ids=[
+        "by hand",
+        "a part",
+        "accuracy",
+        "number",
+        "a part of the output",
+        "mean error",
+        "another function",
+        "another difference",
+        "no classes",
+        "no labels",
+        "another loss",
+    ],
 )
 def test_an_evaluation_that_calls_no_loss(
-    loss: Loss, evaluated: Loss, name: str | None, whole: bool, run: Path
+    loss: Loss, evaluated: Loss, name: str | None, share: float, run: Path
 ) -> None:
     model = net()
     asked = Capture(
@@ -197,7 +221,6 @@ def test_an_evaluation_that_calls_no_loss(
     if name is not None:
         (step,) = skills[0].steps(mode=Mode.EVAL)
         rows = skills[0].value(step, mode=Mode.EVAL)
-        assert rows[:, 0] == pytest.approx(values if whole else [2 * each for each in values])
+        assert rows[:, 0] == pytest.approx([each / share for each in values])
         assert (rows[:, 3] == 32).all()
-    if whole:
         assert losses(run, str(name), Mode.EVAL)[step] == pytest.approx(sum(values) / 2)
