@@ -24,6 +24,7 @@ from tocsin.rules import (
 )
 
 _LEFT_OUT = re.compile(r"bias|beta|lora_?a", re.IGNORECASE)
+_EXPERT = re.compile(r"experts?(?![a-z])", re.IGNORECASE)
 _ALONE = 1e-7  # least mean of a gradient without others, and of all in profile sagemaker
 
 
@@ -38,7 +39,8 @@ class VanishingGradient(Rule):
     that is alone is compared with 1e-7. With a ``threshold`` all are compared with that. Ignores
     gradients of biases (by their names) unless they are selected: they are tiny if the mean of the
     targets is zero. Also ignores gradients of LoRA's A, which are multiplied by a B that starts at
-    zero. Ignores empty tensors. ExplodingTensor reports gradients without a finite element.
+    zero, and those of experts of a mixture that are 0 while others are not: they got no sample.
+    Ignores empty tensors. ExplodingTensor reports gradients without a finite element.
 
     Parameters
     ----------
@@ -80,6 +82,7 @@ class VanishingGradient(Rule):
             for tensor in step.tensors["gradients"]
             if (mean := self._mean(tensor)) is not None and self._judges(tensor)
         ]
+        known = _without_idle_experts(known)
         if not known:
             return state, not_applicable(Reason.NO_TENSOR, "no gradient with a finite mean")
         ratio, mean, tensor = min(
@@ -116,3 +119,10 @@ class VanishingGradient(Rule):
     def _judges(self, tensor: Tensor) -> bool:
         named = bool(self.collection_names or self.tensor_regex)
         return named or _LEFT_OUT.search(tensor.name) is None
+
+
+def _without_idle_experts(known: list[tuple[float, Tensor]]) -> list[tuple[float, Tensor]]:
+    experts = [mean for mean, tensor in known if _EXPERT.search(tensor.name)]
+    if not any(experts):
+        return known
+    return [each for each in known if each[0] > 0 or not _EXPERT.search(each[1].name)]

@@ -144,3 +144,21 @@ def test_loras_a_waits_for_its_b(make_step: MakeStep) -> None:
     found = {"gradient/q.lora_A.default.weight": [1e-12], "gradient/q.lora_B.default.weight": [0.1]}
     step = make_step("gradients", 0, found)
     assert VanishingGradient().evaluate({}, step)[1].outcome is HEALTHY
+
+
+@pytest.mark.parametrize(
+    ("gradients", "expected"),
+    [
+        ({"experts.0.w": 0.0, "experts.1.w": 0.1, "gate.w": 0.2}, HEALTHY),
+        ({"experts.0.w": 0.0, "experts.1.w": 0.0, "gate.w": 0.2}, VIOLATION),
+        ({"experts.0.w": 1e-9, "experts.1.w": 0.1, "gate.w": 0.2}, VIOLATION),
+        ({"experts.0.w": 0.0, "experts.1.w": 0.1, "gate.w": 0.0}, VIOLATION),
+        ({"expertise.w": 0.0, "experts.1.w": 0.1}, VIOLATION),
+    ],
+)
+def test_an_expert_may_get_no_sample(
+    gradients: dict[str, float], expected: Outcome, make_step: MakeStep
+) -> None:
+    found = {f"gradient/{name}": [value] for name, value in gradients.items()}
+    step = make_step("gradients", 0, found)
+    assert VanishingGradient().evaluate({}, step)[1].outcome is expected
