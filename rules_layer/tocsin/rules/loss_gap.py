@@ -19,6 +19,8 @@ from tocsin.rules import (
 )
 from tocsin.rules._looks import judge_evaluations, with_streak
 from tocsin.rules._pairing import SKILLS, LossSite, Memory, bounds, has_proof, percent, recent
+from tocsin.rules._train_eval import read_losses
+from tocsin.rules._untrained import judge_by_start
 
 _COMPARISONS = 24  # in TRAIN
 _LOOKS = 2  # in a row
@@ -34,6 +36,12 @@ class LossGap(Rule):
     guess by at least ``known``, while no evaluation since the first one had a loss below that of a
     guess, in two looks in a row and after ``samples`` samples. A model that overfits had better
     evaluations before: Overfit judges that.
+
+    In runs without comparisons, as those of other frameworks and tools, the guess is the model
+    before it was trained: that of the first three saves, in the first 40 steps, before the first
+    evaluation. Fires when no evaluation had a loss below that, and the training loss has halved;
+    or when none was lower by 2 %, and they get no better. From the fourth evaluation and 200
+    steps on, in two looks in a row. Evaluations that fell to half of the first do not fire.
 
     Parameters
     ----------
@@ -59,10 +67,15 @@ class LossGap(Rule):
     samples: Annotated[int, Meta(ge=1)] = 200
 
     def reads(self) -> Reads:
-        return Reads({"skills": SKILLS})
+        return Reads({"skills": SKILLS, "losses": read_losses(())})
 
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
-        return judge_evaluations(state, step, self._looked, self._verdict)
+        compared = state.get("compared", {})
+        compared, verdict = judge_evaluations(compared, step, self._looked, self._verdict)
+        if compared:
+            return {"compared": compared}, verdict
+        losses, by_start = judge_by_start(state.get("losses", {}), step)
+        return {"losses": losses}, by_start if losses["losses"]["eval"] else verdict
 
     def _looked(self, memory: Memory, trained: Memory, site: LossSite) -> Memory:
         """Looks at each save of an evaluation.

@@ -229,7 +229,12 @@ WAITING = {  # that something was saved is enough for them
     "UpdateTooSmall",
     "WeightUpdateRatio",
 }
-KEEPING_RECORDS = {"Overfit", "Overtraining", "WorkersDisagree"}  # empty ones, in their state
+KEEPING_RECORDS = {
+    "LossGap",
+    "Overfit",
+    "Overtraining",
+    "WorkersDisagree",
+}  # empty ones, in their state
 
 
 def step_of(rule: Rule, found: Mapping[str, tuple[Tensor, ...]], at: int = 0) -> Step:

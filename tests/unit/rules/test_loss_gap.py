@@ -1,14 +1,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
-from tocsin.model import Mode, Outcome
-from tocsin.rules import Step
+from tocsin.model import Mode, Outcome, Role, TensorSummary
+from tocsin.rules import Step, Tensor
 from tocsin.rules.loss_gap import LossGap
 
 from tests.unit.rules.comparing import comparisons, noisy
-from tests.unit.rules.judging import HEALTHY, UNDECIDED, VIOLATION, judged, outcomes
+from tests.unit.rules.judging import (
+    HEALTHY,
+    NOT_APPLICABLE,
+    UNDECIDED,
+    VIOLATION,
+    judged,
+    outcomes,
+)
 
 
 def run(train: float, evaluated: list[float], samples: int = 64) -> Iterator[Step]:
@@ -41,3 +49,51 @@ def test_it_says_both() -> None:
     detail = judged(LossGap(), run(0.8, [9.0] * 10))[-1].detail or ""
     assert "below that of a constant guess in TRAIN" in detail
     assert "above it in EVAL, from the first evaluation on" in detail
+
+
+def losses_alone(train: list[float], evaluated: list[float], before: int = 0) -> Iterator[Step]:
+    """A training loss every 10 steps, and an evaluation after every third of them."""
+    for at, loss in enumerate(train):
+        mode_step = before + 10 * at
+        yield with_loss(loss, mode_step + at // 3, Mode.TRAIN, mode_step)
+        if at % 3 == 2:
+            yield with_loss(evaluated[at // 3], mode_step + at // 3 + 1, Mode.EVAL, at // 3)
+
+
+def with_loss(loss: float, step: int, mode: Mode, mode_step: int) -> Step:
+    tensor = Tensor("loss", "worker_0", TensorSummary(mean=loss), role=Role.LOSS)
+    return Step(step, mode, mode_step, 0.0, {"losses": (tensor,), "skills": ()})
+
+
+FALLS = [2.0, 1.9, 1.8] + [0.5] * 31
+
+
+@pytest.mark.parametrize(
+    ("train", "evaluated", "before", "expected"),
+    [
+        (FALLS, [3.0] * 11, 0, VIOLATION),
+        (FALLS, [3.0] * 5 + [1.9] * 6, 0, HEALTHY),  # better than at the start: it overfits
+        (FALLS, [9.0, 8.0, 4.0] + [3.0] * 8, 0, HEALTHY),  # in another unit
+        (FALLS, [3.0] * 11, 100, UNDECIDED),  # the start was not seen
+        ([2.0] * 34, [2.0, 1.99, 2.01] * 4, 0, VIOLATION),  # nothing learned
+        ([2.0] * 34, [2.0 - 0.001 * at for at in range(11)], 0, HEALTHY),  # but slowly
+        ([2.0] * 34, [1.9, 1.89, 1.91] * 4, 0, HEALTHY),  # something
+        ([0.1] * 3 + [0.5] * 31, [3.0, 1.0] + [0.5] * 9, 0, HEALTHY),  # the first lessons were easy
+        ([-each for each in FALLS], [3.0] * 11, 0, UNDECIDED),
+        (FALLS[:10], [3.0] * 3, 0, UNDECIDED),
+    ],
+)
+def test_losses_alone(
+    train: list[float], evaluated: list[float], before: int, expected: Outcome
+) -> None:
+    assert outcomes(LossGap(), losses_alone(train, evaluated, before))[-1] is expected
+
+
+def test_a_history_of_epochs_has_no_start() -> None:
+    steps = []
+    for epoch, loss in enumerate(FALLS):
+        trained = with_loss(loss, epoch, Mode.TRAIN, epoch * 20)
+        value = Tensor("val_loss", "worker_0", TensorSummary(mean=3.0), role=Role.LOSS)
+        both = {"losses": (*trained.tensors["losses"], value), "skills": ()}
+        steps.append(replace(trained, tensors=both))
+    assert set(outcomes(LossGap(), steps)) <= {UNDECIDED, NOT_APPLICABLE}

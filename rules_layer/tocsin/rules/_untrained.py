@@ -1,0 +1,87 @@
+"""Judges evaluation losses beside the loss that training began with: that of an untrained model."""
+
+from __future__ import annotations
+
+from tocsin.model import Mode, Reason, Verdict
+from tocsin.rules._kinds import with_level
+from tocsin.rules._rule import HEALTHY, State, Step, measured, violation
+from tocsin.rules._train_eval import (
+    FinishedEvaluation,
+    classify_loss,
+    follow_losses,
+    select_losses,
+)
+from tocsin.rules._window import worst_verdict
+
+_FIRST = 3  # saves whose loss is that of an untrained model: none was evaluated before
+_SOON = 40  # training steps, in which the first of them must be
+_PATIENCE = 200  # training steps before the first look
+_EVALUATIONS = 4  # too
+_LOOKS = 2  # in a row
+_FELL = 0.5  # of the first loss, that the training loss must have fallen by
+_NO_BETTER = 0.02  # of the first loss: evaluations that are below it by less are no better
+_STAYED = 0.5  # of the first evaluation's loss, that later ones stay above
+
+
+def judge_by_start(state: State, step: Step) -> tuple[State, Verdict]:
+    """Fires where no evaluation ever had a lower loss than the first steps of training.
+
+    Either the training loss has halved since. Or evaluations are not clearly better than that and
+    get no better. Losses that may be negative are not judged, nor a training that was not seen
+    from its start or was evaluated before its third save: a history of epochs has no start.
+
+    The state has of each training loss the largest of the first saves, their mean and number, and
+    of each validation loss the lowest so far and the looks in a row that were bad.
+    """
+    losses, _ = with_level(select_losses(step.tensors["losses"], ()), named=False)
+    followed, finished, trained = follow_losses(state.get("losses", {}), step, losses, None)
+    starts: dict[str, _Start] = dict(state.get("starts", {}))
+    evaluated = {memory["base"] for memory in followed["eval"].values()}
+    for point in trained:
+        base = classify_loss(step.mode, point.tensor.name)[1]
+        starts[base] = _with_save(starts.get(base), point.cost, step.mode_step, base in evaluated)
+    lows: dict[str, tuple[float, int]] = dict(state.get("lows", {}))
+    now = step.mode_step if step.mode is not Mode.EVAL else state.get("now", 0)
+    verdicts = []
+    for each in finished:
+        top, mean, saves = starts.get(classify_loss(step.mode, each.name)[1], (0.0, 0.0, 0))
+        low, bad = lows.get(each.name, (each.cost, 0))
+        low = min(low, each.cost)
+        known = saves == _FIRST and mean > 0 and each.train_level is not None
+        known = known and each.count >= _EVALUATIONS and now >= _PATIENCE
+        bad = bad + 1 if known and _is_bad(each, top, mean, low) else 0
+        lows[each.name] = (low, bad)
+        if known:
+            verdicts.append(_verdict(each, mean, low) if bad >= _LOOKS else HEALTHY)
+    return {"losses": followed, "starts": starts, "lows": lows, "now": now}, worst_verdict(verdicts)
+
+
+_Start = tuple[float, float, int]
+
+
+def _with_save(start: _Start | None, cost: float, now: int, evaluated: bool) -> _Start:
+    top, mean, saves = start or (cost, 0.0, 0 if now <= _SOON else -1)
+    if not 0 <= saves < _FIRST:
+        return top, mean, saves
+    if evaluated:
+        return top, mean, -1
+    return max(top, cost), mean + (cost - mean) / (saves + 1), saves + 1
+
+
+def _is_bad(now: FinishedEvaluation, top: float, mean: float, low: float) -> bool:
+    if low <= _STAYED * now.first:
+        return False
+    learned = 0 <= (now.train_level or 0.0) <= (1 - _FELL) * top
+    stays = low > (1 - _NO_BETTER) * mean and now.level > now.best
+    return (learned and low > top) or stays
+
+
+def _verdict(now: FinishedEvaluation, start: float, low: float) -> Verdict:
+    trained = now.train_level or 0.0
+    detail = (
+        f"{now.name} was never below {low:.3g} in {now.count} evaluations, and training began with "
+        f"{start:.3g} (now {trained:.3g}): a model that has learned nothing does as well"
+    )
+    evidence = {"eval": low, "start": start, "train": trained}
+    found = violation(Reason.ABOVE_THRESHOLD, detail, now.tensor, **evidence)
+    return measured(found, low, (1 - _NO_BETTER) * start)
