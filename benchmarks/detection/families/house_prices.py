@@ -41,11 +41,11 @@ def houses(count: int, seed: int) -> Table:
 
 class Prices(nn.Module):
     def __init__(
-        self, numbers: int, width: int, dropout: float, batch_norm: bool, last: str, listed: bool
+        self, numbers: int, width: int, dropout: float, batch_norm: bool, last: str
     ) -> None:
         super().__init__()
         embeddings = [nn.Embedding(size, min(8, (size + 1) // 2)) for size in SIZES.values()]
-        self.embeddings: Any = embeddings if listed else nn.ModuleList(embeddings)
+        self.embeddings = nn.ModuleList(embeddings)
         inputs = numbers + sum(e.embedding_dim for e in embeddings)
         layers: list[nn.Module] = []
         for units in (width, width // 2):
@@ -74,7 +74,7 @@ def train(
     count: int = 4000, optimizer: str = "adam", schedule: str = "constant", decay: float = 0.0,
     width: int = 64, dropout: float = 0.0, batch_norm: bool = False, target: str = "log",
     loss: str = "mse", clip: float = 0.0, noise: float = 0.0, outliers: float = 0.0,
-    scale: float = 1.0, bfloat16: bool = False, last: str = "", listed: bool = False,
+    scale: float = 1.0, bfloat16: bool = False, last: str = "",
     frozen: bool = False, evaluate_every: int = 200, fault: str = "",
 ) -> float:  # fmt: skip
     begin(seed)
@@ -121,7 +121,7 @@ def train(
     if fault == "sorted by price":
         order = y[:, 0].argsort()
         x, codes, y = x[order], codes[order], y[order]
-    model = Prices(len(names), width, dropout, batch_norm, last, listed)
+    model = Prices(len(names), width, dropout, batch_norm, last)
     if target == "log" and last != "sigmoid":
         nn.init.constant_(model.layers[-1].bias, 12.0)  # near the mean
     if target == "log10":
