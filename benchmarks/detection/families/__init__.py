@@ -76,6 +76,14 @@ HALVES: dict[str, tuple[str, ...]] = {
         "keras_two_outputs",
         "exposure",
         "bare_recurrent",
+        "residual_images",
+        "review_sentiment",
+        "house_prices",
+        "machine_anomalies",
+        "word_classes",
+        "tuned_encoder",
+        "grid_actor_critic",
+        "photo_denoising",
     ),
 }
 
