@@ -76,6 +76,14 @@ HALVES: dict[str, tuple[str, ...]] = {
         "keras_two_outputs",
         "exposure",
         "bare_recurrent",
+        "energy_demand",
+        "signature_verification",
+        "code_completion",
+        "implicit_feedback",
+        "ordinal_grades",
+        "conditional_vae",
+        "keras_reviews",
+        "molecule_energy",
     ),
 }
 
