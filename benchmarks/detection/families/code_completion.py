@@ -179,7 +179,7 @@ def train(
             for kept, p in zip(average.parameters(), model.parameters(), strict=True):
                 kept.data.lerp_(p.data, 0.05)
     counts = torch.bincount(train_data, minlength=len(letters)) + 1.0
-    return completion_skill(average, val_data, (counts / counts.sum()).log())
+    return float(completion_skill(average, val_data, (counts / counts.sum()).log()))
 
 
 @torch.no_grad()  # type: ignore[untyped-decorator]

@@ -135,7 +135,7 @@ def train(
         if ema:
             for kept, p in zip(average.parameters(), vae.parameters(), strict=True):
                 kept.data.lerp_(p.data, 0.01)
-    return drawing_skill(average if ema else vae, seed, fault)
+    return float(drawing_skill(average if ema else vae, seed, fault))
 
 
 @torch.no_grad()  # type: ignore[untyped-decorator]
@@ -157,7 +157,7 @@ def drawing_skill(vae: Any, seed: int, fault: str) -> float:
     drawing = 1 - ((made - means) ** 2).sum().item() / (means**2).sum().item()
     centred = held - held.mean(0)
     copying = explained(copied - held.mean(0), centred)
-    return (max(drawing, 0.0) + max(copying, 0.0)) / 2
+    return float(max(drawing, 0.0) + max(copying, 0.0)) / 2
 
 
 CASES = cases(

@@ -174,7 +174,7 @@ CASES = cases(
         "squares of the grade": {"loss": "squares"},
         "weights learned": {"uncertainty": True},
         "momentum": {"optimizer": "momentum", "rate": 0.01, "clip": 5.0},
-        "batch of four": {"batch": 4, "epochs": 2, "rate": 1e-3},
+        "batch of four": {"batch": 4, "epochs": 3, "rate": 1.5e-3},
         "batch of 512": {"batch": 512, "rate": 1e-2, "epochs": 30},
         "loss times 10000": {"factor": 1e4},
         "neighbouring grades": {"noise": 0.05},
