@@ -183,7 +183,7 @@ CASES = cases(
         "mean of pixels": ("collapse", {"loss": "mean of pixels"}),
         "beta of 200": ("collapse", {"beta": 200.0}),
         "logits of probabilities": ("probabilities", {"loss": "logits of probabilities"}),
-        "root of the log": ("not-finite", {"fault": "root of the log"}),
+        "root of the log": ("not-finite", {"fault": "root of the log", "loss": "squares"}),
         "minus one to one": ("range worse", {"fault": "minus one to one", "loss": "by hand"}),
         "z from numpy": ("no-gradient unbound", {"fault": "z from numpy"}),
         "labels of another order": ("no-skill collapse", {"fault": "labels of another order"}),
@@ -192,7 +192,7 @@ CASES = cases(
         "bytes in use": ("inputs", {"fault": "bytes in use"}),
         "starts at zero": ("dead no-gradient collapse no-skill", {"start": 0.0}),
         "gamma of an epoch": ("schedule slow", {"schedule": "gamma of an epoch", "rate": 1e-3}),
-        "rate x 1000": ("fast dead no-skill", {"rate": 3.0}),
+        "rate x 1000": ("fast dead no-skill", {"rate": 3.0, "loss": "squares"}),
         "rate / 1000": ("slow no-skill", {"rate": 3e-6}),
     },
 )  # fmt: skip

@@ -92,8 +92,8 @@ def train(
         held = np.concatenate([[0], 1 + draw.permutation(WORDS - 1)])[held]
     if fault == "cut to no words":
         x = np.where(np.arange(LENGTH) < LENGTH - 1, 0, x)
-    if fault == "labels of plus and minus one":
-        y = 2 * y - 1
+    if fault == "labels of one and two":
+        y = y + 1
     sample_weight = np.full(count, factor, "float32")
     if fault == "weights of an empty group":
         sample_weight[count // 2] = np.float32("nan")
@@ -117,7 +117,8 @@ def train(
         ),
     }
     model.fit(
-        x, y, batch, epochs, verbose=0, sample_weight=sample_weight, class_weight=class_weight,
+        x, y, batch, epochs, verbose=0, class_weight=class_weight,
+        sample_weight=None if class_weight else sample_weight,
         validation_split=split, validation_data=None if split else (held, held_y),
         shuffle=fault != "good ones first",
         callbacks=[hook.keras(), *([beside[callbacks]] if callbacks else [])],
@@ -159,8 +160,9 @@ CASES = cases(
         "softmax of one": ("softmax-axis no-gradient collapse", {"last": "softmax"}),
         "categorical loss of one": (
             "no-gradient no-skill ignored", {"loss": "categorical_crossentropy"}),
-        "labels of plus and minus one": (
-            "range worse", {"fault": "labels of plus and minus one", "rate": 1e-2}),
+        "labels of one and two": (
+            "range collapse worse",
+            {"fault": "labels of one and two", "last": "scores", "loss": "logits"}),
         "texts shuffled without labels": (
             "no-skill overfit", {"fault": "texts shuffled without labels"}),
         "tokenizer fitted again": ("inputs", {"fault": "tokenizer fitted again"}),
@@ -168,7 +170,8 @@ CASES = cases(
         "good ones first": (
             "order imbalance overfit", {"fault": "good ones first", "split": 0.3, "batch": 64}),
         "relu at the end": ("dead no-gradient probabilities", {"last": "relu", "rate": 3e-2}),
-        "weights of an empty group": ("not-finite", {"fault": "weights of an empty group"}),
+        "weights of an empty group": ("not-finite", {"fault": "weights of an empty group", "last": "scores",
+                           "loss": "logits"}),
         "class weight upside down": (
             "imbalance collapse", {"class_weight": {0: 60.0, 1: 1.0}}),
         "all frozen but the last": (
