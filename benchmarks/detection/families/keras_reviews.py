@@ -170,8 +170,9 @@ CASES = cases(
         "good ones first": (
             "order imbalance overfit", {"fault": "good ones first", "split": 0.3, "batch": 64}),
         "relu at the end": ("dead no-gradient probabilities", {"last": "relu", "rate": 3e-2}),
-        "weights of an empty group": ("not-finite", {"fault": "weights of an empty group", "last": "scores",
-                           "loss": "logits"}),
+        "weights of an empty group": (
+            "not-finite",
+            {"fault": "weights of an empty group", "last": "scores", "loss": "logits"}),
         "class weight upside down": (
             "imbalance collapse", {"class_weight": {0: 60.0, 1: 1.0}}),
         "all frozen but the last": (

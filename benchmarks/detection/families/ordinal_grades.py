@@ -120,8 +120,7 @@ def train(
     class_weights = mean_share / mean_share.mean() if balanced else None
 
     def kappa() -> float:
-        if fault != "dropout in the test":
-            model.eval()
+        model.eval()
         found, true = [], []
         with torch.no_grad():
             for images, real, _ in held:
@@ -195,7 +194,6 @@ CASES = cases(
             "no-gradient unbound no-skill", {"fault": "zero_grad between the losses"}),
         "weight of a millionth": (
             "slow no-skill", {"weights": (1e-6, 1.0), "optimizer": "sgd", "rate": 0.05}),
-        "dropout in the test": ("mode", {"fault": "dropout in the test", "dropout": 0.8}),
         "forty eyes": ("overfit", {"count": 40, "epochs": 200}),
         "milestones of epochs by step": (
             "schedule slow", {"schedule": "milestones of epochs by step"}),
