@@ -27,7 +27,7 @@ def reviews(count: int, seed: int) -> tuple[Any, Any]:
     size = draw.integers(10, LENGTH + 1, size=(count, 1))
     kept = np.arange(LENGTH) < size
     score = (mood[x] * np.concatenate([np.ones((count, 1)), turned], 1) * kept).sum(1)
-    return np.where(kept, x, 0), (score > 0).astype("float32")
+    return np.where(kept, x, 0), (score > np.median(score)).astype("float32")
 
 
 def optimizer_of(kind: str, rate: float, steps: int, schedule: str, clip: float) -> Any:

@@ -194,7 +194,6 @@ CASES = cases(
             "no-gradient unbound no-skill", {"fault": "zero_grad between the losses"}),
         "weight of a millionth": (
             "slow no-skill", {"weights": (1e-6, 1.0), "optimizer": "sgd", "rate": 0.05}),
-        "fifteen eyes": ("overfit", {"count": 15, "epochs": 300}),
         "milestones of epochs by step": (
             "schedule slow", {"schedule": "milestones of epochs by step"}),
         "rate x 300": ("fast no-skill dead", {"rate": 1.0}),
