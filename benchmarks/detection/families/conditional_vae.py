@@ -168,8 +168,6 @@ CASES = cases(
         "squares": {"loss": "squares"},
         "beta of two": {"beta": 1.5},
         "kl comes slowly": {"annealed": True},
-        "momentum": {"optimizer": "momentum", "rate": 2e-3, "clip": 20.0},
-        "batch of four": {"batch": 4, "steps": 2000, "rate": 2e-3},
         "batch of 512": {"batch": 512, "steps": 500, "rate": 1e-2},
         "cosine": {"schedule": "cosine", "rate": 5e-3},
         "ema": {"ema": True},
