@@ -54,8 +54,6 @@ HALVES: dict[str, tuple[str, ...]] = {
         "survival",
         "bare_history",
         "classic",
-    ),
-    "report": (
         "character_transformer",
         "attention_sequence",
         "masked_tokens",
@@ -76,6 +74,8 @@ HALVES: dict[str, tuple[str, ...]] = {
         "keras_two_outputs",
         "exposure",
         "bare_recurrent",
+    ),
+    "report": (
         "residual_images",
         "review_sentiment",
         "house_prices",
@@ -84,6 +84,14 @@ HALVES: dict[str, tuple[str, ...]] = {
         "tuned_encoder",
         "grid_actor_critic",
         "photo_denoising",
+        "energy_demand",
+        "signature_verification",
+        "code_completion",
+        "implicit_feedback",
+        "ordinal_grades",
+        "conditional_vae",
+        "keras_reviews",
+        "molecule_energy",
     ),
 }
 
