@@ -7,19 +7,28 @@ python -m examples.shown pruning --small    # its smallest form: prints, and wri
 from __future__ import annotations
 
 import argparse
+import os
 import re
+import subprocess
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 
 from tocsin_hooks import Hook
 
+from tests.frameworks.environment import ROOT, python_with
+
 HERE = Path(__file__).parent
-EXAMPLES = ("pruning",)
+EXAMPLES = {
+    "pruning": "",
+    "class_imbalance_and_augmentation": "torch",
+}
+"""Each with the package that it needs beside those of the project."""
 _FIGURES = re.compile(r"(<!-- figures -->\n).*?(<!-- end -->)", re.DOTALL)
 _WIDE, _HIGH, _EDGE = 640, 260, 48
 _COLORS = ("#1f5fbf", "#c2571a", "#16693a")
@@ -74,6 +83,13 @@ def wait_until_written(hook: Hook, saves: int) -> None:
         time.sleep(0.002)
 
 
+def run_elsewhere(name: str, *options: str) -> None:
+    """Runs an example in the environment that has its package, made on demand."""
+    paths = os.pathsep.join(str(ROOT / room) for room in ("rules_layer", "hooks", "."))
+    command = [python_with(EXAMPLES[name]), "-m", "examples.shown", name, *options]
+    subprocess.run(command, cwd=ROOT, env=os.environ | {"PYTHONPATH": paths}, check=True)  # noqa: S603 - our own
+
+
 def show(name: str, *, small: bool = False) -> Shown:
     """Runs an example in a folder that is removed again."""
     with tempfile.TemporaryDirectory() as folder:
@@ -92,10 +108,13 @@ def write(name: str, shown: Shown) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*", choices=EXAMPLES, default=EXAMPLES)
+    parser.add_argument("names", nargs="*", choices=[*EXAMPLES], default=[*EXAMPLES])
     parser.add_argument("--small", action="store_true", help="the smallest form; writes nothing")
     args = parser.parse_args()
     for name in args.names or EXAMPLES:
+        if EXAMPLES[name] and find_spec(EXAMPLES[name]) is None:
+            run_elsewhere(name, *["--small"] * args.small)
+            continue
         shown = show(name, small=args.small)
         print(f"{name}\n{shown.table()}", flush=True)
         if not args.small:
