@@ -2,6 +2,7 @@
 
 python -m examples.shown pruning            # runs it and writes README.md and picture.svg
 python -m examples.shown pruning --small    # its smallest form: prints, and writes nothing
+python -m examples.shown pruning --out runs # keeps its runs
 """
 
 from __future__ import annotations
@@ -21,12 +22,11 @@ from pathlib import Path
 
 from tocsin_hooks import Hook
 
-from tests.frameworks.environment import ROOT, python_with
-
 HERE = Path(__file__).parent
 EXAMPLES = {
     "pruning": "",
     "class_imbalance_and_augmentation": "torch",
+    "xgboost_report": "xgboost",
 }
 """Each with the package that it needs beside those of the project."""
 _FIGURES = re.compile(r"(<!-- figures -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -85,15 +85,19 @@ def wait_until_written(hook: Hook, saves: int) -> None:
 
 def run_elsewhere(name: str, *options: str) -> None:
     """Runs an example in the environment that has its package, made on demand."""
-    paths = os.pathsep.join(str(ROOT / room) for room in ("rules_layer", "hooks", "."))
+    from tests.frameworks.environment import python_with  # needs what only this environment has
+
+    root = HERE.parent
+    paths = os.pathsep.join(str(root / room) for room in ("rules_layer", "hooks", "."))
     command = [python_with(EXAMPLES[name]), "-m", "examples.shown", name, *options]
-    subprocess.run(command, cwd=ROOT, env=os.environ | {"PYTHONPATH": paths}, check=True)  # noqa: S603 - our own
+    subprocess.run(command, cwd=root, env=os.environ | {"PYTHONPATH": paths}, check=True)  # noqa: S603 - our own
 
 
-def show(name: str, *, small: bool = False) -> Shown:
-    """Runs an example in a folder that is removed again."""
+def show(name: str, *, small: bool = False, out: Path | None = None) -> Shown:
+    """Runs an example in a folder, by default in one that is removed again."""
+    run = import_module(f"examples.{name}.run").run
     with tempfile.TemporaryDirectory() as folder:
-        shown: Shown = import_module(f"examples.{name}.run").run(Path(folder), small=small)
+        shown: Shown = run(out / name if out else Path(folder), small=small)
         return shown
 
 
@@ -109,13 +113,16 @@ def write(name: str, shown: Shown) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", choices=[*EXAMPLES], default=[*EXAMPLES])
+    parser.add_argument("--out", type=Path, help="keep the runs, in a folder for each example")
     parser.add_argument("--small", action="store_true", help="the smallest form; writes nothing")
     args = parser.parse_args()
+    options = ["--small"] * args.small
+    options += ["--out", str(args.out.resolve())] if args.out else []
     for name in args.names or EXAMPLES:
         if EXAMPLES[name] and find_spec(EXAMPLES[name]) is None:
-            run_elsewhere(name, *["--small"] * args.small)
+            run_elsewhere(name, *options)
             continue
-        shown = show(name, small=args.small)
+        shown = show(name, small=args.small, out=args.out)
         print(f"{name}\n{shown.table()}", flush=True)
         if not args.small:
             write(name, shown)
