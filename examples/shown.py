@@ -27,6 +27,7 @@ EXAMPLES = {
     "pruning": "",
     "class_imbalance_and_augmentation": "torch",
     "xgboost_report": "xgboost",
+    "autoencoder_latent": "torch",
 }
 """Each with the package that it needs beside those of the project."""
 _FIGURES = re.compile(r"(<!-- figures -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -89,8 +90,9 @@ def run_elsewhere(name: str, *options: str) -> None:
 
     root = HERE.parent
     paths = os.pathsep.join(str(root / room) for room in ("rules_layer", "hooks", "."))
+    given = os.environ | {"PYTHONPATH": paths, "OMP_NUM_THREADS": "1"}  # the networks are small
     command = [python_with(EXAMPLES[name]), "-m", "examples.shown", name, *options]
-    subprocess.run(command, cwd=root, env=os.environ | {"PYTHONPATH": paths}, check=True)  # noqa: S603 - our own
+    subprocess.run(command, cwd=root, env=given, check=True)  # noqa: S603 - our own
 
 
 def show(name: str, *, small: bool = False, out: Path | None = None) -> Shown:

@@ -2,9 +2,36 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
 from xml.etree import ElementTree as Xml
 
+import pytest
+from tocsin.rules import _registry
+
 from examples.shown import HERE, Shown, show
+from tests.notebook import Notebook, cells_of
+
+
+@pytest.fixture(autouse=True)
+def _rules(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_registry, "_rules", dict(_registry._rules))
+
+
+@pytest.fixture
+def displayed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Any]:
+    """What cells display, in an empty folder: the part of IPython that they import."""
+    found: list[Any] = []
+    module = ModuleType("IPython.display")
+    module.display = found.append  # type: ignore[attr-defined]
+    module.clear_output = lambda wait=False: None  # type: ignore[attr-defined]
+    module.HTML = module.SVG = str  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "IPython", ModuleType("IPython"))
+    monkeypatch.setitem(sys.modules, "IPython.display", module)
+    monkeypatch.chdir(tmp_path)
+    return found
 
 
 def shown(name: str) -> Shown:
@@ -24,3 +51,21 @@ def test_class_imbalance_and_augmentation() -> None:
     assert "class 6" in figures["before the fix: Confusion"]
     assert {figures[f"after the fix: {rule}"] for rule in rules} == {"silent"}
     assert int(figures["misread as sixes, and right after it"].split()[0]) > 0
+
+
+def test_autoencoder_latent() -> None:
+    figures = shown("autoencoder_latent").figures
+    assert figures["summed: it fired"] == "never"
+    assert figures["averaged: it fired"].startswith("after ")
+    assert "0 of 8 units" in figures["averaged: PosteriorCollapse"]
+
+
+@pytest.mark.usefixtures("displayed")
+def test_the_notebook_of_autoencoder_latent(tmp_path: Path) -> None:
+    notebook = Notebook(tmp_path)
+    *cells, judge = cells_of(HERE / "autoencoder_latent" / "notebook.ipynb")
+    notebook.cells(*cells)
+    assert Xml.fromstring(notebook.names["_"]).findall(".//{*}animate")
+    notebook.cells(judge)
+    summed, averaged = notebook.names["_"].values()
+    assert (summed[1], averaged[0][:12]) == ("never", "0 of 8 units")
