@@ -28,6 +28,7 @@ EXAMPLES = {
     "class_imbalance_and_augmentation": "torch",
     "xgboost_report": "xgboost",
     "autoencoder_latent": "torch",
+    "attention": "torch",
 }
 """Each with the package that it needs beside those of the project."""
 _FIGURES = re.compile(r"(<!-- figures -->\n).*?(<!-- end -->)", re.DOTALL)

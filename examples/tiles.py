@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 Matrix = NDArray[Any]
 
 _WIDE, _TOP, _GAP = 640, 40, 6
-_LARGEST = 72  # pixels of a tile's side
+_LARGEST = 110  # pixels of a tile's side
 _SHADES = 8
 _INK, _POSITIVE, _NEGATIVE = "#222b36", "#c2571a", "#1f5fbf"
 

@@ -8,6 +8,7 @@ from types import ModuleType
 from typing import Any
 from xml.etree import ElementTree as Xml
 
+import numpy as np
 import pytest
 from tocsin.rules import _registry
 
@@ -69,3 +70,24 @@ def test_the_notebook_of_autoencoder_latent(tmp_path: Path) -> None:
     notebook.cells(judge)
     summed, averaged = notebook.names["_"].values()
     assert (summed[1], averaged[0][:12]) == ("never", "0 of 8 units")
+
+
+def test_attention() -> None:
+    figures = shown("attention").figures
+    assert figures["evaluations seen while it trained"].endswith(" of 3")
+    assert "up to step" in figures["a report made after the second one"]
+    first, last = (float(part.split()[0]) for part in figures["loss on unknown text"].split(","))
+    assert last < first - 0.5
+
+
+def test_the_notebook_of_attention(displayed: list[Any], tmp_path: Path) -> None:
+    notebook = Notebook(tmp_path)
+    setup, *cells = cells_of(HERE / "attention" / "notebook.ipynb")
+    notebook.cells(setup, "steps = 41", *cells)
+    assert len(displayed) == 2 * 3  # heads and drift, three evaluations
+    assert all(Xml.fromstring(each).tag.endswith("svg") for each in displayed)
+    assert "Tocsin" in notebook.names["_"].html
+    weights = notebook.names["heads"](notebook.names["trial"], 2)
+    for head in (head for layer in weights.values() for head in layer):
+        assert head.sum(axis=1) == pytest.approx(1, abs=1e-3)
+        assert not head[~np.tri(len(head), dtype=bool)].any()  # nothing ahead
