@@ -92,7 +92,7 @@ def run_elsewhere(name: str, *options: str) -> None:
     root = HERE.parent
     paths = os.pathsep.join(str(root / room) for room in ("rules_layer", "hooks", "."))
     given = os.environ | {"PYTHONPATH": paths, "OMP_NUM_THREADS": "1"}  # the networks are small
-    command = [python_with(EXAMPLES[name]), "-m", "examples.shown", name, *options]
+    command = [str(python_with(EXAMPLES[name])), "-m", "examples.shown", name, *options]
     subprocess.run(command, cwd=root, env=given, check=True)  # noqa: S603 - our own
 
 

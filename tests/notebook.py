@@ -19,11 +19,13 @@ class Notebook:
         """Run a cell; what it raised, if anything. ``_`` is the value of its last line."""
         try:
             tree = ast.parse(source)
-            ends = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+            last = tree.body[-1] if tree.body else None
+            if isinstance(last, ast.Expr):
+                tree.body.pop()
             exec(compile(tree, "<cell>", "exec"), self.names)  # noqa: S102 - so does a notebook
-            if ends is not None:
-                last = compile(ast.Expression(ends.value), "<cell>", "eval")
-                self.names["_"] = eval(last, self.names)  # noqa: S307
+            if isinstance(last, ast.Expr):
+                value = compile(ast.Expression(last.value), "<cell>", "eval")
+                self.names["_"] = eval(value, self.names)  # noqa: S307
         except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - whatever it raises
             return error
         return None

@@ -97,7 +97,8 @@ def verdict(run: Path) -> tuple[str, str]:
 
 def run(out: Path, *, small: bool = False) -> Shown:
     """Trains with and without the fault. The small form has fewer steps."""
-    figures, panels = {}, {}
+    figures: dict[str, str] = {}
+    panels: dict[str, NDArray[Any]] = {}
     for name, averaged in (("summed", False), ("averaged", True)):
         place = out / name
         train(place, 160 if small else 600, averaged=averaged)

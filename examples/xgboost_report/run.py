@@ -89,7 +89,8 @@ def sections(boosted: Boosted | None) -> int:
 
 def run(out: Path, *, small: bool = False) -> Shown:
     """Trains both, and writes ``<task>.html`` beside their runs. The small form has few rounds."""
-    figures, swarms = {}, {}
+    figures: dict[str, str] = {}
+    swarms: dict[str, Swarm] = {}
     for name, task in tasks().items():
         held_out = train(task, out / name, 41 if small else 121)
         page = report_on(open_storage(out / name), read_watch(WATCH))
