@@ -92,7 +92,7 @@ def run(out: Path, *, small: bool = False) -> Shown:
     figures: dict[str, str] = {}
     swarms: dict[str, Swarm] = {}
     for name, task in tasks().items():
-        held_out = train(task, out / name, 41 if small else 121)
+        held_out = train(task, out / name, 41 if small else 61)
         page = report_on(open_storage(out / name), read_watch(WATCH))
         (out / f"{name}.html").write_text(html_of(page), "utf-8")
         fired = [rule.name for rule in page.rules if rule.status == "IssuesFound"]
