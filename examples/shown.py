@@ -2,24 +2,35 @@
 
 python -m examples.shown pruning            # runs it and writes README.md and picture.svg
 python -m examples.shown pruning --small    # its smallest form: prints, and writes nothing
+python -m examples.shown pruning --out runs # keeps its runs
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import re
+import subprocess
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 
 from tocsin_hooks import Hook
 
 HERE = Path(__file__).parent
-EXAMPLES = ("pruning",)
+EXAMPLES = {
+    "pruning": "",
+    "class_imbalance_and_augmentation": "torch",
+    "xgboost_report": "xgboost",
+    "autoencoder_latent": "torch",
+    "attention": "torch",
+}
+"""Each with the package that it needs beside those of the project."""
 _FIGURES = re.compile(r"(<!-- figures -->\n).*?(<!-- end -->)", re.DOTALL)
 _WIDE, _HIGH, _EDGE = 640, 260, 48
 _COLORS = ("#1f5fbf", "#c2571a", "#16693a")
@@ -74,10 +85,22 @@ def wait_until_written(hook: Hook, saves: int) -> None:
         time.sleep(0.002)
 
 
-def show(name: str, *, small: bool = False) -> Shown:
-    """Runs an example in a folder that is removed again."""
+def run_elsewhere(name: str, *options: str) -> None:
+    """Runs an example in the environment that has its package, made on demand."""
+    from tests.frameworks.environment import python_with  # needs what only this environment has
+
+    root = HERE.parent
+    paths = os.pathsep.join(str(root / room) for room in ("rules_layer", "hooks", "."))
+    given = os.environ | {"PYTHONPATH": paths, "OMP_NUM_THREADS": "1"}  # the networks are small
+    command = [str(python_with(EXAMPLES[name])), "-m", "examples.shown", name, *options]
+    subprocess.run(command, cwd=root, env=given, check=True)  # noqa: S603 - our own
+
+
+def show(name: str, *, small: bool = False, out: Path | None = None) -> Shown:
+    """Runs an example in a folder, by default in one that is removed again."""
+    run = import_module(f"examples.{name}.run").run
     with tempfile.TemporaryDirectory() as folder:
-        shown: Shown = import_module(f"examples.{name}.run").run(Path(folder), small=small)
+        shown: Shown = run(out / name if out else Path(folder), small=small)
         return shown
 
 
@@ -92,11 +115,17 @@ def write(name: str, shown: Shown) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*", choices=EXAMPLES, default=EXAMPLES)
+    parser.add_argument("names", nargs="*", choices=[*EXAMPLES], default=[*EXAMPLES])
+    parser.add_argument("--out", type=Path, help="keep the runs, in a folder for each example")
     parser.add_argument("--small", action="store_true", help="the smallest form; writes nothing")
     args = parser.parse_args()
+    options = ["--small"] * args.small
+    options += ["--out", str(args.out.resolve())] if args.out else []
     for name in args.names or EXAMPLES:
-        shown = show(name, small=args.small)
+        if EXAMPLES[name] and find_spec(EXAMPLES[name]) is None:
+            run_elsewhere(name, *options)
+            continue
+        shown = show(name, small=args.small, out=args.out)
         print(f"{name}\n{shown.table()}", flush=True)
         if not args.small:
             write(name, shown)

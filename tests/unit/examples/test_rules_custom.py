@@ -78,6 +78,25 @@ def test_pruning(run: str, parameters: dict[str, Any], step: int | None, details
     assert found["StatusDetails"].startswith(details)
 
 
+@pytest.mark.parametrize(
+    ("spreads", "fires_at"),
+    [([1, 1, 1, 1], None), ([1, 0, 0, 0], None), ([0.05, 0, 0, 0], 2), ([0.2, 0, 0, 0], None)],
+)
+def test_posterior_collapse(tmp_path: Path, spreads: list[float], fires_at: int | None) -> None:
+    """The units' means spread over the samples until step 2, and from then on as given."""
+    writer = RunWriter(open_storage(tmp_path), "worker_0", run_id="r")
+    writer.write_collections([Collection("latents", include_regex=("latent_mean",))], 1)
+    means = np.random.default_rng(0).standard_normal((100, 4)).astype(np.float32)
+    for step in range(4):
+        latent = means * (np.float32(spreads) if step >= 2 else 1)
+        writer.write(step, Mode.EVAL, step, [Captured("latent_mean", latent)])
+    writer.close()
+    found = judged(str(tmp_path), "PosteriorCollapse")
+    assert (found["FirstViolation"] or {}).get("step") == fires_at
+    if fires_at:
+        assert found["StatusDetails"] == "0 of 4 units of latent_mean vary over the samples"
+
+
 def test_the_rule_in_the_documentation(run: str, tmp_path: Path) -> None:
     text = (ROOT / "docs" / "custom-rules.md").read_text()
     (tmp_path / "rule.py").write_text(text.split("```python\n")[1].partition("```")[0])
