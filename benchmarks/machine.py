@@ -2,9 +2,10 @@
 
 The sampler's share of a core, how late it is beside a thread that computes without a pause, the
 cost of timing a step, the time of a step with and without, the size of a minute's file, the
-evaluation of a minute of many machines, a step that is recorded on request, and dollars a day: calls
-of AWS, counted at botocore while the functions' own adapters work on an in-process AWS, at the
-on-demand prices of us-east-1.
+evaluation of a minute of many machines, a step that is recorded on request, and dollars a day:
+calls of AWS, counted at botocore while the functions' own adapters work on an in-process AWS, at
+the on-demand prices of us-east-1.
+"""
 """
 
 from __future__ import annotations
