@@ -6,7 +6,6 @@ evaluation of a minute of many machines, a step that is recorded on request, and
 calls of AWS, counted at botocore while the functions' own adapters work on an in-process AWS, at
 the on-demand prices of us-east-1.
 """
-"""
 
 from __future__ import annotations
 
