@@ -14,7 +14,7 @@ import msgspec
 import torch
 from tocsin.model import Mode
 from tocsin.tensors import TRACE, TRACE_ANSWER, LocalStorage, TraceRequest, decode_trace_answer
-from tocsin_hooks import step_trace
+from tocsin_hooks import recorder
 from torch import nn
 
 _STEPS = 20  # of a recording
@@ -39,7 +39,7 @@ def measured(model: nn.Module, batch: torch.Tensor) -> dict[str, float]:
     found: dict[str, list[float]] = {"without": [], "with": [], "around": [], "bytes": []}
     with tempfile.TemporaryDirectory() as folder:
         storage = LocalStorage(Path(folder))
-        trace = step_trace.StepTrace(storage, "worker_0", 0.0)
+        trace = recorder.StepRecorder(storage, "worker_0", 0.0)
         for _ in range(_ROUNDS):
             for name in ("without", "with"):
                 around = 0.0
@@ -69,6 +69,6 @@ def measured(model: nn.Module, batch: torch.Tensor) -> dict[str, float]:
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    step_trace._APART, step_trace._EVERY = 0.0, 1
+    recorder._APART, recorder._EVERY = 0.0, 1
     known = {name: measured(*parts) for name, parts in models().items()}
     print(json.dumps({"torch": torch.__version__, "steps": _STEPS, "models": known}))

@@ -25,7 +25,7 @@ _STEP = "ProfilerStep#"
 _KERNELS = frozenset({"kernel", "gpu_memcpy", "gpu_memset"})
 
 
-class TraceEvent(msgspec.Struct, frozen=True, gc=False):
+class RecordedEvent(msgspec.Struct, frozen=True, gc=False):
     """An event of Chrome's trace format, as far as it counts here; times are in µs."""
 
     ph: str = ""
@@ -37,7 +37,7 @@ class TraceEvent(msgspec.Struct, frozen=True, gc=False):
 
 
 class _File(msgspec.Struct, frozen=True, rename={"events": "traceEvents"}):
-    events: list[TraceEvent]
+    events: list[RecordedEvent]
 
 
 _decoder = msgspec.json.Decoder(_File)
@@ -81,7 +81,7 @@ def trace_of(storage: Storage, item: Object) -> StepTrace:
     )  # fmt: skip
 
 
-def events_of(packed: bytes) -> list[TraceEvent]:
+def events_of(packed: bytes) -> list[RecordedEvent]:
     """The events of a gzipped trace that last. Raises ValueError for one that is damaged or that
     has more than 128 MiB unpacked.
     """
@@ -98,11 +98,13 @@ def events_of(packed: bytes) -> list[TraceEvent]:
     return [event for event in _decoder.decode(plain).events if _lasts(event)]
 
 
-def _lasts(event: TraceEvent) -> bool:
+def _lasts(event: RecordedEvent) -> bool:
     return event.ph == "X" and math.isfinite(event.ts) and 0 <= event.dur < math.inf
 
 
-def _tables(events: Sequence[TraceEvent], kernels: Sequence[TraceEvent]) -> Iterator[Operators]:
+def _tables(
+    events: Sequence[RecordedEvent], kernels: Sequence[RecordedEvent]
+) -> Iterator[Operators]:
     """What took longest: on the GPU, on the host, and by the names that PyTorch gives phases."""
     operators = own_times([event for event in events if event.cat == "cpu_op"])
     phases = [e for e in events if e.cat == "user_annotation" and not e.name.startswith(_STEP)]
@@ -115,9 +117,9 @@ def _tables(events: Sequence[TraceEvent], kernels: Sequence[TraceEvent]) -> Iter
             yield Operators(title, rows)
 
 
-def own_times(events: Sequence[TraceEvent]) -> Iterator[tuple[str, float]]:
+def own_times(events: Sequence[RecordedEvent]) -> Iterator[tuple[str, float]]:
     """The name of each event, and its time without the events inside of it in its thread."""
-    threads = defaultdict[int | str, list[TraceEvent]](list)
+    threads = defaultdict[int | str, list[RecordedEvent]](list)
     for event in events:
         threads[event.tid].append(event)
     for own in threads.values():

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from tocsin.model import Mode
 from tocsin.report import StepTrace, html_of, report_on, step_trace
-from tocsin.report.step_trace import TraceEvent, newest_trace, own_times
+from tocsin.report.step_trace import RecordedEvent, newest_trace, own_times
 from tocsin.tensors import Captured, LocalStorage, RunWriter, trace_key
 
 KERNELS = [
@@ -61,8 +61,8 @@ def test_the_gpu_and_what_took_longest(tmp_path: Path) -> None:
 
 
 def test_own_time_is_without_what_is_inside() -> None:
-    def event(name: str, ts: float, dur: float, tid: int | str = 1) -> TraceEvent:
-        return TraceEvent("X", name, "cpu_op", ts, dur, tid)
+    def event(name: str, ts: float, dur: float, tid: int | str = 1) -> RecordedEvent:
+        return RecordedEvent("X", name, "cpu_op", ts, dur, tid)
 
     calls = [event("inner", 2, 3), event("outer", 0, 10), event("innermost", 3, 1),
              event("inner", 6, 2), event("next", 10, 5), event("elsewhere", 1, 4, "t")]  # fmt: skip

@@ -28,8 +28,8 @@ from tocsin.tensors import (
     TraceRequest,
     decode_trace_answer,
 )
-from tocsin_hooks import Hook, step_trace
-from tocsin_hooks.step_trace import StepTrace
+from tocsin_hooks import Hook, recorder
+from tocsin_hooks.recorder import StepRecorder
 from tocsin_hooks.torch import TorchHook
 from torch.optim import Optimizer
 
@@ -53,11 +53,11 @@ def answer(storage: LocalStorage) -> TraceAnswer | None:
         return None
 
 
-def asked(folder: Path, steps: int = 3) -> tuple[LocalStorage, StepTrace]:
+def asked(folder: Path, steps: int = 3) -> tuple[LocalStorage, StepRecorder]:
     """A trace that has taken a request up."""
     storage = LocalStorage(folder)
     ask(storage, steps)
-    trace = StepTrace(storage, "worker_0", 0.0)
+    trace = StepRecorder(storage, "worker_0", 0.0)
     trace.look()
     said = answer(storage)
     assert said is not None
@@ -65,7 +65,7 @@ def asked(folder: Path, steps: int = 3) -> tuple[LocalStorage, StepTrace]:
     return storage, trace
 
 
-def finished(storage: LocalStorage, trace: StepTrace) -> TraceAnswer:
+def finished(storage: LocalStorage, trace: StepRecorder) -> TraceAnswer:
     trace.wait(60.0)
     said = answer(storage)
     assert said is not None
@@ -112,7 +112,7 @@ def test_a_training_is_recorded_while_it_runs(
 def test_a_second_one_is_refused_for_ten_minutes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(step_trace, "_EVERY", 1)
+    monkeypatch.setattr(recorder, "_EVERY", 1)
     storage, trace = asked(tmp_path, 1)
     for _ in range(3):
         trace.step_begins(Mode.TRAIN)
@@ -120,7 +120,7 @@ def test_a_second_one_is_refused_for_ten_minutes(
     assert finished(storage, trace).state == "written"
     states = []
     for apart in (600.0, 0.0):
-        monkeypatch.setattr(step_trace, "_APART", apart)
+        monkeypatch.setattr(recorder, "_APART", apart)
         ask(storage)
         trace.look()
         states.append(finished(storage, trace).state)
@@ -154,7 +154,7 @@ def test_a_long_one_is_cut_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     for _ in range(2):
         trace.step_begins(Mode.TRAIN)
         work()
-    monkeypatch.setattr(step_trace, "_LONGEST", 0.0)
+    monkeypatch.setattr(recorder, "_LONGEST", 0.0)
     trace.step_begins(Mode.TRAIN)
     assert "ended after" in finished(storage, trace).detail
 
@@ -163,7 +163,7 @@ def test_a_long_one_is_cut_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 def test_a_large_one_is_not_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str
 ) -> None:
-    monkeypatch.setattr(step_trace, limit, 100)
+    monkeypatch.setattr(recorder, limit, 100)
     storage, trace = asked(tmp_path, 1)
     for _ in range(3):
         trace.step_begins(Mode.TRAIN)

@@ -19,7 +19,7 @@ from tocsin.tensors import (
     decode_trace_answer,
 )
 from tocsin_hooks import Hook
-from tocsin_hooks.step_trace import StepTrace
+from tocsin_hooks.recorder import StepRecorder
 
 from tests.irregular import IRREGULAR, in_time
 from tests.waiting import becomes
@@ -38,8 +38,8 @@ def answered(storage: LocalStorage) -> TraceAnswer | None:
         return None
 
 
-def looked(storage: LocalStorage) -> StepTrace:
-    trace = StepTrace(storage, "worker_0", time.time())
+def looked(storage: LocalStorage) -> StepRecorder:
+    trace = StepRecorder(storage, "worker_0", time.time())
     trace.look()
     return trace
 
@@ -91,7 +91,7 @@ def test_a_request_is_answered_once_and_each_third_look_reads(tmp_path: Path) ->
 def test_a_bad_request_is_an_error_of_the_poller_alone(tmp_path: Path, content: bytes) -> None:
     storage = LocalStorage(tmp_path)
     storage.write(TRACE, content)
-    trace = StepTrace(storage, "worker_0", 0.0)
+    trace = StepRecorder(storage, "worker_0", 0.0)
     with pytest.raises(ValueError):
         trace.look()
     trace.step_begins(Mode.TRAIN)

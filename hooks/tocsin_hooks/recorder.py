@@ -40,7 +40,7 @@ _CHUNK = 1 << 20
 _SKEW = 60.0  # seconds by which clocks may differ
 
 
-class StepTrace:
+class StepRecorder:
     """Looks for a request in the background, records in the training's thread, writes in the
     background.
 
