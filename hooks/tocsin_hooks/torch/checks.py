@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any
 
-import torch
 from tocsin.model import COMPETING, Mode, Role
 from torch import nn
 
+from tocsin_hooks.torch.broken import BrokenContracts, contract_name
 from tocsin_hooks.torch.callbacks import compilations
 from tocsin_hooks.torch.captured import StepInHand
-from tocsin_hooks.torch.contracts import (
-    SEVERAL_TIMES,
-    are_constant,
-    broken_by_difference,
-    broken_by_loss,
-    is_copied,
-    labels_equal_inputs,
-)
+from tocsin_hooks.torch.contracts import broken_by_difference
 from tocsin_hooks.torch.known_losses import KnownLosses
 from tocsin_hooks.torch.loss_calls import Listener, LossCall, LossWindow
 from tocsin_hooks.torch.mode_contracts import ModeContracts
-from tocsin_hooks.torch.names import Name, input_name, output_name
+from tocsin_hooks.torch.names import input_name, output_name
 from tocsin_hooks.torch.opponents import Opponents
 from tocsin_hooks.torch.script_line import script_line
 from tocsin_hooks.torch.skill import UNPAIRED, Skill, skill_name
@@ -33,18 +25,11 @@ from tocsin_hooks.torch.update_contracts import UpdateContracts
 from tocsin_hooks.torch.values import tensors_in
 
 _EVERY_STEP = 400  # comparisons; from then on steps that are saved have one
-_LOOKS = 3  # at the values of one call, in steps that are saved
-_MOST_CALLS = 32  # lines of a script that are looked at
 _MOST_INPUTS = 8
 _MOST_OUTPUTS = 8
 _SMALL = 1 << 18  # elements between outputs and a loss: of larger ones saved steps are compared
-_SOON = 300  # training passes in which a model that is to find its input learns to copy it
 
 _SKILL = skill_name("loss", "loss")
-
-
-def contract_name(contract: str, place: str) -> Name:
-    return Name(f"contract/{contract}/{place}", ("contracts",), Role.CONTRACT, None)
 
 
 class Checks:
@@ -62,8 +47,9 @@ class Checks:
         self._skill = Skill(step)
         self._known = KnownLosses()
         self._spread = Spread(step)
-        self._updates = UpdateContracts(self._broken_here)
-        self._modes = ModeContracts(self._broken_here)
+        self._broken = BrokenContracts(step)
+        self._updates = UpdateContracts(self._broken.here)
+        self._modes = ModeContracts(self._broken.here)
         self._tape = Tape()
         hook = step.hook
         self._window = LossWindow(
@@ -81,9 +67,6 @@ class Checks:
         self._inputs: list[Any] = []
         self._inside = False  # of a forward pass
         self._passes = 0  # in training
-        self._looks = Counter[tuple[Mode, str]]()
-        self._seen = Counter[tuple[str, str]]()
-        self._broken: dict[Name, bool] = {}  # and whether that is saved
         self._opponents = Opponents()
         step.before_end = self._hand_over
 
@@ -105,7 +88,7 @@ class Checks:
         if self._wants_contracts:
             self._modes.forward(root, alone=_are_alone(self._inputs))
             if self._step.saving and self._step.passes == 1 and not self._updates.over:
-                self._check_inputs()
+                self._broken.check_inputs(self._inputs)
         if not self._is_due():
             return
         # In evaluation some modules compute in another way while there is a mode.
@@ -190,7 +173,7 @@ class Checks:
                 self._step_loss.called(call)
                 self._spread.compared(call.prediction)
                 if self._wants_contracts:
-                    self._check_loss(call)
+                    self._broken.check_loss(call, self._inputs, self._passes)
             if self._step.mode is Mode.TRAIN:
                 self._known.called(call, self._tape.outputs)
             elif made := self._known.evaluated(call, self._tape.outputs):
@@ -205,7 +188,7 @@ class Checks:
         if self._inside or not self._wants_contracts or not self._inputs:
             return
         if broken_by_difference(one, other, result, _samples(self._inputs)):
-            self._broken_here("broadcast_by_hand")
+            self._broken.here("broadcast_by_hand")
 
     def _backward(self, loss: Any) -> None:
         self._opponents.passed()
@@ -236,49 +219,11 @@ class Checks:
                 return
             self._tape.clear()
 
-    def _check_loss(self, call: LossCall) -> None:
-        mode = self._step.mode
-        looked = self._looks[mode, call.place]
-        known = looked or len(self._looks) < _MOST_CALLS
-        learns = mode is not Mode.TRAIN or call.prediction.requires_grad
-        copies = contract_name("labels_equal_inputs", call.place) in self._broken
-        if copies and learns and self._passes <= _SOON and is_copied(call):
-            self._broken.setdefault(contract_name("labels_copied", call.place), False)
-        if looked >= _LOOKS or not known or not learns:
-            return
-        self._looks[mode, call.place] += 1
-        with torch.no_grad():
-            found = [*broken_by_loss(call)]
-            if labels_equal_inputs(call, self._inputs):
-                found.append("labels_equal_inputs")
-        for name in found:
-            self._count(name, call.place)
-
-    def _check_inputs(self) -> None:
-        key = self._step.mode, "inputs"
-        self._looks[key] += 1
-        if self._looks[key] <= _LOOKS and are_constant(self._inputs):
-            self._count("constant_input", script_line())
-
-    # What is wrong.
-
-    def _count(self, contract: str, place: str) -> None:
-        self._seen[contract, place] += 1
-        if contract not in SEVERAL_TIMES or self._seen[contract, place] == _LOOKS:
-            self._broken.setdefault(contract_name(contract, place), False)
-
-    def _broken_here(self, contract: str) -> None:
-        self._broken.setdefault(contract_name(contract, script_line()), False)
-
     def _hand_over(self) -> None:
         self._spread.hand_over()
         if not self._opponents.are_known:
             self._skill.hand_over()
-        for name in [name for name, saved in self._broken.items() if not saved]:
-            plan = self._step.plan(name)
-            if plan is not None:
-                self._step.hook.capture(plan, 1.0)
-                self._broken[name] = True
+        self._broken.hand_over()
 
     # When it looks.
 

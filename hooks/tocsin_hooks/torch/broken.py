@@ -1,0 +1,83 @@
+"""The contracts that a training has broken, each with the line of the script."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import torch
+from tocsin.model import Mode, Role
+
+from tocsin_hooks.torch.captured import StepInHand
+from tocsin_hooks.torch.contracts import (
+    SEVERAL_TIMES,
+    are_constant,
+    broken_by_loss,
+    is_copied,
+    labels_equal_inputs,
+)
+from tocsin_hooks.torch.loss_calls import LossCall
+from tocsin_hooks.torch.names import Name
+from tocsin_hooks.torch.script_line import script_line
+
+_LOOKS = 3  # at the values of one call, in steps that are saved
+_MOST_CALLS = 32  # lines of a script that are looked at
+_SOON = 300  # training passes in which a model that is to find its input learns to copy it
+
+
+def contract_name(contract: str, place: str) -> Name:
+    return Name(f"contract/{contract}/{place}", ("contracts",), Role.CONTRACT, None)
+
+
+class BrokenContracts:
+    """Looks at the first values of each call of a loss and of the inputs, and saves what is broken
+    once. Some contracts must be broken several times."""
+
+    def __init__(self, step: StepInHand) -> None:
+        self._step = step
+        self._looks = Counter[tuple[Mode, str]]()
+        self._seen = Counter[tuple[str, str]]()
+        self._found: dict[Name, bool] = {}  # and whether that is saved
+
+    def here(self, contract: str) -> None:
+        """The line of the script that is being executed breaks a contract."""
+        self._found.setdefault(contract_name(contract, script_line()), False)
+
+    def check_loss(self, call: LossCall, inputs: list[Any], passes: int) -> None:
+        """Look at a loss that was computed in a saved step, after so many ``passes``."""
+        mode = self._step.mode
+        looked = self._looks[mode, call.place]
+        known = looked or len(self._looks) < _MOST_CALLS
+        learns = mode is not Mode.TRAIN or call.prediction.requires_grad
+        copies = contract_name("labels_equal_inputs", call.place) in self._found
+        if copies and learns and passes <= _SOON and is_copied(call):
+            self._found.setdefault(contract_name("labels_copied", call.place), False)
+        if looked >= _LOOKS or not known or not learns:
+            return
+        self._looks[mode, call.place] += 1
+        with torch.no_grad():
+            found = [*broken_by_loss(call)]
+            if labels_equal_inputs(call, inputs):
+                found.append("labels_equal_inputs")
+        for name in found:
+            self._count(name, call.place)
+
+    def check_inputs(self, inputs: list[Any]) -> None:
+        """Look at what a model is given in a saved step."""
+        key = self._step.mode, "inputs"
+        self._looks[key] += 1
+        if self._looks[key] <= _LOOKS and are_constant(inputs):
+            self._count("constant_input", script_line())
+
+    def hand_over(self) -> None:
+        """Add what is not saved yet to the step in hand."""
+        for name in [name for name, saved in self._found.items() if not saved]:
+            plan = self._step.plan(name)
+            if plan is not None:
+                self._step.hook.capture(plan, 1.0)
+                self._found[name] = True
+
+    def _count(self, contract: str, place: str) -> None:
+        self._seen[contract, place] += 1
+        if contract not in SEVERAL_TIMES or self._seen[contract, place] == _LOOKS:
+            self._found.setdefault(contract_name(contract, place), False)
