@@ -56,6 +56,10 @@ _EXAMPLE = """\
 [`examples/rules/{file}`](../../examples/rules/{file}), which the tests run: `tocsin check` finds
 the issue in the run that `fires` writes, and none in the run that `stays_quiet` writes."""
 
+_SILENT_EXAMPLE = """\
+[`examples/rules/{file}`](../../examples/rules/{file}), which the tests run: `tocsin check` finds
+nothing in the run that `stays_quiet` writes."""
+
 
 def pages() -> dict[Path, str]:
     """Every page by its path."""
@@ -117,10 +121,16 @@ def _page(document: dict[str, Any]) -> str:
         _watching(document["profiles"]),
         _inhibiting(get_rule(name).inhibits),
         "## Example",
-        _EXAMPLE.format(file=example_of(name).name),
+        _example(name),
         f"```python\n{example_of(name).read_text().rstrip()}\n```",
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _example(name: str) -> str:
+    path = example_of(name)
+    text = _EXAMPLE if "def fires(" in path.read_text() else _SILENT_EXAMPLE
+    return text.format(file=path.name)
 
 
 def _prose(text: str) -> str:

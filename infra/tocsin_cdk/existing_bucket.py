@@ -42,6 +42,7 @@ class ExistingBucket(Construct):
                         "key": [
                             {"wildcard": f"{prefix}*{INDEX}*.json"},
                             {"wildcard": f"{prefix}*{COLLECTIONS}*.json"},
+                            {"wildcard": f"{prefix}*profiler-output/system/*.json"},
                             {"wildcard": f"{prefix}*{WATCH}"},
                             {"wildcard": f"{prefix}*{END_MARKER}"},
                         ]

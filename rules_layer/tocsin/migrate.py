@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from reprlib import repr as short  # a text of a file may be long
 from typing import Any, NamedTuple
 
 from tocsin.installing import wheel
@@ -12,7 +13,25 @@ from tocsin.watch.capture import plain_capture
 from tocsin.watch.sagemaker import capture_from, from_debug_rule_configurations
 
 RUN_TAG = "tocsin:run"
-_PROFILER = ("ProfilerConfig", "ProfilerRuleConfigurations", "ProfilerRuleEvaluationStatuses")
+_RULES = ("DebugRuleConfigurations", "ProfilerRuleConfigurations")
+_INTERVAL = 500  # ms, where a job names none
+_BETTER = {
+    "BatchSize": "LowGPUUtilization of profile recommended finds idle GPUs, GPUMemoryNearLimit "
+    "says how much memory is in use",
+    "CPUBottleneck": "InputBottleneck says whether the training waits for data, and why",
+    "Dataloader": "InputBottleneck judges the wait for data, and not the number of workers",
+    "GPUMemoryIncrease": "MemoryLeak measures the memory in use, and says when it will be full",
+    "IOBottleneck": "InputBottleneck finds slow storage in the network, too",
+    "LoadBalancing": "GPUNotUsed and StragglingNode name the GPU and the machine",
+    "LowGPUUtilization": "that of profile recommended leaves out evaluation and idle GPUs beside "
+    "busy ones",
+    "MaxInitializationTime": "the same in both profiles; TrainingHung finds what stops later",
+    "StepOutlier": "StepTimeOutlier judges the last minutes, SlowerThanBefore whether steps "
+    "get slower",
+    "OverallFrameworkMetrics": "a section of `tocsin report`",
+    "OverallSystemUsage": "a section of `tocsin report`",
+    "ProfilerReport": "`tocsin report`; its rules are listed one by one",
+}
 _ELSEWHERE = {
     "RuleEvaluatorImage": "rules run in Tocsin, not in an image",
     "InstanceType": "rules need no instance",
@@ -23,33 +42,39 @@ _ELSEWHERE = {
 
 
 class Converted(NamedTuple):
-    """A watch file as plain data, and a line for each thing that it does not take over."""
+    """A watch file as plain data, and a line for each thing that it does not take over.
+
+    better: a line for each of Amazon's profiler rules that another rule does better.
+    """
 
     watch: dict[str, Any]
     left: list[str]
+    better: list[str]
 
 
 def convert(job: Any) -> Converted:
     """The Debugger's part of a training job, as CreateTrainingJob takes it, as a watch file.
 
-    ``job`` may also be the list of DebugRuleConfigurations alone. Raises BadWatch.
+    ``job`` may also be the list of DebugRuleConfigurations or of ProfilerRuleConfigurations alone.
+    Raises BadWatch.
     """
     job = {"DebugRuleConfigurations": job} if isinstance(job, list) else job
     if not isinstance(job, Mapping):
         raise BadWatch("expected a training job, or a list of DebugRuleConfigurations")
-    configurations = job.get("DebugRuleConfigurations") or []
-    hook = job.get("DebugHookConfig") or {}
-    if not configurations and not hook:
-        raise BadWatch("has neither DebugRuleConfigurations nor DebugHookConfig")
-    if not isinstance(hook, Mapping) or not isinstance(configurations, list):
-        raise BadWatch("DebugHookConfig must be a mapping, DebugRuleConfigurations a list")
-    if any(not isinstance(each, Mapping) for each in configurations):
-        raise BadWatch("DebugRuleConfigurations: each must be a mapping")
+    hook, profiler = (_mapping(job, key) for key in ("DebugHookConfig", "ProfilerConfig"))
+    lists = {key: _configurations(job, key) for key in _RULES}
+    configurations = [each for given in lists.values() for each in given]
+    if not configurations and not hook and not profiler:
+        raise BadWatch(f"has none of {', '.join(_RULES)}, DebugHookConfig and ProfilerConfig")
     watch = from_debug_rule_configurations(configurations)
+    is_profiled = bool(lists["ProfilerRuleConfigurations"] or profiler)
+    if is_profiled and not profiler.get("DisableProfiler"):
+        watch["machine"] = _machine(profiler)
     if hook.get("HookParameters") or hook.get("CollectionConfigurations"):
         capture = capture_from(hook.get("HookParameters"), hook.get("CollectionConfigurations"))
         watch["capture"] = plain_capture(capture)
-    return Converted(watch, [*_left(job, configurations), *_refused(watch)])
+    left = [*_left(job, configurations), *_refused(watch)]
+    return Converted(watch, left, list(_better(watch)))
 
 
 def training_job_settings(watch: str | Path | Mapping[str, Any], run: str) -> dict[str, Any]:
@@ -77,9 +102,8 @@ def training_job_settings(watch: str | Path | Mapping[str, Any], run: str) -> di
 
 
 def _left(job: Mapping[str, Any], configurations: list[Any]) -> Iterator[str]:
-    for key in _PROFILER:
-        if job.get(key):
-            yield f"{key}: profiler rules are not taken over"
+    if (job.get("ProfilerConfig") or {}).get("ProfilingParameters"):
+        yield "ProfilingParameters: framework profiling ended with PyTorch 2.0; use `tocsin trace`"
     if job.get("TensorBoardOutputConfig"):
         yield "TensorBoardOutputConfig: use `tocsin tensors RUN --export-tensorboard DIR`"
     for configuration in configurations:
@@ -90,6 +114,35 @@ def _left(job: Mapping[str, Any], configurations: list[Any]) -> Iterator[str]:
         parameters = configuration.get("RuleParameters") or {}
         if isinstance(parameters, Mapping) and parameters.get("source_s3_uri"):
             yield f"{name}: source_s3_uri: put the file into a folder, named by custom_rules"
+
+
+def _mapping(job: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    found = job.get(key) or {}
+    if not isinstance(found, Mapping):
+        raise BadWatch(f"{key} must be a mapping")
+    return found
+
+
+def _configurations(job: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
+    found = job.get(key) or []
+    if not isinstance(found, list) or any(not isinstance(each, Mapping) for each in found):
+        raise BadWatch(f"{key} must be a list of mappings")
+    return found
+
+
+def _machine(profiler: Mapping[str, Any]) -> dict[str, str]:
+    interval = profiler.get("ProfilingIntervalInMilliseconds", _INTERVAL)
+    if not isinstance(interval, int) or not 100 <= interval <= 60_000:
+        raise BadWatch(
+            f"ProfilingIntervalInMilliseconds is {short(interval)}, but must be from 100 to 60000"
+        )
+    return {"interval": f"{interval}ms"}
+
+
+def _better(watch: Mapping[str, Any]) -> Iterator[str]:
+    for name in dict.fromkeys(rule["rule"] for rule in watch["rules"]):
+        if name in _BETTER:
+            yield f"{name}: {_BETTER[name]}"
 
 
 def _refused(watch: dict[str, Any]) -> Iterator[str]:

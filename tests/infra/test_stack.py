@@ -403,6 +403,7 @@ def test_an_existing_bucket_is_watched_and_left_alone(existing: Synthesised) -> 
                 "key": [
                     {"wildcard": "jobs/*index/*.json"},
                     {"wildcard": "jobs/*collections/*.json"},
+                    {"wildcard": "jobs/*profiler-output/system/*.json"},
                     {"wildcard": "jobs/*watch.json"},
                     {"wildcard": "jobs/*training_job_end.ts"},
                 ]

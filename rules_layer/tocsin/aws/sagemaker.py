@@ -40,6 +40,7 @@ class SageMakerJobs:
             ended.timestamp() if over and ended else None,
             _outputs(job),
             job["TrainingJobArn"],
+            tuple(job.get("ProfilerRuleConfigurations") or ()),
         )
 
     def tagged_run(self, job: JobDescription) -> str:
@@ -96,6 +97,7 @@ def _outputs(job: Mapping[str, Any]) -> tuple[str, ...]:
     outputs = (
         job.get("DebugHookConfig", {}).get("S3OutputPath"),
         job.get("CheckpointConfig", {}).get("S3Uri"),
+        job.get("ProfilerConfig", {}).get("S3OutputPath"),
     )
     return tuple(url for url in outputs if url)
 

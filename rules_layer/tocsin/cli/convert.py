@@ -21,7 +21,7 @@ def converted(file: str) -> Document:
     except (ValueError, RecursionError) as error:
         raise CommandError(f"{file}: not JSON: {error}") from error
     found = convert(job)
-    return {"watch": found.watch, "not_taken_over": found.left}
+    return {"watch": found.watch, "not_taken_over": found.left, "better": found.better}
 
 
 def print_watch(document: Document, console: Console) -> None:

@@ -18,6 +18,8 @@ from tocsin.tensors import (
     LocalStorage,
     NotFound,
     Storage,
+    is_machine_run,
+    machine_run,
     parse_index_key,
 )
 from tocsin.trial import not_a_run
@@ -34,13 +36,21 @@ def storage_of(url: str, losses: Collection[str] = (), *, may_come: bool = False
     """
     reader = _history(url, losses, may_come=may_come)
     if reader is None:
-        return named_as_run(open_run(url), note)
+        return named_as_run(open_run(url, note=note), note)
     if may_come:
         raise CommandError(
             f"{url} is a history of another tool: tocsin check reads it as it stands, "
             "tocsin watch while it grows"
         )
     return as_run(reader, note, losses)
+
+
+def machine_storage(url: str) -> Storage:
+    """The machine run at ``url``, or of the training's run there. Raises CommandError."""
+    own = named_as_run(open_run(url, note=note), note)
+    if is_machine_run(own.url):
+        return storage_of(url)
+    return storage_of(machine_run(url))
 
 
 def growing(url: str, losses: Collection[str] = ()) -> tuple[Storage, Callable[[], None]]:
@@ -50,7 +60,7 @@ def growing(url: str, losses: Collection[str] = ()) -> tuple[Storage, Callable[[
     """
     reader = _history(url, losses, may_come=True)
     if reader is None:
-        return open_run(url), lambda: None
+        return open_run(url, note=note), lambda: None
     run = HistoryRun(reader, note, losses)
     return run.storage, run.refresh
 

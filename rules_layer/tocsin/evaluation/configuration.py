@@ -137,9 +137,12 @@ def _configuration(
     if given is not None:
         return _resolved(given, (), job_watch, about)
     problems: list[Unusable] = []
-    if job is not None and job.rules:
+    rules = () if job is None else job.rules
+    if job is not None and about == MACHINE:
+        rules = (*rules, *job.profiler_rules)
+    if rules:
         try:
-            job_watch = to_watch(list(job.rules))
+            job_watch = to_watch(list(rules))
         except BadWatch as error:
             problems.append((JOB, str(error)))
     own = files.watch

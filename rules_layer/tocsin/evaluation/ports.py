@@ -130,6 +130,7 @@ class JobDescription:
     """A SageMaker training job.
 
     rules: its DebugRuleConfigurations.
+    profiler_rules: its ProfilerRuleConfigurations.
     ended_at: when it ended, if it has.
     outputs: the S3 paths that it may write runs to.
     arn: by which its tags are found.
@@ -139,6 +140,7 @@ class JobDescription:
     ended_at: float | None = None
     outputs: tuple[str, ...] = ()
     arn: str = ""
+    profiler_rules: tuple[Mapping[str, Any], ...] = ()
 
 
 class JobDirectory(Protocol):

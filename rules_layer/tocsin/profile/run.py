@@ -11,6 +11,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from functools import lru_cache
 from itertools import groupby, islice, takewhile
 from typing import Any
 
@@ -54,10 +55,10 @@ _INDEX_SIZE = 32 << 10  # bytes; what is made of a minute is not larger by much
 _FIRST_FILES = 2000  # of system metrics: all nodes have begun
 
 
-def open_run(url: str, client: Any = None) -> Storage:
+def open_run(url: str, client: Any = None, note: Note = log) -> Storage:
     """The run at ``url``, as ``open_storage``. A machine run may hold Amazon's profiler files."""
     storage = open_storage(url, client)
-    return ProfilerRun(storage) if is_machine_run(storage.url) else storage
+    return ProfilerRun(storage, note=note) if is_machine_run(storage.url) else storage
 
 
 def named_as_run(storage: Storage, note: Note = log) -> Storage:
@@ -84,7 +85,8 @@ class ProfilerRun:
         note: Note = log,
         now: Callable[[], float] = time.time,
     ) -> None:
-        self._storage, self._note, self._now = storage, note, now
+        self._storage, self._now = storage, now
+        self._note = lru_cache(maxsize=1000)(note)  # a file may be read again
         self._url = storage.url if url is None else url
         self._is_own = False
         self._timelines: Timelines | None = None

@@ -4,10 +4,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from tocsin.model import Reason, Verdict
 from tocsin.rules import (
     HEALTHY,
     MACHINE,
+    PROFILES,
     UNDECIDED,
     Meta,
     Reads,
@@ -17,9 +21,21 @@ from tocsin.rules import (
     Tensor,
     measured,
     register,
+    tensor_key,
     violation,
 )
-from tocsin.rules._machine import STEPS, mean, none_of, samples, system, trained, where
+from tocsin.rules._machine import (
+    MOST_DEVICES,
+    STEPS,
+    mean,
+    none_of,
+    samples,
+    system,
+    trained,
+    where,
+)
+from tocsin.rules._recent import FEW, Kept, appended, shares
+from tocsin.rules._window import worst_verdict
 
 _USED = 1.0  # % that a GPU must reach once in a minute to count as used
 _BUSY_SHARE = 0.05  # of the samples
@@ -39,16 +55,29 @@ class LowGPUUtilization(Rule):
     kernels and still do little: from Hopper on the evidence has the share of its multiprocessors
     that were active.
 
+    With a ``window``, as in profile ``sagemaker``, it is Amazon's rule: over the last ``window``
+    samples of each GPU, after more than ``patience``, it fires if the 95th percentile is below
+    ``threshold_p95``, or if it is above and the 5th percentile is below ``threshold_p5``. Amazon's
+    rule fired in every training: at the end of each epoch, and for each GPU that was not used. Here
+    minutes without a training step do not count, and neither does a GPU that was never used beside
+    one that was.
+
     Parameters
     ----------
-    threshold: utilization in %.
-    minutes: how many minutes are looked at.
+    threshold: utilization in %, without a window.
+    minutes: how many minutes are looked at, without a window.
+    threshold_p95: 95th percentile of the utilization in %.
+    threshold_p5: 5th percentile of the utilization in %.
+    window: samples; 0 looks at minutes.
+    patience: samples of a GPU: 1000 are 8 minutes and 20 seconds, if it is sampled each 500 ms.
 
     Example: for ten minutes both GPUs are used 30 %, with a few samples above 50 %.
     """
 
     about: ClassVar[str] = MACHINE
+    profiles: ClassVar[tuple[str, ...]] = PROFILES
     options: ClassVar[dict[str, Any]] = {"grace": 5}
+    sagemaker: ClassVar[dict[str, Any]] = {"window": 500}
     causes: ClassVar[str] = (
         "Small batches, much work on the host between kernels, waiting for data (InputBottleneck "
         "then says so), or a machine that is larger than the model needs."
@@ -60,6 +89,10 @@ class LowGPUUtilization(Rule):
 
     threshold: Annotated[float, Meta(gt=0, le=100)] = 50.0
     minutes: Annotated[int, Meta(ge=1, le=60)] = 10
+    threshold_p95: Annotated[float, Meta(ge=0, le=100)] = 70.0
+    threshold_p5: Annotated[float, Meta(ge=0, le=100)] = 10.0
+    window: Annotated[int, Meta(ge=0, le=100_000)] = 0
+    patience: Annotated[int, Meta(ge=0)] = 1000
 
     def reads(self) -> Reads:
         return Reads(
@@ -74,6 +107,8 @@ class LowGPUUtilization(Rule):
         known = [(gpu, found) for gpu in step.tensors["gpu"] if (found := samples(gpu)) is not None]
         if not known:
             return state, none_of("utilization of a GPU")
+        if self.window:
+            return self._of_amazon(state, step, known)
         used = [(gpu, found) for gpu, found in known if found.max() > _USED]
         if not trained(step) or not used:
             return state, UNDECIDED
@@ -105,3 +140,44 @@ class LowGPUUtilization(Rule):
             f"{average:.0f} % on average in the last one"
         )
         return violation(Reason.BELOW_THRESHOLD, detail, gpus[0], **evidence)
+
+    def _of_amazon(
+        self, state: State, step: Step, known: Sequence[tuple[Tensor, NDArray[np.float64]]]
+    ) -> tuple[State, Verdict]:
+        if not trained(step):
+            return state, UNDECIDED
+        gpus: dict[str, Kept] = {}
+        used: set[str] = {*state.get("used", ())}
+        for gpu, found in known[:MOST_DEVICES]:
+            key = tensor_key(gpu)
+            counts = [
+                int((found >= self.threshold_p95).sum()),
+                int((found < self.threshold_p5).sum()),
+            ]
+            before = state.get("gpus", {}).get(key, ())
+            gpus[key] = appended(before, found.size, counts, self.window)
+            used |= {key} if found.max() > _USED else set()
+        busy = {gpu.worker for gpu, _ in known if tensor_key(gpu) in used}
+        verdicts = [
+            self._of_window(gpu, kept)
+            for gpu, _ in known[:MOST_DEVICES]
+            if (kept := gpus[tensor_key(gpu)])[0] > self.patience
+            and (tensor_key(gpu) in used or gpu.worker not in busy)
+        ]
+        state = {"gpus": gpus, "used": sorted(used & gpus.keys())}
+        return state, worst_verdict(verdicts) if verdicts else UNDECIDED
+
+    def _of_window(self, gpu: Tensor, kept: Kept) -> Verdict:
+        high, low = shares(kept, 2)
+        if high <= FEW:
+            detail = f"{where(gpu)} is below {self.threshold_p95:g} % for 95 % of the time"
+            fault = violation(Reason.BELOW_THRESHOLD, detail, gpu, busy_share=round(high, 3))
+            return measured(fault, high, FEW, "below")
+        if low > FEW:
+            detail = (
+                f"{where(gpu)} fluctuates: {100 * low:.0f} % of the time it is below "
+                f"{self.threshold_p5:g} %"
+            )
+            fault = violation(Reason.BELOW_THRESHOLD, detail, gpu, idle_share=round(low, 3))
+            return measured(fault, low, FEW)
+        return measured(HEALTHY, low, FEW)

@@ -1,12 +1,8 @@
 from __future__ import annotations
 
-import math
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar
-
-import numpy as np
 
 from tocsin.model import Reason, Verdict
 from tocsin.rules import (
@@ -23,13 +19,13 @@ from tocsin.rules import (
     register,
     violation,
 )
+from tocsin.rules._durations import Outliers, counted, is_measured, outliers, together
 from tocsin.rules._machine import (
     MINUTE,
     MOST_WORKERS,
     by_worker,
     durations,
     none_of,
-    samples,
     seconds_by_worker,
     system,
     timed,
@@ -37,11 +33,8 @@ from tocsin.rules._machine import (
 
 _WINDOW = 5  # minutes
 _ENOUGH = 50  # steps
-_WIDTH = 1.02  # of a bin: durations are kept as counts of bins that are 2 % wide
-_MOST_BINS = 100  # of a worker and minute; then the fastest are put together
-_LEAST, _MOST_SECONDS = 1e-6, 1e6
+_DEVIATIONS = 5.0
 
-Counts = Mapping[str, int]
 Minute = Mapping[str, Any]
 """Steps by the bin of their duration (``bins``), and the seconds in which the training was ready to
 run and had no core (``taken``).
@@ -98,7 +91,7 @@ class StepTimeOutlier(Rule):
         )
 
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
-        steps = [tensor for tensor in timed(step)[:MOST_WORKERS] if _is_measured(tensor)]
+        steps = [tensor for tensor in timed(step)[:MOST_WORKERS] if is_measured(tensor)]
         if not steps:
             return state, none_of("timed step")
         windows: dict[str, list[Minute]] = {}
@@ -106,52 +99,51 @@ class StepTimeOutlier(Rule):
         most: int | None = None
         taken = _taken(step)
         for tensor in steps:
-            minute = {"bins": _counted(tensor), "taken": taken.get(tensor.worker, 0.0)}
+            minute = {"bins": counted(tensor), "taken": taken.get(tensor.worker, 0.0)}
             before = [each for each in state.get(tensor.worker, []) if "bins" in each]
             window = [*before, minute][-_WINDOW:]
             windows[tensor.worker] = window
-            times, counts = _sorted(window)
-            if int(counts.sum()) < _ENOUGH:
+            counts = together(each["bins"] for each in window)
+            if sum(counts.values()) < _ENOUGH:
                 continue
-            taken_in_all = sum(minute["taken"] for minute in window)
-            each = _outliers(tensor, times, counts, self.ratio, taken_in_all)
-            most = max(each.slow, most or 0)
-            if each.slow > self.outliers and each.beyond > self.share * each.seconds:
+            each = _Found(
+                tensor,
+                outliers(counts, _DEVIATIONS, self.ratio),
+                sum(minute["taken"] for minute in window),
+            )
+            most = max(each.all.slow, most or 0)
+            if each.all.slow > self.outliers and each.exceeds(self.share):
                 found.append(each)
         if most is None:
             return windows, UNDECIDED
         if not found:
             return windows, measured(HEALTHY, most, self.outliers)
-        own = [each for each in found if each.beyond - each.taken > self.share * each.seconds]
-        worst = max(own or found, key=lambda each: each.slow)
+        own = [each for each in found if each.exceeds(self.share, without=each.taken)]
+        worst = max(own or found, key=lambda each: each.all.slow)
         if not own:
             interrupted = replace(HEALTHY, detail=f"{worst.detail}; {worst.excuse}")
-            return windows, measured(interrupted, worst.slow, self.outliers)
+            return windows, measured(interrupted, worst.all.slow, self.outliers)
         fault = violation(Reason.ABOVE_THRESHOLD, worst.detail, worst.tensor, **worst.evidence)
-        return windows, measured(fault, worst.slow, self.outliers)
+        return windows, measured(fault, worst.all.slow, self.outliers)
 
 
 @dataclass(frozen=True)
 class _Found:
-    """The outliers of a machine: how many of how many steps, and in seconds the median, the worst,
-    the time of all steps, that of the outliers beyond the median, and the time in which the
-    training had no core.
-    """
+    """The outliers of a machine, and the seconds in which the training had no core."""
 
     tensor: Tensor
-    slow: int
-    steps: int
-    median: float
-    worst: float
-    seconds: float
-    beyond: float
+    all: Outliers
     taken: float
+
+    def exceeds(self, share: float, without: float = 0.0) -> bool:
+        """Whether the outliers' time beyond the median is more than that share of all."""
+        return self.all.beyond - without > share * self.all.seconds
 
     @property
     def detail(self) -> str:
         return (
-            f"{self.slow} of {self.steps} steps on {self.tensor.worker} took far longer than "
-            f"{self.median:.3g} s, up to {self.worst:.3g} s"
+            f"{self.all.slow} of {self.all.steps} steps on {self.tensor.worker} took far longer "
+            f"than {self.all.median:.3g} s, up to {self.all.worst:.3g} s"
         )
 
     @property
@@ -163,8 +155,9 @@ class _Found:
 
     @property
     def evidence(self) -> dict[str, float | int | str]:
-        found = {"outliers": self.slow, "steps": self.steps, "median": self.median}
-        return {**found, "worst": self.worst, "waited_for_core": round(self.taken, 2)}
+        known = self.all
+        found = {"outliers": known.slow, "steps": known.steps, "median": known.median}
+        return {**found, "worst": known.worst, "waited_for_core": round(self.taken, 2)}
 
 
 def _taken(step: Step) -> dict[str, float]:
@@ -174,58 +167,3 @@ def _taken(step: Step) -> dict[str, float]:
         worker: round(sum(t.summary.mean or 0.0 for t in found) / 100 * lengths.get(worker, 0.0), 3)
         for worker, found in by_worker(step.tensors["taken"]).items()
     }
-
-
-def _is_measured(tensor: Tensor) -> bool:
-    return not tensor.summary.size or samples(tensor) is not None
-
-
-def _counted(tensor: Tensor) -> Counts:
-    """The steps of a minute by the bin of their duration. Samples count for those left out."""
-    durations = samples(tensor)
-    if durations is None:
-        return {}
-    seconds = np.clip(durations, _LEAST, _MOST_SECONDS)
-    bins = np.rint(np.log(seconds) / math.log(_WIDTH)).astype(int)
-    bins = np.maximum(bins, bins.max(initial=0) - 10 * _MOST_BINS)
-    each = max(1.0, (tensor.summary.size or 0) / durations.size)
-    counted = Counter(bins.tolist())
-    if len(counted) > _MOST_BINS:
-        counted = Counter(bins[:: len(counted) // _MOST_BINS + 1].tolist())
-        each *= bins.size / max(1, counted.total())
-    return {str(at): round(count * each) for at, count in sorted(counted.items())}
-
-
-def _sorted(window: Iterable[Minute]) -> tuple[np.ndarray, np.ndarray]:
-    total: Counter[int] = Counter()
-    for minute in window:
-        for at, count in minute["bins"].items():
-            total[int(at)] += count
-    bins = sorted(total)
-    times = np.array([_WIDTH**at for at in bins], np.float64)
-    return times, np.array([total[at] for at in bins], np.int64)
-
-
-def _outliers(
-    tensor: Tensor, times: np.ndarray, counts: np.ndarray, ratio: float, taken: float
-) -> _Found:
-    middle = _median(times, counts)
-    distances = np.abs(times - middle)
-    order = np.argsort(distances)
-    deviation = _median(distances[order], counts[order])
-    slow = times > middle + max(5 * 1.4826 * deviation, (ratio - 1) * middle)
-    return _Found(
-        tensor,
-        slow=int(counts[slow].sum()),
-        steps=int(counts.sum()),
-        median=middle,
-        worst=float(times[-1]),
-        seconds=float((times * counts).sum()),
-        beyond=float(((times - middle) * counts)[slow].sum()),
-        taken=taken,
-    )
-
-
-def _median(values: np.ndarray, counts: np.ndarray) -> float:
-    at = int(np.searchsorted(np.cumsum(counts), counts.sum() / 2))
-    return float(values[min(at, values.size - 1)])

@@ -1,9 +1,11 @@
-"""Amazon's DebugRuleConfigurations and DebugHookConfig, where every value is a string."""
+"""Amazon's DebugRuleConfigurations, ProfilerRuleConfigurations and DebugHookConfig, where every
+value is a string.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from reprlib import repr as short  # a text of a file may be long
 from typing import Any
@@ -15,6 +17,20 @@ from tocsin.watch.capture import Config, convert, known_key, patterns, plain_sec
 from tocsin.watch.config import Capture, CollectionConfig
 from tocsin.watch.errors import BadWatch
 
+PROFILER_REPORT = "ProfilerReport"
+REPORTED = (
+    "BatchSize",
+    "CPUBottleneck",
+    "Dataloader",
+    "GPUMemoryIncrease",
+    "IOBottleneck",
+    "LoadBalancing",
+    "LowGPUUtilization",
+    "MaxInitializationTime",
+    "StepOutlier",
+)
+"""The rules that ProfilerReport ran, without those that never fire."""
+
 _ACTIONS = {"stoptraining": "stop", "email": "email", "sms": "sms"}
 _log = logging.getLogger("tocsin")
 
@@ -22,10 +38,34 @@ _log = logging.getLogger("tocsin")
 def from_debug_rule_configurations(configurations: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The rules as plain data of a watch file with profile ``sagemaker``.
 
+    ProfilerRuleConfigurations have the same form. ProfilerReport becomes the rules that it ran.
     A configuration without ``rule_to_invoke`` becomes a rule without a name. It is refused when
     rules are built; the others are evaluated.
     """
-    return {"profile": "sagemaker", "rules": [_rule(item) for item in configurations]}
+    rules = [rule for item in configurations for rule in _reported(_rule(item))]
+    return {"profile": "sagemaker", "rules": rules}
+
+
+def _reported(rule: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The rules that a ProfilerReport ran, with its parameters ``RULE_PARAMETER``; others as they
+    are.
+    """
+    if rule["rule"] != PROFILER_REPORT:
+        yield rule
+        return
+    parameters: dict[str, dict[str, Any]] = {name: {} for name in REPORTED}
+    names = {name.lower(): name for name in REPORTED}
+    own: dict[str, Any] = {}
+    for key, value in rule["parameters"].items():
+        prefix, _, parameter = str(key).partition("_")
+        if prefix.lower() in names and parameter:
+            parameters[names[prefix.lower()]][parameter] = value
+        elif key != "opt_out_telemetry":
+            own[key] = value
+    report = rule.get("name", PROFILER_REPORT)
+    yield {**rule, "parameters": own}
+    for name, given in parameters.items():
+        yield {**rule, "rule": name, "name": f"{report}-{name}", "parameters": given}
 
 
 def _rule(configuration: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,7 +6,8 @@ import json
 
 import pytest
 from tocsin.migrate import convert, training_job_settings
-from tocsin.watch import BadWatch, parse_watch, to_watch
+from tocsin.watch import BadWatch, parse_watch, resolve, to_watch
+from tocsin.watch.sagemaker import REPORTED
 
 JOB = {
     "TrainingJobName": "j1",
@@ -31,12 +32,26 @@ JOB = {
             "RuleParameters": {"rule_to_invoke": "Mine", "source_s3_uri": "s3://b/mine.py"},
         },
     ],
-    "ProfilerRuleConfigurations": [{"RuleConfigurationName": "ProfilerReport"}],
+    "ProfilerConfig": {"ProfilingIntervalInMilliseconds": 1000, "ProfilingParameters": {"x": "y"}},
+    "ProfilerRuleConfigurations": [
+        {
+            "RuleConfigurationName": "report",
+            "RuleParameters": {
+                "rule_to_invoke": "ProfilerReport",
+                "CPUBottleneck_cpu_threshold": "95",
+                "opt_out_telemetry": "True",
+            },
+        },
+        {
+            "RuleConfigurationName": "outliers",
+            "RuleParameters": {"rule_to_invoke": "StepOutlier", "stddev": "5", "mode": "None"},
+        },
+    ],
 }
 
 
 def test_a_job_becomes_a_watch_file():
-    watch, left = convert(JOB)
+    watch, left, _ = convert(JOB)
     rule = watch["rules"][0]
     assert (rule["rule"], rule["actions"], rule["parameters"]) == (
         "VanishingGradient",
@@ -46,7 +61,7 @@ def test_a_job_becomes_a_watch_file():
     assert watch["capture"]["collections"]["gradients"]["save_interval"] == 100
     assert to_watch(watch).profile == "sagemaker"
     assert [line.partition(": ")[0] for line in left] == [
-        "ProfilerRuleConfigurations",
+        "ProfilingParameters",
         "VanishingGradient",
         "mine",
         "mine",
@@ -55,13 +70,36 @@ def test_a_job_becomes_a_watch_file():
     assert "unknown rule 'Mine'" in left[3]
 
 
+def test_profiler_rules_become_rules_and_a_section_machine():
+    watch, _, better = convert(JOB)
+    assert watch["machine"] == {"interval": "1000ms"}
+    rules = {rule["name"]: rule for rule in watch["rules"][2:]}
+    assert list(rules) == ["report", *(f"report-{name}" for name in REPORTED), "outliers"]
+    assert rules["report-CPUBottleneck"]["parameters"] == {"cpu_threshold": "95"}
+    watched, refused = resolve(to_watch(watch), "machine")
+    assert not refused
+    assert {rule.name: rule.rule for rule in watched}["outliers"].stddev == 5
+    assert [line.partition(": ")[0] for line in better] == ["ProfilerReport", *REPORTED]
+    disabled = {**JOB, "ProfilerConfig": {"DisableProfiler": True}}
+    assert "machine" not in convert(disabled).watch
+
+
 def test_the_list_alone():
-    assert convert(JOB["DebugRuleConfigurations"]).watch["rules"] == convert(JOB).watch["rules"]
+    rules = convert(JOB["DebugRuleConfigurations"]).watch["rules"]
+    assert rules == convert(JOB).watch["rules"][: len(rules)]
 
 
 @pytest.mark.parametrize(
     "job",
-    [7, {}, {"TrainingJobName": "j"}, {"DebugRuleConfigurations": ["x"]}, {"DebugHookConfig": [1]}],
+    [
+        7,
+        {},
+        {"ProfilerConfig": {"ProfilingIntervalInMilliseconds": "soon"}},
+        {"ProfilerRuleConfigurations": [7]},
+        {"TrainingJobName": "j"},
+        {"DebugRuleConfigurations": ["x"]},
+        {"DebugHookConfig": [1]},
+    ],
 )
 def test_what_is_no_job(job):
     with pytest.raises(BadWatch):
@@ -88,7 +126,8 @@ def test_the_command(tocsin, tmp_path):
     said = tocsin("convert", file)
     assert said.code == 0
     assert parse_watch(said.out.encode(), yaml=True) == to_watch(convert(JOB).watch)
-    assert "not taken over: ProfilerRuleConfigurations" in said.err
+    assert "not taken over: ProfilingParameters" in said.err
+    assert "better: CPUBottleneck: InputBottleneck says" in said.err
     assert tocsin("convert", file, "--json").json["not_taken_over"] == convert(JOB).left
     file.write_text("[")
     assert "not JSON" in tocsin("convert", file).complaint

@@ -75,6 +75,23 @@ def test_rules_of_the_job_leave_it_those_of_the_profile(tmp_path: Path) -> None:
     assert "LossSpike" not in rules
 
 
+@pytest.mark.parametrize(
+    ("about", "expected"), [("profiler-output", {"cpu"}), ("debug-output", {"LossSpike"})]
+)
+def test_profiler_rules_of_a_job_are_for_its_machine_alone(
+    tmp_path: Path, about: str, expected: set[str]
+) -> None:
+    """A training without rules of its own keeps those of the deployment."""
+    configuration = {
+        "RuleConfigurationName": "cpu",
+        "RuleParameters": {"rule_to_invoke": "CPUBottleneck"},
+    }
+    run = tmp_path / "j1" / about
+    write_minutes(str(run), [SLOW])
+    ports = looked(run, to_watch({"rules": ["LossSpike"]}), profiler_rules=(configuration,))
+    assert {*ports.checkpoints.load(str(run)).checkpoint.rules} == expected
+
+
 def test_what_looks_like_a_finding_and_is_none_says_why(tmp_path: Path) -> None:
     """Steps that other work on the machine interrupted."""
     run = tmp_path / "j1" / "profiler-output"

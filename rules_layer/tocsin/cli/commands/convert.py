@@ -19,7 +19,8 @@ def convert(
     """Turn the rules of an Amazon Debugger job into a watch file.
 
     The job is the answer of DescribeTrainingJob, or the request of CreateTrainingJob. The watch
-    file goes to stdout; what it does not take over is a line each on stderr.
+    file goes to stdout; what it does not take over is a line each on stderr, and so is which rule
+    does better what a rule of Amazon's profiler did.
 
     \b
     Examples:
@@ -31,5 +32,7 @@ def convert(
     document = converted(file)
     for line in document["not_taken_over"]:
         note(f"not taken over: {line}")
+    for line in document["better"]:
+        note(f"better: {line}")
     answer(document, print_watch, as_json=as_json)
     return 0

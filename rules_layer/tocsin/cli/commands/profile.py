@@ -29,13 +29,13 @@ def profile(
     """
     from tocsin.cli.errors import CommandError
     from tocsin.cli.output import answer, note
-    from tocsin.cli.place import storage_of
+    from tocsin.cli.place import machine_storage
     from tocsin.cli.trace import encoded
     from tocsin.cli.trace import trace as made
     from tocsin.evaluation import check, document
-    from tocsin.tensors import BadIndex, index_objects, is_machine_run, machine_run, read_index
+    from tocsin.tensors import BadIndex, index_objects, read_index
 
-    storage = storage_of(run if is_machine_run(run) else machine_run(run))
+    storage = machine_storage(run)
     minutes = []
     for found in index_objects(storage):
         with suppress(BadIndex):  # `tocsin check` says which and why
