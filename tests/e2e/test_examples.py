@@ -15,9 +15,7 @@ pytestmark = pytest.mark.e2e
 
 def test_the_smallest_form_of_early_stop(aws: LocalAws, tmp_path: Path) -> None:
     shown = searched(aws, tmp_path, **SMALL)
-    without, with_rules = (
-        int(part.split()[0].strip(",")) for part in shown.figures["steps"].split("rules ")
-    )
+    without, with_rules = map(int, re.findall(r"(\d+)(?:,| \()", shown.figures["steps"]))
     assert without == SMALL["trials"] * SMALL["steps"]
     assert with_rules < without
     assert shown.figures["stopped by"] != "none"

@@ -8,7 +8,7 @@ from tocsin.evaluation import check, document
 from tocsin.evaluation.shards import joined
 from tocsin.model import Mode, Role, Shard
 from tocsin.rules import Tensor
-from tocsin.tensors import Captured, LocalStorage, RunMeta, summarize, write_step
+from tocsin.tensors import Captured, LocalStorage, RunWriter, summarize
 from tocsin.watch import to_watch
 
 WHOLE = np.arange(1.0, 15.0).reshape(7, 2)
@@ -50,25 +50,15 @@ def test_a_part_that_several_workers_hold_counts_once() -> None:
 def test_a_rule_judges_the_whole(tmp_path: Path) -> None:
     """One worker's part is zero, and the tensor is not."""
     storage = LocalStorage(tmp_path / "run")
+    writers = [RunWriter(storage, f"worker_{number}", run_id="start-1") for number in (0, 1)]
+    writers[0].write_collections([])
     for step in range(3):
-        for worker, value in enumerate((np.zeros((4, 2)), np.ones((3, 2)))):
-            write_step(
-                storage,
-                step=step,
-                worker=f"worker_{worker}",
-                mode=Mode.TRAIN,
-                mode_step=step,
-                meta=RunMeta("a", step - 1 if step else None),
-                tensors=[
-                    Captured(
-                        "w",
-                        shape=value.shape,
-                        role=Role.WEIGHT,
-                        summary=summarize(value),
-                        shard=Shard((7, 2), worker) if step != 1 else None,
-                    )
-                ],
-            )
+        for number, value in enumerate((np.zeros((4, 2)), np.ones((3, 2)))):
+            shard = None if step == 1 else Shard((7, 2), number)
+            summary = summarize(value)
+            part = Captured("w", shape=value.shape, role=Role.WEIGHT, summary=summary, shard=shard)
+            writers[number].write(step, Mode.TRAIN, step, [part])
+    writers[0].close()
     watch = to_watch({"rules": [{"rule": "AllZero", "for_steps": 1}]})
     (found,) = document(check(storage, watch)[0])["rules"]
     assert (found["Violations"], found["FirstViolation"]["step"]) == (1, 1)
