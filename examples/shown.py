@@ -19,7 +19,7 @@ from pathlib import Path
 from tocsin_hooks import Hook
 
 HERE = Path(__file__).parent
-EXAMPLES = ("pruning", "early_stop")
+EXAMPLES = ("pruning", "early_stop", "multi_node")
 _FIGURES = re.compile(r"(<!-- figures -->\n).*?(<!-- end -->)", re.DOTALL)
 _WIDE, _HIGH, _EDGE = 640, 260, 48
 _COLORS = ("#1f5fbf", "#c2571a", "#16693a")
