@@ -228,8 +228,7 @@ _quoted = lru_cache(maxsize=1 << 14)(json.dumps)
 
 def _extras(entry: Entry, shape: tuple[int, ...] | None = None, crc32: int | None = None) -> str:
     place = entry.role, entry.kind
-    more = entry.summary, entry.inline, entry.shard
-    extras = _Extras(entry.dtype, shape, *place, crc32, *more)
+    extras = _Extras(entry.dtype, shape, *place, crc32, entry.summary, entry.inline, entry.shard)
     members = _encoder.encode(extras)[1:-1].decode()
     return f", {members}" if members else ""
 
