@@ -16,7 +16,7 @@ from tocsin.tensors import machine_run, open_storage
 from examples.shown import Shown, chart
 
 ROOT = Path(__file__).parents[2]
-STEPS, FEW = 600, 200
+STEPS, FEW = 300, 200
 LOSS = "CrossEntropyLoss_output_0"
 
 
@@ -45,8 +45,8 @@ def shown(folder: Path) -> Shown:
         for run, form in (
             ("healthy", "two nodes that train well"),
             ("wrong-labels", "labels of the second node in another order"),
-            ("slow-node", "forward passes of the second node take 20 ms instead of 5 ms"),
-            ("sharded", "parameters sharded over both (FSDP2), a learning rate of 30"),
+            ("slow-node", "forward passes of the second node take 50 ms instead of 10 ms"),
+            ("sharded", "parameters sharded over both (FSDP2), initial weights 50 times too large"),
         )
     }
     lines = {worker: losses(folder / "wrong-labels", worker) for worker in ("worker_0", "worker_1")}
@@ -65,7 +65,7 @@ def losses(run: Path, worker: str) -> list[tuple[float, float]]:
 
 
 def run(out: Path, *, small: bool = False) -> Shown:
-    """Four trainings of 600 steps; in the small form of 200."""
+    """Four trainings of 300 steps; in the small form of 200."""
     from local.interpreter import interpreter
 
     requirements = ROOT / "tests" / "frameworks" / "torch-requirements.txt"

@@ -2,8 +2,8 @@
 
 Each node is a process of gloo; on one machine they stand for two. ``healthy`` is as it should be.
 In ``wrong-labels`` the labels of the second node do not belong to its images, in ``slow-node`` its
-forward passes take longer. In ``sharded`` the nodes share the parameters (FSDP2), and the learning
-rate is too large.
+forward passes take longer. In ``sharded`` the nodes share the parameters (FSDP2), and the initial
+weights are fifty times too large.
 """
 
 from __future__ import annotations
@@ -62,13 +62,16 @@ def train(form: str, out: Path, steps: int) -> None:
     images, labels = digits(rank)
     torch.manual_seed(0)
     network = Network()
+    if form == "sharded":
+        with torch.no_grad():
+            for parameter in network.parameters():
+                parameter *= 50
     model = distribute(network, form)
     torch.manual_seed(1 + rank)  # the same weights, other batches
     if form == "wrong-labels" and rank == 1:
         labels = labels[torch.randperm(len(labels))]
-    network.seconds = 0.02 if form == "slow-node" and rank == 1 else 0.005
-    rate = 30.0 if form == "sharded" else 0.1
-    optimizer = torch.optim.SGD(model.parameters(), rate)
+    network.seconds = 0.05 if form == "slow-node" and rank == 1 else 0.01
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
     criterion = nn.CrossEntropyLoss()
     hook = TorchHook.attach(model, out, watch=WATCH, max_overhead=None, run_id="start-1")
     for _ in range(steps):
@@ -86,7 +89,7 @@ def train(form: str, out: Path, steps: int) -> None:
 def node(rank: int, folder: Path, steps: int, meeting: str) -> None:
     """A node as torchrun would start it, with one process on it."""
     os.environ |= {"LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1", "WORLD_SIZE": str(NODES)}
-    os.environ |= {"GROUP_RANK": str(rank), "TOCSIN_MINUTE": "0.5"}  # a minute lasts 0.5 s here
+    os.environ |= {"GROUP_RANK": str(rank), "TOCSIN_MINUTE": "1"}  # a minute lasts a second here
     tempfile.tempdir = tempfile.mkdtemp(dir=meeting)  # machines do not share theirs
     torch.set_num_threads(1)
     store = f"file://{meeting}/store"
