@@ -71,7 +71,7 @@ def outcome(aws: LocalAws, line: str) -> Outcome:
         found = document(checkpoints.load(trial["run"]).checkpoint)["rules"]
         fired = {each["FiredAt"]["step"]: each["Rule"] for each in found if each["FiredAt"]}
         rule = fired[min(fired)]
-    return Outcome(SAVED * trial["saved"], trial["seconds"], trial["accuracy"], rule)
+    return Outcome(trial["last_step"] + SAVED, trial["seconds"], trial["accuracy"], rule)
 
 
 def searched(

@@ -28,15 +28,14 @@ SPACE = {
 AT_ONCE = 2  # jobs
 
 
-def start(run: str, args: argparse.Namespace, hyperparameters: Mapping[str, Any]) -> str:
-    """Creates the job of a trial, which writes to ``run``, and returns its name."""
+def start(run: str, args: argparse.Namespace, hyperparameters: Mapping[str, Any]) -> None:
+    """Creates the job of a trial, which writes to ``run``: a folder with the name of the job."""
     settings = training_job_settings(watch=args.watch, run=run)
     bucket, _, prefix = run.removeprefix("s3://").partition("/")
     for file, text in settings["RunFiles"].items():
         boto3.client("s3").put_object(Bucket=bucket, Key=f"{prefix}/{file}", Body=text)
-    name = prefix.replace("/", "-")
     boto3.client("sagemaker").create_training_job(
-        TrainingJobName=name,
+        TrainingJobName=name_of(run),
         AlgorithmSpecification={
             "TrainingImage": "none: on this machine a job is a process",
             "TrainingInputMode": "File",
@@ -50,12 +49,15 @@ def start(run: str, args: argparse.Namespace, hyperparameters: Mapping[str, Any]
         Environment={**settings["Environment"], "PYTHONPATH": os.environ["PYTHONPATH"]},
         Tags=settings["Tags"],
     )
-    return name
 
 
-def finished(run: str, name: str) -> dict[str, Any]:
-    """Waits for the end of a job. Returns its status, seconds, saved steps and best accuracy."""
-    sagemaker = boto3.client("sagemaker")
+def name_of(run: str) -> str:
+    return run.rpartition("/")[2]
+
+
+def finished(run: str) -> dict[str, Any]:
+    """Waits for the end of a job. Returns its status, seconds, last saved step, best accuracy."""
+    sagemaker, name = boto3.client("sagemaker"), name_of(run)
     ended = sagemaker.get_waiter("training_job_completed_or_stopped")
     ended.wait(TrainingJobName=name, WaiterConfig={"Delay": 1, "MaxAttempts": 600})
     job = sagemaker.describe_training_job(TrainingJobName=name)
@@ -65,7 +67,7 @@ def finished(run: str, name: str) -> dict[str, Any]:
         "run": run,
         "status": job["TrainingJobStatus"],
         "seconds": (job["TrainingEndTime"] - job["TrainingStartTime"]).total_seconds(),
-        "saved": len(trial.steps(mode=modes.TRAIN)),
+        "last_step": trial.steps(mode=modes.TRAIN)[-1],
         "accuracy": max(float(np.ravel(value)[0]) for value in accuracies.values()),
     }
 
@@ -92,13 +94,11 @@ def main() -> None:
     more = {"steps": args.steps, "step_seconds": args.step_seconds}
     for first in range(0, args.trials, AT_ONCE):
         asked = [study.ask(SPACE) for _ in range(min(AT_ONCE, args.trials - first))]
-        runs = [f"{args.out}/{trial.number}" for trial in asked]
-        names = [
+        runs = [f"{args.out}/{name_of(args.out)}-{trial.number}" for trial in asked]
+        for trial, run in zip(asked, runs, strict=True):
             start(run, args, {**trial.params, **more})
-            for run, trial in zip(runs, asked, strict=True)
-        ]
-        for trial, run, name in zip(asked, runs, names, strict=True):
-            outcome = finished(run, name)
+        for trial, run in zip(asked, runs, strict=True):
+            outcome = finished(run)
             study.tell(trial, outcome["accuracy"])
             print(json.dumps({**outcome, **trial.params}), flush=True)
 

@@ -24,6 +24,7 @@ from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
 NODES = 2
+STEPS = 300
 FORMS = ("healthy", "wrong-labels", "slow-node", "sharded")
 WATCH = Path(__file__).with_name("watch.yaml")
 
@@ -56,7 +57,7 @@ def distribute(network: Network, form: str) -> Any:
     return fully_shard(network, mesh=mesh)
 
 
-def train(form: str, out: Path, steps: int) -> None:
+def train(form: str, out: Path) -> None:
     """The work of a node, once all are connected."""
     rank = distributed.get_rank()
     images, labels = digits(rank)
@@ -70,11 +71,11 @@ def train(form: str, out: Path, steps: int) -> None:
     torch.manual_seed(1 + rank)  # the same weights, other batches
     if form == "wrong-labels" and rank == 1:
         labels = labels[torch.randperm(len(labels))]
-    network.seconds = 0.05 if form == "slow-node" and rank == 1 else 0.01
+    network.seconds = 0.025 if form == "slow-node" and rank == 1 else 0.005
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     criterion = nn.CrossEntropyLoss()
     hook = TorchHook.attach(model, out, watch=WATCH, max_overhead=None, run_id="start-1")
-    for _ in range(steps):
+    for _ in range(STEPS):
         batch = torch.randint(len(images), (64,))
         loss = criterion(model(images[batch]), labels[batch])
         optimizer.zero_grad()
@@ -86,7 +87,7 @@ def train(form: str, out: Path, steps: int) -> None:
     hook.close()
 
 
-def node(rank: int, folder: Path, steps: int, meeting: str) -> None:
+def node(rank: int, folder: Path, meeting: str) -> None:
     """A node as torchrun would start it, with one process on it."""
     os.environ |= {"LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1", "WORLD_SIZE": str(NODES)}
     os.environ |= {"GROUP_RANK": str(rank), "TOCSIN_MINUTE": "1"}  # a minute lasts a second here
@@ -96,7 +97,7 @@ def node(rank: int, folder: Path, steps: int, meeting: str) -> None:
     distributed.init_process_group("gloo", store, rank=rank, world_size=NODES)
     try:
         for form in FORMS:
-            train(form, folder / form, steps)
+            train(form, folder / form)
     finally:
         distributed.destroy_process_group()
 
@@ -106,10 +107,9 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("folder", type=Path, help="where the runs go")
-    parser.add_argument("--steps", type=int, default=600)
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as meeting:
-        torch.multiprocessing.spawn(node, (args.folder, args.steps, meeting), nprocs=NODES)
+        torch.multiprocessing.spawn(node, (args.folder, meeting), nprocs=NODES)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from tocsin import create_trial, modes
 from tocsin.evaluation import check, document
 from tocsin.tensors import END_MARKER, open_storage
 
-from examples.multi_node.run import FEW, findings, shown, trained
+from examples.multi_node.run import findings, shown, trained
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 
@@ -119,7 +119,7 @@ def test_a_fault_is_named(run: Path, name: str, fault: str, rule: str, tensor: s
 
 
 def test_the_smallest_form_of_multi_node(tmp_path: Path) -> None:
-    trained(Path(sys.executable), tmp_path, FEW)
+    trained(Path(sys.executable), tmp_path)
     assert not {"PoorWeightInitialization", "WorkerLosses"} & {*findings(tmp_path / "healthy")}
     assert "the loss of worker_1 is above" in findings(tmp_path / "wrong-labels")["WorkerLosses"]
     assert "of node_1 takes" in findings(tmp_path / "slow-node")["StragglingNode"]
