@@ -2,14 +2,16 @@
 
 The sampler's share of a core, how late it is beside a thread that computes without a pause, the
 cost of timing a step, the time of a step with and without, the size of a minute's file, the
-evaluation of a minute of many machines, and dollars a day: calls of AWS, counted at botocore while
-the functions' own adapters work on an in-process AWS, at the on-demand prices of us-east-1.
+evaluation of a minute of many machines, a step that is recorded on request, and dollars a day:
+calls of AWS, counted at botocore while the functions' own adapters work on an in-process AWS, at
+the on-demand prices of us-east-1.
 """
 
 from __future__ import annotations
 
 import argparse
 import platform
+import subprocess
 import tempfile
 import threading
 import time
@@ -219,9 +221,32 @@ def evaluation(nodes: int = 64, minutes: int = 6) -> None:
     print(f"a minute of {nodes} such machines, read and judged by all rules: {1e3 * each:.0f} ms")
 
 
+def tracing() -> None:
+    """How much longer a step takes while PyTorch's profiler records it on request."""
+    from benchmarks._hooks_process import Failed, Process
+    from tests.frameworks.environment import python_with
+
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            log = Path(folder) / "log"
+            with Process(python_with("torch"), "_step_trace_process", log=log) as process:
+                found = process.answer()
+        except (Failed, OSError, subprocess.CalledProcessError) as error:
+            print(f"\nno step is recorded: {error}")
+            return
+    title = f"a step trace, torch {found['torch']}"
+    print(f"\n{title:28}{'without':>10}{'with':>10}{'÷':>8}{'once':>10}{'stored':>9}")
+    for name, each in found["models"].items():
+        ratio, stored = each["with"] / each["without"], each["bytes"] / found["steps"]
+        print(
+            f"{name:28}{1e3 * each['without']:7.2f} ms{1e3 * each['with']:7.2f} ms{ratio:8.2f}"
+            f"{1e3 * each['around']:7.0f} ms{stored / 1e3:6.0f} kB"
+        )
+
+
 def cost() -> None:
     """Dollars a day of a job's machines."""
-    from tests.faults.cost import DOLLARS, HOOK_POLLS_A_DAY, machine_day, minute_calls
+    from tests.faults.cost import DOLLARS, POLLS_A_DAY, machine_day, minute_calls
     from tests.faults.room import DeployedRuns, aws_in_process
 
     columns = {"1 machine": (1, True), "8 machines": (8, True), "8, one by one": (8, False)}
@@ -237,7 +262,7 @@ def cost() -> None:
     for what in days["1 machine"]:
         print(f"{what:28}" + "".join(f"{day[what]:15.4f}" for day in days.values()))
     print(f"{'all':28}" + "".join(f"{sum(day.values()):15.4f}" for day in days.values()))
-    poll = HOOK_POLLS_A_DAY / 2 * DOLLARS["s3.GetObject"]  # of STOP.json alone
+    poll = POLLS_A_DAY * DOLLARS["s3.GetObject"]  # of STOP.json alone
     polls = "".join(f"{nodes * poll:15.4f}" for nodes, _ in columns.values())
     print(f"{'beside it, polls each 5 s':28}{polls}")
 
@@ -254,6 +279,7 @@ def main() -> None:
     timing()
     overhead()
     evaluation()
+    tracing()
     cost()
 
 

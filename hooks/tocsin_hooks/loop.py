@@ -59,6 +59,7 @@ class CapturedLoop:
         session = self._life.session
         if session is None or self._life.over or len(self._open) > 1:
             return
+        session.recorder.step_begins(mode)
         if (timings := session.machine.timings) is not None:
             timings.begin(mode)
         step = CapturedStep(number, mode, mode_step)

@@ -25,6 +25,7 @@ from tocsin_hooks.guard import Guard, log_error
 from tocsin_hooks.machine import MachineOfHook
 from tocsin_hooks.poller import Look, Poller
 from tocsin_hooks.rate import StepRate
+from tocsin_hooks.recorder import StepRecorder
 from tocsin_hooks.schedule import Due
 from tocsin_hooks.selection import CaptureSelection
 from tocsin_hooks.step import CapturedStep
@@ -73,10 +74,13 @@ class Session:
         started = time.time()
         self.stop_file = StopFile(storage, run_id, started)
         self.machine = MachineOfHook(storage.url, run_id, started)
+        self.recorder = StepRecorder(storage, arguments.worker, started)
         looks: dict[str, Look] = {
             f"{storage.url}/STOP.json": self.stop_file.look,
             "STOP.json of the machine": self.machine.look,
         }
+        if first:
+            looks[f"{storage.url}/TRACE.json"] = self.recorder.look
         if first or all_capture:
             writer = RunWriter(
                 storage,
@@ -161,6 +165,7 @@ class Session:
         """Write what was handed over, and nothing more: the run is another's from now on."""
         self._retired = True
         self._poller.close()
+        self.recorder.stop()
         self.machine.close(marker=False, timeout=_RETIRING)
         if self.uploader is not None and not self.uploader.close(marker=False, timeout=_RETIRING):
             _log.warning("of an earlier hook of %s not all could be written", self._url)
@@ -169,6 +174,7 @@ class Session:
     def leave(self, last: Callable[[], None]) -> None:
         """Stop polling, and write the rest in the background; see ``Uploader.leave``."""
         self._poller.close()
+        self.recorder.stop()
         self.machine.leave()
         if self.uploader is not None:
             self.uploader.leave(last, self._losses.warn if self._first else lambda: None)
@@ -179,9 +185,11 @@ class Session:
             return True
         self._poller.close()
         begun = time.monotonic()
+        self.recorder.stop()
         done = self.uploader is None or self.uploader.close(marker=marker, timeout=timeout)
         left = max(0.0, timeout - (time.monotonic() - begun))
         self.machine.close(marker=marker, timeout=left)
+        self.recorder.wait(max(0.0, timeout - (time.monotonic() - begun)))
         if self.uploader is None:
             return True
         if self._first:

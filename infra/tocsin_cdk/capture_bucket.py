@@ -11,7 +11,7 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 from tocsin.aws.settings import PREFIX_TAG
-from tocsin.tensors import END_MARKER, PACE, STOP, WATCH
+from tocsin.tensors import END_MARKER, PACE, STOP, TRACE, WATCH
 
 from tocsin_cdk.nag import acknowledge
 from tocsin_cdk.options import DeploymentOptions
@@ -61,7 +61,7 @@ class CaptureBucket(Construct):
         In another account a bucket needs both: this policy and one of the role.
         """
         own = f"{options.capture_prefix}${{aws:PrincipalTag/{PREFIX_TAG}}}/"
-        read = [f"{own}{run}{name}" for run in ("*/", "") for name in (WATCH, STOP, PACE)]
+        read = [f"{own}{run}{name}" for run in ("*/", "") for name in (WATCH, STOP, PACE, TRACE)]
         members = [iam.AccountPrincipal(account) for account in options.member_accounts]
         for action, patterns in (("s3:PutObject", [f"{own}*"]), ("s3:GetObject", read)):
             self.bucket.add_to_resource_policy(

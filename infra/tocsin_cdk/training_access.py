@@ -6,7 +6,7 @@ from aws_cdk import Aws
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 from tocsin.aws.settings import PREFIX_TAG
-from tocsin.tensors import PACE, STOP, WATCH
+from tocsin.tensors import PACE, STOP, TRACE, WATCH
 
 from tocsin_cdk.capture import CaptureLocation
 from tocsin_cdk.nag import acknowledge_wildcards
@@ -20,9 +20,9 @@ class TrainingAccess(Construct):
     ``tocsin-prefix`` = ``vision`` may write runs under ``<capturePrefix>vision/`` and nowhere else.
     A training job cannot change the tags of its role. A role without the tag may write nothing.
 
-    The role may read ``watch.json``, ``STOP.json`` and ``pace.json`` of its runs. It may not list:
-    S3 answers "access denied" for a missing file, which the hook treats as "no such file". Nothing
-    is granted on the state bucket.
+    The role may read ``watch.json``, ``STOP.json``, ``pace.json`` and ``TRACE.json`` of its runs.
+    It may not list: S3 answers "access denied" for a missing file, which the hook treats as "no
+    such file". Nothing is granted on the state bucket.
     """
 
     def __init__(self, scope: Construct, id_: str, *, capture: CaptureLocation) -> None:
@@ -32,7 +32,7 @@ class TrainingAccess(Construct):
         read = [
             capture.objects(f"{own}/{run}{name}")
             for run in ("*/", "")  # the prefix may be a run itself
-            for name in (WATCH, STOP, PACE)
+            for name in (WATCH, STOP, PACE, TRACE)
         ]
         statements = [_allow(["s3:PutObject"], written), _allow(["s3:GetObject"], read)]
         if capture.key_arn:

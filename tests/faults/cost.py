@@ -36,7 +36,8 @@ LAMBDA_SECOND = 1.33334e-5  # arm64, 1 GB
 LAMBDA_REQUEST = 2e-7
 QUEUE_REQUESTS, QUEUE_REQUEST = 2, 4e-7  # received and deleted, by the event source
 LOG_BYTES, LOG_GIGABYTE = 1_500, 0.50  # of an invocation
-HOOK_POLLS_A_DAY = 2 * 86_400 / 5  # GETs of STOP.json and watch.json, each 5 s
+POLLS_A_DAY = 86_400 / 5
+HOOK_POLLS_A_DAY = (2 + 1 / 3) * POLLS_A_DAY  # of STOP.json, watch.json; each third of TRACE.json
 
 
 def steady_calls(runs: DeployedRuns, workers: int) -> Calls:

@@ -141,9 +141,11 @@ def test_roles_have_no_policies_of_others(stack: Synthesised) -> None:
             "s3:GetObject",
             [
                 "/jobs/${aws:PrincipalTag/tocsin-prefix}/*/STOP.json",
+                "/jobs/${aws:PrincipalTag/tocsin-prefix}/*/TRACE.json",
                 "/jobs/${aws:PrincipalTag/tocsin-prefix}/*/pace.json",
                 "/jobs/${aws:PrincipalTag/tocsin-prefix}/*/watch.json",
                 "/jobs/${aws:PrincipalTag/tocsin-prefix}/STOP.json",
+                "/jobs/${aws:PrincipalTag/tocsin-prefix}/TRACE.json",
                 "/jobs/${aws:PrincipalTag/tocsin-prefix}/pace.json",
                 "/jobs/${aws:PrincipalTag/tocsin-prefix}/watch.json",
             ],

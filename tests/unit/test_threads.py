@@ -40,6 +40,7 @@ SILENCES = zlib.compress(b'[{"until": "2026-12-01T08:00:00Z"}]')
 WATCH = b'{"capture": {"collections": {"a": {"eval.save_interval": 2}}}, "notify": {}}'
 COLLECTIONS = b'{"collections": {}, "_meta": {"num_workers": 1}}'
 PACE = dict(first=False, alone=False, interval=1.0, ready=bool, select=None, progress=None)
+TRACE = b'{"id": "a", "requested_at": "2026-12-01T08:00:00Z"}'
 CHECKPOINT = GROUP = zlib.compress(b'{"run": "r"}')
 
 MEETINGS = {
@@ -53,6 +54,7 @@ MEETINGS = {
     "collections file": lambda: tensors.decode_collections(COLLECTIONS, "worker_0"),
     "STOP.json": lambda: stop.StopFile(Storage(), "r", 0.0).look(),
     "pace.json": lambda: control.Control(Storage(), None, **PACE).look(),
+    "TRACE.json": lambda: tensors.decode_trace_request(TRACE),
     "container": lambda: container._decoded(b"{}"),
 }
 

@@ -1,6 +1,7 @@
 """The machine of a training: CPU, memory, disk, network and GPUs, and the time that steps take."""
 
-from tocsin_hooks.machine.minute import Minute, entries
+from tocsin.profile.minute import Minute, entries
+
 from tocsin_hooks.machine.node import Node
 from tocsin_hooks.machine.watching import SAMPLED, MachineOfHook, MachineWatch
 from tocsin_hooks.machine.writing import write_minutes

@@ -9,8 +9,9 @@ import time
 from collections.abc import Callable, Sequence
 from queue import Empty, SimpleQueue
 
+from tocsin.profile.minute import Minute
+
 from tocsin_hooks.guard import Guard
-from tocsin_hooks.machine.minute import Minute
 from tocsin_hooks.machine.proc import Source, Values
 from tocsin_hooks.timings import Timings
 

@@ -10,11 +10,11 @@ from contextlib import suppress
 from pathlib import Path
 
 from tocsin.model import Mode
+from tocsin.profile.minute import Minute, entries
 from tocsin.tensors import RunWriter, is_machine_run, machine_run, open_storage
 from tocsin.watch import Capture, Machine, Watch
 
 from tocsin_hooks.machine.cgroup import Cgroup
-from tocsin_hooks.machine.minute import Minute, entries
 from tocsin_hooks.machine.node import Claim, Node, this_node
 from tocsin_hooks.machine.nvml import Nvml
 from tocsin_hooks.machine.portable import portable_sources

@@ -6,9 +6,8 @@ import uuid
 from collections.abc import Iterable, Mapping
 
 from tocsin.model import Mode
+from tocsin.profile.minute import Minute, entries
 from tocsin.tensors import RunWriter, open_storage
-
-from tocsin_hooks.machine.minute import Minute, entries
 
 
 def write_minutes(run: str, minutes: Iterable[Minute | Mapping[str, Minute]]) -> None:

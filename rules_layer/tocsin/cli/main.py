@@ -19,6 +19,7 @@ from tocsin.cli.commands.rules import rules
 from tocsin.cli.commands.silence import silence
 from tocsin.cli.commands.status import status
 from tocsin.cli.commands.tensors import tensors
+from tocsin.cli.commands.trace import trace
 from tocsin.cli.commands.watch import watch
 from tocsin.cli.errors import CommandGroup
 
@@ -49,6 +50,7 @@ for command in (
     check,
     watch,
     profile,
+    trace,
     report,
     tensors,
     rules,

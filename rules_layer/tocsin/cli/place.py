@@ -1,4 +1,6 @@
-"""Opens RUN: a local folder, ``s3://bucket/prefix``, or a history of another tool."""
+"""Opens RUN: a local folder, ``s3://bucket/prefix``, files of Amazon's profiler, or a history of
+another tool.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +11,13 @@ from pathlib import Path
 from tocsin.cli.errors import CommandError
 from tocsin.cli.output import note
 from tocsin.histories import HistoryRun, Reader, as_run, reader_of
+from tocsin.profile import has_profiler_files, named_as_run, open_run
 from tocsin.tensors import (
     COLLECTIONS,
     INDEX,
+    LocalStorage,
     NotFound,
     Storage,
-    open_storage,
     parse_index_key,
 )
 from tocsin.trial import not_a_run
@@ -31,7 +34,7 @@ def storage_of(url: str, losses: Collection[str] = (), *, may_come: bool = False
     """
     reader = _history(url, losses, may_come=may_come)
     if reader is None:
-        return open_storage(url)
+        return named_as_run(open_run(url), note)
     if may_come:
         raise CommandError(
             f"{url} is a history of another tool: tocsin check reads it as it stands, "
@@ -47,7 +50,7 @@ def growing(url: str, losses: Collection[str] = ()) -> tuple[Storage, Callable[[
     """
     reader = _history(url, losses, may_come=True)
     if reader is None:
-        return open_storage(url), lambda: None
+        return open_run(url), lambda: None
     run = HistoryRun(reader, note, losses)
     return run.storage, run.refresh
 
@@ -59,7 +62,8 @@ def _history(url: str, losses: Collection[str], *, may_come: bool) -> Reader | N
     path = Path(url).expanduser()
     if not may_come and "://" not in url and not path.exists():
         raise CommandError(f"{url}: no such folder")
-    reader = None if "://" in url or folder_of_runs(url) else reader_of(path)
+    is_other = "://" in url or folder_of_runs(url) or has_profiler_files(LocalStorage(path))
+    reader = None if is_other else reader_of(path)
     if reader is None and losses:
         raise CommandError(f"{url}: --loss goes with a history of another tool, not with a run")
     return reader

@@ -10,6 +10,7 @@ from urllib.parse import unquote_plus
 import msgspec
 
 from tocsin.model import TERMINAL_JOB_STATUSES
+from tocsin.profile import split_profiler_key
 from tocsin.tensors import END_MARKER, split_key
 
 
@@ -84,7 +85,7 @@ def _hints(objects: list[tuple[str, str]]) -> list[Hint | JobEnded]:
     """One hint per run, with the index files that are said to be new."""
     keys: dict[str, list[str]] = {}
     for bucket, key in objects:
-        if (place := split_key(key)) is not None:
+        if (place := split_profiler_key(key) or split_key(key)) is not None:
             prefix, inside = place
             of_run = keys.setdefault(f"s3://{bucket}/{prefix}".rstrip("/"), [])
             of_run += [inside] * (inside != END_MARKER)

@@ -22,7 +22,8 @@ from tocsin.evaluation.reconciliation import reconcile
 from tocsin.evaluation.trace import MOST_POINTS, Trace
 from tocsin.evaluation.unit_of_work import EvaluationReport
 from tocsin.events import RunEvent
-from tocsin.tensors import Storage, open_storage
+from tocsin.profile import open_run
+from tocsin.tensors import Storage
 from tocsin.watch import Watch
 
 
@@ -169,7 +170,7 @@ class MemoryJobs:
 def memory_ports(storage: Storage, now: Callable[[], float]) -> EvaluationPorts:
     """Ports with real files, those of one run in ``storage``, and all else in memory."""
     return EvaluationPorts(
-        storage=lambda run: storage if run == storage.url else open_storage(run),
+        storage=lambda run: storage if run == storage.url else open_run(run),
         checkpoints=MemoryCheckpoints(),
         traces=MemoryTraces(),
         coordination=MemoryCoordination(),

@@ -5,7 +5,7 @@ from tocsin.report.history import History
 from tocsin.report.html import html_of
 from tocsin.report.machine import machine_beside, machine_of, stored_machine
 from tocsin.report.notebook import InlineReport, inline
-from tocsin.report.page import Alert, Headline, Page, json_of
+from tocsin.report.page import Alert, Headline, Page, StepTrace, json_of
 from tocsin.report.report import compared, page_of, report_on
 from tocsin.report.stored import stored_page
 from tocsin.report.taken import actions_of
@@ -17,6 +17,7 @@ __all__ = [
     "History",
     "InlineReport",
     "Page",
+    "StepTrace",
     "Trace",
     "actions_of",
     "compared",

@@ -20,7 +20,7 @@ _SCRIPTS = (
     "cards.js",
     "page.js",
 )
-_MACHINE = "machine.js"  # only in pages that have a machine
+_MACHINE, _TRACE = "machine.js", "trace.js"  # only in pages that have one
 _STYLES = ("uPlot.min.css", "page.css")
 
 
@@ -30,8 +30,9 @@ def html_of(page: Page, *, live: str = "") -> str:
     ``live`` is the path of ``report.json`` on the server that the page is from: then the page asks
     for it every two seconds and draws again what has changed. Without it there is no request.
     """
-    names = _SCRIPTS if page.machine is None else (_MACHINE, *_SCRIPTS)
-    scripts = [_part(name) for name in names]
+    own = {_MACHINE: page.machine, _TRACE: page.step_trace}
+    names = [name for name, part in own.items() if part is not None]
+    scripts = [_part(name) for name in (*names, *_SCRIPTS)]
     styles = [_part(name) for name in _STYLES]
     verdict, run = page.verdict, page.run
     rows = "".join(

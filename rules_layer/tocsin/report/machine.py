@@ -11,6 +11,7 @@ import numpy as np
 
 from tocsin.evaluation import Checkpoint, Trace, check, document
 from tocsin.model import Mode
+from tocsin.profile import open_run
 from tocsin.report.cards import cards_of
 from tocsin.report.devices import utilization_of
 from tocsin.report.metrics import statistics_of
@@ -32,7 +33,6 @@ from tocsin.tensors import (
     index_objects,
     is_machine_run,
     machine_run,
-    open_storage,
     step_text,
 )
 
@@ -44,7 +44,7 @@ def machine_beside(storage: Storage, now: Callable[[], float]) -> Machine | None
     """The machines of a run, evaluated as ``check`` does it; None where none was watched."""
     try:
         own = is_machine_run(storage.url)
-        beside = storage if own else open_storage(machine_run(storage.url))
+        beside = storage if own else open_run(machine_run(storage.url))
         if next(index_objects(beside), None) is None:
             return None
         return machine_of(beside, document(check(beside, now=now)[0]), own=own)

@@ -282,6 +282,34 @@ class Machine(msgspec.Struct, frozen=True):
     statistics: list[Statistic]
 
 
+class Operators(msgspec.Struct, frozen=True):
+    """What took longest in a step trace: name, count, seconds, and the share of all there are."""
+
+    title: str
+    rows: list[tuple[str, int, float, float]]
+
+
+class StepTrace(msgspec.Struct, frozen=True):
+    """The newest step trace of a run, which ``tocsin trace`` asked for.
+
+    made: when it was written (ISO 8601, UTC).
+    seconds: the mean duration of its ``steps``; recording makes them longer.
+    span: seconds from the first kernel's begin to the last one's end; None without a GPU.
+    shares: of the span: compute, rest (communication and copies alone), idle, communication; and
+        overlap, the share of communication beside which kernels compute.
+    problem: why it cannot be shown, None if it can.
+    """
+
+    url: str
+    made: str
+    steps: int = 0
+    seconds: float | None = None
+    span: float | None = None
+    shares: Mapping[str, float | None] = {}
+    operators: list[Operators] = []
+    problem: str | None = None
+
+
 class Quality(msgspec.Struct, frozen=True):
     """What the verdicts rest on. ``interval``: median number of steps between two saves.
 
@@ -311,7 +339,7 @@ class Other(msgspec.Struct, frozen=True):
 
 class Page(msgspec.Struct, frozen=True):
     """All that the page shows. ``missing``: sentences on what is not there, and how to get it.
-    ``machine``: None where no machine was watched.
+    ``machine``: None where no machine was watched. ``step_trace``: None where none was asked for.
     """
 
     schema: int
@@ -329,6 +357,7 @@ class Page(msgspec.Struct, frozen=True):
     missing: list[str]
     others: list[Other]
     machine: Machine | None = None
+    step_trace: StepTrace | None = None
 
 
 _encoder = msgspec.json.Encoder()

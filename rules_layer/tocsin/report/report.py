@@ -30,7 +30,9 @@ from tocsin.report.page import (
     Quality,
     Run,
     Steps,
+    StepTrace,
 )
+from tocsin.report.step_trace import newest_trace
 from tocsin.report.verdict import Document, fired, headline
 from tocsin.tensors import Storage, is_machine_run
 from tocsin.watch import Watch
@@ -49,7 +51,8 @@ def report_on(
     checkpoint, _ = check(storage, watch, now=now, on_step=on_step, on_verdict=trace.add)
     history.refresh(on_file)
     made, machine = datetime.fromtimestamp(now(), UTC), machine_beside(storage, now)
-    return page_of(checkpoint, trace, history, made=made, machine=machine)
+    recorded = newest_trace(storage)
+    return page_of(checkpoint, trace, history, made=made, machine=machine, step_trace=recorded)
 
 
 def page_of(
@@ -61,12 +64,14 @@ def page_of(
     planned: int | None = None,
     alerts: Sequence[Alert] = (),
     machine: Machine | None = None,
+    step_trace: StepTrace | None = None,
 ) -> Page:
     """The page of a run as far as the checkpoint has evaluated it.
 
     ``trace`` is from the same evaluation; ``history`` was refreshed after it. The losses are the
     trace's if the history left out files. ``planned`` is how many steps the training is to have, if
-    its hook does not say. ``machine`` are the machines of the training, if they were watched.
+    its hook does not say. ``machine`` are the machines of the training, if they were watched, and
+    ``step_trace`` is what was recorded of some steps, if it was asked for.
     """
     found = document(checkpoint)
     last = -1 if checkpoint.last_step is None else checkpoint.last_step
@@ -92,6 +97,7 @@ def page_of(
         missing=_missing(found, losses, heats, trace, has_network=boosted is None),
         others=[],
         machine=machine,
+        step_trace=step_trace,
     )
 
 

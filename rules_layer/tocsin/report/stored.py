@@ -9,6 +9,7 @@ from tocsin.evaluation import Checkpoint, TraceStore
 from tocsin.report.history import History
 from tocsin.report.page import Alert, Machine, Page
 from tocsin.report.report import page_of
+from tocsin.report.step_trace import newest_trace
 from tocsin.tensors import Storage
 
 MOST_BYTES = 512 << 20  # of index files: over 1,000 saves of 1,000 tensors
@@ -31,4 +32,12 @@ def stored_page(
     trace.extend(checkpoint.points)
     history = History(storage, most_bytes=MOST_BYTES)
     history.refresh()
-    return page_of(checkpoint, trace, history, made=made, alerts=alerts, machine=machine)
+    return page_of(
+        checkpoint,
+        trace,
+        history,
+        made=made,
+        alerts=alerts,
+        machine=machine,
+        step_trace=newest_trace(storage),
+    )

@@ -9,6 +9,7 @@ END_MARKER = "training_job_end.ts"
 WATCH = "watch.json"
 STOP = "STOP.json"
 PACE = "pace.json"
+TRACE = "TRACE.json"
 INDEX = "index/"
 COLLECTIONS = "collections/"
 _TRAINING_RUN, _MACHINE_RUN = "debug-output", "profiler-output"  # SageMaker's names

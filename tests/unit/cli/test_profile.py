@@ -11,6 +11,8 @@ import pytest
 from tocsin.cli import trace as tracing
 from tocsin_hooks.machine import Minute, write_minutes
 
+from tests.viewer import opened
+
 SLOW = Minute(
     series={"gpu0/GPUUtilization": [50.0, math.nan, 70.0], "memory/MemoryUsedPercent": [9.0]},
     durations={"TRAIN": [0.3] * 100, "wait": [0.5] * 100, "EVAL": []},
@@ -29,20 +31,9 @@ def written(tocsin: Any, folder: Path, run: str = "debug-output") -> Any:
 def test_viewers_accept_it(tocsin: Any, tmp_path: Path, run: str) -> None:
     trace = written(tocsin, tmp_path, run)
     events = trace["traceEvents"]
-    lanes: dict[tuple[int, int], float] = {}
-    for event in events:
-        assert isinstance(event["pid"], int)
-        assert isinstance(event["tid"], int)
-        if event["ph"] == "M":
-            assert "ts" not in event
-            continue
-        assert event["ts"] >= 0
-        if event["ph"] == "X":  # slices of a lane follow each other: they neither nest nor overlap
-            lane = event["pid"], event["tid"]
-            assert event["ts"] >= lanes.get(lane, 0.0) - 1e-3
-            lanes[lane] = event["ts"] + event["dur"]
-        if event["ph"] == "C":
-            assert all(isinstance(value, int | float) for value in event["args"].values())
+    lanes = opened(events)
+    assert all(isinstance(event[key], int) for event in events for key in ("pid", "tid"))
+    assert all("ts" not in event for event in events if event["ph"] == "M")
     assert {event["ph"] for event in events} == {"M", "X", "C", "i"}
     assert max(lanes.values()) <= 6 * 60e6
     names = [event["args"]["name"] for event in events if event["name"] == "process_name"]

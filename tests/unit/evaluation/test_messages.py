@@ -26,6 +26,14 @@ def s3_event(*keys: str, bucket: str = "b") -> str:
         ),
         (s3_event("a/events/000000000010/000000000010_worker_0.tfevents"), []),
         (s3_event("a/STOP.json"), []),
+        (
+            s3_event("j1/profiler-output/system/incremental/2026100300/1791000000.algo-1.json"),
+            [Hint("s3://b/j1/profiler-output", ("index/000029850/000029850000_algo-1.json",))],
+        ),
+        (
+            s3_event("j1/profiler-output/system/training_job_end.ts"),
+            [Hint("s3://b/j1/profiler-output")],
+        ),
         (s3_event("a/notes/index.json"), []),
         (json.dumps({"Event": "s3:TestEvent", "Bucket": "b"}), []),
         (

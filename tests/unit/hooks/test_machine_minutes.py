@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tocsin.model import Mode
+from tocsin.profile import Minute, entries
 from tocsin.tensors import (
     IndexFile,
     LocalStorage,
@@ -18,7 +19,6 @@ from tocsin.tensors import (
     read_index,
     write_step,
 )
-from tocsin_hooks.machine.minute import Minute, entries
 from tocsin_hooks.machine.sampler import MinuteClock, Minutes, Sampler
 from tocsin_hooks.timings import TimedLoader, Timings
 

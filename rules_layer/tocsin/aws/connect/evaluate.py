@@ -14,7 +14,7 @@ from tocsin.aws.s3 import S3Checkpoints, S3Traces
 from tocsin.aws.settings import EvaluateSettings, Names
 from tocsin.aws.sqs import Queue, SqsHints
 from tocsin.evaluation import EvaluationPorts
-from tocsin.tensors import open_storage
+from tocsin.profile import open_run
 from tocsin.watch import Watch
 
 
@@ -26,7 +26,7 @@ def connect_evaluate(
     """
     s3 = client("s3")
     return EvaluationPorts(
-        storage=lambda run: open_storage(run, client=s3),
+        storage=lambda run: open_run(run, client=s3),
         checkpoints=S3Checkpoints(s3, settings.state_bucket),
         traces=S3Traces(s3, settings.state_bucket),
         coordination=DynamoCoordination(Table(client("dynamodb"), settings.table), time.time),

@@ -21,7 +21,7 @@ from tocsin.evaluation import (
     memory_ports,
     reconcile,
 )
-from tocsin.tensors import open_storage
+from tocsin.profile import open_run
 from tocsin.watch import Watch
 
 MARGIN = 30.0  # seconds: enough to finish a step, commit it and write the result
@@ -62,10 +62,10 @@ def _replay(s3: Any, bucket: str, default: Watch, name: str, run: str, ends: flo
     stored = StoredReplay(s3, bucket, name)
     then = S3Checkpoints(s3, bucket).load(run)
     checkpoints = _FromStart(S3Checkpoints(s3, bucket, stored.checkpoints), then.checkpoint)
-    storage, report = open_storage(run, client=s3), EvaluationReport()
+    storage, report = open_run(run, client=s3), EvaluationReport()
     ports = replace(
         memory_ports(storage, time.time),
-        storage=lambda url: open_storage(url, client=s3),
+        storage=lambda url: open_run(url, client=s3),
         checkpoints=checkpoints,
         default=default,
         outages=(*AWS_ERRORS, OSError),

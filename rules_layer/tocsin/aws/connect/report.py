@@ -13,8 +13,8 @@ from tocsin.aws.groups import DynamoGroups
 from tocsin.aws.reports import S3Reports, make_report
 from tocsin.aws.s3 import S3Checkpoints, S3Traces
 from tocsin.aws.settings import ReportSettings
+from tocsin.profile import open_run
 from tocsin.report import Alert, actions_of
-from tocsin.tensors import open_storage
 
 
 def connect_report(
@@ -28,7 +28,7 @@ def connect_report(
         reports=S3Reports(s3, settings.state_bucket),
         checkpoints=S3Checkpoints(s3, settings.state_bucket),
         traces=S3Traces(s3, settings.state_bucket),
-        storage=lambda run: open_storage(run, client=s3),
+        storage=lambda run: open_run(run, client=s3),
         actions=partial(_actions, groups),
         now=now,
     )

@@ -69,7 +69,7 @@ function render(data) {
   whole = first === null ? [0, 1] : first === last ? [first, last + 1] : [first, last];
   marks = [...new Set(withStatus("IssuesFound").map((rule) => rule.FirstViolation?.step).filter((step) => step !== undefined))].sort((a, b) => a - b);
   const footer = el("footer", {}, `Made by Tocsin ${page.tocsin} at ${utc(page.made)}. Times are UTC. ${document.querySelector("main").dataset.live ? "" : "This file needs no network."}`);
-  document.querySelector("main").replaceChildren(...[head(), timeline(), cards(), page.machine ? machine() : "", network(), boosted(), rules(), comparison(), quality(), footer].filter(Boolean));
+  document.querySelector("main").replaceChildren(...[head(), timeline(), cards(), page.machine ? machine() : "", page.step_trace ? stepTrace() : "", network(), boosted(), rules(), comparison(), quality(), footer].filter(Boolean));
   navigation();
   Promise.all(pending.splice(0)).then(() => requestAnimationFrame(() => requestAnimationFrame(() => { performance.mark("drawn"); root.dataset.drawn = charts.length; })));
 }

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
 from tocsin.model import Mode, Role, TensorSummary
 from tocsin.tensors import Captured
 
@@ -17,7 +18,7 @@ _MOST_SAMPLES = 120  # inline: of a faster interval the means of several ticks
 _MOST_DURATIONS = 500  # inline: of more, every n-th
 _DIGITS = 4
 
-_KINDS = {
+KINDS = {
     "GPUUtilization": "gpu_utilization",
     "GPUMemoryUtilization": "gpu_memory_activity",
     "MemoryUsedPercent": "gpu_memory",
@@ -47,11 +48,14 @@ _KINDS = {
     "i/o/WriteThroughputInBytesPerSecond": "disk_write",
     "network/ReceiveBytesPerSecond": "network_receive",
     "network/TransmitBytesPerSecond": "network_transmit",
+    "cpu/cores": "cpu_cores",
+    "loader/workers": "loader_workers",
 }
 """The kind of a series by its name, without the GPU's number. Rules select by it."""
 
-_INLINE = frozenset({"gpu_utilization", "cpu", "cpu_busiest", "cpu_wait"})
-_WITH_QUANTILES = _INLINE | {"gpu_memory_activity"}
+_INLINE = frozenset(
+    {"gpu_utilization", "gpu_memory_activity", "cpu", "cpu_busiest", "cpu_wait", "loader_workers"}
+)
 _RARE = frozenset({"gpu_errors", "gpu_replays"})  # written only when there is one
 _GPU = re.compile(r"gpu\d+/")
 _STEPS = frozenset({Mode.TRAIN.name, Mode.EVAL.name, Mode.PREDICT.name})
@@ -84,10 +88,10 @@ def _system(series: Mapping[str, Sequence[float]]) -> Iterator[Captured]:
     for name, samples in series.items():
         ticks = np.asarray(samples, np.float64)
         known = ticks[np.isfinite(ticks)]
-        kind = _KINDS.get(_GPU.sub("", name, count=1), "other")
+        kind = KINDS.get(_GPU.sub("", name, count=1), "other")
         if known.size == 0 or (kind in _RARE and not known.any()):
             continue
-        quantiles = _QUANTILES if kind in _WITH_QUANTILES else ()
+        quantiles = _QUANTILES if kind in _INLINE else ()
         yield Captured(
             name,
             shape=ticks.shape,

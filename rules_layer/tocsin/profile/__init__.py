@@ -1,0 +1,52 @@
+"""Minutes of machines, and the files of Amazon's profiler: read as samples, as events, and as the
+minutes of a machine run.
+"""
+
+from importlib import import_module
+from typing import Any
+
+from tocsin.profile.content import BadProfile
+from tocsin.profile.keys import node_of, split_profiler_key
+from tocsin.profile.minute import Minute, entries
+from tocsin.profile.reading import has_profiler_files, system_samples, trace_events
+from tocsin.profile.run import ProfilerRun, named_as_run, open_run
+from tocsin.profile.system import Sample
+from tocsin.profile.trace import TraceEvent
+
+__all__ = [
+    "BadProfile",
+    "MergeUnit",
+    "MergedTimeline",
+    "Minute",
+    "PandasFrame",
+    "PandasFrameAnalysis",
+    "ProfilerRun",
+    "Resource",
+    "Sample",
+    "StatsBy",
+    "TraceEvent",
+    "entries",
+    "has_profiler_files",
+    "named_as_run",
+    "node_of",
+    "open_run",
+    "split_profiler_key",
+    "system_samples",
+    "trace_events",
+]
+
+_FOR_NOTEBOOKS = {
+    "MergeUnit": "merged_timeline",
+    "MergedTimeline": "merged_timeline",
+    "PandasFrame": "pandas_frame",
+    "PandasFrameAnalysis": "pandas_analysis",
+    "Resource": "pandas_analysis",
+    "StatsBy": "pandas_analysis",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """What notebooks use is loaded when it is asked for: a training process needs none of it."""
+    if name not in _FOR_NOTEBOOKS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"tocsin.profile.{_FOR_NOTEBOOKS[name]}"), name)
