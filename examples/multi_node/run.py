@@ -44,7 +44,7 @@ def shown(folder: Path) -> Shown:
         for run, form in (
             ("healthy", "two nodes that train well"),
             ("wrong-labels", "labels of the second node in another order"),
-            ("slow-node", "forward passes of the second node take 25 ms instead of 5 ms"),
+            ("slow-node", "forward passes of the second node take 50 ms instead of 10 ms"),
             ("sharded", "parameters sharded over both (FSDP2), initial weights 50 times too large"),
         )
     }

@@ -71,7 +71,7 @@ def train(form: str, out: Path) -> None:
     torch.manual_seed(1 + rank)  # the same weights, other batches
     if form == "wrong-labels" and rank == 1:
         labels = labels[torch.randperm(len(labels))]
-    network.seconds = 0.025 if form == "slow-node" and rank == 1 else 0.005
+    network.seconds = 0.05 if form == "slow-node" and rank == 1 else 0.01
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     criterion = nn.CrossEntropyLoss()
     hook = TorchHook.attach(model, out, watch=WATCH, max_overhead=None, run_id="start-1")
