@@ -20,7 +20,7 @@ SITE = ROOT / ".cache" / "docs-site"
 _PAGES = ("*.md", "docs/**/*.md", "examples/**/*.md")
 _FILES = (
     *("docs/**/*.svg", "docs/**/*.png"),
-    *("examples/**/*.py", "examples/**/*.yaml", "examples/**/*.svg"),
+    *("examples/**/*.py", "examples/**/*.yaml", "examples/**/*.svg", "examples/**/*.txt"),
     "action/*",
 )
 

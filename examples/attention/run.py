@@ -34,7 +34,7 @@ Heads = dict[str, list[NDArray[Any]]]
 def start(out: Path, steps: int) -> subprocess.Popen[bytes]:
     """Starts the training in a process of its own."""
     command = [sys.executable, "-m", "examples.attention.train", "--out", str(out.resolve())]
-    return subprocess.Popen([*command, "--steps", str(steps)], cwd=ROOT)  # noqa: S603 - our own
+    return subprocess.Popen([*command, "--steps", str(steps)], cwd=ROOT)
 
 
 def follow(trial: Trial) -> Iterator[int]:

@@ -55,6 +55,7 @@ def capture(plan: CapturePlan, value: object, since: Since | None = None) -> lis
         summary=summary_of(array, plan.wish, since),
         wall_time=now,
         list_shape=plan.shape,
+        shard=saved.shard,
     )
     return [captured, *_reductions(plan, array, now)]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from tocsin.model import Detail, Role
+from tocsin.model import Detail, Role, Shard
 from tocsin.tensors import place
 
 SCALARS = frozenset({"losses", "metrics", "sm_metrics"})
@@ -15,12 +15,13 @@ _MOST_WANTED = 1 << 20  # bytes of a tensor that is kept whole because a rule wa
 
 @dataclass(frozen=True)
 class Saved:
-    """A tensor as a script names it."""
+    """A tensor as a script names it; ``shard`` if it is this worker's part of a larger one."""
 
     name: str
     collections: tuple[str, ...]
     role: Role | None = None
     kind: str | None = None
+    shard: Shard | None = None
 
     @property
     def place(self) -> tuple[Role | None, str | None]:

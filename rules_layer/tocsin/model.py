@@ -138,6 +138,16 @@ class TensorSummary(msgspec.Struct, frozen=True, omit_defaults=True):
     channels: Channels | None = None
 
 
+class Shard(msgspec.Struct, frozen=True):
+    """The place of a worker's part in a tensor that several workers hold together.
+
+    ``shape`` is that of the whole tensor. Workers with the same ``number`` hold the same part.
+    """
+
+    shape: tuple[int, ...]
+    number: int
+
+
 @dataclass(frozen=True)
 class Detail:
     """Additions to a summary that a rule asks for.

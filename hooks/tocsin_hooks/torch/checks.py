@@ -14,7 +14,7 @@ from tocsin_hooks.torch.contracts import broken_by_difference
 from tocsin_hooks.torch.known_losses import KnownLosses
 from tocsin_hooks.torch.loss_calls import Listener, LossCall, LossWindow
 from tocsin_hooks.torch.mode_contracts import ModeContracts
-from tocsin_hooks.torch.names import input_name, output_name
+from tocsin_hooks.torch.names import class_name, input_name, output_name
 from tocsin_hooks.torch.opponents import Opponents
 from tocsin_hooks.torch.script_line import script_line
 from tocsin_hooks.torch.skill import UNPAIRED, Skill, skill_name
@@ -104,7 +104,7 @@ class Checks:
         self._inside = False
         first = self._step.saving and self._step.passes == 1 and self._step.mode is Mode.TRAIN
         for label, each in tensors_in(output, 1) if first and not compiled else ():
-            self._spread.forward_ended(output_name(type(root).__name__, label), each)
+            self._spread.forward_ended(output_name(class_name(root), label), each)
         if self._is_due() and not (compiled and self._step.mode is not Mode.TRAIN):
             self._window.open()
         self._record(output)

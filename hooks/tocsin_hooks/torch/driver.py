@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from tocsin_hooks.torch import TorchHook
-from tocsin_hooks.torch.names import input_name, output_name, unwrapped
+from tocsin_hooks.torch.names import class_name, input_name, output_name, unwrapped
 from tocsin_hooks.torch.values import tensors_in
 
 _MOST_TENSORS = 8  # of one call of the model
@@ -70,7 +70,7 @@ class Driver:
         self._training.model_called(args, kwargs, output)
         if not self._training.step.saving:
             return
-        step, own = self._training.step, type(unwrapped(model)).__name__
+        step, own = self._training.step, class_name(unwrapped(model))
         if step.passes == 1:
             inputs = tensors_in((args, kwargs), _MOST_TENSORS)
             step.add_named([(input_name(own, label), each) for label, each in inputs])

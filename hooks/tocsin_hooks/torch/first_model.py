@@ -17,7 +17,7 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 from tocsin_hooks.guard import Guard, guarded, log_error
 from tocsin_hooks.torch import TorchHook
 from tocsin_hooks.torch.driver import Driver
-from tocsin_hooks.torch.names import is_loss, unwrapped
+from tocsin_hooks.torch.names import class_name, is_loss, unwrapped
 from tocsin_hooks.torch.root import owners
 
 
@@ -86,7 +86,7 @@ class FirstModel:
 
     def _is_it(self, module: Any) -> bool:
         if self._wanted is not None:
-            return type(unwrapped(module)).__name__ == self._wanted
+            return class_name(unwrapped(module)) == self._wanted
         learns = any(parameter.requires_grad for parameter in module.parameters())
         return torch.is_grad_enabled() and learns and not is_loss(module)
 
@@ -94,7 +94,7 @@ class FirstModel:
         hook = self._hook = TorchHook.attach(model, self._out, **self._options)
         self._driver = Driver(hook)
         run = f" to {self._out}" if self._out else ""
-        say(f"{type(unwrapped(model)).__name__} is captured{run}")
+        say(f"{class_name(unwrapped(model))} is captured{run}")
 
     def _release(self) -> None:
         while self._handles:

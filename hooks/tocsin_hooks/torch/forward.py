@@ -9,7 +9,7 @@ from typing import Any
 from tocsin_hooks.torch.activations import Activations
 from tocsin_hooks.torch.captured import StepInHand
 from tocsin_hooks.torch.losses import Losses
-from tocsin_hooks.torch.names import input_name, kind_of, output_name, submodules
+from tocsin_hooks.torch.names import class_name, input_name, kind_of, output_name, submodules
 from tocsin_hooks.torch.step_loss import StepLoss
 from tocsin_hooks.torch.values import tensors_in
 
@@ -39,7 +39,7 @@ class ForwardCapture:
         """A forward pass of a saved step begins."""
         first = self._step.passes == 1
         if first:
-            own = type(root).__name__
+            own = class_name(root)
             inputs = tensors_in((args, kwargs), _MOST_INPUTS)
             self._step.add_named([(input_name(own, label), each) for label, each in inputs])
             if compiled:
@@ -53,7 +53,7 @@ class ForwardCapture:
         """It has ended, with that output. What comes now may be losses."""
         losses = self.loss.forward_ended(root, output)
         if self._step.passes == 1:
-            own = type(root).__name__
+            own = class_name(root)
             for label, each in tensors_in(output, _MOST_OUTPUTS):
                 if not any(each is loss for loss in losses):
                     self._step.add_output(output_name(own, label), each)

@@ -107,6 +107,7 @@ class TensorGroup:
             summary=summary,
             wall_time=self._now,
             list_shape=plan.shape,
+            shard=plan.saved.shard,
         )
 
     def _reduction(self, plan: CapturePlan, reduction: str, number: Box) -> Captured:

@@ -68,7 +68,7 @@ def tensor_names(model: Any) -> Iterator[Name]:
         ['Linear_weight', 'Linear_bias']
     """
     root = unwrapped(model)
-    own = type(root).__name__
+    own = class_name(root)
     for path, parameter in root.named_parameters():
         name = parameter_name(own, path)
         yield name
@@ -83,6 +83,13 @@ def tensor_names(model: Any) -> Iterator[Name]:
             yield module_name(path, "output", 0, kind_of(module))
     output = output_name(own, "0")
     yield from (output, spread_name(output))
+
+
+def class_name(model: Any) -> str:
+    """The name of a model's class, which ``fully_shard`` replaces by one of its own."""
+    bases = type(model).__bases__
+    sharded = len(bases) == 2 and bases[0].__name__ == "FSDPModule"
+    return (bases[1] if sharded else type(model)).__name__
 
 
 @lru_cache(maxsize=1 << 14)

@@ -13,7 +13,7 @@ from torch.nn.parameter import is_lazy
 
 from tocsin_hooks.guard import Guard
 from tocsin_hooks.torch.captured import Pairs, StepInHand
-from tocsin_hooks.torch.names import gradient_name, parameter_name
+from tocsin_hooks.torch.names import class_name, gradient_name, parameter_name
 
 _MOST_RATES = 16
 
@@ -93,7 +93,7 @@ class Parameters:
     def _add(
         self, root: Any, weights: Callable[[Any], bool], gradient: Callable[[Any], Any]
     ) -> None:
-        own = type(root).__name__
+        own = class_name(root)
         pairs: Pairs = []
         for path, parameter in root.named_parameters():
             if is_lazy(parameter) or self._is_meta(path, parameter):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -19,6 +20,7 @@ from tocsin_hooks.memory import Memory
 from tocsin_hooks.plan import CapturePlan
 from tocsin_hooks.torch.group import GroupMember, TensorGroup, travels
 from tocsin_hooks.torch.plain import plain
+from tocsin_hooks.torch.shards import shard_of
 from tocsin_hooks.torch.transfer import Finish, Parcel, Reduced, gathered
 from tocsin_hooks.torch.updates import Samples
 
@@ -136,7 +138,11 @@ class Reducer:
 def _member(plan: CapturePlan, tensor: Any, mode: Mode) -> GroupMember | None:
     """A tensor that can be reduced; None if there is nothing to reduce."""
     found = plain(tensor)
-    return None if found is None else GroupMember(plan, found, f"{mode.name}/{plan.saved.name}")
+    if found is None:
+        return None
+    if (shard := shard_of(tensor)) is not None:
+        plan = replace(plan, saved=replace(plan.saved, shard=shard))
+    return GroupMember(plan, found, f"{mode.name}/{plan.saved.name}")
 
 
 def _lost(plan: CapturePlan) -> tuple[str, str]:

@@ -29,7 +29,7 @@ from tocsin_hooks.torch.captured import StepInHand
 from tocsin_hooks.torch.checks import Checks
 from tocsin_hooks.torch.evaluations import EvaluationDetector, samples_of
 from tocsin_hooks.torch.forward import ForwardCapture
-from tocsin_hooks.torch.names import is_compiled, unwrapped
+from tocsin_hooks.torch.names import class_name, is_compiled, unwrapped
 from tocsin_hooks.torch.parameters import Parameters, has_gradients, without_gradients
 from tocsin_hooks.torch.root import ModelHooks, owners
 from tocsin_hooks.torch.steps import StepDetector, Turns
@@ -242,7 +242,7 @@ class ModelTraining:
             _log.warning(
                 "no optimizer has updated the %s so far: the parameters of %s are not its own. "
                 "Make the optimizer after the model, its copies and its new layers",
-                type(root).__name__,
+                class_name(root),
                 type(optimizer).__name__,
             )
 

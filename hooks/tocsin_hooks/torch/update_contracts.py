@@ -9,6 +9,8 @@ from weakref import WeakKeyDictionary, ref
 
 import torch
 
+from tocsin_hooks.torch.plain import plain
+
 _UPDATES = 20  # after which it is asked who is updated by nobody
 _LAST = 60  # updates, after which nothing is checked
 _IN_A_ROW = 3
@@ -137,7 +139,7 @@ class UpdateContracts:
         size = sum(each.numel() for each in forgotten)
         return (
             0 < size <= _MOST_FORGOTTEN * sum(each.numel() for each in trained)
-            and any(bool(each.grad.any()) for each in forgotten if not each.grad.is_sparse)
+            and any(_is_nonzero(each.grad) for each in forgotten if not each.grad.is_sparse)
             and not any(self._has_changed(each) for each in forgotten)
         )
 
@@ -164,6 +166,13 @@ def _shapes(parameters: Iterable[Any]) -> Counter[Any]:
     return Counter(tuple(each.shape) for each in parameters)
 
 
+def _is_nonzero(gradient: Any) -> bool:
+    here = plain(gradient)
+    return here is not None and bool(here.any())
+
+
 def _sample(parameter: Any) -> Any:
-    flat = parameter.detach().flatten()
+    """A few elements; of a distributed tensor of those that lie here, so nobody is waited for."""
+    here = plain(parameter)
+    flat = torch.empty(0) if here is None else here.flatten()
     return flat[:: max(1, len(flat) // _SAMPLED)][:_SAMPLED].clone()

@@ -34,19 +34,20 @@ class Quit(Exception):
     """Somebody pressed q."""
 
 
-def watch_run(run: RunWatch, *, as_json: bool = False) -> int:
+def watch_run(run: RunWatch, *, as_json: bool = False, until_idle: float | None = None) -> int:
     """Shows the run until it ends, or q or Ctrl-C. Returns the exit code.
 
     as_json: a line of JSON for each event instead, as EventBridge has it.
+    until_idle: seconds without a new step after which a run also ends, as a history does not.
     """
     console = Console(highlight=False, emoji=False, markup=False)
     try:
         if as_json:
-            view = _in_lines(run, _events)
+            view = _in_lines(run, _events, until_idle)
         elif can_draw(console):
-            view = _drawn(run, console)
+            view = _drawn(run, console, until_idle)
         else:
-            view = _in_lines(run, _changes)
+            view = _in_lines(run, _changes, until_idle)
             lines_to_stdout([facts(view), view.headline.sentence])
     except (Quit, KeyboardInterrupt):
         return 0
@@ -103,7 +104,12 @@ def drawing(console: Console) -> Iterator[tuple[Show, Pressed]]:
         yield lambda drawn: live.update(drawn, refresh=True), wait
 
 
-def _drawn(run: RunWatch, console: Console) -> RunView:
+def _has_ended(view: RunView, until_idle: float | None) -> bool:
+    idle = until_idle is not None and view.idle is not None and view.idle >= until_idle
+    return idle or bool(view.document["finished"])
+
+
+def _drawn(run: RunWatch, console: Console, until_idle: float | None) -> RunView:
     with drawing(console) as (show, wait):
 
         def on_step(step: int) -> None:
@@ -112,7 +118,7 @@ def _drawn(run: RunWatch, console: Console) -> RunView:
         show(Text(f"evaluating {run.storage.url}", "dim"))
         while True:
             view = run.look(on_step)
-            ended = view.document["finished"]
+            ended = _has_ended(view, until_idle)
             size = console.size
             show(screen(view, size.width, size.height - 1, footer="" if ended else _FOOTER))
             if ended:
@@ -129,7 +135,9 @@ def _events(view: RunView) -> list[str]:
     return [msgspec.json.encode(each).decode() for each in wrapped]
 
 
-def _in_lines(run: RunWatch, lines_of: Callable[[RunView], list[str]]) -> RunView:
+def _in_lines(
+    run: RunWatch, lines_of: Callable[[RunView], list[str]], until_idle: float | None
+) -> RunView:
     shown, waits = 0, False
     with pressed_keys() as pressed:
         while True:
@@ -137,7 +145,7 @@ def _in_lines(run: RunWatch, lines_of: Callable[[RunView], list[str]]) -> RunVie
             lines = lines_of(view)
             lines_to_stdout(lines[shown:])
             shown = len(lines)
-            if view.document["finished"]:
+            if _has_ended(view, until_idle):
                 return view
             if view.idle is None and not waits:
                 note(f"waiting for the first step in {run.storage.url}")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from tocsin.evaluation.checkpoint import References
 from tocsin.evaluation.needed import needed_tensors, reference_key
 from tocsin.evaluation.planning import ReadyStep
+from tocsin.evaluation.shards import joined
 from tocsin.evaluation.trials import beside, same_files
 from tocsin.model import Detail, TensorSummary
 from tocsin.rules import Read, Step, Tensor
@@ -131,10 +132,15 @@ def _read(
         if (depth := each.chosen.depth) and (key in later or len(later) < MOST_REFERENCES):
             later[key] = (each.reference(tensor.summary), *references.get(key, ()))[:depth]
     deep = {(each.file.worker, each.entry.name) for each in needed if each.chosen.depth}
+    is_sharded = any(each.entry.shard for each in needed)
     return _Loaded(
         {
-            rule: {name: tuple(found) for name, found in by_read.items()}
-            for rule, by_read in reads.items()
+            rule.name: {
+                name: joined(found) if is_sharded and not read.values else tuple(found)
+                for name, read in rule.reads.tensors.items()
+                for found in (reads[rule.name][name],)
+            }
+            for rule in selection.watched
         },
         fetched.size,
         tuple(

@@ -79,6 +79,7 @@ class NeededTensor:
             kind=self.chosen.kind,
             value=value.value if value else self._inline(),
             previous=past,
+            shard=entry.shard,
         )
         return tensor, value.details if value else {}
 

@@ -19,6 +19,7 @@ from tocsin.model import (
     Reason,
     Role,
     Severity,
+    Shard,
     Side,
     TensorSummary,
     Verdict,
@@ -40,6 +41,9 @@ class Tensor:
 
     ``value`` is set only where the rule's read asks for values.
     ``previous`` holds up to ``Read.back`` earlier saves of the same tensor, newest first.
+    ``shard``: it is a worker's part of a tensor that is sharded over workers. A rule gets parts if
+    its read asks for values. Else it gets one tensor, with the first worker's name, whose summary
+    is that of all parts.
     """
 
     name: str
@@ -51,6 +55,7 @@ class Tensor:
     kind: str | None = None
     value: NDArray[Any] | None = None
     previous: tuple[Tensor, ...] = ()
+    shard: Shard | None = None
 
 
 @dataclass(frozen=True)

@@ -36,6 +36,7 @@ from tocsin.tensors.index import (
 )
 from tocsin.tensors.index_listing import index_at, index_objects, read_index
 from tocsin.tensors.inline import encode_inline, inline_value
+from tocsin.tensors.joining import joined_summary
 from tocsin.tensors.layout import (
     COLLECTIONS,
     END_MARKER,
@@ -197,6 +198,7 @@ __all__ = [
     "is_same_run",
     "itemsize",
     "job_name",
+    "joined_summary",
     "machine_run",
     "named",
     "open_regular",

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from tocsin.model import Mode, TensorSummary
+from tocsin.model import Mode, Shard, TensorSummary
 from tocsin.tensors.event import MAX_DIMENSIONS, MAX_NAME
 from tocsin.tensors.layout import resolve_event
 
@@ -58,6 +58,7 @@ class Entry(
     ``start`` and ``length`` are the bytes of its record in the event file; without them the
     tensor is known by its shape, summary or ``inline`` values only. ``crc32`` is zlib's, of the
     content bytes. ``inline`` is base64 of the values in C order, little-endian, of ``dtype``.
+    ``shard`` marks the worker's part of a larger tensor; shape and summary are those of the part.
     """
 
     name: _Name
@@ -71,6 +72,7 @@ class Entry(
     summary: TensorSummary | None = None
     original_name: _Name | None = None
     inline: _Inline | None = None
+    shard: Shard | None = None
 
 
 @dataclass(frozen=True)
@@ -213,6 +215,7 @@ class _Extras(msgspec.Struct, omit_defaults=True):
     crc32: int | None = None
     summary: TensorSummary | None = None
     inline: str | None = None
+    shard: Shard | None = None
 
 
 def _of_numpy(number: Any) -> Any:
@@ -225,7 +228,7 @@ _quoted = lru_cache(maxsize=1 << 14)(json.dumps)
 
 def _extras(entry: Entry, shape: tuple[int, ...] | None = None, crc32: int | None = None) -> str:
     place = entry.role, entry.kind
-    extras = _Extras(entry.dtype, shape, *place, crc32, entry.summary, entry.inline)
+    extras = _Extras(entry.dtype, shape, *place, crc32, entry.summary, entry.inline, entry.shard)
     members = _encoder.encode(extras)[1:-1].decode()
     return f", {members}" if members else ""
 

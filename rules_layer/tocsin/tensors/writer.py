@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tocsin.model import Mode, TensorSummary
+from tocsin.model import Mode, Shard, TensorSummary
 from tocsin.tensors.arrays import as_array, content_bytes
 from tocsin.tensors.bfloat16 import BFLOAT16, is_bfloat16
 from tocsin.tensors.collections import Collection, encode_collections
@@ -34,7 +34,8 @@ class Captured(msgspec.Struct, frozen=True, eq=False):
     uint16 with the ``dtype`` "bfloat16". ``list_shape`` lists the shape of a raw value in
     ``shape_payload`` too, as smdebug's option save_shape does; smdebug's own reader then loses the
     value, so leave it alone. ``inline`` is a short series of numbers that goes into the index file
-    itself; its shape and type count in place of ``shape`` and ``dtype``.
+    itself; its shape and type count in place of ``shape`` and ``dtype``. ``shard``: it is a part of
+    a larger tensor.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Captured(msgspec.Struct, frozen=True, eq=False):
     wall_time: float | None = None
     list_shape: bool = False
     inline: NDArray[Any] | None = None
+    shard: Shard | None = None
 
 
 def write_step(
@@ -96,6 +98,7 @@ def write_step(
             tensor.kind,
             zlib.crc32(content) if extras and not is_text(value.dtype) else None,
             tensor.summary,
+            shard=tensor.shard,
         )
         recorded.append(entry)
         position += length
@@ -201,4 +204,5 @@ def _entry(tensor: Captured, shape: tuple[int, ...] | None) -> Entry:
         summary=tensor.summary,
         original_name=tensor.original_name,
         inline=None if tensor.inline is None else encode_inline(tensor.inline),
+        shard=tensor.shard,
     )

@@ -13,6 +13,8 @@ from tocsin import create_trial, modes
 from tocsin.evaluation import check, document
 from tocsin.tensors import END_MARKER, open_storage
 
+from examples.multi_node.run import findings, shown, trained
+
 EXAMPLES = Path(__file__).parents[3] / "examples"
 
 
@@ -114,6 +116,16 @@ def test_a_fault_is_named(run: Path, name: str, fault: str, rule: str, tensor: s
     assert rule in fired, found
     (named,) = (each for each in found["rules"] if each["Rule"] == rule)
     assert named["FirstViolation"]["tensor"].startswith(tensor)
+
+
+def test_the_smallest_form_of_multi_node(tmp_path: Path) -> None:
+    trained(Path(sys.executable), tmp_path)
+    assert not {"PoorWeightInitialization", "WorkerLosses"} & {*findings(tmp_path / "healthy")}
+    assert "the loss of worker_1 is above" in findings(tmp_path / "wrong-labels")["WorkerLosses"]
+    assert "of node_1 takes" in findings(tmp_path / "slow-node")["StragglingNode"]
+    assert "PoorWeightInitialization" in findings(tmp_path / "sharded")
+    text = (EXAMPLES / "multi_node" / "README.md").read_text()
+    assert all(f"| {figure} | " in text for figure in shown(tmp_path).figures)
 
 
 def test_workers_of_torchrun_share_a_run(run: Path) -> None:

@@ -5,10 +5,14 @@ from __future__ import annotations
 import pytest
 import torch
 import torch.distributed as dist
+from tocsin.model import Shard as TensorShard
 from tocsin.tensors import summarize
 from tocsin_hooks.torch import plain
 from tocsin_hooks.torch.reduce import Reducer
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import DTensor, Partial, Replicate, Shard, distribute_tensor
+from torch.testing._internal.distributed.fake_pg import FakeStore
 
 from tests.frameworks.in_torch.reducing import assert_alike, captured, fail, plan_of
 
@@ -111,9 +115,6 @@ def test_what_cannot_be_reduced_costs_nothing_else(device, monkeypatch):
 
 
 def test_of_a_spread_tensor_the_part_that_is_here(reducer):
-    from torch.distributed.device_mesh import init_device_mesh
-    from torch.distributed.tensor import Shard, distribute_tensor
-
     dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
     try:
         mesh = init_device_mesh("cpu", (1,))
@@ -122,6 +123,36 @@ def test_of_a_spread_tensor_the_part_that_is_here(reducer):
     finally:
         dist.destroy_process_group()
     assert_alike(found.summary, summarize(NUMBERS.numpy(), fingerprint=False))
+
+
+@pytest.fixture
+def mesh():
+    """Of two by two ranks, of which this is the last; nothing is sent."""
+    dist.init_process_group("fake", store=FakeStore(), rank=3, world_size=4)
+    yield init_device_mesh("cpu", (2, 2))
+    dist.destroy_process_group()
+
+
+@pytest.mark.parametrize(
+    ("placements", "shard"),
+    [
+        ((Shard(0), Replicate()), TensorShard((6, 4), 1)),
+        ((Replicate(), Shard(1)), TensorShard((3, 8), 1)),
+        ((Shard(0), Shard(0)), TensorShard((12, 4), 3)),
+        ((Replicate(), Replicate()), None),
+    ],
+)
+def test_a_part_says_which_one_it_is(reducer, mesh, placements, shard):
+    part = DTensor.from_local(NUMBERS, mesh, placements, run_check=False)
+    found = captured(reducer, (plan_of(), part))["w"]
+    assert (found.shape, found.shard) == ((3, 4), shard)
+
+
+def test_a_part_of_a_sum_is_left_out(mesh):
+    said = []
+    part = DTensor.from_local(NUMBERS, mesh, (Partial(), Replicate()), run_check=False)
+    assert captured(Reducer(lambda *each: said.append(each)), (plan_of(), part)) == {}
+    assert "a part of a sum" in str(said[0][1])
 
 
 def test_a_model_in_training(reducer):

@@ -135,6 +135,16 @@ def test_without_a_terminal_there_are_lines(tocsin, training: Training) -> None:
     assert not (Path(training.storage.url) / STOP).exists()
 
 
+def test_it_ends_when_no_step_came_for_so_long(tocsin, training: Training) -> None:
+    training.steps(1.0, float("nan"))
+    said = tocsin("watch", training.storage.url, *RULE, "--until-idle", "100ms")
+    assert said.code == 1
+    assert said.out.startswith("step 1 ▲ ExplodingTensor: ")
+    said = tocsin("watch", training.storage.url, *RULE, "--until-idle", "soon")
+    assert said.code == 2
+    assert "--until-idle soon is not a length of time" in said.err
+
+
 def test_for_programs_each_event_is_a_line_of_json(tocsin, training: Training) -> None:
     training.steps(1.0, float("nan"))
     training.end()

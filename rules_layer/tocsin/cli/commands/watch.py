@@ -25,6 +25,10 @@ def watch(
     as_json: Annotated[
         bool, typer.Option("--json", help="A line of JSON for each event, until the run ends.")
     ] = False,
+    until_idle: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="End when no step came for so long, such as 10m."),
+    ] = None,
     port: Annotated[
         int, typer.Option(min=0, max=65535, help="With --web: the port; 0 is any free one.")
     ] = 0,
@@ -42,7 +46,8 @@ def watch(
     folder of runs it begins with a list of them.
 
     The rules are those of tocsin check, with the same options. RUN may also be a history of another
-    tool that has begun, such as a live folder of TensorBoard: it has no end, so q ends the command.
+    tool that has begun, such as a live folder of TensorBoard: it has no end, so q, Ctrl-C or
+    --until-idle ends the command.
 
     Exit code: 0 nothing found, or the command was ended; 1 issues found, 2 the command or its input
     is wrong, a rule ended in Error, or nothing could be judged.
@@ -53,14 +58,20 @@ def watch(
       tocsin watch s3://bucket/jobs/j1/debug-output --watch watch.yaml
       tocsin watch runs/j1 --json | jq .detail.RuleEvaluationStatus
       tocsin watch runs/ --web --open
-      tocsin watch logs/fit
+      tocsin watch logs/fit --until-idle 30m
     """
     from tocsin.cli.errors import CommandError
     from tocsin.cli.live import watch_run
     from tocsin.cli.place import folder_of_runs, growing
     from tocsin.cli.run_view import RunWatch
     from tocsin.cli.watch_options import given_watch
+    from tocsin.parsing import seconds
 
+    idle = None if until_idle is None else seconds(until_idle)
+    if until_idle is not None and idle is None:
+        raise CommandError(f"--until-idle {until_idle} is not a length of time: write 30s or 10m")
+    if web and until_idle is not None:
+        raise CommandError("--until-idle and --web: choose one")
     if not web and (open_page or port):
         raise CommandError("--open and --port go with --web")
     if web and as_json:
@@ -77,4 +88,4 @@ def watch(
         return serve(WebServer(pages_of(folder, watched), port), run, open_page=open_page)
     if folder is not None:
         raise CommandError(f"{run} is a folder of runs: name one of them, or use --web")
-    return watch_run(watched, as_json=as_json)
+    return watch_run(watched, as_json=as_json, until_idle=idle)
