@@ -20,6 +20,7 @@ function profile({ job, usage, boxes, workloads, bottlenecks }) {
   const parts = job ? [["initialization", job.initialization], ["training loop", job.loop], ["finalization", job.finalization]] : [], whole = parts.reduce((sum, [, time]) => sum + time, 0) || 1;
   const track = ({ lower, p25, p50, p75, upper }) => { // one line from 0 to 100 %: whiskers, box, median
     const cuts = [[lower, "transparent"], [p25, "--line"], [p50, "--one"], [p75, "--two"], [upper, "--line"], [100, "transparent"]], bar = el("div", { class: "spent", role: "img", "aria-label": `${nice(p25)} to ${nice(p75)} %` });
+    bar.style.minWidth = "9rem";
     cuts.forEach(([end, colour], at) => { const piece = el("i", colour === "transparent" ? {} : { colour }); piece.style.flexGrow = Math.max(0, end - (at ? cuts[at - 1][0] : 0)); bar.append(piece); });
     return bar;
   };
