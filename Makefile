@@ -8,7 +8,7 @@ BIN := .venv/bin
 DEMO := $(if $(wildcard .venv/ready),.venv,.venv-demo)
 PIP := -m pip install --quiet --disable-pip-version-check
 # What runs inside of training processes, whose Python may be older.
-TRAINING := $(addprefix rules_layer/tocsin/,model.py events tensors rules watch) hooks/tocsin_hooks
+TRAINING := $(addprefix rules_layer/tocsin/,model.py events tensors rules profile watch) hooks/tocsin_hooks
 # A file of tests stays in one process: each process starts what its tests share.
 PARALLEL := -n auto --maxprocesses 4 --dist loadfile --durations 10
 FRAMEWORKS := test-torch test-keras test-jax test-xgboost test-mxnet

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 import math
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -9,7 +11,15 @@ from pathlib import Path
 import msgspec
 import numpy as np
 from tocsin.model import Mode, TensorSummary
-from tocsin.tensors import END_MARKER, Captured, Collection, LocalStorage, RunWriter, summarize
+from tocsin.tensors import (
+    END_MARKER,
+    Captured,
+    Collection,
+    LocalStorage,
+    RunWriter,
+    summarize,
+    trace_key,
+)
 from tocsin_hooks.machine import Minute, write_minutes
 
 HOSTILE = "</script><script>document.title='run'</script><img src=x onerror=alert(1)>"
@@ -93,6 +103,13 @@ def watched(path: Path) -> None:
     good = Minute(60.0, {**busy, "cpu/CPUUtilization": [60.0]}, {**times, "wait": [0.01] * 100})
     minutes = [{"node_0": each, "node_1": each} for each in [slow] * 6 + [good] * 6]
     write_minutes(str(path / "profiler-output"), minutes)
+    kernels = [("sgemm", 100, 40), ("ncclDevKernel_x", 120, 60), ("Memcpy HtoD", 190, 10)]
+    events = [
+        {"ph": "X", "cat": "kernel", "name": name, "ts": begin, "dur": duration, "tid": 7}
+        for name, begin, duration in kernels
+    ]
+    trace = gzip.compress(json.dumps({"traceEvents": events}).encode())
+    LocalStorage(path).write(trace_key("worker_0", 1), trace)
 
 
 RUNS: dict[str, Callable[[Path], None]] = {

@@ -63,7 +63,22 @@ def test_the_machine_says_what_was_found_first(opened: Show) -> None:
     shown.locator("#devices").focus()
     shown.page.keyboard.press("ArrowDown")
     assert shown.locator(".read", has_text="node_0 gpu0").inner_text().endswith("90 %")
-    assert min(shown.locator(".spent i").evaluate_all("all => all.map((i) => i.clientWidth)")) > 0
+    assert (
+        min(shown.locator(".node .spent i").evaluate_all("all => all.map((i) => i.clientWidth)"))
+        > 0
+    )
+
+
+def test_the_machine_has_boxes_and_the_step_trace_shares(opened: Show) -> None:
+    page = opened("watched").page
+
+    rows = page.locator("#machine tr", has_text="gpu1").all_inner_texts()
+    assert any(text.split()[:2] == ["node_0", "gpu1"] for text in rows)
+    assert page.locator("#machine tr .spent").first.evaluate("bar => bar.clientWidth") > 50
+    trace = page.locator("#trace").inner_text()
+    assert "compute 40 %" in trace
+    assert "beside 33 % of that" in trace
+    assert "ncclDevKernel_x" in trace
 
 
 def test_the_machine_is_there_without_javascript_and_not_where_none_was_watched(

@@ -8,7 +8,10 @@ from pathlib import Path
 import boto3
 import numpy as np
 import pytest
+from tocsin.cli.errors import CommandError
+from tocsin.cli.tracing import trace_of
 from tocsin.model import Mode
+from tocsin.report.step_trace import newest_trace
 from tocsin.tensors import (
     Captured,
     LocalStorage,
@@ -22,8 +25,10 @@ from tocsin.tensors import (
     index_key,
     open_storage,
     read_values,
+    trace_key,
 )
 from tocsin.trial import NotARun, snapshot
+from tocsin_hooks.recorder import StepRecorder
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "smdebug"
 BUCKET = "capture"
@@ -211,3 +216,19 @@ def test_our_own_client_is_bounded(client):
     config = S3Storage(f"s3://{BUCKET}/run")._client.meta.config
     assert config.retries["mode"] == "standard"
     assert config.max_pool_connections == 16
+
+
+def test_a_step_trace_is_asked_for_and_answered(storage):
+    """There is no PyTorch here: the hook answers so, and the command says it."""
+    recorder = StepRecorder(storage, "worker_0", 0.0)
+    recorder.look()  # there is no request yet
+    looks = iter(range(9))
+
+    def wait(seconds):
+        assert next(looks) < 3
+        recorder.look()
+
+    with pytest.raises(CommandError, match="no trace was made: the training does not use PyTorch"):
+        trace_of(storage, 3, 60.0, lambda line: None, wait)
+    storage.write(trace_key("worker_0", 7), b"none")
+    assert "not a gzip" in newest_trace(storage).problem

@@ -66,7 +66,7 @@ def _answer(storage: Storage, request: str) -> TraceAnswer | None:
     """The answer to this request; None while there is none."""
     try:
         answer = decode_trace_answer(storage.read(TRACE_ANSWER, _MOST_BYTES))
-    except NotFound:
+    except (NotFound, PermissionError):  # S3 says so of a missing file where none may be listed
         return None
     except ValueError as error:
         raise CommandError(f"{storage.url}/{TRACE_ANSWER} is not an answer: {error}") from error

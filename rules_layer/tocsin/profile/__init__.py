@@ -5,19 +5,24 @@ minutes of a machine run.
 from importlib import import_module
 from typing import Any
 
+from tocsin.profile.amazon_files import write_amazon_files
 from tocsin.profile.content import BadProfile
 from tocsin.profile.keys import node_of, split_profiler_key
 from tocsin.profile.minute import Minute, entries
 from tocsin.profile.reading import has_profiler_files, system_samples, trace_events
+from tocsin.profile.reports import REPORTED, reports_of
 from tocsin.profile.run import ProfilerRun, named_as_run, open_run
 from tocsin.profile.system import Sample
 from tocsin.profile.trace import TraceEvent
+from tocsin.profile.usage import NodeUsage, box, statistics, usage_of
 
 __all__ = [
+    "REPORTED",
     "BadProfile",
     "MergeUnit",
     "MergedTimeline",
     "Minute",
+    "NodeUsage",
     "PandasFrame",
     "PandasFrameAnalysis",
     "ProfilerRun",
@@ -25,14 +30,19 @@ __all__ = [
     "Sample",
     "StatsBy",
     "TraceEvent",
+    "box",
     "entries",
     "has_profiler_files",
     "named_as_run",
     "node_of",
     "open_run",
+    "reports_of",
     "split_profiler_key",
+    "statistics",
     "system_samples",
     "trace_events",
+    "usage_of",
+    "write_amazon_files",
 ]
 
 _FOR_NOTEBOOKS = {

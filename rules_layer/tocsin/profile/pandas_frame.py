@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta, timezone
 from importlib import import_module
 from typing import Any
 
@@ -54,7 +54,7 @@ LOADER_COLUMNS = (
     "node_id",
 )
 _FORMAT = "%Y-%m-%dT%H:%M:%S:%f"
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _STEP = "Step"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 from typing import NamedTuple
 
 from tocsin.profile.content import MOST_BYTES, BadProfile, read_text
@@ -205,7 +205,7 @@ def _detailed(storage: Storage, note: Note) -> Iterator[tuple[Object, Anchor]]:
 
 
 def _hour(minute: int) -> str:
-    return f"{datetime.fromtimestamp(60 * minute, UTC):%Y%m%d%H}"
+    return f"{datetime.fromtimestamp(60 * minute, timezone.utc):%Y%m%d%H}"
 
 
 def _any(storage: Storage, prefix: str) -> bool:

@@ -24,6 +24,7 @@ from tocsin.report.page import (
     RuleCard,
     Shares,
 )
+from tocsin.report.profile import profile_of
 from tocsin.report.thin import Array, digit, digits
 from tocsin.report.verdict import Document, headline
 from tocsin.tensors import (
@@ -92,6 +93,7 @@ def machine_of(storage: Storage, found: Document, *, own: bool = False) -> Machi
         durations=_histogram(durations, weights),
         utilization=utilization_of(minutes, first),
         statistics=statistics_of(minutes, durations, weights),
+        profile=profile_of(minutes),
     )
 
 

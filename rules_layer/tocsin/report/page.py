@@ -255,6 +255,61 @@ class Statistic(msgspec.Struct, frozen=True):
     max: float | None
 
 
+class JobTimes(msgspec.Struct, frozen=True):
+    """Seconds before the first minute with a training step, of the loop, and after its last one."""
+
+    initialization: float
+    loop: float
+    finalization: float
+
+
+class NodeStatistic(msgspec.Struct, frozen=True):
+    """The distribution of a resource's use on a node; of several GPUs it is their mean."""
+
+    node: str
+    resource: str
+    unit: str
+    max: float | None
+    p99: float | None
+    p95: float | None
+    p50: float | None
+    min: float | None
+
+
+class Box(msgspec.Struct, frozen=True):
+    """Quartiles, the 95th percentile and Tukey's whiskers of a device's samples in %."""
+
+    node: str
+    device: str
+    p25: float | None
+    p50: float | None
+    p75: float | None
+    p95: float | None
+    upper: float | None
+    lower: float | None
+
+
+class Bottleneck(msgspec.Struct, frozen=True):
+    """Shares of a node's samples in which any GPU is below 10 %, and beside that a core is above
+    90 %, or waits for disks more than 50 % of the time.
+    """
+
+    node: str
+    low: float
+    cpu: float
+    io: float
+
+
+class Profile(msgspec.Struct, frozen=True):
+    """The sections of Amazon's ProfilerReport that the other fields of a machine do not have."""
+
+    job: JobTimes | None
+    usage: list[NodeStatistic]
+    boxes: list[Box]
+    workloads: list[Bars]
+    bottlenecks: list[Bottleneck]
+
+
 class Machine(msgspec.Struct, frozen=True):
     """The machines of a training, from the machine run beside it.
 
@@ -280,6 +335,7 @@ class Machine(msgspec.Struct, frozen=True):
     durations: Bars | None
     utilization: Utilization | None
     statistics: list[Statistic]
+    profile: Profile | None = None
 
 
 class Operators(msgspec.Struct, frozen=True):

@@ -9,8 +9,11 @@ from typing import Any
 
 import pytest
 from tocsin.cli import trace as tracing
+from tocsin.profile import REPORTED, system_samples
+from tocsin.tensors import LocalStorage
 from tocsin_hooks.machine import Minute, write_minutes
 
+from tests.profiler_files import MINUTE, lines, system_key, write
 from tests.viewer import opened
 
 SLOW = Minute(
@@ -60,3 +63,29 @@ def test_without_a_machine_run_it_says_what_is_missing(tocsin: Any, tmp_path: Pa
     said = tocsin("profile", str(tmp_path), "--trace", str(tmp_path / "t.json"))
     assert said.code == 2
     assert "no minute of a machine" in said.err
+
+
+def test_reports_and_files_of_amazon(tocsin: Any, tmp_path: Path) -> None:
+    write_minutes(str(tmp_path / "profiler-output"), [{"a": SLOW, "b": SLOW}] * 2)
+    reports, files = tmp_path / "reports", tmp_path / "amazon"
+    said = tocsin(
+        "profile", str(tmp_path), "--reports", str(reports), "--smdebug", str(files), "--json"
+    )
+    assert (said.code, said.json["files"]) == (0, 8), said.err
+    assert {path.stem for path in reports.iterdir()} == set(REPORTED)
+    assert json.loads((reports / "MaxInitializationTime.json").read_text())["Datapoints"] == 2
+    assert len([*system_samples(LocalStorage(files))]) == 4 * 3
+
+
+def test_amazons_files_in_a_folder_of_any_name(tocsin: Any, tmp_path: Path) -> None:
+    for minute in (MINUTE, MINUTE + 1):
+        write(tmp_path, system_key(minute), lines(minute, gpus=(80.0,), interval=5, ticks=12))
+    said = tocsin("profile", str(tmp_path), "--trace", str(tmp_path / "t.json"), "--json")
+    assert said.code == 0, said.err
+    assert opened(json.loads((tmp_path / "t.json").read_text())["traceEvents"]) == {}
+
+
+def test_it_says_what_there_is_to_write(tocsin: Any, tmp_path: Path) -> None:
+    said = tocsin("profile", str(tmp_path))
+    assert said.code == 2
+    assert "--trace FILE, --reports DIR or --smdebug DIR" in said.err

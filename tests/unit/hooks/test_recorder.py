@@ -24,10 +24,9 @@ from tocsin_hooks.recorder import StepRecorder
 from tests.irregular import IRREGULAR, in_time
 from tests.waiting import becomes
 
-NOW = datetime.now(timezone.utc)
 
-
-def ask(storage: LocalStorage, when: datetime = NOW, name: str = "a") -> None:
+def ask(storage: LocalStorage, ago: float = 0.0, name: str = "a") -> None:
+    when = datetime.now(timezone.utc) - timedelta(seconds=ago)
     storage.write(TRACE, msgspec.json.encode(TraceRequest(name, when)))
 
 
@@ -63,7 +62,7 @@ def test_a_request_for_an_earlier_start_is_ignored(
     tmp_path: Path, ago: float, expected: bool
 ) -> None:
     storage = LocalStorage(tmp_path)
-    ask(storage, NOW - timedelta(seconds=ago))
+    ask(storage, ago)
     looked(storage)
     assert (answered(storage) is not None) is expected
 

@@ -12,7 +12,24 @@ function machine() {
   const thinned = every > 1 ? ` (one in ${every} is read)` : "";
   const hint = `${minutes} minutes of ${nodes.length === 1 ? nodes[0] : `${nodes.length} machines`}${thinned}, from ${minuteText(0)} on. ${found.sentence}`;
   const grid = [found.durations ? bars(found.durations) : "", found.steps ? curve(found.steps) : ""].filter(Boolean);
-  return section("machine", "The machine", hint, findings(found), grid.length ? el("div", { class: "grid" }, ...grid) : "", spent(found), found.utilization ? utilization(found.utilization) : "", statistics(found));
+  return section("machine", "The machine", hint, findings(found), grid.length ? el("div", { class: "grid" }, ...grid) : "", spent(found), found.utilization ? utilization(found.utilization) : "", statistics(found), found.profile ? profile(found.profile) : "");
+}
+
+function profile({ job, usage, boxes, workloads, bottlenecks }) {
+  const panel = (title, ...content) => el("div", { class: "panel" }, el("h3", {}, title), ...content), numbers = (count) => ["", "", "", ...Array(count).fill("n")];
+  const parts = job ? [["initialization", job.initialization], ["training loop", job.loop], ["finalization", job.finalization]] : [], whole = parts.reduce((sum, [, time]) => sum + time, 0) || 1;
+  const track = ({ lower, p25, p50, p75, upper }) => { // one line from 0 to 100 %: whiskers, box, median
+    const cuts = [[lower, "transparent"], [p25, "--line"], [p50, "--one"], [p75, "--two"], [upper, "--line"], [100, "transparent"]], bar = el("div", { class: "spent", role: "img", "aria-label": `${nice(p25)} to ${nice(p75)} %` });
+    bar.style.minWidth = "9rem";
+    cuts.forEach(([end, colour], at) => { const piece = el("i", colour === "transparent" ? {} : { colour }); piece.style.flexGrow = Math.max(0, end - (at ? cuts[at - 1][0] : 0)); bar.append(piece); });
+    return bar;
+  };
+  return el("div", {},
+    job ? panel("The job", table(["part", "seconds", "share"], parts.map(([name, time]) => [name, nice(time), percent(time / whole)]), ["", "n", "n"])) : "",
+    usage.length ? panel("Use of each machine", table(["machine", "resource", "unit", "max", "p99", "p95", "p50", "min"], usage.map((each) => [each.node, each.resource, each.unit, ...["max", "p99", "p95", "p50", "min"].map((key) => nice(each[key]))]), numbers(5))) : "",
+    boxes.length ? panel("Utilization in %: quartiles and whiskers", table(["machine", "device", "0 to 100 %", "p25", "p50", "p75", "p95"], boxes.map((each) => [each.node, each.device, track(each), ...["p25", "p50", "p75", "p95"].map((key) => nice(each[key]))]), numbers(4))) : "",
+    workloads.length ? el("div", { class: "grid" }, ...workloads.map(bars)) : "",
+    bottlenecks.length ? panel("Samples with a GPU below 10 %", table(["machine", "", "", "of all", "beside a core above 90 %", "beside a core that waits for disks"], bottlenecks.map((each) => [each.node, "", "", percent(each.low), percent(each.cpu), percent(each.io)]), numbers(3))) : "");
 }
 
 function findings({ rules, first, verdict }) {

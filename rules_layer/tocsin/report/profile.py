@@ -1,0 +1,100 @@
+"""The sections of Amazon's ProfilerReport for a machine run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from tocsin.profile import NodeUsage, box, statistics, usage_of
+from tocsin.report.page import Bars, Bottleneck, Box, JobTimes, NodeStatistic, Profile
+from tocsin.report.thin import Array, digit, digits
+from tocsin.tensors import IndexFile
+
+_LOW_GPU, _BUSY, _WAITING = 10.0, 90.0, 50.0  # %, those of Amazon's rules
+_BINS = np.arange(0.0, 101.0, 5.0)
+_MOST_NODES = 32
+_MOST_BOXES = 256
+_MOST_CHARTS = 32
+_MB = 1e-6
+
+Usage = Mapping[str, NodeUsage]
+
+
+def profile_of(minutes: Sequence[IndexFile]) -> Profile:
+    """The sections that follow from the minutes of a run's machines; of the first 32 by name."""
+    usage = dict(list(usage_of(minutes).items())[:_MOST_NODES])
+    return Profile(
+        job=_job(usage),
+        usage=[*_usage(usage)],
+        boxes=[*_boxes(usage)][:_MOST_BOXES],
+        workloads=[*_workloads(usage)][:_MOST_CHARTS],
+        bottlenecks=[*_bottlenecks(usage)],
+    )
+
+
+def _job(usage: Usage) -> JobTimes | None:
+    """Seconds before, in and after the training loop; None without a training step."""
+    times = [node.times for node in usage.values() if node.times.size]
+    loops = [node.loop for node in usage.values() if node.loop is not None]
+    if not loops:
+        return None
+    begin, end = min(each[0] for each in loops), max(each[1] for each in loops)
+    first = min([begin, *(float(each[0]) for each in times)])
+    last = max([end, *(float(each[-1]) for each in times)])
+    return JobTimes(round(begin - first, 3), round(end - begin, 3), round(last - end, 3))
+
+
+def _usage(usage: Usage) -> Iterator[NodeStatistic]:
+    for name, node in usage.items():
+        for resource, unit, values in (
+            ("GPU", "%", _over_gpus(node, "")),
+            ("GPU memory read or written", "%", _over_gpus(node, "_memory")),
+            ("CPU", "%", node.series.get("cpu", np.empty(0))),
+            ("CPU memory", "%", node.means["memory"]),
+            ("network", "MB/s", node.means["network"] * _MB),
+            ("I/O wait", "%", node.series.get("wait", np.empty(0))),
+        ):
+            if found := statistics(values):
+                numbers = {key: digit(value) for key, value in found.items()}
+                yield NodeStatistic(name, resource, unit, **numbers)
+
+
+def _over_gpus(node: NodeUsage, suffix: str) -> Array:
+    """The mean over the GPUs of a node at each time."""
+    gpus = [node.series[name] for gpu in node.gpus if (name := gpu + suffix) in node.series]
+    return np.stack(gpus).mean(axis=0) if gpus else np.empty(0)
+
+
+def _boxes(usage: Usage) -> Iterator[Box]:
+    for name, node in usage.items():
+        names = [*node.gpus, *(f"{gpu}_memory" for gpu in node.gpus), "cpu", "busiest"]
+        for series in names:
+            if series in node.series and (found := box(node.series[series])):
+                numbers = {key: digit(value) for key, value in found.items()}
+                yield Box(name, series.replace("_", " "), **numbers)
+
+
+def _workloads(usage: Usage) -> Iterator[Bars]:
+    """How the samples of each GPU are distributed, on nodes with several."""
+    names = [f"{edge:.0f}" for edge in _BINS[:-1]]
+    for name, node in usage.items():
+        if len(node.gpus) < 2:
+            continue
+        for gpu in node.gpus:
+            counts, _ = np.histogram(node.series[gpu][np.isfinite(node.series[gpu])], _BINS)
+            title = f"{name}, {gpu}: samples by utilization in %"
+            yield Bars(title, names, {"samples": digits(counts.astype(np.float64))})
+
+
+def _bottlenecks(usage: Usage) -> Iterator[Bottleneck]:
+    """Shares of the samples, where there is a GPU."""
+    for name, node in usage.items():
+        if not node.gpus:
+            continue
+        low = np.any(np.stack([node.series[gpu] for gpu in node.gpus]) < _LOW_GPU, axis=0)
+        missing = np.full(low.size, np.nan)
+        busy = low & (node.series.get("busiest", missing) > _BUSY)
+        waiting = low & (node.series.get("wait", missing) > _WAITING)
+        shares = (digit(float(each.mean())) or 0.0 for each in (low, busy, waiting))
+        yield Bottleneck(name, *shares)
