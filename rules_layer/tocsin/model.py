@@ -44,6 +44,7 @@ class Role(StrEnum):
     TREE = "tree"
     FEATURE_IMPORTANCE = "feature_importance"
     LEARNING_RATE = "learning_rate"
+    OBJECTIVE = "objective"
     SKILL = "skill"
     CONTRACT = "contract"
     SPREAD = "spread"
@@ -69,6 +70,7 @@ COLLECTION_ROLES = {
     "trees": Role.TREE,
     "feature_importance": Role.FEATURE_IMPORTANCE,
     "learning_rates": Role.LEARNING_RATE,
+    "objectives": Role.OBJECTIVE,
     "skills": Role.SKILL,
     "contracts": Role.CONTRACT,
     "spreads": Role.SPREAD,

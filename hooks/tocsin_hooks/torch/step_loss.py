@@ -15,6 +15,7 @@ from tocsin_hooks.torch.origin import Origin, call_of, mark, mark_call, origin, 
 from tocsin_hooks.torch.values import scalar_loss, tensors_in
 
 LOSS = "loss"
+_OBJECTIVE = Name("objective", ("objectives",), Role.OBJECTIVE, None)
 _MOST_LOSSES = 16  # lines of a script that call ``backward``
 _MOST_OUTPUTS = 8  # of a model, among which its loss is looked for
 
@@ -22,9 +23,10 @@ _MOST_OUTPUTS = 8  # of a model, among which its loss is looked for
 class StepLoss:
     """Captures the loss of a saved step, and says under which name.
 
-    A loss that a module computed has that module's name. One that the model returned, and one
-    that functions computed, is ``loss``; where several lines call ``backward``, as a GAN's do,
-    the next ones' are ``loss_1``, ``loss_2`` in the order in which they came first.
+    A loss that a module computed has that module's name; a multiple of it that is differentiated is
+    saved as the objective. One that the model returned, and one that functions computed, is
+    ``loss``; where several lines call ``backward``, as a GAN's do, the next ones' are ``loss_1``,
+    ``loss_2`` in the order in which they came first.
 
     The first backward pass shows where the loss stands in what it returns, or which function of
     PyTorch computed it. From then on that is found in evaluations, too.
@@ -145,6 +147,8 @@ class StepLoss:
                 self._record(backward)
             elif known.source == "returned" and known.name in self._returned:
                 self._learn(known.name, backward)
+            if known is not None and origin_of(loss) is None and not self.adds_up:
+                self._record_multiple(backward)
 
     def _learn(self, place: str, backward: Backward) -> None:
         """The loss stands at that place of the output, unless the model gives it with a minus."""
@@ -167,6 +171,12 @@ class StepLoss:
             self._functions[function] = name
         self._step.add_loss(_name(name), value, more=again, sums=self.adds_up)
         mark(backward.loss, Origin("backward", name))
+
+    def _record_multiple(self, backward: Backward) -> None:
+        """What is saved as loss was multiplied by a number: gradients are those of the product."""
+        again = (_OBJECTIVE.name, self._step.passes)
+        self._step.add_loss(_OBJECTIVE, backward.value(), more=again in self._passes, sums=True)
+        self._passes.add(again)
 
     def _named(self, site: Site) -> str | None:
         if site not in self._sites and len(self._sites) < _MOST_LOSSES:

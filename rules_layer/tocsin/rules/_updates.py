@@ -15,11 +15,15 @@ from tocsin.rules._series import LOSSES, TRAINING, points
 
 _ENDING = re.compile(r"(?::\d+)?$|[._]?[Gg]rad(?::\d+)?$")
 
+OBJECTIVES = Read(roles=(Role.OBJECTIVE,), fields=LOSSES.fields)
+"""Reads what gradients were computed of, where that is a multiple of the losses."""
+
 UPDATE_READS = Reads(
     {
         "weights": Read(roles=(Role.WEIGHT,), fields=("l2", "update_l2"), back=1),
         "gradients": Read(roles=(Role.GRADIENT,), fields=("l2",)),
         "losses": LOSSES,
+        "objectives": OBJECTIVES,
     }
 )
 """Reads weights, gradients and losses, for rules on updates."""
@@ -58,13 +62,17 @@ def missing_inputs(step: Step) -> str:
     """Says which inputs are missing at a step; empty if none is."""
     if step.mode not in TRAINING:
         return f"a step of mode {step.mode.name}"
-    lacking = [name for name in UPDATE_READS.tensors if not step.tensors.get(name)]
+    needed = (name for name in UPDATE_READS.tensors if name != "objectives")
+    lacking = [name for name in needed if not step.tensors.get(name)]
     return f"no {' and no '.join(lacking)}" if lacking else ""
 
 
 def total_loss(step: Step) -> float | None:
-    """Returns the sum of a step's losses, None if none is known. It may be NaN or infinite."""
-    losses = [point.value for point in points(step, step.tensors["losses"], "falls")]
+    """Returns the sum of the losses that a step's gradients were computed of, None if none is
+    known. It may be NaN or infinite.
+    """
+    tensors = step.tensors.get("objectives") or step.tensors["losses"]
+    losses = [point.value for point in points(step, tensors, "falls")]
     return sum(losses) if losses else None
 
 

@@ -24,7 +24,7 @@ from tocsin.rules import (
     violation,
 )
 from tocsin.rules._series import LOSSES
-from tocsin.rules._updates import layers, total_loss
+from tocsin.rules._updates import OBJECTIVES, layers, total_loss
 
 _FEWEST = 5  # saves before judging
 _WINDOW = 16  # saves that a save is compared with
@@ -78,6 +78,7 @@ class GradientExplosion(Rule):
                 "gradients": read.explicitly(self.collection_names, self.tensor_regex),
                 "weights": Read(roles=(Role.WEIGHT,), fields=("l2",)),
                 "losses": LOSSES,
+                "objectives": OBJECTIVES,
             }
         )
 

@@ -89,6 +89,9 @@ def test_losses_add_up() -> None:
     losses = tuple(Tensor(n, "worker_0", TensorSummary(mean=mean)) for n, mean in means.items())
     assert total_loss(Step(0, Mode.TRAIN, 0, 0.0, {"losses": losses})) == 3.0
     assert total_loss(Step(0, Mode.TRAIN, 0, 0.0, {"losses": ()})) is None
+    multiple = (Tensor("objective", "worker_0", TensorSummary(mean=30.0)),)
+    both = {"losses": losses, "objectives": multiple}
+    assert total_loss(Step(0, Mode.TRAIN, 0, 0.0, both)) == 30.0
 
 
 def test_what_a_step_lacks() -> None:
