@@ -12,7 +12,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import lru_cache
-from itertools import groupby, islice, takewhile
+from itertools import chain, groupby, islice, takewhile
 from typing import Any
 
 from tocsin.model import Mode
@@ -98,8 +98,12 @@ class ProfilerRun:
         return self._url
 
     def list(self, prefix: str, after: str = "") -> Iterator[Object]:
+        there = self._storage.list(prefix, after)
+        first = next(there, None)
+        if first is not None and prefix.startswith(INDEX):
+            self._is_own = True  # known without a further look
         if not self._makes(prefix):
-            return self._storage.list(prefix, after)
+            return there if first is None else chain([first], there)
         made = self._minutes(after) if prefix.startswith(INDEX) else self._collections()
         return (found for found in made if found.key.startswith(prefix) and found.key > after)
 
