@@ -6,8 +6,8 @@ from importlib.metadata import version
 
 import pytest
 
-COMMANDS = ["check", "watch", "profile", "report", "tensors", "rules", "lint", "convert", "status"]
-COMMANDS += ["replay", "doctor", "demo", "silence", "local"]
+COMMANDS = ["check", "watch", "profile", "trace", "report", "tensors", "rules", "lint", "convert"]
+COMMANDS += ["status", "replay", "doctor", "demo", "silence", "local"]
 
 
 SUBCOMMANDS = ["silence add", "silence list", "silence expire"]

@@ -17,7 +17,7 @@ def trace(
     ] = "10m",
     as_json: Json = False,
 ) -> int:
-    """Record a few steps of a training that runs, with PyTorch's profiler.
+    """Record a few steps of a running training by PyTorch's profiler.
 
     Asks the training's hook by TRACE.json in RUN, waits, and says where the trace is: open it in
     ui.perfetto.dev; tocsin report shows what the GPU's time went into. The steps that are recorded
