@@ -98,9 +98,12 @@ class KnownLosses:
         judged = call.has_classes or call.name in _BY_NUMBERS or call.name.startswith(_TWO_CLASSES)
         if not judged or call.prediction.dim() <= call.has_classes:
             return
+        others = {n: v for n, v in call.arguments.items() if n not in ("input", "target")}
+        of_classes = {"pos_weight", "weight"} if call.has_classes else {"pos_weight"}
+        if any(isinstance(v, torch.Tensor) for n, v in others.items() if n not in of_classes):
+            return  # of samples, which evaluations do not have
         for place, output in enumerate(outputs):
             if place not in self._called and _is_same(output, call.prediction):
-                others = {n: v for n, v in call.arguments.items() if n not in ("input", "target")}
                 form, label = tuple(call.prediction.shape[1:]), tuple(call.target.shape[1:])
                 made = _Called(call.function, others, form, label, call.place, call.module)
                 self._called[place] = made
