@@ -1,8 +1,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from tocsin.model import Mode, Reason, Verdict
 from tocsin.rules import (
@@ -47,7 +48,7 @@ class Underfitting(Rule):
     beginning is the larger of its first save and the median of the first five. So a loss that fell
     and levelled off never fires. Does not fire if the noise (the median absolute deviation) is more
     than twice that percentage. Does not fire either if one of several training losses has risen by
-    it, since such losses may compete (a GAN's).
+    it, since such losses may compete (a GAN's). When a loss falls after all, it is resolved.
 
     Parameters
     ----------
@@ -60,6 +61,7 @@ class Underfitting(Rule):
     Example: a loss starts at 2.30 and is 2.25 after 500 steps, and the validation loss is 2.28.
     """
 
+    options: ClassVar[Mapping[str, Any]] = {"resolve": 2}
     causes: ClassVar[str] = (
         "The model is too small or too strongly regularised, the inputs do not determine the "
         "labels (shuffled labels, lost columns), or the learning rate is far too low."
