@@ -115,8 +115,8 @@ pictures: setup  ## the recording of the quick start, the e-mail, the report and
 	@$(BIN)/python -m docs.report_picture
 	@$(BIN)/python -m docs.watch_picture
 
-examples: setup  ## run the examples of docs/gallery.md; writes their figures and pictures
-	@$(BIN)/python -m examples.shown $(ARGS)
+examples: setup  ## run the examples of docs/gallery.md in their smallest form; ARGS="NAME" writes one's figures
+	@$(BIN)/python -m examples.shown $(or $(ARGS),--small)
 
 bench: setup  ## every benchmark, each printing its table
 	$(BIN)/python -m benchmarks
