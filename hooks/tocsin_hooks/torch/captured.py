@@ -85,6 +85,11 @@ class StepInHand:
         return self._begun and self.mode is Mode.EVAL
 
     @property
+    def trains(self) -> bool:
+        """Whether there is one, and it is of mode TRAIN."""
+        return self._begun and self.mode is Mode.TRAIN
+
+    @property
     def has_losses(self) -> bool:
         """Whether any was seen in this step, which is saved."""
         return bool(self._losses)

@@ -36,6 +36,10 @@ class EvaluationDetector:
         """Whether there was acting before half of the latest updates."""
         return len(self._latest) == _LATEST and 2 * sum(self._latest) >= _LATEST
 
+    def acted(self) -> None:
+        """What the model is trained on depends on an output that it gave without gradients."""
+        self._acted = True
+
     def updated(self) -> None:
         """An optimizer has updated the model: whatever was evaluated is over."""
         self._updated = True

@@ -143,11 +143,17 @@ class ModelTraining:
             return
         trains = root.training and torch.is_grad_enabled()
         samples = 1 if trains else samples_of(args, kwargs)
-        if not trains and self.evaluations.is_none(
-            root,
-            samples,
-            meant=self.step.evaluates and self.step.is_meant,
-            without_meaning=self.step.without_meaning,
+        in_between = not trains and self._asks_in_between(root)
+        if in_between:
+            self.evaluations.acted()
+        if in_between or (
+            not trains
+            and self.evaluations.is_none(
+                root,
+                samples,
+                meant=self.step.evaluates and self.step.is_meant,
+                without_meaning=self.step.without_meaning,
+            )
         ):
             self._checks.acts(root, alone=samples == 1)
             return
@@ -171,6 +177,12 @@ class ModelTraining:
             self._forward.begins(root, args, kwargs, compiled=is_compiled(module))
             if self.step.passes == 1 and root.training and self._updates_itself:
                 self._backward = self._parameters.capture_at_backward(root)
+
+    def _asks_in_between(self, root: Any) -> bool:
+        """Whether a training step needs a further output, of which no gradients are computed: the
+        value of the last state, as a rule. An evaluation comes after an update."""
+        begun = self.step.trains and self._seen_forward and not self._updated_since_forward
+        return begun and bool(root.training) and not self._parameters.updated_by_nobody
 
     def _begin_evaluating(self) -> None:
         """Begin a step of EVAL, or go on with one."""

@@ -123,6 +123,28 @@ def test_acting_is_no_evaluation(training: bool, run: Path) -> None:
     assert (kinds[0], kinds[-1]) == (None, ACTING)
 
 
+def test_the_value_of_the_last_state_is_part_of_training(run: Path) -> None:
+    """As of an actor and a critic: outputs of several states, then one without gradients."""
+    model = net()
+    optimizer = torch.optim.Adam(model.parameters(), 1e-3)
+    with TorchHook.attach(model, run, **EVERY):
+        for number in range(12):
+            outputs = torch.stack([model(batch()[0]) for _ in range(4)])
+            with torch.no_grad():
+                last = model(batch()[0])
+            optimizer.zero_grad()
+            (outputs - last).square().mean().backward()
+            optimizer.step()
+            if number % 4 == 3:
+                evaluate(model, F.cross_entropy, 32)
+                model.train()
+    trial = create_trial(str(run))
+    gradients = trial.tensor_names(collection="gradients")
+    assert len(trial.tensor("loss").steps(mode=Mode.TRAIN)) >= 11  # an optimizer is seen later
+    assert len(trial.tensor(gradients[0]).steps(mode=Mode.TRAIN)) >= 11
+    assert len(trial.tensor("Sequential_input_0").steps(mode=Mode.EVAL)) in (3, 4)
+
+
 def test_an_evaluation_right_after_acting_is_one(run: Path) -> None:
     model = net()
     with TorchHook.attach(model, run, **EVERY):
