@@ -29,6 +29,7 @@ def why_not_judged(record: RuleRecord) -> NotJudged | None:
         return None
     if record.applicable or (record.last_step is None and not record.missing):
         return NotJudged.TOO_FEW_STEPS
-    if record.missing and all(Role.LOSS in roles for roles in record.missing.values()):
+    missing = [roles for roles in (record.missing or {}).values() if Role.OBJECTIVE not in roles]
+    if missing and all(Role.LOSS in roles for roles in missing):
         return NotJudged.NO_LOSS
     return NotJudged.NOT_CAPTURED

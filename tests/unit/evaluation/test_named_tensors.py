@@ -64,6 +64,7 @@ NO_TENSORS = {  # parameters that are texts, and name no tensors
 COMPANIONS = {
     "GradientExplosion": {
         "losses",
+        "objectives",
         "weights",
     },  # reads beside the named ones: what they find is not judged in place of these
     "FeatureImportanceOverweight": {"shap"},  # how many features there are
