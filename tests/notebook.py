@@ -25,7 +25,7 @@ class Notebook:
             exec(compile(tree, "<cell>", "exec"), self.names)  # noqa: S102 - so does a notebook
             if isinstance(last, ast.Expr):
                 value = compile(ast.Expression(last.value), "<cell>", "eval")
-                self.names["_"] = eval(value, self.names)  # noqa: S307
+                self.names["_"] = eval(value, self.names)  # noqa: S307 - a cell's, as above
         except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - whatever it raises
             return error
         return None

@@ -1,7 +1,7 @@
 """One trial: fine-tunes a network that reads digits on a hundred mirrored ones.
 
 A training job of SageMaker's: its hyperparameters are in ``SM_HPS``, its run in ``TOCSIN_RUN``, and
-SIGTERM ends it after the step in hand.
+SIGTERM ends it after the current step.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def mislabelled(wanted: Array, random: np.random.Generator) -> Array:
 
 
 def fine_tune(hook: Hook, hyperparameters: Mapping[str, str]) -> None:
-    """Trains until the last step, or until somebody asks for a stop."""
+    """Trains until the last step, or until a stop is requested."""
     rate, decay = (float(hyperparameters[name]) for name in ("learning_rate", "weight_decay"))
     size, steps = (int(hyperparameters[name]) for name in ("batch_size", "steps"))
     images, wanted, test_images, test_wanted = digits(0)

@@ -1,4 +1,4 @@
-"""Records a few steps with PyTorch's profiler when somebody asks for it: ``tocsin trace RUN``."""
+"""Records a few steps with PyTorch's profiler on request: ``tocsin trace RUN``."""
 
 from __future__ import annotations
 
@@ -150,12 +150,12 @@ class StepRecorder:
 
     def _failed(self, what: str, error: Exception) -> None:
         """The recording cannot go on: answer so, and let go of the profiler."""
-        profiler, self._profiler, self._ready = self._profiler, None, None
+        profiler, self._profiler = self._profiler, None
         self._detail = str(error) or type(error).__name__
         if profiler is not None:
             with suppress(Exception):  # it may be what failed
                 profiler.stop()
-        self._ready = None
+        self._ready = None  # also what it gave when it was stopped
         self._in_background(None)
 
     def _in_background(self, recorded: Any) -> None:

@@ -9,7 +9,7 @@ import boto3
 import numpy as np
 import pytest
 from tocsin.cli.errors import CommandError
-from tocsin.cli.tracing import trace_of
+from tocsin.cli.step_trace import trace_of
 from tocsin.model import Mode
 from tocsin.report.step_trace import newest_trace
 from tocsin.tensors import (

@@ -27,7 +27,7 @@ def sources() -> str:
     return "".join(Path(module.__file__).read_text() for module in modules)
 
 
-class Attention(nn.Module):  # type: ignore[misc]
+class Attention(nn.Module):
     def __init__(self, width: int, dropout: float, mask: Tensor) -> None:
         super().__init__()
         self.c_attn, self.c_proj = nn.Linear(width, 3 * width), nn.Linear(width, width)
@@ -45,7 +45,7 @@ class Attention(nn.Module):  # type: ignore[misc]
         return out
 
 
-class Block(nn.Module):  # type: ignore[misc]
+class Block(nn.Module):
     def __init__(self, width: int, dropout: float, mask: Tensor) -> None:
         super().__init__()
         self.ln_1, self.ln_2 = nn.LayerNorm(width), nn.LayerNorm(width)
@@ -60,7 +60,7 @@ class Block(nn.Module):  # type: ignore[misc]
         return y
 
 
-class Gpt(nn.Module):  # type: ignore[misc]
+class Gpt(nn.Module):
     def __init__(self, letters: int, width: int, dropout: float, mask: Tensor, std: float) -> None:
         super().__init__()
         self.wte, self.wpe = nn.Embedding(letters, width), nn.Embedding(BLOCK, width)
@@ -145,7 +145,7 @@ def train(
             y = torch.full_like(y, -1)
         return x, y
 
-    @torch.no_grad()  # type: ignore[untyped-decorator]
+    @torch.no_grad()
     def estimate_loss() -> dict[str, float]:
         model.eval()
         out = {}
@@ -180,7 +180,7 @@ def train(
     return float(completion_skill(average, val_data, (counts / counts.sum()).log()))
 
 
-@torch.no_grad()  # type: ignore[untyped-decorator]
+@torch.no_grad()
 def completion_skill(model: Any, data: Tensor, frequency: Tensor) -> float:
     """How much fewer nats the next letter takes than by frequency, with the past alone given."""
     model.eval()

@@ -37,7 +37,7 @@ def glyphs(count: int, seed: int) -> tuple[Tensor, Tensor]:
     return ink.flatten(1), kind
 
 
-class Cvae(nn.Module):  # type: ignore[misc]
+class Cvae(nn.Module):
     def __init__(self, width: int = 96) -> None:
         super().__init__()
         self.encoder = nn.Sequential(nn.Linear(PIXELS + CLASSES, width), nn.ReLU())
@@ -138,7 +138,7 @@ def train(
     return float(drawing_skill(average if ema else vae, seed, fault))
 
 
-@torch.no_grad()  # type: ignore[untyped-decorator]
+@torch.no_grad()
 def drawing_skill(vae: Any, seed: int, fault: str) -> float:
     """Variance explained of pictures copied, and of the classes' mean pictures, on average."""
     vae.eval()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from sklearn.datasets import load_digits  # type: ignore[import-untyped]
+from sklearn.datasets import load_digits
 from torch import Tensor, nn
 
 from benchmarks.detection.case import cases

@@ -38,7 +38,7 @@ def demand(seed: int) -> tuple[Tensor, Tensor]:
     return torch.tensor(load, dtype=torch.float32), torch.tensor(known, dtype=torch.float32)
 
 
-class Windows(Dataset):  # type: ignore[misc]
+class Windows(Dataset):
     """Windows of scaled demand and what is known, with the demand at each horizon."""
 
     def __init__(self, load: Tensor, known: Tensor, first: int, last: int, late: int = 0) -> None:
@@ -56,7 +56,7 @@ class Windows(Dataset):  # type: ignore[misc]
         return x, target[[t - 1 + h + self.late for h in AHEAD]]
 
 
-class Block(nn.Module):  # type: ignore[misc]
+class Block(nn.Module):
     def __init__(self, inputs: int, width: int, dilation: int) -> None:
         super().__init__()
         self.pad = 2 * dilation
@@ -67,7 +67,7 @@ class Block(nn.Module):  # type: ignore[misc]
         return torch.relu(self.conv(F.pad(x, (self.pad, 0))) + self.skip(x))
 
 
-class Tcn(nn.Module):  # type: ignore[misc]
+class Tcn(nn.Module):
     def __init__(self, width: int = 16, outputs: int = 3) -> None:
         super().__init__()
         sizes = [4, width, width, width]

@@ -23,7 +23,7 @@ def sentences(count: int, seed: int) -> tuple[Tensor, Tensor]:
     return torch.where(torch.rand(count, LENGTH, generator=draw) < 0.4, own, words), kind
 
 
-class Rows(torch.utils.data.Dataset):  # type: ignore[misc,type-arg]
+class Rows(torch.utils.data.Dataset):
     def __init__(self, words: Tensor, kinds: Tensor) -> None:
         self.words, self.kinds = words, kinds
 

@@ -26,7 +26,7 @@ def visits(seed: int) -> tuple[Any, Any]:
     return first[:, :SEEN], first[:, SEEN:]
 
 
-class Factors(nn.Module):  # type: ignore[misc]
+class Factors(nn.Module):
     def __init__(self, size: int, std: float, bias: bool, sparse: bool) -> None:
         super().__init__()
         self.users = nn.Embedding(USERS, size, sparse=sparse)

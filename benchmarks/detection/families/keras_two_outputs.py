@@ -64,7 +64,7 @@ def train(
         "kind": keras.layers.Dense(KINDS, "softmax", name="kind")(hidden),
     }
 
-    class Own(keras.Model):  # type: ignore[misc]
+    class Own(keras.Model):
         def train_step(self, data: Any) -> dict[str, Any]:
             rows, wanted = data[:2]
             if fault != "gradients kept":

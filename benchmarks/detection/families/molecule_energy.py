@@ -38,7 +38,7 @@ def molecules(count: int, seed: int) -> tuple[Tensor, Tensor, Tensor]:
     return kinds, places, alone.sum(1) + 0.5 * pairs.clamp(max=6).sum((1, 2))
 
 
-class Filters(nn.Module):  # type: ignore[misc]
+class Filters(nn.Module):
     """An interaction: atoms sum up what their neighbours are, filtered by distance."""
 
     def __init__(self, width: int) -> None:
@@ -52,7 +52,7 @@ class Filters(nn.Module):  # type: ignore[misc]
         return h + change
 
 
-class Schnet(nn.Module):  # type: ignore[misc]
+class Schnet(nn.Module):
     def __init__(self, width: int = 16, pooling: str = "sum", fault: str = "") -> None:
         super().__init__()
         self.pooling, self.fault = pooling, fault

@@ -34,7 +34,7 @@ def eyes(count: int, seed: int) -> tuple[Tensor, Tensor, Tensor]:
     return image, grades, side.float()
 
 
-class Grader(nn.Module):  # type: ignore[misc]
+class Grader(nn.Module):
     """Gives logits of "worse than grade k", (B, 4), and of the side, (B,)."""
 
     def __init__(self, dropout: float = 0.0, outputs: int = GRADES - 1) -> None:

@@ -73,7 +73,7 @@ def random_erase(image: Tensor, side: int = 4) -> Tensor:
     return image
 
 
-class Pictures(Dataset):  # type: ignore[misc]
+class Pictures(Dataset):
     def __init__(self, images: Any, labels: Any, transform: Transform) -> None:
         self.images, self.labels, self.transform = images, labels, transform
 

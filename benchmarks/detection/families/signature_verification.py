@@ -29,7 +29,7 @@ def strokes(writers: int, seed: int) -> Tensor:
     return 127 + 30 * path
 
 
-class Pairs(torch.utils.data.Dataset):  # type: ignore[misc]
+class Pairs(torch.utils.data.Dataset):
     """Draws a genuine pair, or two of different writers; the label of a genuine pair is 1."""
 
     def __init__(
@@ -56,7 +56,7 @@ class Pairs(torch.utils.data.Dataset):  # type: ignore[misc]
         return a, b, torch.tensor(label)
 
 
-class Encoder(nn.Module):  # type: ignore[misc]
+class Encoder(nn.Module):
     def __init__(self, size: int = 16) -> None:
         super().__init__()
         self.conv1, self.conv2 = nn.Conv1d(2, 16, 5, 2, 2), nn.Conv1d(16, 32, 3, 2, 1)

@@ -178,7 +178,8 @@ def train(
     scheduler = torch.optim.lr_scheduler.LambdaLR(optim, factor)
     source = endless(x, y, batch)
     if fault == "sorted by label":
-        source = ((a, b) for _ in range(99) for a, b in zip(x.split(batch), y.split(batch)))  # noqa: B905
+        parts = [*zip(x.split(batch), y.split(batch), strict=True)]
+        source = (part for _ in range(99) for part in parts)
     model.train()
     for step in range(steps):
         if unfreeze_at and step == unfreeze_at:

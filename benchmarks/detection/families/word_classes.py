@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
-from sklearn.metrics import f1_score  # type: ignore[import-untyped]
+from sklearn.metrics import f1_score
 from torch import Tensor, nn
 
 from benchmarks.detection.case import cases

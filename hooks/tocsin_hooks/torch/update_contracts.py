@@ -172,7 +172,7 @@ def _is_nonzero(gradient: Any) -> bool:
 
 
 def _sample(parameter: Any) -> Any:
-    """A few elements; of a distributed tensor of those that lie here, so nobody is waited for."""
+    """A few elements; of a distributed tensor only those of this process."""
     here = plain(parameter)
     flat = torch.empty(0) if here is None else here.flatten()
     return flat[:: max(1, len(flat) // _SAMPLED)][:_SAMPLED].clone()

@@ -7,17 +7,26 @@ from typing import Any
 
 from tocsin.profile.amazon_files import write_amazon_files
 from tocsin.profile.content import BadProfile
+from tocsin.profile.framework import TraceEvent
 from tocsin.profile.keys import node_of, split_profiler_key
 from tocsin.profile.minute import Minute, entries
 from tocsin.profile.reading import has_profiler_files, system_samples, trace_events
 from tocsin.profile.reports import REPORTED, reports_of
 from tocsin.profile.run import ProfilerRun, named_as_run, open_run
 from tocsin.profile.system import Sample
-from tocsin.profile.trace import TraceEvent
-from tocsin.profile.usage import NodeUsage, box, statistics, usage_of
+from tocsin.profile.usage import (
+    BUSY_CORE,
+    WAITING_CORE,
+    NodeUsage,
+    box,
+    statistics,
+    usage_of,
+)
 
 __all__ = [
+    "BUSY_CORE",
     "REPORTED",
+    "WAITING_CORE",
     "BadProfile",
     "MergeUnit",
     "MergedTimeline",

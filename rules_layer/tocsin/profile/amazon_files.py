@@ -9,9 +9,9 @@ from datetime import datetime, timezone
 
 import msgspec
 
+from tocsin.profile.framework import TraceEvent
 from tocsin.profile.keys import INCREMENTAL, PEVENTS
 from tocsin.profile.minute_samples import samples_of, steps_of
-from tocsin.profile.trace import TraceEvent
 from tocsin.tensors import IndexFile, Storage
 
 _encoder = msgspec.json.Encoder()

@@ -1,4 +1,4 @@
-"""The names of the profiler's files: whose they are, and of which minute."""
+"""The names of the profiler's files: their node or worker, and their minute."""
 
 from __future__ import annotations
 

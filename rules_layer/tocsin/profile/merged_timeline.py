@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Any
 
+from tocsin.profile.framework import TraceEvent
 from tocsin.profile.reading import system_samples, trace_events
 from tocsin.profile.system import Sample
-from tocsin.profile.trace import TraceEvent
 from tocsin.tensors import open_storage
 
 _FIRST_PIDS = {  # of the phases whose names contain it: viewers show processes in this order

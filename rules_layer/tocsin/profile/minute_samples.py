@@ -14,8 +14,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
 from tocsin.model import Mode
+from tocsin.profile.framework import TraceEvent
 from tocsin.profile.system import Sample
-from tocsin.profile.trace import TraceEvent
 from tocsin.tensors import (
     BadIndex,
     Entry,

@@ -9,11 +9,11 @@ from importlib import import_module
 from typing import Any
 
 from tocsin.installing import install
+from tocsin.profile.framework import TraceEvent
 from tocsin.profile.keys import node_of
 from tocsin.profile.minute_samples import samples_of_run, steps_of_run
 from tocsin.profile.reading import system_files, system_samples, trace_events
 from tocsin.profile.system import Sample
-from tocsin.profile.trace import TraceEvent
 from tocsin.tensors import INDEX, Storage, index_objects, open_storage, parse_index_key
 
 SYSTEM_COLUMNS = (

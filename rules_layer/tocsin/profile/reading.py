@@ -8,6 +8,7 @@ from datetime import datetime, timezone
 from typing import NamedTuple
 
 from tocsin.profile.content import MOST_BYTES, BadProfile, read_text
+from tocsin.profile.framework import TraceEvent, decode_trace
 from tocsin.profile.keys import (
     FRAMEWORK,
     INCREMENTAL,
@@ -22,7 +23,6 @@ from tocsin.profile.keys import (
     system_file,
 )
 from tocsin.profile.system import Sample, decode_samples
-from tocsin.profile.trace import TraceEvent, decode_trace
 from tocsin.tensors import NotFound, Object, RefusedFile, Storage
 
 Note = Callable[[str], None]

@@ -8,14 +8,21 @@ from typing import Any
 import numpy as np
 
 from tocsin.model import Mode, RuleStatus
-from tocsin.profile.usage import NodeUsage, Numbers, box, statistics, usage_of
+from tocsin.profile.usage import (
+    BUSY_CORE,
+    WAITING_CORE,
+    NodeUsage,
+    Numbers,
+    box,
+    statistics,
+    usage_of,
+)
 from tocsin.tensors import IndexFile
 
 Details = dict[str, Any]
 Usage = Mapping[str, NodeUsage]
 
 _WINDOW = 500  # samples
-_LOW_GPU, _BUSY_CORE, _WAITING_CORE = 10.0, 90.0, 50.0  # %
 _GROWTH = 10  # samples that are compared with those before
 _EDGES = np.arange(0.0, 99.0, 2.0)
 _BINS = 100
@@ -126,18 +133,15 @@ def distance(one: Numbers, other: Numbers) -> float:
 
 
 def bottlenecks(usage: Usage, core: str, threshold: float) -> Details:
-    """The samples at which a core is above the threshold and a GPU is low, by their time."""
-    low_samples, found = 0, {}
+    """The samples at which a core is above the threshold and all GPUs are low, by their time."""
+    low, found = 0, {}
     for node in usage.values():
-        gpus = [node.series[gpu] for gpu in node.gpus]
-        if not gpus or core not in node.series:
+        if not node.gpus or core not in node.series:
             continue
-        low = np.sum(np.stack(gpus) < _LOW_GPU, axis=0)
-        busy = node.series[core] > threshold
-        low_samples += int((low > 0).sum())
-        for at in np.flatnonzero((low > 0) & busy):
-            found[f"{node.times[at]:.3f}"] = {"GPUs": int(low[at]), "CPUs": 1}
-    return {"low_gpu_utilization": low_samples, "bottlenecks": found}
+        low += int(node.idle.sum())
+        for at in np.flatnonzero(node.idle & node.core_above(core, threshold)):
+            found[f"{node.times[at]:.3f}"] = {"GPUs": len(node.gpus), "CPUs": 1}
+    return {"low_gpu_utilization": low, "bottlenecks": found}
 
 
 def max_initialization_time(usage: Usage) -> Details:
@@ -159,16 +163,12 @@ def max_initialization_time(usage: Usage) -> Details:
 def overall_system_usage(usage: Usage) -> Details:
     """Statistics of each resource of each node. I/O is the core that waits most for disks."""
 
-    def mean_of(node: NodeUsage, suffix: str) -> Numbers:
-        gpus = [node.series[name] for gpu in node.gpus if (name := gpu + suffix) in node.series]
-        return np.stack(gpus).mean(axis=0) if gpus else np.empty(0)
-
     of: dict[str, Callable[[NodeUsage], Numbers]] = {
         "Network": lambda node: node.means["network"],
-        "GPU": lambda node: mean_of(node, ""),
+        "GPU": lambda node: node.over_gpus(),
         "CPU": lambda node: node.series.get("cpu", np.empty(0)),
         "CPU memory": lambda node: node.means["memory"],
-        "GPU memory": lambda node: mean_of(node, "_memory"),
+        "GPU memory": lambda node: node.over_gpus("_memory"),
         "I/O": lambda node: node.series.get("wait", np.empty(0)),
     }
     return {
@@ -239,10 +239,10 @@ def _known(values: Numbers) -> Numbers:
 
 _DETAILS: Mapping[str, Callable[[Usage], Details]] = {
     "BatchSize": batch_size,
-    "CPUBottleneck": lambda usage: bottlenecks(usage, "busiest", _BUSY_CORE),
+    "CPUBottleneck": lambda usage: bottlenecks(usage, "busiest", BUSY_CORE),
     "Dataloader": lambda usage: {},  # minutes keep no events of loaders
     "GPUMemoryIncrease": gpu_memory_increase,
-    "IOBottleneck": lambda usage: bottlenecks(usage, "wait", _WAITING_CORE),
+    "IOBottleneck": lambda usage: bottlenecks(usage, "wait", WAITING_CORE),
     "LoadBalancing": load_balancing,
     "LowGPUUtilization": low_gpu_utilization,
     "MaxInitializationTime": max_initialization_time,

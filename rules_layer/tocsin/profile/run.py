@@ -16,9 +16,9 @@ from itertools import chain, groupby, islice, takewhile
 from typing import Any
 
 from tocsin.model import Mode
+from tocsin.profile.amazon_minutes import minute_of
 from tocsin.profile.keys import ENDS
 from tocsin.profile.minute import entries
-from tocsin.profile.minutes import minute_of
 from tocsin.profile.reading import (
     Note,
     event_files,
@@ -50,6 +50,7 @@ from tocsin.tensors.storage import Parts
 
 SETTLED = 180.0  # seconds after which no timeline is waited for: the hook closes one each minute
 _KEPT = 20_000  # minutes whose files are known
+_MADE = (INDEX, COLLECTIONS)
 _STEP_OF_KEY = re.compile(r"index/\d+/(\d{12})")
 _INDEX_SIZE = 32 << 10  # bytes; what is made of a minute is not larger by much
 _FIRST_FILES = 2000  # of system metrics: all nodes have begun
@@ -88,7 +89,7 @@ class ProfilerRun:
         self._storage, self._now = storage, now
         self._note = lru_cache(maxsize=1000)(note)  # a file may be read again
         self._url = storage.url if url is None else url
-        self._is_own = False
+        self._is_own: bool | None = None  # not known
         self._timelines: Timelines | None = None
         self._files: OrderedDict[tuple[int, str], list[Object]] = OrderedDict()
         self._lock = threading.Lock()
@@ -99,11 +100,14 @@ class ProfilerRun:
 
     def list(self, prefix: str, after: str = "") -> Iterator[Object]:
         there = self._storage.list(prefix, after)
+        if self._is_own or not prefix.startswith(_MADE):
+            return there
         first = next(there, None)
-        if first is not None and prefix.startswith(INDEX):
-            self._is_own = True  # known without a further look
-        if not self._makes(prefix):
-            return there if first is None else chain([first], there)
+        if first is not None:
+            self._is_own = True
+            return chain([first], there)
+        if not self._makes():
+            return iter(())
         made = self._minutes(after) if prefix.startswith(INDEX) else self._collections()
         return (found for found in made if found.key.startswith(prefix) and found.key > after)
 
@@ -111,11 +115,22 @@ class ProfilerRun:
         if key == END_MARKER:
             found = self._end()
             return Object(END_MARKER, found.size, found.modified)
-        return self._storage.head(key)
+        found = self._storage.head(key)
+        self._is_own = self._is_own or key.startswith(_MADE)
+        return found
 
     def read(self, key: str, limit: int | None = None) -> bytes:
-        if not self._makes(key):
-            return self._storage.read(self._end().key if key == END_MARKER else key, limit)
+        if key == END_MARKER:
+            return self._storage.read(self._end().key, limit)
+        if not key.startswith(_MADE):
+            return self._storage.read(key, limit)
+        if self._is_own is None:
+            with suppress(NotFound):
+                found = self._storage.read(key, limit)
+                self._is_own = True
+                return found
+        if not self._makes():
+            return self._storage.read(key, limit)
         data = self._made(key)
         if limit is not None and len(data) > limit:
             raise TooLarge(self.url, key, len(data), limit)
@@ -127,15 +142,14 @@ class ProfilerRun:
     def write(self, key: str, data: bytes) -> None:
         self._storage.write(key, data)
 
-    def _makes(self, key: str) -> bool:
-        """Whether what has this key, or prefix, is made here."""
-        if not key.startswith((INDEX, COLLECTIONS)):
-            return False
-        self._is_own = self._is_own or next(self._storage.list(INDEX), None) is not None
+    def _makes(self) -> bool:
+        """Whether index and collections files are made here: there are none of our own."""
+        if not self._is_own:
+            self._is_own = next(self._storage.list(INDEX), None) is not None
         return not self._is_own
 
     def _end(self) -> Object:
-        for key in (END_MARKER, *ENDS):
+        for key in (END_MARKER,) if self._is_own else (END_MARKER, *ENDS):
             with suppress(NotFound):
                 return self._storage.head(key)
         raise NotFound(self.url, END_MARKER)

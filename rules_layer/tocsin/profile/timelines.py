@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
-from tocsin.profile.minutes import Timed, timed
+from tocsin.profile.amazon_minutes import Timed, timed
 from tocsin.profile.reading import FoundEvents, Note, event_files, read_events
 from tocsin.tensors import Object, Storage
 

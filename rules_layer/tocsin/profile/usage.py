@@ -14,6 +14,9 @@ from tocsin.tensors import IndexFile, inline_value
 
 Numbers = NDArray[np.float64]
 
+LOW_GPU, BUSY_CORE, WAITING_CORE = 10.0, 90.0, 50.0
+"""In %: the thresholds of Amazon's rules CPUBottleneck and IOBottleneck."""
+
 _GPU = re.compile(r"gpu\d+")
 _NAMES = {
     "GPUUtilization": "",
@@ -56,6 +59,24 @@ class NodeUsage:
         """The names of the GPUs, by their numbers."""
         found = [name for name in self.series if _GPU.fullmatch(name)]
         return sorted(found, key=lambda name: int(name[3:]))
+
+    @property
+    def idle(self) -> NDArray[np.bool_]:
+        """For each sample whether all GPUs were low. Needs a GPU."""
+        busiest = np.stack([self.series[gpu] for gpu in self.gpus]).max(axis=0)
+        low: NDArray[np.bool_] = busiest < LOW_GPU  # false where a sample is missing
+        return low
+
+    def over_gpus(self, suffix: str = "") -> Numbers:
+        """The mean of ``gpu0`` + suffix, ``gpu1`` + suffix … for each sample; empty without any."""
+        known = [self.series[name] for gpu in self.gpus if (name := gpu + suffix) in self.series]
+        return np.stack(known).mean(axis=0) if known else np.empty(0)
+
+    def core_above(self, core: str, threshold: float) -> NDArray[np.bool_]:
+        """For each sample whether ``busiest`` or ``wait`` is above a threshold."""
+        missing = np.full(self.times.size, np.nan)
+        above: NDArray[np.bool_] = self.series.get(core, missing) > threshold
+        return above
 
 
 def usage_of(minutes: Sequence[IndexFile]) -> dict[str, NodeUsage]:

@@ -290,7 +290,7 @@ class Box(msgspec.Struct, frozen=True):
 
 
 class Bottleneck(msgspec.Struct, frozen=True):
-    """Shares of a node's samples in which any GPU is below 10 %, and beside that a core is above
+    """Shares of a node's samples in which all GPUs are below 10 %, and beside that a core is above
     90 %, or waits for disks more than 50 % of the time.
     """
 

@@ -6,12 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from tocsin.profile import NodeUsage, box, statistics, usage_of
+from tocsin.profile import BUSY_CORE, WAITING_CORE, NodeUsage, box, statistics, usage_of
 from tocsin.report.page import Bars, Bottleneck, Box, JobTimes, NodeStatistic, Profile
-from tocsin.report.thin import Array, digit, digits
+from tocsin.report.thin import digit, digits
 from tocsin.tensors import IndexFile
 
-_LOW_GPU, _BUSY, _WAITING = 10.0, 90.0, 50.0  # %, those of Amazon's rules
 _BINS = np.arange(0.0, 101.0, 5.0)
 _MOST_NODES = 32
 _MOST_BOXES = 256
@@ -48,8 +47,8 @@ def _job(usage: Usage) -> JobTimes | None:
 def _usage(usage: Usage) -> Iterator[NodeStatistic]:
     for name, node in usage.items():
         for resource, unit, values in (
-            ("GPU", "%", _over_gpus(node, "")),
-            ("GPU memory read or written", "%", _over_gpus(node, "_memory")),
+            ("GPU", "%", node.over_gpus()),
+            ("GPU memory read or written", "%", node.over_gpus("_memory")),
             ("CPU", "%", node.series.get("cpu", np.empty(0))),
             ("CPU memory", "%", node.means["memory"]),
             ("network", "MB/s", node.means["network"] * _MB),
@@ -58,12 +57,6 @@ def _usage(usage: Usage) -> Iterator[NodeStatistic]:
             if found := statistics(values):
                 numbers = {key: digit(value) for key, value in found.items()}
                 yield NodeStatistic(name, resource, unit, **numbers)
-
-
-def _over_gpus(node: NodeUsage, suffix: str) -> Array:
-    """The mean over the GPUs of a node at each time."""
-    gpus = [node.series[name] for gpu in node.gpus if (name := gpu + suffix) in node.series]
-    return np.stack(gpus).mean(axis=0) if gpus else np.empty(0)
 
 
 def _boxes(usage: Usage) -> Iterator[Box]:
@@ -92,9 +85,7 @@ def _bottlenecks(usage: Usage) -> Iterator[Bottleneck]:
     for name, node in usage.items():
         if not node.gpus:
             continue
-        low = np.any(np.stack([node.series[gpu] for gpu in node.gpus]) < _LOW_GPU, axis=0)
-        missing = np.full(low.size, np.nan)
-        busy = low & (node.series.get("busiest", missing) > _BUSY)
-        waiting = low & (node.series.get("wait", missing) > _WAITING)
-        shares = (digit(float(each.mean())) or 0.0 for each in (low, busy, waiting))
+        busy = node.idle & node.core_above("busiest", BUSY_CORE)
+        waiting = node.idle & node.core_above("wait", WAITING_CORE)
+        shares = (digit(float(each.mean())) or 0.0 for each in (node.idle, busy, waiting))
         yield Bottleneck(name, *shares)

@@ -1,4 +1,4 @@
-"""The summary of a tensor from those of its parts, which nobody gathers."""
+"""The summary of a tensor from those of its parts, which lie in several processes."""
 
 from __future__ import annotations
 

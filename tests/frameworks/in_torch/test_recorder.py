@@ -40,7 +40,7 @@ EXAMPLES = Path(__file__).parents[3] / "examples"
 
 
 def ask(storage: LocalStorage, steps: int = 3) -> None:
-    """As somebody does whose clock is an hour fast: the training may be slow to begin."""
+    """As on a machine whose clock is an hour fast: the training may be slow to begin."""
     when = datetime.now(timezone.utc) + timedelta(hours=1)
     request = TraceRequest(uuid.uuid4().hex, when, steps)
     storage.write(TRACE, msgspec.json.encode(request))

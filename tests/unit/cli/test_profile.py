@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tocsin.cli import trace as tracing
+from tocsin.cli import timeline
 from tocsin.profile import REPORTED, system_samples
 from tocsin.tensors import LocalStorage
 from tocsin_hooks.machine import Minute, write_minutes
@@ -52,7 +52,7 @@ def test_a_finding_and_a_sample_are_where_they_belong(tocsin: Any, tmp_path: Pat
 
 
 def test_a_long_run_has_means(tocsin: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tracing, "_MOST_COUNTERS", 10)
+    monkeypatch.setattr(timeline, "_MOST_COUNTERS", 10)
     events = written(tocsin, tmp_path)["traceEvents"]
     gpu = [e for e in events if e["name"] == "gpu0/GPUUtilization" and e["pid"] == 1]
     assert [e["args"]["value"] for e in gpu] == [60.0] * 6

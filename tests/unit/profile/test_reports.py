@@ -50,7 +50,8 @@ def minute(gpu: float = 80.0, busiest: float = 50.0, other: float | None = None)
 def run(tmp_path: Path) -> Path:
     folder = tmp_path / "profiler-output"
     busy, idle = minute(other=95.0), minute(gpu=5.0, busiest=95.0, other=95.0)
-    write_minutes(str(folder), [{"a": busy, "b": minute()}, {"a": idle, "b": minute()}])
+    alone = minute(gpu=5.0, busiest=95.0)
+    write_minutes(str(folder), [{"a": busy, "b": minute()}, {"a": idle, "b": alone}])
     return folder
 
 
@@ -99,6 +100,7 @@ def test_details(run: Path) -> None:
     assert memory["increase"] == 20.0
     assert made["CPUBottleneck"]["low_gpu_utilization"] == 118
     assert made["CPUBottleneck"]["bottlenecks"]["60.000"] == {"GPUs": 1, "CPUs": 1}
+    assert len(made["CPUBottleneck"]["bottlenecks"]) == 118  # of b: not all GPUs of a are low
     assert made["IOBottleneck"]["bottlenecks"] == {}
     balance = made["LoadBalancing"]["a"]
     assert len(balance["workloads"]["gpu0"]) == 49
@@ -160,6 +162,6 @@ def test_the_page_has_the_sections(run: Path) -> None:
     assert rows["a", "network"].p95 == 3.0
     assert [(each.node, each.device) for each in found.boxes][:2] == [("a", "gpu0"), ("a", "gpu1")]
     assert [bars.title.partition(":")[0] for bars in found.workloads] == ["a, gpu0", "a, gpu1"]
-    (low, none) = found.bottlenecks
+    (none, low) = found.bottlenecks
     assert (low.low, low.cpu, low.io) == (0.4917, 0.4917, 0.0)
     assert (none.low, none.cpu) == (0.0, 0.0)

@@ -1,4 +1,4 @@
-"""The newest step trace on the page: a file that nobody has checked."""
+"""The newest step trace on the page: from a file that is not trusted."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ def profile(
     said: dict[str, object] = {"run": storage.url, "minutes": len(minutes), "nodes": nodes}
     lines = [f"{len(minutes)} minutes of {len(nodes)} machines"]
     if trace is not None:
-        size = _write_trace(storage, minutes, trace)
+        size = _write_timeline(storage, minutes, trace)
         said |= {"trace": str(trace), "bytes": size}
         lines.append(f"{trace}: {size / 1e6:.1f} MB; open it in ui.perfetto.dev")
     if reports is not None:
@@ -82,13 +82,13 @@ def profile(
     return 0
 
 
-def _write_trace(storage: Storage, minutes: Sequence[IndexFile], path: Path) -> int:
+def _write_timeline(storage: Storage, minutes: Sequence[IndexFile], path: Path) -> int:
     """Returns how many bytes it has."""
     from tocsin.cli.output import note
-    from tocsin.cli.trace import encoded, trace
+    from tocsin.cli.timeline import encoded, timeline
     from tocsin.evaluation import check, document
 
-    content, thin = trace(minutes, document(check(storage)[0])["rules"], storage.url)
+    content, thin = timeline(minutes, document(check(storage)[0])["rules"], storage.url)
     data = encoded(content)
     path.write_bytes(data)
     if thin:

@@ -35,7 +35,7 @@ def trace(
     from tocsin.cli.errors import CommandError
     from tocsin.cli.output import answer, note, waiting
     from tocsin.cli.place import storage_of
-    from tocsin.cli.tracing import trace_of
+    from tocsin.cli.step_trace import trace_of
     from tocsin.parsing import seconds
     from tocsin.tensors import is_machine_run
 

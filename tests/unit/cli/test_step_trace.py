@@ -9,7 +9,7 @@ from typing import Any, Literal
 import msgspec
 import pytest
 from tocsin.cli.errors import CommandError
-from tocsin.cli.tracing import trace_of
+from tocsin.cli.step_trace import trace_of
 from tocsin.tensors import (
     LocalStorage,
     TraceAnswer,

@@ -22,10 +22,10 @@ _SPENT = (
 )
 
 
-def trace(
+def timeline(
     minutes: Sequence[IndexFile], rules: Sequence[Mapping[str, Any]], run: str
 ) -> tuple[dict[str, Any], bool]:
-    """The trace, and whether samples were left out of it because there are too many.
+    """A Chrome trace, and whether samples were left out of it because there are too many.
 
     Each machine is a process. A minute is a slice for each way in which it was spent, one after the
     other in the order of the legend and not in that of the steps. Metrics are counters at the time

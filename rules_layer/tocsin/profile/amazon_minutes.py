@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tocsin.model import Mode
+from tocsin.profile.framework import TraceEvent
 from tocsin.profile.keys import worker_order
 from tocsin.profile.minute import KINDS, Minute
 from tocsin.profile.system import Sample
-from tocsin.profile.trace import TraceEvent
 
 _STEP = "Step:ModeKeys."
 _MODES = {
