@@ -74,8 +74,6 @@ HALVES: dict[str, tuple[str, ...]] = {
         "keras_two_outputs",
         "exposure",
         "bare_recurrent",
-    ),
-    "report": (
         "residual_images",
         "review_sentiment",
         "house_prices",
@@ -93,6 +91,7 @@ HALVES: dict[str, tuple[str, ...]] = {
         "keras_reviews",
         "molecule_energy",
     ),
+    "report": (),
 }
 
 
