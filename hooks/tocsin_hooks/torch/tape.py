@@ -24,6 +24,21 @@ _RANDOM = re.compile(
 )
 _CHANGES_ITS_ARGUMENTS = frozenset({"batch_norm", "instance_norm"})  # running means
 _BY_FORM = frozenset({"expand_as", "reshape_as", "type_as", "view_as"})  # of their second argument
+_FORMS = frozenset(  # whose results have the numbers of their first argument
+    {
+        "bfloat16",
+        "clone",
+        "contiguous",
+        "cpu",
+        "cuda",
+        "detach",
+        "double",
+        "flatten",
+        "float",
+        "half",
+    }
+    | {"ravel", "reshape", "squeeze", "to", "type", "unsqueeze", "view"}
+)
 _MULTIPLES = frozenset({"mean", "sum", "mul", "div", "to", "float", "double", "add", "squeeze"}) | {
     f"__{name}__" for name in ("mul", "rmul", "truediv", "add", "radd")
 }
@@ -136,6 +151,10 @@ class Tape:
 
     def _describe(self, call: RecordedCall, keys: Sequence[int]) -> None:
         name = getattr(call.function, "__name__", "")
+        if name in _FORMS and call.args and (own := self.recipe(call.args[0])) is not None:
+            self._recipes.update((key, own) for key in keys)
+            self._sources.update((key, self.sources(call.args[0])) for key in keys)
+            return
         given = [self._recipes.get(id(each), 0) for each in _tensors((call.args, call.kwargs))]
         made = hash((name, *sorted(call.kwargs), *given))
         sources = frozenset[int]().union(*(self._sources.get(key, ()) for key in call.given))
