@@ -19,6 +19,7 @@ from tocsin_hooks.torch.contracts import (
 from tocsin_hooks.torch.loss_calls import LossCall
 from tocsin_hooks.torch.names import Name
 from tocsin_hooks.torch.script_line import script_line
+from tocsin_hooks.torch.token_probe import TokenProbe
 
 _LOOKS = 3  # at the values of one call, in steps that are saved
 _MOST_CALLS = 32  # lines of a script that are looked at
@@ -38,6 +39,7 @@ class BrokenContracts:
         self._looks = Counter[tuple[Mode, str]]()
         self._seen = Counter[tuple[str, str]]()
         self._found: dict[Name, bool] = {}  # and whether that is saved
+        self.tokens = TokenProbe()
 
     def here(self, contract: str) -> None:
         """The line of the script that is being executed breaks a contract."""
@@ -46,6 +48,8 @@ class BrokenContracts:
     def check_loss(self, call: LossCall, inputs: list[Any], passes: int) -> None:
         """Look at a loss that was computed in a saved step, after so many ``passes``."""
         mode = self._step.mode
+        for name in self.tokens.broken(call) if mode is Mode.TRAIN else ():
+            self._count(name, call.place)
         looked = self._looks[mode, call.place]
         known = looked or len(self._looks) < _MOST_CALLS
         learns = mode is not Mode.TRAIN or call.prediction.requires_grad

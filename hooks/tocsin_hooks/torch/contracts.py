@@ -57,6 +57,8 @@ def broken_by_loss(call: LossCall) -> Iterator[str]:
         yield "softmax_over_batch"
     if name == "nll_loss" and _goes_over_positions(prediction):
         yield "softmax_over_positions"
+    if call.has_classes and _are_not_permuted(prediction):
+        yield "classes_not_permuted"
     if call.has_classes and _all(target == call.arguments.get("ignore_index", -100)):
         yield "all_labels_ignored"
     if _are_upside_down(call):
@@ -193,6 +195,22 @@ def _goes_over_positions(prediction: Any) -> bool:
     """Whether scores of shape (N, C, positions …) are made probabilities along another axis."""
     node = prediction.grad_fn
     return prediction.dim() > 2 and _name(node) == "LogSoftmaxBackward0" and node._saved_dim != 1
+
+
+def _are_not_permuted(prediction: Any) -> bool:
+    """Whether scores of shape (N, C, positions …) are only viewed as (…, C), or the reverse: the
+    numbers stay where they are, and classes and positions are confused."""
+    classes = prediction.shape[1 if prediction.dim() > 1 else 0]
+    node = prediction.grad_fn
+    while _name(node).endswith("ViewBackward0"):
+        before = node._saved_self_sym_sizes
+        many = len(before) > 2 and math.prod(before[2:]) > 1
+        if prediction.dim() == 2 and many and before[1] == classes != before[-1]:
+            return True
+        if prediction.dim() > 2 and many and before[-1] == classes != before[1]:
+            return True
+        node = node.next_functions[0][0]
+    return False
 
 
 def _is_out_of_reach(node: Any, target: Any) -> bool:

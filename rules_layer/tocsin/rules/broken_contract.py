@@ -68,6 +68,30 @@ CONTRACTS: Mapping[str, Contract] = {
         "the pixels or tokens of a sample compete with each other",
         "use the dimension of the classes: dim=1 for (N, C, …), dim=-1 for (…, C)",
     ),
+    "classes_not_permuted": Contract(
+        Severity.CRITICAL,
+        "scores of shape (N, C, positions) are viewed as rows of C classes, or the reverse",
+        "scores of different positions are taken for those of the classes of one",
+        "use permute or movedim, which move numbers; view and reshape leave them where they are",
+    ),
+    "sees_ahead": Contract(
+        Severity.CRITICAL,
+        "a prediction of the next token depends on that token",
+        "the model copies what it is to predict, and knows nothing when it generates",
+        "pass a causal mask, or shift the tokens that the model is given",
+    ),
+    "targets_not_shifted": Contract(
+        Severity.CRITICAL,
+        "a model that sees no later tokens is to predict the token that it is given",
+        "it learns to copy",
+        "shift the labels by one token",
+    ),
+    "samples_mixed": Contract(
+        Severity.CRITICAL,
+        "the prediction for a sample depends on the other samples of the batch",
+        "what is learned holds for this very batch alone",
+        "look for the wrong axis: batch_first in attention and recurrent layers, view, softmax",
+    ),
     "all_labels_ignored": Contract(
         Severity.CRITICAL,
         "every label is ignore_index: nothing is left to learn from",

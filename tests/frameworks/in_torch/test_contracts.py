@@ -256,7 +256,20 @@ def test_a_model_that_learns_to_copy_its_input(run: Path) -> None:
             optimizer.zero_grad()
             F.cross_entropy(model(tokens).flatten(0, 1), tokens.clone().flatten()).backward()
             optimizer.step()
-    assert set(broken(run)) == {"labels_equal_inputs", "labels_copied"}
+    assert set(broken(run)) == {"labels_equal_inputs", "labels_copied", "targets_not_shifted"}
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_classes_and_positions(turned: bool, run: Path) -> None:
+    """Scores of shape (N, C, positions) have to be permuted to be rows of classes."""
+    model = nn.Sequential(nn.Unflatten(1, (1, 8)), nn.Conv1d(1, 4, 3, padding=1))
+
+    def loss(model: nn.Module, x: Any, _: Any) -> Any:
+        scores = model(x)
+        rows = scores.permute(0, 2, 1).reshape(-1, 4) if turned else scores.view(-1, 4)
+        return F.cross_entropy(rows, (x > 0).long().flatten())
+
+    assert set(train(run, model, loss)) == (set() if turned else {"classes_not_permuted"})
 
 
 def test_a_layer_that_no_optimizer_has(run: Path) -> None:
