@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from tocsin.model import Mode, Role
 
+from tocsin_hooks.torch.batch_axis import BatchAxis
 from tocsin_hooks.torch.captured import StepInHand
 from tocsin_hooks.torch.contracts import (
     SEVERAL_TIMES,
@@ -39,7 +40,21 @@ class BrokenContracts:
         self._looks = Counter[tuple[Mode, str]]()
         self._seen = Counter[tuple[str, str]]()
         self._found: dict[Name, bool] = {}  # and whether that is saved
-        self.tokens = TokenProbe()
+        self._probes = (TokenProbe(), BatchAxis())
+
+    def forward_begins(self, root: Any) -> None:
+        """Look into a forward pass of training that is saved."""
+        for probe in self._probes:
+            probe.forward_begins(root)
+
+    def forward_ends(self) -> None:
+        for probe in self._probes:
+            probe.forward_ends()
+
+    def forget(self) -> None:
+        """Of the last forward pass, nothing more is to come."""
+        for probe in self._probes:
+            probe.forget()
 
     def here(self, contract: str) -> None:
         """The line of the script that is being executed breaks a contract."""
@@ -48,8 +63,9 @@ class BrokenContracts:
     def check_loss(self, call: LossCall, inputs: list[Any], passes: int) -> None:
         """Look at a loss that was computed in a saved step, after so many ``passes``."""
         mode = self._step.mode
-        for name in self.tokens.broken(call) if mode is Mode.TRAIN else ():
-            self._count(name, call.place)
+        for probe in self._probes if mode is Mode.TRAIN else ():
+            for name in probe.broken(call):
+                self._count(name, call.place)
         looked = self._looks[mode, call.place]
         known = looked or len(self._looks) < _MOST_CALLS
         learns = mode is not Mode.TRAIN or call.prediction.requires_grad

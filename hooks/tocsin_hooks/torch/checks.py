@@ -90,7 +90,7 @@ class Checks:
             if self._step.saving and self._step.passes == 1 and not self._updates.over:
                 self._broken.check_inputs(self._inputs)
                 if self._step.mode is Mode.TRAIN:
-                    self._broken.tokens.forward_begins(root)
+                    self._broken.forward_begins(root)
         if not self._is_due():
             return
         # In evaluation some modules compute in another way while there is a mode.
@@ -104,7 +104,7 @@ class Checks:
 
     def forward_ends(self, root: Any, output: Any, *, compiled: bool) -> None:
         self._inside = False
-        self._broken.tokens.forward_ends()
+        self._broken.forward_ends()
         first = self._step.saving and self._step.passes == 1 and self._step.mode is Mode.TRAIN
         for label, each in tensors_in(output, 1) if first and not compiled else ():
             self._spread.forward_ended(output_name(class_name(root), label), each)
@@ -162,7 +162,7 @@ class Checks:
     def pause(self) -> None:
         """Look at nothing until the next forward pass has ended."""
         self._window.close()
-        self._broken.tokens.forget()
+        self._broken.forget()
         self._inputs = []
 
     def close(self) -> None:

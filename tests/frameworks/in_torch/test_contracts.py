@@ -259,6 +259,24 @@ def test_a_model_that_learns_to_copy_its_input(run: Path) -> None:
     assert set(broken(run)) == {"labels_equal_inputs", "labels_copied", "targets_not_shifted"}
 
 
+class LastState(nn.Module):
+    """Scores of four classes by the last state of a recurrent layer over 4 steps of 2 numbers."""
+
+    def __init__(self, *, batch_first: bool) -> None:
+        super().__init__()
+        self.cell = nn.LSTM(2, 8, batch_first=batch_first)
+        self.head = nn.Linear(8, 4)
+
+    def forward(self, x: Any) -> Any:
+        return self.head(self.cell(x)[0][:, -1])
+
+
+@pytest.mark.parametrize("batch_first", [False, True])
+def test_the_axis_of_time(batch_first: bool, run: Path) -> None:
+    model = nn.Sequential(nn.Unflatten(1, (4, 2)), LastState(batch_first=batch_first))
+    assert set(train(run, model, classify)) == (set() if batch_first else {"samples_mixed"})
+
+
 @pytest.mark.parametrize("turned", [False, True])
 def test_classes_and_positions(turned: bool, run: Path) -> None:
     """Scores of shape (N, C, positions) have to be permuted to be rows of classes."""
