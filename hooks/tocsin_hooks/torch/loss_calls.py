@@ -47,6 +47,7 @@ _DIFFERENCES = frozenset(
     for name in ("sub", "subtract", "rsub", "__sub__", "__rsub__")
     if hasattr(owner, name)
 )
+_LEAVES = frozenset({torch.Tensor.__array__, torch.Tensor.numpy, torch.Tensor.tolist})
 _BACKWARDS = frozenset({torch.Tensor.backward, torch.autograd.backward})
 
 _MOST_FRAMES = 12  # from a loss function outwards, in which a loss module is looked for
@@ -87,15 +88,18 @@ class LossCall:
 class Listener:
     """Gets each loss that is called, each difference of two tensors, and each backward pass when it
     begins, with what it begins at, and when it has ended. While the ``tape`` records, it gets every
-    call, and then the listener as well, with what it gave."""
+    call, and then the listener as well, with what it gave; and each tensor that has become an array
+    or a list. What it computes itself while it ``is_at_work`` counts as nothing."""
 
     loss: Callable[[LossCall], None]
     difference: Callable[[Any, Any, Any], None]
     backward: Callable[[Any], None]
     after_backward: Callable[[], None]
     recorded: Callable[[RecordedCall, Any], None]
+    left: Callable[[Any], None]
     tape: Tape
     trouble: Report
+    is_at_work: Callable[[], bool]
 
 
 class LossWindow:
@@ -145,7 +149,7 @@ class _Mode(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         listener, kwargs = self.listener, kwargs or {}
-        if listener is None:
+        if listener is None or listener.is_at_work():
             return func(*args, **kwargs)
         call = caller = None
         with Guard(listener.trouble, "a loss is not compared"):
@@ -178,6 +182,8 @@ def _after(
         listener.after_backward()
     elif func in _PARAMETERS:
         listener.loss(_call(func, args, kwargs, found))
+    elif func in _LEAVES and args:
+        listener.left(args[0])
     elif func in _DIFFERENCES and len(args) == 2:
         listener.difference(args[0], args[1], found)
 

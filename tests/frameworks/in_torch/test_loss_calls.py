@@ -28,8 +28,10 @@ class Seen:
                 lambda _: self.others.append("backward"),
                 lambda: self.others.append("after"),
                 lambda *_: self.others.append("recorded"),
+                lambda _: self.others.append("left"),
                 Tape(),
                 lambda _, error: self.errors.append(error),
+                lambda: False,
             )
         )
 
