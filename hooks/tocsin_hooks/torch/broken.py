@@ -14,6 +14,7 @@ from tocsin_hooks.torch.contracts import (
     SEVERAL_TIMES,
     are_constant,
     broken_by_loss,
+    has_softmax_twice,
     is_copied,
     labels_equal_inputs,
 )
@@ -81,6 +82,15 @@ class BrokenContracts:
                 found.append("labels_equal_inputs")
         for name in found:
             self._count(name, call.place)
+
+    def check_graph(self, loss: Any) -> None:
+        """Look at what a loss is computed from, of which gradients are going to be computed."""
+        place = script_line()
+        self._looks[self._step.mode, f"graph of {place}"] += 1
+        if self._looks[self._step.mode, f"graph of {place}"] > _LOOKS:
+            return
+        if isinstance(loss, torch.Tensor) and has_softmax_twice(loss):
+            self._count("softmax_twice", place)
 
     def check_inputs(self, inputs: list[Any]) -> None:
         """Look at what a model is given in a saved step."""

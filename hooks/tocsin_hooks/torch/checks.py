@@ -204,6 +204,9 @@ class Checks:
     def _backward(self, loss: Any) -> None:
         self._opponents.passed()
         self._updates.backward()
+        if self._step.saving and self._wants_contracts:
+            with self._step.hook.measured():
+                self._broken.check_graph(loss)
         tape = self._tape
         if not tape.is_recording:
             return

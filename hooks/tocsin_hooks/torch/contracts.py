@@ -23,6 +23,8 @@ _RANGES = {
     "TanhBackward0": (-1.0, 1.0),
     "ReluBackward0": (0.0, float("inf")),
 }
+_SOFTMAXES = frozenset({"LogSoftmaxBackward0", "LogsumexpBackward0", "SoftmaxBackward0"})
+_MOST_NODES = 1000
 _LEAST_SHARE = 0.05  # of the targets, that the output cannot reach
 _MAJORITY = 0.8  # of the labels
 _HEAVIER = 3.0  # times the weight of every other class
@@ -129,6 +131,33 @@ def are_constant(inputs: list[Any]) -> bool:
         and given[0].is_floating_point()
         and all(len(each) >= 8 and _all(each == each[:1]) for each in given)
     )
+
+
+def has_softmax_twice(loss: Any) -> bool:
+    """Whether a loss is computed of a softmax of probabilities: along the same axis, and with
+    nothing in between. Looks at the newest part of the graph."""
+    waiting, seen = [loss.grad_fn], set[Any]()
+    while waiting and len(seen) < _MOST_NODES:
+        node = waiting.pop(0)
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        inner = [each for each, _ in node.next_functions]
+        if _name(node) in _SOFTMAXES:
+            first = _behind_views(inner[0])
+            if _name(first) == "SoftmaxBackward0":
+                shape = first._saved_result.shape
+                axis = _axis(first, len(shape))
+                if shape[axis] > 1 and axis == _axis(node, len(shape)):
+                    return True
+        waiting += inner
+    return False
+
+
+def _axis(node: Any, dimensions: int) -> int:
+    axis = node._saved_dim
+    axis = axis[0] if isinstance(axis, tuple) else axis
+    return int(axis - (1 << 64) if axis >= 1 << 63 else axis) % dimensions
 
 
 def _behind_views(node: Any) -> Any:

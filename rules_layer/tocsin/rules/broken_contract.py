@@ -50,6 +50,12 @@ CONTRACTS: Mapping[str, Contract] = {
         "gradients are tiny and the loss cannot fall to 0",
         "pass the output before the softmax or sigmoid",
     ),
+    "softmax_twice": Contract(
+        Severity.CRITICAL,
+        "a softmax or log_softmax is computed of probabilities",
+        "the result can hardly differ from one class to another, and gradients are tiny",
+        "leave one of them out; Categorical and log_softmax take logits",
+    ),
     "not_log_probabilities": Contract(
         Severity.CRITICAL,
         "nll_loss or ctc_loss gets numbers that are not log-probabilities",

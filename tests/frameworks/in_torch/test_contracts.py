@@ -71,6 +71,14 @@ FAULTS = {
         lambda m, x, y: nn.CrossEntropyLoss()(m(x), y),
     ),
     "not_log_probabilities": (net(4, nn.Softmax(1)), lambda m, x, y: F.nll_loss(m(x), y)),
+    "softmax_twice": (
+        net(4, nn.Softmax(1)),
+        lambda m, x, y: F.nll_loss(F.log_softmax(m(x), -1), y),
+    ),
+    "softmax_twice by a distribution": (
+        net(4, nn.Softmax(-1)),
+        lambda m, x, y: -torch.distributions.Categorical(logits=m(x)).log_prob(y).mean(),
+    ),
     "not_log_probabilities of sequences": (
         net(12),
         lambda m, x, y: F.ctc_loss(
