@@ -58,11 +58,12 @@ def judge_constant_guess(
     """Fires where a loss stays as high as that of the best constant guess, or higher.
 
     In training it looks at the last half of all comparisons, after 300 steps and then after every
-    quarter more; at losses that are at least 3 % above the guess's from 150 steps on. There the loss must not be below the constant guess's with 99.9 % confidence,
-    must hardly depend on which label belongs to which sample, and must not be on its way down: a
-    quarter of what is missing, in the newer half of them. The same must hold of four evaluations
-    in a row, of at least 400 samples, in their means, after 200 steps. Where none of eight
-    evaluations or more was better than the guess, a model may depend on the labels somewhat more.
+    quarter more; at losses that are at least 3 % above the guess's from 150 steps on. There the
+    loss must not be below the constant guess's with 99.9 % confidence, must hardly depend on which
+    label belongs to which sample, and must not be on its way down: a quarter of what is missing, in
+    the newer half of them. The same must hold of four evaluations in a row, of at least 400
+    samples, in their means, after 200 steps. Where none of eight evaluations or more was better
+    than the guess, a model may depend on the labels somewhat more.
     """
     if step.mode is Mode.PREDICT:
         return state, not_applicable(Reason.NO_TENSOR, "a step of mode PREDICT")
