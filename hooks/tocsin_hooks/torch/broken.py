@@ -57,9 +57,9 @@ class BrokenContracts:
         for probe in self._probes:
             probe.forget()
 
-    def here(self, contract: str) -> None:
-        """The line of the script that is being executed breaks a contract."""
-        self._found.setdefault(contract_name(contract, script_line()), False)
+    def here(self, contract: str, place: str | None = None, /) -> None:
+        """The line of the script that is being executed breaks a contract, or an earlier one."""
+        self._found.setdefault(contract_name(contract, place or script_line()), False)
 
     def check_loss(self, call: LossCall, inputs: list[Any], passes: int) -> None:
         """Look at a loss that was computed in a saved step, after so many ``passes``."""

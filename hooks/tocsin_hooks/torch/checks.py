@@ -63,6 +63,7 @@ class Checks:
                 self._updates.after_backward,
                 self._recorded,
                 self._left,
+                self._detached,
                 self._tape,
                 hook.trouble,
                 lambda: hook.is_at_work,
@@ -234,6 +235,11 @@ class Checks:
             else:
                 return
             self._tape.clear()
+
+    def _detached(self, tensor: Any) -> None:
+        if self._step.mode is Mode.TRAIN and self._wants_contracts:
+            with self._step.hook.measured():
+                self._updates.detached(tensor)
 
     def _left(self, tensor: Any) -> None:
         """A tensor has become an array or a list: labels, perhaps."""

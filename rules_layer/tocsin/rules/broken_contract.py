@@ -146,6 +146,12 @@ CONTRACTS: Mapping[str, Contract] = {
         "its part of the model is never trained: its output is cut off before the loss",
         "look for detach(), no_grad() or another model's output between this part and its loss",
     ),
+    "cut_off": Contract(
+        Severity.WARNING,
+        "what a part of the model computes is detached, and this part gets no gradient",
+        "the optimizer holds it, and never trains it",
+        "leave out detach() or data; if it is meant, leave this part out of the optimizer",
+    ),
     "learning_rate_of_zero": Contract(
         Severity.WARNING,
         "the learning rate of an optimizer is 0 at each of its first updates",

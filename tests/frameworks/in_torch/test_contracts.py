@@ -267,6 +267,41 @@ def test_a_model_that_learns_to_copy_its_input(run: Path) -> None:
     assert set(broken(run)) == {"labels_equal_inputs", "labels_copied", "targets_not_shifted"}
 
 
+class Coder(nn.Module):
+    """Scores by a code, which may be detached, and may have another way to the loss."""
+
+    def __init__(self, *, cut: bool, both: bool = False) -> None:
+        super().__init__()
+        self.encoder, self.decoder = nn.Linear(8, 6), nn.Linear(6, 4)
+        self.cut, self.both = cut, both
+
+    def forward(self, x: Any) -> Any:
+        code = self.encoder(x)
+        scores = self.decoder(code.detach() if self.cut else code)
+        return scores + code[:, :4] if self.both else scores
+
+
+@pytest.mark.parametrize(
+    ("cut", "both", "contracts"),
+    [(True, False, {"cut_off"}), (False, False, set()), (True, True, set())],
+)
+def test_a_part_that_is_cut_off(cut: bool, both: bool, contracts: set[str], run: Path) -> None:
+    assert set(train(run, Coder(cut=cut, both=both), classify)) == contracts
+
+
+def test_a_part_that_is_updated_in_another_way(run: Path) -> None:
+    """A moving average gets no gradient, and is in the optimizer with all the others."""
+    model = Coder(cut=True)
+
+    def loss(model: Any, x: Any, y: Any) -> Any:
+        with torch.no_grad():
+            model.encoder.weight.mul_(0.99)
+            model.encoder.bias.mul_(0.99)
+        return F.cross_entropy(model(x), y)
+
+    assert train(run, model, loss) == {}
+
+
 class LastState(nn.Module):
     """Scores of four classes by the last state of a recurrent layer over 4 steps of 2 numbers."""
 
