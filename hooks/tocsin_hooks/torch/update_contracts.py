@@ -115,8 +115,11 @@ class UpdateContracts:
         self._kept[optimizer] = [
             _Left(ref(each), ref(each.grad), each.grad._version) for each in with_gradient[:3]
         ]
-        if self._updates in (_UPDATES, _LAST - 1) and self._forgotten(root):
-            self._broken("parameter_in_no_optimizer")
+        if self._updates in (_UPDATES, _LAST - 1):
+            if self._forgotten(root):
+                self._broken("parameter_in_no_optimizer")
+            if self._hidden(root):
+                self._broken("layer_not_registered")
 
     def foreign_update(self, root: Any, optimizer: Any) -> None:
         """An optimizer updates something that is no part of the model."""
@@ -154,6 +157,18 @@ class UpdateContracts:
             and not any(self._has_changed(each) for each in forgotten)
         )
 
+    def _hidden(self, root: Any) -> bool:
+        """Whether layers that the model only has in lists or mappings of Python get gradients, and
+        nobody updates them."""
+        optimizers = [*self._known(), *self._foreign]
+        known = {id(each) for each in root.parameters()}
+        known |= {id(each) for optimizer in optimizers for each in _held(optimizer)}
+        return any(
+            each.grad is not None and id(each) not in known and _is_nonzero(each.grad)
+            for layer in _unregistered(root)
+            for each in layer.parameters()
+        )
+
     def _remember(self, root: Any) -> None:
         self._samples = {id(each): (ref(each), _sample(each)) for each in root.parameters()}
 
@@ -167,6 +182,14 @@ class UpdateContracts:
             return bool(self._samples)
         now = _sample(parameter)
         return now.shape != known[1].shape or not torch.equal(now, known[1])
+
+
+def _unregistered(root: Any) -> Iterator[torch.nn.Module]:
+    for module in root.modules():
+        for value in [*vars(module).values()]:
+            inside = value.values() if isinstance(value, dict) else value
+            if isinstance(value, dict | list | tuple) and value is not module._modules:
+                yield from (each for each in inside if isinstance(each, torch.nn.Module))
 
 
 def _held(optimizer: Any) -> Iterator[Any]:

@@ -128,6 +128,12 @@ CONTRACTS: Mapping[str, Contract] = {
         "it is never updated",
         "make the optimizer after all layers exist, or call requires_grad_(False) if it is meant",
     ),
+    "layer_not_registered": Contract(
+        Severity.WARNING,
+        "layers that the model has in a list or a dict get gradients, and no optimizer holds them",
+        "parameters() does not name them: they are not trained, saved or moved to a device",
+        "use nn.ModuleList or nn.ModuleDict",
+    ),
     "optimizer_of_another_model": Contract(
         Severity.CRITICAL,
         "the optimizer holds no parameter of the model that is trained",

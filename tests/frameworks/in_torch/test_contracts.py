@@ -267,6 +267,47 @@ def test_a_model_that_learns_to_copy_its_input(run: Path) -> None:
     assert set(broken(run)) == {"labels_equal_inputs", "labels_copied", "targets_not_shifted"}
 
 
+class Stack(nn.Module):
+    """Layers in a list, of Python or of PyTorch."""
+
+    def __init__(self, layers: Any) -> None:
+        super().__init__()
+        self.first, self.layers = nn.Linear(8, 8), layers
+
+    def forward(self, x: Any) -> Any:
+        x = self.first(x)
+        for layer in self.layers:
+            x = layer(x.relu())
+        return x
+
+
+@pytest.mark.parametrize("registered", [False, True])
+def test_layers_in_a_list(registered: bool, run: Path) -> None:
+    layers = [nn.Linear(8, 8), nn.Linear(8, 4)]
+    model = Stack(nn.ModuleList(layers) if registered else layers)
+    assert set(train(run, model, classify)) == (set() if registered else {"layer_not_registered"})
+
+
+def test_layers_in_a_list_that_are_held_by_an_optimizer(run: Path) -> None:
+    layers = [nn.Linear(8, 4)]
+    model = Stack(layers)
+    optimizer = torch.optim.SGD([*model.parameters(), *layers[0].parameters()], 1e-2)
+    assert train(run, model, classify, optimizer=optimizer) == {}
+
+
+def test_a_teacher_in_a_list(run: Path) -> None:
+    teacher = net(4)
+    model = Coder(cut=False)
+    model.teacher = [teacher]
+
+    def loss(model: Any, x: Any, _: Any) -> Any:
+        with torch.no_grad():
+            aim = teacher(x).softmax(1)
+        return F.cross_entropy(model(x), aim)
+
+    assert train(run, model, loss) == {}
+
+
 class Coder(nn.Module):
     """Scores by a code, which may be detached, and may have another way to the loss."""
 
