@@ -91,7 +91,7 @@ HALVES: dict[str, tuple[str, ...]] = {
         "keras_reviews",
         "molecule_energy",
     ),
-    "report": ("heartbeat_classes", "super_resolution", "date_translation"),
+    "report": ("heartbeat_classes", "super_resolution", "date_translation", "cart_balance"),
 }
 
 

@@ -114,8 +114,6 @@ class Seq2Seq(nn.Module):
 
 
 def sequence_loss(scores: Tensor, target: Tensor, kind: str, smoothing: float) -> Tensor:
-    if kind == "padding wanted":
-        return F.cross_entropy(scores.flatten(0, 1), target.flatten(), ignore_index=EOS)
     if kind == "view":  # batch and time change places in one of the two
         return F.cross_entropy(scores.transpose(0, 1).flatten(0, 1), target.flatten())
     if kind == "shifted twice":
