@@ -134,7 +134,7 @@ def train(
     schedule: str = "cosine", gamma: float = 0.98, lam: float = 0.95, clip: float = 0.2,
     entropy: float = 0.01, share: float = 0.5, limit: float = 0.5, scale: float = 1.0,
     worth: float = 1.0, size: int = 48, active: str = "Tanh", start: str = "orthogonal",
-    shared: bool = False, decay: float = 0.0, half: bool = False, noise: float = 0.0,
+    shared: bool = False, half: bool = False, noise: float = 0.0,
     span: float = 1.0, average: bool = False, curriculum: bool = False, reward: str = "alive",
     evaluates: bool = True, fault: str = "",
 ) -> float:  # fmt: skip
@@ -146,7 +146,7 @@ def train(
     learned: Any = learner.parameters()
     if fault == "actor left out":
         learned = agent.critic.parameters()
-    adapt = optimizer_of(optimizer, learned, rate, decay)
+    adapt = optimizer_of(optimizer, learned, rate)
     updates = iterations * passes * (count * horizon // minibatch)
     scheduler = scheduler_of(adapt, schedule, updates)
     hook.torch(agent)
@@ -222,7 +222,6 @@ CASES = cases(
         "plain": {},
         "momentum": {"optimizer": "momentum", "rate": 0.1},
         "small minibatches": {"minibatch": 32, "rate": 1.5e-3, "passes": 2},
-        "whole batch": {"minibatch": 512, "rate": 4e-3, "passes": 10},
         "loss x 10,000": {"scale": 1e4, "limit": 0.0},
         "rewards / 10": {"worth": 0.1},
         "constant rate": {"schedule": "constant", "rate": 1e-3},
