@@ -108,7 +108,7 @@ def augmented(low: Tensor, high: Tensor, how: str) -> tuple[Tensor, Tensor]:
 
 
 def pairs(seed: int, fault: str, noise: float, span: float) -> tuple[Tensor, Tensor]:
-    high = photos(8 if fault == "eight pictures" else 600, seed + 500)
+    high = photos(600, seed + 500)
     low = shrink(high)
     if noise:
         low = low + noise * torch.randn(low.shape)

@@ -223,7 +223,7 @@ def train(
             group["lr"] = get_lr(it, schedule, learning_rate, max_iters)
         if eval_interval and it % eval_interval == eval_interval - 1:
             estimate_loss(ema, splits, config.block_size, fault)
-        length = config.block_size // 2 if growing and it < max_iters // 3 else config.block_size
+        length = config.block_size // 2 if growing and it < max_iters // 6 else config.block_size
         x, y = get_batch(train_data, batch_size, length, fault)
         with torch.autocast("cpu", torch.bfloat16, enabled=half):
             logits = model(x)
@@ -260,7 +260,7 @@ CASES = cases(
         "bfloat16": {"half": True},
         "average of weights": {"average": True},
         "PyTorch's start": {"start": ""},
-        "short contexts first": {"growing": True},
+        "short contexts first": {"growing": True, "max_iters": 600},
         "no evaluation": {"eval_interval": 0},
     },
     {
