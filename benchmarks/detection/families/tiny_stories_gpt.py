@@ -198,7 +198,7 @@ def train(
     seed: int, hook: Any, learning_rate: float = 4e-3, max_iters: int = 450, batch_size: int = 12,
     optimizer: str = "adamw", schedule: str = "warmup", weight_decay: float = 0.1,
     grad_clip: float = 1.0, eval_interval: int = 100, scale: float = 1.0,
-    smoothing: float = 0.0, noise: float = 0.0, loss: str = "", half: bool = False,
+    smoothing: float = 0.0, loss: str = "", half: bool = False,
     average: bool = False, growing: bool = False, fault: str = "", **shape: Any,
 ) -> float:  # fmt: skip
     begin(seed)
@@ -207,9 +207,6 @@ def train(
         corpus(3 if fault == "three" else 1500, seed + 900),
         corpus(250, seed + 901),
     )
-    if noise:
-        wrong = torch.rand(len(train_data)) < noise
-        train_data = torch.where(wrong, torch.randint(len(WORDS), train_data.shape), train_data)
     if fault == "words shuffled":
         train_data = train_data[torch.randperm(len(train_data))]
     model = GPT(config)
@@ -256,7 +253,6 @@ CASES = cases(
         "restarts": {"schedule": "restarts"},
         "dropout": {"dropout": 0.03, "max_iters": 600},
         "label smoothing": {"smoothing": 0.1},
-        "words with noise": {"noise": 0.02, "max_iters": 600},
         "bfloat16": {"half": True},
         "average of weights": {"average": True},
         "PyTorch's start": {"start": ""},
