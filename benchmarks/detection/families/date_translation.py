@@ -241,7 +241,7 @@ CASES = cases(
     {
         "answers of the next line": ("no-skill overfit", {"fault": "targets of another file"}),
         "day and month exchanged": ("worse overfit no-skill", {"fault": "day and month"}),
-        "vocabulary built anew": ("worse inputs no-skill", {"fault": "another vocabulary"}),
+        "vocabulary in another order": ("worse inputs no-skill", {"fault": "another vocabulary"}),
         "source reversed in training": ("inputs", {"fault": "source reversed"}),
         "sources sorted alone": ("no-skill", {"fault": "sources sorted alone"}),
         "decoder sees the answer": ("leak", {"fault": "decoder sees the answer"}),
