@@ -307,6 +307,11 @@ class Hook:
         """A context whose time counts as the hook's, in the training's thread."""
         return self._loop.meter
 
+    @property
+    def is_at_work(self) -> bool:
+        """Whether such a context is open."""
+        return self._loop.meter.runs
+
     @_guarded("time that capturing took is not counted")
     def spent(self, seconds: float) -> None:
         """Count time of the training that was found out later, such as a device's."""

@@ -26,5 +26,9 @@ class Meter:
         if self._depth == 0:
             self.seconds += time.perf_counter() - self._started
 
+    @property
+    def runs(self) -> bool:
+        return self._depth > 0
+
     def add(self, seconds: float) -> None:
         self.seconds += seconds

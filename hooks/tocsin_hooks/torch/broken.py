@@ -8,17 +8,20 @@ from typing import Any
 import torch
 from tocsin.model import Mode, Role
 
+from tocsin_hooks.torch.batch_axis import BatchAxis
 from tocsin_hooks.torch.captured import StepInHand
 from tocsin_hooks.torch.contracts import (
     SEVERAL_TIMES,
     are_constant,
     broken_by_loss,
+    has_softmax_twice,
     is_copied,
     labels_equal_inputs,
 )
 from tocsin_hooks.torch.loss_calls import LossCall
 from tocsin_hooks.torch.names import Name
 from tocsin_hooks.torch.script_line import script_line
+from tocsin_hooks.torch.token_probe import TokenProbe
 
 _LOOKS = 3  # at the values of one call, in steps that are saved
 _MOST_CALLS = 32  # lines of a script that are looked at
@@ -38,14 +41,32 @@ class BrokenContracts:
         self._looks = Counter[tuple[Mode, str]]()
         self._seen = Counter[tuple[str, str]]()
         self._found: dict[Name, bool] = {}  # and whether that is saved
+        self._probes = (TokenProbe(), BatchAxis())
 
-    def here(self, contract: str) -> None:
-        """The line of the script that is being executed breaks a contract."""
-        self._found.setdefault(contract_name(contract, script_line()), False)
+    def forward_begins(self, root: Any) -> None:
+        """Look into a forward pass of training that is saved."""
+        for probe in self._probes:
+            probe.forward_begins(root)
+
+    def forward_ends(self) -> None:
+        for probe in self._probes:
+            probe.forward_ends()
+
+    def forget(self) -> None:
+        """Of the last forward pass, nothing more is to come."""
+        for probe in self._probes:
+            probe.forget()
+
+    def here(self, contract: str, place: str | None = None, /) -> None:
+        """The line of the script that is being executed breaks a contract, or an earlier one."""
+        self._found.setdefault(contract_name(contract, place or script_line()), False)
 
     def check_loss(self, call: LossCall, inputs: list[Any], passes: int) -> None:
         """Look at a loss that was computed in a saved step, after so many ``passes``."""
         mode = self._step.mode
+        for probe in self._probes if mode is Mode.TRAIN else ():
+            for name in probe.broken(call):
+                self._count(name, call.place)
         looked = self._looks[mode, call.place]
         known = looked or len(self._looks) < _MOST_CALLS
         learns = mode is not Mode.TRAIN or call.prediction.requires_grad
@@ -61,6 +82,15 @@ class BrokenContracts:
                 found.append("labels_equal_inputs")
         for name in found:
             self._count(name, call.place)
+
+    def check_graph(self, loss: Any) -> None:
+        """Look at what a loss is computed from, of which gradients are going to be computed."""
+        place = script_line()
+        self._looks[self._step.mode, f"graph of {place}"] += 1
+        if self._looks[self._step.mode, f"graph of {place}"] > _LOOKS:
+            return
+        if isinstance(loss, torch.Tensor) and has_softmax_twice(loss):
+            self._count("softmax_twice", place)
 
     def check_inputs(self, inputs: list[Any]) -> None:
         """Look at what a model is given in a saved step."""

@@ -11,13 +11,15 @@ from tocsin_hooks.torch.broken import BrokenContracts, contract_name
 from tocsin_hooks.torch.callbacks import compilations
 from tocsin_hooks.torch.captured import StepInHand
 from tocsin_hooks.torch.contracts import broken_by_difference
+from tocsin_hooks.torch.evaluated_labels import EvaluatedLabels
 from tocsin_hooks.torch.known_losses import KnownLosses
 from tocsin_hooks.torch.loss_calls import Listener, LossCall, LossWindow
 from tocsin_hooks.torch.mode_contracts import ModeContracts
 from tocsin_hooks.torch.names import class_name, input_name, output_name
 from tocsin_hooks.torch.opponents import Opponents
+from tocsin_hooks.torch.pairs import UNPAIRED
 from tocsin_hooks.torch.script_line import script_line
-from tocsin_hooks.torch.skill import UNPAIRED, Skill, skill_name
+from tocsin_hooks.torch.skill import Skill, skill_name
 from tocsin_hooks.torch.spread import Spread
 from tocsin_hooks.torch.step_loss import StepLoss
 from tocsin_hooks.torch.tape import RecordedCall, Tape
@@ -51,6 +53,7 @@ class Checks:
         self._updates = UpdateContracts(self._broken.here)
         self._modes = ModeContracts(self._broken.here)
         self._tape = Tape()
+        self._evaluated = EvaluatedLabels(self._known, self._tape)
         hook = step.hook
         self._window = LossWindow(
             Listener(
@@ -59,8 +62,11 @@ class Checks:
                 self._backward,
                 self._updates.after_backward,
                 self._recorded,
+                self._left,
+                self._detached,
                 self._tape,
                 hook.trouble,
+                lambda: hook.is_at_work,
             )
         )
         self._asked: tuple[int, bool, bool] = (-1, False, False)  # generation, skill, contracts
@@ -89,6 +95,8 @@ class Checks:
             self._modes.forward(root, alone=_are_alone(self._inputs))
             if self._step.saving and self._step.passes == 1 and not self._updates.over:
                 self._broken.check_inputs(self._inputs)
+                if self._step.mode is Mode.TRAIN:
+                    self._broken.forward_begins(root)
         if not self._is_due():
             return
         # In evaluation some modules compute in another way while there is a mode.
@@ -102,6 +110,7 @@ class Checks:
 
     def forward_ends(self, root: Any, output: Any, *, compiled: bool) -> None:
         self._inside = False
+        self._broken.forward_ends()
         first = self._step.saving and self._step.passes == 1 and self._step.mode is Mode.TRAIN
         for label, each in tensors_in(output, 1) if first and not compiled else ():
             self._spread.forward_ended(output_name(class_name(root), label), each)
@@ -118,8 +127,10 @@ class Checks:
 
     def _record(self, output: Any) -> None:
         if self._window.is_open and self._records:
-            found = (each for _, each in tensors_in(output, _MOST_OUTPUTS))
+            found = [each for _, each in tensors_in(output, _MOST_OUTPUTS)]
             self._tape.begin(found, training=self._step.mode is Mode.TRAIN)
+            if self._step.evaluates:
+                self._evaluated.forward_ended(found)
 
     def step_begins(self, *, compiled: bool) -> None:
         """A step has begun whose forward passes are not seen, so compiled code may run in it."""
@@ -159,6 +170,7 @@ class Checks:
     def pause(self) -> None:
         """Look at nothing until the next forward pass has ended."""
         self._window.close()
+        self._broken.forget()
         self._inputs = []
 
     def close(self) -> None:
@@ -193,6 +205,9 @@ class Checks:
     def _backward(self, loss: Any) -> None:
         self._opponents.passed()
         self._updates.backward()
+        if self._step.saving and self._wants_contracts:
+            with self._step.hook.measured():
+                self._broken.check_graph(loss)
         tape = self._tape
         if not tape.is_recording:
             return
@@ -210,20 +225,43 @@ class Checks:
         with self._step.hook.measured():
             if known := self._known.loss(self._tape, found):
                 place, loss = known
-                self._skill.compare_by_hand(self._tape, found, place)
+                if self._compares:
+                    self._skill.compare_by_hand(self._tape, found, place)
                 self._step_loss.evaluated(loss)
             elif (made := self._known.judged(self._tape, call, found)) is not None:
                 self._step_loss.evaluated_by(made)
-                self._skill.compare(made)
+                if self._compares:
+                    self._skill.compare(made)
             else:
                 return
             self._tape.clear()
 
+    def _detached(self, tensor: Any) -> None:
+        if self._step.mode is Mode.TRAIN and self._wants_contracts:
+            with self._step.hook.measured():
+                self._updates.detached(tensor)
+
+    def _left(self, tensor: Any) -> None:
+        """A tensor has become an array or a list: labels, perhaps."""
+        if self._step.evaluates and not self._inside:
+            with self._step.hook.measured():
+                self._evaluated.left(tensor)
+
     def _hand_over(self) -> None:
+        if self._step.evaluates:
+            self._hand_over_evaluated()
         self._spread.hand_over()
         if not self._opponents.are_known:
             self._skill.hand_over()
         self._broken.hand_over()
+
+    def _hand_over_evaluated(self) -> None:
+        for each in self._evaluated.ended():
+            self._step.passes, self._step.samples = each.number, each.samples
+            self._step_loss.evaluated_by(each.call)
+            if self._compares:
+                self._skill.begin_pass()
+                self._skill.compare(each.call)
 
     # When it looks.
 
@@ -248,8 +286,9 @@ class Checks:
     def _records(self) -> bool:
         """Whether a loss that the script computes itself is going to be compared, or one that it
         does not compute in an evaluation."""
-        known = self._step.mode is Mode.TRAIN or bool(self._known)
-        return known and self._step.loss_kind is None and self._wants_skill and self._compares
+        trains = self._step.mode is Mode.TRAIN
+        known = self._compares if trains else bool(self._known)
+        return known and self._step.loss_kind is None and self._wants_skill
 
     @property
     def _wants_skill(self) -> bool:

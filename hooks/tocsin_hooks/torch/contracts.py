@@ -23,6 +23,8 @@ _RANGES = {
     "TanhBackward0": (-1.0, 1.0),
     "ReluBackward0": (0.0, float("inf")),
 }
+_SOFTMAXES = frozenset({"LogSoftmaxBackward0", "LogsumexpBackward0", "SoftmaxBackward0"})
+_MOST_NODES = 1000
 _LEAST_SHARE = 0.05  # of the targets, that the output cannot reach
 _MAJORITY = 0.8  # of the labels
 _HEAVIER = 3.0  # times the weight of every other class
@@ -57,6 +59,8 @@ def broken_by_loss(call: LossCall) -> Iterator[str]:
         yield "softmax_over_batch"
     if name == "nll_loss" and _goes_over_positions(prediction):
         yield "softmax_over_positions"
+    if call.has_classes and _are_not_permuted(prediction):
+        yield "classes_not_permuted"
     if call.has_classes and _all(target == call.arguments.get("ignore_index", -100)):
         yield "all_labels_ignored"
     if _are_upside_down(call):
@@ -129,6 +133,33 @@ def are_constant(inputs: list[Any]) -> bool:
     )
 
 
+def has_softmax_twice(loss: Any) -> bool:
+    """Whether a loss is computed of a softmax of probabilities: along the same axis, and with
+    nothing in between. Looks at the newest part of the graph."""
+    waiting, seen = [loss.grad_fn], set[Any]()
+    while waiting and len(seen) < _MOST_NODES:
+        node = waiting.pop(0)
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        inner = [each for each, _ in node.next_functions]
+        if _name(node) in _SOFTMAXES:
+            first = _behind_views(inner[0])
+            if _name(first) == "SoftmaxBackward0":
+                shape = first._saved_result.shape
+                axis = _axis(first, len(shape))
+                if shape[axis] > 1 and axis == _axis(node, len(shape)):
+                    return True
+        waiting += inner
+    return False
+
+
+def _axis(node: Any, dimensions: int) -> int:
+    axis = node._saved_dim
+    axis = axis[0] if isinstance(axis, tuple) else axis
+    return int(axis - (1 << 64) if axis >= 1 << 63 else axis) % dimensions
+
+
 def _behind_views(node: Any) -> Any:
     while node is not None and _RESHAPES.fullmatch(node.name()):
         node = node.next_functions[0][0]
@@ -193,6 +224,22 @@ def _goes_over_positions(prediction: Any) -> bool:
     """Whether scores of shape (N, C, positions …) are made probabilities along another axis."""
     node = prediction.grad_fn
     return prediction.dim() > 2 and _name(node) == "LogSoftmaxBackward0" and node._saved_dim != 1
+
+
+def _are_not_permuted(prediction: Any) -> bool:
+    """Whether scores of shape (N, C, positions …) are only viewed as (…, C), or the reverse: the
+    numbers stay where they are, and classes and positions are confused."""
+    classes = prediction.shape[1 if prediction.dim() > 1 else 0]
+    node = prediction.grad_fn
+    while _name(node).endswith("ViewBackward0"):
+        before = node._saved_self_sym_sizes
+        many = len(before) > 2 and math.prod(before[2:]) > 1
+        if prediction.dim() == 2 and many and before[1] == classes != before[-1]:
+            return True
+        if prediction.dim() > 2 and many and before[-1] == classes != before[1]:
+            return True
+        node = node.next_functions[0][0]
+    return False
 
 
 def _is_out_of_reach(node: Any, target: Any) -> bool:

@@ -18,6 +18,8 @@ _SAME = frozenset({"eq", "ne", "__eq__", "__ne__"})
 _DIFFERENCES = frozenset({"sub", "subtract", "__sub__", "__rsub__"})
 _SIZES = frozenset({"abs", "absolute", "square", "pow", "mul"}) | {"__abs__", "__pow__", "__mul__"}
 _MOST_RECIPES = 64
+_FAR = 2.0  # deviations, between means of labels in one unit
+_WIDER = 4.0  # times the deviation
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,7 @@ class _Called:
         if not samples or not fits:
             return None
         prediction = output.detach().reshape(samples, *self.prediction)
-        target = self._target(prediction, labels.detach().reshape(samples, *self.label))
+        target = self.target(prediction, labels.detach().reshape(samples, *self.label))
         if target is None:
             return None
         arguments = {**self.arguments, "input": prediction, "target": target}
@@ -53,7 +55,8 @@ class _Called:
             value = self.function(**arguments)
         return LossCall(self.function, arguments, value, self.place, self.module)
 
-    def _target(self, prediction: Any, labels: Any) -> Any:
+    def target(self, prediction: Any, labels: Any) -> Any:
+        """The labels as the function takes them; None if they are none."""
         if self.has_numbers:
             return labels if labels.is_floating_point() else None
         binary = self.function.__name__.startswith(_TWO_CLASSES)
@@ -61,9 +64,34 @@ class _Called:
             return None
         target = labels.to(prediction.dtype if binary else torch.int64)
         ignored = target == self.arguments.get("ignore_index", -100)
-        most = 1 if binary else prediction.shape[1] - 1
+        most = 1 if binary else self.prediction[0] - 1
         wrong = ((target < 0) | (target > most)).logical_and(~ignored)
         return None if bool(wrong.any()) else target  # a device would end the process
+
+
+class _Moments:
+    """The mean and the deviation of the labels that were seen."""
+
+    def __init__(self) -> None:
+        self._sums: Any = 0.0
+
+    def add(self, labels: Any) -> None:
+        self._sums = self._sums + _sums(labels)
+
+    def are_like(self, labels: Any) -> bool:
+        """Whether other labels have the unit of these: about their mean, and their deviation."""
+        count, total, squares = self._sums.tolist()
+        own, own_total, own_squares = _sums(labels).tolist()
+        mean, own_mean = total / count, own_total / own
+        deviation = max(0.0, squares / count - mean**2) ** 0.5
+        own_deviation = max(0.0, own_squares / own - own_mean**2) ** 0.5
+        near = abs(own_mean - mean) <= _FAR * deviation
+        return bool(near) and deviation <= _WIDER * own_deviation <= _WIDER**2 * deviation
+
+
+def _sums(labels: Any) -> Any:
+    wide = labels.detach().flatten().double()
+    return torch.stack([torch.ones_like(wide).sum(), wide.sum(), wide.square().sum()])
 
 
 class KnownLosses:
@@ -79,6 +107,7 @@ class KnownLosses:
         self._called: dict[int, _Called] = {}  # by the place of the output
         self._differences: dict[int, LossCall] = {}
         self._evaluates = False  # by the functions of training
+        self._labels = _Moments()
 
     def __bool__(self) -> bool:
         return bool(self._computed or self._called)
@@ -107,6 +136,8 @@ class KnownLosses:
                 form, label = tuple(call.prediction.shape[1:]), tuple(call.target.shape[1:])
                 made = _Called(call.function, others, form, label, call.place, call.module)
                 self._called[place] = made
+            if place in self._called and self._called[place].has_numbers:
+                self._labels.add(call.target)
 
     def evaluated(self, call: LossCall, outputs: Sequence[Any]) -> LossCall | None:
         """The loss of training, where an evaluation calls another function."""
@@ -118,6 +149,35 @@ class KnownLosses:
             if place < len(outputs) and _is_same(outputs[place], call.prediction):
                 return made.loss(outputs[place], call.target)
         return None
+
+    @property
+    def has_classes(self) -> bool:
+        """Whether labels are classes, which have no unit."""
+        return not any(each.has_numbers for each in self._called.values())
+
+    def judged_output(self, outputs: Sequence[Any]) -> Any:
+        """The output of which training computes its loss, if that is the only one and evaluations
+        do not compute it themselves."""
+        if self._evaluates or len(self._called) != 1:
+            return None
+        (place,) = self._called
+        return outputs[place] if place < len(outputs) else None
+
+    def are_labels(self, tensor: Any, *outputs: Any) -> bool:
+        """Whether a tensor may be the labels of these outputs together: its form, and its numbers
+        beside those of training."""
+        (made,) = self._called.values()
+        samples = sum(each.numel() // prod(made.prediction) for each in outputs)
+        if not samples or tensor.numel() != samples * prod(made.label):
+            return False
+        if made.has_numbers:
+            return tensor.is_floating_point() and self._labels.are_like(tensor)
+        return made.target(outputs[0], tensor) is not None
+
+    def loss_of(self, output: Any, labels: Any) -> LossCall | None:
+        """The loss of training, of an output and its labels in an evaluation."""
+        (made,) = self._called.values()
+        return made.loss(output, labels)
 
     def loss(self, tape: Tape, found: Any) -> tuple[str, Any] | None:
         """Where gradients are computed of the loss of training that ``found`` is, and this loss as

@@ -47,6 +47,10 @@ _DIFFERENCES = frozenset(
     for name in ("sub", "subtract", "rsub", "__sub__", "__rsub__")
     if hasattr(owner, name)
 )
+_LEAVES = frozenset({torch.Tensor.__array__, torch.Tensor.numpy, torch.Tensor.tolist})
+_DETACHES = frozenset(
+    {torch.detach, torch.Tensor.detach, torch.Tensor.detach_, torch.Tensor.data.__get__}
+)
 _BACKWARDS = frozenset({torch.Tensor.backward, torch.autograd.backward})
 
 _MOST_FRAMES = 12  # from a loss function outwards, in which a loss module is looked for
@@ -86,16 +90,23 @@ class LossCall:
 @dataclass(frozen=True)
 class Listener:
     """Gets each loss that is called, each difference of two tensors, and each backward pass when it
-    begins, with what it begins at, and when it has ended. While the ``tape`` records, it gets every
-    call, and then the listener as well, with what it gave."""
+    begins, with what it begins at, and when it has ended; each tensor that is going to be detached,
+    and each that has become an array or a list. While the ``tape`` records, it gets every call, and
+    then the listener as well, with what it gave.
+
+    What the listener computes itself while it ``is_at_work`` counts as nothing.
+    """
 
     loss: Callable[[LossCall], None]
     difference: Callable[[Any, Any, Any], None]
     backward: Callable[[Any], None]
     after_backward: Callable[[], None]
     recorded: Callable[[RecordedCall, Any], None]
+    left: Callable[[Any], None]
+    detached: Callable[[Any], None]
     tape: Tape
     trouble: Report
+    is_at_work: Callable[[], bool]
 
 
 class LossWindow:
@@ -145,7 +156,7 @@ class _Mode(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         listener, kwargs = self.listener, kwargs or {}
-        if listener is None:
+        if listener is None or listener.is_at_work():
             return func(*args, **kwargs)
         call = caller = None
         with Guard(listener.trouble, "a loss is not compared"):
@@ -163,6 +174,8 @@ def _before(
     """What the tape has of the call, and what is to call the function in our place."""
     if func in _BACKWARDS:
         listener.backward(args[0] if args else None)
+    elif func in _DETACHES and args:
+        listener.detached(args[0])
     call = listener.tape.before(func, args, kwargs) if listener.tape.is_recording else None
     # Losses warn of what they broadcast: with the line of the script.
     return call, script_caller() if func in _PARAMETERS else None
@@ -178,6 +191,8 @@ def _after(
         listener.after_backward()
     elif func in _PARAMETERS:
         listener.loss(_call(func, args, kwargs, found))
+    elif func in _LEAVES and args:
+        listener.left(args[0])
     elif func in _DIFFERENCES and len(args) == 2:
         listener.difference(args[0], args[1], found)
 

@@ -44,6 +44,7 @@ class Losses:
         self._handles: list[Any] = []
         self._calls = Counter[str]()
         self._recorded: list[tuple[int, str]] = []
+        self._reductions: dict[str, Any] = {}  # of classes, in training
         self.are_inside = False
         """Whether there were any inside of the model when it was last looked at."""
 
@@ -102,6 +103,11 @@ class Losses:
         own = type(module).__name__
         call = self._calls[own]
         self._calls[own] += 1
+        reduction = getattr(module, "reduction", None)
+        if self._step.mode is Mode.TRAIN:
+            self._reductions[own] = reduction
+        elif self._reductions.get(own, reduction) != reduction:
+            return  # a sum is not comparable with a mean: its function is known
         found = False
         for label, value in tensors_in(output, _MOST_TENSORS):
             if value.is_floating_point() and (

@@ -9,6 +9,7 @@ Source = Literal["module", "returned", "recorded", "backward"]
 _KEY = "tocsin"
 _CALL = "tocsin.call"
 _TIMES_A_NUMBER = frozenset({"MulBackward0", "DivBackward0", "ToCopyBackward0"})
+_REDUCTIONS = frozenset({"MeanBackward0", "SumBackward0"})
 
 
 class Origin(NamedTuple):
@@ -33,13 +34,19 @@ def mark_call(value: Any, call: object) -> None:
         value.grad_fn.metadata[_CALL] = call
 
 
-def call_of(loss: Any, *, scaled: bool) -> Any:
-    """The function that computed this very loss, or what was ``scaled`` to give it; None if it is
-    not known."""
-    node = loss.grad_fn
-    if node is not None and scaled:
-        node = next((each for each, _ in node.next_functions if each is not None), None)
-    return None if node is None else node.metadata.get(_CALL)
+def call_of(loss: Any) -> tuple[Any, bool] | None:
+    """What was noted of the function that computed a loss, or the one it is a multiple or the mean
+    of; and whether it is the very one."""
+    node, same = loss.grad_fn, True
+    while node is not None:
+        found = node.metadata.get(_CALL)
+        if found is not None:
+            return found, same
+        inner = [each for each, _ in node.next_functions if each is not None]
+        if len(inner) != 1 or node.name() not in _TIMES_A_NUMBER | _REDUCTIONS:
+            return None
+        node, same = inner[0], False
+    return None
 
 
 def origin_of(value: Any) -> Origin | None:

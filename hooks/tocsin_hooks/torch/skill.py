@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -16,20 +16,14 @@ from tocsin_hooks.torch.captured import StepInHand
 from tocsin_hooks.torch.constants import Constant, constant_for
 from tocsin_hooks.torch.loss_calls import LossCall
 from tocsin_hooks.torch.names import Name
+from tocsin_hooks.torch.pairs import Pair, chosen, is_comparable, pair_of, parts_of, samples_of
 from tocsin_hooks.torch.tape import Tape
-
-UNPAIRED = frozenset({"ctc_loss"})
-"""Functions whose labels are not in the order of the predictions: the model's outputs are paired
-again instead."""
 
 _PAIRINGS = 4
 _BY_HAND = "loss"  # in place of a function's name
 _MOST_SITES = 8  # lines of a script that call a loss
 _MOST_CALLS = 2  # of one line, after one forward pass
 _MOST_WAITING = 256  # comparisons between two saves: of more, two become one
-_ELEMENTS = 1 << 16  # of the predictions that are paired again
-_LEAST_ROWS = 32
-_BY_ELEMENT = frozenset({"binary_cross_entropy", "binary_cross_entropy_with_logits", "mse_loss"})
 
 
 class _Key(NamedTuple):
@@ -39,13 +33,6 @@ class _Key(NamedTuple):
     place: str
     function: str
     shape: tuple[int, ...]
-
-
-class _Pair(NamedTuple):
-    """Predictions, with what belongs to them, and labels, with what belongs to these."""
-
-    predictions: Mapping[str, Any]
-    labels: Mapping[str, Any]
 
 
 class Skill:
@@ -68,7 +55,7 @@ class Skill:
         self._calls.clear()
 
     def compare(self, call: LossCall) -> None:
-        if not _is_comparable(call) or (
+        if not is_comparable(call) or (
             self._step.mode is Mode.TRAIN and not call.prediction.requires_grad
         ):
             return
@@ -80,9 +67,21 @@ class Skill:
             return
         if site is None:
             site = self._sites[key] = _Site(self._free_name(call.module or "loss"), call.name)
+        mode = self._step.mode
         with torch.no_grad():
-            site.add(site.compare(call, self._step.mode), self._step.mode)
+            for part in parts_of(call) if mode is Mode.EVAL else (call,):
+                site.add(site.compare(part, mode, self._guess_of_training(key)), mode)
         self.compared += 1
+
+    def _guess_of_training(self, key: _Key) -> Constant | None:
+        """The best constant by the labels of training, where a function is called with samples of
+        this form there."""
+        found = (
+            site.constant(Mode.TRAIN)
+            for each, site in self._sites.items()
+            if (each.function, each.shape) == (key.function, key.shape)
+        )
+        return next((each for each in found if each is not None), None)
 
     def compare_by_hand(self, tape: Tape, loss: Any, place: str) -> bool:
         """Compare a loss of the script's own; ``place`` is where gradients are computed of it.
@@ -130,7 +129,7 @@ class _Site:
         self.kind = kind
         self.waiting: dict[Mode, list[Any]] = {}
         self._constants: dict[Mode, Constant | None] = {}
-        self._alone: dict[Mode, deque[_Pair]] = {}
+        self._alone: dict[Mode, deque[Pair]] = {}
         self._random = random.Random(0)  # noqa: S311 - not the script's, whose numbers stay
 
     def add(self, found: Any, mode: Mode) -> None:
@@ -139,9 +138,13 @@ class _Site:
         if len(waiting) == _MOST_WAITING:
             waiting[:] = _pooled(torch.stack(waiting)).unbind()
 
-    def compare(self, call: LossCall, mode: Mode) -> Any:
-        pair = _pair(call)
-        samples = _samples(call)
+    def constant(self, mode: Mode) -> Constant | None:
+        return self._constants.get(mode)
+
+    def compare(self, call: LossCall, mode: Mode, trained: Constant | None) -> Any:
+        """One comparison; ``trained`` guesses as long as labels of this mode are unknown."""
+        pair = pair_of(call)
+        samples = samples_of(call)
         if mode not in self._constants:
             self._constants[mode] = constant_for(call)
         constant = self._constants[mode]
@@ -149,15 +152,18 @@ class _Site:
             own, count = pair, 1
             loss, other = _mean(call.value), self._with_earlier(call, pair, mode)
         else:
-            own, count = _chosen(call, pair, samples, self._random)
+            own, count = chosen(call, pair, samples, self._random)
             whole = own.labels["target"] is pair.labels["target"]
             loss = _mean(call.value) if whole else _loss(call, own)
             other = self._with_others(call, own, count)
         best = None
         if constant is not None:
             guess = constant.guess(own.predictions["input"])
+            judge = constant
+            if guess is None and trained is not None:
+                judge, guess = trained, trained.guess(own.predictions["input"])
             best = _loss(call, own, input=guess) if guess is not None else None
-            best = constant.judged(best) if best is not None else None
+            best = judge.judged(best) if best is not None else None
             constant.learn(call)
         wide = torch.float32 if loss.device.type == "mps" else torch.float64
         found = torch.full((4,), torch.nan, dtype=wide, device=loss.device)
@@ -166,7 +172,7 @@ class _Site:
                 found[place] = each
         return found
 
-    def _with_others(self, call: LossCall, own: _Pair, count: Any) -> Any:
+    def _with_others(self, call: LossCall, own: Pair, count: Any) -> Any:
         """The mean loss with labels of others; NaN where all labels are the same."""
         target = own.labels["target"]
         size = len(target)
@@ -184,92 +190,20 @@ class _Site:
         losses = []
         for order in orders:
             others = {name: order(each) for name, each in own.predictions.items()}
-            losses.append(_loss(call, _Pair(others, own.labels)))
+            losses.append(_loss(call, Pair(others, own.labels)))
         return torch.where(same, torch.nan, torch.stack(losses).mean())
 
-    def _with_earlier(self, call: LossCall, pair: _Pair, mode: Mode) -> Any:
+    def _with_earlier(self, call: LossCall, pair: Pair, mode: Mode) -> Any:
         """The same of a single sample: it gets the predictions of the last few before it."""
         earlier = self._alone.setdefault(mode, deque(maxlen=_PAIRINGS))
         target = pair.labels["target"]
         fit = [each for each in earlier if each.labels["target"].shape == target.shape]
-        earlier.append(_Pair(*({name: t.clone() for name, t in part.items()} for part in pair)))
+        earlier.append(Pair(*({name: t.clone() for name, t in part.items()} for part in pair)))
         if not fit:
             return torch.full((), torch.nan, device=target.device)
-        losses = [_loss(call, _Pair(each.predictions, pair.labels)) for each in fit]
+        losses = [_loss(call, Pair(each.predictions, pair.labels)) for each in fit]
         same = torch.stack([(each.labels["target"] == target).all() for each in fit]).all()
         return torch.where(same, torch.nan, torch.stack(losses).mean())
-
-
-def _is_comparable(call: LossCall) -> bool:
-    arguments, prediction, target = call.arguments, call.prediction, call.target
-    if not (isinstance(prediction, torch.Tensor) and isinstance(target, torch.Tensor)):
-        return False
-    if call.name in UNPAIRED:
-        return False
-    if arguments.get("size_average") is not None or arguments.get("reduce") is not None:
-        return False
-    dense = all(each.layout is torch.strided and not each.is_meta for each in (prediction, target))
-    if not dense or not prediction.numel() or not prediction.is_floating_point():
-        return False
-    if call.has_classes:
-        classes = 1 if target.dim() else 0
-        return bool(prediction.dim() == target.dim() + 1 and prediction.shape[classes] > 1)
-    return bool(prediction.shape == target.shape)
-
-
-def _samples(call: LossCall) -> int:
-    prediction = call.prediction
-    alone = prediction.dim() == 0 or (call.has_classes and prediction.dim() == 1)
-    if _is_sequence(call):
-        return int(call.target.numel())
-    return 1 if alone else len(prediction)
-
-
-def _is_sequence(call: LossCall) -> bool:
-    return bool(call.has_classes and call.prediction.dim() == 3)
-
-
-def _pair(call: LossCall) -> _Pair:
-    if _is_sequence(call):  # (N, C, T) with (N, T): each position is a sample
-        scores = call.prediction.detach().movedim(1, -1).flatten(0, -2)
-        return _Pair({"input": scores}, {"target": call.target.detach().flatten()})
-    predictions = {"input": call.prediction.detach()}
-    labels = {"target": call.target.detach()}
-    shape = call.prediction.shape
-    if isinstance(variance := call.arguments.get("var"), torch.Tensor) and shape:
-        fits = variance.dim() == len(shape)
-        predictions["var"] = (variance if fits else variance.unsqueeze(-1)).detach().expand(shape)
-    weight = call.arguments.get("weight")
-    if isinstance(weight, torch.Tensor) and call.name in _BY_ELEMENT and shape:
-        labels["weight"] = weight.detach().expand(shape)
-    return _Pair(predictions, labels)
-
-
-def _chosen(call: LossCall, pair: _Pair, samples: int, rng: random.Random) -> tuple[_Pair, Any]:
-    """The samples that are paired again, and how many: those that are ignored stand last."""
-    width = max(1, pair.predictions["input"].numel() // samples)
-    most = min(samples, max(_LEAST_ROWS, _ELEMENTS // width))
-    ignored = call.has_classes and pair.labels["target"].dim() == 1
-    taken = min(samples, 4 * most) if ignored else most
-    stride = samples // taken
-    start = rng.randrange(samples - stride * (taken - 1)) if taken < samples else 0
-    rows = slice(start, start + stride * (taken - 1) + 1, stride)
-
-    def part(tensors: Mapping[str, Any]) -> dict[str, Any]:
-        return {name: each[rows] if taken < samples else each for name, each in tensors.items()}
-
-    own = _Pair(part(pair.predictions), part(pair.labels))
-    if not ignored:
-        return own if taken < samples else pair, most
-    left_out = own.labels["target"] == call.arguments.get("ignore_index", -100)
-    if left_out.device.type == "cpu" and not left_out.any():
-        own = own if taken < samples else pair
-        return (own if most == taken else _first(own, most)), most
-    order = torch.argsort(left_out.to(torch.uint8), stable=True)[:most]
-    ordered = (
-        {name: each.index_select(0, order) for name, each in tensors.items()} for tensors in own
-    )
-    return _Pair(*ordered), (~left_out).sum().clamp(max=most)
 
 
 def _rolled(shift: int, tensor: Any) -> Any:
@@ -288,11 +222,7 @@ def _pooled(rows: Any) -> Any:
     return torch.cat([(pairs[:, :, :3] * numbers).sum(1) / count, count], 1)
 
 
-def _first(pair: _Pair, most: int) -> _Pair:
-    return _Pair(*({name: each[:most] for name, each in part.items()} for part in pair))
-
-
-def _loss(call: LossCall, pair: _Pair, **changed: Any) -> Any:
+def _loss(call: LossCall, pair: Pair, **changed: Any) -> Any:
     arguments = {**call.arguments, **pair.predictions, **pair.labels, **changed}
     return _mean(call.function(**arguments))
 

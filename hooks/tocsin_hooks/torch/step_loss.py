@@ -11,7 +11,8 @@ from tocsin_hooks.torch.backward import Backward, BackwardWatcher, Site
 from tocsin_hooks.torch.captured import StepInHand
 from tocsin_hooks.torch.loss_calls import LossCall
 from tocsin_hooks.torch.names import Name
-from tocsin_hooks.torch.origin import Origin, call_of, mark, mark_call, origin, origin_of
+from tocsin_hooks.torch.origin import Origin, mark, origin, origin_of
+from tocsin_hooks.torch.trained_losses import TrainedLosses
 from tocsin_hooks.torch.values import scalar_loss, tensors_in
 
 LOSS = "loss"
@@ -44,7 +45,7 @@ class StepLoss:
         self._passes: set[tuple[str, int]] = set()
         self._waiting = self._seen = False
         self._by_parameters = False
-        self._functions: dict[Any, str] = {}  # that computed a loss, with its name
+        self._functions = TrainedLosses()
         self._evaluated: tuple[Any, str] | None = None
 
     def begin(self) -> None:
@@ -85,28 +86,23 @@ class StepLoss:
 
     def called(self, call: LossCall) -> None:
         """A function of PyTorch has computed a loss in a saved step, maybe that of the step."""
-        function = call.name, call.prediction.dim()
-        if call.module is not None or not isinstance(call.value, torch.Tensor):
-            return
         if self._step.mode is Mode.TRAIN:
-            mark_call(call.value, function)
-            return
-        name = self._functions.get(function)
-        if name is not None and call.value.numel() == 1:
-            self._evaluate(name, call.value)
+            self._functions.called(call)
+        elif found := self._functions.evaluated(call):
+            self._evaluate(*found, own=call.value)
 
     def evaluated(self, loss: Any) -> None:
         """An evaluation has computed the loss of training by hand."""
         if len(self._sites) == 1:
             (name,) = self._sites.values()
-            self._evaluate(name, loss)
+            self._evaluate(name, loss, own=loss)
 
     def evaluated_by(self, call: LossCall) -> None:
         """What an evaluation compares has this loss by a function that training calls."""
         if call.module is None:
             self.called(call)
         else:
-            self._evaluate(f"{call.module}_output_0", call.value)
+            self._evaluate(f"{call.module}_output_0", call.value, own=call.value)
 
     def recorded(self, loss: Any, name: str) -> None:
         """The script has named a loss: that name takes the place of ours."""
@@ -118,12 +114,13 @@ class StepLoss:
             self._step.forget_loss(before.name)
         mark(loss, Origin("recorded", name))
 
-    def _evaluate(self, name: str, value: Any) -> None:
-        """Capture the loss of a pass of an evaluation, unless it has one of this name."""
+    def _evaluate(self, name: str, value: Any, *, own: Any) -> None:
+        """Capture the loss of a pass of an evaluation, unless it has one of this name; ``own`` is
+        what the script has of it."""
         if (name, self._step.passes) not in self._passes:
             self._passes.add((name, self._step.passes))
             self._step.add_loss(_name(name), value)
-            self._evaluated = value, name
+            self._evaluated = own, name
 
     def _wait(self, model: Any, output: Any) -> None:
         has_gradients = self._watcher.watch_output(output)
@@ -166,9 +163,7 @@ class StepLoss:
         again = (name, self._step.passes) in self._passes  # gradients add up, and so do losses
         self._passes.add((name, self._step.passes))
         value = backward.value()
-        function = call_of(backward.loss, scaled=value.data_ptr() != backward.loss.data_ptr())
-        if function is not None:
-            self._functions[function] = name
+        self._functions.differentiated(backward.loss, value, name)
         self._step.add_loss(_name(name), value, more=again, sums=self.adds_up)
         mark(backward.loss, Origin("backward", name))
 

@@ -24,6 +24,22 @@ _RANDOM = re.compile(
 )
 _CHANGES_ITS_ARGUMENTS = frozenset({"batch_norm", "instance_norm"})  # running means
 _BY_FORM = frozenset({"expand_as", "reshape_as", "type_as", "view_as"})  # of their second argument
+_FORMS = frozenset(  # whose results have the numbers of their first argument
+    {
+        "bfloat16",
+        "clone",
+        "contiguous",
+        "cpu",
+        "cuda",
+        "detach",
+        "double",
+        "flatten",
+        "float",
+        "half",
+    }
+    | {"ravel", "reshape", "squeeze", "to", "type", "unsqueeze", "view"}
+)
+_JOINS = frozenset({"cat", "concat", "concatenate"})
 _MULTIPLES = frozenset({"mean", "sum", "mul", "div", "to", "float", "double", "add", "squeeze"}) | {
     f"__{name}__" for name in ("mul", "rmul", "truediv", "add", "radd")
 }
@@ -136,11 +152,34 @@ class Tape:
 
     def _describe(self, call: RecordedCall, keys: Sequence[int]) -> None:
         name = getattr(call.function, "__name__", "")
+        if (same := self._as_before(name, call)) is not None:
+            self._recipes.update((key, self._recipes[id(same)]) for key in keys)
+            self._sources.update((key, self.sources(same)) for key in keys)
+            return
         given = [self._recipes.get(id(each), 0) for each in _tensors((call.args, call.kwargs))]
         made = hash((name, *sorted(call.kwargs), *given))
         sources = frozenset[int]().union(*(self._sources.get(key, ()) for key in call.given))
         self._recipes.update((key, hash((made, at))) for at, key in enumerate(keys))
         self._sources.update((key, sources) for key in keys)
+
+    def _as_before(self, name: str, call: RecordedCall) -> Any:
+        """The tensor whose numbers a call gives in another form, or beside those of others like it,
+        as of all batches of an evaluation."""
+        first = call.args[0] if call.args else None
+        if name in _FORMS and id(first) in self._recipes:
+            return first
+        if name in _JOINS and len(call.args) == 1 and not call.kwargs:
+            parts = list(_tensors(first))
+            known = [each for each in parts if id(each) in self._recipes]
+            if len({self._recipes[id(each)] for each in known}) == 1:
+                alike = {each.shape[1:] for each in parts} == {known[0].shape[1:]}
+                return known[0] if alike else None
+        return None
+
+    def is_output(self, tensor: Any) -> bool:
+        """Whether it has the numbers of an output."""
+        recipe = self.recipe(tensor)
+        return any(self._recipes[id(each)] == recipe for each in self.outputs)
 
     def leads_to(self, loss: Any) -> bool:
         return id(loss) in self._known

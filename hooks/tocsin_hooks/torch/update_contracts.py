@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 from weakref import WeakKeyDictionary, ref
 
 import torch
 
+from tocsin_hooks.torch.cut_offs import CutOffs
 from tocsin_hooks.torch.plain import plain
+from tocsin_hooks.torch.script_line import script_line
 
 _UPDATES = 20  # after which it is asked who is updated by nobody
 _LAST = 60  # updates, after which nothing is checked
@@ -18,7 +20,8 @@ _SAMPLED = 16  # elements of a parameter, by which it is told whether it changed
 _MOST_FORGOTTEN = 0.5  # of all elements: where it is more, only the rest was to be trained
 
 
-Broken = Callable[[str], None]
+class Broken(Protocol):
+    def __call__(self, contract: str, place: str | None = None, /) -> None: ...
 
 
 class _Left(NamedTuple):
@@ -38,11 +41,12 @@ class _Left(NamedTuple):
 class UpdateContracts:
     """Checks the first updates of a model by its optimizers.
 
-    ``broken`` gets the name of a contract, in the call that breaks it.
+    ``broken`` gets the name of a contract, in the call that breaks it, or with another line.
     """
 
     def __init__(self, broken: Broken) -> None:
         self._broken = broken
+        self._cut_offs = CutOffs(broken)
         self._updates = 0
         self._in_a_row = Counter[tuple[str, int]]()
         self._samples: dict[int, tuple[Any, Any]] = {}
@@ -56,6 +60,11 @@ class UpdateContracts:
     @property
     def over(self) -> bool:
         return self._updates >= _LAST
+
+    def detached(self, tensor: Any) -> None:
+        """A tensor of a training step is cut off from what it was computed of."""
+        if not self.over:
+            self._cut_offs.detached(tensor, script_line())
 
     def backward(self) -> None:
         """A backward pass begins: what gradients are left is kept, should it be the last one."""
@@ -92,6 +101,8 @@ class UpdateContracts:
         self._count("learning_rate_of_zero", optimizer, holds=still, enough=_UPDATES)
         if self._updates == 0:
             self._remember(root)
+        elif not without:
+            self._cut_offs.before_update(held, self._has_changed)
 
     def after_update(self, root: Any, optimizer: Any) -> None:
         if self.over:

@@ -23,6 +23,8 @@ from tocsin.rules._rule import (
 from tocsin.rules._window import rounded, worst_verdict
 
 _PATIENCE = 300  # training steps before the first look
+_CLEAR_SOONER = 150  # at losses that are clearly above the guess's
+_CLEARLY = 0.03
 _PATIENCE_FOR_EVALUATIONS = 200
 _COMPARISONS = 100
 _LOOKS = 2  # in a row
@@ -56,11 +58,12 @@ def judge_constant_guess(
     """Fires where a loss stays as high as that of the best constant guess, or higher.
 
     In training it looks at the last half of all comparisons, after 300 steps and then after every
-    quarter more. There the loss must not be below the constant guess's with 99.9 % confidence,
-    must hardly depend on which label belongs to which sample, and must not be on its way down: a
-    quarter of what is missing, in the newer half of them. The same must hold of four evaluations
-    in a row, of at least 400 samples, in their means, after 200 steps. Where none of eight
-    evaluations or more was better than the guess, a model may depend on the labels somewhat more.
+    quarter more; at losses that are at least 3 % above the guess's from 150 steps on. There the
+    loss must not be below the constant guess's with 99.9 % confidence, must hardly depend on which
+    label belongs to which sample, and must not be on its way down: a quarter of what is missing, in
+    the newer half of them. The same must hold of four evaluations in a row, of at least 400
+    samples, in their means, after 200 steps. Where none of eight evaluations or more was better
+    than the guess, a model may depend on the labels somewhat more.
     """
     if step.mode is Mode.PREDICT:
         return state, not_applicable(Reason.NO_TENSOR, "a step of mode PREDICT")
@@ -128,7 +131,7 @@ def _added(memory: Memory, site: LossSite, now: int) -> dict[str, Any]:
 
 def _looked(memory: Memory, now: int) -> Memory:
     spent = now - memory["since"]
-    if spent < memory.get("next", _PATIENCE) or memory["n"] < _COMPARISONS:
+    if spent < memory.get("next", _CLEAR_SOONER) or memory["n"] < _COMPARISONS:
         return memory
     half = memory["blocks"][len(memory["blocks"]) // 2 :]
     below = [[1.0, _below(block)] for block in half]
@@ -142,9 +145,12 @@ def _looked(memory: Memory, now: int) -> Memory:
     loss, repaired = (sum(block[at] for block in half) for at in (0, 1))
     depends = repaired > 0 and 1 - loss / repaired >= _LITTLE_SKILL
     falls = after - before >= max(_LEAST_WON, _ON_ITS_WAY * abs(after))
-    bad = found.high < _NOT_BELOW and not depends and not falls
+    most = _NOT_BELOW if spent >= _PATIENCE else -_CLEARLY
+    bad = found.high < most and not depends and not falls
     streak = with_streak(memory, "low", bad=bad, good=found.mean > _LEAST_WON, enough=_LOOKS)
-    return {**memory, **streak, "next": round(1.25 * spent) + 1, "below": round(found.mean, 4)}
+    after = round(1.25 * spent) + 1
+    after = min(after, _PATIENCE) if spent < _PATIENCE else after
+    return {**memory, **streak, "next": after, "below": round(found.mean, 4)}
 
 
 def _below(block: Sequence[float]) -> float:

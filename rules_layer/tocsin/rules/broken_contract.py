@@ -50,6 +50,12 @@ CONTRACTS: Mapping[str, Contract] = {
         "gradients are tiny and the loss cannot fall to 0",
         "pass the output before the softmax or sigmoid",
     ),
+    "softmax_twice": Contract(
+        Severity.CRITICAL,
+        "a softmax or log_softmax is computed of probabilities",
+        "the result can hardly differ from one class to another, and gradients are tiny",
+        "leave one of them out; Categorical and log_softmax take logits",
+    ),
     "not_log_probabilities": Contract(
         Severity.CRITICAL,
         "nll_loss or ctc_loss gets numbers that are not log-probabilities",
@@ -67,6 +73,30 @@ CONTRACTS: Mapping[str, Contract] = {
         "a softmax goes over the positions, not over the classes",
         "the pixels or tokens of a sample compete with each other",
         "use the dimension of the classes: dim=1 for (N, C, …), dim=-1 for (…, C)",
+    ),
+    "classes_not_permuted": Contract(
+        Severity.CRITICAL,
+        "scores of shape (N, C, positions) are viewed as rows of C classes, or the reverse",
+        "scores of different positions are taken for those of the classes of one",
+        "use permute or movedim, which move numbers; view and reshape leave them where they are",
+    ),
+    "sees_ahead": Contract(
+        Severity.CRITICAL,
+        "a prediction of the next token depends on that token",
+        "the model copies what it is to predict, and knows nothing when it generates",
+        "pass a causal mask, or shift the tokens that the model is given",
+    ),
+    "targets_not_shifted": Contract(
+        Severity.CRITICAL,
+        "a model that sees no later tokens is to predict the token that it is given",
+        "it learns to copy",
+        "shift the labels by one token",
+    ),
+    "samples_mixed": Contract(
+        Severity.CRITICAL,
+        "the prediction for a sample depends on the other samples of the batch",
+        "what is learned holds for this very batch alone",
+        "look for the wrong axis: batch_first in attention and recurrent layers, view, softmax",
     ),
     "all_labels_ignored": Contract(
         Severity.CRITICAL,
@@ -115,6 +145,12 @@ CONTRACTS: Mapping[str, Contract] = {
         "an optimizer updates parameters that never get a gradient",
         "its part of the model is never trained: its output is cut off before the loss",
         "look for detach(), no_grad() or another model's output between this part and its loss",
+    ),
+    "cut_off": Contract(
+        Severity.WARNING,
+        "what a part of the model computes is detached, and this part gets no gradient",
+        "the optimizer holds it, and never trains it",
+        "leave out detach() or data; if it is meant, leave this part out of the optimizer",
     ),
     "learning_rate_of_zero": Contract(
         Severity.WARNING,

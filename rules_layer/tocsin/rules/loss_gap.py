@@ -29,23 +29,25 @@ _LOOKS = 2  # in a row
 @register
 @dataclass(frozen=True)
 class LossGap(Rule):
-    """Evaluations never saw what training learned: their loss was always worse than a guess's.
+    """Evaluations never saw what training learned: it helps them little, or not at all.
 
-    A guess is the best constant prediction. Compares the loss of TRAIN with that of EVAL, for each
-    loss function. Fires when training is proved to have skill, and its loss is below that of a
-    guess by at least ``known``, while no evaluation since the first one had a loss below that of a
-    guess, in two looks in a row and after ``samples`` samples. A model that overfits had better
-    evaluations before: Overfit judges that.
+    A guess is the best constant prediction. Compares by how much the loss is below that of a guess
+    in TRAIN and in EVAL, for each loss function. Fires when training is proved to have skill, and
+    its loss is below that of a guess by at least ``known``, while the best evaluation since the
+    first one has won less than ``least`` of that, in two looks in a row and after ``samples``
+    samples. A model that overfits had better evaluations before: Overfit judges that.
 
-    In runs without comparisons, as those of other frameworks and tools, the guess is the model
-    before it was trained: that of the first three saves, in the first 40 steps, before the first
-    evaluation. Fires when no evaluation had a loss below that, and the training loss has halved;
-    or when none was lower by 2 %, and they get no better. From the fourth evaluation and 200
-    steps on, in two looks in a row. Evaluations that fell to half of the first do not fire.
+    In runs without comparisons, as those of other frameworks and tools, and for losses whose best
+    constant is unknown, as of pictures, the guess is the model before it was trained: that of the
+    first three saves, in the first 40 steps, before the first evaluation. Fires when no evaluation
+    had a loss below that, and the training loss has halved; or when none was lower by 2 %, and they
+    get no better. From the fourth evaluation and 200 steps on, in two looks in a row. Evaluations
+    that fell to half of the first do not fire.
 
     Parameters
     ----------
     known: the share by which the training loss is below that of a guess.
+    least: the share of this that evaluations must have won.
     samples: in EVAL before the first look.
 
     Example: evaluations read images in another order of channels, and their loss is 14 from the
@@ -64,6 +66,7 @@ class LossGap(Rule):
     )
 
     known: Annotated[float, Meta(gt=0, lt=1)] = 0.1
+    least: Annotated[float, Meta(gt=0, lt=1)] = 0.25
     samples: Annotated[int, Meta(ge=1)] = 200
 
     def reads(self) -> Reads:
@@ -72,16 +75,17 @@ class LossGap(Rule):
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
         compared = state.get("compared", {})
         compared, verdict = judge_evaluations(compared, step, self._looked, self._verdict)
-        if compared:
+        if any("best" in memory for memory in compared.values()):
             return {"compared": compared}, verdict
         losses, by_start = judge_by_start(state.get("losses", {}), step)
-        return {"losses": losses}, by_start if losses["losses"]["eval"] else verdict
+        state = {"compared": compared, "losses": losses}
+        return state, by_start if losses["losses"]["eval"] else verdict
 
     def _looked(self, memory: Memory, trained: Memory, site: LossSite) -> Memory:
         """Looks at each save of an evaluation.
 
-        ``best`` is the largest share by which an evaluation was better than a guess, ``bad`` counts
-        the looks in a row at which none was.
+        ``best`` is the largest share by which an evaluation was better than a guess, ``won`` that
+        of what training wins, and ``bad`` counts the looks in a row at which it was too little.
         """
         if site.constant is None:
             return memory
@@ -92,19 +96,22 @@ class LossGap(Rule):
         if train is None or trained["n"] < _COMPARISONS or memory["rows"] < self.samples:
             return memory
         learned = has_proof(half) and trained["better"] >= self.known
-        bad = learned and best < 0
-        return {**memory, **with_streak(memory, "bad", bad=bad, good=best >= 0, enough=_LOOKS)}
+        won = best / max(trained["better"], self.known)
+        bad = learned and won < self.least
+        streak = with_streak(memory, "bad", bad=bad, good=won >= self.least, enough=_LOOKS)
+        return {**memory, **streak, "won": round(won, 4)}
 
     def _verdict(self, memory: Memory, trained: Memory, site: LossSite) -> Verdict:
         if "bad" not in memory:
             return UNDECIDED
         if memory["bad"] < _LOOKS:
-            return measured(HEALTHY, memory["best"], 0, "below")
-        name = site.tensor.kind or site.tensor.name
+            return measured(HEALTHY, memory["won"], self.least, "below")
+        name, now = site.tensor.kind or site.tensor.name, memory["now"]
+        beside = f"{percent(now)} below" if now > 0 else f"{percent(-now)} above"
         detail = (
             f"the loss by {name} is {percent(trained['better'])} below that of a constant guess in "
-            f"TRAIN, and {percent(-memory['now'])} above it in EVAL, from the first evaluation on"
+            f"TRAIN, and {beside} it in EVAL, and was never better there"
         )
-        evidence = {"eval": memory["now"], "train": trained["better"], "samples": memory["rows"]}
+        evidence = {"eval": now, "train": trained["better"], "samples": memory["rows"]}
         found = violation(Reason.ABOVE_THRESHOLD, detail, site.tensor, **evidence)
-        return measured(found, memory["best"], 0, "below")
+        return measured(found, memory["won"], self.least, "below")

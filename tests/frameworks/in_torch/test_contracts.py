@@ -71,6 +71,14 @@ FAULTS = {
         lambda m, x, y: nn.CrossEntropyLoss()(m(x), y),
     ),
     "not_log_probabilities": (net(4, nn.Softmax(1)), lambda m, x, y: F.nll_loss(m(x), y)),
+    "softmax_twice": (
+        net(4, nn.Softmax(1)),
+        lambda m, x, y: F.nll_loss(F.log_softmax(m(x), -1), y),
+    ),
+    "softmax_twice by a distribution": (
+        net(4, nn.Softmax(-1)),
+        lambda m, x, y: -torch.distributions.Categorical(logits=m(x)).log_prob(y).mean(),
+    ),
     "not_log_probabilities of sequences": (
         net(12),
         lambda m, x, y: F.ctc_loss(
@@ -256,7 +264,73 @@ def test_a_model_that_learns_to_copy_its_input(run: Path) -> None:
             optimizer.zero_grad()
             F.cross_entropy(model(tokens).flatten(0, 1), tokens.clone().flatten()).backward()
             optimizer.step()
-    assert set(broken(run)) == {"labels_equal_inputs", "labels_copied"}
+    assert set(broken(run)) == {"labels_equal_inputs", "labels_copied", "targets_not_shifted"}
+
+
+class Coder(nn.Module):
+    """Scores by a code, which may be detached, and may have another way to the loss."""
+
+    def __init__(self, *, cut: bool, both: bool = False) -> None:
+        super().__init__()
+        self.encoder, self.decoder = nn.Linear(8, 6), nn.Linear(6, 4)
+        self.cut, self.both = cut, both
+
+    def forward(self, x: Any) -> Any:
+        code = self.encoder(x)
+        scores = self.decoder(code.detach() if self.cut else code)
+        return scores + code[:, :4] if self.both else scores
+
+
+@pytest.mark.parametrize(
+    ("cut", "both", "contracts"),
+    [(True, False, {"cut_off"}), (False, False, set()), (True, True, set())],
+)
+def test_a_part_that_is_cut_off(cut: bool, both: bool, contracts: set[str], run: Path) -> None:
+    assert set(train(run, Coder(cut=cut, both=both), classify)) == contracts
+
+
+def test_a_part_that_is_updated_in_another_way(run: Path) -> None:
+    """A moving average gets no gradient, and is in the optimizer with all the others."""
+    model = Coder(cut=True)
+
+    def loss(model: Any, x: Any, y: Any) -> Any:
+        with torch.no_grad():
+            model.encoder.weight.mul_(0.99)
+            model.encoder.bias.mul_(0.99)
+        return F.cross_entropy(model(x), y)
+
+    assert train(run, model, loss) == {}
+
+
+class LastState(nn.Module):
+    """Scores of four classes by the last state of a recurrent layer over 4 steps of 2 numbers."""
+
+    def __init__(self, *, batch_first: bool) -> None:
+        super().__init__()
+        self.cell = nn.LSTM(2, 8, batch_first=batch_first)
+        self.head = nn.Linear(8, 4)
+
+    def forward(self, x: Any) -> Any:
+        return self.head(self.cell(x)[0][:, -1])
+
+
+@pytest.mark.parametrize("batch_first", [False, True])
+def test_the_axis_of_time(batch_first: bool, run: Path) -> None:
+    model = nn.Sequential(nn.Unflatten(1, (4, 2)), LastState(batch_first=batch_first))
+    assert set(train(run, model, classify)) == (set() if batch_first else {"samples_mixed"})
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_classes_and_positions(turned: bool, run: Path) -> None:
+    """Scores of shape (N, C, positions) have to be permuted to be rows of classes."""
+    model = nn.Sequential(nn.Unflatten(1, (1, 8)), nn.Conv1d(1, 4, 3, padding=1))
+
+    def loss(model: nn.Module, x: Any, _: Any) -> Any:
+        scores = model(x)
+        rows = scores.permute(0, 2, 1).reshape(-1, 4) if turned else scores.view(-1, 4)
+        return F.cross_entropy(rows, (x > 0).long().flatten())
+
+    assert set(train(run, model, loss)) == (set() if turned else {"classes_not_permuted"})
 
 
 def test_a_layer_that_no_optimizer_has(run: Path) -> None:

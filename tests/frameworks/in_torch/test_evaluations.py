@@ -19,6 +19,7 @@ from tocsin_hooks.torch import TorchHook
 from torch import nn
 
 Loss = Callable[[Any, Any], Any]
+Batches = list[tuple[Any, Any]]
 EVERY = {"save_interval": 1, "max_overhead": None}
 
 
@@ -78,6 +79,91 @@ def test_the_loss_of_an_evaluation_is_that_of_all_its_samples(
         assert hook.stats.errors == 0
     assert losses(run, name, Mode.EVAL) == pytest.approx(expected)
     assert len(losses(run, name, Mode.TRAIN)) == 6
+
+
+@pytest.mark.parametrize("times", [0.25, 1 / 3])
+def test_the_unit_is_that_of_training(times: float, run: Path) -> None:
+    """A loss that is divided, and an evaluation that sums up."""
+    model = net()
+    with TorchHook.attach(model, run, **EVERY):
+        train(model, lambda p, y: F.cross_entropy(p, y) * 1.0 * times, 3)
+        model.eval()
+        with torch.no_grad():
+            x, y = batch(50)
+            expected = times * F.cross_entropy(model(x), y)
+            F.cross_entropy(model(x), y, reduction="sum")
+    assert losses(run, "loss", Mode.EVAL) == pytest.approx({0: float(expected)})
+
+
+def batch_by_batch(model: nn.Module, batches: Batches) -> None:
+    predicted, true = [], []
+    for x, y in batches:
+        predicted += model(x).argmax(1).tolist()
+        true += y.tolist()
+    np.mean(np.equal(predicted, true))
+
+
+def as_arrays(model: nn.Module, batches: Batches) -> None:
+    for x, y in batches:
+        np.mean(model(x).numpy().argmax(1) == np.asarray(y))
+
+
+def together(model: nn.Module, batches: Batches) -> None:
+    predicted, true = [], []
+    for x, y in batches:
+        predicted.append(model(x).softmax(1).cpu())
+        true.append(y)
+    np.mean(torch.cat(predicted).numpy().argmax(1) == torch.cat(true).numpy())
+
+
+def labels_first(model: nn.Module, batches: Batches) -> None:
+    for x, y in batches:
+        true = y.tolist()
+        np.mean(np.equal(model(x).argmax(1).tolist(), true))
+
+
+def with_another_column(model: nn.Module, batches: Batches) -> None:
+    for x, y in batches:
+        np.mean(model(x).argmax(1).numpy() == y.numpy())
+        (x[:, 3] > 0).long().numpy()
+
+
+@pytest.mark.parametrize(
+    ("metric", "seen"),
+    [
+        (batch_by_batch, True),
+        (as_arrays, True),
+        (together, True),
+        (labels_first, True),
+        (with_another_column, False),
+    ],
+)
+def test_labels_that_leave_pytorch(
+    metric: Callable[[nn.Module, Batches], None], seen: bool, run: Path
+) -> None:
+    model, batches = net(), [batch(32) for _ in range(12)]
+    with TorchHook.attach(model, run, **EVERY) as hook:
+        train(model, F.cross_entropy, 3)
+        model.eval()
+        with torch.no_grad():
+            metric(model, batches)
+        assert hook.stats.errors == 0
+    first = int(metric is labels_first)  # whose labels left before its pass
+    expected = np.mean([F.cross_entropy(model(x), y).item() for x, y in batches[first:]])
+    found = losses(run, "loss", Mode.EVAL)
+    assert found == pytest.approx({0: expected} if seen else {})
+
+
+@pytest.mark.parametrize(("scale", "seen"), [(1.0, True), (100.0, False)])
+def test_numbers_in_another_unit_are_no_labels(scale: float, seen: bool, run: Path) -> None:
+    model = nn.Linear(8, 1)
+    x = torch.randn(40, 8)
+    with TorchHook.attach(model, run, **EVERY):
+        train(model, lambda p, y: F.mse_loss(p[:, 0], torch.randn(len(p))), 3)
+        model.eval()
+        with torch.no_grad():
+            np.abs(model(x).numpy()[:, 0] - (scale * torch.randn(40)).numpy())
+    assert bool(losses(run, "loss", Mode.EVAL)) is seen
 
 
 def test_a_long_evaluation_is_compared_more_and_more_rarely(run: Path) -> None:

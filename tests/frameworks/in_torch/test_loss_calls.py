@@ -28,8 +28,11 @@ class Seen:
                 lambda _: self.others.append("backward"),
                 lambda: self.others.append("after"),
                 lambda *_: self.others.append("recorded"),
+                lambda _: self.others.append("left"),
+                lambda _: self.others.append("detached"),
                 Tape(),
                 lambda _, error: self.errors.append(error),
+                lambda: False,
             )
         )
 

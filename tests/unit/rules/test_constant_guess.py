@@ -51,7 +51,9 @@ def run(
         pytest.param(4.4 - 2.0 * AT, 0.02, HEALTHY, id="on its way"),
         pytest.param(np.full(1000, 2.9), 0.02, HEALTHY, id="a little better"),
         pytest.param(np.where(AT < 0.1, 30.0, 2.0), 0.3, HEALTHY, id="after a bad start"),
-        pytest.param(np.full(290, 4.0), 0.02, UNDECIDED, id="patience"),
+        pytest.param(np.full(140, 4.0), 0.02, UNDECIDED, id="patience"),
+        pytest.param(np.full(250, 4.0), 0.02, VIOLATION, id="clearly above, in a short run"),
+        pytest.param(np.full(290, 3.03), 0.02, HEALTHY, id="not clearly above, in a short run"),
     ],
 )
 def test_courses(losses: np.ndarray, skill: float, expected: Outcome) -> None:
@@ -63,7 +65,7 @@ def test_a_late_start_resolves_it() -> None:
     verdicts = judged(NoBetterThanGuessing(), run(losses))
     at = first(verdicts)
     assert at is not None
-    assert 30 <= at <= 50
+    assert 15 <= at <= 25
     assert "16 % above that of a constant guess" in verdicts[at].detail
     assert verdicts[-1].outcome is HEALTHY
 

@@ -1,0 +1,57 @@
+"""Finds parts of a model that ``detach`` cuts off from the loss."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Any
+
+_LOOKS = 3  # at one line of a script that cuts off
+_MOST_LINES = 64
+_MOST_NODES = 2000
+_IN_A_ROW = 20  # updates without a gradient
+
+
+class CutOffs:
+    """Follows parameters that something was computed of which was detached: those that an optimizer
+    holds and that get no gradient otherwise are never trained.
+
+    ``broken`` gets the name of the contract, and the line of the script that cuts them off.
+    """
+
+    def __init__(self, broken: Callable[[str, str], None]) -> None:
+        self._broken = broken
+        self._looks = Counter[str]()
+        self._lines: dict[int, str] = {}  # by the identity of a parameter
+        self._in_a_row = Counter[int]()
+
+    def detached(self, tensor: Any, place: str) -> None:
+        """A tensor is cut off from what it was computed of."""
+        if tensor.grad_fn is None or len(self._looks) == _MOST_LINES:
+            return
+        self._looks[place] += 1
+        if self._looks[place] <= _LOOKS:
+            for each in _parameters(tensor.grad_fn):
+                self._lines.setdefault(id(each), place)
+
+    def before_update(self, held: Iterable[Any], has_changed: Callable[[Any], bool]) -> None:
+        """An optimizer is about to update what it holds; ``has_changed``: at any time so far."""
+        for each in held if self._lines else ():
+            if id(each) not in self._lines:
+                continue
+            idle = each.requires_grad and each.grad is None and not has_changed(each)
+            self._in_a_row[id(each)] = self._in_a_row[id(each)] + 1 if idle else 0
+            if self._in_a_row[id(each)] == _IN_A_ROW:
+                self._broken("cut_off", self._lines[id(each)])
+
+
+def _parameters(node: Any) -> Iterable[Any]:
+    waiting, seen = [node], set[Any]()
+    while waiting and len(seen) < _MOST_NODES:
+        found = waiting.pop()
+        if found is None or found in seen:
+            continue
+        seen.add(found)
+        if (variable := getattr(found, "variable", None)) is not None:
+            yield variable
+        waiting += [each for each, _ in found.next_functions]

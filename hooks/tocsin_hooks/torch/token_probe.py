@@ -1,0 +1,159 @@
+"""Asks autograd which tokens a prediction depends on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import nn
+
+from tocsin_hooks.torch.loss_calls import LossCall
+
+_LOOKS = 3  # at passes of training: the first gradients may all be 0
+_LEAST_TOKENS = 4  # of a sample
+_EQUAL = 0.98  # the share of labels that are the next token, or the same
+_ZERO = 1e-6  # of the largest gradient
+
+
+class TokenProbe:
+    """Looks at a model of tokens: embedded integers of shape (samples, positions), or the reverse.
+
+    The gradient of one prediction by the embedded tokens is 0 for those that it does not depend on,
+    which costs one backward pass. Predictions that depend on other samples, or on the token that
+    they are to predict, break a contract whatever the model is. Models whose modules have hooks on
+    gradients, or that several processes train, are left alone.
+    """
+
+    def __init__(self) -> None:
+        self._looks = 0
+        self._handles: list[Any] = []
+        self._embedded: list[tuple[Any, Any]] = []
+        self._mixes = False  # as batch normalisation does
+
+    def forward_begins(self, root: Any) -> None:
+        """Remember what is embedded in a forward pass of training."""
+        self.forget()
+        if self._looks >= _LOOKS or not _is_alone(root):
+            return
+        normalises = nn.modules.batchnorm._BatchNorm
+        self._mixes = any(isinstance(e, normalises) and e.training for e in root.modules())
+        embeddings = (each for each in root.modules() if isinstance(each, nn.Embedding))
+        self._handles = [each.register_forward_hook(self._seen) for each in embeddings]
+
+    def forward_ends(self) -> None:
+        while self._handles:
+            self._handles.pop().remove()
+
+    def forget(self) -> None:
+        self.forward_ends()
+        self._embedded.clear()
+
+    def _seen(self, _: Any, args: Any, output: Any) -> None:
+        tokens: Any = args[0]
+        if output.requires_grad and tokens.dim() == 2 and min(tokens.shape) >= 2:
+            self._embedded.append((tokens, output))
+
+    def broken(self, call: LossCall) -> Iterator[str]:
+        """The contracts that a loss of the pass breaks: computes gradients."""
+        if not self._embedded or not call.prediction.requires_grad or self._looks >= _LOOKS:
+            return
+        self._looks += 1
+        rows, labels = _rows(call)
+        shifted = [each for each in self._embedded if _grid(labels, each[0], 1) is not None]
+        same = [each for each in self._embedded if _grid(labels, each[0], 0) is not None]
+        if len(shifted) == 1:
+            yield from self._next_token(rows, labels, *shifted[0])
+        elif len(same) == 1 and not shifted:
+            yield from self._same_token(rows, labels, *same[0])
+        elif not self._mixes and len(rows) > 1:
+            for tokens, embedded in self._embedded:
+                if len(rows) == len(tokens) != tokens.shape[1] >= _LEAST_TOKENS:
+                    depends = self._depends(rows[0], embedded)
+                    if depends is not None and bool(depends[1:].any()):
+                        yield "samples_mixed"
+                    return
+
+    def _next_token(self, rows: Any, labels: Any, tokens: Any, embedded: Any) -> Iterator[str]:
+        grid = _grid(labels, tokens, 1)
+        if grid is None:
+            return
+        row, sample, place, turned = grid
+        depends = self._depends(rows[row], embedded)
+        if depends is None:
+            return
+        depends = depends.T if turned else depends
+        if bool(depends[sample, place + 1]):
+            yield "sees_ahead"
+        others = torch.arange(len(depends), device=depends.device) != sample
+        if not self._mixes and bool(depends[others].any()):
+            yield "samples_mixed"
+
+    def _same_token(self, rows: Any, labels: Any, tokens: Any, embedded: Any) -> Iterator[str]:
+        grid = _grid(labels, tokens, 0)
+        if grid is None:
+            return
+        row, sample, place, turned = grid
+        depends = self._depends(rows[row], embedded)
+        if depends is None:
+            return
+        depends = depends.T if turned else depends
+        if bool(depends[sample, place]) and not bool(depends[sample, place + 1 :].any()):
+            yield "targets_not_shifted"
+
+    def _depends(self, row: Any, embedded: Any) -> Any:
+        """On which tokens a prediction depends, shaped as these are; None if it is on none."""
+        weights = torch.cos(torch.arange(row.numel(), device=row.device, dtype=row.dtype))
+        with torch.enable_grad():
+            asked = (row.flatten() * weights).sum()
+        (found,) = torch.autograd.grad(asked, embedded, retain_graph=True, allow_unused=True)
+        if found is None:
+            return None
+        sizes = found.abs().amax(-1)
+        if not bool(sizes.max() > 0) or not bool(sizes.isfinite().all()):
+            return None
+        self._looks = _LOOKS
+        return sizes > _ZERO * sizes.max()
+
+
+def _is_alone(root: Any) -> bool:
+    several = torch.distributed.is_available() and torch.distributed.is_initialized()
+    return not several and not any(
+        each._backward_hooks or each._backward_pre_hooks for each in root.modules()
+    )
+
+
+def _rows(call: LossCall) -> tuple[Any, Any]:
+    """Predictions in rows, with the label of each; no labels where they are no classes."""
+    prediction = call.prediction
+    if not call.has_classes:
+        return (prediction.reshape(len(prediction), -1) if prediction.dim() else prediction), None
+    wide = prediction.movedim(1, -1) if prediction.dim() > 1 else prediction[None]
+    ignored = call.arguments.get("ignore_index", -100)
+    labels = call.target.detach().flatten()
+    return wide.reshape(-1, wide.shape[-1]), torch.where(labels == ignored, -1, labels)
+
+
+def _grid(labels: Any, tokens: Any, ahead: int) -> tuple[int, int, int, bool] | None:
+    """Where labels are the tokens so many places ahead: the row of one of them, its sample and its
+    place in that, and whether places come before samples."""
+    for turned in (False, True):
+        if labels is None:
+            break
+        own = tokens.T if turned else tokens
+        samples, places = own.shape
+        count = places if labels.numel() == own.numel() else places - 1
+        if labels.numel() != samples * count or places < _LEAST_TOKENS or (turned and not ahead):
+            continue
+        known = labels.view(count, samples).T if turned else labels.view(samples, count)
+        known, own = known[:, : places - 1], own[:, ahead : ahead + places - 1]
+        counts = known >= 0
+        if bool((own == own[:, :1]).float().mean() > _EQUAL) or not bool(counts.any()):
+            continue
+        if bool((known == own)[counts].float().mean() < _EQUAL):
+            continue
+        found = ((known == own) & counts).nonzero()
+        sample, place = found[len(found) // 2].tolist()
+        row = place * samples + sample if turned else sample * count + place
+        return row, sample, place, turned
+    return None

@@ -1,0 +1,159 @@
+"""On which tokens predictions may depend, and on which they must not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F  # noqa: N812 - everybody calls it so
+from tocsin_hooks.torch import TorchHook
+from torch import nn
+
+from tests.frameworks.in_torch.test_contracts import ASKED, broken
+
+SAMPLES, PLACES, WORDS, WIDTH = 6, 8, 11, 16
+Loss = Callable[[Any, Any], Any]
+
+
+class Transformer(nn.Module):
+    """Scores of each token's successor, (N, T, words), or of the classes of a text, (N, 4)."""
+
+    def __init__(self, *, causal: bool, batch_first: bool = True, pooled: bool = False) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(WORDS, WIDTH)
+        layer = nn.TransformerEncoderLayer(WIDTH, 2, 32, 0.0, batch_first=batch_first)
+        self.encoder = nn.TransformerEncoder(layer, 1, enable_nested_tensor=False)
+        self.head = nn.Linear(WIDTH, 4 if pooled else WORDS)
+        self.causal, self.pooled = causal, pooled
+
+    def forward(self, tokens: Any) -> Any:
+        mask = nn.Transformer.generate_square_subsequent_mask(tokens.shape[1])
+        states = self.encoder(self.embed(tokens), mask if self.causal else None)
+        return self.head(states.mean(1) if self.pooled else states)
+
+
+class Recurrent(nn.Module):
+    def __init__(self, *, both: bool = False, time_first: bool = False) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(WORDS, WIDTH)
+        self.cell = nn.GRU(WIDTH, WIDTH, batch_first=not time_first, bidirectional=both)
+        self.head = nn.Linear(WIDTH * (1 + both), WORDS)
+
+    def forward(self, tokens: Any) -> Any:
+        return self.head(self.cell(self.embed(tokens))[0])
+
+
+class Translator(nn.Module):
+    """Encoder and decoder; the encoder reads all, the decoder what it has written."""
+
+    def __init__(self, *, masked: bool) -> None:
+        super().__init__()
+        self.source, self.embed = nn.Embedding(WORDS, WIDTH), nn.Embedding(WORDS, WIDTH)
+        self.core = nn.Transformer(WIDTH, 2, 1, 1, 32, 0.0, batch_first=True)
+        self.head = nn.Linear(WIDTH, WORDS)
+        self.masked = masked
+
+    def forward(self, source: Any, written: Any) -> Any:
+        mask = nn.Transformer.generate_square_subsequent_mask(written.shape[1])
+        mask = mask if self.masked else None
+        return self.head(self.core(self.source(source), self.embed(written), tgt_mask=mask))
+
+
+def next_token(model: Any, tokens: Any) -> Any:
+    return F.cross_entropy(model(tokens[:, :-1]).flatten(0, 1), tokens[:, 1:].flatten())
+
+
+def shifted_inside(model: Any, tokens: Any) -> Any:
+    return F.cross_entropy(model(tokens)[:, :-1].mT, tokens[:, 1:])
+
+
+def time_first(model: Any, tokens: Any) -> Any:
+    turned = tokens.T.contiguous()
+    return F.cross_entropy(model(turned[:-1]).flatten(0, 1), turned[1:].flatten())
+
+
+def same_token(model: Any, tokens: Any) -> Any:
+    return F.cross_entropy(model(tokens).flatten(0, 1), tokens.clone().flatten())
+
+
+def masked_token(model: Any, tokens: Any) -> Any:
+    hidden = torch.rand(tokens.shape) < 0.3
+    labels = torch.where(hidden, tokens, -100)
+    return F.cross_entropy(model(tokens.masked_fill(hidden, 0)).flatten(0, 1), labels.flatten())
+
+
+def tag(model: Any, tokens: Any) -> Any:
+    return F.cross_entropy(model(tokens).flatten(0, 1), (tokens.flip(1) % 5).flatten())
+
+
+def text_class(model: Any, tokens: Any) -> Any:
+    return F.cross_entropy(model(tokens), tokens[:, 0] % 4)
+
+
+def translated(model: Any, tokens: Any) -> Any:
+    written = (tokens + 3) % WORDS
+    return F.cross_entropy(model(tokens, written[:, :-1]).flatten(0, 1), written[:, 1:].flatten())
+
+
+def copied(model: Any, tokens: Any) -> Any:
+    return F.cross_entropy(model(tokens, tokens[:, :-1]).flatten(0, 1), tokens[:, 1:].flatten())
+
+
+@pytest.mark.parametrize(
+    ("model", "loss", "contracts"),
+    [
+        (lambda: Transformer(causal=True), next_token, set()),
+        (lambda: Transformer(causal=True), shifted_inside, set()),
+        (lambda: Transformer(causal=False), next_token, {"sees_ahead"}),
+        (lambda: Transformer(causal=False), shifted_inside, {"sees_ahead"}),
+        (
+            lambda: Transformer(causal=False, batch_first=False),
+            next_token,
+            {"samples_mixed"},
+        ),
+        (lambda: Transformer(causal=True), same_token, {"targets_not_shifted"}),
+        (lambda: Transformer(causal=False), masked_token, set()),
+        (lambda: Transformer(causal=False), tag, set()),
+        (lambda: Transformer(causal=False, pooled=True), text_class, set()),
+        (
+            lambda: Transformer(causal=False, pooled=True, batch_first=False),
+            text_class,
+            {"samples_mixed"},
+        ),
+        (Recurrent, next_token, set()),
+        (lambda: Recurrent(time_first=True), time_first, set()),
+        (lambda: Recurrent(both=True), next_token, {"sees_ahead"}),
+        (lambda: Recurrent(both=True, time_first=True), time_first, {"sees_ahead"}),
+        (lambda: Recurrent(time_first=True), next_token, {"samples_mixed"}),
+        (lambda: Translator(masked=True), translated, set()),
+        (lambda: Translator(masked=False), translated, {"sees_ahead"}),
+        (lambda: Translator(masked=True), copied, set()),
+    ],
+)
+def test_what_a_prediction_depends_on(
+    model: Callable[[], Any], loss: Loss, contracts: set[str], run: Path
+) -> None:
+    torch.manual_seed(0)
+    trained = model()
+    optimizer = torch.optim.SGD(trained.parameters(), 1e-2)
+    with TorchHook.attach(trained, run, capture=ASKED, save_interval=1, max_overhead=None) as hook:
+        for _ in range(3):
+            optimizer.zero_grad()
+            loss(trained, torch.randint(1, WORDS, (SAMPLES, PLACES))).backward()
+            optimizer.step()
+        assert hook.stats.errors == 0
+    assert broken(run).keys() - {"labels_equal_inputs"} == contracts
+
+
+def test_the_gradients_of_a_training_stay_as_they_are(run: Path) -> None:
+    torch.manual_seed(0)
+    model, tokens = Transformer(causal=True), torch.randint(1, WORDS, (SAMPLES, PLACES))
+    next_token(model, tokens).backward()
+    alone = [each.grad for each in model.parameters()]
+    model.zero_grad()
+    with TorchHook.attach(model, run, capture=ASKED, save_interval=1, max_overhead=None):
+        next_token(model, tokens).backward()
+        assert all(map(torch.equal, alone, (each.grad for each in model.parameters())))
