@@ -134,7 +134,7 @@ def train(
     schedule: str = "cosine", gamma: float = 0.98, lam: float = 0.95, clip: float = 0.2,
     entropy: float = 0.01, share: float = 0.5, limit: float = 0.5, scale: float = 1.0,
     worth: float = 1.0, size: int = 48, active: str = "Tanh", start: str = "orthogonal",
-    shared: bool = False, half: bool = False, noise: float = 0.0,
+    shared: bool = False, noise: float = 0.0,
     span: float = 1.0, average: bool = False, curriculum: bool = False, reward: str = "alive",
     evaluates: bool = True, fault: str = "",
 ) -> float:  # fmt: skip
@@ -187,8 +187,7 @@ def train(
             order = torch.randperm(count * horizon)
             for at in range(0, count * horizon, minibatch):
                 rows = order[at : at + minibatch]
-                with torch.autocast("cpu", torch.bfloat16, enabled=half):
-                    policy, value = agent(x[rows])
+                policy, value = agent(x[rows])
                 log_prob = policy.log_prob(action[rows])
                 before = log_prob if fault == "old policy is the new" else old[rows]
                 ratio = (log_prob - before).exp()
@@ -232,14 +231,6 @@ CASES = cases(
         "sensors with noise": {"noise": 0.005},
         "average of weights": {"average": True},
         "starts grow harder": {"curriculum": True},
-        "bfloat16": {"half": True},
-        "many carts": {
-            "count": 64,
-            "horizon": 16,
-            "minibatch": 256,
-            "iterations": 45,
-            "rate": 4e-3,
-        },
         "no evaluation": {"evaluates": False},
     },
     {
