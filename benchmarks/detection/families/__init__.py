@@ -91,7 +91,14 @@ HALVES: dict[str, tuple[str, ...]] = {
         "keras_reviews",
         "molecule_energy",
     ),
-    "report": (),
+    "report": (
+        "heartbeat_classes",
+        "super_resolution",
+        "date_translation",
+        "cart_balance",
+        "credit_default",
+        "tiny_stories_gpt",
+    ),
 }
 
 
