@@ -91,7 +91,7 @@ HALVES: dict[str, tuple[str, ...]] = {
         "keras_reviews",
         "molecule_energy",
     ),
-    "report": (),
+    "report": ("remaining_life",),
 }
 
 
