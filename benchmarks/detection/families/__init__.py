@@ -91,7 +91,10 @@ HALVES: dict[str, tuple[str, ...]] = {
         "keras_reviews",
         "molecule_energy",
     ),
-    "report": ("remaining_life",),
+    "report": (
+        "remaining_life",
+        "node_classes",
+    ),
 }
 
 
