@@ -94,6 +94,7 @@ HALVES: dict[str, tuple[str, ...]] = {
     "report": (
         "remaining_life",
         "node_classes",
+        "coordinate_network",
     ),
 }
 
