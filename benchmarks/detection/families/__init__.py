@@ -95,6 +95,7 @@ HALVES: dict[str, tuple[str, ...]] = {
         "remaining_life",
         "node_classes",
         "coordinate_network",
+        "two_tower_search",
     ),
 }
 

@@ -13,6 +13,7 @@ from benchmarks.detection.case import cases
 from benchmarks.detection.families.kit import begin, explained, normal
 
 SIDE = 64
+averages: Any = torch.optim.swa_utils
 
 
 def colours(points: Tensor) -> Tensor:
@@ -171,8 +172,8 @@ def train(
         trained = list(model.rgb.parameters())
     kind: Any = torch.optim.AdamW if optimizer == "adamw" else torch.optim.Adam
     opt = kind(trained, lr=lr, weight_decay=decay)
-    shadow = torch.optim.swa_utils.AveragedModel(
-        model, multi_avg_fn=torch.optim.swa_utils.get_ema_multi_avg_fn(average or 0.9)
+    shadow = averages.AveragedModel(
+        model, multi_avg_fn=averages.get_ema_multi_avg_fn(average or 0.9)
     )
     hook.torch(model)
     for step in range(steps):
@@ -193,7 +194,7 @@ def train(
                 predicted = model(x)
             if fault == "numbers cut off":
                 predicted = predicted.clamp(0.49, 0.51)
-            value = loss_of(loss, predicted.float(), wanted) * scale / accumulate
+            value: Any = loss_of(loss, predicted.float(), wanted) * scale / accumulate
             value.backward()
         opt.step()
         if fault != "gradients kept":

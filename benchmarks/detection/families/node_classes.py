@@ -13,6 +13,7 @@ from benchmarks.detection.case import cases
 from benchmarks.detection.families.kit import begin
 
 NODES, WORDS, KINDS, PER_KIND = 2400, 200, 6, 20
+averages: Any = torch.optim.swa_utils
 
 
 def citations(seed: int, fault: str) -> tuple[Tensor, Tensor, Tensor]:
@@ -52,7 +53,8 @@ def normalised(pairs: Tensor, fault: str) -> Tensor:
         lonely = torch.stack([torch.arange(20), torch.arange(20)])
         both = torch.cat([both, lonely], 1)
         values = torch.cat([values, scale[:20] * 0.0])
-    return torch.sparse_coo_tensor(both, values, (NODES, NODES)).coalesce()
+    adjacency: Tensor = torch.sparse_coo_tensor(both, values, (NODES, NODES)).coalesce()
+    return adjacency
 
 
 class GraphConvolution(nn.Module):
@@ -95,7 +97,7 @@ def accuracy(output: Tensor, labels: Tensor) -> float:
     return (output.argmax(1) == labels).double().mean().item()
 
 
-def optimizer_of(kind: str, model: nn.Module, lr: float, decay: float) -> torch.optim.Optimizer:
+def optimizer_of(kind: str, model: Any, lr: float, decay: float) -> torch.optim.Optimizer:
     if kind == "adamw":
         return torch.optim.AdamW(model.parameters(), lr=lr, weight_decay=decay)
     if kind == "decay of the first layer":
@@ -161,8 +163,8 @@ def train(
     scheduler = torch.optim.lr_scheduler.LambdaLR(opt, lambda e: factor(schedule, e, epochs))
     counts = torch.bincount(labels[idx_train], minlength=KINDS).float()
     weight = 1 / counts.clamp(min=1) * counts.mean() if weights else None
-    shadow = torch.optim.swa_utils.AveragedModel(
-        model, multi_avg_fn=torch.optim.swa_utils.get_ema_multi_avg_fn(average or 0.9)
+    shadow = averages.AveragedModel(
+        model, multi_avg_fn=averages.get_ema_multi_avg_fn(average or 0.9)
     )
     hook.torch(model)
     for _ in range(epochs):
@@ -176,7 +178,7 @@ def train(
                 adjacency.indices(), adjacency.values() * kept / (1 - drop_edges), adjacency.shape
             )
         output = model(features, used)
-        loss = F.nll_loss(output[idx_train], labels[idx_train], weight)
+        loss: Any = F.nll_loss(output[idx_train], labels[idx_train], weight)
         if smoothing:
             loss = (1 - smoothing) * loss - smoothing * output[idx_train].mean()
         (loss * scale).backward()

@@ -84,7 +84,7 @@ class LifeModel(nn.Module):
     def __init__(self, how: Settings) -> None:
         super().__init__()
         kind = nn.GRU if how.cell == "gru" else nn.LSTM
-        self.rnn = kind(SENSORS, how.hidden, how.layers, batch_first=True)
+        self.rnn: Any = kind(SENSORS, how.hidden, how.layers, batch_first=True)
         self.dropout = nn.Dropout(how.dropout)
         self.fc = nn.Linear(how.hidden, 1)
         self.fault = how.fault
