@@ -96,6 +96,7 @@ HALVES: dict[str, tuple[str, ...]] = {
         "node_classes",
         "coordinate_network",
         "two_tower_search",
+        "lightning_transfer",
     ),
 }
 
