@@ -65,7 +65,8 @@ class GraphConvolution(nn.Module):
         nn.init.xavier_uniform_(self.weight)
 
     def forward(self, x: Tensor, adjacency: Tensor) -> Tensor:
-        return torch.sparse.mm(adjacency, x @ self.weight) + self.bias
+        out: Tensor = torch.sparse.mm(adjacency, x @ self.weight) + self.bias
+        return out
 
 
 class GCN(nn.Module):
@@ -101,9 +102,8 @@ def optimizer_of(kind: str, model: Any, lr: float, decay: float) -> torch.optim.
     if kind == "adamw":
         return torch.optim.AdamW(model.parameters(), lr=lr, weight_decay=decay)
     if kind == "decay of the first layer":
-        first = set(model.layers.parameters())
-        rest = [p for p in model.parameters() if p not in first]
-        groups = [{"params": list(first), "weight_decay": decay}, {"params": rest}]
+        first, rest = model.layers.parameters(), model.last.parameters()
+        groups = [{"params": first, "weight_decay": decay}, {"params": rest}]
         return torch.optim.Adam(groups, lr=lr)
     return torch.optim.Adam(model.parameters(), lr=lr, weight_decay=decay)
 

@@ -84,15 +84,16 @@ class LifeModel(nn.Module):
     def __init__(self, how: Settings) -> None:
         super().__init__()
         kind = nn.GRU if how.cell == "gru" else nn.LSTM
-        self.rnn: Any = kind(SENSORS, how.hidden, how.layers, batch_first=True)
+        rnn: Any = kind(SENSORS, how.hidden, how.layers, batch_first=True)
+        self.rnn = rnn
         self.dropout = nn.Dropout(how.dropout)
         self.fc = nn.Linear(how.hidden, 1)
         self.fault = how.fault
         if how.start == "orthogonal":
-            nn.init.orthogonal_(self.rnn.weight_hh_l0)
-            self.rnn.bias_ih_l0.data[how.hidden : 2 * how.hidden] = 1.0
+            nn.init.orthogonal_(rnn.weight_hh_l0)
+            rnn.bias_ih_l0.data[how.hidden : 2 * how.hidden] = 1.0
         if how.start == "large":
-            for weight in self.rnn.parameters():
+            for weight in rnn.parameters():
                 nn.init.normal_(weight, std=10.0)
 
     def forward(self, x: Tensor) -> Tensor:

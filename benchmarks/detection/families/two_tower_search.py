@@ -83,8 +83,6 @@ class Tower(nn.Module):
             here = ~here
         if cfg.fault == "first word":
             pooled = x[:, 0]
-        elif cfg.pooling == "max":
-            pooled = x.masked_fill(~here, -1e4).amax(1)
         elif cfg.pooling == "sum":
             pooled = (x * here).sum(1) / 3
         elif cfg.fault == "empty document":
