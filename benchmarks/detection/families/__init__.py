@@ -98,6 +98,11 @@ HALVES: dict[str, tuple[str, ...]] = {
         "cart_balance",
         "credit_default",
         "tiny_stories_gpt",
+        "remaining_life",
+        "node_classes",
+        "coordinate_network",
+        "two_tower_search",
+        "lightning_transfer",
     ),
 }
 

@@ -32,6 +32,7 @@ _BATCHES = 5  # of TRAIN
 _DEVIATIONS = 1.0  # a mean is shifted by more than this standard deviation of its feature
 _ERRORS = 6.0  # and by so many standard errors
 _LOSSES = 5  # of each mode, of which the mean is compared
+_WORSE = 0.2  # by which the loss of EVAL is larger, as a share of that of TRAIN
 _DIGITS = 5
 
 _Memory = Mapping[str, Any]
@@ -55,9 +56,9 @@ class TrainEvalInputs(Rule):
     from the differences between batches. So neither samples of another kind nor augmentation fire.
 
     Counts batches of at least eight samples, and waits for five of TRAIN and for ``samples``
-    samples of EVAL. Does not fire while the loss of EVAL is not above that of TRAIN: then the
-    difference is meant, such as noise in training alone. Ignores integers (token ids, bytes),
-    and inputs with a name like mask, index or length.
+    samples of EVAL. Does not fire while the loss of EVAL is not a fifth above that of TRAIN: then
+    the difference is meant, such as noise in training alone, or does no harm. Ignores integers
+    (token ids, bytes), and inputs with a name like mask, index or length.
 
     Parameters
     ----------
@@ -164,11 +165,11 @@ def _with_losses(state: State, step: Step, mode: Mode) -> dict[str, Any]:
 
 
 def _is_worse(state: State) -> bool:
-    """Says whether losses of EVAL are above those of TRAIN, or it is not known."""
+    """Says whether losses of EVAL are clearly above those of TRAIN, or it is not known."""
     train, held = (state.get(f"{mode.name} losses") for mode in (Mode.TRAIN, Mode.EVAL))
     if not train or not held or None in train or None in held:
         return True
-    return bool(fmean(held) > fmean(train))
+    return bool(fmean(held) > fmean(train) + _WORSE * abs(fmean(train)))
 
 
 def _added(memory: _Memory, found: Sequence[tuple[float, float]], samples: int) -> _Memory:
