@@ -84,14 +84,15 @@ def broadcasts(one: Any, other: Any) -> bool:
 
 
 def broken_by_difference(one: Any, other: Any, result: Any, samples: int) -> bool:
-    """Whether predictions and labels of so many samples are subtracted each from each."""
+    """Whether predictions and labels are subtracted each from each: of so many samples, or of several
+    passes of so many."""
     if not (isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor)):
         return False
     computed = one if one.requires_grad else other
     return (
         isinstance(result, torch.Tensor)
         and {one.dim(), other.dim()} == {1, 2}
-        and one.numel() == samples
+        and one.numel() % samples == 0
         and computed.grad_fn is not None
         and one.data_ptr() != other.data_ptr()
         and broadcasts(one, other)
