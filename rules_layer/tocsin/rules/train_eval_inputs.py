@@ -30,6 +30,7 @@ _INPUTS = 4
 _ROWS = 8  # of a batch: fewer show too little of a feature's variance
 _BATCHES = 5  # of TRAIN
 _DEVIATIONS = 1.0  # a mean is shifted by more than this standard deviation of its feature
+_FAR = 3.0  # or by so many, where it is not known whether evaluations suffer
 _ERRORS = 6.0  # and by so many standard errors
 _LOSSES = 5  # of each mode, of which the mean is compared
 _WORSE = 0.2  # by which the loss of EVAL is larger, as a share of that of TRAIN
@@ -56,8 +57,9 @@ class TrainEvalInputs(Rule):
     from the differences between batches. So neither samples of another kind nor augmentation fire.
 
     Counts batches of at least eight samples, and waits for five of TRAIN and for ``samples``
-    samples of EVAL. Does not fire while the loss of EVAL is not a fifth above that of TRAIN: then
-    the difference is meant, such as noise in training alone, or does no harm. Ignores integers
+    samples of EVAL. Does not fire while the loss of EVAL is not above that of TRAIN, for means a
+    fifth above: then the difference is meant, such as noise in training alone, or does no harm. If
+    there is no loss of EVAL, means must differ by three standard deviations. Ignores integers
     (token ids, bytes), and inputs with a name like mask, index or length.
 
     Parameters
@@ -129,10 +131,11 @@ class TrainEvalInputs(Rule):
         train_scale, held_scale = (math.sqrt(m["variance"] / m["n"]) for m in (train, held))
         least, most = sorted((train_scale, held_scale))
         ratio = most / least if least else (math.inf if most else 1.0)
-        share = _shifted(train, held)
+        worse = _worse(state)
+        share = _shifted(train, held, _FAR if worse is None else _DEVIATIONS)
         by_scale = measured(HEALTHY, ratio, self.scale)
         by_means = measured(HEALTHY, share, self.shifted)
-        if not _is_worse(state):
+        if worse is not None and worse <= 0:
             return worst_verdict([by_scale, by_means])
         if most > self.scale * least:
             detail = (
@@ -142,7 +145,7 @@ class TrainEvalInputs(Rule):
             evidence = {"eval": held_scale, "train": train_scale, "limit": self.scale}
             found = violation(Reason.DIFFERENT, detail, tensor, **evidence)
             return replace(found, measure=by_scale.measure)
-        if share < self.shifted:
+        if share < self.shifted or (worse is not None and worse < _WORSE):
             return worst_verdict([by_scale, by_means])
         detail = (
             f"the means of {100 * share:.0f} % of the features of {tensor.name} differ between "
@@ -164,12 +167,15 @@ def _with_losses(state: State, step: Step, mode: Mode) -> dict[str, Any]:
     return {**state, f"{mode.name} losses": last}
 
 
-def _is_worse(state: State) -> bool:
-    """Says whether losses of EVAL are clearly above those of TRAIN, or it is not known."""
+def _worse(state: State) -> float | None:
+    """Returns by how much the losses of EVAL are above those of TRAIN, as a share of these; None if
+    it is not known."""
     train, held = (state.get(f"{mode.name} losses") for mode in (Mode.TRAIN, Mode.EVAL))
-    if not train or not held or None in train or None in held:
-        return True
-    return bool(fmean(held) > fmean(train) + _WORSE * abs(fmean(train)))
+    if not train or not held:
+        return None
+    if None in train or None in held:
+        return math.inf
+    return (fmean(held) - fmean(train)) / (abs(fmean(train)) or 1.0)
 
 
 def _added(memory: _Memory, found: Sequence[tuple[float, float]], samples: int) -> _Memory:
@@ -195,7 +201,7 @@ def _rounded(number: float) -> float:
     return float(f"{min(max(number, -1e300), 1e300):.{_DIGITS + 3}g}")
 
 
-def _shifted(train: _Memory, held: _Memory) -> float:
+def _shifted(train: _Memory, held: _Memory, deviations: float) -> float:
     """Returns the share of the features, of those that vary, with another mean in EVAL."""
     far, live = 0, 0
     for ours, theirs in zip(train["sums"], held["sums"], strict=False):
@@ -208,7 +214,7 @@ def _shifted(train: _Memory, held: _Memory) -> float:
         between = max(between, held_between) if k >= _BATCHES else between
         error = math.sqrt(between / n + between / k)
         apart = abs(mean - held_mean)
-        far += apart > _DEVIATIONS * deviation and apart > _ERRORS * error
+        far += apart > deviations * deviation and apart > _ERRORS * error
     return far / live if live else 0.0
 
 
