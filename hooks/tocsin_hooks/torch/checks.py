@@ -227,7 +227,7 @@ class Checks:
                 place, loss = known
                 if self._compares:
                     self._skill.compare_by_hand(self._tape, found, place)
-                self._step_loss.evaluated(loss)
+                self._step_loss.evaluated(loss, own=found)
             elif (made := self._known.judged(self._tape, call, found)) is not None:
                 self._step_loss.evaluated_by(made)
                 if self._compares:

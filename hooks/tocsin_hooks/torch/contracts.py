@@ -84,8 +84,8 @@ def broadcasts(one: Any, other: Any) -> bool:
 
 
 def broken_by_difference(one: Any, other: Any, result: Any, samples: int) -> bool:
-    """Whether predictions and labels are subtracted each from each: of so many samples, or of several
-    passes of so many."""
+    """Whether predictions and labels are subtracted each from each: of so many samples, or of
+    several passes with so many."""
     if not (isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor)):
         return False
     computed = one if one.requires_grad else other

@@ -69,6 +69,16 @@ class _Called:
         return None if bool(wrong.any()) else target  # a device would end the process
 
 
+@dataclass(frozen=True)
+class _Computed:
+    """A number that a loss by hand is a ``multiple`` of; ``samples``: of a sum, those of a pass in
+    training."""
+
+    place: str
+    multiple: Any
+    samples: int
+
+
 class _Moments:
     """The mean and the deviation of the labels that were seen."""
 
@@ -103,7 +113,7 @@ class KnownLosses:
     """
 
     def __init__(self) -> None:
-        self._computed: dict[int, tuple[str, Any]] = {}
+        self._computed: dict[int, _Computed] = {}
         self._called: dict[int, _Called] = {}  # by the place of the output
         self._differences: dict[int, LossCall] = {}
         self._evaluates = False  # by the functions of training
@@ -117,10 +127,12 @@ class KnownLosses:
 
     def computed(self, place: str, tape: Tape, loss: Any) -> None:
         """``loss`` was computed by hand in training; ``place``: where gradients were."""
-        for recipe, part in tape.parts_of(loss):
+        for recipe, part, adds in tape.parts_of(loss):
             if recipe in self._computed or len(self._computed) == _MOST_RECIPES:
                 return
-            self._computed[recipe] = place, None if part is loss else (loss / part).detach()
+            multiple = None if part is loss else (loss / part).detach()
+            samples = len(tape.outputs[0]) if adds else 0
+            self._computed[recipe] = _Computed(place, multiple, samples)
 
     def called(self, call: LossCall, outputs: Sequence[Any]) -> None:
         """A loss function was called in training, after ``outputs`` of the model."""
@@ -186,7 +198,10 @@ class KnownLosses:
             return None
         recipe = tape.recipe(found)
         known = None if recipe is None else self._computed.get(recipe)
-        return known and (known[0], found if known[1] is None else found * known[1])
+        if known is None:
+            return None
+        value = found if known.multiple is None else found * known.multiple
+        return known.place, value * (known.samples / len(tape.outputs[0]) if known.samples else 1.0)
 
     def judged(self, tape: Tape, call: RecordedCall, found: Any) -> LossCall | None:
         """The loss by the labels that ``call`` compares with an output, or with predictions."""

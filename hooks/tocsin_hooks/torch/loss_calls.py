@@ -156,7 +156,11 @@ class _Mode(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         listener, kwargs = self.listener, kwargs or {}
-        if listener is None or listener.is_at_work():
+        own = listener is None
+        if listener is not None:
+            with Guard(listener.trouble, "a loss is not compared"):
+                own = listener.is_at_work()
+        if listener is None or own:
             return func(*args, **kwargs)
         call = caller = None
         with Guard(listener.trouble, "a loss is not compared"):

@@ -106,8 +106,8 @@ class Losses:
         reduction = getattr(module, "reduction", None)
         if self._step.mode is Mode.TRAIN:
             self._reductions[own] = reduction
-        elif self._reductions.get(own, reduction) != reduction:
-            return  # a sum is not comparable with a mean: its function is known
+        elif own in self._reductions and not reduction == self._reductions[own] != "sum":
+            return  # not comparable, for another number of samples: its function is known
         found = False
         for label, value in tensors_in(output, _MOST_TENSORS):
             if value.is_floating_point() and (

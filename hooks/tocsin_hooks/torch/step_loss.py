@@ -91,11 +91,11 @@ class StepLoss:
         elif found := self._functions.evaluated(call):
             self._evaluate(*found, own=call.value)
 
-    def evaluated(self, loss: Any) -> None:
-        """An evaluation has computed the loss of training by hand."""
+    def evaluated(self, loss: Any, *, own: Any) -> None:
+        """An evaluation has computed the loss of training by hand, by what is its ``own``."""
         if len(self._sites) == 1:
             (name,) = self._sites.values()
-            self._evaluate(name, loss, own=loss)
+            self._evaluate(name, loss, own=own)
 
     def evaluated_by(self, call: LossCall) -> None:
         """What an evaluation compares has this loss by a function that training calls."""

@@ -193,16 +193,18 @@ class Tape:
         """The places of the outputs that it was computed from."""
         return self._sources.get(id(tensor), frozenset())
 
-    def parts_of(self, loss: Any) -> Iterator[tuple[int, Any]]:
+    def parts_of(self, loss: Any) -> Iterator[tuple[int, Any, bool]]:
         """The recipe of the loss with the loss, and those of the numbers that it is a multiple of,
-        but for what is added and does not depend on the outputs."""
+        but for what is added and does not depend on the outputs; and whether it grows with the
+        number of samples, as a sum does."""
         wanted = id(loss)
         for call in reversed(self._calls):
             if wanted not in call.found:
                 continue
+            name = getattr(call.function, "__name__", "")
             if self._known[wanted].numel() == 1:
-                yield self._recipes[wanted], self._known[wanted]
-            if getattr(call.function, "__name__", "") not in _MULTIPLES or len(call.given) != 1:
+                yield self._recipes[wanted], self._known[wanted], name == "sum"
+            if name not in _MULTIPLES or len(call.given) != 1:
                 return
             (wanted,) = call.given
 

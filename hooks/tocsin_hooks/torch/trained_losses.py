@@ -39,7 +39,8 @@ class TrainedLosses:
         key, reduction = _key(call), call.arguments.get("reduction", _MEAN)
         if call.module is not None:
             name = f"{call.module}_output_0"
-            self._known.setdefault(key, _Trained(name, None, call.module, reduction))
+            multiple = call.value.detach() / _mean(call) if reduction == "sum" else None
+            self._known[key] = _Trained(name, multiple, call.module, reduction)
         elif isinstance(call.value, torch.Tensor):
             mark_call(call.value, (key, _mean(call)))
 
@@ -59,8 +60,12 @@ class TrainedLosses:
         known = self._known.get(_key(call))
         if known is None or not isinstance(call.value, torch.Tensor):
             return None
-        trained = known.module, known.reduction
-        if call.module and (call.module, call.arguments.get("reduction", _MEAN)) == trained:
+        reduction = call.arguments.get("reduction", _MEAN)
+        captured = reduction != "sum" and (call.module, reduction) == (
+            known.module,
+            known.reduction,
+        )
+        if call.module is not None and captured:
             return None
         mean = _mean(call)
         return known.name, mean if known.multiple is None else mean * known.multiple

@@ -34,7 +34,7 @@ _ON_ITS_WAY = 0.25  # of what is missing, won in a quarter of the comparisons
 _LEAST_WON = 0.01
 _MOST = 3.0  # by which a loss counts as lower or higher: the logarithm of a ratio
 _LARGEST = 1e100  # sums of larger losses might not be finite
-_EVALUATIONS = 4  # in a row
+_EVALUATIONS = 3  # in a row
 _MANY_EVALUATIONS = 8  # if none of them was better than the guess, some skill excuses nothing
 _SOME_SKILL = 0.2
 _SAMPLES = 400  # in them
@@ -61,7 +61,7 @@ def judge_constant_guess(
     quarter more; at losses that are at least 3 % above the guess's from 150 steps on. There the
     loss must not be below the constant guess's with 99.9 % confidence, must hardly depend on which
     label belongs to which sample, and must not be on its way down: a quarter of what is missing, in
-    the newer half of them. The same must hold of four evaluations in a row, of at least 400
+    the newer half of them. The same must hold of three evaluations in a row, of at least 400
     samples, in their means, after 200 steps. Where none of eight evaluations or more was better
     than the guess, a model may depend on the labels somewhat more.
     """

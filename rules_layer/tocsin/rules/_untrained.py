@@ -16,7 +16,7 @@ from tocsin.rules._window import worst_verdict
 _FIRST = 3  # saves whose loss is that of an untrained model: none was evaluated before
 _SOON = 40  # training steps, in which the first of them must be
 _PATIENCE = 200  # training steps before the first look
-_EVALUATIONS = 4  # too
+_EVALUATIONS = 3  # too
 _LOOKS = 2  # in a row
 _FELL = 0.5  # of the first loss, that the training loss must have fallen by
 _NO_BETTER = 0.02  # of the first loss: evaluations that are below it by less are no better

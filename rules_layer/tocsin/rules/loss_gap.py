@@ -41,7 +41,7 @@ class LossGap(Rule):
     constant is unknown, as of pictures, the guess is the model before it was trained: that of the
     first three saves, in the first 40 steps, before the first evaluation. Fires when no evaluation
     had a loss below that, and the training loss has halved; or when none was lower by 2 %, and they
-    get no better. From the fourth evaluation and 200 steps on, in two looks in a row. Evaluations
+    get no better. From the third evaluation and 200 steps on, in two looks in a row. Evaluations
     that fell to half of the first do not fire.
 
     Parameters

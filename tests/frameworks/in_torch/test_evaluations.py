@@ -95,6 +95,33 @@ def test_the_unit_is_that_of_training(times: float, run: Path) -> None:
     assert losses(run, "loss", Mode.EVAL) == pytest.approx({0: float(expected)})
 
 
+def summed_squares(p: Any, y: Any) -> Any:
+    return (p - F.one_hot(y, 4)).square().sum()
+
+
+@pytest.mark.parametrize(
+    ("loss", "name", "times"),
+    [
+        (nn.CrossEntropyLoss(reduction="sum"), "CrossEntropyLoss_output_0", 32 / 50),
+        (summed_squares, "loss", 32 / 50),
+        (lambda p, y: summed_squares(p, y) / len(y), "loss", 1.0),
+        (lambda p, y: F.cross_entropy(p, y, reduction="none").sum() / len(y), "loss", 1.0),
+    ],
+)
+def test_a_sum_is_that_of_as_many_samples_as_in_training(
+    loss: Loss, name: str, times: float, run: Path
+) -> None:
+    model = net()
+    with TorchHook.attach(model, run, **EVERY) as hook:
+        train(model, loss, 3)
+        model.eval()
+        with torch.no_grad():
+            x, y = batch(50)
+            expected = times * float(loss(model(x), y))
+        assert hook.stats.errors == 0
+    assert losses(run, name, Mode.EVAL) == pytest.approx({0: expected})
+
+
 def batch_by_batch(model: nn.Module, batches: Batches) -> None:
     predicted, true = [], []
     for x, y in batches:
