@@ -66,7 +66,7 @@ class TokenProbe:
             yield from self._next_token(rows, labels, *shifted[0])
         elif len(same) == 1 and not shifted:
             yield from self._same_token(rows, labels, *same[0])
-        elif not self._mixes and len(rows) > 1:
+        elif not self._mixes and 1 < len(rows) != rows.shape[-1]:  # else each may meet all others
             for tokens, embedded in self._embedded:
                 if len(rows) == len(tokens) != tokens.shape[1] >= _LEAST_TOKENS:
                     depends = self._depends(rows[0], embedded)
@@ -106,7 +106,11 @@ class TokenProbe:
         weights = torch.cos(torch.arange(row.numel(), device=row.device, dtype=row.dtype))
         with torch.enable_grad():
             asked = (row.flatten() * weights).sum()
-        (found,) = torch.autograd.grad(asked, embedded, retain_graph=True, allow_unused=True)
+        try:
+            (found,) = torch.autograd.grad(asked, embedded, retain_graph=True, allow_unused=True)
+        except RuntimeError:  # as where a part is compiled, or computed again in a backward pass
+            self._looks = _LOOKS
+            return None
         if found is None:
             return None
         sizes = found.abs().amax(-1)

@@ -62,6 +62,15 @@ class Translator(nn.Module):
         return self.head(self.core(self.source(source), self.embed(written), tgt_mask=mask))
 
 
+class TwoTowers(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.tower = Transformer(causal=False, pooled=True)
+
+    def forward(self, documents: Any, queries: Any) -> Any:
+        return self.tower(documents), self.tower(queries)
+
+
 def next_token(model: Any, tokens: Any) -> Any:
     return F.cross_entropy(model(tokens[:, :-1]).flatten(0, 1), tokens[:, 1:].flatten())
 
@@ -91,6 +100,11 @@ def tag(model: Any, tokens: Any) -> Any:
 
 def text_class(model: Any, tokens: Any) -> Any:
     return F.cross_entropy(model(tokens), tokens[:, 0] % 4)
+
+
+def in_batch_negatives(model: Any, tokens: Any) -> Any:
+    documents, queries = model(tokens, tokens.flip(1))
+    return F.cross_entropy(queries @ documents.T, torch.arange(SAMPLES))
 
 
 def translated(model: Any, tokens: Any) -> Any:
@@ -123,6 +137,7 @@ def copied(model: Any, tokens: Any) -> Any:
             text_class,
             {"samples_mixed"},
         ),
+        (TwoTowers, in_batch_negatives, set()),
         (Recurrent, next_token, set()),
         (lambda: Recurrent(time_first=True), time_first, set()),
         (lambda: Recurrent(both=True), next_token, {"sees_ahead"}),
