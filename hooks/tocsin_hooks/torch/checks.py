@@ -64,6 +64,7 @@ class Checks:
                 self._recorded,
                 self._left,
                 self._detached,
+                self._dropped,
                 self._tape,
                 hook.trouble,
                 lambda: hook.is_at_work,
@@ -240,6 +241,10 @@ class Checks:
         if self._step.mode is Mode.TRAIN and self._wants_contracts:
             with self._step.hook.measured():
                 self._updates.detached(tensor)
+
+    def _dropped(self) -> None:
+        if self._inside and self._step.evaluates and self._wants_contracts:
+            self._modes.dropped()
 
     def _left(self, tensor: Any) -> None:
         """A tensor has become an array or a list: labels, perhaps."""

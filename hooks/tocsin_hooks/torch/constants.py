@@ -11,6 +11,7 @@ from tocsin_hooks.torch.loss_calls import LossCall
 _MOST_COLUMNS = 4096
 _MOST_MIDDLES = 64  # columns of which medians are known
 _REMEMBERED = 1 << 12  # labels for these
+_SAMPLED = 256  # of the numbers of labels that have more columns
 _ENOUGH = 100  # labels, before a mean is taken to be known
 _REGRET = 0.02  # of the loss, that shares of classes may cost because few were seen
 
@@ -116,7 +117,7 @@ class _Mean:
 
 
 class _Middle:
-    """The median label, by columns, of the last few."""
+    """The median label of the last few, by columns; of pictures, and other large ones, of all."""
 
     def __init__(self) -> None:
         self._labels: Any = None
@@ -133,7 +134,7 @@ class _Middle:
         labels = call.target.detach()
         labels = labels if labels.dim() else labels.view(1)
         if labels[0].numel() > _MOST_MIDDLES:
-            return
+            labels = labels.flatten()[:: max(1, labels.numel() // _SAMPLED), None]
         most = _REMEMBERED // labels[0].numel()
         known = labels if self._labels is None else torch.cat([self._labels, labels])
         self._labels = known[-most:].clone()

@@ -244,11 +244,19 @@ def _are_not_permuted(prediction: Any) -> bool:
 
 
 def _is_out_of_reach(node: Any, target: Any) -> bool:
-    if _name(node) not in _RANGES or not target.is_floating_point():
+    reach = _reach(node)
+    if reach is None or not target.is_floating_point():
         return False
-    low, high = _RANGES[_name(node)]
-    outside = (target < low - _CLOSE) | (target > high + _CLOSE)
+    outside = (target < reach[0] - _CLOSE) | (target > reach[1] + _CLOSE)
     return bool(outside.float().mean() > _LEAST_SHARE)
+
+
+def _reach(node: Any) -> tuple[float, float] | None:
+    """The least and the largest number that a function can give."""
+    if _name(node) != "ClampBackward1":
+        return _RANGES.get(_name(node))
+    low, high = node._saved_min, node._saved_max
+    return -math.inf if low is None else low, math.inf if high is None else high
 
 
 def _is_not_log(values: Any) -> bool:

@@ -51,6 +51,7 @@ _LEAVES = frozenset({torch.Tensor.__array__, torch.Tensor.numpy, torch.Tensor.to
 _DETACHES = frozenset(
     {torch.detach, torch.Tensor.detach, torch.Tensor.detach_, torch.Tensor.data.__get__}
 )
+_DROPOUTS = frozenset({F.dropout, F.dropout1d, F.dropout2d, F.dropout3d})
 _BACKWARDS = frozenset({torch.Tensor.backward, torch.autograd.backward})
 
 _MOST_FRAMES = 12  # from a loss function outwards, in which a loss module is looked for
@@ -91,8 +92,8 @@ class LossCall:
 class Listener:
     """Gets each loss that is called, each difference of two tensors, and each backward pass when it
     begins, with what it begins at, and when it has ended; each tensor that is going to be detached,
-    and each that has become an array or a list. While the ``tape`` records, it gets every call, and
-    then the listener as well, with what it gave.
+    each that has become an array or a list, and each dropout that drops something. While the
+    ``tape`` records, it gets every call, and then the listener as well, with what it gave.
 
     What the listener computes itself while it ``is_at_work`` counts as nothing.
     """
@@ -104,6 +105,7 @@ class Listener:
     recorded: Callable[[RecordedCall, Any], None]
     left: Callable[[Any], None]
     detached: Callable[[Any], None]
+    dropped: Callable[[], None]
     tape: Tape
     trouble: Report
     is_at_work: Callable[[], bool]
@@ -180,9 +182,20 @@ def _before(
         listener.backward(args[0] if args else None)
     elif func in _DETACHES and args:
         listener.detached(args[0])
+    elif _drops(func, args, kwargs):
+        listener.dropped()
     call = listener.tape.before(func, args, kwargs) if listener.tape.is_recording else None
     # Losses warn of what they broadcast: with the line of the script.
     return call, script_caller() if func in _PARAMETERS else None
+
+
+def _drops(func: Any, args: Any, kwargs: Any) -> bool:
+    if func is F.scaled_dot_product_attention:
+        return bool((args[4] if len(args) > 4 else kwargs.get("dropout_p", 0.0)) > 0)
+    if func not in _DROPOUTS:
+        return False
+    share = args[1] if len(args) > 1 else kwargs.get("p", 0.5)
+    return bool((args[2] if len(args) > 2 else kwargs.get("training", True)) and share > 0)
 
 
 def _after(

@@ -32,9 +32,12 @@ class ModeContracts:
         self._evaluations = 0
         self._last_evaluation = 0
         self._looks = 0
+        self._root_trains = True
+        self._dropped = 0  # in eval mode, since it was in training mode
 
     def forward(self, root: Any, *, alone: bool) -> None:
         """The model is called; ``alone``: with a single sample."""
+        self._root_trains = root.training
         if torch.is_grad_enabled():
             self._in_eval = not root.training
             return
@@ -47,6 +50,13 @@ class ModeContracts:
             self._last_evaluation = self._updates
             if apart and self._evaluations > 1:
                 self._broken("train_mode_while_evaluating")
+
+    def dropped(self) -> None:
+        """Dropout has dropped something in an evaluation."""
+        if not self._root_trains and not torch.is_grad_enabled():
+            self._dropped += 1
+            if self._dropped == _IN_A_ROW:
+                self._broken("dropout_in_evaluation")
 
     def before_update(self, root: Any, optimizer: Any, *, has_gradients: bool) -> None:
         """An optimizer is about to update the model."""

@@ -176,6 +176,12 @@ CONTRACTS: Mapping[str, Contract] = {
         "dropout and the batch itself change its outputs",
         "call model.eval() before an evaluation",
     ),
+    "dropout_in_evaluation": Contract(
+        Severity.WARNING,
+        "dropout goes on in eval mode",
+        "evaluations and predictions depend on chance, and are worse than the model is",
+        "pass training=self.training to F.dropout, or use nn.Dropout; of attention, dropout_p=0",
+    ),
     "gradients_kept": Contract(
         Severity.WARNING,
         "gradients are kept over an update and add up",

@@ -71,6 +71,10 @@ FAULTS = {
         lambda m, x, y: nn.CrossEntropyLoss()(m(x), y),
     ),
     "not_log_probabilities": (net(4, nn.Softmax(1)), lambda m, x, y: F.nll_loss(m(x), y)),
+    "target_out_of_range of clamp": (
+        net(1),
+        lambda m, x, y: F.mse_loss(m(x)[:, 0].clamp(0.4, 0.6), y.float()),
+    ),
     "softmax_twice": (
         net(4, nn.Softmax(1)),
         lambda m, x, y: F.nll_loss(F.log_softmax(m(x), -1), y),
@@ -306,6 +310,30 @@ def test_a_teacher_in_a_list(run: Path) -> None:
         return F.cross_entropy(model(x), aim)
 
     assert train(run, model, loss) == {}
+
+
+class Dropping(nn.Module):
+    """Dropout as a function, which knows of no mode unless it is told."""
+
+    def __init__(self, *, told: bool) -> None:
+        super().__init__()
+        self.body, self.told = nn.Linear(8, 4), told
+
+    def forward(self, x: Any) -> Any:
+        return F.dropout(self.body(x), 0.2, self.training if self.told else True)
+
+
+@pytest.mark.parametrize("told", [False, True])
+def test_dropout_in_evaluations(told: bool, run: Path) -> None:
+    def loss(model: Any, x: Any, y: Any) -> Any:
+        model.eval()
+        with torch.no_grad():
+            F.cross_entropy(model(x), y)
+        model.train()
+        return F.cross_entropy(model(x), y)
+
+    contracts = set(train(run, Dropping(told=told), loss))
+    assert contracts == (set() if told else {"dropout_in_evaluation"})
 
 
 class Coder(nn.Module):

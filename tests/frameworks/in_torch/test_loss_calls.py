@@ -30,6 +30,7 @@ class Seen:
                 lambda *_: self.others.append("recorded"),
                 lambda _: self.others.append("left"),
                 lambda _: self.others.append("detached"),
+                lambda: self.others.append("dropped"),
                 Tape(),
                 lambda _, error: self.errors.append(error),
                 lambda: False,
