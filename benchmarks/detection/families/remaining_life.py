@@ -204,7 +204,7 @@ def train(seed: int, hook: Any, **options: Any) -> float:
         if how.evaluate:
             predictions, targets = predict(model, held_loader, how)
             criterion(predictions, targets)
-    if how.fault == "leak":  # nobody knows it of a machine that still runs
+    if how.fault == "leak":  # unknown of a machine that still runs
         held.inputs = [window * (torch.arange(SENSORS) > 0) for window in held.inputs]
     predictions, targets = predict(average if how.average else model, held_loader, how)
     rmse = torch.sqrt(torch.mean((predictions - targets) ** 2)).item()

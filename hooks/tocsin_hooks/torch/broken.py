@@ -53,7 +53,7 @@ class BrokenContracts:
             probe.forward_ends()
 
     def forget(self) -> None:
-        """Of the last forward pass, nothing more is to come."""
+        """Forget the last forward pass: nothing more of it is to come."""
         for probe in self._probes:
             probe.forget()
 

@@ -35,8 +35,8 @@ def mark_call(value: Any, call: object) -> None:
 
 
 def call_of(loss: Any) -> tuple[Any, bool] | None:
-    """What was noted of the function that computed a loss, or the one it is a multiple or the mean
-    of; and whether it is the very one."""
+    """Returns what was noted of the function that computed a loss, or one that it is a multiple or
+    the mean of; and whether it is the very one."""
     node, same = loss.grad_fn, True
     while node is not None:
         found = node.metadata.get(_CALL)
