@@ -158,8 +158,8 @@ class UpdateContracts:
         )
 
     def _hidden(self, root: Any) -> bool:
-        """Whether layers that the model only has in lists or mappings of Python get gradients, and no
-        optimizer holds them."""
+        """Whether layers that the model only has in lists or mappings of Python get gradients, and
+        no optimizer holds them."""
         optimizers = [*self._known(), *self._foreign]
         known = {id(each) for each in root.parameters()}
         known |= {id(each) for optimizer in optimizers for each in _held(optimizer)}
