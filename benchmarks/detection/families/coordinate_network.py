@@ -94,7 +94,7 @@ class Field(nn.Module):
         if activation == "sine":
             for i, layer in enumerate(self.layers):
                 bound = 1 / 2 if i == 0 else math.sqrt(6 / width) / 12
-                nn.init.uniform_(layer.weight, -bound, bound)  # type: ignore[arg-type]
+                nn.init.uniform_(layer.weight, -bound, bound)
 
     def forward(self, x: Tensor) -> Tensor:
         encoded = self.encoding(x)

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from tocsin_hooks.torch.graph import nodes_of
 from tocsin_hooks.torch.loss_calls import LossCall
 
 _ELEMENTWISE = frozenset({"mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"})
@@ -137,21 +138,15 @@ def are_constant(inputs: list[Any]) -> bool:
 def has_softmax_twice(loss: Any) -> bool:
     """Whether a loss is computed of a softmax of probabilities: along the same axis, and with
     nothing in between. Looks at the newest part of the graph."""
-    waiting, seen = [loss.grad_fn], set[Any]()
-    while waiting and len(seen) < _MOST_NODES:
-        node = waiting.pop(0)
-        if node is None or node in seen:
+    for node in nodes_of(loss.grad_fn, _MOST_NODES):
+        if _name(node) not in _SOFTMAXES:
             continue
-        seen.add(node)
-        inner = [each for each, _ in node.next_functions]
-        if _name(node) in _SOFTMAXES:
-            first = _behind_views(inner[0])
-            if _name(first) == "SoftmaxBackward0":
-                shape = first._saved_result.shape
-                axis = _axis(first, len(shape))
-                if shape[axis] > 1 and axis == _axis(node, len(shape)):
-                    return True
-        waiting += inner
+        inner = _behind_views(node.next_functions[0][0])
+        if _name(inner) == "SoftmaxBackward0":
+            shape = inner._saved_result.shape
+            axis = _axis(inner, len(shape))
+            if shape[axis] > 1 and axis == _axis(node, len(shape)):
+                return True
     return False
 
 

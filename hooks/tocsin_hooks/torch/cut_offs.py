@@ -6,6 +6,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import torch
+
+from tocsin_hooks.torch.graph import nodes_of
+
 _LOOKS = 3  # at one line of a script that cuts off
 _MOST_LINES = 64
 _MOST_NODES = 2000
@@ -13,8 +17,8 @@ _IN_A_ROW = 20  # updates without a gradient
 
 
 class CutOffs:
-    """Follows parameters that something was computed of which was detached: those that an optimizer
-    holds and that get no gradient otherwise are never trained.
+    """Follows the parameters by which a detached tensor was computed. Those that an optimizer holds
+    and that get no gradient in another way are never trained.
 
     ``broken`` gets the name of the contract, and the line of the script that cuts them off.
     """
@@ -31,8 +35,10 @@ class CutOffs:
             return
         self._looks[place] += 1
         if self._looks[place] <= _LOOKS:
-            for each in _parameters(tensor.grad_fn):
-                self._lines.setdefault(id(each), place)
+            for node in nodes_of(tensor.grad_fn, _MOST_NODES):
+                leaf = getattr(node, "variable", None)
+                if isinstance(leaf, torch.nn.Parameter):
+                    self._lines.setdefault(id(leaf), place)
 
     def before_update(self, held: Iterable[Any], has_changed: Callable[[Any], bool]) -> None:
         """An optimizer is about to update what it holds; ``has_changed``: at any time so far."""
@@ -43,15 +49,3 @@ class CutOffs:
             self._in_a_row[id(each)] = self._in_a_row[id(each)] + 1 if idle else 0
             if self._in_a_row[id(each)] == _IN_A_ROW:
                 self._broken("cut_off", self._lines[id(each)])
-
-
-def _parameters(node: Any) -> Iterable[Any]:
-    waiting, seen = [node], set[Any]()
-    while waiting and len(seen) < _MOST_NODES:
-        found = waiting.pop()
-        if found is None or found in seen:
-            continue
-        seen.add(found)
-        if (variable := getattr(found, "variable", None)) is not None:
-            yield variable
-        waiting += [each for each, _ in found.next_functions]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
@@ -14,6 +14,16 @@ _LOOKS = 3  # at passes of training: the first gradients may all be 0
 _LEAST_TOKENS = 4  # of a sample
 _EQUAL = 0.98  # the share of labels that are the next token, or the same
 _ZERO = 1e-6  # of the largest gradient
+
+
+class _Place(NamedTuple):
+    """A prediction: its row, its sample and its position there; ``turned``: positions stand before
+    samples."""
+
+    row: int
+    sample: int
+    position: int
+    turned: bool
 
 
 class TokenProbe:
@@ -60,12 +70,11 @@ class TokenProbe:
             return
         self._looks += 1
         rows, labels = _rows(call)
-        shifted = [each for each in self._embedded if _grid(labels, each[0], 1) is not None]
-        same = [each for each in self._embedded if _grid(labels, each[0], 0) is not None]
-        if len(shifted) == 1:
-            yield from self._next_token(rows, labels, *shifted[0])
-        elif len(same) == 1 and not shifted:
-            yield from self._same_token(rows, labels, *same[0])
+        found = {ahead: _places(labels, self._embedded, ahead) for ahead in (1, 0)}
+        if len(found[1]) == 1:
+            yield from self._next_token(rows, *found[1][0])
+        elif len(found[0]) == 1 and not found[1]:
+            yield from self._same_token(rows, *found[0][0])
         elif not self._mixes and 1 < len(rows) != rows.shape[-1]:  # else each may meet all others
             for tokens, embedded in self._embedded:
                 if len(rows) == len(tokens) != tokens.shape[1] >= _LEAST_TOKENS:
@@ -74,35 +83,27 @@ class TokenProbe:
                         yield "samples_mixed"
                     return
 
-    def _next_token(self, rows: Any, labels: Any, tokens: Any, embedded: Any) -> Iterator[str]:
-        grid = _grid(labels, tokens, 1)
-        if grid is None:
-            return
-        row, sample, place, turned = grid
-        depends = self._depends(rows[row], embedded)
+    def _next_token(self, rows: Any, place: _Place, embedded: Any) -> Iterator[str]:
+        depends = self._depends(rows[place.row], embedded, turned=place.turned)
         if depends is None:
             return
-        depends = depends.T if turned else depends
-        if bool(depends[sample, place + 1]):
+        if bool(depends[place.sample, place.position + 1]):
             yield "sees_ahead"
-        others = torch.arange(len(depends), device=depends.device) != sample
+        others = torch.arange(len(depends), device=depends.device) != place.sample
         if not self._mixes and bool(depends[others].any()):
             yield "samples_mixed"
 
-    def _same_token(self, rows: Any, labels: Any, tokens: Any, embedded: Any) -> Iterator[str]:
-        grid = _grid(labels, tokens, 0)
-        if grid is None:
-            return
-        row, sample, place, turned = grid
-        depends = self._depends(rows[row], embedded)
+    def _same_token(self, rows: Any, place: _Place, embedded: Any) -> Iterator[str]:
+        depends = self._depends(rows[place.row], embedded, turned=place.turned)
         if depends is None:
             return
-        depends = depends.T if turned else depends
-        if bool(depends[sample, place]) and not bool(depends[sample, place + 1 :].any()):
+        own = depends[place.sample]
+        if bool(own[place.position]) and not bool(own[place.position + 1 :].any()):
             yield "targets_not_shifted"
 
-    def _depends(self, row: Any, embedded: Any) -> Any:
-        """On which tokens a prediction depends, shaped as these are; None if it is on none."""
+    def _depends(self, row: Any, embedded: Any, *, turned: bool = False) -> Any:
+        """On which tokens a prediction depends, samples before positions if these are ``turned``;
+        None if it is on none."""
         weights = torch.cos(torch.arange(row.numel(), device=row.device, dtype=row.dtype))
         with torch.enable_grad():
             asked = (row.flatten() * weights).sum()
@@ -117,7 +118,8 @@ class TokenProbe:
         if not bool(sizes.max() > 0) or not bool(sizes.isfinite().all()):
             return None
         self._looks = _LOOKS
-        return sizes > _ZERO * sizes.max()
+        depends = sizes > _ZERO * sizes.max()
+        return depends.T if turned else depends
 
 
 def _is_alone(root: Any) -> bool:
@@ -138,26 +140,32 @@ def _rows(call: LossCall) -> tuple[Any, Any]:
     return wide.reshape(-1, wide.shape[-1]), torch.where(labels == ignored, -1, labels)
 
 
-def _grid(labels: Any, tokens: Any, ahead: int) -> tuple[int, int, int, bool] | None:
-    """Where labels are the tokens so many places ahead: the row of one of them, its sample and its
-    place in that, and whether places come before samples."""
+def _places(
+    labels: Any, embedded: Sequence[tuple[Any, Any]], ahead: int
+) -> list[tuple[_Place, Any]]:
+    """The embedded tokens that labels are so many positions ahead of, each with such a label."""
+    found = ((_place(labels, tokens, ahead), output) for tokens, output in embedded)
+    return [(place, output) for place, output in found if place is not None]
+
+
+def _place(labels: Any, tokens: Any, ahead: int) -> _Place | None:
     for turned in (False, True):
         if labels is None:
             break
         own = tokens.T if turned else tokens
-        samples, places = own.shape
-        count = places if labels.numel() == own.numel() else places - 1
-        if labels.numel() != samples * count or places < _LEAST_TOKENS or (turned and not ahead):
+        samples, positions = own.shape
+        count = positions if labels.numel() == own.numel() else positions - 1
+        if labels.numel() != samples * count or positions < _LEAST_TOKENS or (turned and not ahead):
             continue
         known = labels.view(count, samples).T if turned else labels.view(samples, count)
-        known, own = known[:, : places - 1], own[:, ahead : ahead + places - 1]
+        known, own = known[:, : positions - 1], own[:, ahead : ahead + positions - 1]
         counts = known >= 0
         if bool((own == own[:, :1]).float().mean() > _EQUAL) or not bool(counts.any()):
             continue
         if bool((known == own)[counts].float().mean() < _EQUAL):
             continue
         found = ((known == own) & counts).nonzero()
-        sample, place = found[len(found) // 2].tolist()
-        row = place * samples + sample if turned else sample * count + place
-        return row, sample, place, turned
+        sample, position = found[len(found) // 2].tolist()
+        row = position * samples + sample if turned else sample * count + position
+        return _Place(row, sample, position, turned)
     return None

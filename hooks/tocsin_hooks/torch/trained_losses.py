@@ -39,7 +39,8 @@ class TrainedLosses:
         key, reduction = _key(call), call.arguments.get("reduction", _MEAN)
         if call.module is not None:
             name = f"{call.module}_output_0"
-            multiple = call.value.detach() / _mean(call) if reduction == "sum" else None
+            sums = reduction == "sum"
+            multiple = _multiple(call.value.detach(), _mean(call)) if sums else None
             self._known[key] = _Trained(name, multiple, call.module, reduction)
         elif isinstance(call.value, torch.Tensor):
             mark_call(call.value, (key, _mean(call)))
@@ -51,7 +52,7 @@ class TrainedLosses:
             return
         (key, mean), is_same = found
         same = is_same and bool(mean.data_ptr() == value.data_ptr())
-        multiple = None if same else torch.where(mean == 0, 1.0, value.detach().mean() / mean)
+        multiple = None if same else _multiple(value.detach().mean(), mean)
         self._known[key] = _Trained(name, multiple)
 
     def evaluated(self, call: LossCall) -> tuple[str, Any] | None:
@@ -61,11 +62,8 @@ class TrainedLosses:
         if known is None or not isinstance(call.value, torch.Tensor):
             return None
         reduction = call.arguments.get("reduction", _MEAN)
-        captured = reduction != "sum" and (call.module, reduction) == (
-            known.module,
-            known.reduction,
-        )
-        if call.module is not None and captured:
+        same = call.module == known.module and reduction == known.reduction
+        if call.module is not None and same and reduction != "sum":
             return None
         mean = _mean(call)
         return known.name, mean if known.multiple is None else mean * known.multiple
@@ -73,6 +71,10 @@ class TrainedLosses:
 
 def _key(call: LossCall) -> tuple[str, int]:
     return call.name, call.prediction.dim()
+
+
+def _multiple(value: Any, mean: Any) -> Any:
+    return torch.where(mean == 0, 1.0, value / mean)
 
 
 def _mean(call: LossCall) -> Any:

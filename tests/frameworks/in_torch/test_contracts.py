@@ -66,6 +66,10 @@ def rare(x: Any) -> Any:
 FAULTS = {
     "broadcast": (net(1), lambda m, x, y: F.mse_loss(m(x), y.float())),
     "broadcast_by_hand": (net(1), lambda m, x, y: (m(x) - y.float()).square().mean()),
+    "broadcast_by_hand of two passes": (
+        net(1),
+        lambda m, x, y: (torch.cat([m(x), m(x)]) - y.repeat(2).float()).square().mean(),
+    ),
     "probabilities_as_logits": (
         net(4, nn.Softmax(1)),
         lambda m, x, y: nn.CrossEntropyLoss()(m(x), y),
@@ -313,18 +317,18 @@ def test_a_teacher_in_a_list(run: Path) -> None:
 
 
 class Dropping(nn.Module):
-    """Dropout as a function, which knows of no mode unless it is told."""
+    """Dropout as a function, which depends on the mode only if it gets it."""
 
-    def __init__(self, *, told: bool) -> None:
+    def __init__(self, *, by_mode: bool) -> None:
         super().__init__()
-        self.body, self.told = nn.Linear(8, 4), told
+        self.body, self.by_mode = nn.Linear(8, 4), by_mode
 
     def forward(self, x: Any) -> Any:
-        return F.dropout(self.body(x), 0.2, self.training if self.told else True)
+        return F.dropout(self.body(x), 0.2, self.training if self.by_mode else True)
 
 
-@pytest.mark.parametrize("told", [False, True])
-def test_dropout_in_evaluations(told: bool, run: Path) -> None:
+@pytest.mark.parametrize("by_mode", [False, True])
+def test_dropout_in_evaluations(by_mode: bool, run: Path) -> None:
     def loss(model: Any, x: Any, y: Any) -> Any:
         model.eval()
         with torch.no_grad():
@@ -332,8 +336,8 @@ def test_dropout_in_evaluations(told: bool, run: Path) -> None:
         model.train()
         return F.cross_entropy(model(x), y)
 
-    contracts = set(train(run, Dropping(told=told), loss))
-    assert contracts == (set() if told else {"dropout_in_evaluation"})
+    contracts = set(train(run, Dropping(by_mode=by_mode), loss))
+    assert contracts == (set() if by_mode else {"dropout_in_evaluation"})
 
 
 class Coder(nn.Module):

@@ -219,6 +219,26 @@ class Labelled(nn.Module):
         return {"loss": F.cross_entropy(self.inner(x), labels)}
 
 
+def test_one_call_of_an_evaluation_gives_several_comparisons(run: Path) -> None:
+    """From the first evaluation on, beside the best constant by the labels of training."""
+    model = net()
+    optimizer = torch.optim.Adam(model.parameters(), 1e-2)
+    with TorchHook.attach(model, run, capture=ASKED, save_interval=1, max_overhead=None) as hook:
+        for _ in range(20):
+            x = torch.randn(32, 8)
+            optimizer.zero_grad()
+            F.cross_entropy(model(x), (x[:, 0] > 0).long()).backward()
+            optimizer.step()
+        model.eval()
+        with torch.no_grad():
+            x = torch.randn(400, 8)
+            F.cross_entropy(model(x), (x[:, 0] > 0).long())
+        assert hook.stats.errors == 0
+    (rows,) = compared(run, Mode.EVAL).values()
+    assert rows[:, 3].tolist() == [50.0] * 8
+    assert rows[:, 2] == pytest.approx([np.log(2)] * 8, rel=0.1)
+
+
 def test_a_loss_inside_of_the_model_in_both_modes(run: Path) -> None:
     model = Labelled()
     optimizer = torch.optim.Adam(model.parameters(), 1e-2)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import cycle
 
 import pytest
 from tocsin.model import Mode, Outcome, Role, TensorSummary
@@ -48,6 +49,16 @@ def without_losses(step: Step) -> Step:
 )
 def test_courses(train: float, evaluated: list[float], samples: int, expected: Outcome) -> None:
     assert outcomes(LossGap(), run(train, evaluated, samples))[-1] is expected
+
+
+def test_losses_whose_best_constant_is_unknown() -> None:
+    """They are judged beside the loss of the untrained model."""
+    compared = comparisons(noisy(0.8, 300), constant=float("nan"))
+    both = [
+        replace(step, tensors={**each.tensors, "losses": step.tensors["losses"]})
+        for step, each in zip(losses_alone(FALLS, [3.0] * 12), cycle(list(compared)))
+    ]
+    assert outcomes(LossGap(), both)[-1] is VIOLATION
 
 
 def test_it_says_both() -> None:

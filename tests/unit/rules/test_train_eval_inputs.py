@@ -19,7 +19,7 @@ def run(
     *,
     samples: int = 64,
     train_loss: float = 0.5,
-    eval_loss: float = 1.0,
+    eval_loss: float | None = 1.0,
     unit: float = 1.0,
     whole: bool = False,
 ) -> Iterator[Step]:
@@ -31,9 +31,10 @@ def run(
         x = means + random.normal(size=(samples if held else 32, 20))
         x = unit * (x * scale + shift if held else x)
         inputs = valued("X_input_0", x.astype(int) if whole else x, read=READ, role=Role.INPUT)
-        loss = valued("loss", eval_loss if held else train_loss, role=Role.LOSS)
+        loss = eval_loss if held else train_loss
+        losses = () if loss is None else (valued("loss", loss, role=Role.LOSS),)
         mode = Mode.EVAL if held else Mode.TRAIN
-        yield Step(at, mode, at, float(at), {"inputs": (inputs,), "losses": (loss,)})
+        yield Step(at, mode, at, float(at), {"inputs": (inputs,), "losses": losses})
 
 
 @pytest.mark.parametrize(
@@ -44,6 +45,10 @@ def run(
         (run(1 / 255), VIOLATION),
         (run(0.0), VIOLATION),
         (run(shift=3.0), VIOLATION),
+        (run(shift=3.0, eval_loss=0.55), HEALTHY),  # it does no harm
+        (run(255.0, eval_loss=0.55), VIOLATION),
+        (run(shift=2.0, eval_loss=None), HEALTHY),  # whether it does harm is unknown
+        (run(shift=9.0, eval_loss=None), VIOLATION),
         (run(shift=0.3), HEALTHY),  # another sample of the same kind
         (run(1.5), HEALTHY),  # augmented
         (run(255.0, eval_loss=0.4), HEALTHY),  # and it is meant
