@@ -90,8 +90,6 @@ HALVES: dict[str, tuple[str, ...]] = {
         "conditional_vae",
         "keras_reviews",
         "molecule_energy",
-    ),
-    "report": (
         "heartbeat_classes",
         "super_resolution",
         "date_translation",
@@ -104,6 +102,7 @@ HALVES: dict[str, tuple[str, ...]] = {
         "two_tower_search",
         "lightning_transfer",
     ),
+    "report": (),
 }
 
 
