@@ -17,6 +17,7 @@ from tocsin.rules import (
     register,
     violation,
 )
+from tocsin.rules._boosted import TREES, judge_boosted
 from tocsin.rules._looks import judge_evaluations, with_streak
 from tocsin.rules._pairing import SKILLS, LossSite, Memory, bounds, has_proof, percent, recent
 from tocsin.rules._train_eval import read_losses
@@ -44,6 +45,9 @@ class LossGap(Rule):
     by 2 %, and they get no better. From the third evaluation and 200 steps on, in two looks in a
     row. Evaluations that fell to half of the first do not fire.
 
+    Of boosted trees the first round takes the place of that model: fires when no later one is
+    better by 2 % in an evaluation, ten rounds after the best one or after a hundred.
+
     Parameters
     ----------
     known: the share by which the training loss is below that of a guess.
@@ -70,9 +74,12 @@ class LossGap(Rule):
     samples: Annotated[int, Meta(ge=1)] = 200
 
     def reads(self) -> Reads:
-        return Reads({"skills": SKILLS, "losses": read_losses(())})
+        return Reads({"skills": SKILLS, "losses": read_losses(()), "trees": TREES})
 
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
+        if step.tensors.get("trees"):
+            boosted, verdict = judge_boosted(state.get("boosted", {}), step)
+            return {"boosted": boosted}, verdict
         compared = state.get("compared", {})
         compared, verdict = judge_evaluations(compared, step, self._looked, self._verdict)
         if any("best" in memory for memory in compared.values()):

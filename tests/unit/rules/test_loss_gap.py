@@ -114,3 +114,38 @@ def test_a_history_of_epochs_has_no_start() -> None:
         both = {"losses": (*trained.tensors["losses"], value), "skills": ()}
         steps.append(replace(trained, tensors=both))
     assert set(outcomes(LossGap(), steps)) <= {UNDECIDED, NOT_APPLICABLE}
+
+
+def boosted(
+    evaluated: list[float], trained: list[float] | None = None, first: int = 0
+) -> Iterator[Step]:
+    """Rounds of XGBoost: each is a step with its own evaluation."""
+    gain = Tensor("feature_importance/gain", "worker_0", TensorSummary(size=3))
+    for at, value in enumerate(evaluated):
+        named = {"validation-rmse": value} | ({"train-rmse": trained[at]} if trained else {})
+        losses = tuple(
+            Tensor(name, "worker_0", TensorSummary(mean=loss), role=Role.LOSS)
+            for name, loss in named.items()
+        )
+        found = {"losses": losses, "skills": (), "trees": (gain,)}
+        yield Step(first + at, Mode.TRAIN, first + at, 0.0, found)
+
+
+@pytest.mark.parametrize(
+    ("steps", "expected"),
+    [
+        (boosted([2.0] * 20), VIOLATION),
+        (boosted([2.0, 1.97, *[1.99] * 20]), VIOLATION),
+        (boosted([2.0] * 20, [2 * 0.8**at for at in range(20)]), VIOLATION),
+        (boosted([2.0 * 0.9**at for at in range(20)]), HEALTHY),
+        (boosted([2.0, 1.5, *[3.0] * 20]), HEALTHY),  # it overfits: Overfit judges that
+        (boosted([2.0 * 0.9995**at for at in range(30)]), UNDECIDED),  # slow
+        (boosted([2.0 * 0.9999**at for at in range(120)]), VIOLATION),  # too slow
+        (boosted([2.0] * 5), UNDECIDED),
+        (boosted([2.0] * 20, first=40), UNDECIDED),  # the first round was not seen
+        (boosted([float("nan")] * 20), UNDECIDED),
+        (boosted([-1.0] * 20), UNDECIDED),
+    ],
+)
+def test_boosted_trees(steps: Iterator[Step], expected: Outcome) -> None:
+    assert outcomes(LossGap(), steps)[-1] is expected

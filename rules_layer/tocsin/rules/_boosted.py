@@ -1,0 +1,61 @@
+"""Judges evaluations of boosted trees, round by round."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from tocsin.model import Reason, Role, Verdict
+from tocsin.rules._kinds import with_level
+from tocsin.rules._rule import HEALTHY, UNDECIDED, Read, State, Step, Tensor, measured, violation
+from tocsin.rules._series import MOST_SERIES, points
+from tocsin.rules._train_eval import classify_loss, select_losses
+from tocsin.rules._window import rounded, worst_verdict
+
+_BETTER = 0.02  # of the loss after the first round: evaluations must win more
+_SOON = 5  # rounds, until the first save
+_SINCE = 10  # rounds without a better one
+_AT_ALL = 100  # rounds, after which even a slow one has won something
+
+TREES = Read(roles=(Role.TREE, Role.FEATURE_IMPORTANCE), fields=("size",))
+"""Reads what only boosted trees have."""
+
+
+def judge_boosted(state: State, step: Step) -> tuple[State, Verdict]:
+    """Fires where no round is better than the first one by 2 %, in an evaluation.
+
+    That is so ten rounds after the best one, or after a hundred. The first round has a tree that is
+    scaled down, and mostly the best constant beneath it.
+
+    The state has of each evaluation's loss that after the first round seen, the lowest, and the
+    rounds at these.
+    """
+    losses, _ = with_level(select_losses(step.tensors["losses"], ()), named=False)
+    state = dict(state)
+    verdicts = []
+    for point in points(step, losses, None):
+        name, cost = point.tensor.name, rounded(point.cost)
+        if not classify_loss(step.mode, name)[0] or cost is None or not cost > 0:
+            continue
+        now = step.mode_step
+        if name not in state and (len(state) >= MOST_SERIES or now > _SOON):
+            continue
+        first, low, since, at = state.get(name, (cost, cost, now, now))
+        low, at = (cost, now) if cost < low else (low, at)
+        state[name] = (first, low, since, at)
+        verdicts.append(_verdict(point.tensor, first, low, now - since, now - at))
+    return state, worst_verdict(verdicts) if verdicts else UNDECIDED
+
+
+def _verdict(tensor: Tensor, first: float, low: float, rounds: int, waited: int) -> Verdict:
+    won = (first - low) / first if first else math.inf
+    healthy = measured(HEALTHY, won, _BETTER, "below")
+    if won > _BETTER or (waited < _SINCE and rounds < _AT_ALL):
+        return healthy if won > _BETTER else UNDECIDED
+    detail = (
+        f"{tensor.name} was {first:.3g} after the first round and never below {low:.3g} in "
+        f"{rounds} rounds: what the trees learn does not help there"
+    )
+    evidence: dict[str, Any] = {"first": first, "lowest": low, "rounds": rounds}
+    found = violation(Reason.ABOVE_THRESHOLD, detail, tensor, **evidence)
+    return measured(found, won, _BETTER, "below")
