@@ -22,7 +22,10 @@ _RESHAPES = re.compile(
 _RANGES = {
     "SigmoidBackward0": (0.0, 1.0),
     "TanhBackward0": (-1.0, 1.0),
-    "ReluBackward0": (0.0, float("inf")),
+    "ReluBackward0": (0.0, math.inf),
+    "SoftplusBackward0": (0.0, math.inf),
+    "ExpBackward0": (0.0, math.inf),
+    "SoftmaxBackward0": (0.0, 1.0),
 }
 _SOFTMAXES = frozenset({"LogSoftmaxBackward0", "LogsumexpBackward0", "SoftmaxBackward0"})
 _MOST_NODES = 1000
@@ -34,7 +37,13 @@ _CLOSE = 1e-3
 _MOST_ROWS = 4096
 
 SEVERAL_TIMES = frozenset(
-    {"all_labels_ignored", "constant_input", "labels_equal_inputs", "weights_upside_down"}
+    {
+        "all_labels_ignored",
+        "constant_input",
+        "labels_equal_inputs",
+        "softmax_of_one",
+        "weights_upside_down",
+    }
 )
 """What may be so once by chance: in a dummy batch, or a short one."""
 
@@ -50,6 +59,10 @@ def broken_by_loss(call: LossCall) -> Iterator[str]:
             yield "broadcast"
         elif name in _ELEMENTWISE and _is_out_of_reach(node, target):
             yield "target_out_of_range"
+    if name == "binary_cross_entropy" and _adds_up_to_more(node, target):
+        yield "target_out_of_range"
+    if _is_of_one(call, node):
+        yield "softmax_of_one"
     if name in _TAKES_LOGITS and _are_probabilities(call, node):
         yield "probabilities_as_logits"
     if name == "nll_loss" and _name(node) != "LogSoftmaxBackward0" and _exceeds_one(prediction):
@@ -244,6 +257,25 @@ def _is_out_of_reach(node: Any, target: Any) -> bool:
         return False
     outside = (target < reach[0] - _CLOSE) | (target > reach[1] + _CLOSE)
     return bool(outside.float().mean() > _LEAST_SHARE)
+
+
+def _adds_up_to_more(node: Any, target: Any) -> bool:
+    """Whether labels of several classes meet a softmax, whose rows have a sum of 1."""
+    if _name(node) != "SoftmaxBackward0" or node._saved_result.shape != target.shape:
+        return False
+    sums = target.sum(_axis(node, target.dim()))
+    return bool((sums > 1.5).float().mean() > _LEAST_SHARE)
+
+
+def _is_of_one(call: LossCall, node: Any) -> bool:
+    """Whether a softmax is computed over a single score: it is 1, whatever that is."""
+    prediction = call.prediction
+    if call.has_classes and prediction.dim() > 1:
+        return bool(prediction.shape[1] == 1)
+    if _name(node) not in ("LogSoftmaxBackward0", "SoftmaxBackward0"):
+        return False
+    shape = node._saved_result.shape
+    return bool(len(shape) and shape[_axis(node, len(shape))] == 1)
 
 
 def _reach(node: Any) -> tuple[float, float] | None:

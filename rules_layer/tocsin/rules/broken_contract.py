@@ -56,6 +56,12 @@ CONTRACTS: Mapping[str, Contract] = {
         "the result can hardly differ from one class to another, and gradients are tiny",
         "leave one of them out; Categorical and log_softmax take logits",
     ),
+    "softmax_of_one": Contract(
+        Severity.CRITICAL,
+        "a softmax is computed over a single score",
+        "the result is 1 whatever the model says, and there are no gradients",
+        "use a sigmoid and binary_cross_entropy, or one score for each class",
+    ),
     "not_log_probabilities": Contract(
         Severity.CRITICAL,
         "nll_loss or ctc_loss gets numbers that are not log-probabilities",

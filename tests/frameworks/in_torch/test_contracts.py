@@ -79,6 +79,19 @@ FAULTS = {
         net(1),
         lambda m, x, y: F.mse_loss(m(x)[:, 0].clamp(0.4, 0.6), y.float()),
     ),
+    "target_out_of_range of softplus": (
+        net(1, nn.Softplus()),
+        lambda m, x, y: F.l1_loss(m(x), -y.float()[:, None]),
+    ),
+    "target_out_of_range of a softmax of several labels": (
+        net(4, nn.Softmax(1)),
+        lambda m, x, y: F.binary_cross_entropy(m(x), (x[:, :4] > -1).float()),
+    ),
+    "softmax_of_one": (
+        net(1, nn.Softmax(1)),
+        lambda m, x, y: F.binary_cross_entropy(m(x), (y > 0).float()[:, None]),
+    ),
+    "softmax_of_one by a loss": (net(1), lambda m, x, y: F.cross_entropy(m(x), y * 0)),
     "softmax_twice": (
         net(4, nn.Softmax(1)),
         lambda m, x, y: F.nll_loss(F.log_softmax(m(x), -1), y),
