@@ -64,9 +64,8 @@ class BrokenContracts:
     def check_loss(self, call: LossCall, inputs: list[Any], passes: int) -> None:
         """Look at a loss that was computed in a saved step, after so many ``passes``."""
         mode = self._step.mode
-        for probe in self._probes if mode is Mode.TRAIN else ():
-            for name in probe.broken(call):
-                self._count(name, call.place)
+        if mode is Mode.TRAIN:
+            self.probe(call)
         looked = self._looks[mode, call.place]
         known = looked or len(self._looks) < _MOST_CALLS
         learns = mode is not Mode.TRAIN or call.prediction.requires_grad
@@ -82,6 +81,12 @@ class BrokenContracts:
                 found.append("labels_equal_inputs")
         for name in found:
             self._count(name, call.place)
+
+    def probe(self, call: LossCall) -> None:
+        """Ask autograd what the predictions of a loss depend on."""
+        for probe in self._probes:
+            for name in probe.broken(call):
+                self._count(name, call.place)
 
     def check_graph(self, loss: Any) -> None:
         """Look at what a loss is computed from, of which gradients are going to be computed."""

@@ -13,7 +13,7 @@ from tocsin_hooks.torch.captured import StepInHand
 from tocsin_hooks.torch.contracts import broken_by_difference
 from tocsin_hooks.torch.evaluated_labels import EvaluatedLabels
 from tocsin_hooks.torch.known_losses import KnownLosses
-from tocsin_hooks.torch.loss_calls import Listener, LossCall, LossWindow
+from tocsin_hooks.torch.loss_calls import Listener, LossCall, LossWindow, picked_classes
 from tocsin_hooks.torch.mode_contracts import ModeContracts
 from tocsin_hooks.torch.names import class_name, input_name, output_name
 from tocsin_hooks.torch.opponents import Opponents
@@ -227,7 +227,10 @@ class Checks:
 
     def _recorded(self, call: RecordedCall, found: Any) -> None:
         """A call in an evaluation may give a loss of training, or compare what is predicted."""
-        if self._inside or self._step.mode is Mode.TRAIN:
+        if self._inside:
+            return
+        if self._step.mode is Mode.TRAIN:
+            self._picked(call)
             return
         with self._step.hook.measured():
             if known := self._known.loss(self._tape, found):
@@ -242,6 +245,12 @@ class Checks:
             else:
                 return
             self._tape.clear()
+
+    def _picked(self, call: RecordedCall) -> None:
+        """A call in training may be a part of a loss that the script computes itself."""
+        if self._step.saving and self._wants_contracts and (picked := picked_classes(call)):
+            with self._step.hook.measured():
+                self._broken.probe(picked)
 
     def _detached(self, tensor: Any) -> None:
         if self._step.mode is Mode.TRAIN and self._wants_contracts:

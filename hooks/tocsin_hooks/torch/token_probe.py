@@ -40,6 +40,7 @@ class TokenProbe:
         self._handles: list[Any] = []
         self._embedded: list[tuple[Any, Any]] = []
         self._mixes = False  # as batch normalisation does
+        self._is_next = False  # what labels say: heads for later tokens may stand beside that one
 
     def forward_begins(self, root: Any) -> None:
         """Remember what is embedded in a forward pass of training."""
@@ -70,8 +71,11 @@ class TokenProbe:
             return
         self._looks += 1
         rows, labels = _rows(call)
-        found = {ahead: _places(labels, self._embedded, ahead) for ahead in (1, 0)}
-        if len(found[1]) == 1:
+        found = {ahead: _places(labels, self._embedded, ahead) for ahead in (1, 0, 2)}
+        self._is_next |= bool(found[1])
+        if len(found[2]) == 1 and not (found[0] or self._is_next):
+            yield "targets_shifted_twice"
+        elif len(found[1]) == 1:
             yield from self._next_token(rows, *found[1][0])
         elif len(found[0]) == 1 and not found[1]:
             yield from self._same_token(rows, *found[0][0])
@@ -154,11 +158,14 @@ def _place(labels: Any, tokens: Any, ahead: int) -> _Place | None:
             break
         own = tokens.T if turned else tokens
         samples, positions = own.shape
-        count = positions if labels.numel() == own.numel() else positions - 1
-        if labels.numel() != samples * count or positions < _LEAST_TOKENS or (turned and not ahead):
+        count, rest = divmod(labels.numel(), samples)
+        beyond = max(ahead, 1)
+        fits = not rest and positions - beyond <= count <= positions
+        if not fits or positions < _LEAST_TOKENS or (turned and not ahead):
             continue
         known = labels.view(count, samples).T if turned else labels.view(samples, count)
-        known, own = known[:, : positions - 1], own[:, ahead : ahead + positions - 1]
+        columns = min(count, positions - beyond)
+        known, own = known[:, :columns], own[:, ahead : ahead + columns]
         counts = known >= 0
         if bool((own == own[:, :1]).float().mean() > _EQUAL) or not bool(counts.any()):
             continue

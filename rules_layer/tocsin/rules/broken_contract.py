@@ -98,6 +98,12 @@ CONTRACTS: Mapping[str, Contract] = {
         "it learns to copy",
         "shift the labels by one token",
     ),
+    "targets_shifted_twice": Contract(
+        Severity.CRITICAL,
+        "the labels of a model of tokens are the tokens after the next ones",
+        "the model learns to leave one out, and generates nonsense",
+        "shift them once: many models shift their labels themselves",
+    ),
     "samples_mixed": Contract(
         Severity.CRITICAL,
         "the prediction for a sample depends on the other samples of the batch",

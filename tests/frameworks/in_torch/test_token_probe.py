@@ -116,6 +116,27 @@ def copied(model: Any, tokens: Any) -> Any:
     return F.cross_entropy(model(tokens, tokens[:, :-1]).flatten(0, 1), tokens[:, 1:].flatten())
 
 
+def shifted_twice(model: Any, tokens: Any) -> Any:
+    """The script shifts, and so does what computes the loss."""
+    scores, labels = model(tokens[:, :-1]), tokens[:, 1:]
+    return F.cross_entropy(scores[:, :-1].flatten(0, 1), labels[:, 1:].flatten())
+
+
+def two_ahead_beside(model: Any, tokens: Any) -> Any:
+    """A second head for the token after the next one."""
+    return by_hand(1)(model, tokens) + by_hand(2)(model, tokens)
+
+
+def by_hand(ahead: int) -> Loss:
+    """The negative log-likelihood of tokens so far ahead, picked by ``gather``."""
+
+    def loss(model: Any, tokens: Any) -> Any:
+        scores = model(tokens)[:, : PLACES - ahead].log_softmax(-1)
+        return -scores.gather(2, tokens[:, ahead:, None]).squeeze(2).mean()
+
+    return loss
+
+
 @pytest.mark.parametrize(
     ("model", "loss", "contracts"),
     [
@@ -129,6 +150,12 @@ def copied(model: Any, tokens: Any) -> Any:
             {"samples_mixed"},
         ),
         (lambda: Transformer(causal=True), same_token, {"targets_not_shifted"}),
+        (lambda: Transformer(causal=True), by_hand(1), set()),
+        (lambda: Transformer(causal=False), by_hand(1), {"sees_ahead"}),
+        (lambda: Transformer(causal=True), by_hand(0), {"targets_not_shifted"}),
+        (lambda: Transformer(causal=True), by_hand(2), {"targets_shifted_twice"}),
+        (lambda: Transformer(causal=True), shifted_twice, {"targets_shifted_twice"}),
+        (lambda: Transformer(causal=True), two_ahead_beside, set()),
         (lambda: Transformer(causal=False), masked_token, set()),
         (lambda: Transformer(causal=False), tag, set()),
         (lambda: Transformer(causal=False, pooled=True), text_class, set()),
