@@ -204,7 +204,7 @@ def train(
 ) -> float:  # fmt: skip
     begin(seed)
     rng = random.Random(seed)
-    model = pretrained(250, dropout, causal=fault != "no causal mask")
+    model = pretrained(350, dropout, causal=fault != "no causal mask")
     kinds = ["repeat"] if fault == "one instruction alone" else list(INSTRUCTIONS)
     pairs, held = examples(count, seed + 41, kinds), examples(300, seed + 42, list(INSTRUCTIONS))
     if noise or fault == "answers of other prompts":
