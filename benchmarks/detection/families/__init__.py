@@ -102,7 +102,7 @@ HALVES: dict[str, tuple[str, ...]] = {
         "two_tower_search",
         "lightning_transfer",
     ),
-    "report": (),
+    "report": ("keyword_spotting", "instruction_tuning", "density_counting", "bare_transformer"),
 }
 
 
