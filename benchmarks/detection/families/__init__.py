@@ -102,7 +102,7 @@ HALVES: dict[str, tuple[str, ...]] = {
         "two_tower_search",
         "lightning_transfer",
     ),
-    "report": ("boosted_risk", "electric_load"),
+    "report": ("boosted_risk", "electric_load", "ddp_texts"),
 }
 
 
