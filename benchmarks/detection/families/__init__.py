@@ -103,6 +103,7 @@ HALVES: dict[str, tuple[str, ...]] = {
         "lightning_transfer",
     ),
     "report": ("keyword_spotting", "instruction_tuning", "density_counting", "bare_transformer"),
+    "report": ("boosted_risk", "electric_load", "ddp_texts"),
 }
 
 
