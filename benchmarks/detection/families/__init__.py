@@ -102,7 +102,7 @@ HALVES: dict[str, tuple[str, ...]] = {
         "two_tower_search",
         "lightning_transfer",
     ),
-    "report": (),
+    "report": ("vector_quantised",),
 }
 
 
