@@ -102,7 +102,7 @@ HALVES: dict[str, tuple[str, ...]] = {
         "two_tower_search",
         "lightning_transfer",
     ),
-    "report": ("vector_quantised", "pendulum_control", "flow_surrogate"),
+    "report": ("vector_quantised", "pendulum_control", "flow_surrogate", "keras_sensors"),
 }
 
 

@@ -106,7 +106,7 @@ def digits(seed: int, fault: str) -> tuple[Tensor, Tensor, float, float]:
         return (x - x.mean(0)) / x.std(0), (held - x.mean(0)) / x.std(0), 0.0, 1.0
     shift, width = 4.9, 6.0
     x = (x - shift) / width
-    held = (held if fault == "raw pixels evaluated" else (held - shift) / width)  # fmt: skip
+    held = held if fault == "raw pixels evaluated" else (held - shift) / width
     return x, held, shift, width
 
 
