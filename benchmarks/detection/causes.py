@@ -49,7 +49,7 @@ CAUSES = {
     "ignored": _cause("", r"ignor"),
     "range": _cause("", r"range|outside|reach|negative"),
     "mode": _cause("", r"eval|train\(\)|mode"),
-    "overfit": _cause("Overfit Overtraining LossGap Memorises"),
+    "overfit": _cause("Overfit Overtraining LossGap Memorises FewSamples"),
     "inputs": _cause(
         "NotNormalizedData TrainEvalInputs CheckInputImages LossGap Overfit", "constant input"
     ),

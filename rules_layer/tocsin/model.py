@@ -48,6 +48,7 @@ class Role(StrEnum):
     SKILL = "skill"
     CONTRACT = "contract"
     SPREAD = "spread"
+    SAMPLE = "sample"
     SYSTEM = "system"
     DURATION = "duration"
 
@@ -74,6 +75,7 @@ COLLECTION_ROLES = {
     "skills": Role.SKILL,
     "contracts": Role.CONTRACT,
     "spreads": Role.SPREAD,
+    "samples": Role.SAMPLE,
 }
 """The role of the tensors of each collection, smdebug's and ours.
 

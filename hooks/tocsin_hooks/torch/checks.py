@@ -19,6 +19,7 @@ from tocsin_hooks.torch.names import class_name, input_name, output_name
 from tocsin_hooks.torch.opponents import Opponents
 from tocsin_hooks.torch.pairs import UNPAIRED
 from tocsin_hooks.torch.script_line import script_line
+from tocsin_hooks.torch.seen_samples import SeenSamples
 from tocsin_hooks.torch.skill import Skill, skill_name
 from tocsin_hooks.torch.spread import Spread
 from tocsin_hooks.torch.step_loss import StepLoss
@@ -49,6 +50,7 @@ class Checks:
         self._skill = Skill(step)
         self._known = KnownLosses()
         self._spread = Spread(step)
+        self._samples = SeenSamples(step)
         self._broken = BrokenContracts(step)
         self._updates = UpdateContracts(self._broken.here)
         self._modes = ModeContracts(self._broken.here)
@@ -89,9 +91,13 @@ class Checks:
         if compiled:
             self.close()
             return
-        if not (self._wants_contracts or self._is_due()):
+        samples = self._samples.is_due and self._wanted[1]
+        if not (self._wants_contracts or samples or self._is_due()):
             return
         self._inputs = _inputs(args, kwargs)
+        if samples:
+            with self._step.hook.measured():
+                self._samples.forward_begins(self._inputs)
         if self._wants_contracts:
             self._modes.forward(root, alone=_are_alone(self._inputs))
             if self._step.saving and self._step.passes == 1 and not self._updates.over:
@@ -255,6 +261,8 @@ class Checks:
     def _hand_over(self) -> None:
         if self._step.evaluates:
             self._hand_over_evaluated()
+        if self._step.trains:
+            self._samples.hand_over()
         self._spread.hand_over()
         if not self._opponents.are_known:
             self._skill.hand_over()

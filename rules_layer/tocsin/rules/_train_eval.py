@@ -19,6 +19,7 @@ _LARGEST = 1e100  # larger losses are ignored, as are losses that are not finite
 _SMOOTH = 3  # a level is the median of so many evaluations
 _PAST = 15  # evaluations in the memory
 _CLEAR = 5.0  # a clear change is so many times the noise
+_LEAST = 0.15  # of the best: a rise where the loss had hardly fallen
 _ENOUGH = 0.75  # a rise by this share of the best is clear, however far the loss had fallen
 _RECOVERED = 3.0  # a clear rise is so many times the largest rise that was followed by a new best
 
@@ -77,10 +78,11 @@ class FinishedEvaluation:
         """Says whether the loss is clearly above its best.
 
         The rise must be more than its noise and earlier rises. It must also be this share of the
-        fall before, or half of the best if the loss had not fallen. Three quarters of the best are
-        always enough.
+        fall before; or if the loss had hardly fallen, as much as that, and ``_LEAST`` of the best.
+        Three quarters of the best are always enough.
         """
-        by = share * (self.first - self.best) if self.improved else abs(self.best) / 2
+        fell = self.first - self.best
+        by = share * fell if self.improved else max(fell, _LEAST * abs(self.best))
         least = max(
             min(by, _ENOUGH * abs(self.best)), _CLEAR * self.noise, _RECOVERED * self.recovered
         )

@@ -19,16 +19,18 @@ _PATIENCE = 200  # training steps before the first look
 _EVALUATIONS = 3  # too
 _LOOKS = 2  # in a row
 _FELL = 0.5  # of the first loss, that the training loss must have fallen by
+_WON = 0.15  # of that, by evaluations: less is next to nothing
 _NO_BETTER = 0.02  # of the first loss: evaluations that are below it by less are no better
 _STAYED = 0.5  # of the first evaluation's loss, that later ones stay above
 
 
 def judge_by_start(state: State, step: Step) -> tuple[State, Verdict]:
-    """Fires where no evaluation ever had a lower loss than the first steps of training.
+    """Fires where no evaluation ever had a much lower loss than the first steps of training.
 
-    Either the training loss has halved since. Or evaluations are not clearly better than that and
-    get no better. Losses that may be negative are not judged, nor a training that was not seen
-    from its start or was evaluated before its third save: a history of epochs has no start.
+    Either the training loss has halved since, and evaluations have won less than a seventh of that.
+    Or evaluations are not clearly better than that and get no better. Losses that may be negative
+    are not judged, nor a training that was not seen from its start or was evaluated before its
+    third save: a history of epochs has no start.
 
     The state has of each training loss the largest of the first saves, their mean and number, and
     of each validation loss the lowest so far and the looks in a row that were bad.
@@ -71,9 +73,10 @@ def _with_save(start: _Start | None, cost: float, now: int, evaluated: bool) -> 
 def _is_bad(now: FinishedEvaluation, top: float, mean: float, low: float) -> bool:
     if low <= _STAYED * now.first:
         return False
-    learned = 0 <= (now.train_level or 0.0) <= (1 - _FELL) * top
+    trained = now.train_level or 0.0
+    learned = 0 <= trained <= (1 - _FELL) * top
     stays = low > (1 - _NO_BETTER) * mean and now.level > now.best
-    return (learned and low > top) or stays
+    return (learned and top - low < _WON * (top - trained)) or stays
 
 
 def _verdict(now: FinishedEvaluation, start: float, low: float) -> Verdict:

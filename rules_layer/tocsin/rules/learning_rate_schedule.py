@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, ClassVar
 
 from tocsin.model import Reason, Role, Verdict
@@ -22,17 +23,19 @@ from tocsin.rules._losses import judge_series
 from tocsin.rules._series import SCALAR_FIELDS, Point
 from tocsin.rules._window import Memory, rounded
 
+_STEPS = 200  # of training, in which a rate may rise by any factor, too
+
 
 @register
 @dataclass(frozen=True)
 class LearningRateSchedule(Rule):
     """The learning rate has jumped up, or it has vanished while the training continues.
 
-    A jump: after ``warmup`` saves a rate is more than ``jump`` times its highest value before, so
-    warm-up, cycles and warm restarts do not fire. Vanished: every rate of the run has been at most
-    the fraction ``vanished`` of its highest value for ``patience`` saves in a row, and for a tenth
-    of all saves, so neither the end of a cosine schedule nor frozen layers with a rate of 0 fire. A
-    rate that is negative or not finite fires at once.
+    A jump: after ``warmup`` saves and 200 steps a rate is more than ``jump`` times its highest
+    value before, so warm-up, also by epochs, cycles and warm restarts do not fire. Vanished: every
+    rate of the run has been at most the fraction ``vanished`` of its highest value for ``patience``
+    saves in a row, and for a tenth of all saves, so neither the end of a cosine schedule nor frozen
+    layers with a rate of 0 fire. A rate that is negative or not finite fires at once.
 
     Parameters
     ----------
@@ -68,7 +71,7 @@ class LearningRateSchedule(Rule):
 
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
         rates = step.tensors["rates"]
-        remember, judge = self._remembered, self._judge
+        remember, judge = self._remembered, partial(self._judge, step.mode_step)
         return judge_series(
             state, step, rates, remember, judge, "falls", "no learning rate whose value is known"
         )
@@ -85,13 +88,14 @@ class LearningRateSchedule(Rule):
     def _has_vanished(self, memory: Memory) -> bool:
         return bool(memory["low"] >= max(self.patience, memory["saves"] / 10))
 
-    def _judge(self, before: State, series: State, point: Point) -> Verdict:
+    def _judge(self, now: int, before: State, series: State, point: Point) -> Verdict:
         rate, name, after = point.value, point.tensor.name, series[point.key]
         if not 0 <= rate < math.inf:
             detail = f"{name} is {rate:.3g}, which is not a learning rate"
             return violation(Reason.OUT_OF_RANGE, detail, point.tensor, learning_rate=rate)
         highest = before.get(point.key, {}).get("highest", 0.0)
-        if after["saves"] > self.warmup and 0 < self.jump * highest < rate:
+        late = after["saves"] > self.warmup and now >= _STEPS
+        if late and 0 < self.jump * highest < rate:
             detail = f"{name} jumped to {rate:.3g}; its maximum before was {highest:.3g}"
             evidence = {"learning_rate": rate, "highest_before": highest}
             found = violation(Reason.CHANGED_TOO_MUCH, detail, point.tensor, **evidence)

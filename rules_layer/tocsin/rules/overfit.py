@@ -60,8 +60,8 @@ class Overfit(Rule):
     patience: how many evaluations in a row must show it.
     ratio_threshold: largest (validation − training) / training, a fraction.
     least_rise: least rise of the validation loss from its best, as a fraction of its fall from
-        the first evaluation to that best (if it did not fall, half of the best). A rise by three
-        quarters of the best is enough. None: no rise is needed.
+        the first evaluation to that best (if it hardly fell, as much as it fell, and 15 % of the
+        best). A rise by three quarters of the best is enough. None: no rise is needed.
     direction: falls or rises, for metrics named by ``tensor_regex``; none goes by their names.
 
     Example: training loss 0.5, 0.3, 0.1, 0.05, 0.02 with validation loss 0.6, 0.5, 0.6, 0.8, 0.9.

@@ -21,6 +21,7 @@ from tocsin.rules import (
 )
 from tocsin.rules._losses import loss_reads, losses_with_level
 from tocsin.rules._series import TRAINING, Direction, Point, points
+from tocsin.rules._stayed import Stayed, follow, stayed
 from tocsin.rules._window import (
     Memory,
     any_moved,
@@ -49,6 +50,12 @@ class Underfitting(Rule):
     and levelled off never fires. Does not fire if the noise (the median absolute deviation) is more
     than twice that percentage. Does not fire either if one of several training losses has risen by
     it, since such losses may compete (a GAN's). When a loss falls after all, it is resolved.
+
+    Also fires, whatever the noise, where every loss has stayed where it began: from 300 steps and
+    five evaluations on if none of these was 3 % better than the first one, and the mean of the last
+    half of the training loss is not below that of its first five saves by two standard errors, nor
+    a quarter below it with two more. With fewer evaluations, from 500 steps and 40 saves on, not a
+    tenth below it.
 
     Parameters
     ----------
@@ -85,16 +92,30 @@ class Underfitting(Rule):
         if step.mode is Mode.PREDICT:
             return state, not_applicable(Reason.NO_TENSOR, "a step of mode PREDICT")
         losses, why = losses_with_level(self, step)
-        here = list(tracked(state, points(step, losses, self.direction)))
+        here = list(tracked(state.get("series", {}), points(step, losses, self.direction)))
         if not here:
             return state, not_applicable(Reason.NO_TENSOR, why)
-        series = dict(state)
+        series = dict(state.get("series", {}))
+        courses = follow(state.get("courses", {}), step, losses, self.direction)
         for point in here:
-            memory = state.get(point.key) or {"begun": step.mode_step}
+            memory = series.get(point.key) or {"begun": step.mode_step}
             series[point.key] = self._remembered(memory, point.cost)
+        state = {"series": series, "courses": courses}
         if step.mode not in TRAINING:
-            return series, UNDECIDED
-        return series, worst_verdict(self._judge(series, point, step.mode_step) for point in here)
+            return state, UNDECIDED
+        if (found := stayed(courses, step, losses, self.direction)) is not None:
+            return state, self._stayed(found, step.mode_step)
+        return state, worst_verdict(self._judge(series, point, step.mode_step) for point in here)
+
+    def _stayed(self, loss: Stayed, now: int) -> Verdict:
+        detail = (
+            f"{loss.tensor.name} began at {loss.start:.3g} and is {loss.now:.3g}, no less than its "
+            f"noise explains; {_evaluations(loss.evaluations)}"
+        )
+        evidence = {"first": loss.start, "now": loss.now, "steps": now}
+        found = violation(Reason.NOT_DECREASING, detail, loss.tensor, **evidence)
+        fell = percent_decrease(loss.start, loss.now)
+        return measured(found, min(fell, 0.0), self.min_decrease_percent, "below")
 
     def _remembered(self, memory: Memory, cost: float) -> Memory:
         if memory.get("fell"):
@@ -126,3 +147,9 @@ class Underfitting(Rule):
         evidence = {"best": best, "first": begun, "steps": now - memory["begun"]}
         found = violation(Reason.NOT_DECREASING, detail, point.tensor, **evidence)
         return measured(found, fell, self.min_decrease_percent, "below")
+
+
+def _evaluations(count: int) -> str:
+    return (
+        f"none of {count} evaluations was better than the first one" if count else "none was made"
+    )

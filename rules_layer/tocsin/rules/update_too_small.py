@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar
 
@@ -24,6 +24,7 @@ from tocsin.rules._window import rounded, worst_verdict
 
 _DECAYED = 0.1  # of the largest update so far: the schedule has passed its peak
 _STEPS = 50
+_GREW = 1.1  # from the first quarter of these saves to the last: the schedule warms up
 
 
 @register
@@ -34,14 +35,17 @@ class UpdateTooSmall(Rule):
     Takes the change of the weights in one step in two ways, neither of which has a unit: the median
     over the weights of |Δw| / |w|, and |g| |Δw| / loss, the share of the loss that the step can
     remove to first order. Fires after 50 steps when the first was below ``relative`` or the second
-    below ``gain`` in ``saves`` saves in a row. Does not judge updates of less than a tenth of the
-    largest so far, as at the end of a schedule or of learning, nor a run in which the comparisons
-    of losses prove that something is learned. FrozenParameters judges weights that do not change.
+    below ``gain`` in ``saves`` saves in a row, unless the comparisons of losses prove that
+    something is learned. Fires even then where both were below ``slow``: at that rate little will
+    be. Does not judge updates of less than a tenth of the largest so far, as at the end of a
+    schedule or of learning, nor those that grow by a tenth in these saves, as in a warm-up.
+    FrozenParameters judges weights that do not change.
 
     Parameters
     ----------
     relative: least |Δw| / |w| of one step.
     gain: least share of the loss that one step can remove.
+    slow: both below this are too little, whatever is learned.
     saves: in how many saves in a row.
 
     Example: Adam at a learning rate of 3e-8 changes each weight by a millionth of its size.
@@ -66,6 +70,7 @@ class UpdateTooSmall(Rule):
 
     relative: Annotated[float, Meta(gt=0)] = 1e-6
     gain: Annotated[float, Meta(gt=0)] = 1e-5
+    slow: Annotated[float, Meta(gt=0)] = 3e-4
     saves: Annotated[int, Meta(ge=2)] = 12
 
     def reads(self) -> Reads:
@@ -83,22 +88,31 @@ class UpdateTooSmall(Rule):
             return state, UNDECIDED
         relative, gain = update.relative / update.steps, update.gain(loss, update.steps)
         largest = max(state.get("largest", 0.0), relative)
-        small = relative < self.relative or gain < self.gain
-        count = state.get("small", 0) + 1 if small and step.mode_step >= _STEPS else 0
-        state |= {"largest": rounded(largest), "small": count}
+        slow = max(relative, gain) < self.slow
+        small = slow or relative < self.relative or gain < self.gain
+        due = small and step.mode_step >= _STEPS
+        past = [*state.get("past", ()), (rounded(relative), slow)][-self.saves :] if due else []
+        state |= {"largest": rounded(largest), "past": past}
         healthy = worst_verdict(
             [
                 measured(HEALTHY, relative, self.relative, "below"),
                 measured(HEALTHY, gain, self.gain, "below"),
             ]
         )
-        decayed = relative < _DECAYED * largest
-        if count < self.saves or decayed or state.get("skill", {}).get("proved"):
+        learns = not all(slow for _, slow in past) and state.get("skill", {}).get("proved")
+        changes = relative < _DECAYED * largest or _grew([each for each, _ in past])
+        if len(past) < self.saves or changes or learns:
             return state, UNDECIDED if small and step.mode_step < _STEPS else healthy
         detail = (
             f"a step changes {update.weight.name} by {relative:.2g} of its size, and can remove "
-            f"{gain:.2g} of the loss, in {count} saves in a row"
+            f"{gain:.2g} of the loss, in {len(past)} saves in a row"
         )
         evidence = {"relative_update": relative, "gain": gain}
         found = violation(Reason.CHANGED_TOO_LITTLE, detail, update.weight, **evidence)
         return state, replace(found, measure=healthy.measure)
+
+
+def _grew(past: Sequence[float]) -> bool:
+    """Says whether updates grow, as those of a warm-up do."""
+    part = max(1, len(past) // 4)
+    return max(past[-part:], default=0.0) > _GREW * max(past[:part], default=0.0)

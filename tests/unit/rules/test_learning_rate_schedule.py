@@ -55,7 +55,7 @@ def cosine(at: float) -> float:
 def test_when_it_fires(
     make_step: MakeStep, rates: list[Any], parameters: dict[str, str], expected: dict[int, Reason]
 ) -> None:
-    steps = [make_step("rates", 10 * at, {"lr": rate}) for at, rate in enumerate(rates)]
+    steps = [make_step("rates", 100 * at, {"lr": rate}) for at, rate in enumerate(rates)]
     found = violations(rule(**parameters), steps)
     assert {at: verdict.reason for at, verdict in found.items()} == expected
 
@@ -82,6 +82,11 @@ def test_usual_schedules(
     assert not violations(rule(), steps)
 
 
+def test_warm_up_by_epochs(make_step: MakeStep) -> None:
+    steps = [make_step("rates", at, {"lr": 1e-4 if at < 110 else 1.1e-3}) for at in range(130)]
+    assert not violations(rule(), steps)
+
+
 def test_frozen_layers_have_a_rate_of_zero(make_step: MakeStep) -> None:
     frozen = [make_step("rates", at, {"lr_0": 0.0, "lr_1": 0.1}) for at in range(50)]
     assert not violations(rule(), frozen)
@@ -93,7 +98,8 @@ def test_frozen_layers_have_a_rate_of_zero(make_step: MakeStep) -> None:
 
 def test_says_what_happened(make_step: MakeStep) -> None:
     def steps(*rates: float) -> list[Step]:
-        return [make_step("rates", at, {"a": 0.25, "b": rate}) for at, rate in enumerate(rates)]
+        found = enumerate(rates)
+        return [make_step("rates", 100 * at, {"a": 0.25, "b": rate}) for at, rate in found]
 
     verdict = violations(rule(), steps(*[0.25] * 6, 2.5))[6]
     assert verdict.tensor == "b"

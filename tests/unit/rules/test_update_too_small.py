@@ -42,7 +42,10 @@ FLAT = [2.0] * 30
         (run([1e-3] * 30, FLAT, gradient=1e-4), VIOLATION),  # nothing to gain
         (run([1e-8] * 4, FLAT[:4]), UNDECIDED),
         (run([1e-3] * 5 + [1e-8] * 25, FLAT), HEALTHY),  # the schedule has ended
-        (run([1e-8] * 30, FLAT, skill=0.5), HEALTHY),  # it learns
+        (run([1e-8] * 30, FLAT, gradient=1e6, skill=0.5), HEALTHY),  # it learns
+        (run([1e-8] * 30, FLAT, skill=0.5), VIOLATION),  # hardly
+        (run([2e-4] * 30, FLAT, skill=0.5), VIOLATION),
+        (run([1e-5 * 1.1**at for at in range(30)], FLAT, skill=0.5), HEALTHY),  # a warm-up
     ],
 )
 def test_too_small(steps: Iterator[Step], expected: Outcome) -> None:

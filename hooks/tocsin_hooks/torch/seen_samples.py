@@ -1,0 +1,108 @@
+"""A sketch of the samples that a model is trained on: how many different ones there are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from tocsin.model import Role
+
+from tocsin_hooks.torch.captured import StepInHand
+from tocsin_hooks.torch.names import Name
+
+_NAME = Name("samples", ("samples",), Role.SAMPLE, None)
+_EVERY_STEP = 400  # of training; from then on those that are saved
+_KEPT = 64  # hashes
+_NONE = 2.0  # in place of a hash
+_INPUTS = 4
+_MOST_ROWS = 1 << 14
+_MOST_COLUMNS = 512
+_LEAST_COLUMNS = 16
+_MOST_ELEMENTS = 1 << 19
+_DIGITS = 4096.0  # of the mantissa, before those that make the hash
+_GRAIN = 2.0**24
+
+
+class SeenSamples:
+    """Captures hashes of the samples in the first pass of each step of training.
+
+    Equal samples have equal hashes, which lie between 0 and 1 as if drawn at random; so the
+    smallest ones of many batches show how many samples there are (Bar-Yossef et al., RANDOM 2002:
+    the k-th smallest of n is near k / n). Each save holds what was seen since the one before: the
+    number of steps and of samples, that of the elements of one, and the smallest hashes. All stays
+    on the device.
+    """
+
+    def __init__(self, step: StepInHand) -> None:
+        self._step = step
+        self._weights: dict[tuple[int, Any], Any] = {}
+        self._steps = self._since = self._count = self._elements = 0
+        self._hashes: Any = None
+
+    @property
+    def is_due(self) -> bool:
+        if not self._step.trains or self._step.passes != 1:
+            return False
+        return self._steps < _EVERY_STEP or self._step.saving
+
+    def forward_begins(self, inputs: list[Any]) -> None:
+        """The first forward pass of a step gets these inputs."""
+        if not inputs or not inputs[0].dim():
+            return
+        samples = len(inputs[0])
+        of_samples = [each for each in inputs if _is_of_samples(each, samples)][:_INPUTS]
+        if not samples or not of_samples:
+            return
+        self._steps += 1
+        self._since += 1
+        self._count += samples
+        self._elements = sum(each.numel() for each in of_samples) // samples
+        with torch.no_grad():
+            found = self._hashes_of(of_samples)
+            before = self._hashes
+            fits = before is not None and before.device == found.device
+            self._hashes = _smallest(torch.cat([before, found]) if fits else found)
+
+    def hand_over(self) -> None:
+        """Add what was seen since the last save to the step in hand."""
+        if self._count and (plan := self._step.plan(_NAME)):
+            head = self._hashes.new_tensor([self._since, self._count, self._elements])
+            self._step.add([(plan, torch.cat([head, self._hashes]))])
+        self._since = self._count = 0
+        self._hashes = None
+
+    def _hashes_of(self, inputs: list[Any]) -> Any:
+        sums = torch.stack([self._sums(at, each) for at, each in enumerate(inputs)]).sum(0)
+        mantissa = torch.frexp(sums.nan_to_num(0, 0, 0)).mantissa
+        hashes = (mantissa.abs() * _DIGITS).frac()
+        return (hashes * _GRAIN).floor() / _GRAIN  # the order of a sum changes its last digits
+
+    def _sums(self, at: int, tensor: Any) -> Any:
+        """A weighted sum of the elements of each sample. Zeros at its end change nothing."""
+        rows = tensor.detach().reshape(len(tensor), -1)
+        rows = rows[:: -(-len(rows) // _MOST_ROWS)]
+        most = max(_LEAST_COLUMNS, min(_MOST_COLUMNS, _MOST_ELEMENTS // len(rows)))
+        rows = rows[:, :: -(-rows.shape[1] // most)]
+        weights = self._weights_of(at, rows.device)
+        return (rows.to(weights.dtype) * weights[: rows.shape[1]]).sum(1)
+
+    def _weights_of(self, at: int, device: Any) -> Any:
+        if (at, device) not in self._weights:
+            draw = torch.Generator().manual_seed(at)
+            found = torch.randn(_MOST_COLUMNS, generator=draw, dtype=torch.float64)
+            wide = torch.float32 if device.type == "mps" else torch.float64
+            self._weights[at, device] = found.to(device, wide)
+        return self._weights[at, device]
+
+
+def _smallest(hashes: Any) -> Any:
+    """The smallest of them in order, each once."""
+    ordered = hashes.sort().values
+    ordered[1:] = torch.where(ordered[1:] == ordered[:-1], _NONE, ordered[1:])
+    return ordered.sort().values[:_KEPT]
+
+
+def _is_of_samples(tensor: Any, samples: int) -> bool:
+    if tensor.layout is not torch.strided or tensor.is_meta or tensor.is_complex():
+        return False
+    return bool(tensor.dim() and len(tensor) == samples and tensor.numel())

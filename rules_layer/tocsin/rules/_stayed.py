@@ -1,0 +1,124 @@
+"""Judges whether losses have stayed where they began, whatever their noise."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from statistics import fmean, pstdev
+from typing import Any
+
+from tocsin.model import Mode
+from tocsin.rules._rule import State, Step, Tensor
+from tocsin.rules._series import MOST_SERIES, Direction, points
+from tocsin.rules._sketch import sketched
+from tocsin.rules._train_eval import classify_loss, follow_losses
+from tocsin.rules._window import rounded
+
+_FIRST = 5  # saves, of which the mean is the start
+_EVALUATIONS = 5
+_NO_BETTER = 0.03  # of the loss of the first evaluation
+_ERRORS = 2.0  # standard errors
+_SOME = 0.02  # of the start: a fall of less is none
+_ROSE = 0.05  # of the start
+
+
+@dataclass(frozen=True)
+class _Patience:
+    """When there is enough to judge, and by how much the loss may have fallen with its errors."""
+
+    steps: int
+    saves: int
+    fall: float
+
+
+_WITH_EVALUATIONS = _Patience(300, 10, 0.25)
+_ALONE = _Patience(500, 40, 0.1)
+
+
+@dataclass(frozen=True)
+class Stayed:
+    """A training loss that has not fallen.
+
+    ``start``, ``now``: its mean in the first saves, and in the last half of all.
+    ``evaluations``: how many there were, none of them better than the first one.
+    """
+
+    tensor: Tensor
+    start: float
+    now: float
+    evaluations: int
+
+
+def follow(
+    state: State, step: Step, losses: Iterable[Tensor], direction: Direction | None
+) -> State:
+    """Returns the state after this step: the course of training losses, and of evaluations."""
+    followed, finished, trained = follow_losses(state.get("losses", {}), step, losses, direction)
+    courses: dict[str, Any] = dict(state.get("train", {}))
+    for point in trained:
+        base = classify_loss(step.mode, point.tensor.name)[1]
+        if base in courses or len(courses) < MOST_SERIES:
+            courses[base] = _with_save(courses.get(base, {}), point.cost)
+    evaluated: dict[str, Any] = dict(state.get("eval", {}))
+    for each in finished:
+        first, low, _ = evaluated.get(each.name, (each.cost, each.cost, 0))
+        evaluated[each.name] = (rounded(first, 7), rounded(min(low, each.cost), 7), each.count)
+    return {"losses": followed, "train": courses, "eval": evaluated}
+
+
+def stayed(
+    state: State, step: Step, losses: Iterable[Tensor], direction: Direction | None
+) -> Stayed | None:
+    """Returns a training loss of this step if all losses of the run have stayed; else None.
+
+    That is so if the mean of the last half of a loss is not below that of its first saves by two
+    standard errors, nor would be far below with two more, and if evaluations have not improved on
+    the first one. Losses that are 0 or less have no such share. Fewer than five evaluations, or
+    none, need more saves.
+    """
+    if step.mode is Mode.EVAL or not state["train"]:
+        return None
+    evaluated = [each for each in state["eval"].values() if each[2]]
+    if any(not first > 0 or low < (1 - _NO_BETTER) * first for first, low, _ in evaluated):
+        return None
+    count = min((each[2] for each in evaluated), default=0)
+    patience = _WITH_EVALUATIONS if count >= _EVALUATIONS else _ALONE
+    levels = {name: _levels(course, patience) for name, course in state["train"].items()}
+    if step.mode_step < patience.steps or not all(levels.values()):
+        return None
+    if len(levels) > 1 and any(map(_rose, levels.values())):
+        return None  # they may compete
+    for point in points(step, losses, direction):
+        validates, base = classify_loss(step.mode, point.tensor.name)
+        if validates is False and (found := levels.get(base)):
+            return Stayed(point.tensor, *found, count)
+    return None
+
+
+def _with_save(course: Mapping[str, Any], cost: float) -> dict[str, Any]:
+    number = rounded(cost)
+    if number is None or number <= 0 or course.get("unknown"):
+        return {"unknown": True}
+    begun = course.get("first", ())
+    first = [*begun, number] if len(begun) < _FIRST else begun
+    sketch = sketched(course.get("sketch", {}), number)
+    return {"first": first, "sketch": sketch, "saves": course.get("saves", 0) + 1}
+
+
+def _levels(course: Mapping[str, Any], patience: _Patience) -> tuple[float, float] | None:
+    """Returns the mean of the first saves and that of the last half; None if the loss fell."""
+    if course.get("saves", 0) < patience.saves:
+        return None
+    blocks, width = course["sketch"]["blocks"], course["sketch"]["width"]
+    half, latest = blocks[len(blocks) // 2 :], blocks[-max(1, len(blocks) // 8) :]
+    start, now, spread = fmean(course["first"]), fmean(half), pstdev(half)
+    errors = spread * math.hypot(math.sqrt(width / _FIRST), 1 / math.sqrt(len(half)))
+    fall, latest_fall = start - now, start - fmean(latest)
+    fell = max(fall, latest_fall) >= _ERRORS * errors + _SOME * start
+    may_have = fall + _ERRORS * errors >= patience.fall * start
+    return None if fell or may_have else (start, now)
+
+
+def _rose(levels: tuple[float, float] | None) -> bool:
+    return levels is not None and levels[1] > (1 + _ROSE) * levels[0]

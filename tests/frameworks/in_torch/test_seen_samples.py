@@ -1,0 +1,108 @@
+"""Hashes that show how many different samples a model is trained on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from tocsin import create_trial
+from tocsin_hooks.torch import TorchHook
+from torch import nn
+
+ROWS = torch.randn(3000, 12, generator=torch.Generator().manual_seed(0))
+
+
+class Net(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.words = nn.Embedding(50, 6)
+        self.head = nn.Linear(6, 2)
+
+    def forward(self, rows: Any) -> Any:
+        return self.head(self.words(rows).mean(1))
+
+
+def train(model: Any, batches: Iterator[Any], run: Path, interval: int = 5) -> list[Any]:
+    """The values of ``samples`` at each save."""
+    optimizer = torch.optim.SGD(model.parameters(), 0.01)
+    with TorchHook.attach(model, run, save_interval=interval, max_overhead=None) as hook:
+        for rows in batches:
+            optimizer.zero_grad()
+            labels = torch.zeros(len(rows), dtype=torch.int64)
+            nn.functional.cross_entropy(model(rows), labels).backward()
+            optimizer.step()
+        assert hook.stats.errors == 0
+    trial = create_trial(str(run))
+    assert trial.tensor_names(collection="samples") == ["samples"]
+    tensor = trial.tensor("samples")
+    return [tensor.value(step) for step in tensor.steps()]
+
+
+def estimated(values: list[Any]) -> float:
+    found = np.unique(np.concatenate([value[3:] for value in values]))
+    found = found[found <= 1]
+    return len(found) if len(found) < 64 else 63 / found[63]
+
+
+def drawn(count: int, steps: int = 41, seed: int = 0) -> Iterator[Any]:
+    draw = torch.Generator().manual_seed(seed)
+    for _ in range(steps):
+        yield ROWS[torch.randint(count, (16,), generator=draw)]
+
+
+def test_all_steps_count_whatever_is_saved(run: Path) -> None:
+    values = train(nn.Linear(12, 2), drawn(20), run)
+    steps, samples = sum(v[0] for v in values), sum(v[1] for v in values)
+    assert (steps, samples) == (41, 41 * 16)
+    assert {v[2] for v in values} == {12}
+    assert estimated(values) == 20
+
+
+CASES: dict[str, tuple[Callable[[int], Any], float, float]] = {
+    "one batch": (lambda at: ROWS[:16], 16, 0.0),
+    "in another order": (lambda at: ROWS[torch.randperm(16)], 16, 0.0),
+    "in other company": (lambda at: ROWS[: 4 + at % 13], 16, 0.0),
+    "all different": (lambda at: ROWS[16 * at : 16 * at + 16], 656, 0.4),
+    "with noise": (lambda at: ROWS[:16] + 1e-3 * torch.randn(16, 12), 656, 0.4),
+    "tiny numbers": (lambda at: 1e-20 * ROWS[:16], 16, 0.0),
+    "not finite": (lambda at: ROWS[:16] / 0, 1, 0.0),
+    "one zero after another": (lambda at: torch.zeros(16, 12), 1, 0.0),
+    "half precision": (lambda at: ROWS[:16].half().float(), 16, 0.0),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_different_samples(name: str, run: Path) -> None:
+    make, expected, error = CASES[name]
+    values = train(nn.Linear(12, 2), (make(at) for at in range(41)), run)
+    assert estimated(values) == pytest.approx(expected, rel=error)
+
+
+def test_tokens_with_more_padding_are_the_same(run: Path) -> None:
+    ids = torch.randint(1, 50, (8, 6), generator=torch.Generator().manual_seed(1))
+    batches = (torch.cat([ids, torch.zeros(8, at % 5, dtype=torch.int64)], 1) for at in range(41))
+    assert estimated(train(Net(), batches, run)) == 8
+
+
+def test_a_model_of_no_samples_says_nothing(run: Path) -> None:
+    class Alone(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = nn.Parameter(torch.ones(3))
+
+        def forward(self) -> Any:
+            return self.weight.square().sum()
+
+    model = Alone()
+    optimizer = torch.optim.SGD(model.parameters(), 0.01)
+    with TorchHook.attach(model, run, save_interval=1, max_overhead=None) as hook:
+        for _ in range(3):
+            optimizer.zero_grad()
+            model().backward()
+            optimizer.step()
+        assert hook.stats.errors == 0
+    assert not create_trial(str(run)).tensor_names(collection="samples")
