@@ -104,6 +104,7 @@ HALVES: dict[str, tuple[str, ...]] = {
     ),
     "report": ("keyword_spotting", "instruction_tuning", "density_counting", "bare_transformer"),
     "report": ("boosted_risk", "electric_load", "ddp_texts"),
+    "report": ("vector_quantised", "pendulum_control", "flow_surrogate", "keras_sensors"),
 }
 
 
