@@ -102,9 +102,19 @@ HALVES: dict[str, tuple[str, ...]] = {
         "two_tower_search",
         "lightning_transfer",
     ),
-    "report": ("keyword_spotting", "instruction_tuning", "density_counting", "bare_transformer"),
-    "report": ("boosted_risk", "electric_load", "ddp_texts"),
-    "report": ("vector_quantised", "pendulum_control", "flow_surrogate", "keras_sensors"),
+    "report": (
+        "keyword_spotting",
+        "instruction_tuning",
+        "density_counting",
+        "bare_transformer",
+        "boosted_risk",
+        "electric_load",
+        "ddp_texts",
+        "vector_quantised",
+        "pendulum_control",
+        "flow_surrogate",
+        "keras_sensors",
+    ),
 }
 
 
