@@ -7,7 +7,17 @@ from typing import Any
 
 from tocsin.model import Reason, Role, Verdict
 from tocsin.rules._kinds import with_level
-from tocsin.rules._rule import HEALTHY, UNDECIDED, Read, State, Step, Tensor, measured, violation
+from tocsin.rules._rule import (
+    HEALTHY,
+    UNDECIDED,
+    Read,
+    State,
+    Step,
+    Tensor,
+    measured,
+    not_applicable,
+    violation,
+)
 from tocsin.rules._series import MOST_SERIES, points
 from tocsin.rules._train_eval import classify_loss, select_losses
 from tocsin.rules._window import rounded, worst_verdict
@@ -44,7 +54,11 @@ def judge_boosted(state: State, step: Step) -> tuple[State, Verdict]:
         low, at = (cost, now) if cost < low else (low, at)
         state[name] = (first, low, since, at)
         verdicts.append(_verdict(point.tensor, first, low, now - since, now - at))
-    return state, worst_verdict(verdicts) if verdicts else UNDECIDED
+    if not verdicts:
+        return state, not_applicable(
+            Reason.NO_TENSOR, "no loss of an evaluation from its first round"
+        )
+    return state, worst_verdict(verdicts)
 
 
 def _verdict(tensor: Tensor, first: float, low: float, rounds: int, waited: int) -> Verdict:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, pstdev
 from typing import Any
 
 from tocsin.model import Mode
 from tocsin.rules._rule import State, Step, Tensor
-from tocsin.rules._series import MOST_SERIES, Direction, points
+from tocsin.rules._series import Direction, points
 from tocsin.rules._sketch import sketched
-from tocsin.rules._train_eval import classify_loss, follow_losses
+from tocsin.rules._train_eval import classify_loss
 from tocsin.rules._window import rounded
 
+_MOST = 4  # losses of each kind
+_NAME = 40  # letters of a name
 _FIRST = 5  # saves, of which the mean is the start
 _EVALUATIONS = 5
 _NO_BETTER = 0.03  # of the loss of the first evaluation
@@ -53,18 +55,47 @@ class Stayed:
 def follow(
     state: State, step: Step, losses: Iterable[Tensor], direction: Direction | None
 ) -> State:
-    """Returns the state after this step: the course of training losses, and of evaluations."""
-    followed, finished, trained = follow_losses(state.get("losses", {}), step, losses, direction)
-    courses: dict[str, Any] = dict(state.get("train", {}))
-    for point in trained:
-        base = classify_loss(step.mode, point.tensor.name)[1]
-        if base in courses or len(courses) < MOST_SERIES:
-            courses[base] = _with_save(courses.get(base, {}), point.cost)
-    evaluated: dict[str, Any] = dict(state.get("eval", {}))
-    for each in finished:
-        first, low, _ = evaluated.get(each.name, (each.cost, each.cost, 0))
-        evaluated[each.name] = (rounded(first, 7), rounded(min(low, each.cost), 7), each.count)
-    return {"losses": followed, "train": courses, "eval": evaluated}
+    """Returns the state after this step: the course of training losses, and of evaluations.
+
+    EVAL steps are one evaluation if no step of another mode is between them, saved or not.
+    """
+    phase = step.step - step.mode_step if step.mode is Mode.EVAL else -1 - step.step
+    courses, evaluated = dict(state.get("train", {})), dict(state.get("eval", {}))
+    for point in points(step, losses, direction):
+        validates, base = classify_loss(step.mode, point.tensor.name)
+        name = (point.tensor.name if validates else base)[-_NAME:]
+        into = evaluated if validates else courses
+        if validates is None or (name not in into and len(into) >= _MOST):
+            continue
+        if validates:
+            evaluated[name] = _with_batch(evaluated.get(name), point.cost, phase)
+        else:
+            courses[name] = _with_save(courses.get(name, {}), point.cost)
+    return {"train": courses, "eval": evaluated}
+
+
+def _with_batch(evaluation: Sequence[Any] | None, cost: float, phase: int) -> Sequence[Any]:
+    """Adds a save to an evaluation: phase, saves and mean of the latest one; the first one's mean,
+    the lowest before the latest one, and their number."""
+    cost = rounded(cost, 7) or 0.0
+    if evaluation is None:
+        return phase, 1, cost, None, None, 0
+    before, saves, mean, first, low, count = evaluation
+    if phase == before:
+        mean += (cost - mean) / (saves + 1)
+        return phase, saves + 1, rounded(mean, 7), first, low, count
+    first = mean if first is None else first
+    return phase, 1, cost, first, mean if low is None else min(mean, low), count + 1
+
+
+def _finished(evaluation: Sequence[Any]) -> tuple[float, float, int]:
+    """Returns the mean of the first evaluation, the lowest, and their number, with the latest."""
+    _, _, mean, first, low, count = evaluation
+    return (
+        mean if first is None else first,
+        mean if low is None else min(mean, low),
+        count + 1,
+    )
 
 
 def stayed(
@@ -79,7 +110,7 @@ def stayed(
     """
     if step.mode is Mode.EVAL or not state["train"]:
         return None
-    evaluated = [each for each in state["eval"].values() if each[2]]
+    evaluated = [_finished(each) for each in state["eval"].values()]
     if any(not first > 0 or low < (1 - _NO_BETTER) * first for first, low, _ in evaluated):
         return None
     count = min((each[2] for each in evaluated), default=0)
@@ -91,7 +122,7 @@ def stayed(
         return None  # they may compete
     for point in points(step, losses, direction):
         validates, base = classify_loss(step.mode, point.tensor.name)
-        if validates is False and (found := levels.get(base)):
+        if validates is False and (found := levels.get(base[-_NAME:])):
             return Stayed(point.tensor, *found, count)
     return None
 

@@ -109,6 +109,8 @@ class UpdateTooSmall(Rule):
         )
         evidence = {"relative_update": relative, "gain": gain}
         found = violation(Reason.CHANGED_TOO_LITTLE, detail, update.weight, **evidence)
+        if all(slow for _, slow in past):
+            return state, measured(found, max(relative, gain), self.slow, "below")
         return state, replace(found, measure=healthy.measure)
 
 

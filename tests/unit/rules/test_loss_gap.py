@@ -142,9 +142,9 @@ def boosted(
         (boosted([2.0 * 0.9995**at for at in range(30)]), UNDECIDED),  # slow
         (boosted([2.0 * 0.9999**at for at in range(120)]), VIOLATION),  # too slow
         (boosted([2.0] * 5), UNDECIDED),
-        (boosted([2.0] * 20, first=40), UNDECIDED),  # the first round was not seen
-        (boosted([float("nan")] * 20), UNDECIDED),
-        (boosted([-1.0] * 20), UNDECIDED),
+        (boosted([2.0] * 20, first=40), NOT_APPLICABLE),  # the first round was not seen
+        (boosted([float("nan")] * 20), NOT_APPLICABLE),
+        (boosted([-1.0] * 20), NOT_APPLICABLE),
     ],
 )
 def test_boosted_trees(steps: Iterator[Step], expected: Outcome) -> None:
