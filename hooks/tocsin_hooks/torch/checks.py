@@ -11,7 +11,7 @@ from tocsin_hooks.torch.broken import BrokenContracts, contract_name
 from tocsin_hooks.torch.callbacks import compilations
 from tocsin_hooks.torch.captured import StepInHand
 from tocsin_hooks.torch.contracts import broken_by_difference
-from tocsin_hooks.torch.evaluated_labels import EvaluatedLabels
+from tocsin_hooks.torch.evaluated_losses import EvaluatedLosses
 from tocsin_hooks.torch.known_losses import KnownLosses
 from tocsin_hooks.torch.loss_calls import Listener, LossCall, LossWindow, picked_classes
 from tocsin_hooks.torch.mode_contracts import ModeContracts
@@ -55,7 +55,7 @@ class Checks:
         self._updates = UpdateContracts(self._broken.here)
         self._modes = ModeContracts(self._broken.here)
         self._tape = Tape()
-        self._evaluated = EvaluatedLabels(self._known, self._tape)
+        self._evaluated = EvaluatedLosses(step, loss, self._skill, self._known, self._tape)
         hook = step.hook
         self._window = LossWindow(
             Listener(
@@ -195,9 +195,8 @@ class Checks:
                     self._broken.check_loss(call, self._inputs, self._passes)
             if self._step.mode is Mode.TRAIN:
                 self._known.called(call, self._tape.outputs)
-            elif made := self._known.evaluated(call, self._tape.outputs):
-                self._step_loss.evaluated_by(made)
-                call = made
+            else:
+                call = self._evaluated.called(call)
             if call.name not in UNPAIRED:
                 self._tape.clear()
             if self._wants_skill and self._compares:
@@ -233,18 +232,8 @@ class Checks:
             self._picked(call)
             return
         with self._step.hook.measured():
-            if known := self._known.loss(self._tape, found):
-                place, loss = known
-                if self._compares:
-                    self._skill.compare_by_hand(self._tape, found, place)
-                self._step_loss.evaluated(loss, own=found)
-            elif (made := self._known.judged(self._tape, call, found)) is not None:
-                self._step_loss.evaluated_by(made)
-                if self._compares:
-                    self._skill.compare(made)
-            else:
-                return
-            self._tape.clear()
+            if self._evaluated.recorded(call, found, compares=self._compares):
+                self._tape.clear()
 
     def _picked(self, call: RecordedCall) -> None:
         """A call in training may be a part of a loss that the script computes itself."""
@@ -269,21 +258,13 @@ class Checks:
 
     def _hand_over(self) -> None:
         if self._step.evaluates:
-            self._hand_over_evaluated()
+            self._evaluated.hand_over(compares=lambda: self._compares)
         if self._step.trains:
             self._samples.hand_over()
         self._spread.hand_over()
         if not self._opponents.are_known:
             self._skill.hand_over()
         self._broken.hand_over()
-
-    def _hand_over_evaluated(self) -> None:
-        for each in self._evaluated.ended():
-            self._step.passes, self._step.samples = each.number, each.samples
-            self._step_loss.evaluated_by(each.call)
-            if self._compares:
-                self._skill.begin_pass()
-                self._skill.compare(each.call)
 
     # When it looks.
 

@@ -89,8 +89,23 @@ def plan(
         if not ended and now < due[step]:
             return StepPlan(ready, wake_at=due[step])
         missing = max(0, workers - len(settled[step]))
-        ready.append(ReadyStep(step, tuple(files[step].values()), missing))
+        ready.append(ReadyStep(step, _alike(files[step].values()), missing))
     return StepPlan(ready)
+
+
+def _alike(files: Iterable[FoundFile]) -> tuple[FoundFile, ...]:
+    """The files of the first worker's mode and mode step.
+
+    Where one process evaluates and the others wait, its later steps have larger numbers than the
+    same steps of theirs. What has one number by chance is not one step.
+    """
+    found = tuple(files)
+    first = found[0].file if found else None
+    return tuple(
+        each
+        for each in found
+        if first and (each.file.mode, each.file.mode_step) == (first.mode, first.mode_step)
+    )
 
 
 def held_until(

@@ -123,3 +123,18 @@ def test_workers_that_made_ids_of_their_own_are_one_start() -> None:
     ]
     planned = plan(seen, frontier=-1, num_workers=2, now=NOW, ended=False)
     assert [(item.step, len(item.files)) for item in planned.ready] == [(0, 2), (1, 2)]
+
+
+@pytest.mark.parametrize(("mode", "mode_step"), [(Mode.TRAIN, 8), (Mode.EVAL, 10)])
+def test_equal_numbers_of_other_steps_are_not_one_step(mode: Mode, mode_step: int) -> None:
+    """One process evaluates, so its later steps have larger numbers than the others'."""
+    other = IndexFile(10, "worker_1", mode, mode_step, None, RunMeta("a", None), ())
+    (ready,) = plan(
+        [file(10), FoundFile(other, NOW)],
+        frontier=-1,
+        num_workers=2,
+        now=NOW,
+        ended=False,
+    ).ready
+    assert [each.file.worker for each in ready.files] == ["worker_0"]
+    assert ready.missing == 0

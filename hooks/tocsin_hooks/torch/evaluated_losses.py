@@ -1,0 +1,70 @@
+"""Recognises the loss of training in what an evaluation computes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tocsin_hooks.torch.captured import StepInHand
+from tocsin_hooks.torch.evaluated_labels import EvaluatedLabels
+from tocsin_hooks.torch.known_losses import KnownLosses
+from tocsin_hooks.torch.loss_calls import LossCall
+from tocsin_hooks.torch.skill import Skill
+from tocsin_hooks.torch.step_loss import StepLoss
+from tocsin_hooks.torch.tape import RecordedCall, Tape
+
+
+class EvaluatedLosses:
+    """Captures losses of evaluations that are computed otherwise than in training, and has them
+    compared where asked to."""
+
+    def __init__(
+        self, step: StepInHand, loss: StepLoss, skill: Skill, known: KnownLosses, tape: Tape
+    ) -> None:
+        self._step = step
+        self._step_loss = loss
+        self._skill = skill
+        self._known = known
+        self._tape = tape
+        self._labels = EvaluatedLabels(known, tape)
+
+    def forward_ended(self, outputs: Sequence[Any]) -> None:
+        """A forward pass of the evaluation gave these."""
+        self._labels.forward_ended(outputs)
+
+    def called(self, call: LossCall) -> LossCall:
+        """A loss function is called: returns that of training in its place, if it is another."""
+        made = self._known.evaluated(call, self._tape.outputs)
+        if made is None:
+            return call
+        self._step_loss.evaluated_by(made)
+        return made
+
+    def recorded(self, call: RecordedCall, found: Any, *, compares: bool) -> bool:
+        """Whether a call gave a loss of training, or compared what was predicted."""
+        if known := self._known.loss(self._tape, found):
+            place, loss = known
+            if compares:
+                self._skill.compare_by_hand(self._tape, found, place)
+            self._step_loss.evaluated(loss, own=found)
+            return True
+        made = self._known.judged(self._tape, call, found)
+        if made is None:
+            return False
+        self._step_loss.evaluated_by(made)
+        if compares:
+            self._skill.compare(made)
+        return True
+
+    def left(self, tensor: Any) -> None:
+        """A tensor has become an array or a list: labels, perhaps."""
+        self._labels.left(tensor)
+
+    def hand_over(self, *, compares: Callable[[], bool]) -> None:
+        """Add the losses by labels that left PyTorch, each to its own pass."""
+        for each in self._labels.ended():
+            self._step.passes, self._step.samples = each.number, each.samples
+            self._step_loss.evaluated_by(each.call)
+            if compares():
+                self._skill.begin_pass()
+                self._skill.compare(each.call)
