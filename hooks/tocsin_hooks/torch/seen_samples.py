@@ -13,6 +13,7 @@ from tocsin_hooks.torch.names import Name
 _NAME = Name("samples", ("samples",), Role.SAMPLE, None)
 _EVERY_STEP = 400  # of training; from then on those that are saved
 _KEPT = 64  # hashes
+_TOGETHER = 16  # steps, of which hashes are computed at once
 _NONE = 2.0  # in place of a hash
 _INPUTS = 4
 _MOST_ROWS = 1 << 14
@@ -37,6 +38,7 @@ class SeenSamples:
         self._step = step
         self._weights: dict[tuple[int, Any], Any] = {}
         self._steps = self._since = self._count = self._elements = 0
+        self._sums_of_steps: list[Any] = []
         self._hashes: Any = None
 
     @property
@@ -58,24 +60,30 @@ class SeenSamples:
         self._count += samples
         self._elements = sum(each.numel() for each in of_samples) // samples
         with torch.no_grad():
-            found = self._hashes_of(of_samples)
-            before = self._hashes
-            fits = before is not None and before.device == found.device
-            self._hashes = _smallest(torch.cat([before, found]) if fits else found)
+            first, *others = (self._sums(at, each) for at, each in enumerate(of_samples))
+            if self._sums_of_steps and self._sums_of_steps[0].device != first.device:
+                self._sums_of_steps, self._hashes = [], None  # the model has moved
+            self._sums_of_steps.append(sum(others, start=first))
+            if len(self._sums_of_steps) == _TOGETHER:
+                self._fold()
 
     def hand_over(self) -> None:
         """Add what was seen since the last save to the step in hand."""
         if self._count and (plan := self._step.plan(_NAME)):
-            head = self._hashes.new_tensor([self._since, self._count, self._elements])
-            self._step.add([(plan, torch.cat([head, self._hashes]))])
+            with torch.no_grad():
+                self._fold()
+                head = self._hashes.new_tensor([self._since, self._count, self._elements])
+                self._step.add([(plan, torch.cat([head, self._hashes]))])
         self._since = self._count = 0
+        self._sums_of_steps.clear()
         self._hashes = None
 
-    def _hashes_of(self, inputs: list[Any]) -> Any:
-        sums = torch.stack([self._sums(at, each) for at, each in enumerate(inputs)]).sum(0)
-        mantissa = torch.frexp(sums.nan_to_num(0, 0, 0)).mantissa
-        hashes = (mantissa.abs() * _DIGITS).frac()
-        return (hashes * _GRAIN).floor() / _GRAIN  # the order of a sum changes its last digits
+    def _fold(self) -> None:
+        """Keep the smallest hashes of the steps so far."""
+        found = [_hashes(torch.cat(self._sums_of_steps))] if self._sums_of_steps else []
+        before = [] if self._hashes is None else [self._hashes]
+        self._hashes = _smallest(torch.cat([*before, *found]))
+        self._sums_of_steps.clear()
 
     def _sums(self, at: int, tensor: Any) -> Any:
         """A weighted sum of the elements of each sample. Zeros at its end change nothing."""
@@ -84,7 +92,7 @@ class SeenSamples:
         most = max(_LEAST_COLUMNS, min(_MOST_COLUMNS, _MOST_ELEMENTS // len(rows)))
         rows = rows[:, :: -(-rows.shape[1] // most)]
         weights = self._weights_of(at, rows.device)
-        return (rows.to(weights.dtype) * weights[: rows.shape[1]]).sum(1)
+        return torch.mv(rows.to(weights.dtype), weights[: rows.shape[1]])
 
     def _weights_of(self, at: int, device: Any) -> Any:
         if (at, device) not in self._weights:
@@ -93,6 +101,12 @@ class SeenSamples:
             wide = torch.float32 if device.type == "mps" else torch.float64
             self._weights[at, device] = found.to(device, wide)
         return self._weights[at, device]
+
+
+def _hashes(sums: Any) -> Any:
+    mantissa = torch.frexp(sums.nan_to_num(0, 0, 0)).mantissa
+    hashes = (mantissa.abs() * _DIGITS).frac()
+    return (hashes * _GRAIN).floor() / _GRAIN  # the order of a sum changes its last digits
 
 
 def _smallest(hashes: Any) -> Any:
