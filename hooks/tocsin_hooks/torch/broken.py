@@ -41,7 +41,8 @@ class BrokenContracts:
         self._looks = Counter[tuple[Mode, str]]()
         self._seen = Counter[tuple[str, str]]()
         self._found: dict[Name, bool] = {}  # and whether that is saved
-        self._probes = (TokenProbe(), BatchAxis())
+        self._tokens, self._axis = TokenProbe(), BatchAxis()
+        self._probes = (self._tokens, self._axis)
 
     def forward_begins(self, root: Any) -> None:
         """Look into a forward pass of training that is saved."""
@@ -65,7 +66,9 @@ class BrokenContracts:
         """Look at a loss that was computed in a saved step, after so many ``passes``."""
         mode = self._step.mode
         if mode is Mode.TRAIN:
-            self.probe(call)
+            self.check_tokens(call)
+            for name in self._axis.broken(call):
+                self._count(name, call.place)
         looked = self._looks[mode, call.place]
         known = looked or len(self._looks) < _MOST_CALLS
         learns = mode is not Mode.TRAIN or call.prediction.requires_grad
@@ -82,11 +85,10 @@ class BrokenContracts:
         for name in found:
             self._count(name, call.place)
 
-    def probe(self, call: LossCall) -> None:
-        """Ask autograd what the predictions of a loss depend on."""
-        for probe in self._probes:
-            for name in probe.broken(call):
-                self._count(name, call.place)
+    def check_tokens(self, call: LossCall) -> None:
+        """Ask autograd which tokens the predictions of a loss depend on."""
+        for name in self._tokens.broken(call):
+            self._count(name, call.place)
 
     def check_graph(self, loss: Any) -> None:
         """Look at what a loss is computed from, of which gradients are going to be computed."""

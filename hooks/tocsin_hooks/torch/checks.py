@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from tocsin.model import COMPETING, Mode, Role
 from torch import nn
@@ -10,7 +10,7 @@ from torch import nn
 from tocsin_hooks.torch.broken import BrokenContracts, contract_name
 from tocsin_hooks.torch.callbacks import compilations
 from tocsin_hooks.torch.captured import StepInHand
-from tocsin_hooks.torch.contracts import broken_by_difference
+from tocsin_hooks.torch.contracts import broken_by_difference, has_log_softmax
 from tocsin_hooks.torch.evaluated_losses import EvaluatedLosses
 from tocsin_hooks.torch.known_losses import KnownLosses
 from tocsin_hooks.torch.loss_calls import Listener, LossCall, LossWindow, picked_classes
@@ -19,7 +19,7 @@ from tocsin_hooks.torch.names import class_name, input_name, output_name
 from tocsin_hooks.torch.opponents import Opponents
 from tocsin_hooks.torch.pairs import UNPAIRED
 from tocsin_hooks.torch.script_line import script_line
-from tocsin_hooks.torch.seen_samples import SeenSamples
+from tocsin_hooks.torch.seen_samples import SAMPLES, SeenSamples
 from tocsin_hooks.torch.skill import Skill, skill_name
 from tocsin_hooks.torch.spread import Spread
 from tocsin_hooks.torch.step_loss import StepLoss
@@ -33,6 +33,15 @@ _MOST_OUTPUTS = 8
 _SMALL = 1 << 18  # elements between outputs and a loss: of larger ones saved steps are compared
 
 _SKILL = skill_name("loss", "loss")
+
+
+class _Wanted(NamedTuple):
+    """What is asked for, in a generation of the configuration."""
+
+    generation: int
+    skill: bool
+    contracts: bool
+    samples: bool
 
 
 class Checks:
@@ -72,7 +81,7 @@ class Checks:
                 lambda: hook.is_at_work,
             )
         )
-        self._asked: tuple[int, bool, bool] = (-1, False, False)  # generation, skill, contracts
+        self._asked = _Wanted(-1, skill=False, contracts=False, samples=False)
         self._inputs: list[Any] = []
         self._inside = False  # of a forward pass
         self._passes = 0  # in training
@@ -91,7 +100,7 @@ class Checks:
         if compiled:
             self.close()
             return
-        samples = self._samples.is_due and self._wanted[1]
+        samples = self._samples.is_due and self._wanted.samples
         if not (self._wants_contracts or samples or self._is_due()):
             return
         self._inputs = _inputs(args, kwargs)
@@ -239,7 +248,8 @@ class Checks:
         """A call in training may be a part of a loss that the script computes itself."""
         if self._step.saving and self._wants_contracts and (picked := picked_classes(call)):
             with self._step.hook.measured():
-                self._broken.probe(picked)
+                if has_log_softmax(picked.prediction):
+                    self._broken.check_tokens(picked)
 
     def _detached(self, tensor: Any) -> None:
         if self._step.mode is Mode.TRAIN and self._wants_contracts:
@@ -295,22 +305,23 @@ class Checks:
 
     @property
     def _wants_skill(self) -> bool:
-        return self._wanted[1] and not self._opponents.are_known
+        return self._wanted.skill and not self._opponents.are_known
 
     @property
     def _wants_contracts(self) -> bool:
-        return self._wanted[2]
+        return self._wanted.contracts
 
     @property
-    def _wanted(self) -> tuple[int, bool, bool]:
+    def _wanted(self) -> _Wanted:
         """What rules and the configuration ask for."""
         hook = self._step.hook
-        if self._asked[0] != hook.generation:
-            skill, contracts = (
+        if self._asked.generation != hook.generation:
+            names = (_SKILL, contract_name("broadcast", "train.py:1"), SAMPLES)
+            wants = (
                 hook.wants(each.name, each.collections, role=each.role, kind=each.kind)
-                for each in (_SKILL, contract_name("broadcast", "train.py:1"))
+                for each in names
             )
-            self._asked = hook.generation, skill, contracts
+            self._asked = _Wanted(hook.generation, *wants)
         return self._asked
 
 

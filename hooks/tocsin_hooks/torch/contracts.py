@@ -42,6 +42,7 @@ SEVERAL_TIMES = frozenset(
         "constant_input",
         "labels_equal_inputs",
         "softmax_of_one",
+        "targets_shifted_twice",
         "weights_upside_down",
     }
 )
@@ -146,6 +147,11 @@ def are_constant(inputs: list[Any]) -> bool:
         and given[0].is_floating_point()
         and all(len(each) >= 8 and _all(each == each[:1]) for each in given)
     )
+
+
+def has_log_softmax(prediction: Any) -> bool:
+    """Whether these are logarithms of probabilities, by what computed them."""
+    return _name(_behind_views(prediction.grad_fn)) == "LogSoftmaxBackward0"
 
 
 def has_softmax_twice(loss: Any) -> bool:

@@ -7,15 +7,18 @@ from typing import Any
 import torch
 from tocsin.model import Role
 
+from tocsin_hooks.guard import Guard
 from tocsin_hooks.torch.captured import StepInHand
 from tocsin_hooks.torch.names import Name
+from tocsin_hooks.torch.plain import plain
 
-_NAME = Name("samples", ("samples",), Role.SAMPLE, None)
+SAMPLES = Name("samples", ("samples",), Role.SAMPLE, None)
 _EVERY_STEP = 400  # of training; from then on those that are saved
 _KEPT = 64  # hashes
 _TOGETHER = 16  # steps, of which hashes are computed at once
 _NONE = 2.0  # in place of a hash
 _INPUTS = 4
+_MOST_PASSES = 8  # of a step
 _MOST_ROWS = 1 << 14
 _MOST_COLUMNS = 512
 _LEAST_COLUMNS = 16
@@ -25,7 +28,7 @@ _GRAIN = 2.0**24
 
 
 class SeenSamples:
-    """Captures hashes of the samples in the first pass of each step of training.
+    """Captures hashes of the samples in the passes of each step of training.
 
     Equal samples have equal hashes, which lie between 0 and 1 as if drawn at random; so the
     smallest ones of many batches show how many samples there are (Bar-Yossef et al., RANDOM 2002:
@@ -43,40 +46,43 @@ class SeenSamples:
 
     @property
     def is_due(self) -> bool:
-        if not self._step.trains or self._step.passes != 1:
+        if not self._step.trains or self._step.passes > _MOST_PASSES:
             return False
         return self._steps < _EVERY_STEP or self._step.saving
 
     def forward_begins(self, inputs: list[Any]) -> None:
-        """The first forward pass of a step gets these inputs."""
-        if not inputs or not inputs[0].dim():
-            return
-        samples = len(inputs[0])
-        of_samples = [each for each in inputs if _is_of_samples(each, samples)][:_INPUTS]
-        if not samples or not of_samples:
-            return
-        self._steps += 1
-        self._since += 1
-        self._count += samples
-        self._elements = sum(each.numel() for each in of_samples) // samples
-        with torch.no_grad():
-            first, *others = (self._sums(at, each) for at, each in enumerate(of_samples))
-            if self._sums_of_steps and self._sums_of_steps[0].device != first.device:
+        """A forward pass gets these inputs: none of samples if their lengths differ."""
+        with Guard(self._step.hook.trouble, "samples are not told apart"), torch.no_grad():
+            tensors = [each for each in map(plain, inputs) if each is not None and each.dim()]
+            tensors = [each for each in tensors if each.numel() > 1 or len(tensors) == 1]
+            if not tensors or len({len(each) for each in tensors}) > 1:
+                return
+            device = tensors[0].device
+            given = [each for each in tensors if each.device == device and each.numel()][:_INPUTS]
+            if not given or any(each.is_complex() for each in given):
+                return
+            first, *others = (self._sums(at, each) for at, each in enumerate(given))
+            if self._sums_of_steps and self._sums_of_steps[0].device != device:
                 self._sums_of_steps, self._hashes = [], None  # the model has moved
             self._sums_of_steps.append(sum(others, start=first))
-            if len(self._sums_of_steps) == _TOGETHER:
+            self._steps += self._step.passes == 1
+            self._since += self._step.passes == 1
+            self._count += len(given[0])
+            self._elements = sum(_elements(each) for each in given)
+            if len(self._sums_of_steps) >= _TOGETHER:
                 self._fold()
 
     def hand_over(self) -> None:
         """Add what was seen since the last save to the step in hand."""
-        if self._count and (plan := self._step.plan(_NAME)):
-            with torch.no_grad():
+        with Guard(self._step.hook.trouble, "samples are not told apart"), torch.no_grad():
+            plan = self._step.plan(SAMPLES)
+            if plan and self._since and (self._sums_of_steps or self._hashes is not None):
                 self._fold()
-                head = self._hashes.new_tensor([self._since, self._count, self._elements])
+                numbers = (self._since, self._count, self._elements)
+                head = torch.stack([self._hashes.new_full((), each) for each in numbers])
                 self._step.add([(plan, torch.cat([head, self._hashes]))])
         self._since = self._count = 0
-        self._sums_of_steps.clear()
-        self._hashes = None
+        self._sums_of_steps, self._hashes = [], None
 
     def _fold(self) -> None:
         """Keep the smallest hashes of the steps so far."""
@@ -87,12 +93,16 @@ class SeenSamples:
 
     def _sums(self, at: int, tensor: Any) -> Any:
         """A weighted sum of the elements of each sample. Zeros at its end change nothing."""
-        rows = tensor.detach().reshape(len(tensor), -1)
+        rows = tensor.reshape(len(tensor), -1)
         rows = rows[:: -(-len(rows) // _MOST_ROWS)]
         most = max(_LEAST_COLUMNS, min(_MOST_COLUMNS, _MOST_ELEMENTS // len(rows)))
         rows = rows[:, :: -(-rows.shape[1] // most)]
         weights = self._weights_of(at, rows.device)
-        return torch.mv(rows.to(weights.dtype), weights[: rows.shape[1]])
+        rows, weights = rows.to(weights.dtype), weights[: rows.shape[1]]
+        # Autocast makes products of matrices coarse, but leaves float64 as it is.
+        return (
+            torch.mv(rows, weights) if weights.dtype == torch.float64 else (rows * weights).sum(1)
+        )
 
     def _weights_of(self, at: int, device: Any) -> Any:
         if (at, device) not in self._weights:
@@ -116,7 +126,7 @@ def _smallest(hashes: Any) -> Any:
     return ordered.sort().values[:_KEPT]
 
 
-def _is_of_samples(tensor: Any, samples: int) -> bool:
-    if tensor.layout is not torch.strided or tensor.is_meta or tensor.is_complex():
-        return False
-    return bool(tensor.dim() and len(tensor) == samples and tensor.numel())
+def _elements(tensor: Any) -> int:
+    """Of a sample; of points that are one batch, those of a point."""
+    alone = len(tensor) == 1 and tensor.dim() > 2
+    return int(tensor.shape[-1] if alone else tensor.numel() // len(tensor))

@@ -40,7 +40,7 @@ class TokenProbe:
         self._handles: list[Any] = []
         self._embedded: list[tuple[Any, Any]] = []
         self._mixes = False  # as batch normalisation does
-        self._is_next = False  # what labels say: heads for later tokens may stand beside that one
+        self._is_next = False  # labels were the next token once: other heads may predict later ones
 
     def forward_begins(self, root: Any) -> None:
         """Remember what is embedded in a forward pass of training."""

@@ -68,7 +68,7 @@ def load(
     ``open_run`` opens the other runs that rules compare with, by their URLs. ``values`` are those
     of the step before, if it was loaded just now.
     """
-    files = [found.file for found in ready.files]
+    files = [found.file for found in ready.alike]
     own = _read(files, selection, storage, references, values)
     others = {
         run: _read_other(run, files, selection, storage.url, open_run) for run in selection.runs

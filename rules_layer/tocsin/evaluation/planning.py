@@ -36,9 +36,20 @@ class ReadyStep:
     missing: int
 
     @property
+    def alike(self) -> Sequence[FoundFile]:
+        """The files of the first worker's mode and mode step: only these are one step.
+
+        Where one process evaluates and the others wait, its later steps have larger numbers than
+        the same steps of theirs, and may share one with another step.
+        """
+        first = self.files[0].file
+        which = first.mode, first.mode_step
+        return tuple(f for f in self.files if (f.file.mode, f.file.mode_step) == which)
+
+    @property
     def without_tensors(self) -> Step:
         """The step as rules see it, if it has files, without its tensors."""
-        first, times = self.files[0].file, {f.file.worker: f.modified for f in self.files}
+        first, times = self.files[0].file, {f.file.worker: f.modified for f in self.alike}
         return Step(self.step, first.mode, first.mode_step, max(times.values()), times=times)
 
 
@@ -89,23 +100,8 @@ def plan(
         if not ended and now < due[step]:
             return StepPlan(ready, wake_at=due[step])
         missing = max(0, workers - len(settled[step]))
-        ready.append(ReadyStep(step, _alike(files[step].values()), missing))
+        ready.append(ReadyStep(step, tuple(files[step].values()), missing))
     return StepPlan(ready)
-
-
-def _alike(files: Iterable[FoundFile]) -> tuple[FoundFile, ...]:
-    """The files of the first worker's mode and mode step.
-
-    Where one process evaluates and the others wait, its later steps have larger numbers than the
-    same steps of theirs. What has one number by chance is not one step.
-    """
-    found = tuple(files)
-    first = found[0].file if found else None
-    return tuple(
-        each
-        for each in found
-        if first and (each.file.mode, each.file.mode_step) == (first.mode, first.mode_step)
-    )
 
 
 def held_until(

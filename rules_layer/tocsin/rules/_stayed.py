@@ -29,13 +29,13 @@ _ROSE = 0.05  # of the start
 class _Patience:
     """When there is enough to judge, and by how much the loss may have fallen with its errors."""
 
-    steps: int
+    steps: float  # a share of those that a user waits for
     saves: int
     fall: float
 
 
-_WITH_EVALUATIONS = _Patience(300, 10, 0.25)
-_ALONE = _Patience(500, 40, 0.1)
+_WITH_EVALUATIONS = _Patience(0.6, 10, 0.25)
+_ALONE = _Patience(1.0, 40, 0.1)
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,8 @@ def follow(
         if validates:
             evaluated[name] = _with_batch(evaluated.get(name), point.cost, phase)
         else:
-            courses[name] = _with_save(courses.get(name, {}), point.cost)
+            begun = courses.get(name, {"begun": step.mode_step})
+            courses[name] = _with_save(begun, point.cost)
     return {"train": courses, "eval": evaluated}
 
 
@@ -99,14 +100,15 @@ def _finished(evaluation: Sequence[Any]) -> tuple[float, float, int]:
 
 
 def stayed(
-    state: State, step: Step, losses: Iterable[Tensor], direction: Direction | None
+    state: State, step: Step, losses: Iterable[Tensor], direction: Direction | None, steps: int
 ) -> Stayed | None:
     """Returns a training loss of this step if all losses of the run have stayed; else None.
 
     That is so if the mean of the last half of a loss is not below that of its first saves by two
-    standard errors, nor would be far below with two more, and if evaluations have not improved on
-    the first one. Losses that are 0 or less have no such share. Fewer than five evaluations, or
-    none, need more saves.
+    standard errors, nor a quarter below it with two more (without evaluations a tenth), and if
+    evaluations have not improved on the first one. ``steps`` must have passed, of which three
+    fifths with evaluations. Losses that are 0 or less have no such share. Fewer than five
+    evaluations, or none, need more saves.
     """
     if step.mode is Mode.EVAL or not state["train"]:
         return None
@@ -116,7 +118,8 @@ def stayed(
     count = min((each[2] for each in evaluated), default=0)
     patience = _WITH_EVALUATIONS if count >= _EVALUATIONS else _ALONE
     levels = {name: _levels(course, patience) for name, course in state["train"].items()}
-    if step.mode_step < patience.steps or not all(levels.values()):
+    begun = min(course["begun"] for course in state["train"].values())
+    if step.mode_step - begun < patience.steps * steps or not all(levels.values()):
         return None
     if len(levels) > 1 and any(map(_rose, levels.values())):
         return None  # they may compete
@@ -130,11 +133,11 @@ def stayed(
 def _with_save(course: Mapping[str, Any], cost: float) -> dict[str, Any]:
     number = rounded(cost)
     if number is None or number <= 0 or course.get("unknown"):
-        return {"unknown": True}
+        return {"unknown": True, "begun": course["begun"]}
     begun = course.get("first", ())
     first = [*begun, number] if len(begun) < _FIRST else begun
     sketch = sketched(course.get("sketch", {}), number)
-    return {"first": first, "sketch": sketch, "saves": course.get("saves", 0) + 1}
+    return {**course, "first": first, "sketch": sketch, "saves": course.get("saves", 0) + 1}
 
 
 def _levels(course: Mapping[str, Any], patience: _Patience) -> tuple[float, float] | None:

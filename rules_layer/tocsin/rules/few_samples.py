@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, TypeGuard
 
@@ -99,7 +99,8 @@ class FewSamples(Rule):
         healthy = measured(HEALTHY, different, self.most, "below")
         if different <= self.most and seen["drawn"] < _COVERED * different:
             return UNDECIDED
-        each = seen["drawn"] / seen["steps"] * max(now, seen["steps"]) / different
+        steps = max(now, seen["steps"] / seen["workers"])
+        each = seen["drawn"] / seen["steps"] * seen["workers"] * steps / different
         if different > self.most or each < self.times or _is_as_good(state.get("held")):
             return healthy
         number = round(different)
@@ -118,7 +119,7 @@ def _is_batch(value: NDArray[Any] | None) -> TypeGuard[NDArray[Any]]:
     return bool(np.isfinite(value).all() and (value[:_HEAD] >= 1).all())
 
 
-def _added(seen: Mapping[str, Any], batches: Iterable[NDArray[Any]]) -> Mapping[str, Any]:
+def _added(seen: Mapping[str, Any], batches: Sequence[NDArray[Any]]) -> Mapping[str, Any]:
     """Adds batches to what was seen: all hashes ``up_to`` a limit, and none above it."""
     for each in batches:
         steps, drawn, elements = (float(number) for number in each[:_HEAD])
@@ -130,7 +131,8 @@ def _added(seen: Mapping[str, Any], batches: Iterable[NDArray[Any]]) -> Mapping[
         seen = {
             "steps": seen.get("steps", 0) + steps,
             "drawn": seen.get("drawn", 0) + drawn,
-            "elements": elements,
+            "elements": max(elements, seen.get("elements", 0)),
+            "workers": max(len(batches), seen.get("workers", 0)),
             "up_to": up_to,
             "hashes": hashes[: bisect_right(hashes, up_to)],
         }

@@ -77,7 +77,7 @@ class LossGap(Rule):
         return Reads({"skills": SKILLS, "losses": read_losses(()), "trees": TREES})
 
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
-        if step.tensors.get("trees") and not step.tensors["skills"]:
+        if "boosted" in state or (step.tensors.get("trees") and not step.tensors["skills"]):
             boosted, verdict = judge_boosted(state.get("boosted", {}), step)
             return {"boosted": boosted}, verdict
         compared = state.get("compared", {})

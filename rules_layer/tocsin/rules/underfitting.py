@@ -51,11 +51,11 @@ class Underfitting(Rule):
     than twice that percentage. Does not fire either if one of several training losses has risen by
     it, since such losses may compete (a GAN's). When a loss falls after all, it is resolved.
 
-    Also fires, whatever the noise, where every loss has stayed where it began: from 300 steps and
-    five evaluations on if none of these was 3 % better than the first one, and the mean of the last
-    half of the training loss is not below that of its first five saves by two standard errors, nor
-    a quarter below it with two more. With fewer evaluations, from 500 steps and 40 saves on, not a
-    tenth below it.
+    Also fires, whatever the noise, where every loss has stayed where it began: after three fifths
+    of ``patience`` and five evaluations if none of these was 3 % better than the first one, and the
+    mean of the last half of the training loss is not below that of its first five saves by two
+    standard errors, nor a quarter below it with two more. With fewer evaluations after ``patience``
+    and 40 saves, not a tenth below it.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ class Underfitting(Rule):
         state = {"series": series, "courses": courses}
         if step.mode not in TRAINING:
             return state, UNDECIDED
-        if (found := stayed(courses, step, losses, self.direction)) is not None:
+        if (found := stayed(courses, step, losses, self.direction, self.patience)) is not None:
             return state, self._stayed(found, step.mode_step)
         return state, worst_verdict(self._judge(series, point, step.mode_step) for point in here)
 
@@ -151,5 +151,7 @@ class Underfitting(Rule):
 
 def _evaluations(count: int) -> str:
     return (
-        f"none of {count} evaluations was better than the first one" if count else "none was made"
+        f"none of {count} evaluations was better than the first one"
+        if count
+        else "there was no evaluation"
     )

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import median
 from typing import Annotated, Any, ClassVar
 
 from tocsin.model import Reason, Verdict
@@ -24,7 +25,7 @@ from tocsin.rules._window import rounded, worst_verdict
 
 _DECAYED = 0.1  # of the largest update so far: the schedule has passed its peak
 _STEPS = 50
-_GREW = 1.1  # from the first quarter of these saves to the last: the schedule warms up
+_GREW = 1.1  # from the first half of these saves to the last: the schedule warms up
 
 
 @register
@@ -116,5 +117,7 @@ class UpdateTooSmall(Rule):
 
 def _grew(past: Sequence[float]) -> bool:
     """Says whether updates grow, as those of a warm-up do."""
-    part = max(1, len(past) // 4)
-    return max(past[-part:], default=0.0) > _GREW * max(past[:part], default=0.0)
+    if len(past) < 2:
+        return False
+    half = len(past) // 2
+    return median(past[half:]) > _GREW * median(past[:half])

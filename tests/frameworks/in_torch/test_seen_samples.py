@@ -106,3 +106,57 @@ def test_a_model_of_no_samples_says_nothing(run: Path) -> None:
             optimizer.step()
         assert hook.stats.errors == 0
     assert not create_trial(str(run)).tensor_names(collection="samples")
+
+
+class Graph(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.head = nn.Linear(12, 2)
+
+    def forward(self, edges: Any, rows: Any) -> Any:
+        return self.head(rows) + edges.mean()
+
+
+@pytest.mark.parametrize("edges", [torch.eye(20), torch.ones(2, 40)])
+def test_inputs_of_several_lengths_are_not_counted(edges: Any, run: Path) -> None:
+    model = Graph()
+    optimizer = torch.optim.SGD(model.parameters(), 0.01)
+    with TorchHook.attach(model, run, save_interval=1, max_overhead=None) as hook:
+        for _ in range(3):
+            optimizer.zero_grad()
+            model(edges, ROWS[:16]).square().mean().backward()
+            optimizer.step()
+        assert hook.stats.errors == 0
+    found = create_trial(str(run))
+    assert not found.tensor_names(collection="samples")
+    assert found.tensor_names(collection="losses")
+
+
+def test_points_in_one_batch_have_the_elements_of_a_point(run: Path) -> None:
+    points = torch.rand(1, 50, 2)
+    model = nn.Linear(2, 1)
+    optimizer = torch.optim.SGD(model.parameters(), 0.01)
+    with TorchHook.attach(model, run, save_interval=1, max_overhead=None):
+        for _ in range(3):
+            optimizer.zero_grad()
+            model(points).square().mean().backward()
+            optimizer.step()
+    assert create_trial(str(run)).tensor("samples").value(1)[2] == 2
+
+
+def test_a_failure_costs_nothing_else(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any) -> None:
+        raise RuntimeError("no such operation here")
+
+    monkeypatch.setattr(torch, "mv", fail)
+    model = nn.Linear(12, 2)
+    optimizer = torch.optim.SGD(model.parameters(), 0.01)
+    with TorchHook.attach(model, run, save_interval=1, max_overhead=None) as hook:
+        for _ in range(3):
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(model(ROWS[:8]), torch.zeros(8).long()).backward()
+            optimizer.step()
+        assert hook.stats.errors
+    found = create_trial(str(run))
+    assert found.tensor_names(collection="losses")
+    assert not found.tensor_names(collection="samples")

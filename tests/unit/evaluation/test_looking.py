@@ -136,5 +136,6 @@ def test_equal_numbers_of_other_steps_are_not_one_step(mode: Mode, mode_step: in
         now=NOW,
         ended=False,
     ).ready
-    assert [each.file.worker for each in ready.files] == ["worker_0"]
-    assert ready.missing == 0
+    assert [each.file.worker for each in ready.alike] == ["worker_0"]
+    assert set(ready.without_tensors.times) == {"worker_0"}
+    assert (len(ready.files), ready.missing) == (2, 0)
