@@ -15,11 +15,11 @@ from tocsin_hooks.torch.evaluated_losses import EvaluatedLosses
 from tocsin_hooks.torch.known_losses import KnownLosses
 from tocsin_hooks.torch.loss_calls import Listener, LossCall, LossWindow, picked_classes
 from tocsin_hooks.torch.mode_contracts import ModeContracts
-from tocsin_hooks.torch.names import class_name, input_name, output_name
+from tocsin_hooks.torch.names import SAMPLES, class_name, input_name, output_name
 from tocsin_hooks.torch.opponents import Opponents
 from tocsin_hooks.torch.pairs import UNPAIRED
 from tocsin_hooks.torch.script_line import script_line
-from tocsin_hooks.torch.seen_samples import SAMPLES, SeenSamples
+from tocsin_hooks.torch.seen_samples import SeenSamples
 from tocsin_hooks.torch.skill import Skill, skill_name
 from tocsin_hooks.torch.spread import Spread
 from tocsin_hooks.torch.step_loss import StepLoss

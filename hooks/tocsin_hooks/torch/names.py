@@ -57,6 +57,10 @@ class Name(NamedTuple):
     kind: str | None
 
 
+SAMPLES = Name("samples", ("samples",), Role.SAMPLE, None)
+"""Hashes of the samples of training."""
+
+
 def tensor_names(model: Any) -> Iterator[Name]:
     """All that the hook can capture of a model, in the order of its parameters and modules.
 
@@ -82,7 +86,7 @@ def tensor_names(model: Any) -> Iterator[Name]:
             yield module_name(path, "input", 0, kind_of(module))
             yield module_name(path, "output", 0, kind_of(module))
     output = output_name(own, "0")
-    yield from (output, spread_name(output))
+    yield from (output, spread_name(output), SAMPLES)
 
 
 def class_name(model: Any) -> str:

@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from tocsin.model import Role
 
 from tocsin_hooks.guard import Guard
 from tocsin_hooks.torch.captured import StepInHand
-from tocsin_hooks.torch.names import Name
+from tocsin_hooks.torch.names import SAMPLES
 from tocsin_hooks.torch.plain import plain
 
-SAMPLES = Name("samples", ("samples",), Role.SAMPLE, None)
 _EVERY_STEP = 400  # of training; from then on those that are saved
 _KEPT = 64  # hashes
 _TOGETHER = 16  # steps, of which hashes are computed at once

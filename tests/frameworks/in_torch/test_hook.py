@@ -50,6 +50,7 @@ def test_two_lines(net: nn.Module, run: Path, train: Any, written: Read) -> None
             "relu1_output_0": Role.ACTIVATION_OUTPUT,
             "learning_rate": Role.LEARNING_RATE,
             "CrossEntropyLoss/skill": Role.SKILL,
+            "samples": Role.SAMPLE,
         }
         assert found["relu1_output_0"].kind == found["relu1_input_0"].kind == "relu"
     assert hook.stats.saved == 2
