@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+from collections.abc import Sequence
 from typing import Any
 
 from tocsin.model import Reason, Role, Verdict
@@ -25,46 +27,54 @@ from tocsin.rules._window import rounded, worst_verdict
 _BETTER = 0.02  # of the loss after the first round: evaluations must win more
 _SOON = 5  # rounds, until the first save
 _SINCE = 10  # rounds without a better one
+_SINCE_ERRORS = 30  # of a share of errors, which falls in steps
+_ERRORS = re.compile(r"(?<![a-z])m?error(?![a-z])")
 _AT_ALL = 100  # rounds, after which even a slow one has won something
 
-TREES = Read(roles=(Role.TREE, Role.FEATURE_IMPORTANCE), fields=("size",))
-"""Reads what only boosted trees have."""
+TREES = Read(roles=(Role.FEATURE_IMPORTANCE,), kinds=("weight",), fields=("size",))
+"""Reads what only boosted trees have, and other rules read, too."""
 
 
 def judge_boosted(state: State, step: Step) -> tuple[State, Verdict]:
     """Fires where no round is better than the first one by 2 %, in an evaluation.
 
-    That is so ten rounds after the best one, or after a hundred. The first round has a tree that is
-    scaled down, and mostly the best constant beneath it.
+    That is so ten rounds after the best one (thirty for a share of errors), or after a hundred, and
+    for all losses of the evaluation. The first round has a tree that is scaled down, and mostly the
+    best constant beneath it.
 
     The state has of each evaluation's loss that after the first round seen, the lowest, and the
     rounds at these.
     """
     losses, _ = with_level(select_losses(step.tensors["losses"], ()), named=False)
-    state = dict(state)
-    verdicts = []
+    state, now = dict(state), step.mode_step
+    sets: dict[str, list[Verdict]] = {}
     for point in points(step, losses, None):
         name, cost = point.tensor.name, rounded(point.cost)
         if not classify_loss(step.mode, name)[0] or cost is None or not cost > 0:
             continue
-        now = step.mode_step
         if name not in state and (len(state) >= MOST_SERIES or now > _SOON):
             continue
         first, low, since, at = state.get(name, (cost, cost, now, now))
         low, at = (cost, now) if cost < low else (low, at)
         state[name] = (first, low, since, at)
-        verdicts.append(_verdict(point.tensor, first, low, now - since, now - at))
-    if not verdicts:
-        return state, not_applicable(
-            Reason.NO_TENSOR, "no loss of an evaluation from its first round"
-        )
-    return state, worst_verdict(verdicts)
+        verdict = _verdict(point.tensor, first, low, now - since, now - at)
+        sets.setdefault(name.partition("-")[0], []).append(verdict)
+    if not sets:
+        why = "no loss of an evaluation from its first round"
+        return state, not_applicable(Reason.NO_TENSOR, why)
+    # A share of errors may stay while the loss of the same set falls.
+    return state, worst_verdict(map(_best, sets.values()))
+
+
+def _best(verdicts: Sequence[Verdict]) -> Verdict:
+    return next((each for each in verdicts if not each.violation), verdicts[0])
 
 
 def _verdict(tensor: Tensor, first: float, low: float, rounds: int, waited: int) -> Verdict:
     won = (first - low) / first if first else math.inf
     healthy = measured(HEALTHY, won, _BETTER, "below")
-    if won > _BETTER or (waited < _SINCE and rounds < _AT_ALL):
+    since = _SINCE_ERRORS if _ERRORS.search(tensor.name) else _SINCE
+    if won > _BETTER or (waited < since and rounds < _AT_ALL):
         return healthy if won > _BETTER else UNDECIDED
     detail = (
         f"{tensor.name} was {first:.3g} after the first round and never below {low:.3g} in "

@@ -149,3 +149,12 @@ def boosted(
 )
 def test_boosted_trees(steps: Iterator[Step], expected: Outcome) -> None:
     assert outcomes(LossGap(), steps)[-1] is expected
+
+
+def test_a_share_of_errors_may_stay_while_the_loss_falls() -> None:
+    steps = []
+    for step in boosted([2.0 * 0.97**at for at in range(20)]):
+        share = Tensor("validation-merror", "worker_0", TensorSummary(mean=0.5), role=Role.LOSS)
+        losses = (share, *step.tensors["losses"])
+        steps.append(replace(step, tensors={**step.tensors, "losses": losses}))
+    assert set(outcomes(LossGap(), steps)) <= {UNDECIDED, HEALTHY}
