@@ -48,7 +48,7 @@ def density(cells: Array, sigma: float = 1.5) -> Array:
     return total
 
 
-class Slides(Dataset):  # type: ignore[type-arg, misc, unused-ignore]
+class Slides(Dataset):
     def __init__(self, pictures: Array, points: list[Array], scale: float, way: str = "") -> None:
         if way == "cells missed":
             rng = np.random.default_rng(len(points))

@@ -50,7 +50,7 @@ class SeenSamples:
 
     def forward_begins(self, inputs: list[Any]) -> None:
         """A forward pass gets these inputs: none of samples if their lengths differ."""
-        with Guard(self._step.hook.trouble, "samples are not told apart"), torch.no_grad():
+        with Guard(self._step.hook.trouble, "samples are not counted"), torch.no_grad():
             tensors = [each for each in map(plain, inputs) if each is not None and each.dim()]
             tensors = [each for each in tensors if each.numel() > 1 or len(tensors) == 1]
             if not tensors or len({len(each) for each in tensors}) > 1:
@@ -72,7 +72,7 @@ class SeenSamples:
 
     def hand_over(self) -> None:
         """Add what was seen since the last save to the step in hand."""
-        with Guard(self._step.hook.trouble, "samples are not told apart"), torch.no_grad():
+        with Guard(self._step.hook.trouble, "samples are not counted"), torch.no_grad():
             plan = self._step.plan(SAMPLES)
             if plan and self._since and (self._sums_of_steps or self._hashes is not None):
                 self._fold()

@@ -78,7 +78,7 @@ def follow(
 def _with_batch(evaluation: Sequence[Any] | None, cost: float, phase: int) -> Sequence[Any]:
     """Adds a save to an evaluation: phase, saves and mean of the latest one; the first one's mean,
     the lowest before the latest one, and their number."""
-    cost = rounded(cost, 7) or 0.0
+    cost = rounded(cost, 7) or 0.0  # one that is not finite ends the judging, as 0 does
     if evaluation is None:
         return phase, 1, cost, None, None, 0
     before, saves, mean, first, low, count = evaluation

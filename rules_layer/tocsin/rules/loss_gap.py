@@ -45,8 +45,9 @@ class LossGap(Rule):
     by 2 %, and they get no better. From the third evaluation and 200 steps on, in two looks in a
     row. Evaluations that fell to half of the first do not fire.
 
-    Of boosted trees the first round takes the place of that model: fires when no later one is
-    better by 2 % in an evaluation, ten rounds after the best one or after a hundred.
+    In boosted trees the first round takes the place of that model. Fires when no later one is
+    better by 2 %, by any loss of an evaluation, ten rounds after the best one (thirty for a share
+    of errors) or after a hundred.
 
     Parameters
     ----------

@@ -40,6 +40,9 @@ class WorkersDisagree(Rule):
     two changes of their mean in a row is the same, to a fifth, in most of at least ten cases. Then
     the workers share gradients but started with different weights.
 
+    Compares what has one step number, mode and mode step. If only one process evaluates, its later
+    steps have larger numbers than those of the others, and are not compared.
+
     Shards of a model (FSDP, tensor or expert parallel) and ensembles do not fire: they differ from
     their first common step on, by shape or by value, and change differently. Constant weights (a
     norm's ones, a bias of zeros) prove nothing, since shards share them too. If workers drift apart

@@ -105,7 +105,7 @@ def test_odd_values(value: Any) -> None:
 
 
 @given(different=st.integers(1, 3000), batch=st.integers(1, 64))
-def test_counts_them_to_a_third(different: int, batch: int) -> None:
+def test_counts_them_about_right(different: int, batch: int) -> None:
     """A sketch of 64 hashes has a standard error of an eighth."""
     steps = list(run(different, saves=max(6, different // batch), batch=batch))
     state: Any = {}

@@ -153,7 +153,7 @@ def test_boosted_trees(steps: Iterator[Step], expected: Outcome) -> None:
 
 def test_a_share_of_errors_may_stay_while_the_loss_falls() -> None:
     steps = []
-    for step in boosted([2.0 * 0.97**at for at in range(20)]):
+    for step in boosted([2.0 * 0.97**at for at in range(50)]):
         share = Tensor("validation-merror", "worker_0", TensorSummary(mean=0.5), role=Role.LOSS)
         losses = (share, *step.tensors["losses"])
         steps.append(replace(step, tensors={**step.tensors, "losses": losses}))
