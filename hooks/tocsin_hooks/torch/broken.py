@@ -14,13 +14,13 @@ from tocsin_hooks.torch.contracts import (
     SEVERAL_TIMES,
     are_constant,
     broken_by_loss,
-    has_softmax_twice,
     is_copied,
     labels_equal_inputs,
 )
 from tocsin_hooks.torch.loss_calls import LossCall
 from tocsin_hooks.torch.names import Name
 from tocsin_hooks.torch.script_line import script_line
+from tocsin_hooks.torch.softmaxes import has_softmax_twice
 from tocsin_hooks.torch.token_probe import TokenProbe
 
 _LOOKS = 3  # at the values of one call, in steps that are saved

@@ -2,46 +2,37 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from tocsin.model import COMPETING, Mode, Role
 from torch import nn
 
-from tocsin_hooks.torch.broken import BrokenContracts, contract_name
+from tocsin_hooks.torch.broken import BrokenContracts
 from tocsin_hooks.torch.callbacks import compilations
 from tocsin_hooks.torch.captured import StepInHand
-from tocsin_hooks.torch.contracts import broken_by_difference, has_log_softmax
+from tocsin_hooks.torch.contracts import broken_by_difference
 from tocsin_hooks.torch.evaluated_losses import EvaluatedLosses
 from tocsin_hooks.torch.known_losses import KnownLosses
 from tocsin_hooks.torch.loss_calls import Listener, LossCall, LossWindow, picked_classes
 from tocsin_hooks.torch.mode_contracts import ModeContracts
-from tocsin_hooks.torch.names import SAMPLES, class_name, input_name, output_name
+from tocsin_hooks.torch.names import class_name, input_name, output_name
 from tocsin_hooks.torch.opponents import Opponents
 from tocsin_hooks.torch.pairs import UNPAIRED
 from tocsin_hooks.torch.script_line import script_line
 from tocsin_hooks.torch.seen_samples import SeenSamples
-from tocsin_hooks.torch.skill import Skill, skill_name
+from tocsin_hooks.torch.skill import Skill
+from tocsin_hooks.torch.softmaxes import has_log_softmax
 from tocsin_hooks.torch.spread import Spread
 from tocsin_hooks.torch.step_loss import StepLoss
 from tocsin_hooks.torch.tape import RecordedCall, Tape
 from tocsin_hooks.torch.update_contracts import UpdateContracts
 from tocsin_hooks.torch.values import tensors_in
+from tocsin_hooks.torch.wanted import Wanted
 
 _EVERY_STEP = 400  # comparisons; from then on steps that are saved have one
 _MOST_INPUTS = 8
 _MOST_OUTPUTS = 8
 _SMALL = 1 << 18  # elements between outputs and a loss: of larger ones saved steps are compared
-
-_SKILL = skill_name("loss", "loss")
-
-
-class _Wanted(NamedTuple):
-    """What is asked for, in a generation of the configuration."""
-
-    generation: int
-    skill: bool
-    contracts: bool
-    samples: bool
 
 
 class Checks:
@@ -56,6 +47,7 @@ class Checks:
     def __init__(self, step: StepInHand, loss: StepLoss) -> None:
         self._step = step
         self._step_loss = loss
+        self._wanted = Wanted(step.hook)
         self._skill = Skill(step)
         self._known = KnownLosses()
         self._spread = Spread(step)
@@ -81,7 +73,6 @@ class Checks:
                 lambda: hook.is_at_work,
             )
         )
-        self._asked = _Wanted(-1, skill=False, contracts=False, samples=False)
         self._inputs: list[Any] = []
         self._inside = False  # of a forward pass
         self._passes = 0  # in training
@@ -310,19 +301,6 @@ class Checks:
     @property
     def _wants_contracts(self) -> bool:
         return self._wanted.contracts
-
-    @property
-    def _wanted(self) -> _Wanted:
-        """What rules and the configuration ask for."""
-        hook = self._step.hook
-        if self._asked.generation != hook.generation:
-            names = (_SKILL, contract_name("broadcast", "train.py:1"), SAMPLES)
-            wants = (
-                hook.wants(each.name, each.collections, role=each.role, kind=each.kind)
-                for each in names
-            )
-            self._asked = _Wanted(hook.generation, *wants)
-        return self._asked
 
 
 def _inputs(args: Any, kwargs: Any) -> list[Any]:

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator
 from typing import Any
 
 import torch
 
-from tocsin_hooks.torch.graph import nodes_of
+from tocsin_hooks.torch.graph import before_views, name_of
 from tocsin_hooks.torch.loss_calls import LossCall
+from tocsin_hooks.torch.softmaxes import (
+    adds_up_to_more,
+    goes_over_batch,
+    goes_over_positions,
+    is_of_one,
+)
 
 _ELEMENTWISE = frozenset({"mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"})
 _TAKES_LOGITS = frozenset({"cross_entropy", "binary_cross_entropy_with_logits"})
 _BINARY = frozenset({"binary_cross_entropy", "binary_cross_entropy_with_logits"})
-_RESHAPES = re.compile(
-    r"(Alias|Clone|Permute|ReshapeAlias|Squeeze|T|ToCopy|Transpose|UnsafeView|Unsqueeze|View)"
-    r"Backward\d"
-)
 _RANGES = {
     "SigmoidBackward0": (0.0, 1.0),
     "TanhBackward0": (-1.0, 1.0),
@@ -27,8 +28,6 @@ _RANGES = {
     "ExpBackward0": (0.0, math.inf),
     "SoftmaxBackward0": (0.0, 1.0),
 }
-_SOFTMAXES = frozenset({"LogSoftmaxBackward0", "LogsumexpBackward0", "SoftmaxBackward0"})
-_MOST_NODES = 1000
 _LEAST_SHARE = 0.05  # of the targets, that the output cannot reach
 _MAJORITY = 0.8  # of the labels
 _HEAVIER = 3.0  # times the weight of every other class
@@ -54,25 +53,25 @@ def broken_by_loss(call: LossCall) -> Iterator[str]:
     prediction, target, name = call.prediction, call.target, call.name
     if not prediction.numel() or not target.numel() or not prediction.is_floating_point():
         return
-    node = _behind_views(prediction.grad_fn)
+    node = before_views(prediction.grad_fn)
     if name in _ELEMENTWISE or name == "poisson_nll_loss":
         if broadcasts(prediction, target):
             yield "broadcast"
         elif name in _ELEMENTWISE and _is_out_of_reach(node, target):
             yield "target_out_of_range"
-    if name == "binary_cross_entropy" and _adds_up_to_more(node, target):
+    if name == "binary_cross_entropy" and adds_up_to_more(node, target):
         yield "target_out_of_range"
-    if _is_of_one(call, node):
+    if is_of_one(call, node):
         yield "softmax_of_one"
     if name in _TAKES_LOGITS and _are_probabilities(call, node):
         yield "probabilities_as_logits"
-    if name == "nll_loss" and _name(node) != "LogSoftmaxBackward0" and _exceeds_one(prediction):
+    if name == "nll_loss" and name_of(node) != "LogSoftmaxBackward0" and _exceeds_one(prediction):
         yield "not_log_probabilities"
     if name == "ctc_loss" and _any(prediction > _CLOSE):
         yield "not_log_probabilities"
-    if name in ("cross_entropy", "nll_loss", "kl_div") and _goes_over_batch(call, node):
+    if name in ("cross_entropy", "nll_loss", "kl_div") and goes_over_batch(call, node):
         yield "softmax_over_batch"
-    if name == "nll_loss" and _goes_over_positions(prediction):
+    if name == "nll_loss" and goes_over_positions(prediction):
         yield "softmax_over_positions"
     if call.has_classes and _are_not_permuted(prediction):
         yield "classes_not_permuted"
@@ -84,7 +83,7 @@ def broken_by_loss(call: LossCall) -> Iterator[str]:
         weighted = call.arguments.get("weight") is not None
         if not weighted and _any((target < -_CLOSE) | (target > 1 + _CLOSE)):
             yield "bce_target_out_of_range"
-    if name == "kl_div" and _name(node) != "LogSoftmaxBackward0" and _is_not_log(prediction):
+    if name == "kl_div" and name_of(node) != "LogSoftmaxBackward0" and _is_not_log(prediction):
         yield "kl_not_log"
 
 
@@ -149,44 +148,8 @@ def are_constant(inputs: list[Any]) -> bool:
     )
 
 
-def has_log_softmax(prediction: Any) -> bool:
-    """Whether these are logarithms of probabilities, by what computed them."""
-    return _name(_behind_views(prediction.grad_fn)) == "LogSoftmaxBackward0"
-
-
-def has_softmax_twice(loss: Any) -> bool:
-    """Whether a loss is computed of a softmax of probabilities: along the same axis, and with
-    nothing in between. Looks at the newest part of the graph."""
-    for node in nodes_of(loss.grad_fn, _MOST_NODES):
-        if _name(node) not in _SOFTMAXES:
-            continue
-        inner = _behind_views(node.next_functions[0][0])
-        if _name(inner) == "SoftmaxBackward0":
-            shape = inner._saved_result.shape
-            axis = _axis(inner, len(shape))
-            if shape[axis] > 1 and axis == _axis(node, len(shape)):
-                return True
-    return False
-
-
-def _axis(node: Any, dimensions: int) -> int:
-    axis = node._saved_dim
-    axis = axis[0] if isinstance(axis, tuple) else axis
-    return int(axis - (1 << 64) if axis >= 1 << 63 else axis) % dimensions
-
-
-def _behind_views(node: Any) -> Any:
-    while node is not None and _RESHAPES.fullmatch(node.name()):
-        node = node.next_functions[0][0]
-    return node
-
-
-def _name(node: Any) -> str:
-    return "" if node is None else str(node.name())
-
-
 def _are_probabilities(call: LossCall, node: Any) -> bool:
-    before = _name(node)
+    before = name_of(node)
     if call.name != "cross_entropy":
         return before in ("SigmoidBackward0", "SoftmaxBackward0")
     if before == "SoftmaxBackward0":
@@ -220,33 +183,12 @@ def _are_upside_down(call: LossCall) -> bool:
     return False
 
 
-def _goes_over_batch(call: LossCall, node: Any) -> bool:
-    if _name(node) == "LogBackward0":
-        node = _behind_views(node.next_functions[0][0])
-    if _name(node) not in ("LogSoftmaxBackward0", "SoftmaxBackward0"):
-        return False
-    shape = node._saved_result.shape
-    return (
-        len(shape) == 2
-        and node._saved_dim == 0
-        and shape == call.prediction.shape
-        and shape[0] != shape[1]
-        and min(shape) > 1
-    )
-
-
-def _goes_over_positions(prediction: Any) -> bool:
-    """Whether scores of shape (N, C, positions …) are made probabilities along another axis."""
-    node = prediction.grad_fn
-    return prediction.dim() > 2 and _name(node) == "LogSoftmaxBackward0" and node._saved_dim != 1
-
-
 def _are_not_permuted(prediction: Any) -> bool:
     """Whether scores of shape (N, C, positions …) are only viewed as (…, C), or the reverse: the
     numbers stay where they are, and classes and positions are confused."""
     classes = prediction.shape[1 if prediction.dim() > 1 else 0]
     node = prediction.grad_fn
-    while _name(node).endswith("ViewBackward0"):
+    while name_of(node).endswith("ViewBackward0"):
         before = node._saved_self_sym_sizes
         many = len(before) > 2 and math.prod(before[2:]) > 1
         if prediction.dim() == 2 and many and before[1] == classes != before[-1]:
@@ -265,29 +207,10 @@ def _is_out_of_reach(node: Any, target: Any) -> bool:
     return bool(outside.float().mean() > _LEAST_SHARE)
 
 
-def _adds_up_to_more(node: Any, target: Any) -> bool:
-    """Whether labels of several classes meet a softmax, whose rows have a sum of 1."""
-    if _name(node) != "SoftmaxBackward0" or node._saved_result.shape != target.shape:
-        return False
-    sums = target.sum(_axis(node, target.dim()))
-    return bool((sums > 1.5).float().mean() > _LEAST_SHARE)
-
-
-def _is_of_one(call: LossCall, node: Any) -> bool:
-    """Whether a softmax is computed over a single score: it is 1, whatever that is."""
-    prediction = call.prediction
-    if call.has_classes and prediction.dim() > 1:
-        return bool(prediction.shape[1] == 1)
-    if _name(node) not in ("LogSoftmaxBackward0", "SoftmaxBackward0"):
-        return False
-    shape = node._saved_result.shape
-    return bool(len(shape) and shape[_axis(node, len(shape))] == 1)
-
-
 def _reach(node: Any) -> tuple[float, float] | None:
     """The least and the largest number that a function can give."""
-    if _name(node) != "ClampBackward1":
-        return _RANGES.get(_name(node))
+    if name_of(node) != "ClampBackward1":
+        return _RANGES.get(name_of(node))
     low, high = node._saved_min, node._saved_max
     return -math.inf if low is None else low, math.inf if high is None else high
 

@@ -125,6 +125,6 @@ def _smallest(hashes: Any) -> Any:
 
 
 def _elements(tensor: Any) -> int:
-    """Of a sample; of points that are one batch, those of a point."""
+    """The number of elements of a sample, or of a point where all points are one batch."""
     alone = len(tensor) == 1 and tensor.dim() > 2
     return int(tensor.shape[-1] if alone else tensor.numel() // len(tensor))

@@ -32,7 +32,7 @@ _ERRORS = re.compile(r"(?<![a-z])m?error(?![a-z])")
 _AT_ALL = 100  # rounds, after which even a slow one has won something
 
 TREES = Read(roles=(Role.FEATURE_IMPORTANCE,), kinds=("weight",), fields=("size",))
-"""Reads what only boosted trees have, and other rules read, too."""
+"""Reads what only boosted trees have; other rules read it, too."""
 
 
 def judge_boosted(state: State, step: Step) -> tuple[State, Verdict]:

@@ -1,0 +1,79 @@
+"""Along which axis a softmax before a loss is computed, and of what, by the nodes of autograd."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tocsin_hooks.torch.graph import before_views, name_of, nodes_of
+from tocsin_hooks.torch.loss_calls import LossCall
+
+_SOFTMAXES = frozenset({"LogSoftmaxBackward0", "LogsumexpBackward0", "SoftmaxBackward0"})
+_MOST_NODES = 1000
+_LEAST_SHARE = 0.05  # of the rows of labels
+
+
+def has_log_softmax(prediction: Any) -> bool:
+    """Whether these are logarithms of probabilities, by what computed them."""
+    return name_of(before_views(prediction.grad_fn)) == "LogSoftmaxBackward0"
+
+
+def has_softmax_twice(loss: Any) -> bool:
+    """Whether a loss is computed of a softmax of probabilities: along the same axis, and with
+    nothing in between. Looks at the newest part of the graph."""
+    for node in nodes_of(loss.grad_fn, _MOST_NODES):
+        if name_of(node) not in _SOFTMAXES:
+            continue
+        inner = before_views(node.next_functions[0][0])
+        if name_of(inner) == "SoftmaxBackward0":
+            shape = inner._saved_result.shape
+            axis = _axis(inner, len(shape))
+            if shape[axis] > 1 and axis == _axis(node, len(shape)):
+                return True
+    return False
+
+
+def goes_over_batch(call: LossCall, node: Any) -> bool:
+    """Whether classes are made probabilities along the batch."""
+    if name_of(node) == "LogBackward0":
+        node = before_views(node.next_functions[0][0])
+    if name_of(node) not in ("LogSoftmaxBackward0", "SoftmaxBackward0"):
+        return False
+    shape = node._saved_result.shape
+    return (
+        len(shape) == 2
+        and node._saved_dim == 0
+        and shape == call.prediction.shape
+        and shape[0] != shape[1]
+        and min(shape) > 1
+    )
+
+
+def goes_over_positions(prediction: Any) -> bool:
+    """Whether scores of shape (N, C, positions …) are made probabilities along another axis."""
+    node = prediction.grad_fn
+    return prediction.dim() > 2 and name_of(node) == "LogSoftmaxBackward0" and node._saved_dim != 1
+
+
+def adds_up_to_more(node: Any, target: Any) -> bool:
+    """Whether labels of several classes meet a softmax, whose rows have a sum of 1."""
+    if name_of(node) != "SoftmaxBackward0" or node._saved_result.shape != target.shape:
+        return False
+    sums = target.sum(_axis(node, target.dim()))
+    return bool((sums > 1.5).float().mean() > _LEAST_SHARE)
+
+
+def is_of_one(call: LossCall, node: Any) -> bool:
+    """Whether a softmax is computed over a single score: it is 1, whatever that is."""
+    prediction = call.prediction
+    if call.has_classes and prediction.dim() > 1:
+        return bool(prediction.shape[1] == 1)
+    if name_of(node) not in ("LogSoftmaxBackward0", "SoftmaxBackward0"):
+        return False
+    shape = node._saved_result.shape
+    return bool(len(shape) and shape[_axis(node, len(shape))] == 1)
+
+
+def _axis(node: Any, dimensions: int) -> int:
+    axis = node._saved_dim
+    axis = axis[0] if isinstance(axis, tuple) else axis
+    return int(axis - (1 << 64) if axis >= 1 << 63 else axis) % dimensions
