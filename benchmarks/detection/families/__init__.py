@@ -101,8 +101,6 @@ HALVES: dict[str, tuple[str, ...]] = {
         "coordinate_network",
         "two_tower_search",
         "lightning_transfer",
-    ),
-    "report": (
         "keyword_spotting",
         "instruction_tuning",
         "density_counting",
@@ -115,6 +113,7 @@ HALVES: dict[str, tuple[str, ...]] = {
         "flow_surrogate",
         "keras_sensors",
     ),
+    "report": (),
 }
 
 
