@@ -113,7 +113,7 @@ HALVES: dict[str, tuple[str, ...]] = {
         "flow_surrogate",
         "keras_sensors",
     ),
-    "report": ("stock_orders", "bare_clothes"),
+    "report": ("stock_orders", "bare_clothes", "digit_strings"),
 }
 
 
