@@ -231,6 +231,5 @@ CASES = cases(
         "rate of 2e-6": ("slow no-skill", {"rate": 2e-6}),
         "decay below zero": ("schedule fast worse", {"fault": "decay below zero"}),
         "six pairs": ("overfit", {"count": 6, "epochs": 250}),
-        "adversarial loss alone": ("no-skill worse", {"weight": 0.0}),
     },
 )
