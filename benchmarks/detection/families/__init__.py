@@ -113,7 +113,7 @@ HALVES: dict[str, tuple[str, ...]] = {
         "flow_surrogate",
         "keras_sensors",
     ),
-    "report": (),
+    "report": ("picture_captions", "map_to_facade", "ddp_taxi_fares"),
 }
 
 
