@@ -113,7 +113,12 @@ HALVES: dict[str, tuple[str, ...]] = {
         "flow_surrogate",
         "keras_sensors",
     ),
-    "report": (),
+    "report": (
+        "session_items",
+        "picture_depth",
+        "picture_texts",
+        "bike_rentals",
+    ),
 }
 
 
