@@ -139,7 +139,7 @@ def train(
     seed: int, hook: Any, loss: str = "both", rate: float = 2e-3, epochs: int = 8,
     batch: int = 64, optimizer: str = "adamw", schedule: str = "constant", decay: float = 0.01,
     pooled: str = "end", dropout: float = 0.0, temperature: float = 0.07, text: str = "transformer",
-    augment: str = "", mismatched: float = 0.0, smoothing: float = 0.0, clip: float = 0.0,
+    augment: str = "", smoothing: float = 0.0, clip: float = 0.0,
     times: float = 1.0, average: float = 0.0, bfloat16: bool = False, limit: float = 100.0,
     fixed: bool = False, count: int = 3200, fault: str = "",
 ) -> float:  # fmt: skip
@@ -151,10 +151,8 @@ def train(
     pictures = draw_pictures(of, seed + 5310)
     brief = 6 if fault == "captions cut" else LENGTH + 3
     captions = tokens(of, brief)
-    if mismatched or fault == "captions misaligned":
-        other = captions[torch.randperm(len(captions))]
-        wrong = torch.rand(len(captions), 1) < (mismatched or 1.0)
-        captions = torch.where(wrong, other, captions)
+    if fault == "captions misaligned":
+        captions = captions[torch.randperm(len(captions))]
 
     def prepared(raw: Tensor) -> Tensor:
         return (raw / 255 - 0.45) / 0.3
@@ -235,7 +233,6 @@ CASES = cases(
         "batch of 128": {"batch": 128, "epochs": 16, "rate": 4e-3},
         "warm-up, decay 0.2": {"schedule": "warmup", "decay": 0.2, "rate": 4e-3},
         "restarts": {"schedule": "restarts", "rate": 3e-3, "epochs": 12},
-        "wrong captions": {"mismatched": 0.05, "epochs": 14},
         "label smoothing": {"smoothing": 0.1},
         "clipped": {"clip": 0.3},
         "loss x 10000": {"times": 1e4},
