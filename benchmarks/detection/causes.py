@@ -31,7 +31,7 @@ CAUSES = {
     "worse": _cause(f"{_WORSE} LearningRateTooLarge UpdateTooLarge GradientExplosion"),
     "fast": _cause(
         f"{_WORSE} LearningRateTooLarge UpdateTooLarge GradientExplosion WeightUpdateRatio "
-        "ExplodingTensor DeadRelu DeadNetwork LearningRateSchedule"
+        "ExplodingTensor DeadRelu DeadNetwork NoGradient LearningRateSchedule"
     ),
     "slow": _cause(
         "LearningRateTooSmall UpdateTooSmall WeightUpdateRatio UnchangedTensor FrozenParameters "
@@ -41,7 +41,7 @@ CAUSES = {
         "FrozenParameters UnchangedTensor UpdateTooSmall",
         r"optimi[sz]er|no gradient|never update",
     ),
-    "no-gradient": _cause("FrozenParameters VanishingGradient AllZero", "gradient"),
+    "no-gradient": _cause("NoGradient FrozenParameters VanishingGradient AllZero", "gradient"),
     "kept-gradients": _cause(f"{_WORSE} GradientExplosion UpdateTooLarge", "zero_grad|kept|update"),
     "probabilities": _cause("", r"probabilit|softmax|sigmoid|logit"),
     "softmax-axis": _cause("", r"softmax|batch"),
@@ -56,12 +56,12 @@ CAUSES = {
     "not-finite": _cause("NonFiniteData ExplodingTensor LossDiverging LossWorse", "finite|nan"),
     "collapse": _cause("Collapse ConstantOutput DeadNetwork TensorVariance AllZero"),
     "dead": _cause(
-        "DeadRelu DeadNetwork ConstantOutput AllZero VanishingGradient PoorWeightInitialization "
-        "FrozenParameters"
+        "DeadRelu DeadNetwork ConstantOutput AllZero NoGradient VanishingGradient "
+        "PoorWeightInitialization FrozenParameters"
     ),
     "saturated": _cause(
         "SaturatedActivation TanhSaturation SigmoidSaturation PoorWeightInitialization "
-        "VanishingGradient"
+        "VanishingGradient NoGradient"
     ),
     "imbalance": _cause("ClassImbalance Confusion ConstantOutput"),
     "order": _cause("UnshuffledData ClassImbalance LossOscillating", "order|sorted|shuffl"),

@@ -113,7 +113,18 @@ HALVES: dict[str, tuple[str, ...]] = {
         "flow_surrogate",
         "keras_sensors",
     ),
-    "report": ("stock_orders", "bare_clothes", "digit_strings"),
+    "report": (
+        "picture_captions",
+        "map_to_facade",
+        "ddp_taxi_fares",
+        "session_items",
+        "picture_depth",
+        "picture_texts",
+        "bike_rentals",
+        "stock_orders",
+        "bare_clothes",
+        "digit_strings",
+    ),
 }
 
 

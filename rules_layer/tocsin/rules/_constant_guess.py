@@ -29,6 +29,8 @@ _PATIENCE_FOR_EVALUATIONS = 200
 _COMPARISONS = 100
 _LOOKS = 2  # in a row
 _NOT_BELOW = 0.005  # of the constant guess's loss
+_FAR_ABOVE = 3.0  # times the guess's loss: not even a loss that falls excuses it
+_FAR_PATIENCE = 200
 _LITTLE_SKILL = 0.1  # by other labels; a model with more of it has learned something
 _ON_ITS_WAY = 0.25  # of what is missing, won in a quarter of the comparisons
 _LEAST_WON = 0.01
@@ -61,7 +63,8 @@ def judge_constant_guess(
     quarter more; at losses that are at least 3 % above the guess's from 150 steps on. There the
     loss must not be below the constant guess's with 99.9 % confidence, must hardly depend on which
     label belongs to which sample, and must not be on its way down: a quarter of what is missing, in
-    the newer half of them. The same must hold of three evaluations in a row, of at least 400
+    the newer half of them. A loss of three times the guess's in all of that half is enough by
+    itself, after 200 steps. The same must hold of three evaluations in a row, of at least 400
     samples, in their means, after 200 steps. Where none of eight evaluations or more was better
     than the guess, a model may depend on the labels somewhat more.
     """
@@ -146,7 +149,8 @@ def _looked(memory: Memory, now: int) -> Memory:
     depends = repaired > 0 and 1 - loss / repaired >= _LITTLE_SKILL
     falls = after - before >= max(_LEAST_WON, _ON_ITS_WAY * abs(after))
     most = _NOT_BELOW if spent >= _PATIENCE else -_CLEARLY
-    bad = found.high < most and not depends and not falls
+    far = spent >= _FAR_PATIENCE and all(each < -math.log(_FAR_ABOVE) for _, each in below)
+    bad = far or (found.high < most and not depends and not falls)
     streak = with_streak(memory, "low", bad=bad, good=found.mean > _LEAST_WON, enough=_LOOKS)
     after = round(1.25 * spent) + 1
     after = min(after, _PATIENCE) if spent < _PATIENCE else after
@@ -172,7 +176,8 @@ def _verdict(key: str, memory: Memory, tensor: Tensor) -> Verdict:
     half = f"the last half of {memory['n']} comparisons"
     where = f"{_EVALUATIONS} evaluations in a row" if "last" in memory else half
     name = key.partition("/")[2].removesuffix("/skill")
-    detail = f"{name} is {level} of a constant guess in {where}, and hardly falls"
+    falls = "" if below < -math.log(_FAR_ABOVE) else ", and hardly falls"
+    detail = f"{name} is {level} of a constant guess in {where}{falls}"
     evidence = {"below": below, "comparisons": memory["n"]}
     found = violation(Reason.BELOW_THRESHOLD, detail, tensor, **evidence)
     return measured(found, below, 0.0, "below")

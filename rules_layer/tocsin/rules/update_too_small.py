@@ -72,7 +72,7 @@ class UpdateTooSmall(Rule):
     relative: Annotated[float, Meta(gt=0)] = 1e-6
     gain: Annotated[float, Meta(gt=0)] = 1e-5
     slow: Annotated[float, Meta(gt=0)] = 3e-4
-    saves: Annotated[int, Meta(ge=2)] = 12
+    saves: Annotated[int, Meta(ge=2)] = 8
 
     def reads(self) -> Reads:
         return replace(UPDATE_READS, tensors={**UPDATE_READS.tensors, "skills": SKILLS})

@@ -20,11 +20,14 @@ from tocsin.rules import (
     measured,
     not_applicable,
     register,
+    tensor_key,
     violation,
 )
 
 _LEFT_OUT = re.compile(r"bias|beta|lora_?a", re.IGNORECASE)
 _EXPERT = re.compile(r"experts?(?![a-z])", re.IGNORECASE)
+_ZEROS = 8  # saves in a row: a small batch may leave all units of a layer off
+_MOST_ZEROS = 64  # gradients that are zero and followed
 _ALONE = 1e-7  # least mean of a gradient without others, and of all in profile sagemaker
 
 
@@ -35,12 +38,13 @@ class VanishingGradient(Rule):
 
     Fires when the mean of |g| of a gradient tensor is below ``share`` of the largest mean of the
     worker's gradients, in profile ``recommended`` in three saved steps in a row, so one odd batch
-    does not fire. The scale of the loss does not matter, nor a batch whose loss is 0. A gradient
-    that is alone is compared with 1e-7. With a ``threshold`` all are compared with that. Ignores
-    gradients of biases (by their names) unless they are selected: they are tiny if the mean of the
-    targets is zero. Also ignores gradients of LoRA's A, which are multiplied by a B that starts at
-    zero, and those of experts of a mixture that are 0 while others are not: they got no sample.
-    Ignores empty tensors. ExplodingTensor reports gradients without a finite element.
+    does not fire; a gradient of exactly 0 counts after eight, since a batch of one sample may leave
+    all units of a layer off. The scale of the loss does not matter, nor a batch whose loss is 0. A
+    gradient that is alone is compared with 1e-7. With a ``threshold`` all are compared with that.
+    Ignores gradients of biases (by their names) unless they are selected: they are tiny if the mean
+    of the targets is zero. Also ignores gradients of LoRA's A, which are multiplied by a B that
+    starts at zero, and those of experts of a mixture that are 0 while others are not: they got no
+    sample. Ignores empty tensors. ExplodingTensor reports gradients without a finite element.
 
     Parameters
     ----------
@@ -83,12 +87,14 @@ class VanishingGradient(Rule):
             if (mean := self._mean(tensor)) is not None and self._judges(tensor)
         ]
         known = _without_idle_experts(known)
+        state = _zeros(state, known) if self.threshold is None and len(known) > 1 else state
         if not known:
             return state, not_applicable(Reason.NO_TENSOR, "no gradient with a finite mean")
         ratio, mean, tensor = min(
             (
-                (mean / limit if (limit := self._limit(tensor, known)) else math.inf, mean, tensor)
+                (mean / limit if limit and not brief else math.inf, mean, tensor)
                 for mean, tensor in known
+                for limit, brief in [(self._limit(tensor, known), _is_brief(state, tensor))]
             ),
             key=lambda each: each[0],
         )
@@ -119,6 +125,17 @@ class VanishingGradient(Rule):
     def _judges(self, tensor: Tensor) -> bool:
         named = bool(self.collection_names or self.tensor_regex)
         return named or _LEFT_OUT.search(tensor.name) is None
+
+
+def _zeros(state: State, known: Sequence[tuple[float, Tensor]]) -> State:
+    """Counts for each gradient that is 0 in how many saves in a row it was."""
+    zeros = [tensor_key(tensor) for mean, tensor in known if not mean][:_MOST_ZEROS]
+    return {key: min(state.get(key, 0) + 1, _ZEROS) for key in zeros}
+
+
+def _is_brief(state: State, tensor: Tensor) -> bool:
+    """Says whether a gradient is 0, but not for long."""
+    return 0 < int(state.get(tensor_key(tensor), 0)) < _ZEROS
 
 
 def _without_idle_experts(known: list[tuple[float, Tensor]]) -> list[tuple[float, Tensor]]:

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
@@ -24,6 +24,7 @@ from tocsin.rules import (
     violation,
 )
 from tocsin.rules._series import TRAINING
+from tocsin.rules._updates import base_name, gradient_norms
 
 _Ratio = tuple[float, Tensor]
 
@@ -42,7 +43,8 @@ class WeightUpdateRatio(Rule):
 
     ``lenient``, as in profile ``recommended``, makes exceptions for healthy runs. A large ratio
     counts if the saves are at most a hundred steps apart, since in a thousand steps weight decay
-    replaces weights by newly learned ones (SGD at a rate of 0.1 with momentum and decay). A small
+    replaces weights by newly learned ones (SGD at a rate of 0.1 with momentum and decay). Weights
+    without a gradient are not judged where others have one: averages move them. A small
     ratio is per step. It counts only for a weight that changes (FrozenParameters judges others) and
     that never had a larger ratio, after ``patience`` saves: updates become tiny at the end of a
     schedule or of learning. That profile fires after five saves in a row. Profile ``sagemaker``
@@ -93,7 +95,9 @@ class WeightUpdateRatio(Rule):
 
     def reads(self) -> Reads:
         read = Read(roles=(Role.WEIGHT,), fields=("size", "l1", "update_l1"))
-        return Reads({"weights": read.explicitly(self.collection_names, self.tensor_regex)})
+        gradients = Read(roles=(Role.GRADIENT,), fields=("l2",))
+        weights = read.explicitly(self.collection_names, self.tensor_regex)
+        return Reads({"weights": weights, "gradients": gradients})
 
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
         if step.mode not in TRAINING:
@@ -107,7 +111,7 @@ class WeightUpdateRatio(Rule):
             return state, UNDECIDED
         known = [
             (ratio, tensor)
-            for tensor in step.tensors["weights"]
+            for tensor in self._trained(step)
             if (ratio := self._ratio(tensor)) is not None
         ]
         if not known:
@@ -122,6 +126,12 @@ class WeightUpdateRatio(Rule):
         if ratio < self.small_threshold:
             return state, self._found("below", ratio, self.small_threshold, tensor)
         return state, healthy
+
+    def _trained(self, step: Step) -> Sequence[Tensor]:
+        """The weights to judge: if ``lenient``, those that have a gradient, where any has one."""
+        weights = step.tensors["weights"]
+        known = gradient_norms(step) if self.lenient else {}
+        return [w for w in weights if not known or (w.worker, base_name(w.name)) in known]
 
     def _ratio(self, tensor: Tensor) -> float | None:
         summary = tensor.summary

@@ -49,6 +49,8 @@ def run(
         pytest.param(np.full(1000, 3.03), 0.02, VIOLATION, id="as good as the constant guess"),
         pytest.param(np.full(1000, 4.0), 0.3, HEALTHY, id="depends on the labels"),
         pytest.param(4.4 - 2.0 * AT, 0.02, HEALTHY, id="on its way"),
+        pytest.param(60.0 - 45.0 * AT, 0.3, VIOLATION, id="on its way, but far above"),
+        pytest.param(60.0 - 45.0 * AT[:190], 0.3, HEALTHY, id="far above, patience"),
         pytest.param(np.full(1000, 2.9), 0.02, HEALTHY, id="a little better"),
         pytest.param(np.where(AT < 0.1, 30.0, 2.0), 0.3, HEALTHY, id="after a bad start"),
         pytest.param(np.full(140, 4.0), 0.02, UNDECIDED, id="patience"),

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tocsin.model import Outcome, Reason, TensorSummary
+from tocsin.model import Outcome, Reason, TensorSummary, Verdict
 from tocsin.rules import BadRule, Step, Tensor, build
 from tocsin.rules.vanishing_gradient import VanishingGradient
 
@@ -87,8 +87,26 @@ def test_a_layer_beside_the_others_of_its_worker(
         make_tensor("gradient/fc2.weight", [scale]),
         make_tensor("gradient/fc1.weight", [1e9 * scale], worker="worker_1"),
     ]
-    _, verdict = VanishingGradient().evaluate({}, make_step("gradients", 0, found))
-    assert verdict.outcome is expected
+    assert after_eight(make_step("gradients", 0, found)).outcome is expected
+
+
+def test_a_gradient_of_zero_counts_if_it_lasts(make_step: MakeStep) -> None:
+    """A batch of one sample may leave all units of a layer off."""
+    zero, some = ({"gradient/a": [number], "gradient/b": [1.0]} for number in (0.0, 1e-3))
+    state: dict[str, Any] = {}
+    found = []
+    for at, each in enumerate([zero] * 7 + [some] + [zero] * 8):
+        state, verdict = VanishingGradient().evaluate(state, make_step("gradients", at, each))
+        found.append(verdict.outcome)
+    assert found == [HEALTHY] * 15 + [VIOLATION]
+
+
+def after_eight(step: Step) -> Verdict:
+    """The verdict on a step that comes eight times."""
+    state: dict[str, Any] = {}
+    for _ in range(8):
+        state, verdict = VanishingGradient().evaluate(state, step)
+    return verdict
 
 
 @pytest.mark.parametrize(
@@ -160,5 +178,4 @@ def test_an_expert_may_get_no_sample(
     gradients: dict[str, float], expected: Outcome, make_step: MakeStep
 ) -> None:
     found = {f"gradient/{name}": [value] for name, value in gradients.items()}
-    step = make_step("gradients", 0, found)
-    assert VanishingGradient().evaluate({}, step)[1].outcome is expected
+    assert after_eight(make_step("gradients", 0, found)).outcome is expected

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from tocsin.model import Outcome, Reason, TensorSummary
@@ -16,6 +17,16 @@ def weight(ratio: float | None, name: str = "w", worker: str = "worker_0") -> Te
     """Four elements of mean magnitude 2, that have moved by ``ratio`` of it."""
     moved = None if ratio is None else 8.0 * ratio
     return Tensor(name, worker, TensorSummary(size=4, l1=8.0, update_l1=moved))
+
+
+def a_step(
+    make_step: MakeStep,
+    number: int,
+    found: object,
+    gradients: tuple[Tensor, ...] = (),
+) -> Step:
+    step = make_step("weights", number, found)
+    return replace(step, tensors={**step.tensors, "gradients": gradients})
 
 
 @pytest.mark.parametrize(
@@ -41,7 +52,7 @@ def test_as_amazon_documents_it(
     parameters: dict[str, str],
     expected: list[int],
 ) -> None:
-    steps = [make_step("weights", 10 * at, [weight(ratio)]) for at, ratio in enumerate(ratios)]
+    steps = [a_step(make_step, 10 * at, [weight(ratio)]) for at, ratio in enumerate(ratios)]
     assert fired(judged(steps, "sagemaker", **parameters)) == expected
 
 
@@ -60,13 +71,13 @@ def test_as_amazon_documents_it(
 def test_recommended_knows_healthy_runs(
     make_step: MakeStep, ratios: list[float], expected: list[int]
 ) -> None:
-    steps = [make_step("weights", 10 * at, [weight(ratio)]) for at, ratio in enumerate(ratios)]
+    steps = [a_step(make_step, 10 * at, [weight(ratio)]) for at, ratio in enumerate(ratios)]
     assert fired(judged(steps, "recommended")) == expected
 
 
 def test_each_weight_by_itself(make_step: MakeStep) -> None:
     found = [weight(1e-3, "a"), weight(1e-10, "b"), weight(1e-3, "b", "worker_1")]
-    verdict = judged([make_step("weights", at, found) for at in range(21)], "recommended")[-1]
+    verdict = judged([a_step(make_step, at, found) for at in range(21)], "recommended")[-1]
     assert (verdict.tensor, verdict.worker, verdict.reason) == (
         "b",
         "worker_0",
@@ -78,7 +89,7 @@ def test_each_weight_by_itself(make_step: MakeStep) -> None:
 
 def test_reports_the_largest(make_step: MakeStep) -> None:
     found = [weight(12.0, "a"), weight(99.0, "b"), weight(0.0, "c")]
-    verdict = judged([make_step("weights", at, found) for at in range(2)], "sagemaker")[-1]
+    verdict = judged([a_step(make_step, at, found) for at in range(2)], "sagemaker")[-1]
     assert (verdict.tensor, verdict.reason) == ("b", Reason.CHANGED_TOO_MUCH)
     assert verdict.detail == "update/weight ratio 99 of b is above 10"
 
@@ -94,13 +105,13 @@ def test_reports_the_largest(make_step: MakeStep) -> None:
 )
 @pytest.mark.parametrize("profile", PROFILES)
 def test_odd_tensors(make_step: MakeStep, summary: TensorSummary, profile: str) -> None:
-    steps = [make_step("weights", at, {"w": summary}) for at in (0, 1, 1, 0, 9)]
+    steps = [a_step(make_step, at, {"w": summary}) for at in (0, 1, 1, 0, 9)]
     assert {verdict.outcome for verdict in judged(steps, profile)} == {Outcome.UNDECIDED}
 
 
 def test_zeros_that_stay_have_ratio_0(make_step: MakeStep) -> None:
     zeros = TensorSummary(size=4, l1=0.0, update_l1=0.0)
-    steps = [make_step("weights", at, {"w": zeros}) for at in range(2)]
+    steps = [a_step(make_step, at, {"w": zeros}) for at in range(2)]
     assert judged(steps, "sagemaker")[-1].evidence["ratio"] == 0.0
 
 
@@ -118,5 +129,16 @@ def test_weights_may_be_others_after_a_thousand_steps(
     make_step: MakeStep, interval: int, profile: str, expected: list[int]
 ) -> None:
     """In balance with weight decay each direction is learned anew: the ratio tends to 1.4."""
-    steps = [make_step("weights", interval * at, [weight(1.4)]) for at in range(3)]
+    steps = [a_step(make_step, interval * at, [weight(1.4)]) for at in range(3)]
     assert fired(judged(steps, profile, large_threshold=0.9)) == expected
+
+
+@pytest.mark.parametrize(("profile", "expected"), [("recommended", []), ("sagemaker", [1, 2])])
+def test_a_weight_that_averages_move(
+    make_step: MakeStep, profile: str, expected: list[int]
+) -> None:
+    """A codebook of moving averages has no gradient; the other weights have one."""
+    trained = Tensor("gradient/w", "worker_0", TensorSummary(l2=1.0))
+    found = [weight(1e-3), weight(11.0, "codebook")]
+    steps = [a_step(make_step, at, found, (trained,)) for at in range(3)]
+    assert fired(judged(steps, profile)) == expected

@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar
+
+from tocsin.model import Reason, Role, Verdict
+from tocsin.rules import (
+    HEALTHY,
+    UNDECIDED,
+    Meta,
+    Read,
+    Reads,
+    Rule,
+    State,
+    Step,
+    Tensor,
+    measured,
+    not_applicable,
+    register,
+    violation,
+)
+from tocsin.rules._series import TRAINING
+
+_MOST_GROUPS = 8  # of gradients that are saved together
+_NAME = 80  # characters of a worker and a gradient
+
+
+@register
+@dataclass(frozen=True)
+class NoGradient(Rule):
+    """All gradients are exactly zero, though the loss is not: nothing is learned any more.
+
+    Gradients that are saved in one step belong together: those of one optimizer, where several take
+    turns. Fires when all of them were zero in ``saves`` of their saves in a row, and a loss of the
+    same step was not. A loss of zero, as of a margin that is kept, has no gradient either.
+
+    Parameters
+    ----------
+    saves: in how many saves in a row.
+
+    Example: the actions of an agent are a tanh of 300: its policy gets no gradient, while the
+    critic beside it learns.
+    """
+
+    options: ClassVar[Mapping[str, Any]] = {"resolve": 3}
+    causes: ClassVar[str] = (
+        "All units of a layer are dead or saturated, from weights or inputs that are too large or "
+        "a first update that was; the gradient is multiplied by zero or clipped to it; or the loss "
+        "does not depend on the parameters."
+    )
+    advice: ClassVar[str] = (
+        "Look at the outputs of each layer for one batch: ReLUs that are all 0, tanh and sigmoid "
+        "at their limits. Normalise inputs, use the default initialisation, lower the rate."
+    )
+
+    saves: Annotated[int, Meta(ge=1)] = 10
+
+    def reads(self) -> Reads:
+        gradients = Read(roles=(Role.GRADIENT,), fields=("abs_mean", "size"))
+        losses = Read(roles=(Role.LOSS,), fields=("abs_mean",))
+        return Reads({"gradients": gradients, "losses": losses})
+
+    def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
+        if step.mode not in TRAINING:
+            return state, not_applicable(Reason.NO_TENSOR, f"a step of mode {step.mode.name}")
+        gradients = [each for each in step.tensors["gradients"] if each.summary.size]
+        if not gradients or not any(each.summary.abs_mean for each in step.tensors["losses"]):
+            return state, not_applicable(Reason.NO_TENSOR, "no gradient with a loss other than 0")
+        first = gradients[0]
+        key = f"{first.worker}/{first.name}"[-_NAME:]
+        if any(each.summary.abs_mean != 0 for each in gradients):
+            state = {of: zeros for of, zeros in state.items() if of != key}
+        elif key in state or len(state) < _MOST_GROUPS:
+            state = {**state, key: state.get(key, 0) + 1}
+        return state, self._judged(state, first)
+
+    def _judged(self, state: State, tensor: Tensor) -> Verdict:
+        """Judges the group that was zero in most saves, also at a save of another one."""
+        key = max(state, key=lambda of: int(state[of]), default="")
+        zeros = state.get(key, 0)
+        if zeros < self.saves:
+            return measured(HEALTHY, zeros, self.saves) if not zeros else UNDECIDED
+        detail = (
+            f"all gradients that are saved with {key} were 0 in {zeros} saves in a row, though "
+            "the loss was not"
+        )
+        found = violation(Reason.BELOW_THRESHOLD, detail, tensor, saves=zeros)
+        return measured(found, zeros, self.saves)

@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import pytest
+from tocsin.model import Mode, Role, TensorSummary
+from tocsin.rules import Step, Tensor
+from tocsin.rules.no_gradient import NoGradient
+
+from tests.unit.rules.judging import HEALTHY, NOT_APPLICABLE, UNDECIDED, VIOLATION, judged, outcomes
+
+NAN = float("nan")
+
+
+def steps(
+    saves: Iterable[Sequence[float | None]], loss: float | None = 1.0, mode: Mode = Mode.TRAIN
+) -> Iterator[Step]:
+    """Each save has the mean |g| of these gradients."""
+    for at, means in enumerate(saves):
+        yield a_step(at, {f"gradient/w{i}": mean for i, mean in enumerate(means)}, loss, mode)
+
+
+def a_step(at: int, means: dict[str, float | None], loss: float | None, mode: Mode) -> Step:
+    gradients = tuple(
+        Tensor(name, "worker_0", TensorSummary(size=4, abs_mean=mean), role=Role.GRADIENT)
+        for name, mean in means.items()
+    )
+    known = TensorSummary(abs_mean=loss)
+    losses = () if loss is None else (Tensor("loss", "worker_0", known, role=Role.LOSS),)
+    return Step(at, mode, at, float(at), {"gradients": gradients, "losses": losses})
+
+
+@pytest.mark.parametrize(
+    ("run", "expected"),
+    [
+        (steps([(0.0, 0.0)] * 10), VIOLATION),
+        (steps([(0.0, 0.0)] * 9), UNDECIDED),
+        (steps([(0.0, 1e-9)] * 20), HEALTHY),
+        (steps([(0.0, 0.0)] * 9 + [(0.0, 1e-9)] + [(0.0, 0.0)] * 9), UNDECIDED),
+        (steps([(1.0, 1.0)] * 30 + [(0.0, 0.0)] * 10), VIOLATION),  # it died
+        (steps([(0.0, 0.0)] * 20 + [(1.0, 1.0)]), HEALTHY),
+        (steps([(0.0, None)] * 20), HEALTHY),  # not finite, or not known
+        (steps([(0.0, 0.0)] * 20, loss=0.0), NOT_APPLICABLE),  # a margin that is kept
+        (steps([(0.0, 0.0)] * 20, loss=None), NOT_APPLICABLE),
+        (steps([()] * 20), NOT_APPLICABLE),
+        (steps([(0.0, 0.0)] * 20, mode=Mode.EVAL), NOT_APPLICABLE),
+    ],
+)
+def test_gradients(run: Iterator[Step], expected: Any) -> None:
+    assert outcomes(NoGradient(), run)[-1] is expected
+
+
+def test_two_optimizers_that_take_turns() -> None:
+    """The actor gets no gradient; a save of the critic's does not take that back."""
+    run = [
+        a_step(at, {"gradient/critic": 0.1} if at % 2 else {"gradient/actor": 0.0}, 1.0, Mode.TRAIN)
+        for at in range(20)
+    ]
+    verdicts = list(judged(NoGradient(), run))
+    assert [each.outcome for each in verdicts[-3:]] == [UNDECIDED, VIOLATION, VIOLATION]
+    assert "saved with worker_0/gradient/actor were 0 in 10 saves in a row" in verdicts[-1].detail
