@@ -123,6 +123,7 @@ class UpdateContracts:
 
     def foreign_update(self, root: Any, optimizer: Any) -> None:
         """An optimizer updates something that is no part of the model."""
+        self._kept_now.clear()  # the backward pass was its own, and the next one is not seen
         if self._optimizers or not self._backwards or self.over:
             return
         self._backwards = 0

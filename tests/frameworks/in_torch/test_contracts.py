@@ -245,6 +245,22 @@ def test_gradients_that_nobody_clears(run: Path) -> None:
     assert set(train(run, net(), classify, zero=False)) == {"gradients_kept"}
 
 
+def test_a_critic_that_is_updated_before_the_model_clears_its_gradients(run: Path) -> None:
+    """The loop of pix2pix: the generator's gradients of the last step are there until then."""
+    made, critic = net(8), net(1)
+    ours, other = (torch.optim.Adam(each.parameters(), 1e-3) for each in (made, critic))
+    with TorchHook.attach(made, run, capture=ASKED, save_interval=5, max_overhead=None):
+        for _ in range(40):
+            fake = made(torch.randn(SIZE, 8))
+            other.zero_grad()
+            F.softplus(critic(fake.detach())).mean().backward()
+            other.step()
+            ours.zero_grad()
+            F.softplus(-critic(fake)).mean().backward()
+            ours.step()
+    assert broken(run) == {}
+
+
 def test_a_generator_that_is_cut_off(run: Path) -> None:
     parts = nn.ModuleDict({"generator": net(8), "critic": net(1)})
     ours = [torch.optim.Adam(each.parameters(), 1e-3) for each in parts.values()]
