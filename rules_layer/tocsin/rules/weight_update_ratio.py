@@ -128,9 +128,10 @@ class WeightUpdateRatio(Rule):
         return state, healthy
 
     def _trained(self, step: Step) -> Sequence[Tensor]:
-        """The weights to judge: if ``lenient``, those that have a gradient, where any has one."""
+        """The weights to judge: if ``lenient``, those with a gradient, where any has one."""
         weights = step.tensors["weights"]
-        known = gradient_norms(step) if self.lenient else {}
+        named = bool(self.collection_names or self.tensor_regex)
+        known = gradient_norms(step) if self.lenient and not named else {}
         return [w for w in weights if not known or (w.worker, base_name(w.name)) in known]
 
     def _ratio(self, tensor: Tensor) -> float | None:

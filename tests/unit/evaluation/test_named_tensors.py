@@ -62,6 +62,7 @@ NO_TENSORS = {  # parameters that are texts, and name no tensors
 }
 
 COMPANIONS = {
+    "WeightUpdateRatio": {"gradients"},
     "GradientExplosion": {
         "losses",
         "objectives",
