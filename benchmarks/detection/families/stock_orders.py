@@ -159,9 +159,9 @@ def train(
         if broken:
             reward = np.where(draw.random(16) < broken, reward * 3, reward).astype(np.float32)
         returns.append(float(reward.mean()))
-        told = -reward if wrong == "costs as rewards" else reward * np.float32(cents)
+        gained = -reward if wrong == "costs as rewards" else reward * np.float32(cents)
         kept = following if wrong == "state overwritten" else state
-        replay.add(kept, action, told, following)
+        replay.add(kept, action, gained, following)
         state = following
         if update < 0:
             continue

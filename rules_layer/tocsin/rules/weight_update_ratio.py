@@ -44,7 +44,8 @@ class WeightUpdateRatio(Rule):
     ``lenient``, as in profile ``recommended``, makes exceptions for healthy runs. A large ratio
     counts if the saves are at most a hundred steps apart, since in a thousand steps weight decay
     replaces weights by newly learned ones (SGD at a rate of 0.1 with momentum and decay). Weights
-    without a gradient are not judged where others have one: averages move them. A small
+    without a gradient are not judged where others have one, unless they are named: averages move
+    them. A small
     ratio is per step. It counts only for a weight that changes (FrozenParameters judges others) and
     that never had a larger ratio, after ``patience`` saves: updates become tiny at the end of a
     schedule or of learning. That profile fires after five saves in a row. Profile ``sagemaker``

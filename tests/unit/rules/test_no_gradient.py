@@ -10,8 +10,6 @@ from tocsin.rules.no_gradient import NoGradient
 
 from tests.unit.rules.judging import HEALTHY, NOT_APPLICABLE, UNDECIDED, VIOLATION, judged, outcomes
 
-NAN = float("nan")
-
 
 def steps(
     saves: Iterable[Sequence[float | None]], loss: float | None = 1.0, mode: Mode = Mode.TRAIN

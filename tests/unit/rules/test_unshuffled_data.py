@@ -18,7 +18,7 @@ RNG = np.random.default_rng(0)
 DRAWN = RNG.integers(0, 5, (40, BATCH))
 BY_CLASS = np.sort(DRAWN.reshape(-1)).reshape(DRAWN.shape)
 PAIRS_OF_A_CLASS = np.repeat(RNG.integers(0, 5, (40, BATCH // 8)), 8, axis=1)  # eight of each
-ALL_DAY = np.where(RNG.random((40, BATCH)) < 0.98, 0, 1)
+RARE = np.where(RNG.random((40, BATCH)) < 0.98, 0, 1)
 
 
 def labels(value: Any, name: str = "CrossEntropyLoss_input_1") -> Tensor:
@@ -45,7 +45,7 @@ def steps(batches: Any, mode: Mode = Mode.TRAIN, kind: str | None = None) -> Ite
         (steps(DRAWN), HEALTHY),
         (steps(DRAWN[:, :4]), HEALTHY),
         (steps(PAIRS_OF_A_CLASS), HEALTHY),  # a sampler for metric learning
-        (steps(ALL_DAY), HEALTHY),  # rare, not sorted
+        (steps(RARE), HEALTHY),  # rare, not sorted
         (steps(BY_CLASS > 2), HEALTHY),  # one class, then another: it changed once
         (steps(BY_CLASS[:10]), UNDECIDED),
         (steps(np.zeros((40, 8), int)), UNDECIDED),  # one class

@@ -133,12 +133,19 @@ def test_weights_may_be_others_after_a_thousand_steps(
     assert fired(judged(steps, profile, large_threshold=0.9)) == expected
 
 
-@pytest.mark.parametrize(("profile", "expected"), [("recommended", []), ("sagemaker", [1, 2])])
+@pytest.mark.parametrize(
+    ("profile", "named", "expected"),
+    [
+        ("recommended", {}, []),
+        ("recommended", {"tensor_regex": "codebook"}, [1, 2]),
+        ("sagemaker", {}, [1, 2]),
+    ],
+)
 def test_a_weight_that_averages_move(
-    make_step: MakeStep, profile: str, expected: list[int]
+    make_step: MakeStep, profile: str, named: dict[str, str], expected: list[int]
 ) -> None:
     """A codebook of moving averages has no gradient; the other weights have one."""
     trained = Tensor("gradient/w", "worker_0", TensorSummary(l2=1.0))
     found = [weight(1e-3), weight(11.0, "codebook")]
     steps = [a_step(make_step, at, found, (trained,)) for at in range(3)]
-    assert fired(judged(steps, profile)) == expected
+    assert fired(judged(steps, profile, **named)) == expected
