@@ -48,10 +48,11 @@ CAUSES = {
     "broadcast": _cause("", r"broadcast|shape|\(N, ?1\)"),
     "ignored": _cause("", r"ignor"),
     "range": _cause("", r"range|outside|reach|negative"),
-    "mode": _cause("", r"eval|train\(\)|mode"),
-    "overfit": _cause("Overfit Overtraining LossGap Memorises FewSamples"),
+    "mode": _cause("FirstEpochGap", r"eval|train\(\)|mode"),
+    "overfit": _cause("Overfit Overtraining LossGap FirstEpochGap Memorises FewSamples"),
     "inputs": _cause(
-        "NotNormalizedData TrainEvalInputs CheckInputImages LossGap Overfit", "constant input"
+        "NotNormalizedData TrainEvalInputs CheckInputImages LossGap FirstEpochGap Overfit",
+        "constant input",
     ),
     "not-finite": _cause("NonFiniteData ExplodingTensor LossDiverging LossWorse", "finite|nan"),
     "collapse": _cause("Collapse ConstantOutput DeadNetwork TensorVariance AllZero"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import uuid
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -23,6 +24,9 @@ else:
 
 _AGREED_EVERY = 16
 """Batches between two questions among several processes whether to stop: each is a message."""
+
+_NOTHING = 20
+"""Batches in a row of which ``training_step`` returned nothing. Some are left out on purpose."""
 
 
 class TocsinCallback(Callback):
@@ -48,12 +52,13 @@ class TocsinCallback(Callback):
         super().__init__()
         self._capture = TrainerCapture(out, options)
         self._logged: dict[str, Any] = {}
+        self._without_loss = 0
 
     @from_trainer
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         several = trainer.world_size > 1
         shared = {"run_id": trainer.strategy.broadcast(uuid.uuid4().hex)} if several else {}
-        self._logged = {}
+        self._logged, self._without_loss = {}, 0
         self._capture.open(
             trainer.strategy.model or pl_module,
             trainer.accumulate_grad_batches,
@@ -79,6 +84,13 @@ class TocsinCallback(Callback):
     ) -> None:
         if self._stops(trainer, batch_idx):  # first: all processes must get to this question
             trainer.should_stop = True
+        lost = not isinstance(outputs, torch.Tensor) and not outputs
+        lost = lost and pl_module.automatic_optimization
+        self._without_loss = self._without_loss + 1 if lost else 0
+        if self._without_loss == _NOTHING:
+            code = pl_module.training_step.__code__
+            place = f"{Path(code.co_filename).name}:{code.co_firstlineno}"
+            self._capture.never_updated(place)
         self._capture.end()
         if self._capture.saving:
             self._save_loss(outputs, trainer.accumulate_grad_batches)

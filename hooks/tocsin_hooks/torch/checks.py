@@ -17,6 +17,7 @@ from tocsin_hooks.torch.loss_calls import Listener, LossCall, LossWindow, picked
 from tocsin_hooks.torch.mode_contracts import ModeContracts
 from tocsin_hooks.torch.names import class_name, input_name, output_name
 from tocsin_hooks.torch.opponents import Opponents
+from tocsin_hooks.torch.outermost_calls import Call
 from tocsin_hooks.torch.pairs import UNPAIRED
 from tocsin_hooks.torch.script_line import script_line
 from tocsin_hooks.torch.seen_samples import SeenSamples
@@ -94,16 +95,12 @@ class Checks:
         samples = self._samples.is_due and self._wanted.samples
         if not (self._wants_contracts or samples or self._is_due()):
             return
-        self._inputs = _inputs(args, kwargs)
-        if samples:
-            with self._step.hook.measured():
-                self._samples.forward_begins(self._inputs)
+        self._given(args, kwargs)
         if self._wants_contracts:
             self._modes.forward(root, alone=_are_alone(self._inputs))
-            if self._step.saving and self._step.passes == 1 and not self._updates.over:
-                self._broken.check_inputs(self._inputs)
-                if self._step.mode is Mode.TRAIN:
-                    self._broken.forward_begins(root)
+            looks = self._step.saving and self._step.passes == 1 and not self._updates.over
+            if looks and self._step.mode is Mode.TRAIN:
+                self._broken.forward_begins(root)
         if not self._is_due():
             return
         # In evaluation some modules compute in another way while there is a mode.
@@ -115,22 +112,42 @@ class Checks:
         if self._wants_contracts:
             self._modes.forward(root, alone=alone)
 
+    def _given(self, args: Any, kwargs: Any) -> None:
+        """A model is given these arguments: inputs of samples, as a rule."""
+        self._inputs = _inputs(args, kwargs)
+        if self._samples.is_due and self._wanted.samples and self._inputs:
+            with self._step.hook.measured():
+                self._samples.forward_begins(self._inputs)
+        first = self._step.saving and self._step.passes == 1
+        if self._wants_contracts and first and self._inputs and not self._updates.over:
+            self._broken.check_inputs(self._inputs)
+
     def forward_ends(self, root: Any, output: Any, *, compiled: bool) -> None:
         self._inside = False
         self._broken.forward_ends()
-        first = self._step.saving and self._step.passes == 1 and self._step.mode is Mode.TRAIN
-        for label, each in tensors_in(output, 1) if first and not compiled else ():
-            self._spread.forward_ended(output_name(class_name(root), label), each)
+        if not compiled:
+            self._ended(class_name(root), output)
         if self._is_due() and not (compiled and self._step.mode is not Mode.TRAIN):
             self._window.open()
         self._record(output)
 
-    def model_called(self, args: Any, kwargs: Any, output: Any) -> None:
+    def _ended(self, name: str, output: Any) -> None:
+        if self._step.saving and self._step.passes == 1 and self._step.mode is Mode.TRAIN:
+            for label, each in tensors_in(output, 1):
+                self._spread.forward_ended(output_name(name, label), each)
+
+    def model_called(self, call: Call) -> None:
         """The model has been called by its trainer, in a forward pass that has not ended."""
         self._inside = False
-        if self._wants_contracts and self._window.is_open:
-            self._inputs = _inputs(args, kwargs)
-        self._record(output)
+        if call.first:
+            self._given(call.args, call.kwargs)
+            self._ended(call.name, call.output)
+        self._record(call.output)
+
+    def never_updated(self, place: str) -> None:
+        """A trainer gets nothing there of which it could compute gradients."""
+        if self._wants_contracts:
+            self._broken.here("nothing_returned", place)
 
     def _record(self, output: Any) -> None:
         if self._window.is_open and self._records:

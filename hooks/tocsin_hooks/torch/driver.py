@@ -7,10 +7,7 @@ from typing import Any
 import torch
 
 from tocsin_hooks.torch import TorchHook
-from tocsin_hooks.torch.names import class_name, input_name, output_name, unwrapped
-from tocsin_hooks.torch.values import tensors_in
-
-_MOST_TENSORS = 8  # of one call of the model
+from tocsin_hooks.torch.outermost_calls import Call
 
 
 class Driver:
@@ -63,16 +60,12 @@ class Driver:
         if self._training is not None:
             self._training.begin_evaluation()
 
-    def add_call(self, model: Any, args: Any, kwargs: Any, output: Any) -> None:
-        """Capture what went into the model and came out of it, in the first pass of a step."""
-        if self._training is None:
-            return
-        self._training.model_called(args, kwargs, output)
-        if not self._training.step.saving:
-            return
-        step, own = self._training.step, class_name(unwrapped(model))
-        if step.passes == 1:
-            inputs = tensors_in((args, kwargs), _MOST_TENSORS)
-            step.add_named([(input_name(own, label), each) for label, each in inputs])
-            for label, each in tensors_in(output, _MOST_TENSORS):
-                step.add_output(output_name(own, label), each)
+    def never_updated(self, place: str) -> None:
+        """The trainer gets nothing from that line of which it could compute gradients."""
+        if self._training is not None:
+            self._training.never_updated(place)
+
+    def add_call(self, call: Call) -> None:
+        """The model, or a part of it, has been called in the pass that was begun here."""
+        if self._training is not None:
+            self._training.model_called(call)

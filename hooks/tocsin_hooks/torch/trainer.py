@@ -16,7 +16,7 @@ from tocsin_hooks.guard import guarded
 from tocsin_hooks.settings import given_watch
 from tocsin_hooks.torch import TorchHook
 from tocsin_hooks.torch.driver import Driver
-from tocsin_hooks.torch.root import ModuleHook
+from tocsin_hooks.torch.outermost_calls import Call, OutermostCalls
 
 _log = logging.getLogger("tocsin")
 
@@ -43,7 +43,7 @@ class TrainerCapture:
         self._options["save_interval"] = _intervals(options.get("save_interval"))
         self._driver: Driver | None = None
         self._evaluating = False
-        self._called: Any = None
+        self._calls: OutermostCalls | None = None
         self.torch: TorchHook | None = None
 
     @property
@@ -90,12 +90,13 @@ class TrainerCapture:
 
     def watch_calls(self, model: Any) -> None:
         """Capture what goes into the model and comes out of it, where the trainer's forward pass
-        is more than a call of it."""
-        called = ModuleHook(self._forwarded, None, before=False)
-        self._called = model.register_forward_hook(called, with_kwargs=True)
+        is more than a call of it: one of the model, or of several of its parts."""
+        self._calls = OutermostCalls(model, self._forwarded)
 
     def begin(self) -> None:
         """A forward pass begins, in the mode in which the model is."""
+        if self._calls is not None:
+            self._calls.begin()
         if self._driver is not None:
             self._driver.begin()
 
@@ -103,6 +104,11 @@ class TrainerCapture:
         """It has ended; what comes now are losses, gradients and the optimizer."""
         if self._driver is not None:
             self._driver.end()
+
+    def never_updated(self, place: str) -> None:
+        """The trainer gets nothing from that line of which it could compute gradients."""
+        if self._driver is not None:
+            self._driver.never_updated(place)
 
     def evaluated(self) -> None:
         """The first batch of an evaluation is through: further ones are not looked at."""
@@ -127,9 +133,9 @@ class TrainerCapture:
                 self.torch.save(name, value, "losses" if "loss" in name.lower() else "metrics")
 
     @guarded(attrgetter("trouble"), "what a model is called with is not captured")
-    def _forwarded(self, model: Any, args: Any, kwargs: Any, output: Any) -> None:
+    def _forwarded(self, call: Call) -> None:
         if self._driver is not None and not self._evaluating:
-            self._driver.add_call(model, args, kwargs, output)
+            self._driver.add_call(call)
 
     def close(self, *, finished: bool | None = None) -> None:
         """The training has ended. A Hook that was given stays open."""
@@ -137,9 +143,9 @@ class TrainerCapture:
             hook, self.torch, self._driver = self.torch, None, None
             self.position = hook.position
             self._evaluating = False
-            if self._called is not None:
-                self._called.remove()
-                self._called = None
+            if self._calls is not None:
+                self._calls.remove()
+                self._calls = None
             hook.close(finished=finished)
 
     def trouble(self, what: str, error: Exception) -> None:

@@ -29,14 +29,17 @@ from tocsin_hooks.torch.captured import StepInHand
 from tocsin_hooks.torch.checks import Checks
 from tocsin_hooks.torch.evaluations import EvaluationDetector, samples_of
 from tocsin_hooks.torch.forward import ForwardCapture
-from tocsin_hooks.torch.names import class_name, is_compiled, unwrapped
+from tocsin_hooks.torch.names import class_name, input_name, is_compiled, output_name, unwrapped
+from tocsin_hooks.torch.outermost_calls import Call, OutermostCalls
 from tocsin_hooks.torch.parameters import Parameters, has_gradients, without_gradients
 from tocsin_hooks.torch.root import ModelHooks, owners
 from tocsin_hooks.torch.steps import StepDetector, Turns
 from tocsin_hooks.torch.timing import TrainingTiming
+from tocsin_hooks.torch.values import tensors_in
 
 _log = logging.getLogger("tocsin")
 _STEPS_WITHOUT_OPTIMIZER = 8
+_MOST_TENSORS = 8  # of one call of the model
 """After so many steps a loop is taken to update the model by itself. Before that an optimizer may
 just have been skipped: with loss scaling the first gradients often overflow."""
 
@@ -76,6 +79,7 @@ class ModelTraining:
         self._compilations_before = compilations()
         self._backward: Any = None
         self._find_compiled: Callable[[], bool] = lambda: False
+        self._parts: OutermostCalls | None = None
 
     def watch(self, model: Any, owner: Any, ended: Callable[[], object]) -> Callable[[], None]:
         """Have PyTorch call back. Returns what takes it all back.
@@ -100,6 +104,7 @@ class ModelTraining:
             self.loss.close,
             self._checks.close,
             watched.remove,
+            self._release_parts,
             before.remove,
             after.remove,
             partial(atexit.unregister, self.step.end),
@@ -205,10 +210,25 @@ class ModelTraining:
         if self.step.saving and output is not None:
             self._forward.ends(root, output, compiled=is_compiled(module))
 
-    def model_called(self, args: Any, kwargs: Any, output: Any) -> None:
-        """A trainer's forward pass goes on after a call of the model in it: its loss is next."""
+    def model_called(self, call: Call) -> None:
+        """A forward pass goes on after a call in it of the model, or of a part: its loss is next.
+
+        Captures what goes into the first one, and what comes out of the whole model.
+        """
         if not self._paused:
-            self._checks.model_called(args, kwargs, output)
+            self._checks.model_called(call)
+        if not self.step.saving or self.step.passes > 1:
+            return
+        if call.first:
+            inputs = tensors_in((call.args, call.kwargs), _MOST_TENSORS)
+            self.step.add_named([(input_name(call.name, label), each) for label, each in inputs])
+        if call.whole:
+            for label, each in tensors_in(call.output, _MOST_TENSORS):
+                self.step.add_output(output_name(call.name, label), each)
+
+    def never_updated(self, place: str) -> None:
+        """A trainer gets nothing from that line of which it could compute gradients."""
+        self._checks.never_updated(place)
 
     @called
     def _optimizer_begins(self, optimizer: Any, args: Any, kwargs: Any) -> None:
@@ -293,13 +313,32 @@ class ModelTraining:
         root = self._model()
         if root is not None:
             self._checks.step_begins(compiled=is_compiled(root))
+            self._watch_parts(root)
+        self.step.passes = 1
         if self.step.saving:
-            self.step.passes = 1
             # A function that is compiled with the model in it would be compiled again each time
             # that there is another global hook, until PyTorch gives it up. What was compiled
             # before the model was watched may be something else, as in a notebook.
             compiled = compilations() != self._compilations_before
             self._forward.without_forward(root, globally=not compiled or is_compiled(root))
+
+    def _watch_parts(self, root: Any) -> None:
+        """Look at calls of parts of a model that is not called itself."""
+        if self._parts is None and compilations() == self._compilations_before:
+            self._parts = OutermostCalls(root, weakly(self._part_called))
+        if self._parts is not None:
+            self._parts.begin()
+
+    @called
+    def _part_called(self, call: Call) -> None:
+        trains = self._ahead and torch.is_grad_enabled()
+        if trains and not call.whole and not self._paused:
+            self.model_called(call)
+
+    def _release_parts(self) -> None:
+        if self._parts is not None:
+            self._parts.remove()
+            self._parts = None
 
     def _close_windows(self) -> None:
         self._checks.close()

@@ -30,6 +30,7 @@ _SINCE = 10  # rounds without a better one
 _SINCE_ERRORS = 30  # of a share of errors, which falls in steps
 _ERRORS = re.compile(r"(?<![a-z])m?error(?![a-z])")
 _AT_ALL = 100  # rounds, after which even a slow one has won something
+_BY_HEART = 0.1  # of its first, that a training loss has left, and that evaluations have won
 
 TREES = Read(roles=(Role.FEATURE_IMPORTANCE,), kinds=("weight",), fields=("size",))
 """Reads what only boosted trees have; other rules read it, too."""
@@ -40,30 +41,56 @@ def judge_boosted(state: State, step: Step) -> tuple[State, Verdict]:
 
     That is so ten rounds after the best one (thirty for a share of errors), or after a hundred, and
     for all losses of the evaluation. The first round has a tree that is scaled down, and mostly the
-    best constant beneath it.
+    best constant beneath it. Where the same loss of training has fallen to a tenth, evaluations
+    must have won a tenth; a share of errors becomes 0 too easily for that.
 
     The state has of each evaluation's loss that after the first round seen, the lowest, and the
-    rounds at these.
+    rounds at these; of those of training the first and the last.
     """
     losses, _ = with_level(select_losses(step.tensors["losses"], ()), named=False)
-    state, now = dict(state), step.mode_step
+    trained: dict[str, tuple[float, ...]] = dict(state.get("trained", {}))
+    state, now = {**state, "trained": trained}, step.mode_step
     sets: dict[str, list[Verdict]] = {}
     for point in points(step, losses, None):
         name, cost = point.tensor.name, rounded(point.cost)
-        if not classify_loss(step.mode, name)[0] or cost is None or not cost > 0:
+        evaluates, loss = classify_loss(step.mode, name)
+        if cost is None or not cost > 0:
+            continue
+        if not evaluates:
+            trained[loss] = (trained.get(loss, (cost,))[0], cost)
             continue
         if name not in state and (len(state) >= MOST_SERIES or now > _SOON):
             continue
         first, low, since, at = state.get(name, (cost, cost, now, now))
         low, at = (cost, now) if cost < low else (low, at)
         state[name] = (first, low, since, at)
-        verdict = _verdict(point.tensor, first, low, now - since, now - at)
+        verdict = _by_heart(point.tensor, first, low, now - at, trained.get(loss))
+        verdict = verdict or _verdict(point.tensor, first, low, now - since, now - at)
         sets.setdefault(name.partition("-")[0], []).append(verdict)
     if not sets:
         why = "no loss of an evaluation from its first round"
         return state, not_applicable(Reason.NO_TENSOR, why)
     # A share of errors may stay while the loss of the same set falls.
     return state, worst_verdict(map(_best, sets.values()))
+
+
+def _by_heart(
+    tensor: Tensor, first: float, low: float, waited: int, trained: tuple[float, ...] | None
+) -> Verdict | None:
+    """Finds that the trees know the rows of training by heart, and little else."""
+    won = (first - low) / first
+    if trained is None or waited < _SINCE or won > _BY_HEART or _ERRORS.search(tensor.name):
+        return None
+    begun, now = trained
+    if now > _BY_HEART * begun:
+        return None
+    detail = (
+        f"{tensor.name} was {first:.3g} after the first round and never below {low:.3g}, while "
+        f"that of training fell from {begun:.3g} to {now:.3g}: the trees know its rows by heart"
+    )
+    evidence: dict[str, Any] = {"first": first, "lowest": low, "trained": now}
+    found = violation(Reason.ABOVE_THRESHOLD, detail, tensor, **evidence)
+    return measured(found, won, _BY_HEART, "below")
 
 
 def _best(verdicts: Sequence[Verdict]) -> Verdict:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable
+from dataclasses import replace
 
-from tocsin.model import Reason, Verdict
+from tocsin.model import Reason, Severity, Verdict
 from tocsin.rules._rule import Tensor, measured, violation
 
+_OWN = re.compile(r"(?:weight|kernel)(?!.*(?:weight|kernel))")
 _EQUAL = 1e-12  # of the squared mean: a smaller variance is the rounding of one number
 
 
@@ -47,6 +50,31 @@ def find_large(weights: Iterable[Tensor], limit: float) -> Verdict | None:
     )
     found = violation(Reason.ABOVE_THRESHOLD, detail, weight, gain=gain, limit=limit)
     return measured(found, gain, limit)
+
+
+def find_wide(weights: Iterable[Tensor], biases: Iterable[Tensor], limit: float) -> Verdict | None:
+    """Finds a fault if variance x inputs is above ``limit`` in most of the layers, and in two.
+
+    Layers are weights whose bias has their name: embeddings, whose rows are looked up, have none.
+    The bias has one number for each output, which shows how many inputs there are.
+    """
+    units = {each.name: each.shape for each in biases if each.shape is not None}
+    known = []
+    for at, weight in enumerate(_between_layers(weights)):
+        shape, bias = weight.shape or (1,), units.get(_OWN.sub("bias", weight.name))
+        if bias is not None and len(bias) == 1 and bias[0] in (shape[0], shape[-1]):
+            inputs = math.prod(shape) / bias[0]
+            known.append(((weight.summary.variance or 0.0) * inputs, at, weight))
+    wide = sorted(each for each in known if each[0] > limit)
+    if len(wide) < 2 or 2 * len(wide) <= len(known):
+        return None
+    gain, _, weight = wide[0]
+    detail = (
+        f"{len(wide)} of {len(known)} layers start with weights that are too large: variance x "
+        f"inputs is {gain:.3g} in {weight.name} and more in the others; 1 to 2 is usual"
+    )
+    found = violation(Reason.ABOVE_THRESHOLD, detail, weight, gain=gain, limit=limit)
+    return measured(replace(found, severity=Severity.WARNING), gain, limit)
 
 
 def _between_layers(weights: Iterable[Tensor]) -> list[Tensor]:

@@ -158,6 +158,12 @@ CONTRACTS: Mapping[str, Contract] = {
         "the graph is cut: detach(), item(), no_grad(), argmax or numpy lies before the loss",
         "compute the loss from the output of the model itself",
     ),
+    "nothing_returned": Contract(
+        Severity.CRITICAL,
+        "training_step returns nothing",
+        "the trainer computes no gradients, and the model is never updated",
+        "return the loss",
+    ),
     "optimizer_without_gradient": Contract(
         Severity.WARNING,
         "an optimizer updates parameters that never get a gradient",

@@ -22,7 +22,7 @@ from tocsin.rules import (
     register,
     violation,
 )
-from tocsin.rules._initial_weights import find_constant, find_large
+from tocsin.rules._initial_weights import find_constant, find_large, find_wide
 from tocsin.rules._series import LOSSES, TRAINING, points
 
 _LOW, _HIGH = 0.05, 0.95
@@ -53,7 +53,8 @@ class PoorWeightInitialization(Rule):
     than half of them, and at least two, are constant, since all units of a layer then stay the
     same. And it fires if variance x connections is above ``gain`` in half of them. Connections are
     those of an input or an output, whichever has fewer; the product is about 1 by Glorot and at
-    most 2 by He.
+    most 2 by He. Where more than half of the layers with a bias, and at least two, have more than
+    ``widest``, with connections those of an output, the severity is ``warning``.
 
     Parameters
     ----------
@@ -65,9 +66,10 @@ class PoorWeightInitialization(Rule):
     patience: saves without a new low of the loss.
     steps: first saves that are judged.
     gain: largest variance of weights times connections.
+    widest: the same for layers with a bias.
     any_of: each sign fires alone, and weights themselves are not judged.
 
-    Example: all weights start at 0.
+    Example: all weights start at 0, or are drawn with a standard deviation of 1.
     """
 
     sagemaker: ClassVar[Mapping[str, Any]] = {
@@ -94,6 +96,7 @@ class PoorWeightInitialization(Rule):
     patience: Annotated[int, Meta(ge=1)] = 5
     steps: Annotated[int, Meta(ge=1)] = 10
     gain: Annotated[float, Meta(gt=0)] = 300.0
+    widest: Annotated[float, Meta(gt=0)] = 10.0
     any_of: bool = False
 
     def reads(self) -> Reads:
@@ -108,6 +111,7 @@ class PoorWeightInitialization(Rule):
             ),
             "losses": LOSSES,
             "weights": Read(roles=(Role.WEIGHT,), fields=("size", "mean", "variance")),
+            "biases": Read(roles=(Role.BIAS,), fields=("size",)),
         }
         if self.activation_inputs_regex not in ((), self.sagemaker["activation_inputs_regex"]):
             del reads["outputs"]  # a user named the inputs: outputs do not replace them
@@ -130,11 +134,19 @@ class PoorWeightInitialization(Rule):
             found = [*signs.values(), stuck]
         else:
             lasting = [sign for name, sign in signs.items() if name not in fine]
-            found = [] if begun else [find_constant(weights), find_large(weights, self.gain)]
+            found = [] if begun else self._judge_weights(step)
             found += [_both(sign, stuck) for sign in lasting if sign and stuck]
         state = {"saves": saves, "lows": lows, "begun": begun or bool(weights), "fine": fine}
         usual = next((sign for sign in signs.values() if sign and not sign.violation), HEALTHY)
         return state, next((sign for sign in found if sign and sign.violation), usual)
+
+    def _judge_weights(self, step: Step) -> list[Verdict | None]:
+        weights, biases = step.tensors["weights"], step.tensors["biases"]
+        return [
+            find_constant(weights),
+            find_wide(weights, biases, self.widest),
+            find_large(weights, self.gain),
+        ]
 
     def _variances(self, step: Step) -> Verdict | None:
         """Returns sign (a) or HEALTHY, None if there are no two layers to compare."""

@@ -96,8 +96,11 @@ def test_a_fit(calls: bool, fitted: Any, run: Path) -> None:
     names = set(create_trial(str(run)).tensor_names(mode=Mode.TRAIN))
     assert {"Classifier_net.0.weight", "gradient/Classifier_net.2.bias", "learning_rate"} <= names
     assert {"net.1_output_0", "net.1_input_0"} <= names
-    assert ("Classifier_input_0" in names) == calls
-    assert "Classifier_input_1" not in names  # labels are no inputs
+    assert {"Classifier_input_0", "net_input_0"} & names == {
+        "Classifier_input_0" if calls else "net_input_0"
+    }
+    assert {"Classifier_input_1", "net_input_1"}.isdisjoint(names)  # labels are no inputs
+    assert "samples" in names
     assert (run / END_MARKER).exists()
     assert not any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())
 
@@ -111,6 +114,40 @@ def test_a_loss_by_hand_is_compared_and_checked(fitted: Any, run: Path) -> None:
     names = create_trial(run).tensor_names()
     assert "loss/skill" in names
     assert any(name.startswith("contract/broadcast_by_hand/test_lightning.py") for name in names)
+
+
+class Autoencoder(pl.LightningModule):
+    """Its parts are called, one after the other."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.encoder, self.decoder = nn.Linear(4, 2), nn.Linear(2, 4)
+
+    def training_step(self, batch: Any, batch_idx: int) -> Any:
+        found = self.decoder(self.encoder(batch[0]))
+        return 3 * ((found - batch[0]) ** 2).mean()
+
+    def configure_optimizers(self) -> Any:
+        return torch.optim.SGD(self.parameters(), lr=0.1)
+
+
+def test_parts_that_are_called_one_after_the_other(run: Path) -> None:
+    trainer(TocsinCallback(run, save_interval=1)).fit(Autoencoder(), data(24))
+    names = set(create_trial(run).tensor_names())
+    assert {"encoder_input_0", "samples", "spread/encoder_output_0", "loss/skill"} <= names
+    assert "decoder_input_0" not in names  # a latent is no sample
+
+
+def test_a_training_step_that_returns_nothing(run: Path) -> None:
+    class Forgetful(Classifier):
+        def training_step(self, batch: Any, batch_idx: int) -> None:
+            super().training_step(batch, batch_idx)
+
+    trainer(TocsinCallback(run, save_interval=1), max_epochs=4).fit(Forgetful(), data(24))
+    broken = [name for name in create_trial(run).tensor_names() if name.startswith("contract/")]
+    assert [name.rpartition(":")[0] for name in broken] == [
+        "contract/nothing_returned/test_lightning.py"
+    ]
 
 
 def test_a_validation_is_one_step_and_the_sanity_check_is_none(fitted: Any, run: Path) -> None:

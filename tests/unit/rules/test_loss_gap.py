@@ -141,6 +141,9 @@ def boosted(
         (boosted([2.0, 1.5, *[3.0] * 20]), HEALTHY),  # it overfits: Overfit judges that
         (boosted([2.0 * 0.9995**at for at in range(30)]), UNDECIDED),  # slow
         (boosted([2.0 * 0.9999**at for at in range(120)]), VIOLATION),  # too slow
+        (boosted([2.0, 1.9, *[1.95] * 20], [0.8**at for at in range(22)]), VIOLATION),  # by heart
+        (boosted([2.0, 1.9, *[1.95] * 20], [0.95**at for at in range(22)]), HEALTHY),
+        (boosted([2.0, 1.7, *[1.75] * 20], [0.8**at for at in range(22)]), HEALTHY),
         (boosted([2.0] * 5), UNDECIDED),
         (boosted([2.0] * 20, first=40), NOT_APPLICABLE),  # the first round was not seen
         (boosted([float("nan")] * 20), NOT_APPLICABLE),

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tocsin.model import Mode, Outcome, Reason, TensorSummary, Verdict
+from tocsin.model import Mode, Outcome, Reason, Severity, TensorSummary, Verdict
 from tocsin.rules import PROFILES, SAGEMAKER, Step, Tensor, build
 from tocsin.tensors import summarize
 
@@ -41,6 +41,7 @@ def save(
     outputs: Iterable[float] = (),
     ranges: Iterable[float] = (),
     weights: Mapping[str, Any] | None = None,
+    biases: Mapping[str, Any] | None = None,
     mode: Mode = Mode.TRAIN,
 ) -> Step:
     """A step with a loss, the variances of activations, the ranges of gradients, and weights."""
@@ -51,6 +52,7 @@ def save(
         "gradients": tensors({f"g{n}": spread(width) for n, width in enumerate(ranges)}),
         "losses": tensors(losses),
         "weights": tensors(weights or {}),
+        "biases": tensors(biases or {}),
     }
     return Step(at, mode, at, 1000.0 + at, found)
 
@@ -147,6 +149,38 @@ def test_weights_at_the_first_save(weights: dict[str, Any], expected: Reason | N
     verdicts = judged([save(0, weights=weights), save(1, weights=weights)], "recommended")
     assert reasons(verdicts) == ({} if expected is None else {0: expected})
     assert not reasons(judged([save(0, weights=weights)], SAGEMAKER))
+
+
+WIDE = 5 * RANDOM  # a standard deviation of 1, of 50 inputs
+FIFTY = np.zeros(50)
+
+
+@pytest.mark.parametrize(
+    ("weights", "biases", "expected"),
+    [
+        ({"a.weight": WIDE, "b.weight": WIDE}, {"a.bias": FIFTY, "b.bias": FIFTY}, True),
+        ({"a/kernel": WIDE[:, :7], "b/kernel": WIDE}, {"a/bias": FIFTY[:7], "b/bias": FIFTY}, True),
+        (
+            {"a.weight_ih_l0": WIDE, "b.weight": WIDE[:3].reshape(3, 2, 5, 5)},
+            {"a.bias_ih_l0": FIFTY, "b.bias": FIFTY[:3]},
+            True,
+        ),
+        ({"a.weight": WIDE, "b.weight": WIDE}, {}, False),  # embeddings
+        ({"a.weight": WIDE, "b.weight": WIDE}, {"a.bias": FIFTY, "b.bias": FIFTY[:3]}, False),
+        ({"a.weight": WIDE, "b.weight": RANDOM}, {"a.bias": FIFTY, "b.bias": FIFTY}, False),
+        ({"a.weight": WIDE}, {"a.bias": FIFTY}, False),  # a single layer
+        ({"a.weight": WIDE[:, :2], "b.weight": WIDE}, {"a.bias": FIFTY, "b.bias": FIFTY}, False),
+        ({"a.weight": RANDOM, "b.weight": RANDOM}, {"a.bias": FIFTY, "b.bias": FIFTY}, False),
+    ],
+)
+def test_layers_that_start_too_wide(
+    weights: dict[str, Any], biases: dict[str, Any], expected: bool
+) -> None:
+    steps = [save(0, weights=weights, biases=biases)]
+    [verdict] = judged(steps, "recommended")
+    assert verdict.severity == (Severity.WARNING if expected else None)
+    assert reasons([verdict]) == ({0: Reason.ABOVE_THRESHOLD} if expected else {})
+    assert not reasons(judged(steps, SAGEMAKER))
 
 
 def test_the_first_save_with_weights_may_not_be_the_first() -> None:

@@ -1,0 +1,73 @@
+"""The calls of a model, or of its parts, that no other one of these calls encloses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import torch
+
+from tocsin_hooks.torch.names import class_name, unwrapped
+from tocsin_hooks.torch.root import ModuleHook
+
+
+class Call(NamedTuple):
+    """A call of a module. ``name`` is the class of the model, or the attribute of its part;
+    ``first``: no other one came before it in the forward pass."""
+
+    name: str
+    args: Any
+    kwargs: Any
+    output: Any
+    first: bool
+    whole: bool
+
+
+class OutermostCalls:
+    """Calls ``called`` after each call of a model that is its own forward pass, or of its parts.
+
+    Many a script calls ``model.encoder(x)`` and not ``model(x)``. Parts are the modules in its
+    attributes that have parameters.
+    """
+
+    def __init__(self, model: Any, called: Callable[[Call], None]) -> None:
+        self._called = called
+        self._depth = 0
+        self._first = True
+        self._handles: list[Any] = []
+        self._watch(class_name(unwrapped(model)), model, whole=True)
+        for name, part in _parts(model):
+            self._watch(name, part, whole=False)
+
+    def begin(self) -> None:
+        """A forward pass begins."""
+        self._depth, self._first = 0, True
+
+    def remove(self) -> None:
+        while self._handles:
+            self._handles.pop().remove()
+
+    def _watch(self, name: str, module: Any, *, whole: bool) -> None:
+        def begins(module: Any, args: Any, kwargs: Any) -> None:
+            self._depth += 1
+
+        def ends(module: Any, args: Any, kwargs: Any, output: Any) -> None:
+            self._depth = max(0, self._depth - 1)
+            if not self._depth and output is not None:
+                first, self._first = self._first, False
+                self._called(Call(name, args, kwargs, output, first, whole))
+
+        before, after = ModuleHook(begins, None, before=True), ModuleHook(ends, None, before=False)
+        self._handles += [
+            module.register_forward_pre_hook(before, with_kwargs=True),
+            module.register_forward_hook(after, with_kwargs=True, always_call=True),
+        ]
+
+
+def _parts(model: Any) -> Iterator[tuple[str, Any]]:
+    """The modules in the attributes of a model, in lists and dicts as well, with their names."""
+    for name, part in model.named_children():
+        if isinstance(part, torch.nn.ModuleList | torch.nn.ModuleDict):
+            yield from ((f"{name}.{of}", each) for of, each in _parts(part))
+        elif next(part.parameters(), None) is not None:
+            yield name, part

@@ -1,0 +1,173 @@
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Annotated, Any, ClassVar
+
+from tocsin.model import Mode, Reason, Verdict
+from tocsin.rules import (
+    HEALTHY,
+    UNDECIDED,
+    Meta,
+    Reads,
+    Rule,
+    State,
+    Step,
+    Tensor,
+    measured,
+    not_applicable,
+    register,
+    violation,
+)
+from tocsin.rules._pairing import MOST_SITES, SKILLS, LossSite, sites
+from tocsin.rules._samples import SAMPLES, add_batches, different_samples, sample_batches
+from tocsin.rules._series import TRAINING
+from tocsin.rules._window import rounded, worst_verdict
+
+_SAVES = 8  # of training, whose losses are compared
+_STEPS = 100  # of training, before the first look: batch normalisation must know the data
+_PASSES = 1.3  # over the data, in which next to nothing is learned by heart
+_LEARNED = 0.2  # of the loss with other labels, or of a constant guess's, that training has won
+_LOOKS = 2  # in a row
+_LARGER = 2.0  # times: batches of evaluations, where a loss by hand may depend on their size
+
+_Memory = Mapping[str, Any]
+"""Of a loss function: ``past``, of the last saves of training the loss, its share of that with
+other labels, its share of a constant guess's loss or None, and the samples of a comparison.
+``ratio``, of the last evaluation; ``bad``, the evaluations in a row with a gap."""
+
+
+@register
+@dataclass(frozen=True)
+class FirstEpochGap(Rule):
+    """Evaluations are much worse than training, though training has not seen a sample twice.
+
+    As long as samples are new, the loss of training is that of an evaluation: nothing can be
+    learned by heart. Fires when the loss of an evaluation in that time is at least ``ratio`` times
+    the mean of training's last eight saves and above all of them, and that of the next evaluation,
+    too. The share of the loss that is left must be larger by ``ratio`` as well: of the loss with
+    other labels, and of that of a constant guess where it is known. So losses may be scaled, summed
+    or weighted otherwise in evaluations.
+
+    The hook's hashes of samples show how many different ones were seen. Evaluations must have
+    ``samples`` samples. A loss by hand is not judged where batches of evaluations are more than
+    twice as large: it may depend on that, as contrastive losses do.
+
+    Parameters
+    ----------
+    ratio: smallest ratio of the losses.
+    samples: in an evaluation.
+
+    Example: images are scaled to 0 … 1 in training and to −1 … 1 in evaluations.
+    """
+
+    options: ClassVar[Mapping[str, Any]] = {"resolve": 1}
+    inhibits: ClassVar[tuple[str, ...]] = ("Overfit", "Overtraining")
+    causes: ClassVar[str] = (
+        "The inputs or labels of the evaluation are prepared otherwise than those of training; "
+        "batch normalisation has statistics that lag; the data of the evaluation is another one."
+    )
+    advice: ClassVar[str] = (
+        "Evaluate on a batch of the training data: if its loss is as in training, the data "
+        "differs, else the model does: compare train() with eval()."
+    )
+
+    ratio: Annotated[float, Meta(gt=1)] = 1.5
+    samples: Annotated[int, Meta(ge=1)] = 100
+
+    def reads(self) -> Reads:
+        return Reads({"skills": SKILLS, "samples": SAMPLES})
+
+    def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
+        if step.mode in TRAINING:
+            state = {**state, "steps": step.mode_step}
+            batches = sample_batches(step.tensors["samples"])
+            if batches and state.get("new", True):
+                seen = add_batches(state.get("seen", {}), batches)
+                new = seen["drawn"] <= _PASSES * different_samples(seen)
+                state = {**state, "seen": seen if new else {}, "new": new}
+        elif step.mode is not Mode.EVAL:
+            return state, not_applicable(Reason.NO_TENSOR, f"a step of mode {step.mode.name}")
+        if "new" not in state:
+            return state, not_applicable(Reason.NO_TENSOR, "no hashes of samples of training")
+        memories: dict[str, _Memory] = dict(state.get("losses", {}))
+        verdicts = []
+        for site in sites(step, step.tensors["skills"]):
+            name = (site.tensor.kind or site.tensor.name)[-40:]
+            if name not in memories and len(memories) >= MOST_SITES:
+                continue
+            memory = memories.get(name, {})
+            if step.mode is Mode.EVAL:
+                memory = self._evaluated(memory, site, state)
+                verdicts.append(self._verdict(memory, site.tensor))
+            else:
+                memory = {**memory, "past": [*memory.get("past", ()), _level(site)][-_SAVES:]}
+            memories[name] = memory
+        state = {**state, "losses": memories}
+        if not verdicts:
+            return state, not_applicable(Reason.NO_TENSOR, "no loss that is compared in EVAL")
+        return state, worst_verdict(verdicts)
+
+    def _evaluated(self, memory: _Memory, site: LossSite, state: State) -> _Memory:
+        past = memory.get("past", ())
+        known = memory.get("bad", 0) > 0 or (state["new"] and state["steps"] >= _STEPS)
+        if len(past) < _SAVES or site.rows < self.samples or not known:
+            return memory
+        now, trained = _level(site), _mean(past)
+        ratio = _least_ratio(now, trained)
+        if ratio is None:
+            return memory
+        alike = trained[2] is not None or now[3] <= _LARGER * trained[3]
+        bad = alike and ratio >= self.ratio and now[0] > max(loss for loss, *_ in past)
+        counted = memory.get("bad", 0) + 1 if bad else 0
+        levels = {"evaluated": rounded(now[0]), "trained": rounded(trained[0])}
+        return {**memory, **levels, "ratio": round(ratio, 4), "bad": counted}
+
+    def _verdict(self, memory: _Memory, tensor: Tensor) -> Verdict:
+        if "ratio" not in memory:
+            return UNDECIDED
+        ratio = memory["ratio"]
+        if memory["bad"] < _LOOKS:
+            return UNDECIDED if memory["bad"] else measured(HEALTHY, ratio, self.ratio)
+        detail = (
+            f"{tensor.kind or tensor.name.removesuffix('/skill')} is {memory['evaluated']:.3g} in "
+            f"EVAL and {memory['trained']:.3g} in TRAIN, from when each sample was new to the model"
+        )
+        evidence = {"eval": memory["evaluated"], "train": memory["trained"]}
+        found = violation(Reason.ABOVE_THRESHOLD, detail, tensor, **evidence)
+        return measured(found, ratio, self.ratio)
+
+
+_Level = tuple[float, float, float | None, float]
+
+
+def _level(site: LossSite) -> _Level:
+    """Returns the mean loss of a save, and what the memory keeps beside it."""
+    loss = fmean(each for each, *_ in site.losses)
+    repaired = fmean(each for _, each, _ in site.losses)
+    left = None if site.constant is None else round(1 - site.constant, 4)
+    with_other_labels = loss / repaired if repaired > 0 else math.inf
+    kept = min(max(with_other_labels, -1e3), 1e3)
+    return rounded(loss) or 0.0, round(kept, 4), left, site.rows / len(site.losses)
+
+
+def _mean(past: Any) -> _Level:
+    """Returns the mean of several saves; the share of a guess's loss if all of them have it."""
+    losses, others, left, rows = zip(*past, strict=True)
+    share = None if None in left else fmean(left)
+    return fmean(losses), fmean(others), share, fmean(rows)
+
+
+def _least_ratio(now: _Level, trained: _Level) -> float | None:
+    """Returns by how much an evaluation is worse, by that measure by which it is the least.
+
+    None if training has not learned anything yet, or if a loss is not above 0.
+    """
+    pairs = list(zip(now[:3], trained[:3], strict=True))
+    shares = [before for _, before in pairs[1:] if before is not None]
+    if max(shares) > 1 - _LEARNED or now[0] <= 0 or trained[0] <= 0:
+        return None
+    known = [(a, b) for a, b in pairs if a is not None and b is not None and b > 0]
+    return min(min(a / b, 1e6) for a, b in known)
