@@ -112,8 +112,6 @@ HALVES: dict[str, tuple[str, ...]] = {
         "pendulum_control",
         "flow_surrogate",
         "keras_sensors",
-    ),
-    "report": (
         "picture_captions",
         "map_to_facade",
         "ddp_taxi_fares",
@@ -125,6 +123,7 @@ HALVES: dict[str, tuple[str, ...]] = {
         "bare_clothes",
         "digit_strings",
     ),
+    "report": (),
 }
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from sklearn.datasets import load_digits
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
@@ -21,8 +22,6 @@ HELD_OUT = 4
 
 def numbers(count: int, held_out: bool, seed: int, right: bool = False) -> tuple[Any, Any]:
     """Pictures (N, 12, 36) of 0 to 255, and their digits (N, 3), blank where there is none."""
-    from sklearn.datasets import load_digits  # type: ignore[import-untyped]
-
     found = load_digits()
     part = (np.arange(len(found.target)) % HELD_OUT == 0) == held_out
     pictures, kinds = found.images[part] * (255 / 16), found.target[part]

@@ -17,6 +17,7 @@ from tocsin.tensors import Storage
 
 from tocsin_hooks import Hook
 from tocsin_hooks.guard import guarded
+from tocsin_hooks.keras.batches import BatchWatch, save_batch
 from tocsin_hooks.keras.means import Sum, running_means, since, sums
 from tocsin_hooks.keras.parameters import KerasParameter, parameters
 from tocsin_hooks.keras.tensors import (
@@ -63,8 +64,9 @@ class TocsinCallback(keras.callbacks.Callback):
     A batch of ``fit`` is a step of mode TRAIN (with ``steps_per_execution`` N it is N batches,
     for Keras calls no more often), a whole evaluation one of mode EVAL, a batch of ``predict``
     one of mode PREDICT. Saved steps have the batch's own loss and metrics, the learning rate, the
-    weights and biases after the batch and, with the torch backend, the gradients; an evaluation
-    its losses and metrics, all of them ``val_…`` within ``fit``.
+    weights and biases after the batch and, with the torch backend, the gradients, the inputs, the
+    labels and the predictions; an evaluation its losses and metrics, all of them ``val_…`` within
+    ``fit``, and with that backend the same of its first batch.
 
     When somebody asks for a stop, ``fit`` ends after the batch in hand.
 
@@ -109,6 +111,7 @@ class TocsinCallback(keras.callbacks.Callback):
         self._batch: _Batch | None = None
         self._parameters: list[KerasParameter] | None = None
         self._means: dict[str, Any] | None = None
+        self._batches = BatchWatch()
         self._said = False
 
     @_guarded
@@ -131,6 +134,7 @@ class TocsinCallback(keras.callbacks.Callback):
         super().set_model(model)
         self._fitting = False
         self._batch = None
+        self._batches.end()
         self._parameters = self._means = None
         if self._closed and self._reopen is not None:
             self.hook = self._reopen(resumed_from=self.hook.position)
@@ -139,6 +143,7 @@ class TocsinCallback(keras.callbacks.Callback):
     @_guarded
     def on_train_begin(self, logs: Logs | None = None) -> None:
         self._fitting = True
+        self._batches.begin(self.model, self.hook.trouble)
 
     @_guarded
     def on_train_batch_begin(self, batch: int, logs: Logs | None = None) -> None:
@@ -158,18 +163,28 @@ class TocsinCallback(keras.callbacks.Callback):
 
     @_guarded
     def on_train_end(self, logs: Logs | None = None) -> None:
-        self._end()
+        try:
+            self._end()
+        finally:
+            self._batches.end()
 
     @_guarded
     def on_test_begin(self, logs: Logs | None = None) -> None:
         self._finish()  # before Keras resets its metrics for the evaluation
+        if not self._fitting:
+            self._batches.begin(self.model, self.hook.trouble)
+        self._batches.first = None
 
     @_guarded
     def on_test_end(self, logs: Logs | None = None) -> None:
         if self.hook.begin(Mode.EVAL):
             save_scalars(self.hook, logs or {}, "val_" if self._fitting else "")
+            if self._batches.first is not None:
+                save_batch(self.hook, self._batches.first)
         self.hook.end()
+        self._batches.first = self._batches.last = None
         if not self._fitting:
+            self._batches.end()
             self._end()
 
     @_guarded
@@ -242,6 +257,8 @@ class TocsinCallback(keras.callbacks.Callback):
             self.hook.save(
                 "learning_rate", batch.learning_rate, "learning_rates", role=Role.LEARNING_RATE
             )
+        if self._batches.last is not None:
+            save_batch(self.hook, self._batches.last)
         save_parameters(self.hook, self._parameters)
         save_optimizer(self.hook, getattr(model, "optimizer", None))
         if HAS_GRADIENTS:

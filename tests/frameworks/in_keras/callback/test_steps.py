@@ -83,8 +83,41 @@ def test_roles_and_collections_are_told(make, callback, data, tmp_path, trial):
         "learning_rate": "learning_rate",
         **{name: "bias" if "bias" in name else "weight" for name in WEIGHTS},
         **gradients,
+        **({"inputs": "input", "labels": "label", "predictions": "prediction"} if TORCH else {}),
     }
     assert sorted(trial().tensor_names(collection="biases")) == sorted(WEIGHTS[1::2])
+
+
+@pytest.mark.skipif(not TORCH, reason="others compile the step")
+def test_what_a_batch_holds(make, callback, data, series):
+    """Of an evaluation the first batch. Nothing of it stays at the model."""
+    x, y = data
+    model = make()
+    capture = Capture(
+        collections={
+            name: CollectionConfig(save_raw_tensor=True)
+            for name in ("inputs", "labels", "predictions")
+        }
+    )
+    model.fit(
+        x,
+        y,
+        batch_size=10,
+        shuffle=False,
+        verbose=0,
+        validation_data=(x[:20] + 1, y[:20]),
+        callbacks=[callback(capture=capture)],
+    )
+    inputs, labels, predictions = (series(name) for name in ("inputs", "labels", "predictions"))
+    for step in range(5):
+        rows = slice(10 * step, 10 * step + 10)
+        np.testing.assert_allclose(inputs[step], x[rows])
+        np.testing.assert_array_equal(labels[step], y[rows])
+        assert predictions[step].shape == (10, 3)
+    assert list(inputs) == list(range(5))
+    (evaluated,) = series("inputs", modes.EVAL).values()
+    np.testing.assert_allclose(evaluated[:10], x[:10] + 1)
+    assert "compute_loss" not in vars(model)
 
 
 @pytest.mark.skipif(not TORCH, reason="others compile gradients away")
