@@ -126,6 +126,7 @@ HALVES: dict[str, tuple[str, ...]] = {
         "digit_strings",
         "keras_river",
         "answer_spans",
+        "point_clouds",
     ),
 }
 
