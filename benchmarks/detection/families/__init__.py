@@ -127,6 +127,7 @@ HALVES: dict[str, tuple[str, ...]] = {
         "keras_river",
         "answer_spans",
         "point_clouds",
+        "image_retouching",
     ),
 }
 
