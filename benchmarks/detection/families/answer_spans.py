@@ -264,7 +264,7 @@ CASES = cases(
         "accumulated": {"batch": 4, "accumulate": 4, "steps": 650},
         "average of weights": {"average": 0.98},
         "bfloat16": {"bfloat16": True},
-        "no evaluation": {"evaluated": False, "schedule": "cosine"},
+        "no evaluation": {"evaluated": False},
     },
     {
         "question forgotten": ("ignored no-skill overfit range", {"fault": "question forgotten"}),
