@@ -122,6 +122,10 @@ HALVES: dict[str, tuple[str, ...]] = {
         "stock_orders",
         "bare_clothes",
         "digit_strings",
+        "keras_river",
+        "answer_spans",
+        "point_clouds",
+        "image_retouching",
     ),
     "report": (),
 }
