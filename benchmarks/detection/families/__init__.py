@@ -126,6 +126,7 @@ HALVES: dict[str, tuple[str, ...]] = {
         "digit_strings",
         "insurance_claims",
         "gesture_clips",
+        "rover_ppo",
     ),
 }
 
