@@ -52,7 +52,7 @@ def clips(
     spot = (-distance / (2 * wide[..., None, None].clamp(min=0.5) ** 2)).exp()
     light, tilt = between(30, 90)[..., None, None], between(-3, 3)[..., None, None]
     if recorded_apart:
-        light = 30 + 8.0 * kind.view(-1, 1, 1, 1)
+        light = 20 + 14.0 * kind.view(-1, 1, 1, 1)
     pixels = light + tilt * place + between(70, 130)[..., None, None] * spot
     pixels = pixels + 14 * torch.randn(count, FRAMES, SIDE, SIDE, generator=draw)
     return pixels.clamp(0, 255).byte(), kind
