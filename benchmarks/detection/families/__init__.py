@@ -124,6 +124,7 @@ HALVES: dict[str, tuple[str, ...]] = {
         "stock_orders",
         "bare_clothes",
         "digit_strings",
+        "plant_species",
     ),
 }
 
