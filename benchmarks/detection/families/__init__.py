@@ -125,6 +125,7 @@ HALVES: dict[str, tuple[str, ...]] = {
         "bare_clothes",
         "digit_strings",
         "plant_species",
+        "knowledge_graph",
     ),
 }
 

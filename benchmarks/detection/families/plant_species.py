@@ -187,7 +187,6 @@ CASES = cases(
         "columns of names": {"objective": "binary:logistic", "labels": "columns"},
         "own one against the rest": {"own": "one against the rest"},
         "own smooth labels": {"own": "smooth", "rounds": 150},
-        "squares of columns": {"objective": "reg:squarederror", "labels": "columns", "eta": 0.07},
         "vectors as leaves": {"more": {"multi_strategy": "multi_output_tree"}, "depth": 6},
         "by leaves": {"more": {"grow_policy": "lossguide", "max_leaves": 12}, "depth": 0},
         "stumps": {"depth": 1, "eta": 0.4, "rounds": 300},
