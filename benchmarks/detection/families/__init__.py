@@ -126,6 +126,7 @@ HALVES: dict[str, tuple[str, ...]] = {
         "digit_strings",
         "plant_species",
         "knowledge_graph",
+        "speech_enhancement",
         "bare_prices",
     ),
 }
