@@ -122,12 +122,20 @@ HALVES: dict[str, tuple[str, ...]] = {
         "stock_orders",
         "bare_clothes",
         "digit_strings",
-        "keras_river",
+    ),
+    "report": (
         "answer_spans",
         "point_clouds",
+        "keras_river",
         "image_retouching",
+        "insurance_claims",
+        "gesture_clips",
+        "rover_ppo",
+        "plant_species",
+        "knowledge_graph",
+        "speech_enhancement",
+        "bare_prices",
     ),
-    "report": (),
 }
 
 
