@@ -53,10 +53,11 @@ def find_large(weights: Iterable[Tensor], limit: float) -> Verdict | None:
 
 
 def find_wide(weights: Iterable[Tensor], biases: Iterable[Tensor], limit: float) -> Verdict | None:
-    """Finds a fault if variance x inputs is above ``limit`` in most of the layers, and in two.
+    """Finds a fault if variance x inputs is above ``limit`` in half of the layers, and in two.
 
     Layers are weights whose bias has their name: embeddings, whose rows are looked up, have none.
-    The bias has one number for each output, which shows how many inputs there are.
+    The bias has one number for each output, which shows how many inputs there are. Glorot's
+    variance for sigmoids is up to 32 / inputs.
     """
     units = {each.name: each.shape for each in biases if each.shape is not None}
     known = []
@@ -66,7 +67,7 @@ def find_wide(weights: Iterable[Tensor], biases: Iterable[Tensor], limit: float)
             inputs = math.prod(shape) / bias[0]
             known.append(((weight.summary.variance or 0.0) * inputs, at, weight))
     wide = sorted(each for each in known if each[0] > limit)
-    if len(wide) < 2 or 2 * len(wide) <= len(known):
+    if len(wide) < 2 or 2 * len(wide) < len(known):
         return None
     gain, _, weight = wide[0]
     detail = (

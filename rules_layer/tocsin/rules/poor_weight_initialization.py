@@ -53,8 +53,8 @@ class PoorWeightInitialization(Rule):
     than half of them, and at least two, are constant, since all units of a layer then stay the
     same. And it fires if variance x connections is above ``gain`` in half of them. Connections are
     those of an input or an output, whichever has fewer; the product is about 1 by Glorot and at
-    most 2 by He. Where more than half of the layers with a bias, and at least two, have more than
-    ``widest``, with connections those of an output, the severity is ``warning``.
+    most 2 by He. Where half of the layers with a bias, and at least two, have more than ``widest``,
+    with connections those of an output, the severity is ``warning``.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ class PoorWeightInitialization(Rule):
     patience: Annotated[int, Meta(ge=1)] = 5
     steps: Annotated[int, Meta(ge=1)] = 10
     gain: Annotated[float, Meta(gt=0)] = 300.0
-    widest: Annotated[float, Meta(gt=0)] = 10.0
+    widest: Annotated[float, Meta(gt=0)] = 40.0
     any_of: bool = False
 
     def reads(self) -> Reads:

@@ -151,7 +151,7 @@ def test_weights_at_the_first_save(weights: dict[str, Any], expected: Reason | N
     assert not reasons(judged([save(0, weights=weights)], SAGEMAKER))
 
 
-WIDE = 5 * RANDOM  # a standard deviation of 1, of 50 inputs
+WIDE = 5.2 * RANDOM  # a standard deviation of 1, of 50 inputs
 FIFTY = np.zeros(50)
 
 
@@ -160,6 +160,7 @@ FIFTY = np.zeros(50)
     [
         ({"a.weight": WIDE, "b.weight": WIDE}, {"a.bias": FIFTY, "b.bias": FIFTY}, True),
         ({"a/kernel": WIDE[:, :7], "b/kernel": WIDE}, {"a/bias": FIFTY[:7], "b/bias": FIFTY}, True),
+        ({"a.weight": 0.8 * WIDE, "b.weight": WIDE}, {"a.bias": FIFTY, "b.bias": FIFTY}, False),
         (
             {"a.weight_ih_l0": WIDE, "b.weight": WIDE[:3].reshape(3, 2, 5, 5)},
             {"a.bias_ih_l0": FIFTY, "b.bias": FIFTY[:3]},
@@ -168,6 +169,11 @@ FIFTY = np.zeros(50)
         ({"a.weight": WIDE, "b.weight": WIDE}, {}, False),  # embeddings
         ({"a.weight": WIDE, "b.weight": WIDE}, {"a.bias": FIFTY, "b.bias": FIFTY[:3]}, False),
         ({"a.weight": WIDE, "b.weight": RANDOM}, {"a.bias": FIFTY, "b.bias": FIFTY}, False),
+        (
+            {"a.weight": WIDE, "b.weight": WIDE, "c.weight": RANDOM, "d.weight": RANDOM},
+            {f"{name}.bias": FIFTY for name in "abcd"},
+            True,
+        ),
         ({"a.weight": WIDE}, {"a.bias": FIFTY}, False),  # a single layer
         ({"a.weight": WIDE[:, :2], "b.weight": WIDE}, {"a.bias": FIFTY, "b.bias": FIFTY}, False),
         ({"a.weight": RANDOM, "b.weight": RANDOM}, {"a.bias": FIFTY, "b.bias": FIFTY}, False),
