@@ -47,8 +47,9 @@ class UnshuffledData(Rule):
     Fires when it is above ``correlation`` after ``batches`` saved batches, if the most frequent
     class of a batch has changed twice or more.
 
-    Judges only labels that are integers, one for each sample, of two classes to fifty. Does not
-    judge adversarial training and models that act, where batches of one label are usual.
+    Judges only labels that are integers, or floating point numbers of 0 and 1, one for each sample,
+    of two classes to fifty. Does not judge adversarial training and models that act, where batches
+    of one label are usual.
 
     Parameters
     ----------
@@ -120,9 +121,11 @@ def correlation(memory: _Memory) -> float | None:
 
 
 def _batches(labels: Sequence[Tensor]) -> Iterator[tuple[Tensor, Sequence[int]]]:
-    """Yields the classes of each batch of labels that are integers."""
+    """Yields the classes of each batch of labels that are integers, or floats of 0 and 1."""
     for each in labels:
-        if each.value is None or each.value.dtype.kind not in "iub":
+        if each.value is None or each.value.dtype.kind not in "iubf":
+            continue
+        if each.value.dtype.kind == "f" and not np.isin(each.value, (0, 1)).all():
             continue
         classes = classes_of_labels(each.value)
         classes = None if classes is None else classes[classes >= 0]  # -100 is ignored

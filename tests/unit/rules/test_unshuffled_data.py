@@ -46,12 +46,14 @@ def steps(batches: Any, mode: Mode = Mode.TRAIN, kind: str | None = None) -> Ite
         (steps(DRAWN[:, :4]), HEALTHY),
         (steps(PAIRS_OF_A_CLASS), HEALTHY),  # a sampler for metric learning
         (steps(RARE), HEALTHY),  # rare, not sorted
+        (steps(np.tile(BY_CLASS[::4] > 2, (4, 1)).astype(float)), VIOLATION),  # four epochs
+        (steps((DRAWN > 2).astype(float)), HEALTHY),
         (steps(BY_CLASS > 2), HEALTHY),  # one class, then another: it changed once
         (steps(BY_CLASS[:10]), UNDECIDED),
         (steps(np.zeros((40, 8), int)), UNDECIDED),  # one class
         (steps(np.arange(400).reshape(40, 10)), UNDECIDED),  # tokens, numbers
         (steps(BY_CLASS[:, :1]), NOT_APPLICABLE),  # no pairs
-        (steps(BY_CLASS.astype(float)), NOT_APPLICABLE),  # constant targets of a discriminator
+        (steps(BY_CLASS.astype(float)), NOT_APPLICABLE),  # a number, not a class
         (steps(BY_CLASS.reshape(40, 8, 4)), NOT_APPLICABLE),  # tokens
         (steps(np.full((40, 8), -100)), NOT_APPLICABLE),  # all ignored
         (steps(np.zeros((40, 0), int)), NOT_APPLICABLE),
