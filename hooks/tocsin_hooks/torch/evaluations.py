@@ -12,6 +12,7 @@ import torch
 _WITHOUT_LOSS = 2
 """After so many steps of doubtful passes without any loss such passes are no evaluations."""
 _LATEST = 20  # updates
+_FEWEST = 0.25  # passes for each update, of a model that acts from the start on
 
 
 class EvaluationDetector:
@@ -30,11 +31,22 @@ class EvaluationDetector:
         self._doubtful = False
         self._acted = False  # since the last update
         self._latest = deque[bool](maxlen=_LATEST)  # updates: whether the model acted before
+        self._updates = 0
+        self._passes = 0  # that are doubtful
+        self._from_start = False  # one of them came before the first update
+        self._rollouts = 0  # updates before which there was acting
 
     @property
     def acts(self) -> bool:
-        """Whether there was acting before half of the latest updates."""
-        return len(self._latest) == _LATEST and 2 * sum(self._latest) >= _LATEST
+        """Whether there was acting before half of the latest updates.
+
+        Or, as in proximal policy optimisation, now and then from the start on, with many passes:
+        a model that generates samples now and then has been trained before.
+        """
+        if len(self._latest) == _LATEST and 2 * sum(self._latest) >= _LATEST:
+            return True
+        many = self._passes >= _FEWEST * self._updates
+        return self._from_start and self._rollouts > 0 and many
 
     def acted(self) -> None:
         """What the model is trained on depends on an output that it gave without gradients."""
@@ -43,6 +55,8 @@ class EvaluationDetector:
     def updated(self) -> None:
         """An optimizer has updated the model: whatever was evaluated is over."""
         self._updated = True
+        self._updates += 1
+        self._rollouts += self._acted
         self._latest.append(self._acted)
         self._acted = False
 
@@ -52,6 +66,8 @@ class EvaluationDetector:
         acts = root.training and not torch.is_grad_enabled()
         self._doubtful = not self.whole and (acts or samples == 1)
         none = self._doubtful and not meant and without_meaning >= _WITHOUT_LOSS
+        self._passes += self._doubtful
+        self._from_start = self._from_start or (self._doubtful and not self._updates)
         self._acted = self._acted or none
         return none
 

@@ -38,8 +38,8 @@ from tocsin_hooks.torch.timing import TrainingTiming
 from tocsin_hooks.torch.values import tensors_in
 
 _log = logging.getLogger("tocsin")
-_STEPS_WITHOUT_OPTIMIZER = 8
 _MOST_TENSORS = 8  # of one call of the model
+_STEPS_WITHOUT_OPTIMIZER = 8
 """After so many steps a loop is taken to update the model by itself. Before that an optimizer may
 just have been skipped: with loss scaling the first gradients often overflow."""
 

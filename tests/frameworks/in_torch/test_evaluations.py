@@ -236,6 +236,26 @@ def test_acting_is_no_evaluation(training: bool, run: Path) -> None:
     assert (kinds[0], kinds[-1]) == (None, ACTING)
 
 
+@pytest.mark.parametrize(("from_start", "expected"), [(True, ACTING), (False, None)])
+def test_rollouts_before_many_updates_are_acting(
+    from_start: bool, expected: str | None, run: Path
+) -> None:
+    """As in proximal policy optimisation; samples that are generated now and then are none."""
+    model = net()
+    with TorchHook.attach(model, run, save_interval=5, max_overhead=None):
+        for number in range(6):
+            if from_start or number:
+                with torch.no_grad():
+                    for _ in range(12):
+                        model(torch.randn(16, 8))
+            for _ in range(40):
+                train(model, F.cross_entropy)
+    storage = LocalStorage(run)
+    indexes = [read_index(storage, each) for each in index_objects(storage)]
+    kinds = [entry.kind for index in indexes for entry in index.entries if entry.name == "loss"]
+    assert (kinds[0], kinds[-1]) == (None, expected)
+
+
 def test_the_value_of_the_last_state_is_part_of_training(run: Path) -> None:
     """As of an actor and a critic: outputs of several states, then one without gradients."""
     model = net()

@@ -1,0 +1,77 @@
+"""Scripts that call the parts of a model, and not the model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F  # noqa: N812 - everybody's name for it
+from tocsin import Mode, create_trial
+from tocsin_hooks.torch import TorchHook
+from torch import nn
+
+
+class Autoencoder(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.encoder = nn.Sequential(nn.Linear(8, 4), nn.ReLU())
+        self.decoder = nn.Linear(4, 8)
+
+    def loss(self, x: Any) -> Any:
+        return ((self.decoder(self.encoder(x)) - x) ** 2).mean()
+
+
+def trained(run: Path, model: Any, loss: Callable[[Any], Any], steps: int = 60) -> set[str]:
+    """The names in the run of a training with that loss of a batch."""
+    torch.manual_seed(0)
+    hook = TorchHook.attach(model, run, save_interval=1)
+    optimizer = torch.optim.Adam(model.parameters(), 1e-3)
+    for _ in range(steps):
+        optimizer.zero_grad()
+        loss(torch.randn(32, 8)).backward()
+        optimizer.step()
+    hook.close()
+    return set(create_trial(run).tensor_names(mode=Mode.TRAIN))
+
+
+def test_parts_of_a_model(run: Path) -> None:
+    model = Autoencoder()
+    names = trained(run, model, model.loss)
+    assert {"encoder_input_0", "samples", "loss", "loss/skill"} <= names
+    assert "decoder_input_0" not in names  # a latent is no sample
+    assert not any(each._forward_hooks or each._forward_pre_hooks for each in model.modules())
+
+
+def test_models_in_a_list(run: Path) -> None:
+    models = nn.ModuleDict({"encoder": nn.Linear(8, 4), "heads": nn.ModuleList([nn.Linear(4, 8)])})
+
+    def loss(x: Any) -> Any:
+        return F.mse_loss(models["heads"][0](torch.tanh(models["encoder"](x))), x)
+
+    names = trained(run, models, loss)
+    assert {"encoder_input_0", "samples", "loss", "loss/skill"} <= names
+
+
+def test_forward_by_itself(run: Path) -> None:
+    model = nn.Sequential(nn.Linear(8, 4), nn.ReLU(), nn.Linear(4, 8))
+    names = trained(run, model, lambda x: (model.forward(x) - x).abs().mean())
+    assert {"0_input_0", "samples", "loss/skill"} <= names
+
+
+def test_a_model_that_is_called_itself(run: Path) -> None:
+    model = nn.Sequential(nn.Linear(8, 4), nn.ReLU(), nn.Linear(4, 8))
+    names = trained(run, model, lambda x: (model(x) - x).abs().mean())
+    assert {"Sequential_input_0", "samples"} <= names
+    assert "0_input_0" not in names
+
+
+@pytest.mark.parametrize("steps", [3, 30])
+def test_samples_are_those_of_the_first_part(run: Path, steps: int) -> None:
+    model = Autoencoder()
+    trained(run, model, model.loss, steps)
+    samples = create_trial(run).tensor("samples")
+    each = [samples.value(step, mode=Mode.TRAIN)[:3].tolist() for step in samples.steps(Mode.TRAIN)]
+    assert set(map(tuple, each)) == {(1.0, 32.0, 8.0)}  # steps, samples, elements of one
