@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 _ANY_RULE_OF_MANY_REASONS = re.compile("contract", re.IGNORECASE)
 _WORSE = "LossWorse LossDiverging LossSpike LossOscillating SkillLost"
-_STUCK = "NoSkill NoBetterThanGuessing LossNotDecreasing Underfitting LossFlat"
+_STUCK = "NoSkill NoBetterThanGuessing LossNotDecreasing Underfitting EvaluationUnchanged"
 
 
 @dataclass(frozen=True)
@@ -35,10 +35,10 @@ CAUSES = {
     ),
     "slow": _cause(
         "LearningRateTooSmall UpdateTooSmall WeightUpdateRatio UnchangedTensor FrozenParameters "
-        "LearningRateSchedule"
+        "LearningRateSchedule EvaluationUnchanged"
     ),
     "unbound": _cause(
-        "FrozenParameters UnchangedTensor UpdateTooSmall",
+        "FrozenParameters UnchangedTensor UpdateTooSmall EvaluationUnchanged",
         r"optimi[sz]er|no gradient|never update",
     ),
     "no-gradient": _cause("NoGradient FrozenParameters VanishingGradient AllZero", "gradient"),
@@ -68,6 +68,6 @@ CAUSES = {
     "order": _cause("UnshuffledData ClassImbalance LossOscillating", "order|sorted|shuffl"),
     "leak": _cause("LossTooGoodTooSoon LossGap", "equal|shift|leak"),
     "workers": _cause("WorkersDisagree WorkerLosses"),
-    "schedule": _cause("LearningRateSchedule"),
+    "schedule": _cause("LearningRateSchedule EvaluationUnchanged"),
     "trees": _cause("TreeDepth UnusedFeatures FeatureImportanceOverweight"),
 }

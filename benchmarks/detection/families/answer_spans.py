@@ -198,7 +198,7 @@ def train(
 
     model = Reader(len(words) + 2, kind, dropout, layers, fault)
     hook.torch(model)
-    chosen = model.parameters()
+    chosen = [*model.parameters()]
     updates: Any = torch.optim.AdamW(chosen, rate, weight_decay=decay)
     if optimizer == "momentum":
         updates = torch.optim.SGD(chosen, rate, momentum=0.9)

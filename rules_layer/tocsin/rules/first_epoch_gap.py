@@ -82,8 +82,9 @@ class FirstEpochGap(Rule):
 
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
         if step.mode in TRAINING:
-            state = {**state, "steps": step.mode_step}
             batches = sample_batches(step.tensors["samples"])
+            if batches or state:
+                state = {**state, "steps": step.mode_step}
             if batches and state.get("new", True):
                 seen = add_batches(state.get("seen", {}), batches)
                 new = seen["drawn"] <= _PASSES * different_samples(seen)

@@ -118,6 +118,7 @@ def test_the_rules_that_built_in_rules_inhibit() -> None:
             "VanishingGradient",
         },
         "ExplodingTensor": OF_LOSSES | OVERFITTING,
+        "FirstEpochGap": {"Overfit", "Overtraining"},
         "GradientExplosion": OVERFITTING,
         "InputBottleneck": {"LowGPUUtilization"},
         "LossDiverging": OVERFITTING,

@@ -71,7 +71,7 @@ COMPANIONS = {
     "FeatureImportanceOverweight": {"shap"},  # how many features there are
     "NonFiniteData": {"losses"},  # whether the training copes with NaN in labels
     "TrainEvalInputs": {"losses"},  # whether the evaluation is worse for it
-    "PoorWeightInitialization": {"gradients", "losses", "weights"},  # signs of their own
+    "PoorWeightInitialization": {"biases", "gradients", "losses", "weights"},  # of their own
 }
 
 Select = Callable[[Watched], Mapping[str, set[str]]]

@@ -230,6 +230,7 @@ WAITING = {  # that something was saved is enough for them
     "WeightUpdateRatio",
 }
 KEEPING_RECORDS = {
+    "EvaluationUnchanged",
     "FewSamples",
     "LossGap",
     "Overfit",

@@ -1,0 +1,143 @@
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar
+
+from tocsin.model import Mode, Reason, Verdict
+from tocsin.rules import (
+    HEALTHY,
+    UNDECIDED,
+    Meta,
+    Reads,
+    Rule,
+    State,
+    Step,
+    measured,
+    not_applicable,
+    register,
+    violation,
+)
+from tocsin.rules._kinds import with_level
+from tocsin.rules._train_eval import (
+    FinishedEvaluation,
+    classify_loss,
+    follow_losses,
+    read_losses,
+    select_losses,
+)
+from tocsin.rules._window import rounded, worst_verdict
+
+_EQUAL = 1e-4  # of a loss: a model that is updated changes it by more
+_VARIES = 0.01  # of a training loss, by which its saves differ at least
+_NOTHING = 1e-3  # of the first loss: there is nothing left to learn
+_ERRORS = re.compile(r"(?<![a-z])m?error(?![a-z])")  # their shares are equal by chance
+
+_Memory = Mapping[str, Any]
+"""Of a validation loss: ``cost``, the last one; ``same``, the evaluations in a row that were equal
+to the one before, and ``since``, the training step of the first of them. Of a training loss:
+the first, and the lowest and highest since then."""
+
+
+@register
+@dataclass(frozen=True)
+class EvaluationUnchanged(Rule):
+    """Evaluations give the same loss again and again, though the model is trained.
+
+    Fires when ``evaluations`` in a row, and half of all so far, had the same loss as the one before
+    them, to four digits, with ``steps`` training steps between them whose loss varied. So the model
+    does not change: its learning rate has become 0, its gradients have vanished, or another model
+    is trained or evaluated. At the end of a schedule few evaluations are the same. Does not judge a
+    loss that has fallen to a thousandth, nor shares of errors.
+
+    Parameters
+    ----------
+    evaluations: in a row, that are the same as the one before.
+    steps: of training between the first and the last of these.
+
+    Example: `optimizer.step()` updates a copy of the model, and val_loss is 0.69315 each time.
+    """
+
+    options: ClassVar[Mapping[str, Any]] = {"resolve": 1}
+    causes: ClassVar[str] = (
+        "A schedule has lowered the learning rate to nothing, as one that counts epochs and is "
+        "stepped at each batch; gradients are 0; the optimizer or the evaluation has another model."
+    )
+    advice: ClassVar[str] = (
+        "Print the learning rate, the norm of the gradients and a weight in two steps: the first "
+        "of them that does not change shows where to look."
+    )
+
+    evaluations: Annotated[int, Meta(ge=2)] = 4
+    steps: Annotated[int, Meta(ge=1)] = 100
+
+    def reads(self) -> Reads:
+        return Reads({"losses": read_losses(())})
+
+    def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
+        losses, kinds = with_level(select_losses(step.tensors["losses"], ()), named=False)
+        if step.tensors["losses"] and not losses:
+            return state, not_applicable(Reason.NO_TENSOR, f"a loss that is {kinds}")
+        losses = [each for each in losses if not _ERRORS.search(each.name)]
+        followed, finished, trained = follow_losses(state.get("followed", {}), step, losses, None)
+        now = step.mode_step if step.mode is not Mode.EVAL else state.get("now", 0)
+        ranges: dict[str, Any] = dict(state.get("ranges", {}))
+        for point in trained:
+            base, cost = classify_loss(step.mode, point.tensor.name)[1], rounded(point.cost)
+            if cost is not None:
+                first, low, high = ranges.get(base, (cost, None, None))
+                low, high = (cost, cost) if low is None else (min(low, cost), max(high, cost))
+                ranges[base] = (first, low, high)
+        memories: dict[str, _Memory] = dict(state.get("memories", {}))
+        for each in finished:
+            base = followed["eval"][each.name]["base"]
+            memories[each.name] = memory = _added(memories.get(each.name, {}), each, now)
+            if not memory["same"] and base in ranges:
+                ranges[base] = (ranges[base][0], None, None)
+        state = {"followed": followed, "now": now, "ranges": ranges, "memories": memories}
+        if not followed["eval"]:
+            return state, not_applicable(Reason.NO_TENSOR, "no loss of an evaluation")
+        if not finished:
+            return state, UNDECIDED
+        verdicts = (
+            self._verdict(each, memories[each.name], now, ranges.get(_base(followed, each)))
+            for each in finished
+        )
+        return state, worst_verdict(verdicts)
+
+    def _verdict(
+        self, now: FinishedEvaluation, memory: _Memory, step: int, trained: Any
+    ) -> Verdict:
+        same: int = memory["same"]
+        healthy = measured(HEALTHY, float(same), float(self.evaluations))
+        if same < self.evaluations or 2 * (same + 1) < now.count or trained is None:
+            return healthy
+        first, low, high = trained
+        if low is None:
+            return UNDECIDED
+        varies = high - low > _VARIES * max(abs(low), abs(high))
+        if not varies or step - memory["since"] < self.steps:
+            return UNDECIDED
+        if abs(now.cost) <= _NOTHING * abs(now.first) or abs(high) <= _NOTHING * abs(first):
+            return healthy
+        detail = (
+            f"{now.name} is {now.cost:.5g} as in the {same} evaluations before, while the loss of "
+            f"training varies from {low:.3g} to {high:.3g}: the model does not change"
+        )
+        evidence = {"evaluations": same, "loss": now.cost}
+        found = violation(Reason.CONSTANT, detail, now.tensor, **evidence)
+        return measured(found, float(same), float(self.evaluations))
+
+
+def _base(followed: State, evaluation: FinishedEvaluation) -> str:
+    base: str = followed["eval"][evaluation.name]["base"]
+    return base
+
+
+def _added(memory: _Memory, now: FinishedEvaluation, step: int) -> _Memory:
+    before = memory.get("cost")
+    same = before is not None and abs(now.cost - before) <= _EQUAL * abs(before)
+    if not same:
+        return {"cost": now.cost, "same": 0, "since": step}
+    return {**memory, "same": memory["same"] + 1}
