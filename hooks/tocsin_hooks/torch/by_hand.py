@@ -30,6 +30,8 @@ class HandMade:
 
     def __init__(self) -> None:
         self.has_given_up = False
+        self.ignores_order = False
+        """Whether the loss of a single output is the same in whichever order its samples are."""
         self._random = random.Random(0)  # noqa: S311 - not the script's, whose numbers stay
         self._looks = self._ties = 0
         self._alone = False
@@ -82,6 +84,7 @@ class HandMade:
         pair = any(each.shape == first.shape for each in more)
         if self._alone or not pair or first[0].numel() < 2:
             self.has_given_up = True
+            self.ignores_order = not more
         self._alone, self._looks, self._ties = True, 1, 0
 
 

@@ -10,7 +10,7 @@ from torch import nn
 from tocsin_hooks.torch.broken import BrokenContracts
 from tocsin_hooks.torch.callbacks import compilations
 from tocsin_hooks.torch.captured import StepInHand
-from tocsin_hooks.torch.contracts import broken_by_difference
+from tocsin_hooks.torch.contracts import broken_by_difference, compares_samples
 from tocsin_hooks.torch.evaluated_losses import EvaluatedLosses
 from tocsin_hooks.torch.known_losses import KnownLosses
 from tocsin_hooks.torch.loss_calls import Listener, LossCall, LossWindow, picked_classes
@@ -76,6 +76,7 @@ class Checks:
         )
         self._inputs: list[Any] = []
         self._inside = False  # of a forward pass
+        self._subtracts = False  # labels from predictions, since that
         self._passes = 0  # in training
         self._opponents = Opponents()
         step.before_end = self._hand_over
@@ -114,7 +115,7 @@ class Checks:
 
     def _given(self, args: Any, kwargs: Any) -> None:
         """A model is given these arguments: inputs of samples, as a rule."""
-        self._inputs = _inputs(args, kwargs)
+        self._inputs, self._subtracts = _inputs(args, kwargs), False
         if self._samples.is_due and self._wanted.samples and self._inputs:
             with self._step.hook.measured():
                 self._samples.forward_begins(self._inputs)
@@ -222,7 +223,9 @@ class Checks:
     def _difference(self, one: Any, other: Any, result: Any) -> None:
         if self._inside or not self._wants_contracts or not self._inputs:
             return
-        if broken_by_difference(one, other, result, _samples(self._inputs)):
+        samples = _samples(self._inputs)
+        self._subtracts = self._subtracts or compares_samples(one, other, samples)
+        if broken_by_difference(one, other, result, samples):
             self._broken.here("broadcast_by_hand")
 
     def _backward(self, loss: Any) -> None:
@@ -239,6 +242,8 @@ class Checks:
             with self._step.hook.measured():
                 if self._skill.compare_by_hand(tape, loss, place := script_line()):
                     self._known.computed(place, tape, loss)
+                elif self._subtracts and self._skill.ignores_order(place):
+                    self._broken.here("errors_cancel", place)
         tape.clear()
 
     def _recorded(self, call: RecordedCall, found: Any) -> None:

@@ -113,6 +113,14 @@ def broken_by_difference(one: Any, other: Any, result: Any, samples: int) -> boo
     )
 
 
+def compares_samples(one: Any, other: Any, samples: int) -> bool:
+    """Whether predictions of so many samples are subtracted from labels, or the reverse."""
+    if not (isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor)):
+        return False
+    alike = one.shape == other.shape and one.dim() > 0 and len(one) == samples > 1
+    return alike and one.requires_grad != other.requires_grad
+
+
 def labels_equal_inputs(call: LossCall, inputs: list[Any]) -> bool:
     """Whether a model of tokens is to predict the very tokens that it is given.
 

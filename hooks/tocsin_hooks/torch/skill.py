@@ -99,6 +99,11 @@ class Skill:
         self._sites[key].add(found, self._step.mode)
         return True
 
+    def ignores_order(self, place: str) -> bool:
+        """Whether the loss by hand there is the same in whichever order samples are predicted."""
+        made = self._by_hand.get(_Key(None, place, _BY_HAND, ()))
+        return made is not None and made.ignores_order
+
     def _free_name(self, own: str) -> str:
         before = sum((each.module or "loss") == own for each in self._sites)
         return f"{own}_{before}" if before else own

@@ -110,6 +110,12 @@ CONTRACTS: Mapping[str, Contract] = {
         "what is learned holds for this very batch alone",
         "look for the wrong axis: batch_first in attention and recurrent layers, view, softmax",
     ),
+    "errors_cancel": Contract(
+        Severity.WARNING,
+        "the loss is the same whichever label belongs to which sample",
+        "errors are averaged before they are squared, and those of different signs cancel out",
+        "square first, or take absolute values: ((prediction - target) ** 2).mean()",
+    ),
     "all_labels_ignored": Contract(
         Severity.CRITICAL,
         "every label is ignore_index: nothing is left to learn from",

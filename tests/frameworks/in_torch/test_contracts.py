@@ -553,3 +553,31 @@ def test_opponents_that_take_turns(run: Path) -> None:
             criterion(model(fake), ones).backward()
             of_generator.step()
     assert broken(run) == {}
+
+
+def critic(found: Any, wanted: Any) -> Any:
+    """Of scores of real and of made samples: there is nothing to predict."""
+    return found[: SIZE // 2].mean() - found[SIZE // 2 :].mean()
+
+
+@pytest.mark.parametrize(
+    ("loss", "expected"),
+    [
+        (lambda found, wanted: (found - wanted).mean().square(), {"errors_cancel"}),
+        (lambda found, wanted: (wanted - found).sum().abs(), {"errors_cancel"}),
+        (lambda found, wanted: (found - wanted).square().mean(), set()),
+        (lambda found, wanted: (found.mean(0) - wanted.mean(0)).square().mean(), set()),  # moments
+        (lambda found, wanted: found.square().mean(), set()),
+        (critic, set()),
+    ],
+)
+def test_errors_that_cancel(loss: Callable[[Any, Any], Any], expected: set[str], run: Path) -> None:
+    model = net(2)
+    optimizer = torch.optim.SGD(model.parameters(), 1e-3)
+    with TorchHook.attach(model, run, save_interval=5, max_overhead=None):
+        for _ in range(40):
+            x = torch.randn(SIZE, 8)
+            optimizer.zero_grad()
+            loss(model(x), x[:, :2] * x[:, 2:4]).backward()
+            optimizer.step()
+    assert set(broken(run)) == expected
