@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 import uuid
 from collections.abc import Mapping
@@ -87,11 +88,9 @@ class TocsinCallback(Callback):
         lost = not isinstance(outputs, torch.Tensor) and not outputs
         lost = lost and pl_module.automatic_optimization
         self._without_loss = self._without_loss + 1 if lost else 0
-        if self._without_loss == _NOTHING:
-            code = pl_module.training_step.__code__
-            place = f"{Path(code.co_filename).name}:{code.co_firstlineno}"
-            self._capture.never_updated(place)
         self._capture.end()
+        if self._without_loss == _NOTHING:
+            self._capture.never_updated(_place(pl_module.training_step))
         if self._capture.saving:
             self._save_loss(outputs, trainer.accumulate_grad_batches)
             self._capture.save_scalars(self._newly_logged(trainer))
@@ -159,3 +158,11 @@ class TocsinCallback(Callback):
         if batch_idx % _AGREED_EVERY:
             return False
         return bool(trainer.strategy.reduce_boolean_decision(stop, all=False))
+
+
+def _place(method: Any) -> str:
+    """The file and line of a method, as far as they are known."""
+    code = getattr(inspect.unwrap(method), "__code__", None)
+    return (
+        "training_step" if code is None else f"{Path(code.co_filename).name}:{code.co_firstlineno}"
+    )

@@ -1,9 +1,9 @@
-"""What a Keras model was given in a batch, what it was to predict, and what it predicted."""
+"""The batches of a Keras model: inputs, labels and predictions."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,8 @@ from tocsin_hooks import Hook
 from tocsin_hooks.guard import Guard, Report
 
 _VISIBLE = keras.backend.backend() == "torch"
+Named = Sequence[tuple[str, Any]]
+
 _ARGUMENTS = ("x", "y", "y_pred")
 _MOST_TENSORS = 4  # of inputs, and of outputs
 _MOST_ELEMENTS = 1 << 20  # of one
@@ -21,11 +23,11 @@ _MOST_ELEMENTS = 1 << 20  # of one
 
 @dataclass(frozen=True)
 class SeenBatch:
-    """The arguments of ``compute_loss``: tensors, or lists and dicts of them."""
+    """The tensors that ``compute_loss`` got, by what is added to the name of their kind."""
 
-    inputs: Any
-    labels: Any
-    predictions: Any
+    inputs: Named
+    labels: Named
+    predictions: Named
 
 
 @dataclass
@@ -33,12 +35,15 @@ class BatchWatch:
     """Looks at the batches of a model whose loss is computed, while it watches one.
 
     That is possible with the torch backend. JAX and TensorFlow compile the step. ``first`` is the
-    first batch since it was None.
+    first batch of an evaluation, if the model ``evaluates``; ``last`` the last one of a training.
     """
 
     first: SeenBatch | None = None
     last: SeenBatch | None = None
+    evaluates: bool = False
     _model: Any = None
+    _own: Any = None
+    _before: Any = None
 
     def begin(self, model: Any, trouble: Report) -> None:
         self.end()
@@ -49,18 +54,29 @@ class BatchWatch:
         @functools.wraps(compute)
         def compute_loss(*args: Any, **kwargs: Any) -> Any:
             with Guard(trouble, "a batch of Keras is not captured"):
-                given = {**dict(zip(_ARGUMENTS, args, strict=False)), **kwargs}
-                self.last = SeenBatch(*map(given.get, _ARGUMENTS))
-                self.first = self.first or self.last
+                self._see({**dict(zip(_ARGUMENTS, args, strict=False)), **kwargs})
             return compute(*args, **kwargs)
 
-        self._model = model
+        self._model, self._own = model, compute_loss
+        self._before = vars(model).get("compute_loss")  # the script's own
         vars(model)["compute_loss"] = compute_loss  # past Keras, which tracks what is assigned
 
     def end(self) -> None:
-        if self._model is not None:
-            vars(self._model).pop("compute_loss", None)
-        self.first = self.last = self._model = None
+        if self._model is not None and vars(self._model).get("compute_loss") is self._own:
+            del vars(self._model)["compute_loss"]
+            if self._before is not None:
+                vars(self._model)["compute_loss"] = self._before
+        self.first = self.last = self._model = self._own = self._before = None
+        self.evaluates = False
+
+    def _see(self, given: Mapping[str, Any]) -> None:
+        if self.evaluates and self.first is not None:
+            return
+        seen = SeenBatch(*(tuple(_tensors(given.get(name))) for name in _ARGUMENTS))
+        if self.evaluates:
+            self.first = seen
+        else:
+            self.last = seen
 
 
 def save_batch(hook: Hook, batch: SeenBatch) -> None:
@@ -70,13 +86,14 @@ def save_batch(hook: Hook, batch: SeenBatch) -> None:
         ("labels", Role.LABEL, batch.labels),
         ("predictions", Role.PREDICTION, batch.predictions),
     ):
-        for label, tensor in _tensors(value):
+        for label, tensor in value:
             plan = hook.plan(f"{name}{label}", name, role=role)
             if plan is not None:
-                hook.capture(plan, tensor.detach())
+                hook.capture(plan, tensor)
 
 
 def _tensors(value: Any) -> Iterator[tuple[str, Any]]:
+    """The tensors, without their graphs, which would keep all activations alive."""
     if isinstance(value, Mapping):
         named = [(f"/{key}", each) for key, each in value.items()]
     elif isinstance(value, list | tuple):
@@ -85,4 +102,4 @@ def _tensors(value: Any) -> Iterator[tuple[str, Any]]:
         named = [("", value)]
     for label, each in named[:_MOST_TENSORS]:
         if hasattr(each, "detach") and 0 < each.numel() <= _MOST_ELEMENTS:
-            yield label, each
+            yield label, each.detach()

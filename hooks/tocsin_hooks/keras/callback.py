@@ -173,7 +173,7 @@ class TocsinCallback(keras.callbacks.Callback):
         self._finish()  # before Keras resets its metrics for the evaluation
         if not self._fitting:
             self._batches.begin(self.model, self.hook.trouble)
-        self._batches.first = None
+        self._batches.first, self._batches.evaluates = None, True
 
     @_guarded
     def on_test_end(self, logs: Logs | None = None) -> None:
@@ -182,7 +182,7 @@ class TocsinCallback(keras.callbacks.Callback):
             if self._batches.first is not None:
                 save_batch(self.hook, self._batches.first)
         self.hook.end()
-        self._batches.first = self._batches.last = None
+        self._batches.first, self._batches.evaluates = None, False
         if not self._fitting:
             self._batches.end()
             self._end()
@@ -259,6 +259,7 @@ class TocsinCallback(keras.callbacks.Callback):
             )
         if self._batches.last is not None:
             save_batch(self.hook, self._batches.last)
+            self._batches.last = None
         save_parameters(self.hook, self._parameters)
         save_optimizer(self.hook, getattr(model, "optimizer", None))
         if HAS_GRADIENTS:

@@ -32,9 +32,10 @@ class EvaluationDetector:
         self._acted = False  # since the last update
         self._latest = deque[bool](maxlen=_LATEST)  # updates: whether the model acted before
         self._updates = 0
-        self._passes = 0  # that are doubtful
+        self._passes = 0  # without gradients, in training mode
         self._from_start = False  # one of them came before the first update
-        self._rollouts = 0  # updates before which there was acting
+        self._rolls = False  # and since the last one, as acting
+        self._rollouts = 0  # updates before which that was so
 
     @property
     def acts(self) -> bool:
@@ -56,9 +57,9 @@ class EvaluationDetector:
         """An optimizer has updated the model: whatever was evaluated is over."""
         self._updated = True
         self._updates += 1
-        self._rollouts += self._acted
+        self._rollouts += self._rolls
         self._latest.append(self._acted)
-        self._acted = False
+        self._acted = self._rolls = False
 
     def is_none(self, root: Any, samples: int, *, meant: bool, without_meaning: int) -> bool:
         """Whether the pass belongs to no evaluation. ``meant``: one is going on for sure;
@@ -66,8 +67,9 @@ class EvaluationDetector:
         acts = root.training and not torch.is_grad_enabled()
         self._doubtful = not self.whole and (acts or samples == 1)
         none = self._doubtful and not meant and without_meaning >= _WITHOUT_LOSS
-        self._passes += self._doubtful
-        self._from_start = self._from_start or (self._doubtful and not self._updates)
+        self._passes += acts
+        self._from_start = self._from_start or (acts and not self._updates)
+        self._rolls = self._rolls or (none and acts)
         self._acted = self._acted or none
         return none
 

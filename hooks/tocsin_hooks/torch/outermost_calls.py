@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
+from weakref import ref
 
 import torch
 
+from tocsin_hooks.torch.callbacks import is_elsewhere
 from tocsin_hooks.torch.names import class_name, unwrapped
 from tocsin_hooks.torch.root import ModuleHook
 
@@ -32,6 +34,7 @@ class OutermostCalls:
 
     def __init__(self, model: Any, called: Callable[[Call], None]) -> None:
         self._called = called
+        self._model = ref(model)
         self._depth = 0
         self._first = True
         self._handles: list[Any] = []
@@ -49,11 +52,13 @@ class OutermostCalls:
 
     def _watch(self, name: str, module: Any, *, whole: bool) -> None:
         def begins(module: Any, args: Any, kwargs: Any) -> None:
-            self._depth += 1
+            self._depth += not is_elsewhere(module)
 
         def ends(module: Any, args: Any, kwargs: Any, output: Any) -> None:
+            if is_elsewhere(module):
+                return
             self._depth = max(0, self._depth - 1)
-            if not self._depth and output is not None:
+            if not self._depth and output is not None and not self._is_aside():
                 first, self._first = self._first, False
                 self._called(Call(name, args, kwargs, output, first, whole))
 
@@ -62,6 +67,11 @@ class OutermostCalls:
             module.register_forward_pre_hook(before, with_kwargs=True),
             module.register_forward_hook(after, with_kwargs=True, always_call=True),
         ]
+
+    def _is_aside(self) -> bool:
+        """Whether a call is none of the training's: as of a teacher, without gradients."""
+        model = self._model()
+        return model is None or (model.training and not torch.is_grad_enabled())
 
 
 def _parts(model: Any) -> Iterator[tuple[str, Any]]:

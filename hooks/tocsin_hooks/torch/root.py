@@ -86,7 +86,8 @@ class ModuleHook:
 def owners(model: Any) -> list[Any]:
     """Who watches a model already."""
     hooks = (*model._forward_pre_hooks.values(),)
-    return [hook.owner for hook in hooks if isinstance(hook, ModuleHook)]
+    known = (hook.owner for hook in hooks if isinstance(hook, ModuleHook))
+    return [owner for owner in known if owner is not None]
 
 
 def _is_compiled(value: object) -> bool:

@@ -30,6 +30,7 @@ _SINCE = 10  # rounds without a better one
 _SINCE_ERRORS = 30  # of a share of errors, which falls in steps
 _ERRORS = re.compile(r"(?<![a-z])m?error(?![a-z])")
 _AT_ALL = 100  # rounds, after which even a slow one has won something
+_TRAINED = ""  # no loss has this name
 _BY_HEART = 0.1  # of its first, that a training loss has left, and that evaluations have won
 
 TREES = Read(roles=(Role.FEATURE_IMPORTANCE,), kinds=("weight",), fields=("size",))
@@ -48,18 +49,19 @@ def judge_boosted(state: State, step: Step) -> tuple[State, Verdict]:
     rounds at these; of those of training the first and the last.
     """
     losses, _ = with_level(select_losses(step.tensors["losses"], ()), named=False)
-    trained: dict[str, tuple[float, ...]] = dict(state.get("trained", {}))
-    state, now = {**state, "trained": trained}, step.mode_step
+    trained: dict[str, tuple[float, ...]] = dict(state.get(_TRAINED, {}))
+    state, now = {**state, _TRAINED: trained}, step.mode_step
     sets: dict[str, list[Verdict]] = {}
     for point in points(step, losses, None):
         name, cost = point.tensor.name, rounded(point.cost)
         evaluates, loss = classify_loss(step.mode, name)
         if cost is None or not cost > 0:
             continue
-        if not evaluates:
+        if not evaluates and (loss in trained or len(trained) < MOST_SERIES):
             trained[loss] = (trained.get(loss, (cost,))[0], cost)
+        if not evaluates:
             continue
-        if name not in state and (len(state) >= MOST_SERIES or now > _SOON):
+        if name not in state and (len(state) > MOST_SERIES or now > _SOON):
             continue
         first, low, since, at = state.get(name, (cost, cost, now, now))
         low, at = (cost, now) if cost < low else (low, at)

@@ -61,9 +61,10 @@ def find_wide(weights: Iterable[Tensor], biases: Iterable[Tensor], limit: float)
     """
     units = {each.name: each.shape for each in biases if each.shape is not None}
     known = []
-    for at, weight in enumerate(_between_layers(weights)):
+    layers = {each.name: each for each in _between_layers(weights)}  # workers have the same ones
+    for at, weight in enumerate(layers.values()):
         shape, bias = weight.shape or (1,), units.get(_OWN.sub("bias", weight.name))
-        if bias is not None and len(bias) == 1 and bias[0] in (shape[0], shape[-1]):
+        if bias and len(bias) == 1 and 0 < bias[0] in (shape[0], shape[-1]):
             inputs = math.prod(shape) / bias[0]
             known.append(((weight.summary.variance or 0.0) * inputs, at, weight))
     wide = sorted(each for each in known if each[0] > limit)

@@ -35,9 +35,9 @@ _NOTHING = 1e-3  # of the first loss: there is nothing left to learn
 _ERRORS = re.compile(r"(?<![a-z])m?error(?![a-z])")  # their shares are equal by chance
 
 _Memory = Mapping[str, Any]
-"""Of a validation loss: ``cost``, the last one; ``same``, the evaluations in a row that were equal
-to the one before, and ``since``, the training step of the first of them. Of a training loss:
-the first, and the lowest and highest since then."""
+"""The memory of a validation loss: its ``cost`` in an evaluation; ``same``, those since then that
+were equal to it, and ``since``, its training step. That of a training loss has its first value, and
+the lowest and highest since then."""
 
 
 @register
@@ -45,7 +45,7 @@ the first, and the lowest and highest since then."""
 class EvaluationUnchanged(Rule):
     """Evaluations give the same loss again and again, though the model is trained.
 
-    Fires when ``evaluations`` in a row, and half of all so far, had the same loss as the one before
+    Fires when ``evaluations`` in a row, and half of all so far, had the same loss as one before
     them, to four digits, with ``steps`` training steps between them whose loss varied. So the model
     does not change: its learning rate has become 0, its gradients have vanished, or another model
     is trained or evaluated. At the end of a schedule few evaluations are the same. Does not judge a
@@ -53,8 +53,8 @@ class EvaluationUnchanged(Rule):
 
     Parameters
     ----------
-    evaluations: in a row, that are the same as the one before.
-    steps: of training between the first and the last of these.
+    evaluations: in a row, that are the same as one before them.
+    steps: of training between that one and the last of these.
 
     Example: `optimizer.step()` updates a copy of the model, and val_loss is 0.69315 each time.
     """

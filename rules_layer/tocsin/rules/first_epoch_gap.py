@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import fmean
@@ -29,14 +30,15 @@ from tocsin.rules._window import rounded, worst_verdict
 _SAVES = 8  # of training, whose losses are compared
 _STEPS = 100  # of training, before the first look: batch normalisation must know the data
 _PASSES = 1.3  # over the data, in which next to nothing is learned by heart
+_WHOLE = 0.9  # of the steps, that must have been seen
 _LEARNED = 0.2  # of the loss with other labels, or of a constant guess's, that training has won
 _LOOKS = 2  # in a row
 _LARGER = 2.0  # times: batches of evaluations, where a loss by hand may depend on their size
 
 _Memory = Mapping[str, Any]
-"""Of a loss function: ``past``, of the last saves of training the loss, its share of that with
-other labels, its share of a constant guess's loss or None, and the samples of a comparison.
-``ratio``, of the last evaluation; ``bad``, the evaluations in a row with a gap."""
+"""The memory of a loss function: ``past``, of the last saves of training the loss, its share of
+that with other labels, its share of a constant guess's loss or None, and the samples of a
+comparison. ``ratio``, of the last evaluation; ``bad``, the evaluations in a row with a gap."""
 
 
 @register
@@ -87,7 +89,9 @@ class FirstEpochGap(Rule):
                 state = {**state, "steps": step.mode_step}
             if batches and state.get("new", True):
                 seen = add_batches(state.get("seen", {}), batches)
-                new = seen["drawn"] <= _PASSES * different_samples(seen)
+                # The hook looks at each step at first only.
+                whole = seen["steps"] / seen["workers"] >= _WHOLE * step.mode_step
+                new = whole and seen["drawn"] <= _PASSES * different_samples(seen)
                 state = {**state, "seen": seen if new else {}, "new": new}
         elif step.mode is not Mode.EVAL:
             return state, not_applicable(Reason.NO_TENSOR, f"a step of mode {step.mode.name}")
@@ -95,8 +99,11 @@ class FirstEpochGap(Rule):
             return state, not_applicable(Reason.NO_TENSOR, "no hashes of samples of training")
         memories: dict[str, _Memory] = dict(state.get("losses", {}))
         verdicts = []
-        for site in sites(step, step.tensors["skills"]):
-            name = (site.tensor.kind or site.tensor.name)[-40:]
+        here = list(sites(step, step.tensors["skills"]))
+        kinds = Counter(site.tensor.kind for site in here)
+        for site in here:
+            kind = site.tensor.kind
+            name = kind[-40:] if kind and kinds[kind] == 1 else site.key  # of heads each its own
             if name not in memories and len(memories) >= MOST_SITES:
                 continue
             memory = memories.get(name, {})
@@ -134,7 +141,7 @@ class FirstEpochGap(Rule):
             return UNDECIDED if memory["bad"] else measured(HEALTHY, ratio, self.ratio)
         detail = (
             f"{tensor.kind or tensor.name.removesuffix('/skill')} is {memory['evaluated']:.3g} in "
-            f"EVAL and {memory['trained']:.3g} in TRAIN, from when each sample was new to the model"
+            f"EVAL and {memory['trained']:.3g} in TRAIN, as when its samples were new to the model"
         )
         evidence = {"eval": memory["evaluated"], "train": memory["trained"]}
         found = violation(Reason.ABOVE_THRESHOLD, detail, tensor, **evidence)
@@ -148,7 +155,7 @@ def _level(site: LossSite) -> _Level:
     """Returns the mean loss of a save, and what the memory keeps beside it."""
     loss = fmean(each for each, *_ in site.losses)
     repaired = fmean(each for _, each, _ in site.losses)
-    left = None if site.constant is None else round(1 - site.constant, 4)
+    left = None if site.constant is None else round(min(max(1 - site.constant, -1e3), 1e3), 4)
     with_other_labels = loss / repaired if repaired > 0 else math.inf
     kept = min(max(with_other_labels, -1e3), 1e3)
     return rounded(loss) or 0.0, round(kept, 4), left, site.rows / len(site.losses)

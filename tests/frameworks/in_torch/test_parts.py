@@ -82,3 +82,32 @@ def test_samples_are_those_of_the_first_part(run: Path, steps: int) -> None:
     samples = create_trial(run).tensor("samples")
     each = [samples.value(step, mode=Mode.TRAIN)[:3].tolist() for step in samples.steps(Mode.TRAIN)]
     assert set(map(tuple, each)) == {(1.0, 32.0, 8.0)}  # steps, samples, elements of one
+
+
+def test_a_part_may_be_captured_after_it_was_watched(run: Path, tmp_path: Path) -> None:
+    """As in a cell of a notebook that is run again."""
+    model = Autoencoder()
+    optimizer = torch.optim.Adam(model.parameters(), 1e-3)
+    hooks = [TorchHook.attach(model, tmp_path / name, save_interval=1) for name in ("one", "two")]
+    for _ in range(20):
+        optimizer.zero_grad()
+        model.loss(torch.randn(32, 8)).backward()
+        optimizer.step()
+    names = trained(run, model.encoder, lambda x: model.encoder(x).square().mean())
+    assert {"Sequential_input_0", "samples"} <= names
+    for hook in hooks:
+        assert hook.hook.stats.errors == 0
+        hook.close()
+
+
+def test_a_teacher_is_no_part(run: Path) -> None:
+    model = Autoencoder()
+
+    def loss(x: Any) -> Any:
+        with torch.no_grad():
+            model.decoder(torch.ones(5, 4))
+        return model.loss(x)
+
+    names = trained(run, model, loss)
+    assert "encoder_input_0" in names
+    assert "decoder_input_0" not in names

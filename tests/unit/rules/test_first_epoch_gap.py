@@ -80,7 +80,7 @@ def run(
         (run([1.0] * 4), VIOLATION),
         (run([0.6] * 4), HEALTHY),
         (run([1.0]), UNDECIDED),  # a single evaluation
-        (run([1.0, 1.0, 0.6]), HEALTHY),  # statistics of normalisation were behind
+        (run([1.0, 1.0, 0.6]), HEALTHY),  # statistics of normalisation lagged
         (run([1.0] * 4, different=200), UNDECIDED),  # seen again and again: it may overfit
         (run([1.0] * 4, [0.1] * 7 + [2.0]), HEALTHY),  # a save of training was as bad
         (run([1.0] * 4, 1.8), UNDECIDED),  # hardly anything is learned
@@ -113,6 +113,21 @@ def test_a_gap_that_began_in_the_first_epoch_is_one_later() -> None:
     assert outcomes(FirstEpochGap(), steps)[-1] is VIOLATION
 
 
+def test_heads_with_the_same_function_are_followed_one_by_one() -> None:
+    """One evaluation with a gap is one, however many losses it has."""
+    steps = []
+    for step in run([1.0, 0.6]):
+        both = [replace(each, name=f"{n}/skill") for each in step.tensors["skills"] for n in "ab"]
+        steps.append(replace(step, tensors={**step.tensors, "skills": tuple(both)}))
+    assert VIOLATION not in outcomes(FirstEpochGap(), steps)
+
+
+def test_steps_of_which_samples_are_unknown_end_the_first_epoch() -> None:
+    """After some hundred steps the hook looks at saved ones only."""
+    steps = [replace(step, mode_step=3 * step.mode_step) for step in run([1.0] * 4)]
+    assert VIOLATION not in outcomes(FirstEpochGap(), steps)
+
+
 def test_without_hashes_it_says_so() -> None:
     found = {"skills": compared(0.5, 2.0, 32), "samples": ()}
     (verdict,) = judged(FirstEpochGap(), [Step(0, Mode.TRAIN, 0, 0.0, found)])
@@ -125,4 +140,4 @@ def test_without_hashes_it_says_so() -> None:
 def test_it_says_both_losses() -> None:
     detail = judged(FirstEpochGap(), run([1.0] * 3))[-1].detail
     both = "mse_loss is 1 in EVAL and 0.5 in TRAIN"
-    assert detail == f"{both}, from when each sample was new to the model"
+    assert detail == f"{both}, as when its samples were new to the model"

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -187,6 +188,15 @@ def test_layers_that_start_too_wide(
     assert verdict.severity == (Severity.WARNING if expected else None)
     assert reasons([verdict]) == ({0: Reason.ABOVE_THRESHOLD} if expected else {})
     assert not reasons(judged(steps, SAGEMAKER))
+
+
+def test_a_layer_of_two_workers_is_one_layer() -> None:
+    step = save(0, weights={"a.weight": WIDE}, biases={"a.bias": FIFTY})
+    found = {
+        name: (*each, *(replace(tensor, worker="worker_1") for tensor in each))
+        for name, each in step.tensors.items()
+    }
+    assert not reasons(judged([replace(step, tensors=found)], "recommended"))
 
 
 def test_the_first_save_with_weights_may_not_be_the_first() -> None:

@@ -120,6 +120,20 @@ def test_what_a_batch_holds(make, callback, data, series):
     assert "compute_loss" not in vars(model)
 
 
+@pytest.mark.skipif(not TORCH, reason="others compile the step")
+def test_a_loss_that_the_script_computes_stays(make, callback, data, trial):
+    model = make()
+    own = model.compute_loss
+
+    def twice(*args, **kwargs):
+        return 2 * own(*args, **kwargs)
+
+    vars(model)["compute_loss"] = twice
+    model.fit(*data, batch_size=25, verbose=0, callbacks=[callback()])
+    assert vars(model)["compute_loss"] is twice
+    assert trial().tensor("inputs").steps(modes.TRAIN) == [0, 1]
+
+
 @pytest.mark.skipif(not TORCH, reason="others compile gradients away")
 @pytest.mark.parametrize("policy", ["float32", "mixed_bfloat16", "mixed_float16"])
 def test_gradients_are_those_of_the_batch(make, callback, data, series, policy):
