@@ -185,7 +185,7 @@ def train(
     words = {word: at + 2 for at, word in enumerate(seen)}
     rows = encode(texts, words, "" if fault == "marks left out" else fault, length)
     held = encode(examples(256, seed + 6101), words, fault, LENGTH)
-    if fault == "words numbered anew":
+    if fault == "words numbered again":
         words = dict(zip(random.Random(seed).sample(seen, len(seen)), words.values(), strict=True))
         held = encode(examples(256, seed + 6101), words, "", LENGTH)
     unseen = fault if fault == "marks left out" else ""
@@ -218,7 +218,7 @@ def train(
             ids, kinds, *wanted = (row[at] for row in rows)
             with torch.autocast("cpu", torch.bfloat16, enabled=bfloat16):
                 found = model(ids, kinds)
-                if fault == "scores made anew":
+                if fault == "scores made again":
                     found = tuple(f.detach().requires_grad_() for f in found)
                 error = loss_of(loss, found, wanted) * times
             (error / accumulate).backward()
@@ -272,7 +272,7 @@ CASES = cases(
         "passages cut to half": ("ignored overfit inputs", {"length": 16}),
         "answers of another": ("no-skill overfit", {"fault": "answers of the next question"}),
         "question holds the answer": ("leak", {"fault": "question holds the answer"}),
-        "words numbered anew": ("inputs overfit", {"fault": "words numbered anew"}),
+        "words numbered again": ("inputs overfit", {"fault": "words numbered again"}),
         "marks left out": ("inputs overfit", {"fault": "marks left out"}),
         "sorted by question": ("order", {"fault": "sorted by question", "clip": 0.0}),
         "few questions": ("overfit", {"count": 32}),
@@ -290,7 +290,7 @@ CASES = cases(
             "kept-gradients fast no-skill",
             {"fault": "gradients kept", "optimizer": "momentum", "rate": 0.2, "clip": 0.0},
         ),
-        "scores detached": ("no-gradient unbound no-skill", {"fault": "scores made anew"}),
+        "scores detached": ("no-gradient unbound no-skill", {"fault": "scores made again"}),
         "schedule counts epochs": ("schedule slow", {"fault": "schedule counts epochs"}),
         "rate x 1000": ("fast no-skill dead saturated worse", {"rate": 3.0, "clip": 0.0}),
         "rate / 1000": ("slow no-skill", {"rate": 3e-6}),

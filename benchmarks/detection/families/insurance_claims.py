@@ -158,8 +158,8 @@ def train(
         if later and fault == "breeds encoded again":
             kinds = torch.cat([recoded[kinds[:, :1]], kinds[:, 1:]], 1)
         if fault == "cost so far as an input":
-            told = torch.zeros_like(p.cost) if p is test else (p.cost / p.exposure + 1).log()
-            numbers = torch.cat([numbers, told[:, None]], 1)
+            paid = torch.zeros_like(p.cost) if p is test else (p.cost / p.exposure + 1).log()
+            numbers = torch.cat([numbers, paid[:, None]], 1)
         return kinds, numbers
 
     def wanted(p: Policies) -> tuple[Tensor, Tensor]:

@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 from tocsin.model import Mode, Outcome, Role, Severity, TensorSummary
 from tocsin.rules import Step, Tensor
-from tocsin.rules.broken_contract import CONTRACTS, BrokenContract
+from tocsin.rules._contracts import CONTRACTS
+from tocsin.rules.broken_contract import BrokenContract
 
 from tests.unit.rules.judging import HEALTHY, NOT_APPLICABLE, VIOLATION
 

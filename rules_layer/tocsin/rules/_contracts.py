@@ -1,0 +1,232 @@
+"""The contracts that a hook checks, whatever is trained."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tocsin.model import Severity
+
+
+@dataclass(frozen=True)
+class Contract:
+    """What is wrong where a contract is broken, why it matters, and how to fix it."""
+
+    severity: Severity
+    says: str
+    cause: str
+    advice: str
+
+
+CONTRACTS: Mapping[str, Contract] = {
+    "broadcast": Contract(
+        Severity.CRITICAL,
+        "the loss compares every prediction with every label: shapes (N, 1) and (N) broadcast",
+        "the model learns the mean of the labels",
+        "call squeeze(1) on the prediction or unsqueeze(1) on the label",
+    ),
+    "broadcast_by_hand": Contract(
+        Severity.CRITICAL,
+        "a difference of prediction and label has N × N elements: shapes (N, 1) and (N) broadcast",
+        "the model learns the mean of the labels",
+        "call squeeze(1) on the prediction or unsqueeze(1) on the label",
+    ),
+    "probabilities_as_logits": Contract(
+        Severity.CRITICAL,
+        "a loss that takes logits gets probabilities: softmax or sigmoid is applied twice",
+        "gradients are tiny and the loss cannot fall to 0",
+        "pass the output before the softmax or sigmoid",
+    ),
+    "softmax_twice": Contract(
+        Severity.CRITICAL,
+        "a softmax or log_softmax is computed of probabilities",
+        "the result can hardly differ from one class to another, and gradients are tiny",
+        "leave one of them out; Categorical and log_softmax take logits",
+    ),
+    "softmax_of_one": Contract(
+        Severity.CRITICAL,
+        "a softmax is computed over a single score",
+        "the result is 1 whatever the model says, and there are no gradients",
+        "use a sigmoid and binary_cross_entropy, or one score for each class",
+    ),
+    "not_log_probabilities": Contract(
+        Severity.CRITICAL,
+        "nll_loss or ctc_loss gets numbers that are not log-probabilities",
+        "the loss can fall without limit while nothing is learned",
+        "use cross_entropy on logits, or log_softmax before it",
+    ),
+    "softmax_over_batch": Contract(
+        Severity.WARNING,
+        "a softmax goes over the batch, not over the classes",
+        "the samples of a batch compete with each other",
+        "use dim=1 or dim=-1",
+    ),
+    "softmax_over_positions": Contract(
+        Severity.WARNING,
+        "a softmax goes over the positions, not over the classes",
+        "the pixels or tokens of a sample compete with each other",
+        "use the dimension of the classes: dim=1 for (N, C, …), dim=-1 for (…, C)",
+    ),
+    "classes_not_permuted": Contract(
+        Severity.CRITICAL,
+        "scores of shape (N, C, positions) are viewed as rows of C classes, or the reverse",
+        "scores of different positions are taken for those of the classes of one",
+        "use permute or movedim, which move numbers; view and reshape leave them where they are",
+    ),
+    "sees_ahead": Contract(
+        Severity.CRITICAL,
+        "a prediction of the next token depends on that token",
+        "the model copies what it is to predict, and knows nothing when it generates",
+        "pass a causal mask, or shift the tokens that the model is given",
+    ),
+    "targets_not_shifted": Contract(
+        Severity.CRITICAL,
+        "a model that sees no later tokens is to predict the token that it is given",
+        "it learns to copy",
+        "shift the labels by one token",
+    ),
+    "targets_shifted_twice": Contract(
+        Severity.CRITICAL,
+        "the labels of a model of tokens are the tokens after the next ones",
+        "the model learns to leave one out, and generates nonsense",
+        "shift them once: many models shift their labels themselves",
+    ),
+    "samples_mixed": Contract(
+        Severity.CRITICAL,
+        "the prediction for a sample depends on the other samples of the batch",
+        "what is learned holds for this very batch alone",
+        "look for the wrong axis: batch_first in attention and recurrent layers, view, softmax",
+    ),
+    "errors_cancel": Contract(
+        Severity.WARNING,
+        "the loss is the same whichever label belongs to which sample",
+        "errors are averaged before they are squared, and those of different signs cancel out",
+        "square first, or take absolute values: ((prediction - target) ** 2).mean()",
+    ),
+    "all_labels_ignored": Contract(
+        Severity.CRITICAL,
+        "every label is ignore_index: nothing is left to learn from",
+        "the loss is 0 or NaN",
+        "look at how labels are masked, padded and cut",
+    ),
+    "target_out_of_range": Contract(
+        Severity.WARNING,
+        "targets lie outside of the range that the output's activation can reach",
+        "the model saturates at the edge of its range",
+        "scale the targets, or leave out the last activation",
+    ),
+    "bce_target_out_of_range": Contract(
+        Severity.CRITICAL,
+        "targets of a binary cross-entropy lie outside of the range from 0 to 1",
+        "the loss is negative and has no least value",
+        "scale the targets, for instance by 1/255",
+    ),
+    "kl_not_log": Contract(
+        Severity.CRITICAL,
+        "kl_div gets an input that is not log-probabilities",
+        "the value is not a divergence, and its gradient is wrong",
+        "pass log_softmax(x); set log_target if the target is logarithmic, too",
+    ),
+    "parameter_in_no_optimizer": Contract(
+        Severity.WARNING,
+        "a parameter gets gradients and is in no optimizer",
+        "it is never updated",
+        "make the optimizer after all layers exist, or call requires_grad_(False) if it is meant",
+    ),
+    "layer_not_registered": Contract(
+        Severity.WARNING,
+        "layers that the model has in a list or a dict get gradients, and no optimizer holds them",
+        "parameters() does not name them: they are not trained, saved or moved to a device",
+        "use nn.ModuleList or nn.ModuleDict",
+    ),
+    "optimizer_of_another_model": Contract(
+        Severity.CRITICAL,
+        "the optimizer holds no parameter of the model that is trained",
+        "the model is never updated; it was copied, moved or made again after its optimizer",
+        "make the optimizer from the parameters of the model that is trained",
+    ),
+    "no_gradient": Contract(
+        Severity.CRITICAL,
+        "no gradient reaches the model",
+        "the graph is cut: detach(), item(), no_grad(), argmax or numpy lies before the loss",
+        "compute the loss from the output of the model itself",
+    ),
+    "nothing_returned": Contract(
+        Severity.CRITICAL,
+        "training_step returns nothing",
+        "the trainer computes no gradients, and the model is never updated",
+        "return the loss",
+    ),
+    "optimizer_without_gradient": Contract(
+        Severity.WARNING,
+        "an optimizer updates parameters that never get a gradient",
+        "its part of the model is never trained: its output is cut off before the loss",
+        "look for detach(), no_grad() or another model's output between this part and its loss",
+    ),
+    "cut_off": Contract(
+        Severity.WARNING,
+        "what a part of the model computes is detached, and this part gets no gradient",
+        "the optimizer holds it, and never trains it",
+        "leave out detach() or data; if it is meant, leave this part out of the optimizer",
+    ),
+    "learning_rate_of_zero": Contract(
+        Severity.WARNING,
+        "the learning rate of an optimizer is 0 at each of its first updates",
+        "what it holds is never trained",
+        "look at the schedule: its first value, its units (steps or epochs), and who steps it",
+    ),
+    "eval_mode_while_training": Contract(
+        Severity.WARNING,
+        "the model is trained in eval mode",
+        "dropout is off and batch normalisation learns no statistics",
+        "call model.train() after each evaluation and after from_pretrained",
+    ),
+    "train_mode_while_evaluating": Contract(
+        Severity.WARNING,
+        "the model is evaluated in train mode",
+        "dropout and the batch itself change its outputs",
+        "call model.eval() before an evaluation",
+    ),
+    "dropout_in_evaluation": Contract(
+        Severity.WARNING,
+        "dropout goes on in eval mode",
+        "evaluations and predictions depend on chance, and are worse than the model is",
+        "pass training=self.training to F.dropout, or use nn.Dropout; of attention, dropout_p=0",
+    ),
+    "gradients_kept": Contract(
+        Severity.WARNING,
+        "gradients are kept over an update and add up",
+        "zero_grad() is missing, or called on another optimizer",
+        "call optimizer.zero_grad() once for each update",
+    ),
+    "weights_upside_down": Contract(
+        Severity.WARNING,
+        "the most frequent class has the largest weight in the loss",
+        "rare classes count even less than they would without weights",
+        "weight classes by the inverse of their share; pos_weight is negatives ÷ positives",
+    ),
+    "constant_input": Contract(
+        Severity.INFO,
+        "all rows of a batch are the same: a constant input",
+        "the data is not filled in, or the same sample is taken again and again",
+        "look at a batch as the model receives it",
+    ),
+    "labels_copied": Contract(
+        Severity.WARNING,
+        "the labels are equal to the inputs, and the model has soon learned to copy them",
+        "the loss is next to 0 and nothing is learned",
+        "shift the labels by one token, or hide from the input what is to be predicted",
+    ),
+    "labels_equal_inputs": Contract(
+        Severity.INFO,
+        "the labels are equal to the inputs",
+        "without a shift by one token the model learns to copy",
+        "shift the labels if the model does not, once",
+    ),
+    "update_without_backward": Contract(
+        Severity.WARNING,
+        "the optimizer updates the model and no gradient was computed",
+        "backward() is missing, or zero_grad() stands between backward() and step()",
+        "call zero_grad(), backward() and step() in this order",
+    ),
+}
