@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,8 +13,11 @@ from tocsin.model import Role
 from tocsin_hooks import Hook
 from tocsin_hooks.guard import Guard, Report
 
-_VISIBLE = keras.backend.backend() == "torch"
+VISIBLE = keras.backend.backend() == "torch"
+"""Whether batches can be seen: JAX and TensorFlow compile the step."""
+
 Named = Sequence[tuple[str, Any]]
+Listener = Callable[[Any, Mapping[str, Any]], None]
 
 _ARGUMENTS = ("x", "y", "y_pred")
 _MOST_TENSORS = 4  # of inputs, and of outputs
@@ -34,8 +37,8 @@ class SeenBatch:
 class BatchWatch:
     """Looks at the batches of a model whose loss is computed, while it watches one.
 
-    That is possible with the torch backend. JAX and TensorFlow compile the step. ``first`` is the
-    first batch of an evaluation, if the model ``evaluates``; ``last`` the last one of a training.
+    ``first`` is the first batch of an evaluation, if the model ``evaluates``; ``last`` the last one
+    of a training. A listener gets the model and what ``compute_loss`` is given.
     """
 
     first: SeenBatch | None = None
@@ -45,16 +48,18 @@ class BatchWatch:
     _own: Any = None
     _before: Any = None
 
-    def begin(self, model: Any, trouble: Report) -> None:
+    def begin(self, model: Any, trouble: Report, listener: Listener) -> None:
         self.end()
-        if not _VISIBLE or getattr(model, "jit_compile", False):
+        if not VISIBLE or getattr(model, "jit_compile", False):
             return
         compute = model.compute_loss
 
         @functools.wraps(compute)
         def compute_loss(*args: Any, **kwargs: Any) -> Any:
             with Guard(trouble, "a batch of Keras is not captured"):
-                self._see({**dict(zip(_ARGUMENTS, args, strict=False)), **kwargs})
+                given = {**dict(zip(_ARGUMENTS, args, strict=False)), **kwargs}
+                self._see(given)
+                listener(model, given)
             return compute(*args, **kwargs)
 
         self._model, self._own = model, compute_loss

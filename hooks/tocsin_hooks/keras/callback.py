@@ -18,8 +18,10 @@ from tocsin.tensors import Storage
 from tocsin_hooks import Hook
 from tocsin_hooks.guard import guarded
 from tocsin_hooks.keras.batches import BatchWatch, save_batch
+from tocsin_hooks.keras.contracts import save_contracts
 from tocsin_hooks.keras.means import Sum, running_means, since, sums
 from tocsin_hooks.keras.parameters import KerasParameter, parameters
+from tocsin_hooks.keras.steps import Steps, steps_of
 from tocsin_hooks.keras.tensors import (
     HAS_GRADIENTS,
     gradient_name,
@@ -112,7 +114,7 @@ class TocsinCallback(keras.callbacks.Callback):
         self._parameters: list[KerasParameter] | None = None
         self._means: dict[str, Any] | None = None
         self._batches = BatchWatch()
-        self._said = False
+        self._said = self._checked = False
 
     @_guarded
     def close(self, *, finished: bool | None = None) -> None:
@@ -138,19 +140,20 @@ class TocsinCallback(keras.callbacks.Callback):
         self._parameters = self._means = None
         if self._closed and self._reopen is not None:
             self.hook = self._reopen(resumed_from=self.hook.position)
+            self.__dict__.pop("_steps", None)
             self._closed = False
 
     @_guarded
     def on_train_begin(self, logs: Logs | None = None) -> None:
         self._fitting = True
-        self._batches.begin(self.model, self.hook.trouble)
+        self._watch_batches()
 
     @_guarded
     def on_train_batch_begin(self, batch: int, logs: Logs | None = None) -> None:
         self._finish()
         if self.hook.should_stop:
             self.model.stop_training = True
-        if self.hook.begin(Mode.TRAIN):
+        if self._steps.begin(Mode.TRAIN):
             self._batch = self._begun(batch)
 
     @_guarded
@@ -172,16 +175,17 @@ class TocsinCallback(keras.callbacks.Callback):
     def on_test_begin(self, logs: Logs | None = None) -> None:
         self._finish()  # before Keras resets its metrics for the evaluation
         if not self._fitting:
-            self._batches.begin(self.model, self.hook.trouble)
+            self._watch_batches()
         self._batches.first, self._batches.evaluates = None, True
+        self._steps.begin(Mode.EVAL)
 
     @_guarded
     def on_test_end(self, logs: Logs | None = None) -> None:
-        if self.hook.begin(Mode.EVAL):
+        if self.hook.saving:
             save_scalars(self.hook, logs or {}, "val_" if self._fitting else "")
             if self._batches.first is not None:
                 save_batch(self.hook, self._batches.first)
-        self.hook.end()
+        self._steps.end()
         self._batches.first, self._batches.evaluates = None, False
         if not self._fitting:
             self._batches.end()
@@ -190,7 +194,7 @@ class TocsinCallback(keras.callbacks.Callback):
     @_guarded
     def on_predict_batch_begin(self, batch: int, logs: Logs | None = None) -> None:
         self._finish()
-        if self.hook.begin(Mode.PREDICT):
+        if self._steps.begin(Mode.PREDICT):
             self._batch = _Batch(Mode.PREDICT, batch)
 
     @_guarded
@@ -200,6 +204,13 @@ class TocsinCallback(keras.callbacks.Callback):
     @_guarded
     def on_predict_end(self, logs: Logs | None = None) -> None:
         self._end()
+
+    @functools.cached_property
+    def _steps(self) -> Steps:
+        return steps_of(self.hook)
+
+    def _watch_batches(self) -> None:
+        self._batches.begin(self.model, self.hook.trouble, self._steps.called)
 
     # One batch, from its begin to the next one's.
 
@@ -234,7 +245,7 @@ class TocsinCallback(keras.callbacks.Callback):
                     self._save_batch(batch)
         finally:
             self._batch = None
-            self.hook.end()
+            self._steps.end()
 
     def _end(self) -> None:
         try:
@@ -248,6 +259,9 @@ class TocsinCallback(keras.callbacks.Callback):
         if self._parameters is None:  # only now: the first batch may have built them
             self._parameters, self._means = parameters(model), running_means(model)
             self._say_what_is_hidden()
+        if not self._checked:
+            self._checked = True
+            save_contracts(self.hook, model)
         now, logs = sums(self._means or {}), batch.logs or {}
         save_scalars(
             self.hook,

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from tocsin.model import Mode, Role
 
+from tocsin_hooks.script_line import script_line
 from tocsin_hooks.torch.batch_axis import BatchAxis
 from tocsin_hooks.torch.captured import StepInHand
 from tocsin_hooks.torch.contracts import (
@@ -19,7 +20,6 @@ from tocsin_hooks.torch.contracts import (
 )
 from tocsin_hooks.torch.loss_calls import LossCall
 from tocsin_hooks.torch.names import Name
-from tocsin_hooks.torch.script_line import script_line
 from tocsin_hooks.torch.softmaxes import has_softmax_twice
 from tocsin_hooks.torch.token_probe import TokenProbe
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 
-from tocsin_hooks.torch.tape import CannotReplay, Tape
+from tocsin_hooks.torch.tape import CannotReplay
 
 _PAIRINGS = 2
 _LOOKS = 16  # at whether the pairing matters
@@ -17,6 +17,16 @@ _TIES = 8  # among them, from which on it does not
 _ENOUGH = 8  # samples, for their mean to be a constant guess
 _SAME = 1e-3  # as a share of the loss: what computing it again may change
 _TIE = 1e-5
+
+
+class Replayed(Protocol):
+    """Computes a loss again from outputs of a model: a tape, as a rule."""
+
+    @property
+    def outputs(self) -> list[Any]: ...
+
+    def replay(self, loss: Any, changed: Callable[[Any], Any], of: Sequence[Any]) -> Any:
+        """The loss, as a number on its device, with the outputs ``of`` it that are ``changed``."""
 
 
 class HandMade:
@@ -38,7 +48,7 @@ class HandMade:
         self._sign: Any = None
         self._keeps_sign: Any = True
 
-    def compare(self, tape: Tape, loss: Any) -> Any:
+    def compare(self, tape: Replayed, loss: Any) -> Any:
         """The loss, the mean loss of other pairings, that of the mean output, and the number of
         samples; shape (4,), on its device. NaN is what is not known. None without a comparison."""
         try:
@@ -47,7 +57,7 @@ class HandMade:
             self.has_given_up = True
             return None
 
-    def _compared(self, tape: Tape, loss: Any) -> Any:
+    def _compared(self, tape: Replayed, loss: Any) -> Any:
         size = len(tape.outputs[0])
         group = [each for each in tape.outputs if len(each) == size]
         if size < 2:

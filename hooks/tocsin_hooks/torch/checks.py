@@ -7,6 +7,7 @@ from typing import Any
 from tocsin.model import COMPETING, Mode, Role
 from torch import nn
 
+from tocsin_hooks.script_line import script_line
 from tocsin_hooks.torch.broken import BrokenContracts
 from tocsin_hooks.torch.callbacks import compilations
 from tocsin_hooks.torch.captured import StepInHand
@@ -19,9 +20,8 @@ from tocsin_hooks.torch.names import class_name, input_name, output_name
 from tocsin_hooks.torch.opponents import Opponents
 from tocsin_hooks.torch.outermost_calls import Call
 from tocsin_hooks.torch.pairs import UNPAIRED
-from tocsin_hooks.torch.script_line import script_line
 from tocsin_hooks.torch.seen_samples import SeenSamples
-from tocsin_hooks.torch.skill import Skill
+from tocsin_hooks.torch.skill import EVERY_STEP, Skill, is_compared
 from tocsin_hooks.torch.softmaxes import has_log_softmax
 from tocsin_hooks.torch.spread import Spread
 from tocsin_hooks.torch.step_loss import StepLoss
@@ -30,7 +30,6 @@ from tocsin_hooks.torch.update_contracts import UpdateContracts
 from tocsin_hooks.torch.values import tensors_in
 from tocsin_hooks.torch.wanted import Wanted
 
-_EVERY_STEP = 400  # comparisons; from then on steps that are saved have one
 _MOST_INPUTS = 8
 _MOST_OUTPUTS = 8
 _SMALL = 1 << 18  # elements between outputs and a loss: of larger ones saved steps are compared
@@ -296,17 +295,15 @@ class Checks:
             return True
         if self._step.mode is not Mode.TRAIN:
             return False
-        often = self._wants_skill and self._skill.compared < _EVERY_STEP
+        often = self._wants_skill and self._skill.compared < EVERY_STEP
         return often or (self._wants_contracts and not self._updates.over)
 
     @property
     def _compares(self) -> bool:
-        """Whether losses of this pass are compared: of an evaluation the first seven, and then
-        four each time that their number doubles."""
+        """Whether losses of this pass are compared."""
         if self._step.mode is Mode.TRAIN:
             return not self._step.again
-        passes = self._step.passes
-        return passes % (1 << max(0, passes.bit_length() - 3)) == 0
+        return is_compared(self._step.passes)
 
     @property
     def _records(self) -> bool:

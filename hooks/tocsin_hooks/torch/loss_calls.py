@@ -13,9 +13,9 @@ import torch.nn.functional as F  # noqa: N812 - everybody calls it so
 from torch.overrides import TorchFunctionMode
 
 from tocsin_hooks.guard import Guard, Report
+from tocsin_hooks.script_line import script_caller, script_line
 from tocsin_hooks.torch.callbacks import compilations
 from tocsin_hooks.torch.names import is_loss
-from tocsin_hooks.torch.script_line import script_caller, script_line
 from tocsin_hooks.torch.tape import RecordedCall, Tape
 
 _FUNCTIONS = (

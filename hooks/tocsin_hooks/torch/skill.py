@@ -11,13 +11,15 @@ from typing import Any, NamedTuple
 import torch
 from tocsin.model import Mode, Role
 
-from tocsin_hooks.torch.by_hand import HandMade
+from tocsin_hooks.torch.by_hand import HandMade, Replayed
 from tocsin_hooks.torch.captured import StepInHand
 from tocsin_hooks.torch.constants import Constant, constant_for
 from tocsin_hooks.torch.loss_calls import LossCall
 from tocsin_hooks.torch.names import Name
 from tocsin_hooks.torch.pairs import Pair, chosen, is_comparable, pair_of, parts_of, samples_of
-from tocsin_hooks.torch.tape import Tape
+
+EVERY_STEP = 400
+"""Comparisons in training; from then on steps that are saved have one."""
 
 _PAIRINGS = 4
 _BY_HAND = "loss"  # in place of a function's name
@@ -83,7 +85,7 @@ class Skill:
         )
         return next((each for each in found if each is not None), None)
 
-    def compare_by_hand(self, tape: Tape, loss: Any, place: str) -> bool:
+    def compare_by_hand(self, tape: Replayed, loss: Any, place: str) -> bool:
         """Compare a loss of the script's own; ``place`` is where gradients are computed of it.
         Whether that could be done."""
         self.compared += 1
@@ -120,6 +122,12 @@ class Skill:
         """Hand over nothing of what was compared."""
         for site in self._sites.values():
             site.waiting.clear()
+
+
+def is_compared(passes: int) -> bool:
+    """Whether the latest of so many passes of an evaluation is: the first seven, and then four each
+    time that their number doubles."""
+    return passes % (1 << max(0, passes.bit_length() - 3)) == 0
 
 
 def skill_name(site: str, function: str) -> Name:

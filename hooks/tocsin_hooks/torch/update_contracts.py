@@ -9,9 +9,9 @@ from weakref import WeakKeyDictionary, ref
 
 import torch
 
+from tocsin_hooks.script_line import script_line
 from tocsin_hooks.torch.cut_offs import CutOffs
 from tocsin_hooks.torch.plain import plain
-from tocsin_hooks.torch.script_line import script_line
 
 _UPDATES = 20  # after which it is asked who is updated by nobody
 _LAST = 60  # updates, after which nothing is checked

@@ -37,6 +37,12 @@ CONTRACTS: Mapping[str, Contract] = {
         "gradients are tiny and the loss cannot fall to 0",
         "pass the output before the softmax or sigmoid",
     ),
+    "logits_as_probabilities": Contract(
+        Severity.CRITICAL,
+        "a loss that takes probabilities gets numbers that are none",
+        "what lies outside of 0 to 1 is cut off, and has no gradient",
+        "end with a softmax or sigmoid, or make the loss with from_logits=True",
+    ),
     "softmax_twice": Contract(
         Severity.CRITICAL,
         "a softmax or log_softmax is computed of probabilities",

@@ -20,6 +20,7 @@ from tocsin.rules import (
     violation,
 )
 from tocsin.rules._losses import loss_reads, losses_with_level
+from tocsin.rules._pairing import MOST_SITES, SKILLS, added, bounds, recent, sites
 from tocsin.rules._series import TRAINING, Direction, Point, points
 from tocsin.rules._stayed import Stayed, follow, stayed
 from tocsin.rules._window import (
@@ -36,6 +37,8 @@ from tocsin.rules._window import (
 )
 
 _FIRST = 5
+_FEW_BLOCKS = 16  # of comparisons
+_GROWN = 0.05  # skill
 
 
 @register
@@ -56,6 +59,9 @@ class Underfitting(Rule):
     mean of the last half of the training loss is not below that of its first five saves by two
     standard errors, nor a quarter below it with two more. With fewer evaluations after ``patience``
     and 40 saves, not a tenth below it.
+
+    Judges nothing where the hook compares losses with those of other labels and the skill has grown
+    by 5 % since the first comparisons: then something is learned, and the loss is mostly noise.
 
     Parameters
     ----------
@@ -86,7 +92,7 @@ class Underfitting(Rule):
     direction: Direction | None = None
 
     def reads(self) -> Reads:
-        return loss_reads(self)
+        return Reads({**loss_reads(self).tensors, "skills": SKILLS})
 
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
         if step.mode is Mode.PREDICT:
@@ -97,12 +103,15 @@ class Underfitting(Rule):
             return state, not_applicable(Reason.NO_TENSOR, why)
         series = dict(state.get("series", {}))
         courses = follow(state.get("courses", {}), step, losses, self.direction)
+        compared = _compared(state.get("compared", {}), step)
         for point in here:
             memory = series.get(point.key) or {"begun": step.mode_step}
             series[point.key] = self._remembered(memory, point.cost)
-        state = {"series": series, "courses": courses}
+        state = {"series": series, "courses": courses, "compared": compared}
         if step.mode not in TRAINING:
             return state, UNDECIDED
+        if any(map(_has_grown, compared.values())):
+            return state, HEALTHY
         if (found := stayed(courses, step, losses, self.direction, self.patience)) is not None:
             return state, self._stayed(found, step.mode_step)
         return state, worst_verdict(self._judge(series, point, step.mode_step) for point in here)
@@ -147,6 +156,23 @@ class Underfitting(Rule):
         evidence = {"best": best, "first": begun, "steps": now - memory["begun"]}
         found = violation(Reason.NOT_DECREASING, detail, point.tensor, **evidence)
         return measured(found, fell, self.min_decrease_percent, "below")
+
+
+def _compared(memories: State, step: Step) -> State:
+    """Adds the comparisons of a training step to those of their losses."""
+    memories = dict(memories)
+    for site in sites(step, step.tensors.get("skills", ())) if step.mode in TRAINING else ():
+        if site.key in memories or len(memories) < MOST_SITES:
+            memory = memories.get(site.key, {})
+            memories[site.key] = added(memory, site, step.mode_step, _FEW_BLOCKS)
+    return memories
+
+
+def _has_grown(memory: Memory) -> bool:
+    """Whether the skill of the last half is surely more than that of the first comparisons."""
+    found = bounds(recent(memory, 0.5))
+    first = memory["blocks"][0][0] / min(memory["width"], memory["n"])
+    return found is not None and bool(found.low > first + _GROWN)
 
 
 def _evaluations(count: int) -> str:

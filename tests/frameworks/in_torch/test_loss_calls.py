@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812 - everybody calls it so
+from tocsin_hooks.script_line import script_line
 from tocsin_hooks.torch.loss_calls import Listener, LossCall, LossWindow
-from tocsin_hooks.torch.script_line import script_line
 from tocsin_hooks.torch.tape import Tape
 from torch import nn
 from torch.overrides import TorchFunctionMode

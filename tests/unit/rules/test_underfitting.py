@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from tocsin.model import Mode, Outcome, Reason, TensorSummary
 from tocsin.rules import Rule, Step
 
+from tests.unit.rules.comparing import comparisons
 from tests.unit.rules.judging import decided, made
 
 NAN, INF = float("nan"), float("inf")
@@ -143,6 +145,28 @@ def test_stays_whatever_the_noise(
         if evaluated and at % 6 == 5:
             found = {"loss": evaluated(at)}
             steps.append(make_step("losses", 11 * at + 1, found, mode=Mode.EVAL, mode_step=at // 6))
+    assert first(rule(), steps) == (expected and 11 * expected // 10)
+
+
+@pytest.mark.parametrize(
+    ("skills", "expected"),
+    [
+        pytest.param([0.02] * 50 + [0.3] * 750, None, id="grows: the loss is mostly noise"),
+        pytest.param([0.3] * 800, 300, id="is there from the start, and does not grow"),
+        pytest.param([0.0] * 800, 300, id="none"),
+        pytest.param([0.3] * 50 + [0.0] * 750, 300, id="is lost"),
+    ],
+)
+def test_skill_that_grows_is_learning(
+    make_step: MakeStep, skills: list[float], expected: int | None
+) -> None:
+    steps = []
+    for at, compared in enumerate(comparisons(skills)):
+        found = make_step("losses", 11 * at, {"loss": 1 + 0.15 * NOISE[at]}, mode_step=10 * at)
+        steps.append(replace(found, tensors={**found.tensors, **compared.tensors}))
+        if at % 6 == 5:
+            found = make_step("losses", 11 * at + 1, {"loss": 1.0}, mode=Mode.EVAL, mode_step=at)
+            steps.append(found)
     assert first(rule(), steps) == (expected and 11 * expected // 10)
 
 

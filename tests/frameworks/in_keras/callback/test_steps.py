@@ -11,6 +11,13 @@ from tocsin import modes
 from tocsin.tensors import LocalStorage, read_index
 from tocsin.watch import Capture, CollectionConfig
 
+BATCH = {
+    "inputs": "input",
+    "labels": "label",
+    "predictions": "prediction",
+    "loss/skill": "skill",
+    "samples": "sample",
+}
 TORCH = keras.backend.backend() == "torch"
 WEIGHTS = [
     "hidden/weights/hidden/kernel:0",
@@ -83,7 +90,7 @@ def test_roles_and_collections_are_told(make, callback, data, tmp_path, trial):
         "learning_rate": "learning_rate",
         **{name: "bias" if "bias" in name else "weight" for name in WEIGHTS},
         **gradients,
-        **({"inputs": "input", "labels": "label", "predictions": "prediction"} if TORCH else {}),
+        **(BATCH if TORCH else {}),
     }
     assert sorted(trial().tensor_names(collection="biases")) == sorted(WEIGHTS[1::2])
 

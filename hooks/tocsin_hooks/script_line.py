@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import sysconfig
 from collections.abc import Callable
@@ -10,17 +11,8 @@ from pathlib import Path
 from types import FrameType, FunctionType
 from typing import Any
 
-import torch
-
-_ELSEWHERE = tuple(
-    str(Path(each))
-    for each in (
-        Path(torch.__file__).parent,
-        Path(__file__).parents[1],
-        sysconfig.get_path("stdlib"),
-    )
-)
 _INSTALLED = ("site-packages", "dist-packages")
+_FRAMEWORKS = ("keras", "torch")  # that may stand elsewhere
 
 
 def script_line() -> str:
@@ -46,11 +38,20 @@ def _call(function: Any, args: Any, kwargs: Any) -> Any:
     return function(*args, **kwargs)
 
 
+@cache
+def _elsewhere() -> tuple[str, ...]:
+    """The folders of what is no script: frameworks that are imported, Python's, our own."""
+    imported = (sys.modules.get(name) for name in _FRAMEWORKS)
+    files = [str(each.__file__) for each in imported if each is not None] + [__file__]
+    folders = (sysconfig.get_path("stdlib"), *(str(Path(file).parent) for file in files))
+    return ("<", *(f"{folder}{os.sep}" for folder in folders))
+
+
 def _script_frame() -> FrameType | None:
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         file = frame.f_code.co_filename
-        if not (file.startswith(("<", *_ELSEWHERE)) or any(each in file for each in _INSTALLED)):
+        if not (file.startswith(_elsewhere()) or any(each in file for each in _INSTALLED)):
             return frame
         frame = frame.f_back
     return None

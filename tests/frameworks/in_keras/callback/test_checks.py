@@ -1,0 +1,202 @@
+"""What the callback compares and checks besides what it saves."""
+
+from __future__ import annotations
+
+import keras
+import numpy as np
+import pytest
+from keras import losses
+from tocsin import modes
+from tocsin.model import Role
+from tocsin.tensors import LocalStorage, read_index
+
+TORCH = keras.backend.backend() == "torch"
+seen = pytest.mark.skipif(not TORCH, reason="others compile the step")
+SPARSE = "sparse_categorical_crossentropy"
+
+
+@pytest.fixture(scope="module")
+def samples():
+    """Inputs (640, 8), and scores of three classes that are linear in them."""
+    draw = np.random.default_rng(0)
+    x = draw.standard_normal((640, 8)).astype(np.float32)
+    return x, (x @ draw.standard_normal((8, 3))).astype(np.float32)
+
+
+@pytest.fixture
+def contracts(tmp_path):
+    """The broken contracts that a run holds, without their places."""
+
+    def found():
+        storage = LocalStorage(tmp_path / "run")
+        indexes = (read_index(storage, key) for key in storage.list("index/"))
+        entries = [each for index in indexes for each in index.entries]
+        return {each.name.split("/")[1] for each in entries if each.role == Role.CONTRACT}
+
+    return found
+
+
+def model_of(units, activation, loss):
+    keras.utils.set_random_seed(3)
+    layers = keras.layers
+    model = keras.Sequential(
+        [keras.Input((8,)), layers.Dense(16, "relu"), layers.Dense(units, activation)]
+    )
+    model.compile("adam", loss)
+    return model
+
+
+def mean_error_squared(y_true, y_pred):
+    return keras.ops.square(keras.ops.mean(y_true - y_pred))
+
+
+def labels_of(kind, scores):
+    """Classes, shares of classes, whether it is the first class, or a number."""
+    classes = scores.argmax(1)
+    return {
+        "classes": classes,
+        "shares": np.eye(3, dtype=np.float32)[classes],
+        "first": (classes == 0).astype(np.float32),
+        "number": scores[:, 0],
+    }[kind]
+
+
+@pytest.mark.parametrize(
+    ("units", "activation", "loss", "labels", "expected"),
+    [
+        (3, "softmax", SPARSE, "classes", set()),
+        (3, None, losses.SparseCategoricalCrossentropy(from_logits=True), "classes", set()),
+        (1, "sigmoid", "binary_crossentropy", "first", set()),
+        (1, None, "mse", "number", set()),
+        (1, None, losses.Huber(), "number", set()),
+        (3, None, SPARSE, "classes", {"logits_as_probabilities"}),
+        (3, "relu", "categorical_crossentropy", "shares", {"logits_as_probabilities"}),
+        (
+            3,
+            "softmax",
+            losses.SparseCategoricalCrossentropy(from_logits=True),
+            "classes",
+            {"probabilities_as_logits"},
+        ),
+        (
+            1,
+            "sigmoid",
+            losses.BinaryCrossentropy(from_logits=True),
+            "first",
+            {"probabilities_as_logits"},
+        ),
+        (1, "softmax", "binary_crossentropy", "first", {"softmax_of_one"}),
+    ],
+)
+def test_contracts_of_a_compiled_model(
+    callback, samples, contracts, units, activation, loss, labels, expected
+):
+    x, scores = samples
+    model = model_of(units, activation, loss)
+    y = labels_of(labels, scores)
+    model.fit(x, y, batch_size=64, verbose=0, callbacks=[callback(capture=None)])
+    assert contracts() == expected
+
+
+@seen
+@pytest.mark.parametrize(
+    ("activation", "loss", "expected"),
+    [("tanh", "mse", "target_out_of_range"), (None, mean_error_squared, "errors_cancel")],
+)
+def test_contracts_of_a_batch(callback, samples, contracts, activation, loss, expected):
+    x, scores = samples
+    y = labels_of("number", 10 * scores)
+    model_of(1, activation, loss).fit(
+        x, y, batch_size=32, verbose=0, callbacks=[callback(capture=None)]
+    )
+    assert contracts() == {expected}
+
+
+@seen
+@pytest.mark.parametrize(
+    ("units", "activation", "loss", "labels"),
+    [
+        (3, "softmax", SPARSE, "classes"),
+        (3, "softmax", "categorical_crossentropy", "shares"),
+        (3, None, losses.CategoricalCrossentropy(from_logits=True), "shares"),
+        (1, "sigmoid", "binary_crossentropy", "first"),
+        (1, None, losses.BinaryCrossentropy(from_logits=True), "first"),
+        (1, None, "mse", "number"),
+        (1, None, "mae", "number"),
+        (1, None, losses.Huber(0.5), "number"),
+        (1, None, "log_cosh", "number"),
+        (1, None, lambda y, p: keras.ops.mean(keras.ops.square(y - p)), "number"),
+    ],
+)
+def test_a_loss_is_compared_with_that_of_other_labels(
+    callback, samples, series, units, activation, loss, labels
+):
+    """What is compared is the loss that Keras says; it gets better, and that of others worse."""
+    x, scores = samples
+    y = labels_of(labels, scores)
+    model_of(units, activation, loss).fit(
+        x,
+        y,
+        batch_size=64,
+        epochs=20,
+        verbose=0,
+        validation_data=(x[:64], y[:64]),
+        callbacks=[callback(capture=None)],
+    )
+    said, found = series("loss"), series("loss/skill")
+    for step in (0, 100, 199):
+        own, _, _, count = found[step]
+        assert own == pytest.approx(said[step], rel=1e-4)
+        assert count == 64
+    own, other, best, _ = found[199]
+    assert own < 0.8 * other
+    assert np.isnan(best) or own < 0.8 * best
+    evaluated = series("loss/skill", modes.EVAL)
+    mean = np.reshape(evaluated[19], (-1, 4))[:, 0].mean()
+    assert mean == pytest.approx(series("val_loss", modes.EVAL)[19], rel=1e-3)
+
+
+@seen
+def test_each_output_is_compared_by_itself(callback, samples, trial):
+    x, scores = samples
+    inputs = keras.Input((8,))
+    body = keras.layers.Dense(16, "relu")(inputs)
+    kind = keras.layers.Dense(3, "softmax", name="kind")(body)
+    size = keras.layers.Dense(1, name="size")(body)
+    for loss, y in (
+        ({"kind": SPARSE, "size": "mse"}, {"kind": scores.argmax(1), "size": scores[:, 0]}),
+        ([SPARSE, "mse"], [scores.argmax(1), scores[:, 0]]),
+    ):
+        model = keras.Model(inputs, [kind, size])
+        model.compile("adam", loss)
+        model.fit(x, y, verbose=0, callbacks=[callback(capture=None)])
+    names = set(trial().tensor_names(regex=".*/skill"))
+    assert names == {"kind_loss/skill", "size_loss/skill"}
+
+
+@seen
+def test_samples_are_counted(callback, samples, series):
+    x, scores = samples
+    model_of(1, None, "mse").fit(
+        x[:32], scores[:32, 0], batch_size=8, verbose=0, callbacks=[callback(capture=None)]
+    )
+    steps, drawn, elements, *hashes = series("samples")[3]
+    assert (steps, drawn, elements) == (1, 8, 8)
+    assert len([each for each in hashes if each <= 1]) == 8
+
+
+@seen
+def test_a_loss_with_chance_in_it_draws_what_it_would_draw_alone(callback, samples):
+    import torch
+
+    def noisy(y_true, y_pred):
+        return keras.ops.mean(keras.ops.square(y_true - y_pred + 0.1 * torch.randn(())))
+
+    x, scores = samples
+    found = []
+    for callbacks in ([], [callback(capture=None)]):
+        model = model_of(1, None, noisy)
+        model.fit(x, scores[:, :1], shuffle=False, verbose=0, callbacks=callbacks)
+        found.append(model.get_weights())
+    for alone, watched in zip(*found, strict=True):
+        np.testing.assert_array_equal(alone, watched)
