@@ -17,6 +17,7 @@ from tocsin_hooks.torch.known_losses import KnownLosses
 from tocsin_hooks.torch.loss_calls import Listener, LossCall, LossWindow, picked_classes
 from tocsin_hooks.torch.mode_contracts import ModeContracts
 from tocsin_hooks.torch.names import class_name, input_name, output_name
+from tocsin_hooks.torch.operands import Operands
 from tocsin_hooks.torch.opponents import Opponents
 from tocsin_hooks.torch.outermost_calls import Call
 from tocsin_hooks.torch.pairs import UNPAIRED
@@ -50,6 +51,7 @@ class Checks:
         self._wanted = Wanted(step.hook)
         self._skill = Skill(step)
         self._known = KnownLosses()
+        self._operands = Operands(step)
         self._spread = Spread(step)
         self._samples = SeenSamples(step)
         self._broken = BrokenContracts(step)
@@ -85,6 +87,7 @@ class Checks:
         self._inside = True
         self._passes += self._step.mode is Mode.TRAIN
         self._skill.begin_pass()
+        self._operands.begin_pass()
         evaluated = self._step.mode is not Mode.TRAIN and self._tape.has_calls
         if self._step.passes == 1 or evaluated:
             self._tape.clear()
@@ -160,6 +163,7 @@ class Checks:
         """A step has begun whose forward passes are not seen, so compiled code may run in it."""
         self._inside, self._inputs = False, []
         self._skill.begin_pass()
+        self._operands.begin_pass()
         if not compiled and not compilations() and self._is_due():
             self._window.open()
 
@@ -207,6 +211,7 @@ class Checks:
         with self._step.hook.measured():
             if self._step.saving:
                 self._step_loss.called(call)
+                self._operands.called(call)
                 self._spread.compared(call.prediction)
                 if self._wants_contracts:
                     self._broken.check_loss(call, self._inputs, self._passes)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tocsin.model import ACTING, COMPETING, Mode, Reason, Role, Verdict
 from tocsin.rules import (
@@ -29,16 +30,22 @@ _MOST_TENSORS = 4  # of labels that are followed
 _MOST_CLASSES = 50
 _LEAST_BATCH = 4  # labels: smaller batches have too few pairs
 _CHANGES = 2  # so often the most frequent class of a batch has changed
+_LEAST_NUMBERS = 8  # of a batch
+_CROSSINGS = 3  # of the mean of all, by the means of batches
+_LARGEST = 1e100  # of a number, whose square is still finite
 
 _Memory = Mapping[str, Any]
 """Of labels: ``batches``, their number; ``counts``, the labels of each class; ``pairs`` and
-``equal``, of labels in one batch; ``last``, the most frequent class, and ``changes`` of it."""
+``equal``, of labels in one batch; ``last``, the most frequent class, and ``changes`` of it.
+
+Of numbers: their number, mean and squares, all ``within`` their batches and all ``between`` these;
+``above``, whether the last batch was above the mean, and ``changes`` of that."""
 
 
 @register
 @dataclass(frozen=True)
 class UnshuffledData(Rule):
-    """Batches of training hold samples of one class, then of another one: data is not shuffled.
+    """Batches of training hold samples of one class or size, then of another: data is in order.
 
     Labels in one batch are compared with those of all batches by the intraclass correlation: (q −
     p) / (1 − p), where q is the share of pairs of labels in one batch that are equal, and p that of
@@ -47,9 +54,13 @@ class UnshuffledData(Rule):
     Fires when it is above ``correlation`` after ``batches`` saved batches, if the most frequent
     class of a batch has changed twice or more.
 
-    Judges only labels that are integers, or floating point numbers of 0 and 1, one for each sample,
-    of two classes to fifty. Does not judge adversarial training and models that act, where batches
-    of one label are usual.
+    Of labels that are numbers it is the same by an analysis of variance: the share of their
+    variance that lies between batches. Then the means of batches must have crossed the mean of all
+    three times, so that targets that drift with the model do not count.
+
+    Judges labels with one value for each sample: integers, or floating point numbers of 0 and 1, of
+    two classes to fifty, and other floating point numbers in batches of eight and more. Does not
+    judge adversarial training and models that act, where batches of one label are usual.
 
     Parameters
     ----------
@@ -84,14 +95,36 @@ class UnshuffledData(Rule):
             return state, not_applicable(Reason.NO_TENSOR, "models that act or compete")
         memories: dict[str, _Memory] = dict(state)
         verdicts = []
-        for tensor, classes in _batches(step.tensors["labels"]):
-            key = tensor.name[-60:]
-            if key in memories or len(memories) < _MOST_TENSORS:
-                memories[key] = _added(memories.get(key, {}), classes)
-                verdicts.append(self._judged(memories[key], tensor))
+        for tensor, values in _batches(step.tensors["labels"]):
+            key, numbers = tensor.name[-60:], values.dtype.kind == "f"
+            memory = memories.get(key, {})
+            if not memory and len(memories) >= _MOST_TENSORS:
+                continue
+            if not numbers and "mean" in memory:
+                continue  # numbers that happen to be 0 and 1
+            if numbers and "mean" not in memory:
+                memory = {}
+            memories[key] = (_with_numbers if numbers else _added)(memory, values)
+            judged = self._judged_numbers if numbers else self._judged
+            verdicts.append(judged(memories[key], tensor))
         if not verdicts:
-            return state, not_applicable(Reason.NO_TENSOR, "no labels that are classes")
+            missing = "no labels that are classes or numbers"
+            return state, not_applicable(Reason.NO_TENSOR, missing)
         return memories, worst_verdict(verdicts)
+
+    def _judged_numbers(self, memory: _Memory, tensor: Tensor) -> Verdict:
+        share = share_between(memory)
+        if share is None or memory["batches"] < self.batches:
+            return UNDECIDED
+        if share <= self.correlation or memory["changes"] < _CROSSINGS:
+            return measured(HEALTHY, share, self.correlation)
+        detail = (
+            f"{100 * share:.0f} % of the variance of {tensor.name} lies between batches, not in "
+            f"them: batches follow the order of its values"
+        )
+        evidence = {"correlation": share, "batches": memory["batches"]}
+        found = violation(Reason.ABOVE_THRESHOLD, detail, tensor, **evidence)
+        return measured(found, share, self.correlation)
 
     def _judged(self, memory: _Memory, tensor: Tensor) -> Verdict:
         known = correlation(memory)
@@ -120,20 +153,54 @@ def correlation(memory: _Memory) -> float | None:
     return float((equal / pairs - by_chance) / (1 - by_chance)) if by_chance < 1 else None
 
 
-def _batches(labels: Sequence[Tensor]) -> Iterator[tuple[Tensor, Sequence[int]]]:
-    """Yields the classes of each batch of labels that are integers, or floats of 0 and 1."""
+def share_between(memory: _Memory) -> float | None:
+    """Returns the intraclass correlation of numbers, by an analysis of variance; None if it is not
+    known (Donner, International Statistical Review 54, 1986, the ANOVA estimator)."""
+    groups, count = memory["batches"], memory["count"]
+    if groups < 2 or count <= groups:
+        return None
+    size = (count - memory["sizes"] / count) / (groups - 1)
+    between, within = memory["between"] / (groups - 1), memory["within"] / (count - groups)
+    total = between + (size - 1) * within
+    return float((between - within) / total) if total > 0 else None
+
+
+def _batches(labels: Sequence[Tensor]) -> Iterator[tuple[Tensor, NDArray[Any]]]:
+    """Yields the labels of each batch: classes, or numbers."""
     for each in labels:
         if each.value is None or each.value.dtype.kind not in "iubf":
             continue
         if each.value.dtype.kind == "f" and not np.isin(each.value, (0, 1)).all():
+            numbers = each.value.reshape(-1).astype(np.float64)
+            alone = len(numbers) == each.value.shape[0] >= _LEAST_NUMBERS if numbers.size else False
+            if alone and np.abs(numbers).max() < _LARGEST:  # NaN is not
+                yield each, numbers
             continue
         classes = classes_of_labels(each.value)
         classes = None if classes is None else classes[classes >= 0]  # -100 is ignored
         if classes is not None and len(classes) >= _LEAST_BATCH:
-            yield each, classes.tolist()
+            yield each, classes
 
 
-def _added(memory: _Memory, classes: Sequence[int]) -> _Memory:
+def _with_numbers(memory: _Memory, numbers: NDArray[Any]) -> _Memory:
+    size, mean = len(numbers), float(numbers.mean())
+    before, total = memory.get("count", 0), memory.get("mean", mean)
+    away = mean - total
+    above = mean > total if away else memory.get("above")
+    crossed = memory.get("above") is not None and above is not memory["above"]
+    return {
+        "batches": memory.get("batches", 0) + 1,
+        "count": before + size,
+        "sizes": memory.get("sizes", 0) + size * size,
+        "mean": total + away * size / (before + size),
+        "within": memory.get("within", 0.0) + float(((numbers - mean) ** 2).sum()),
+        "between": memory.get("between", 0.0) + away * away * before * size / (before + size),
+        "above": above,
+        "changes": memory.get("changes", 0) + crossed,
+    }
+
+
+def _added(memory: _Memory, classes: NDArray[Any]) -> _Memory:
     counts = dict(memory.get("counts", {}))
     found, sizes = np.unique(classes, return_counts=True)
     for known, size in zip(found.tolist(), sizes.tolist(), strict=True):

@@ -35,11 +35,12 @@ class UpdateTooSmall(Rule):
 
     Takes the change of the weights in one step in two ways, neither of which has a unit: the median
     over the weights of |Δw| / |w|, and |g| |Δw| / loss, the share of the loss that the step can
-    remove to first order. Fires after 50 steps when the first was below ``relative`` or the second
-    below ``gain`` in ``saves`` saves in a row, unless the comparisons of losses prove that
-    something is learned. Fires even then where both were below ``slow``: at that rate little will
-    be. Does not judge updates of less than a tenth of the largest so far, as at the end of a
-    schedule or of learning, nor those that grow by a tenth in these saves, as in a warm-up.
+    remove to first order. Of losses with both signs it is the share of their range. Fires after 50
+    steps when the first was below ``relative`` or the second below ``gain`` in ``saves`` saves in a
+    row, unless the comparisons of losses prove that something is learned. Fires even then where
+    both were below ``slow``: at that rate little will be. Does not judge updates of less than a
+    tenth of the largest so far, as at the end of a schedule or of learning, nor those that grow by
+    a tenth in these saves, as in a warm-up.
     FrozenParameters judges weights that do not change.
 
     Parameters
@@ -85,9 +86,13 @@ class UpdateTooSmall(Rule):
         state = {**state, "at": step.mode_step}
         for site in compared:
             state |= {"skill": added(state.get("skill", {}), site, step.mode_step, most=4)}
+        if loss is not None:
+            low, high = state.get("losses", (loss, loss))
+            state |= {"losses": (min(low, loss), max(high, loss))}
         if update is None or loss is None or not update.pace:
             return state, UNDECIDED
-        relative, gain = update.relative / update.steps, update.gain(loss, update.steps)
+        level = _level(loss, *state["losses"])
+        relative, gain = update.relative / update.steps, update.gain(level, update.steps)
         largest = max(state.get("largest", 0.0), relative)
         slow = max(relative, gain) < self.slow
         small = slow or relative < self.relative or gain < self.gain
@@ -113,6 +118,11 @@ class UpdateTooSmall(Rule):
         if all(slow for _, slow in past):
             return state, measured(found, max(relative, gain), self.slow, "below")
         return state, replace(found, measure=healthy.measure)
+
+
+def _level(loss: float, low: float, high: float) -> float:
+    """The loss, or the range of all losses so far if these had both signs: then 0 is no level."""
+    return high - low if low < 0 < high else loss
 
 
 def _grew(past: Sequence[float]) -> bool:

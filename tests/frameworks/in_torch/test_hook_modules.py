@@ -352,6 +352,34 @@ def test_the_output_counts_once(net: nn.Module, run: Path, batch: Any, written: 
     assert {"Net_output_0", "CrossEntropyLoss_input_0"} <= set(steps[Mode.EVAL, 0])
 
 
+def test_a_function_shows_what_it_compares(
+    net: nn.Module, run: Path, batch: Any, written: Read
+) -> None:
+    x, y = batch
+    with TorchHook.attach(net, run, **EVERY):
+        functional.cross_entropy(net(x), y).backward()
+        with torch.no_grad():
+            functional.cross_entropy(net(x), y)
+    steps = written(run)
+    first, last = steps[FIRST], steps[Mode.EVAL, 0]
+    assert first["cross_entropy_input_0"].role == Role.PREDICTION
+    assert first["cross_entropy_input_1"].role == Role.LABEL
+    assert "Net_output_0" not in first
+    assert {"cross_entropy_input_0", "cross_entropy_input_1"} <= set(last)
+
+
+def test_a_function_that_is_called_twice(
+    net: nn.Module, run: Path, batch: Any, written: Read
+) -> None:
+    with TorchHook.attach(net, run, **EVERY):
+        scores = net(batch[0])
+        for column in (0, 1):
+            functional.mse_loss(scores[:, column], batch[1].float())
+        functional.mse_loss(torch.ones(8), batch[1].float())  # for information
+    labels = [name for name, each in written(run)[FIRST].items() if each.role == Role.LABEL]
+    assert sorted(labels) == ["mse_loss_input_1", "mse_loss_input_1_1"]
+
+
 def test_two_outputs_and_a_recurrent_network(run: Path, written: Read) -> None:
     model = Forward(lambda self, x: self.rnn(x), rnn=nn.LSTM(3, 4))
     found = through(model, run, written, torch.ones(2, 1, 3))

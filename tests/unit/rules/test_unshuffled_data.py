@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tocsin.model import ACTING, COMPETING, Mode, Role, TensorSummary
 from tocsin.rules import Step, Tensor
-from tocsin.rules.unshuffled_data import UnshuffledData, correlation
+from tocsin.rules.unshuffled_data import UnshuffledData, correlation, share_between
 
 from tests.unit.rules.judging import HEALTHY, NOT_APPLICABLE, UNDECIDED, VIOLATION, judged, outcomes
 
@@ -17,6 +17,7 @@ BATCH = 32
 RNG = np.random.default_rng(0)
 DRAWN = RNG.integers(0, 5, (40, BATCH))
 BY_CLASS = np.sort(DRAWN.reshape(-1)).reshape(DRAWN.shape)
+BY_SIZE = np.sort(RNG.standard_normal(40 * BATCH)).reshape(40, BATCH)
 PAIRS_OF_A_CLASS = np.repeat(RNG.integers(0, 5, (40, BATCH // 8)), 8, axis=1)  # eight of each
 RARE = np.where(RNG.random((40, BATCH)) < 0.98, 0, 1)
 
@@ -53,7 +54,15 @@ def steps(batches: Any, mode: Mode = Mode.TRAIN, kind: str | None = None) -> Ite
         (steps(np.zeros((40, 8), int)), UNDECIDED),  # one class
         (steps(np.arange(400).reshape(40, 10)), UNDECIDED),  # tokens, numbers
         (steps(BY_CLASS[:, :1]), NOT_APPLICABLE),  # no pairs
-        (steps(BY_CLASS.astype(float)), NOT_APPLICABLE),  # a number, not a class
+        (steps(np.tile(BY_SIZE[::4], (4, 1))), VIOLATION),  # numbers, four epochs
+        (steps(-1e6 * np.tile(BY_SIZE[::4], (4, 1))[:, :, None]), VIOLATION),  # (N, 1)
+        (steps(BY_SIZE), HEALTHY),  # grow once, as targets may that a model makes
+        (steps(RNG.standard_normal((40, BATCH))), HEALTHY),
+        (steps(np.full((40, BATCH), 0.5)), UNDECIDED),  # all the same
+        (steps([BY_SIZE[0] > 9, *BY_SIZE[1:]]), HEALTHY),  # 0 by chance
+        (steps(BY_SIZE[:, :7]), NOT_APPLICABLE),  # too few numbers
+        (steps(np.full((40, BATCH), np.nan)), NOT_APPLICABLE),
+        (steps(np.full((40, BATCH), 1e200)), NOT_APPLICABLE),
         (steps(BY_CLASS.reshape(40, 8, 4)), NOT_APPLICABLE),  # tokens
         (steps(np.full((40, 8), -100)), NOT_APPLICABLE),  # all ignored
         (steps(np.zeros((40, 0), int)), NOT_APPLICABLE),
@@ -93,3 +102,25 @@ def test_the_correlation_is_that_of_all_pairs(batches: list[list[int]]) -> None:
     q, p = (float(np.mean(pairs[same])) for same in (True, False))
     found = correlation(state["CrossEntropyLoss_input_1"])
     assert found == pytest.approx((q - p) / (1 - p))
+
+
+numbers = st.floats(-100, 100).map(lambda number: round(number, 3) + 0.5e-3)
+
+
+@given(st.lists(st.lists(numbers, min_size=8, max_size=12), min_size=2, max_size=12))
+def test_the_share_is_that_of_an_analysis_of_variance(batches: list[list[float]]) -> None:
+    state: Any = {}
+    for step in steps([np.array(batch) for batch in batches]):
+        state, _ = UnshuffledData().evaluate(state, step)
+    sizes = np.array([len(batch) for batch in batches])
+    every = np.concatenate(batches)
+    means = np.array([np.mean(batch) for batch in batches])
+    between = float((sizes * (means - every.mean()) ** 2).sum()) / (len(batches) - 1)
+    squares = sum(float(((np.array(batch) - np.mean(batch)) ** 2).sum()) for batch in batches)
+    within = squares / (len(every) - len(batches))
+    size = (len(every) - (sizes**2).sum() / len(every)) / (len(batches) - 1)
+    total = between + (size - 1) * within
+    found = share_between(state["CrossEntropyLoss_input_1"])
+    if total < 1e-9:
+        return
+    assert found == pytest.approx((between - within) / total, abs=1e-6)

@@ -45,6 +45,8 @@ FLAT = [2.0] * 30
         (run([1e-8] * 30, FLAT, gradient=1e6, skill=0.5), HEALTHY),  # it learns
         (run([1e-8] * 30, FLAT, skill=0.5), VIOLATION),  # hardly
         (run([2e-4] * 30, FLAT, skill=0.5), VIOLATION),
+        (run([1e-4] * 30, [0.5, -0.4, 1e-3] * 10), VIOLATION),  # 0 is no level of these
+        (run([1e-3] * 30, [0.5, -0.4, 1e-3] * 10), HEALTHY),
         (run([1e-5 * 1.1**at for at in range(30)], FLAT, skill=0.5), HEALTHY),  # a warm-up
     ],
 )
