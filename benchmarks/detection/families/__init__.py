@@ -122,8 +122,6 @@ HALVES: dict[str, tuple[str, ...]] = {
         "stock_orders",
         "bare_clothes",
         "digit_strings",
-    ),
-    "report": (
         "answer_spans",
         "point_clouds",
         "keras_river",
@@ -135,6 +133,8 @@ HALVES: dict[str, tuple[str, ...]] = {
         "knowledge_graph",
         "speech_enhancement",
         "bare_prices",
+    ),
+    "report": (
     ),
 }
 
