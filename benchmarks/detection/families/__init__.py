@@ -135,6 +135,18 @@ HALVES: dict[str, tuple[str, ...]] = {
         "knowledge_graph",
         "speech_enhancement",
         "bare_prices",
+        "word_vectors",
+        "names_in_texts",
+        "language_of_words",
+        "sentence_similarity",
+        "keras_spam",
+        "document_topics",
+        "sound_events",
+        "melody_notes",
+        "pen_strokes",
+        "sorting_numbers",
+        "keras_sleep",
+        "bare_tickets",
     ),
 }
 
