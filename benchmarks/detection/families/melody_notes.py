@@ -89,11 +89,11 @@ class Lesson:
             self.updates.step()
             after()
 
-    @torch.no_grad()
     def evaluate(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         self.model.eval()
-        scores, _ = self.model(rows[:-1], None)
-        self.loss(scores, rows[:-1], rows[1:])
+        with torch.no_grad():
+            scores, _ = self.model(rows[:-1], None)
+            self.loss(scores, rows[:-1], rows[1:])
         return scores.flatten(0, 1), rows[1:].flatten()
 
 
@@ -142,7 +142,7 @@ CASES = cases(
         "target is the input": ("leak", {"fault": "target is the input"}),
         "softmax before the loss": (
             "probabilities slow no-skill",
-            {"fault": "softmax before the loss"},
+            {"fault": "softmax before the loss", "rate": 2e-3},
         ),
         "viewed, not turned": (
             "order inputs no-skill",

@@ -126,12 +126,7 @@ CASES = cases(
         "twenty parts and a GRU": {"parts": 20, "kind": "gru"},
         "sum over steps": {"summed": True, "clip": 50.0},
         "inputs shaken": {"shaken": 0.03},
-        "batch of four without evaluation": {
-            "batch": 4,
-            "steps": 900,
-            "rate": 2e-3,
-            "evaluated": False,
-        },
+        "batch of four without evaluation": {"batch": 4, "steps": 900, "evaluated": False},
     },
     {
         "logarithm of a sum of pixels": ("not-finite", {"fault": "logarithm of a sum"}),

@@ -74,8 +74,8 @@ class Twins(nn.Module):
 
 def train(
     seed: int, hook: Any, rate: float = 1e-3, steps: int = 350, batch: int = 32,
-    accumulate: int = 1, scheduler: str = "linear", warmup: int = 0, optimizer: str = "adamw_torch",
-    dropout: float = 0.1, loss: str = "squares", bfloat16: bool = False, fault: str = "",
+    accumulate: int = 1, optimizer: str = "adamw_torch", dropout: float = 0.1,
+    loss: str = "squares", bfloat16: bool = False, fault: str = "",
 ) -> float:  # fmt: skip
     begin(seed)
     from transformers import BertConfig, BertModel, Trainer, TrainingArguments
@@ -98,10 +98,12 @@ def train(
     )  # fmt: skip
     model = Twins(BertModel(config, add_pooling_layer=False), loss)
     with tempfile.TemporaryDirectory() as folder:
+        rises = 60 if optimizer == "adafactor" else 0
         how = TrainingArguments(
             folder, max_steps=steps, per_device_train_batch_size=batch, learning_rate=rate,
-            gradient_accumulation_steps=accumulate, lr_scheduler_type=scheduler, optim=optimizer,
-            warmup_steps=warmup, eval_strategy="steps", eval_steps=70, report_to=[], seed=seed,
+            gradient_accumulation_steps=accumulate, optim=optimizer, report_to=[], seed=seed,
+            lr_scheduler_type="constant_with_warmup" if rises else "linear", warmup_steps=rises,
+            eval_strategy="steps", eval_steps=70,
             save_strategy="no", disable_tqdm=True, use_cpu=True, bf16=bfloat16, logging_steps=50,
         )  # fmt: skip
         column = fault == "scores as a column"
@@ -116,7 +118,7 @@ def train(
         found = model(*test)["scores"]
     if not bool(torch.isfinite(found).all()):
         return math.nan
-    return torch.corrcoef(torch.stack([found, test[2]]))[0, 1].nan_to_num().item()
+    return float(torch.corrcoef(torch.stack([found, test[2]]))[0, 1].nan_to_num())
 
 
 CASES = cases(
@@ -127,12 +129,7 @@ CASES = cases(
         "four small batches for one": {"batch": 8, "accumulate": 4},
         "bfloat16": {"bfloat16": True},
         "loss of the order": {"loss": "order"},
-        "Adafactor after a warm-up": {
-            "optimizer": "adafactor",
-            "scheduler": "constant_with_warmup",
-            "warmup": 60,
-            "rate": 3e-3,
-        },
+        "Adafactor": {"optimizer": "adafactor", "rate": 3e-3},
         "dropout of 0.3": {"dropout": 0.3, "steps": 450},
     },
     {

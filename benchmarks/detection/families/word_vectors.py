@@ -106,7 +106,7 @@ def train(
     alike = (vectors @ vectors.T).fill_diagonal_(-2).topk(5).indices // EACH
     same = (alike == torch.arange(SUBJECTS * EACH)[:, None] // EACH).double().mean().item()
     chance = (EACH - 1) / (SUBJECTS * EACH - 1)
-    return (same - chance) / (1 - chance)
+    return float((same - chance) / (1 - chance))
 
 
 CASES = cases(
