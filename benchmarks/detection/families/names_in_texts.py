@@ -102,7 +102,7 @@ def spans(tags: list[int]) -> set[tuple[int, int, int]]:
 
 
 def train(
-    seed: int, hook: Any, rate: float = 5e-3, steps: int = 300, batch: int = 32,
+    seed: int, hook: Any, rate: float = 5e-3, steps: int = 300, batch: int = 16,
     optimizer: str = "adam", dropout: float = 0.1, summed: bool = False, forbidden: str = "",
     count: int = 1200, fault: str = "",
 ) -> float:  # fmt: skip
@@ -155,7 +155,7 @@ CASES = cases(
     train,
     {
         "plain": {},
-        "one text a step": {"batch": 1, "steps": 1100, "rate": 2e-3},
+        "one text a step": {"batch": 1, "steps": 600, "rate": 3e-3},
         "likelihood summed": {"summed": True},
         "moves forbidden by -10000": {"forbidden": "right"},
         "momentum": {"optimizer": "momentum", "rate": 0.1},
