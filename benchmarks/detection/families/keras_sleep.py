@@ -87,7 +87,7 @@ def train(
     model.fit(
         ready(x, real), y, sample_weight=weights, batch_size=min(batch, count), epochs=epochs,
         validation_data=(ready(held[0], held[2], True), held[1], held[2]) if evaluated else None,
-        callbacks=callbacks, verbose=0,
+        callbacks=callbacks, verbose=0, validation_batch_size=150,
     )  # fmt: skip
     given = ready(test[0], test[2], True)
     found = torch.tensor(np.array(model.predict(given, batch_size=200, verbose=0)))
@@ -110,13 +110,13 @@ CASES = cases(
             "epochs": 10,
         },
         "plain recurrent network, wrong stages": {"kind": "SimpleRNN", "wrong": 0.1},
-        "batch of eight without evaluation": {"batch": 8, "epochs": 3, "evaluated": False},
+        "small batches without evaluation": {"batch": 12, "epochs": 4, "evaluated": False},
     },
     {
         "softmax over time": ("softmax-axis no-skill", {"ending": "softmax over time"}),
         "stages of other sleeps": ("no-skill overfit", {"fault": "stages of other sleeps"}),
         "weights of the padding": ("ignored no-skill", {"fault": "weights of the padding"}),
         "later not scaled": ("inputs overfit", {"fault": "later not scaled"}),
-        "five sleeps": ("overfit", {"count": 5, "epochs": 250}),
+        "three sleeps": ("overfit", {"count": 3, "epochs": 120}),
     },
 )
