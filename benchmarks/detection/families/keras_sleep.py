@@ -110,7 +110,7 @@ CASES = cases(
             "epochs": 10,
         },
         "plain recurrent network, wrong stages": {"kind": "SimpleRNN", "wrong": 0.1},
-        "small batches without evaluation": {"batch": 12, "epochs": 4, "evaluated": False},
+        "small batches without evaluation": {"batch": 12, "epochs": 3, "evaluated": False},
     },
     {
         "softmax over time": ("softmax-axis no-skill", {"ending": "softmax over time"}),

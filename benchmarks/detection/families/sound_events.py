@@ -142,7 +142,7 @@ CASES = cases(
         "events weigh more": {"louder": 2.0},
         "recordings mixed": {"mixed": True, "epochs": 8},
         "one cycle of momentum": {"optimizer": "momentum", "rate": 0.3, "epochs": 9},
-        "batch of eight": {"batch": 8, "epochs": 5, "rate": 3e-3},
+        "batch of eight": {"batch": 8, "epochs": 4, "rate": 3e-3},
     },
     {
         "logarithm of silence": ("not-finite", {"fault": "logarithm of silence"}),
