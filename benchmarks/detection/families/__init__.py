@@ -137,6 +137,8 @@ HALVES: dict[str, tuple[str, ...]] = {
         "bare_prices",
         "treatment_effect",
         "shop_sales",
+        "leaving_customers",
+        "marginal_likelihood",
     ),
 }
 
