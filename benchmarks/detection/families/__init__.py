@@ -139,6 +139,7 @@ HALVES: dict[str, tuple[str, ...]] = {
         "shop_sales",
         "leaving_customers",
         "marginal_likelihood",
+        "payment_fraud",
     ),
 }
 
