@@ -140,6 +140,8 @@ HALVES: dict[str, tuple[str, ...]] = {
         "leaving_customers",
         "marginal_likelihood",
         "payment_fraud",
+        "concrete_bayes",
+        "disturbed_tables",
     ),
 }
 
