@@ -142,6 +142,7 @@ HALVES: dict[str, tuple[str, ...]] = {
         "payment_fraud",
         "concrete_bayes",
         "disturbed_tables",
+        "expert_records",
     ),
 }
 
