@@ -143,6 +143,7 @@ HALVES: dict[str, tuple[str, ...]] = {
         "concrete_bayes",
         "disturbed_tables",
         "expert_records",
+        "keras_used_cars",
     ),
 }
 
