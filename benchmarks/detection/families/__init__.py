@@ -144,6 +144,7 @@ HALVES: dict[str, tuple[str, ...]] = {
         "disturbed_tables",
         "expert_records",
         "keras_used_cars",
+        "tank_planning",
     ),
 }
 
