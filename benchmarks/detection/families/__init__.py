@@ -145,6 +145,7 @@ HALVES: dict[str, tuple[str, ...]] = {
         "expert_records",
         "keras_used_cars",
         "tank_planning",
+        "next_purchase",
     ),
 }
 
