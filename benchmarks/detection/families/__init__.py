@@ -147,6 +147,17 @@ HALVES: dict[str, tuple[str, ...]] = {
         "bare_tickets",
     ),
     "report": (
+        "treatment_effect",
+        "shop_sales",
+        "leaving_customers",
+        "marginal_likelihood",
+        "payment_fraud",
+        "concrete_bayes",
+        "disturbed_tables",
+        "expert_records",
+        "keras_used_cars",
+        "tank_planning",
+        "next_purchase",
     ),
 }
 
