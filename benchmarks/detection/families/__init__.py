@@ -135,6 +135,7 @@ HALVES: dict[str, tuple[str, ...]] = {
         "knowledge_graph",
         "speech_enhancement",
         "bare_prices",
+        "object_angle",
     ),
 }
 
