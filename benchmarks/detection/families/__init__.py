@@ -136,6 +136,7 @@ HALVES: dict[str, tuple[str, ...]] = {
         "speech_enhancement",
         "bare_prices",
         "object_angle",
+        "swinging_pendulum",
     ),
 }
 
