@@ -137,6 +137,7 @@ HALVES: dict[str, tuple[str, ...]] = {
         "bare_prices",
         "object_angle",
         "swinging_pendulum",
+        "source_operator",
     ),
 }
 
