@@ -138,6 +138,7 @@ HALVES: dict[str, tuple[str, ...]] = {
         "object_angle",
         "swinging_pendulum",
         "source_operator",
+        "masked_patches",
     ),
 }
 
