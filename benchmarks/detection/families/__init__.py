@@ -139,6 +139,7 @@ HALVES: dict[str, tuple[str, ...]] = {
         "swinging_pendulum",
         "source_operator",
         "masked_patches",
+        "bare_ages",
     ),
 }
 
