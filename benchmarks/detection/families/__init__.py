@@ -140,6 +140,7 @@ HALVES: dict[str, tuple[str, ...]] = {
         "source_operator",
         "masked_patches",
         "bare_ages",
+        "site_changes",
     ),
 }
 
