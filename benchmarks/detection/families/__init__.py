@@ -141,6 +141,7 @@ HALVES: dict[str, tuple[str, ...]] = {
         "masked_patches",
         "bare_ages",
         "site_changes",
+        "picture_holes",
     ),
 }
 
