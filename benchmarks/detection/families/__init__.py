@@ -142,6 +142,7 @@ HALVES: dict[str, tuple[str, ...]] = {
         "bare_ages",
         "site_changes",
         "picture_holes",
+        "organ_scans",
     ),
 }
 
