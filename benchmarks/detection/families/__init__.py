@@ -143,6 +143,7 @@ HALVES: dict[str, tuple[str, ...]] = {
         "site_changes",
         "picture_holes",
         "organ_scans",
+        "keras_mushrooms",
     ),
 }
 
