@@ -144,6 +144,7 @@ HALVES: dict[str, tuple[str, ...]] = {
         "picture_holes",
         "organ_scans",
         "keras_mushrooms",
+        "keras_road_masks",
     ),
 }
 
