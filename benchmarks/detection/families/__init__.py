@@ -168,6 +168,16 @@ HALVES: dict[str, tuple[str, ...]] = {
         "disturbed_tables",
         "marginal_likelihood",
         "next_purchase",
+        "organ_scans",
+        "site_changes",
+        "object_angle",
+        "keras_mushrooms",
+        "masked_patches",
+        "swinging_pendulum",
+        "source_operator",
+        "keras_road_masks",
+        "picture_holes",
+        "bare_ages",
     ),
 }
 
