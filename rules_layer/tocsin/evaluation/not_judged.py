@@ -7,6 +7,8 @@ from enum import StrEnum
 from tocsin.evaluation.checkpoint import RuleRecord
 from tocsin.model import Role, RuleStatus
 
+_BESIDE = {Role.OBJECTIVE, Role.SKILL}  # what rules read beside losses, where it is there
+
 
 class NotJudged(StrEnum):
     """Why a rule has judged nothing.
@@ -29,7 +31,7 @@ def why_not_judged(record: RuleRecord) -> NotJudged | None:
         return None
     if record.applicable or (record.last_step is None and not record.missing):
         return NotJudged.TOO_FEW_STEPS
-    missing = [roles for roles in (record.missing or {}).values() if Role.OBJECTIVE not in roles]
+    missing = [roles for roles in (record.missing or {}).values() if not _BESIDE & {*roles}]
     if missing and all(Role.LOSS in roles for roles in missing):
         return NotJudged.NO_LOSS
     return NotJudged.NOT_CAPTURED

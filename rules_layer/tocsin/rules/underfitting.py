@@ -92,7 +92,9 @@ class Underfitting(Rule):
     direction: Direction | None = None
 
     def reads(self) -> Reads:
-        return Reads({**loss_reads(self).tensors, "skills": SKILLS})
+        losses = loss_reads(self)
+        named = self.collection_names or self.tensor_regex
+        return losses if named else Reads({**losses.tensors, "skills": SKILLS})
 
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
         if step.mode is Mode.PREDICT:
