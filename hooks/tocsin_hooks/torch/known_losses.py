@@ -127,10 +127,9 @@ class KnownLosses:
 
     def computed(self, place: str, tape: Tape, loss: Any) -> None:
         """``loss`` was computed by hand in training; ``place``: where gradients were."""
-        for recipe, part, adds in tape.parts_of(loss):
+        for recipe, multiple, adds in tape.parts_of(loss):
             if recipe in self._computed or len(self._computed) == _MOST_RECIPES:
                 return
-            multiple = None if part is loss else (loss / part).detach()
             samples = len(tape.outputs[0]) if adds else 0
             self._computed[recipe] = _Computed(place, multiple, samples)
 

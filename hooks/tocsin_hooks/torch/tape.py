@@ -40,9 +40,10 @@ _FORMS = frozenset(  # whose results have the numbers of their first argument
     | {"ravel", "reshape", "squeeze", "to", "type", "unsqueeze", "view"}
 )
 _JOINS = frozenset({"cat", "concat", "concatenate"})
-_MULTIPLES = frozenset({"mean", "sum", "mul", "div", "to", "float", "double", "add", "squeeze"}) | {
-    f"__{name}__" for name in ("mul", "rmul", "truediv", "add", "radd")
+_MULTIPLES = frozenset({"mean", "sum", "mul", "div", "to", "float", "double", "squeeze"}) | {
+    f"__{name}__" for name in ("mul", "rmul", "truediv")
 }
+_SUMS = frozenset({"add", "__add__", "__radd__"})
 
 
 class CannotReplay(Exception):
@@ -194,19 +195,26 @@ class Tape:
         return self._sources.get(id(tensor), frozenset())
 
     def parts_of(self, loss: Any) -> Iterator[tuple[int, Any, bool]]:
-        """The recipe of the loss with the loss, and those of the numbers that it is a multiple of,
-        but for what is added and does not depend on the outputs; and whether it grows with the
-        number of samples, as a sum does."""
-        wanted = id(loss)
+        """The recipe of the loss, and those of the numbers that it is a multiple of; how many times
+        each, None of the loss itself; and whether it grows with the number of samples, as a sum.
+
+        A tensor that does not depend on the outputs, as a penalty, may have been added on the way.
+        A constant is a part of the loss.
+        """
+        wanted, whole, scale = id(loss), loss, 1.0
         for call in reversed(self._calls):
             if wanted not in call.found:
                 continue
-            name = getattr(call.function, "__name__", "")
-            if self._known[wanted].numel() == 1:
-                yield self._recipes[wanted], self._known[wanted], name == "sum"
-            if name not in _MULTIPLES or len(call.given) != 1:
+            name, found = getattr(call.function, "__name__", ""), self._known[wanted]
+            if found.numel() == 1:
+                times = None if found is loss else (scale * whole / found).detach()
+                yield self._recipes[wanted], times, name == "sum"
+            penalised = name in _SUMS and any(each.dim() == 0 for each, _ in call.versions)
+            if not (penalised or name in _MULTIPLES) or len(call.given) != 1:
                 return
             (wanted,) = call.given
+            if penalised:
+                whole, scale = self._known[wanted], scale * whole / found
 
     def replay(self, loss: Any, changed: Callable[[Any], Any], of: Sequence[Any]) -> Any:
         """The loss, as a number on its device, with some outputs ``changed``.

@@ -122,6 +122,32 @@ def test_a_sum_is_that_of_as_many_samples_as_in_training(
     assert losses(run, name, Mode.EVAL) == pytest.approx({0: expected})
 
 
+def overlap(p: Any, y: Any) -> Any:
+    return (p.softmax(1) * F.one_hot(y, 4)).sum(1).mean()
+
+
+def test_a_constant_is_part_of_the_loss(run: Path) -> None:
+    model = net()
+    with TorchHook.attach(model, run, **EVERY):
+        expected = {}
+        for number in range(3):
+            train(model, lambda p, y: 1 + -overlap(p, y), 2)
+            expected[number] = evaluate(model, lambda p, y: 1 + -overlap(p, y), 40)
+    assert losses(run, "loss", Mode.EVAL) == pytest.approx(expected)
+
+
+def test_a_penalty_is_no_part_of_an_evaluation(run: Path) -> None:
+    model = net()
+
+    def penalised(p: Any, y: Any) -> Any:
+        return (overlap(p, y) + model[0].weight.square().sum()) / 4
+
+    with TorchHook.attach(model, run, **EVERY):
+        train(model, penalised, 2)
+        expected = evaluate(model, overlap, 40) / 4
+    assert losses(run, "loss", Mode.EVAL) == pytest.approx({0: expected})
+
+
 def batch_by_batch(model: nn.Module, batches: Batches) -> None:
     predicted, true = [], []
     for x, y in batches:
