@@ -41,19 +41,23 @@ class SeenSamples:
         self._steps = self._since = self._count = self._elements = 0
         self._sums_of_steps: list[Any] = []
         self._hashes: Any = None
+        self._unknown = False
 
     @property
     def is_due(self) -> bool:
-        if not self._step.trains or self._step.passes > _MOST_PASSES:
+        if self._unknown or not self._step.trains or self._step.passes > _MOST_PASSES:
             return False
         return self._steps < _EVERY_STEP or self._step.saving
 
     def forward_begins(self, inputs: list[Any]) -> None:
-        """A forward pass gets these inputs: none of samples if their lengths differ."""
+        """A forward pass gets these inputs. If their lengths differ, as those of a batch and a
+        state, some passes may be counted and others not: then nothing is from there on."""
         with Guard(self._step.hook.trouble, "samples are not counted"), torch.no_grad():
             tensors = [each for each in map(plain, inputs) if each is not None and each.dim()]
             tensors = [each for each in tensors if each.numel() > 1 or len(tensors) == 1]
-            if not tensors or len({len(each) for each in tensors}) > 1:
+            if len({len(each) for each in tensors}) > 1:
+                self._unknown, self._since = True, 0
+            if not tensors or self._unknown:
                 return
             device = tensors[0].device
             given = [each for each in tensors if each.device == device and each.numel()][:_INPUTS]

@@ -36,6 +36,17 @@ from tocsin.rules._window import (
 _NOT_FINITE = 3  # saves in a row
 
 
+@dataclass(frozen=True)
+class _Rise:
+    """Whether a loss has risen, perhaps ``back`` to where it began; the least of its last saves,
+    and its limit."""
+
+    found: bool
+    back: bool
+    lowest: float
+    limit: float
+
+
 @register
 @dataclass(frozen=True)
 class LossDiverging(Rule):
@@ -57,7 +68,8 @@ class LossDiverging(Rule):
       wrong; a likelihood falls slower and slower.
 
     Does not fire while another loss of the run has fallen: losses that compete (a GAN's) fall in
-    turns.
+    turns. A loss that has risen is healthy again when it is below where it began: a part of it may
+    have come in slowly, as a divergence that is weighted more and more.
 
     Parameters
     ----------
@@ -71,7 +83,7 @@ class LossDiverging(Rule):
     Example: a loss of 2.6 that is about 20 from the second save on.
     """
 
-    options: ClassVar[Mapping[str, Any]] = {"for_steps": 2}
+    options: ClassVar[Mapping[str, Any]] = {"for_steps": 2, "resolve": 3}
     inhibits: ClassVar[tuple[str, ...]] = ("LossTooGoodTooSoon", "Overfit", "Overtraining")
     causes: ClassVar[str] = (
         "The learning rate is too high for the model, or too high at the end of its warm-up; "
@@ -103,7 +115,32 @@ class LossDiverging(Rule):
         if memory and (number := rounded(cost)) is not None:
             after["least"] = min(number, memory.get("least", number))
         after["marks"] = marked(memory.get("marks", {}), level(after["last"]))
+        if len(after["last"]) == self.window:
+            now = level(after["last"])
+            risen = memory.get("risen", False) or self._rise(after).found
+            after["risen"] = risen and not now < first_finite(after)
+            after["unbounded"] = memory.get("unbounded", False) or _falls_far(after, now)
         return after
+
+    def _rise(self, memory: Memory) -> _Rise:
+        last, begun = memory["last"], memory["first"]
+        first, best = first_finite(memory), memory["best"]
+        lowest = min(as_numbers(last))
+        grown = lowest > _times(max(as_numbers(begun)), self.factor)
+        above = lowest > _times(max(as_numbers(begun[:3])), self.factor)
+        least = memory.get("least", -math.inf)  # of all but the very first
+        jumped = (above or least > _times(first, self.factor)) and level(
+            last
+        ) - first > self.noise * half_range(last)
+        back = best is not None and lowest > self.comeback * best > 0
+        back = back and lowest > 0.8 * max(as_numbers(begun))
+        limit = _times(max(as_numbers(begun if grown or not above else begun[:3])), self.factor)
+        if jumped and not (grown or above):
+            lowest, limit = least, _times(first, self.factor)
+        found = grown or jumped or back
+        if back and not (grown or jumped):
+            limit = self.comeback * (best or 0.0)
+        return _Rise(found, back, lowest, limit)
 
     def _judge(self, _: State, series: State, point: Point) -> Verdict:
         memory, name = series[point.key], point.tensor.name
@@ -116,36 +153,31 @@ class LossDiverging(Rule):
         now, first, best = level(last), first_finite(memory), memory["best"]
         size = max(abs(each) for each in as_numbers(begun))
         is_loss = point.cost == point.value  # a metric that should rise may rise as it likes
-        if is_loss and now < 0 and falls_without_bound(memory["marks"], size):
+        if is_loss and _falls_far(memory, now):
             detail = (
                 f"the median of {self.window} saves of {name} is {now:.3g}, and it falls as fast "
                 f"as ever; it started at {first:.3g}"
             )
             found = violation(Reason.BELOW_THRESHOLD, detail, point.tensor, loss=now, first=first)
             return measured(found, now, -FAR * size, "below")
-        lowest = min(as_numbers(last))
-        grown = lowest > _times(max(as_numbers(begun)), self.factor)
-        above = lowest > _times(max(as_numbers(begun[:3])), self.factor)
-        least = memory.get("least", -math.inf)  # of all but the very first
-        jumped = (
-            above or least > _times(first, self.factor)
-        ) and now - first > self.noise * half_range(last)
-        back = best is not None and lowest > self.comeback * best > 0
-        back = back and lowest > 0.8 * max(as_numbers(begun))
-        limit = _times(max(as_numbers(begun if grown or not above else begun[:3])), self.factor)
-        if jumped and not (grown or above):
-            lowest, limit = least, _times(first, self.factor)
-        if not (grown or jumped or back) or another_series_fell(series, point.key):
-            return measured_cost(HEALTHY, point, lowest, limit)
+        rise = self._rise(memory)
+        before = memory.get("risen") or (is_loss and memory.get("unbounded"))
+        if another_series_fell(series, point.key) or not (rise.found or before):
+            return measured_cost(HEALTHY, point, rise.lowest, rise.limit)
+        if not rise.found:
+            return UNDECIDED
         detail = (
             f"the median of {self.window} saves of {name} is {now:.3g}; it started at {first:.3g}"
         )
-        if back and best < first:
+        if rise.back and best < first:
             detail += f" and had fallen to {best:.3g}"
         found = violation(Reason.INCREASING, detail, point.tensor, loss=now, first=first)
-        if back and not (grown or jumped):
-            limit = self.comeback * (best or 0.0)
-        return measured_cost(found, point, lowest, limit)
+        return measured_cost(found, point, rise.lowest, rise.limit)
+
+
+def _falls_far(memory: Memory, now: float) -> bool:
+    size = max(abs(each) for each in as_numbers(memory["first"]))
+    return now < 0 and falls_without_bound(memory["marks"], size)
 
 
 def _times(number: float, factor: float) -> float:

@@ -31,11 +31,14 @@ from tocsin.rules._recorded_accuracy import (
     number_of_classes,
     recorded_accuracy,
 )
+from tocsin.rules._recorded_area import judge_areas
 from tocsin.rules._skill import ScoredBatch, add_batch, errors_and_baseline, score_batch, skill
 
 _RECENT = 5  # batches for one skill
 _IN_A_ROW = 2  # batches without skill
 _HISTORY = 32  # skills in the memory; if there are more, every other one is dropped
+
+_OUTPUT = re.compile(r"_output_\w+$")  # of a model, by PyTorch's hook
 
 # Metrics of rankings, whose scores have no level to compare with labels.
 _RANKING = re.compile(r"(?<![a-z])(map|mrr|ndcg)(?![a-z])")
@@ -58,7 +61,8 @@ class NoBetterThanGuessing(Rule):
     added to its inputs. Judges only labels with one number or class for each sample, and at most
     100 classes. Without labels or predictions it judges a recorded accuracy, a metric whose name
     says so: it fires when this was from the first save to the last that of chance, for as many
-    classes as the smallest bias has elements.
+    classes as the smallest bias has elements. Of a recorded area under the ROC curve (``auc``) it
+    fires when this was never above 0.5 in so many saves as are needed of evaluations.
 
     Rankings, known by such a metric as ndcg, are not judged: their scores have no level.
 
@@ -122,7 +126,7 @@ class NoBetterThanGuessing(Rule):
             return {"ranks": True}, not_applicable(Reason.NO_TENSOR, "predictions are ranks")
         found = next(_batches(step), None) if step.mode is not Mode.PREDICT else None
         if found is None:
-            return self._by_accuracy(state, step)
+            return self._by_metrics(state, step)
         tensor, batch = found
         key = Mode.EVAL.name if step.mode is Mode.EVAL else Mode.TRAIN.name
         memory = self._added(state.get(key, {}), batch)
@@ -147,6 +151,12 @@ class NoBetterThanGuessing(Rule):
         evidence = {"skill": now, "before": before, "batches": memory["batches"]}
         fault = violation(Reason.BELOW_THRESHOLD, detail, tensor, **evidence)
         return state, measured(fault, now, self.least_skill, "below")
+
+    def _by_metrics(self, state: State, step: Step) -> tuple[State, Verdict]:
+        areas, verdict = judge_areas(state.get("areas", {}), step, self.evaluations)
+        if verdict is None or step.mode is Mode.PREDICT:
+            return self._by_accuracy(state, step)
+        return {**state, "areas": areas}, verdict
 
     def _by_accuracy(self, state: State, step: Step) -> tuple[State, Verdict]:
         """Judges a recorded accuracy, unless batches are judged."""
@@ -192,12 +202,18 @@ def _with(state: State, key: str, **changes: object) -> State:
 
 
 def _batches(step: Step) -> Iterator[tuple[Tensor, ScoredBatch]]:
-    """Yields each worker's predictions, compared with their labels."""
+    """Yields each worker's predictions, compared with their labels.
+
+    Numbers that a model gives are such predictions only if a loss compares them with the labels:
+    else they may be ranks, or logarithms.
+    """
     predictions = step.tensors["predictions"]
     for label, values, predicted in worker_batches(step.tensors["labels"], predictions):
-        if predicted is not None and (batch := score_batch(values, predicted)) is not None:
-            named = (each for each in predictions if each.value is predicted)
-            yield next(named, label), batch
+        if predicted is None or (batch := score_batch(values, predicted)) is None:
+            continue
+        tensor = next((each for each in predictions if each.value is predicted), label)
+        if batch.counts is not None or not _OUTPUT.search(tensor.name):
+            yield tensor, batch
 
 
 def _half_way(skills: Sequence[Sequence[float]], batches: int) -> float:

@@ -172,7 +172,7 @@ def _batches(labels: Sequence[Tensor]) -> Iterator[tuple[Tensor, NDArray[Any]]]:
             continue
         if each.value.dtype.kind == "f" and not np.isin(each.value, (0, 1)).all():
             numbers = each.value.reshape(-1).astype(np.float64)
-            alone = len(numbers) == each.value.shape[0] >= _LEAST_NUMBERS if numbers.size else False
+            alone = each.value.ndim > 0 and len(numbers) == len(each.value) >= _LEAST_NUMBERS
             if alone and np.abs(numbers).max() < _LARGEST:  # NaN is not
                 yield each, numbers
             continue

@@ -25,6 +25,7 @@ from tocsin.rules import (
 )
 from tocsin.rules._series import TRAINING
 from tocsin.rules._updates import base_name, gradient_norms
+from tocsin.tensors import named
 
 _Ratio = tuple[float, Tensor]
 
@@ -45,11 +46,10 @@ class WeightUpdateRatio(Rule):
     counts if the saves are at most a hundred steps apart, since in a thousand steps weight decay
     replaces weights by newly learned ones (SGD at a rate of 0.1 with momentum and decay). Weights
     without a gradient are not judged where others have one, unless they are named: averages move
-    them. A small
-    ratio is per step. It counts only for a weight that changes (FrozenParameters judges others) and
-    that never had a larger ratio, after ``patience`` saves: updates become tiny at the end of a
-    schedule or of learning. That profile fires after five saves in a row. Profile ``sagemaker``
-    keeps Amazon's documented defaults, which fire on every frozen weight.
+    them. A small ratio is per step. It counts only for a weight that changes (FrozenParameters
+    judges others) and that never had a larger ratio, after ``patience`` saves: updates become tiny
+    at the end of a schedule or of learning. That profile fires after five saves in a row. Profile
+    ``sagemaker`` keeps Amazon's documented defaults, which fire on every frozen weight.
 
     Parameters
     ----------
@@ -129,10 +129,13 @@ class WeightUpdateRatio(Rule):
         return state, healthy
 
     def _trained(self, step: Step) -> Sequence[Tensor]:
-        """The weights to judge: if ``lenient``, those with a gradient, where any has one."""
+        """The weights to judge: if ``lenient``, those with a gradient, where any has one, and no
+        biases."""
         weights = step.tensors["weights"]
-        named = bool(self.collection_names or self.tensor_regex)
-        known = gradient_norms(step) if self.lenient and not named else {}
+        if self.collection_names or self.tensor_regex or not self.lenient:
+            return weights
+        known = gradient_norms(step)
+        weights = tuple(w for w in weights if (named(w.name) or (None,))[0] is not Role.BIAS)
         return [w for w in weights if not known or (w.worker, base_name(w.name)) in known]
 
     def _ratio(self, tensor: Tensor) -> float | None:

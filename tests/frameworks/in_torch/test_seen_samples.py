@@ -132,6 +132,33 @@ def test_inputs_of_several_lengths_are_not_counted(edges: Any, run: Path) -> Non
     assert found.tensor_names(collection="losses")
 
 
+class Carried(nn.Module):
+    """A recurrent network whose state is carried from batch to batch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.recurrent = nn.RNN(12, 4)
+
+    def forward(self, rows: Any, state: Any = None) -> Any:
+        return self.recurrent(rows[:, None], state)
+
+
+def test_where_a_state_is_carried_the_first_batches_are_not_all(run: Path) -> None:
+    """Each epoch begins with the same batch, and without a state."""
+    model = Carried()
+    optimizer = torch.optim.SGD(model.parameters(), 0.01)
+    with TorchHook.attach(model, run, save_interval=1, max_overhead=None) as hook:
+        for _ in range(3):
+            state = None
+            for first in range(0, 64, 16):
+                found, state = model(ROWS[first : first + 16], state)
+                state = state.detach()
+                found.square().mean().backward()
+                optimizer.step()
+        assert hook.stats.errors == 0
+    assert create_trial(str(run)).tensor("samples").steps() == [0]
+
+
 def test_points_in_one_batch_have_the_elements_of_a_point(run: Path) -> None:
     points = torch.rand(1, 50, 2)
     model = nn.Linear(2, 1)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tocsin.model import Mode, Reason, TensorSummary
+from tocsin.model import Mode, Outcome, Reason, TensorSummary
 from tocsin.rules import Step, Tensor
 
 from tests.unit.rules.judging import first, judged, made
@@ -80,6 +80,23 @@ def test_when_it_fires(make_step: MakeStep, losses: list[Any], expected: int | N
 def test_what_is_healthy(make_step: MakeStep, losses: Any) -> None:
     steps = [make_step("losses", at, {"loss": loss}) for at, loss in enumerate(losses)]
     assert first(judged(rule(), steps)) is None
+
+
+@pytest.mark.parametrize(
+    ("later", "expected"),
+    [
+        pytest.param([0.1] * 20, Outcome.HEALTHY, id="below its start"),
+        pytest.param([1.0] * 20, Outcome.UNDECIDED, id="above its start"),
+        pytest.param([4.0] * 20, Outcome.VIOLATION, id="as high as before"),
+    ],
+)
+def test_a_loss_that_has_risen(make_step: MakeStep, later: list[float], expected: Outcome) -> None:
+    """As where a part of it is weighted more and more."""
+    losses = [0.5, *[3.5] * 12, *later]
+    steps = [make_step("losses", 10 * at, {"loss": loss}) for at, loss in enumerate(losses)]
+    outcomes = [verdict.outcome for verdict in judged(rule(), steps)]
+    assert Outcome.VIOLATION in outcomes
+    assert outcomes[-1] is expected
 
 
 def test_losses_that_pull_against_each_other(make_step: MakeStep) -> None:

@@ -100,6 +100,25 @@ def test_scores_of_a_ranking_have_no_level() -> None:
     assert set(outcomes(NoBetterThanGuessing(), steps)) == {NOT_APPLICABLE}
 
 
+@pytest.mark.parametrize(
+    ("batches", "judged"),
+    [
+        ([numbers(0.0, at) for at in range(12)], False),
+        ([classes(0.0, at) for at in range(12)], True),
+    ],
+)
+def test_numbers_that_no_loss_compares_may_be_ranks(batches: Any, judged: bool) -> None:
+    steps = []
+    for at, (labels, scores) in enumerate(batches):
+        found = step(at, labels, scores)
+        read = {
+            "labels": (valued("Twins_input_labels", labels),),
+            "predictions": (valued("Twins_output_scores", scores),),
+        }
+        steps.append(replace(found, tensors={**found.tensors, **read}))
+    assert (VIOLATION in outcomes(NoBetterThanGuessing(), steps)) is judged
+
+
 def test_compared_losses_decide_from_the_first_of_them_on() -> None:
     steps = [step(at, *numbers(0.0, at)) for at in range(12)]
     skills = (valued("loss/skill", np.ones((1, 4))),)
@@ -179,3 +198,27 @@ AROUND = [0.1 + 0.01 * (-1) ** at for at in range(40)]
 def test_a_recorded_accuracy_at_chance(steps: list[Step], expected: Outcome) -> None:
     """However far the loss fell to get there."""
     assert judged(NoBetterThanGuessing(), steps)[-1].outcome is expected
+
+
+@pytest.mark.parametrize(
+    ("name", "areas", "expected"),
+    [
+        ("validation-auc", [0.5] * 12, VIOLATION),
+        ("val_roc_auc", [0.3 - 0.01 * at for at in range(12)], VIOLATION),  # labels turned
+        ("validation-auc", [0.5] * 7, UNDECIDED),
+        ("validation-auc", [0.5] * 11 + [0.52], HEALTHY),
+        ("validation-auc", [0.6, *[0.4] * 20], HEALTHY),
+        ("validation-aucpr", [0.1] * 12, NOT_APPLICABLE),  # its chance is another
+        ("validation-auc", [float("nan")] * 12, NOT_APPLICABLE),
+        ("validation-auc", [50.0] * 12, NOT_APPLICABLE),  # percent
+    ],
+)
+def test_an_area_that_is_never_above_chance(
+    name: str, areas: list[float], expected: Outcome
+) -> None:
+    empty: Any = {"labels": (), "predictions": (), "skills": (), "biases": ()}
+    steps = []
+    for at, area in enumerate(areas):
+        metric = Tensor(name, "worker_0", TensorSummary(mean=area), role=Role.METRIC)
+        steps.append(Step(at, Mode.TRAIN, at, 0.0, {**empty, "metrics": (metric,)}))
+    assert outcomes(NoBetterThanGuessing(), steps)[-1] is expected

@@ -67,6 +67,7 @@ def steps(batches: Any, mode: Mode = Mode.TRAIN, kind: str | None = None) -> Ite
         (steps(np.full((40, 8), -100)), NOT_APPLICABLE),  # all ignored
         (steps(np.zeros((40, 0), int)), NOT_APPLICABLE),
         (steps(np.zeros(40, int)), NOT_APPLICABLE),  # 0-d
+        (steps(np.full(40, 0.5)), NOT_APPLICABLE),
         (steps(BY_CLASS, Mode.EVAL), NOT_APPLICABLE),
         (steps(BY_CLASS, kind=ACTING), NOT_APPLICABLE),
         (steps(BY_CLASS, kind=COMPETING), NOT_APPLICABLE),

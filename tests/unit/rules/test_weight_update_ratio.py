@@ -141,6 +141,23 @@ def test_weights_may_be_others_after_a_thousand_steps(
         ("sagemaker", {}, [1, 2]),
     ],
 )
+def test_a_bias_among_the_weights(
+    make_step: MakeStep, profile: str, named: dict[str, str], expected: list[int]
+) -> None:
+    """As in a history that keeps all parameters in one collection."""
+    found = [weight(1e-3), weight(11.0, "codebook.bias")]
+    steps = [a_step(make_step, at, found) for at in range(3)]
+    assert fired(judged(steps, profile, **named)) == expected
+
+
+@pytest.mark.parametrize(
+    ("profile", "named", "expected"),
+    [
+        ("recommended", {}, []),
+        ("recommended", {"tensor_regex": "codebook"}, [1, 2]),
+        ("sagemaker", {}, [1, 2]),
+    ],
+)
 def test_a_weight_that_averages_move(
     make_step: MakeStep, profile: str, named: dict[str, str], expected: list[int]
 ) -> None:

@@ -1,0 +1,41 @@
+"""Judges a recorded area under the ROC curve that is never above chance."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from tocsin.model import Reason, Verdict
+from tocsin.rules._rule import HEALTHY, UNDECIDED, Step, measured, violation
+from tocsin.rules._series import MOST_SERIES, points
+from tocsin.rules._window import worst_verdict
+
+_AREA = re.compile(r"(?i)(?<![a-z])(?:roc_?)?auc(?:_?roc)?(?![a-z])")
+_CHANCE = 0.5
+_LEAST = 0.501  # a model with any skill has more, once
+
+
+def judge_areas(
+    memory: Mapping[str, Any], step: Step, enough: int
+) -> tuple[Mapping[str, Any], Verdict | None]:
+    """Adds the areas of a step to the memory, and says whether one was ``enough`` times, and never
+    above chance. The verdict is None if there is none.
+
+    The memory has of each its number, and the largest.
+    """
+    areas = dict(memory)
+    verdicts = []
+    for point in points(step, step.tensors["metrics"], "rises"):
+        name = point.tensor.name
+        known = name in areas or len(areas) < MOST_SERIES
+        if not _AREA.search(name) or not 0 <= point.value <= 1 or not known:
+            continue
+        count, best = areas.get(name, (0, 0.0))
+        count, best = count + 1, max(best, point.value)
+        areas[name] = (count, best)
+        detail = f"{name} was never above {best:.3g} in {count} saves, and chance is {_CHANCE}"
+        found = violation(Reason.BELOW_THRESHOLD, detail, point.tensor, area=best, saves=count)
+        low = found if count >= enough else UNDECIDED
+        verdicts.append(measured(low if best <= _LEAST else HEALTHY, best, _LEAST, "below"))
+    return areas, worst_verdict(verdicts) if verdicts else None
