@@ -87,9 +87,9 @@ class FirstEpochGap(Rule):
             batches = sample_batches(step.tensors["samples"])
             if batches or state:
                 state = {**state, "steps": step.mode_step}
-            if batches and state.get("new", True):
+            if (batches or "seen" in state) and state.get("new", True):
                 seen = add_batches(state.get("seen", {}), batches)
-                # The hook looks at each step at first only.
+                # The hook looks at each step at first only, or may have stopped.
                 whole = seen["steps"] / seen["workers"] >= _WHOLE * step.mode_step
                 new = whole and seen["drawn"] <= _PASSES * different_samples(seen)
                 state = {**state, "seen": seen if new else {}, "new": new}

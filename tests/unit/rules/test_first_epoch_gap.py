@@ -100,6 +100,14 @@ def test_courses(steps: Iterator[Step], expected: object) -> None:
     assert (known or [UNDECIDED])[-1] is expected
 
 
+def test_where_samples_are_counted_no_more_it_is_unknown_whether_they_are_new() -> None:
+    steps = [
+        replace(step, tensors={**step.tensors, "samples": ()}) if step.step > 20 else step
+        for step in run([1.0] * 4)
+    ]
+    assert VIOLATION not in outcomes(FirstEpochGap(), steps)
+
+
 def test_a_gap_that_began_in_the_first_epoch_is_one_later() -> None:
     """Two epochs of 6400 samples, and an evaluation after each."""
     epoch = np.random.default_rng(1).random((20, 320))
