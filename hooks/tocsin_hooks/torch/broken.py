@@ -16,6 +16,7 @@ from tocsin_hooks.torch.contracts import (
     are_constant,
     broken_by_loss,
     is_copied,
+    is_out_of_reach,
     labels_equal_inputs,
 )
 from tocsin_hooks.torch.loss_calls import LossCall
@@ -98,6 +99,15 @@ class BrokenContracts:
             return
         if isinstance(loss, torch.Tensor) and has_softmax_twice(loss):
             self._count("softmax_twice", place)
+
+    def check_difference(self, one: Any, other: Any) -> None:
+        """Look at predictions that are subtracted from labels in a saved step, or the reverse."""
+        place = script_line()
+        self._looks[self._step.mode, f"difference of {place}"] += 1
+        if self._looks[self._step.mode, f"difference of {place}"] > _LOOKS:
+            return
+        if is_out_of_reach(one, other):
+            self._count("target_out_of_range", place)
 
     def check_inputs(self, inputs: list[Any]) -> None:
         """Look at what a model is given in a saved step."""

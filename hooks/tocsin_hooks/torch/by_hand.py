@@ -41,7 +41,7 @@ class HandMade:
     def __init__(self) -> None:
         self.has_given_up = False
         self.ignores_order = False
-        """Whether the loss of a single output is the same in whichever order its samples are."""
+        """Whether only the mean of a single output counts, and not which sample has which."""
         self._random = random.Random(0)  # noqa: S311 - not the script's, whose numbers stay
         self._looks = self._ties = 0
         self._alone = False
@@ -72,8 +72,8 @@ class HandMade:
         others = [tape.replay(loss, partial(torch.roll, shifts=s, dims=0), chosen) for s in shifts]
         other = torch.stack(others).mean()
         tie = (other - own).abs() <= _precision(group) * own.abs()
-        if self._looks < _LOOKS:
-            self._decide(group, tie=bool(tie))
+        if self._looks < _LOOKS and self._decide(group, tie=bool(tie)):
+            self.ignores_order = len(group) == 1 and _only_mean_counts(tape, loss, own)
         best = own.new_full((), torch.nan)
         if size >= _ENOUGH and not self._alone:
             best = tape.replay(loss, _mean, group)
@@ -84,18 +84,33 @@ class HandMade:
         found = torch.stack([each.to(wide) for each in (own, other, best, count)])
         return torch.where(self._keeps_sign & ~tie, found, torch.nan)
 
-    def _decide(self, group: Sequence[Any], *, tie: bool) -> None:
-        """Few ties decide nothing: an untrained model may give the same for all samples."""
+    def _decide(self, group: Sequence[Any], *, tie: bool) -> bool:
+        """Whether it has been given up. Few ties decide nothing: an untrained model may give the
+        same for all samples."""
         self._looks += 1
         self._ties += tie
         if self._ties < _TIES:
-            return
+            return False
         first, *more = group
         pair = any(each.shape == first.shape for each in more)
-        if self._alone or not pair or first[0].numel() < 2:
-            self.has_given_up = True
-            self.ignores_order = not more
+        self.has_given_up = self._alone or not pair or first[0].numel() < 2
         self._alone, self._looks, self._ties = True, 1, 0
+        return self.has_given_up
+
+
+def _only_mean_counts(tape: Replayed, loss: Any, own: Any) -> bool:
+    """Whether the loss stays if samples move apart and their mean does not, and changes with that.
+
+    A model that gives the same for all samples has ties as well, and one that is saturated.
+    """
+    (output,) = tape.outputs
+    size, half = output.detach().abs().mean() + 1, len(output) // 2
+    apart = torch.zeros_like(output)
+    apart[:half], apart[half : 2 * half] = size, -size
+    same = _precision([output]) * own.abs()
+    moved = tape.replay(loss, apart.add, [output])
+    shifted = tape.replay(loss, size.add, [output])
+    return bool((moved - own).abs() <= same) and bool((shifted - own).abs() > same)
 
 
 def _precision(group: Sequence[Any]) -> float:

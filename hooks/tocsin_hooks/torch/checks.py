@@ -228,7 +228,11 @@ class Checks:
         if self._inside or not self._wants_contracts or not self._inputs:
             return
         samples = _samples(self._inputs)
-        self._subtracts = self._subtracts or compares_samples(one, other, samples)
+        if compares_samples(one, other, samples):
+            self._subtracts = True
+            if self._step.saving:
+                with self._step.hook.measured():
+                    self._broken.check_difference(one, other)
         if broken_by_difference(one, other, result, samples):
             self._broken.here("broadcast_by_hand")
 

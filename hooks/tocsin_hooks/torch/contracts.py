@@ -28,6 +28,7 @@ _RANGES = {
     "ExpBackward0": (0.0, math.inf),
     "SoftmaxBackward0": (0.0, 1.0),
 }
+_SCALINGS = frozenset({"MulBackward0", "DivBackward0"})
 _LEAST_SHARE = 0.05  # of the targets, that the output cannot reach
 _MAJORITY = 0.8  # of the labels
 _HEAVIER = 3.0  # times the weight of every other class
@@ -119,6 +120,13 @@ def compares_samples(one: Any, other: Any, samples: int) -> bool:
         return False
     alike = one.shape == other.shape and one.dim() > 0 and len(one) == samples > 1
     return alike and one.requires_grad != other.requires_grad
+
+
+def is_out_of_reach(one: Any, other: Any) -> bool:
+    """Whether labels lie outside of what predictions that are subtracted from them can be, or the
+    reverse. Waits for the device."""
+    computed, given = (one, other) if one.requires_grad else (other, one)
+    return _is_out_of_reach(before_views(computed.grad_fn), given.detach())
 
 
 def labels_equal_inputs(call: LossCall, inputs: list[Any]) -> bool:
@@ -217,10 +225,25 @@ def _is_out_of_reach(node: Any, target: Any) -> bool:
 
 def _reach(node: Any) -> tuple[float, float] | None:
     """The least and the largest number that a function can give."""
+    if name_of(node) in _SCALINGS:
+        return _scaled_reach(node)
     if name_of(node) != "ClampBackward1":
         return _RANGES.get(name_of(node))
     low, high = node._saved_min, node._saved_max
     return -math.inf if low is None else low, math.inf if high is None else high
+
+
+def _scaled_reach(node: Any) -> tuple[float, float] | None:
+    """That of a multiple, if the factor is a positive number."""
+    scaled, *others = (each for each, _ in node.next_functions)
+    factor = node._saved_other
+    if any(each is not None for each in others) or factor is None or factor.dim():
+        return None
+    reach, times = _reach(before_views(scaled)), float(factor)
+    if reach is None or not 0 < times < math.inf:
+        return None
+    times = times if name_of(node).startswith("Mul") else 1 / times
+    return times * reach[0], times * reach[1]
 
 
 def _is_not_log(values: Any) -> bool:

@@ -135,6 +135,14 @@ FAULTS = {
         net(1, nn.Sigmoid()),
         lambda m, x, y: F.mse_loss(m(x), 255 * y.float()[:, None]),
     ),
+    "target_out_of_range of a loss by hand": (
+        net(1, nn.Tanh()),
+        lambda m, x, y: (m(x) - 10 * y.float()[:, None]).abs().mean(),
+    ),
+    "target_out_of_range of a multiple": (
+        net(1, nn.Tanh()),
+        lambda m, x, y: F.mse_loss(m(x) * 2 / 3.0, 1 + y.float()[:, None]),
+    ),
     "bce_target_out_of_range": (
         net(1),
         lambda m, x, y: F.binary_cross_entropy_with_logits(m(x), 255 * y.float()[:, None]),
@@ -201,6 +209,12 @@ def attended(model: nn.Module, x: Any, y: Any) -> Any:
 
 
 HEALTHY: dict[str, Callable[[nn.Module, Any, Any], Any]] = {
+    "a multiple that reaches": lambda m, x, y: (
+        (40 * m(x)[:, 0].tanh() - 10 * y.float()).square().mean()
+    ),
+    "a scale that is learned": lambda m, x, y: (
+        (m[0].bias[0] * m(x)[:, 0].tanh() - 10 * y.float()).square().mean()
+    ),
     "classifier": lambda m, x, y: F.cross_entropy(m(x), y),
     "log_softmax": lambda m, x, y: F.nll_loss(F.log_softmax(m(x), 1), y),
     "maps": lambda m, x, y: F.nll_loss(F.log_softmax(m(x).view(-1, 4, 1, 1), 1), y[:, None, None]),
