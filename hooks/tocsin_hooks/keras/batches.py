@@ -58,8 +58,9 @@ class BatchWatch:
         def compute_loss(*args: Any, **kwargs: Any) -> Any:
             with Guard(trouble, "a batch of Keras is not captured"):
                 given = {**dict(zip(_ARGUMENTS, args, strict=False)), **kwargs}
-                self._see(given)
-                listener(model, given)
+                if self.evaluates or given.get("training") is not False:
+                    self._see(given)
+                    listener(model, given)
             return compute(*args, **kwargs)
 
         self._model, self._own = model, compute_loss

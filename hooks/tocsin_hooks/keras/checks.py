@@ -8,6 +8,7 @@ from typing import Any
 from tocsin.model import Mode
 
 from tocsin_hooks import Hook
+from tocsin_hooks.guard import Guard
 from tocsin_hooks.keras.losses import OtherLoss, batch_losses
 from tocsin_hooks.torch.broken import BrokenContracts
 from tocsin_hooks.torch.captured import StepInHand
@@ -35,6 +36,7 @@ class BatchChecks:
         self._samples = SeenSamples(self._step)
         self._broken = BrokenContracts(self._step)
         self._passes = 0  # in training
+        self._compared = 0  # of them
 
     def begin(self, mode: Mode) -> bool:
         self._step.begin(mode)
@@ -46,7 +48,8 @@ class BatchChecks:
     def called(self, model: Any, given: Mapping[str, Any]) -> None:
         """``compute_loss`` is called with ``x``, ``y`` and ``y_pred``."""
         step = self._step
-        if not (step.trains or step.evaluates):
+        between = step.trains and given.get("training") is False  # an evaluation of the script's
+        if between or not (step.trains or step.evaluates):
             return
         step.passes += 1
         self._passes += step.trains
@@ -62,8 +65,10 @@ class BatchChecks:
             if not (compares or contracts):
                 return
             self._skill.begin_pass()
+            self._compared += compares and step.trains
             for loss in batch_losses(model, given.get("y"), given.get("y_pred")):
-                self._look(loss, compares=compares, contracts=contracts)
+                with Guard(step.hook.trouble, "a loss is not compared"):
+                    self._look(loss, compares=compares, contracts=contracts)
 
     def _look(self, loss: LossCall | OtherLoss, *, compares: bool, contracts: bool) -> None:
         if isinstance(loss, LossCall):
@@ -72,15 +77,17 @@ class BatchChecks:
             if compares:
                 self._skill.compare(loss)
             return
-        if not compares or self._skill.compare_by_hand(loss, loss.value, loss.output):
+        if not compares or self._skill.has_given_up(loss.output):
             return
-        if self._wanted.contracts and self._skill.ignores_order(loss.output):
+        self._skill.compare_by_hand(loss, loss.value, loss.output)
+        cancels = self._wanted.contracts and self._skill.ignores_order(loss.output)
+        if cancels and loss.compares_labels:
             self._broken.here("errors_cancel")
 
     @property
     def _compares(self) -> bool:
         if self._step.trains:
-            return self._step.saving or self._skill.compared < EVERY_STEP
+            return self._step.saving or self._compared < EVERY_STEP
         return is_compared(self._step.passes)
 
     def _hand_over(self) -> None:

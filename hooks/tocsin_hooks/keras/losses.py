@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import keras
+import numpy as np
 import torch
 import torch.nn.functional as F  # noqa: N812 - everybody calls it so
 
@@ -32,12 +36,36 @@ class OtherLoss:
 
     @property
     def value(self) -> Any:
-        return self.replay(None, torch.Tensor.clone, self.outputs)
+        return self._of(self.target, self.outputs[0].detach())
+
+    @property
+    def compares_labels(self) -> bool:
+        """Whether there are several labels, and the loss depends on them."""
+        target = self.target
+        if not target.is_floating_point() or bool((target == target[:1]).all()):
+            return False
+        return bool(self._of(target + 1, self.outputs[0].detach()) != self.value)
 
     def replay(self, loss: Any, changed: Callable[[Any], Any], of: Any) -> Any:
-        with torch.no_grad(), torch.random.fork_rng(devices=[]):
-            found = self.function(self.target, changed(self.outputs[0].detach()))
-            return torch.as_tensor(found).detach().mean()
+        return self._of(self.target, changed(self.outputs[0].detach()))
+
+    def _of(self, target: Any, output: Any) -> Any:
+        with _without_effect(output.device):
+            return torch.as_tensor(self.function(target, output)).detach().mean()
+
+
+@contextmanager
+def _without_effect(device: Any) -> Iterator[None]:
+    """Variables of Keras and numbers of chance are afterwards what they were before."""
+    numbers, arrays = random.getstate(), np.random.get_state()
+    with ExitStack() as stack:
+        stack.callback(random.setstate, numbers)
+        stack.callback(np.random.set_state, arrays)
+        devices = [device] if device.type == "cuda" else []
+        stack.enter_context(torch.random.fork_rng(devices=devices))
+        stack.enter_context(keras.StatelessScope())
+        stack.enter_context(torch.no_grad())
+        yield
 
 
 def batch_losses(model: Any, labels: Any, predictions: Any) -> Iterator[LossCall | OtherLoss]:

@@ -101,6 +101,11 @@ class Skill:
         self._sites[key].add(found, self._step.mode)
         return True
 
+    def has_given_up(self, place: str) -> bool:
+        """Whether the loss by hand there cannot be compared."""
+        made = self._by_hand.get(_Key(None, place, _BY_HAND, ()))
+        return made is not None and made.has_given_up
+
     def ignores_order(self, place: str) -> bool:
         """Whether the loss by hand there is the same in whichever order samples are predicted."""
         made = self._by_hand.get(_Key(None, place, _BY_HAND, ()))

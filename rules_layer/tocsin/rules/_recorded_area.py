@@ -9,9 +9,11 @@ from typing import Any
 from tocsin.model import Reason, Verdict
 from tocsin.rules._rule import HEALTHY, UNDECIDED, Step, measured, violation
 from tocsin.rules._series import MOST_SERIES, points
+from tocsin.rules._train_eval import classify_loss
 from tocsin.rules._window import worst_verdict
 
-_AREA = re.compile(r"(?i)(?<![a-z])(?:roc_?)?auc(?:_?roc)?(?![a-z])")
+# XGBoost's, and names that say which curve: "auc" alone may be that of precision and recall.
+_AREA = re.compile(r"(?i)-auc$|(?<![a-z])(?:roc_?auc|auc_?roc)(?![a-z])")
 _CHANCE = 0.5
 _LEAST = 0.501  # a model with any skill has more, once
 
@@ -19,17 +21,18 @@ _LEAST = 0.501  # a model with any skill has more, once
 def judge_areas(
     memory: Mapping[str, Any], step: Step, enough: int
 ) -> tuple[Mapping[str, Any], Verdict | None]:
-    """Adds the areas of a step to the memory, and says whether one was ``enough`` times, and never
-    above chance. The verdict is None if there is none.
+    """Adds the areas of evaluations to the memory, and says whether one was there ``enough`` times
+    and never above chance. The verdict is None if there is none.
 
-    The memory has of each its number, and the largest.
+    The memory has of each its number, and the largest. An area of 0 is one without both classes.
     """
     areas = dict(memory)
     verdicts = []
     for point in points(step, step.tensors["metrics"], "rises"):
         name = point.tensor.name
         known = name in areas or len(areas) < MOST_SERIES
-        if not _AREA.search(name) or not 0 <= point.value <= 1 or not known:
+        evaluates, _ = classify_loss(step.mode, name)
+        if not (known and evaluates and _AREA.search(name) and 0 < point.value <= 1):
             continue
         count, best = areas.get(name, (0, 0.0))
         count, best = count + 1, max(best, point.value)

@@ -112,7 +112,7 @@ class Underfitting(Rule):
         state = {"series": series, "courses": courses, "compared": compared}
         if step.mode not in TRAINING:
             return state, UNDECIDED
-        if any(map(_has_grown, compared.values())):
+        if any(memory.get("grown") for memory in compared.values()):
             return state, HEALTHY
         if (found := stayed(courses, step, losses, self.direction, self.patience)) is not None:
             return state, self._stayed(found, step.mode_step)
@@ -166,7 +166,9 @@ def _compared(memories: State, step: Step) -> State:
     for site in sites(step, step.tensors.get("skills", ())) if step.mode in TRAINING else ():
         if site.key in memories or len(memories) < MOST_SITES:
             memory = memories.get(site.key, {})
-            memories[site.key] = added(memory, site, step.mode_step, _FEW_BLOCKS)
+            if not memory.get("grown"):
+                memory = added(memory, site, step.mode_step, _FEW_BLOCKS)
+                memories[site.key] = {"grown": True} if _has_grown(memory) else memory
     return memories
 
 

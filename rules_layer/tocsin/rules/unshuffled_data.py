@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
@@ -59,8 +59,9 @@ class UnshuffledData(Rule):
     three times, so that targets that drift with the model do not count.
 
     Judges labels with one value for each sample: integers, or floating point numbers of 0 and 1, of
-    two classes to fifty, and other floating point numbers in batches of eight and more. Does not
-    judge adversarial training and models that act, where batches of one label are usual.
+    two classes to fifty, and other floating point numbers, where inputs have as many samples, eight
+    and more. Does not judge adversarial training and models that act, where batches of one label
+    are usual.
 
     Parameters
     ----------
@@ -86,7 +87,9 @@ class UnshuffledData(Rule):
 
     def reads(self) -> Reads:
         losses = Read(roles=(Role.LOSS,), fields=("mean",))
-        return Reads({"labels": Read(roles=(Role.LABEL,), values=True), "losses": losses})
+        inputs = Read(roles=(Role.INPUT,), fields=("size",))
+        labels = Read(roles=(Role.LABEL,), values=True)
+        return Reads({"labels": labels, "inputs": inputs, "losses": losses})
 
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
         if step.mode in (Mode.EVAL, Mode.PREDICT):
@@ -95,7 +98,8 @@ class UnshuffledData(Rule):
             return state, not_applicable(Reason.NO_TENSOR, "models that act or compete")
         memories: dict[str, _Memory] = dict(state)
         verdicts = []
-        for tensor, values in _batches(step.tensors["labels"]):
+        lengths = {each.shape[0] for each in step.tensors["inputs"] if each.shape}
+        for tensor, values in _batches(step.tensors["labels"], lengths):
             key, numbers = tensor.name[-60:], values.dtype.kind == "f"
             memory = memories.get(key, {})
             if not memory and len(memories) >= _MOST_TENSORS:
@@ -165,15 +169,17 @@ def share_between(memory: _Memory) -> float | None:
     return float((between - within) / total) if total > 0 else None
 
 
-def _batches(labels: Sequence[Tensor]) -> Iterator[tuple[Tensor, NDArray[Any]]]:
-    """Yields the labels of each batch: classes, or numbers."""
+def _batches(
+    labels: Sequence[Tensor], samples: Container[int]
+) -> Iterator[tuple[Tensor, NDArray[Any]]]:
+    """Yields the labels of each batch: classes, or numbers, of as many samples as inputs have."""
     for each in labels:
         if each.value is None or each.value.dtype.kind not in "iubf":
             continue
         if each.value.dtype.kind == "f" and not np.isin(each.value, (0, 1)).all():
             numbers = each.value.reshape(-1).astype(np.float64)
             alone = each.value.ndim > 0 and len(numbers) == len(each.value) >= _LEAST_NUMBERS
-            if alone and np.abs(numbers).max() < _LARGEST:  # NaN is not
+            if alone and len(numbers) in samples and np.abs(numbers).max() < _LARGEST:  # NaN is not
                 yield each, numbers
             continue
         classes = classes_of_labels(each.value)

@@ -212,6 +212,7 @@ HEALTHY: dict[str, Callable[[nn.Module, Any, Any], Any]] = {
     "a multiple that reaches": lambda m, x, y: (
         (40 * m(x)[:, 0].tanh() - 10 * y.float()).square().mean()
     ),
+    "noise is subtracted": lambda m, x, y: (x[:, :4] - m(x).relu()).square().mean(),
     "a scale that is learned": lambda m, x, y: (
         (m[0].bias[0] * m(x)[:, 0].tanh() - 10 * y.float()).square().mean()
     ),

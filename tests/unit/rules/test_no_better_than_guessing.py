@@ -209,6 +209,10 @@ def test_a_recorded_accuracy_at_chance(steps: list[Step], expected: Outcome) -> 
         ("validation-auc", [0.5] * 11 + [0.52], HEALTHY),
         ("validation-auc", [0.6, *[0.4] * 20], HEALTHY),
         ("validation-aucpr", [0.1] * 12, NOT_APPLICABLE),  # its chance is another
+        ("val_pr_auc", [0.1] * 12, NOT_APPLICABLE),
+        ("val_auc", [0.1] * 12, NOT_APPLICABLE),  # of which curve?
+        ("train-auc", [0.5] * 12, NOT_APPLICABLE),
+        ("validation-auc", [0.0] * 12, NOT_APPLICABLE),  # of one class
         ("validation-auc", [float("nan")] * 12, NOT_APPLICABLE),
         ("validation-auc", [50.0] * 12, NOT_APPLICABLE),  # percent
     ],

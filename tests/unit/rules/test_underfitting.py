@@ -152,6 +152,7 @@ def test_stays_whatever_the_noise(
     ("skills", "expected"),
     [
         pytest.param([0.02] * 50 + [0.3] * 750, None, id="grows: the loss is mostly noise"),
+        pytest.param([*np.linspace(0, 0.12, 30), *[0.12] * 770], None, id="grows soon"),
         pytest.param([0.3] * 800, 300, id="is there from the start, and does not grow"),
         pytest.param([0.0] * 800, 300, id="none"),
         pytest.param([0.3] * 50 + [0.0] * 750, 300, id="is lost"),

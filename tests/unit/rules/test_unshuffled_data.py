@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,8 @@ def labels(value: Any, name: str = "CrossEntropyLoss_input_1") -> Tensor:
 def steps(batches: Any, mode: Mode = Mode.TRAIN, kind: str | None = None) -> Iterator[Step]:
     loss = Tensor("loss", "worker_0", TensorSummary(mean=1.0), role=Role.LOSS, kind=kind)
     for at, batch in enumerate(batches):
-        found = {"labels": (labels(batch),), "losses": (loss,)}
+        given = replace(labels(batch, "Net_input_0"), value=None)
+        found = {"labels": (labels(batch),), "inputs": (given,), "losses": (loss,)}
         yield Step(10 * at, mode, 10 * at, float(at), found)
 
 
@@ -75,6 +77,13 @@ def steps(batches: Any, mode: Mode = Mode.TRAIN, kind: str | None = None) -> Ite
 )
 def test_labels_of_batches(run: Iterator[Step], expected: Any) -> None:
     assert outcomes(UnshuffledData(), run)[-1] is expected
+
+
+def test_numbers_are_samples_only_where_inputs_have_as_many() -> None:
+    """A batch may be a series, a graph or a function: its labels are alike by nature."""
+    ordered = steps(np.tile(BY_SIZE[::4], (4, 1)))
+    alone = [replace(each, tensors={**each.tensors, "inputs": ()}) for each in ordered]
+    assert set(outcomes(UnshuffledData(), alone)) == {NOT_APPLICABLE}
 
 
 def test_says_what_it_saw() -> None:

@@ -98,6 +98,44 @@ def test_contracts_of_a_compiled_model(
     assert contracts() == expected
 
 
+class OwnEnd(keras.layers.Layer):
+    """Ends in a softmax, and uses an activation before it."""
+
+    def __init__(self):
+        super().__init__()
+        self.activation = keras.activations.relu
+        self.inner = keras.layers.Dense(3)
+
+    def call(self, x):
+        return keras.ops.softmax(self.inner(self.activation(x)))
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        [keras.layers.Softmax(), keras.layers.Activation("linear", dtype="float32")],
+        [OwnEnd()],
+        [keras.layers.Reshape((3, 1)), keras.layers.Softmax(axis=1), keras.layers.Flatten()],
+    ],
+    ids=["a type of numbers", "a layer of the script's own", "over another axis"],
+)
+def test_ends_that_keep_their_contracts(callback, samples, contracts, end):
+    x, scores = samples
+    model = keras.Sequential([keras.Input((8,)), keras.layers.Dense(3), *end])
+    model.compile("adam", SPARSE)
+    y = labels_of("classes", scores)
+    model.fit(x, y, batch_size=64, verbose=0, callbacks=[callback(capture=None)])
+    assert contracts() == set()
+
+
+@seen
+def test_a_model_that_gives_its_own_loss(callback, samples, contracts):
+    x, scores = samples
+    model = model_of(1, "softplus", lambda y_true, y_pred: y_pred)
+    model.fit(x, scores[:, 0], batch_size=16, verbose=0, callbacks=[callback(capture=None)])
+    assert contracts() == set()
+
+
 @seen
 @pytest.mark.parametrize(
     ("activation", "loss", "expected"),
@@ -186,17 +224,37 @@ def test_samples_are_counted(callback, samples, series):
 
 
 @seen
-def test_a_loss_with_chance_in_it_draws_what_it_would_draw_alone(callback, samples):
-    import torch
+def test_evaluations_of_the_script_in_between_are_no_training(callback, samples, series):
+    class Evaluates(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            self.model.evaluate(x[64:], y[64:], batch_size=8, verbose=0)
 
-    def noisy(y_true, y_pred):
-        return keras.ops.mean(keras.ops.square(y_true - y_pred + 0.1 * torch.randn(())))
+    x, y = samples[0], samples[1][:, 0]
+    model = model_of(1, None, "mse")
+    callbacks = [callback(capture=None), Evaluates()]
+    model.fit(x[:64], y[:64], batch_size=16, verbose=0, callbacks=callbacks)
+    assert [len(np.atleast_2d(rows)) for rows in series("loss/skill").values()] == [1] * 4
+    assert [value[1] for value in series("samples").values()] == [16] * 4
+
+
+@seen
+def test_a_loss_with_a_state_and_chance_trains_as_it_would_alone(callback, samples):
+    import torch
 
     x, scores = samples
     found = []
     for callbacks in ([], [callback(capture=None)]):
+        keras.utils.set_random_seed(5)
+        mean, chance = keras.Variable(1.0), keras.random.SeedGenerator(3)
+
+        def noisy(y_true, y_pred, mean=mean, chance=chance):
+            noise = torch.randn(()) + keras.random.normal((), seed=chance) + np.random.rand()
+            errors = keras.ops.mean(keras.ops.square(y_true - y_pred + 0.1 * noise))
+            mean.assign(0.9 * mean + 0.1 * keras.ops.stop_gradient(errors))
+            return errors / mean
+
         model = model_of(1, None, noisy)
         model.fit(x, scores[:, :1], shuffle=False, verbose=0, callbacks=callbacks)
-        found.append(model.get_weights())
+        found.append([*model.get_weights(), float(mean)])
     for alone, watched in zip(*found, strict=True):
         np.testing.assert_array_equal(alone, watched)
