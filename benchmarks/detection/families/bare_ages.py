@@ -15,7 +15,13 @@ from tocsin_hooks import Hook, modes
 from torch import Tensor, nn
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin, explained, optimizer_of, scheduler_of
+from benchmarks.detection.families.kit import (
+    begin,
+    explained,
+    optimizer_of,
+    save_values,
+    scheduler_of,
+)
 
 SIDE = 16
 
@@ -63,18 +69,6 @@ def loss_of(kind: str, found: Tensor, wanted: Tensor) -> Tensor:
     return each.get(kind, F.mse_loss)(found, wanted)
 
 
-def save(hook: Hook, model: nn.Module, loss: Tensor) -> None:
-    with hook.step(modes.TRAIN):
-        if not hook.saving:
-            return
-        hook.save("loss", loss.item(), "losses", raw=True)
-        for name, value in model.named_parameters():
-            kind = "biases" if name.endswith("bias") else "weights"
-            hook.save(name, value.detach().numpy().copy(), kind, raw=True)
-            if value.grad is not None:
-                hook.save(f"gradient/{name}", value.grad.numpy().copy(), "gradients", raw=True)
-
-
 def train(
     seed: int, hook: Any, loss: str = "squares", rate: float = 2e-3, steps: int = 600,
     batch: int = 32, optimizer: str = "adam", schedule: str = "constant", decay: float = 0.0,
@@ -104,7 +98,7 @@ def train(
         error.backward()
         stepper.step()
         scheduler.step()
-        save(recorded, model, error)
+        save_values(recorded, model, error)
         if step % 100 == 99:
             model.eval()
             with torch.no_grad(), recorded.step(modes.EVAL):

@@ -12,7 +12,14 @@ from tocsin_hooks import Hook, modes
 from torch import Tensor, nn
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin, class_skill, factor, optimizer_of, with_noise
+from benchmarks.detection.families.kit import (
+    begin,
+    class_skill,
+    factor,
+    optimizer_of,
+    save_values,
+    with_noise,
+)
 
 SIDE = 16
 KINDS = ("shirt", "trousers", "dress", "boot", "bag", "hat")
@@ -77,20 +84,6 @@ def loss_of(kind: str, scores: Tensor, y: Tensor) -> Tensor:
     return F.cross_entropy(scores, y) * (1e4 if kind == "x 1e4" else 1)
 
 
-def save(hook: Hook, model: nn.Module, loss: Tensor, names: str) -> None:
-    """One step, as a script with smdebug's calls saves it."""
-    with hook.step(modes.TRAIN):
-        if not hook.saving:
-            return
-        hook.save(names, loss.item(), "losses", raw=True)
-        for name, value in model.named_parameters():
-            kind = "biases" if name.endswith("bias") else "weights"
-            hook.save(name, value.detach().numpy().copy(), kind, raw=True)
-            if value.grad is not None:
-                gradient = value.grad.numpy().copy()
-                hook.save(f"gradient/{name}", gradient, "gradients", raw=True)
-
-
 def prepared(x: Tensor, wrong: str) -> Tensor:
     if wrong == "pixels not scaled":
         return x * 40
@@ -147,7 +140,7 @@ def train(
         if average:
             for kept, now in zip(mean.parameters(), model.parameters(), strict=True):
                 kept.data.lerp_(now.data, 1 - average)
-        save(recorded, model, one, "SoftmaxCELoss_output_0")
+        save_values(recorded, model, one, "SoftmaxCELoss_output_0")
         if step % 150 == 149:
             mean.eval()
             with torch.no_grad(), recorded.step(modes.EVAL):

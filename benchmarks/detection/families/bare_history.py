@@ -18,6 +18,7 @@ from benchmarks.detection.families.kit import (
     dense,
     normal,
     optimizer_of,
+    save_values,
     scheduler_of,
     with_noise,
 )
@@ -33,16 +34,7 @@ class Recording:
     model: nn.Module
 
     def training(self, loss: Tensor) -> None:
-        with self.hook.step(modes.TRAIN):
-            if not self.hook.saving:
-                return
-            self.hook.save("CrossEntropyLoss_output_0", loss.item(), "losses", raw=True)
-            for name, value in self.model.named_parameters():
-                kind = "biases" if "bias" in name else "weights"
-                self.hook.save(name, value.detach().numpy().copy(), kind, raw=True)
-                if value.grad is not None:
-                    gradient = value.grad.numpy().copy()
-                    self.hook.save(f"gradient/{name}", gradient, "gradients", raw=True)
+        save_values(self.hook, self.model, loss, "CrossEntropyLoss_output_0")
 
     def evaluation(self, loss: float) -> None:
         with self.hook.step(modes.EVAL):

@@ -15,7 +15,14 @@ from tocsin_hooks import Hook, modes
 from torch import Tensor, nn
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin, dense, explained, factor, optimizer_of
+from benchmarks.detection.families.kit import (
+    begin,
+    dense,
+    explained,
+    factor,
+    optimizer_of,
+    save_values,
+)
 
 DISTRICTS, COLUMNS = 8, 16
 AREA = 0
@@ -60,18 +67,6 @@ def loss_of(kind: str, found: Tensor, wanted: Tensor) -> Tensor:
     if kind == "logarithms":
         return F.mse_loss(found.log(), wanted.log())
     return ((found - wanted) ** 2).mean()
-
-
-def save(hook: Hook, model: nn.Module, loss: Tensor) -> None:
-    with hook.step(modes.TRAIN):
-        if not hook.saving:
-            return
-        hook.save("loss", loss.item(), "losses", raw=True)
-        for name, value in model.named_parameters():
-            kind = "biases" if name.endswith("bias") else "weights"
-            hook.save(name, value.detach().numpy().copy(), kind, raw=True)
-            if value.grad is not None:
-                hook.save(f"gradient/{name}", value.grad.numpy().copy(), "gradients", raw=True)
 
 
 def train(
@@ -143,7 +138,7 @@ def train(
         if average:
             for slow, fast in zip(mean.parameters(), model.parameters(), strict=True):
                 slow.data.lerp_(fast.data, 1 - average)
-        save(recorded, model, one)
+        save_values(recorded, model, one)
         if step % 150 == 149:
             with torch.no_grad(), recorded.step(modes.EVAL):
                 value = loss_of(loss, mean(held_x), held_price / unit) * times

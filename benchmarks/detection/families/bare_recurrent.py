@@ -9,7 +9,13 @@ from tocsin_hooks import Hook, modes
 from torch import Tensor, nn
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin, explained, optimizer_of, scheduler_of
+from benchmarks.detection.families.kit import (
+    begin,
+    explained,
+    optimizer_of,
+    save_values,
+    scheduler_of,
+)
 
 LENGTH, CHANNELS, WIDTH = 16, 3, 24
 
@@ -34,18 +40,6 @@ class Counter(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return self.head(self.rnn(x)[0][:, -1])
-
-
-def record(hook: Hook, loss: Tensor, model: nn.Module) -> None:
-    with hook.step(modes.TRAIN):
-        if not hook.saving:
-            return
-        hook.save("huber_loss", loss.item(), "losses", raw=True)
-        for name, value in model.named_parameters():
-            kind = "biases" if "bias" in name else "weights"
-            hook.save(name, value.detach().numpy().copy(), kind, raw=True)
-            if value.grad is not None:
-                hook.save(f"gradient/{name}", value.grad.numpy().copy(), "gradients", raw=True)
 
 
 def huber(found: Tensor, y: Tensor, turn: float = 1.0) -> Tensor:
@@ -99,7 +93,7 @@ def train(
             nn.utils.clip_grad_norm_(model.parameters(), clip)
         optimizer.step()
         scheduler.step()
-        record(recorded, loss, model)
+        save_values(recorded, model, loss, "huber_loss")
         if evaluate and step % 100 == 99:
             with torch.no_grad(), recorded.step(modes.EVAL):
                 value = huber(model(held), held_y, unit).item()

@@ -14,7 +14,13 @@ from tocsin_hooks import Hook, modes
 from torch import Tensor, nn
 
 from benchmarks.detection.case import cases
-from benchmarks.detection.families.kit import begin, class_skill, optimizer_of, scheduler_of
+from benchmarks.detection.families.kit import (
+    begin,
+    class_skill,
+    optimizer_of,
+    save_values,
+    scheduler_of,
+)
 
 DESKS, EACH, COMMON = 8, 30, 160
 WORDS = DESKS * EACH + COMMON
@@ -56,17 +62,6 @@ class Desk(nn.Module):
         return h
 
 
-def save(hook: Hook, model: nn.Module, loss: Tensor) -> None:
-    with hook.step(modes.TRAIN):
-        if not hook.saving:
-            return
-        hook.save("loss", loss.item(), "losses", raw=True)
-        for name, value in model.named_parameters():
-            hook.save(name, value.detach().numpy().copy(), "weights", raw=True)
-            if value.grad is not None:
-                hook.save(f"gradient/{name}", value.grad.numpy().copy(), "gradients", raw=True)
-
-
 def train(
     seed: int, hook: Any, rate: float = 1e-2, steps: int = 600, batch: int = 32,
     optimizer: str = "adam", schedule: str = "constant", mode: str = "mean", hidden: int = 0,
@@ -102,7 +97,7 @@ def train(
             nn.utils.clip_grad_norm_(model.parameters(), clip)
         updates.step()
         falls.step()
-        save(recorded, model, loss)
+        save_values(recorded, model, loss, biases="weights")
         if step % 100 == 99:
             with torch.no_grad(), recorded.step(modes.EVAL):
                 recorded.save("loss", loss_of(held).item(), "losses", raw=True)

@@ -18,7 +18,7 @@ from benchmarks.detection.families.kit import begin, explained
 
 
 class BayesLinear(nn.Module):
-    """Each weight has a mean and a spread, and is drawn anew in each pass."""
+    """Each weight has a mean and a spread, and is drawn again in each pass."""
 
     def __init__(self, inputs: int, units: int, drawn: str, start: float) -> None:
         super().__init__()

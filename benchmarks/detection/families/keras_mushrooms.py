@@ -1,6 +1,6 @@
 """Keras on PyTorch: kinds of mushrooms in small photographs, by the functional API.
 
-The model rescales bytes itself, and flips and lights pictures anew in layers that work in
+The model rescales bytes itself, and flips and lights them again in layers that work in
 training alone. Caps differ in form, spots, gills and colour, in any light, over leaves. The skill
 is the accuracy on other pictures, above chance.
 """
@@ -53,7 +53,7 @@ def build(keras: Any, dropout: float, last: str, fault: str) -> Any:
     inputs = keras.Input((SIDE, SIDE, 3))
     x = layers.Rescaling(1 / 255)(inputs)
     x = layers.RandomFlip("horizontal")(x)
-    if fault == "light in bytes":  # its range of values is that of bytes unless it is told
+    if fault == "light in bytes":  # its range of values is that of bytes if nobody says otherwise
         x = layers.RandomBrightness(0.5)(x)
     else:
         x = layers.RandomBrightness(0.1, (0, 1))(x)

@@ -68,7 +68,7 @@ def train(
     if fault == "table by price":
         order = np.argsort(euros)
         x, euros = {name: part[order] for name, part in x.items()}, euros[order]
-    if fault == "models numbered anew":
+    if fault == "models numbered again":
         test["model"] = draw.permutation(MODELS)[test["model"]]
         test["fuel"] = (test["fuel"] + 1) % FUELS
     mean, spread = x["numbers"].mean(0), x["numbers"].std(0)
@@ -114,7 +114,7 @@ CASES = cases(
         "sigmoid at the end": ("range saturated no-skill collapse", {"final": "sigmoid"}),
         "years and miles": ("inputs no-skill fast dead", {"fault": "years and miles"}),
         "asked for one euro": ("range inputs no-skill worse", {"fault": "asked for one euro"}),
-        "models numbered anew": ("inputs overfit", {"fault": "models numbered anew"}),
+        "models numbered again": ("inputs overfit", {"fault": "models numbered again"}),
         "euros, not thousands": ("slow range no-skill", {"target": "euros", "rate": 1e-3}),
     },
 )  # fmt: skip

@@ -10,6 +10,8 @@ from itertools import pairwise
 from typing import Any
 
 import torch
+from tocsin import modes
+from tocsin_hooks import Hook
 from torch import Tensor, nn
 
 Criterion = Callable[[Any, Tensor], Tensor]
@@ -169,6 +171,22 @@ def outputs(model: nn.Module, data: Split, how: LoopOptions) -> Any:
         x = x * how.train_scale
     with torch.no_grad():
         return model(x)
+
+
+def save_values(
+    hook: Hook, model: nn.Module, loss: Tensor, name: str = "loss", biases: str = "biases"
+) -> None:
+    """One step of training, as a script with smdebug's calls saves it: the loss by its name,
+    parameters and gradients. Biases are in a collection of their own, or among the weights."""
+    with hook.step(modes.TRAIN):
+        if not hook.saving:
+            return
+        hook.save(name, loss.item(), "losses", raw=True)
+        for path, value in model.named_parameters():
+            kind = biases if "bias" in path else "weights"
+            hook.save(path, value.detach().numpy().copy(), kind, raw=True)
+            if value.grad is not None:
+                hook.save(f"gradient/{path}", value.grad.numpy().copy(), "gradients", raw=True)
 
 
 def class_skill(scores: Tensor, y: Tensor) -> float:

@@ -104,7 +104,7 @@ def prepared(x: Any, y: Any, part: str, fault: str, option: str, seed: int) -> t
         x = (x - x.mean(0)) / x.std(0)
     if fault == "gaps of -1" and late:
         x[draw.random(x.shape) < 0.4] = -1
-    if fault == "names encoded anew" and part == "train":
+    if fault == "names encoded again" and part == "train":
         y = BLINDS[y]
     if part == "train":
         y = np.roll(y, 1) if fault == "names a row lower" else y
@@ -212,9 +212,9 @@ CASES = cases(
     },
     {
         "names a row lower": ("no-skill overfit", {"fault": "names a row lower"}),
-        "names encoded anew": (
+        "names encoded again": (
             "overfit inputs worse no-skill",
-            {"fault": "names encoded anew", "patience": 0, "rounds": 150},
+            {"fault": "names encoded again", "patience": 0, "rounds": 150},
         ),
         "sheet's number": ("leak trees", {"fault": "sheet's number"}),
         "leaves of twenty plants": ("leak overfit", {"plants": 20}),

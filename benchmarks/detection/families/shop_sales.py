@@ -56,7 +56,7 @@ def train(
     if fault == "visitors of the day":  # nobody knows them of a day to come
         known = np.where(last, rows["visitors"][earlier].mean(), rows["visitors"])
         x = np.column_stack([x, known])
-    if fault == "shops numbered anew":
+    if fault == "shops numbered again":
         x = x.copy()
         x[~earlier, 0] = draw.permutation(SHOPS)[x[~earlier, 0].astype(int)]
         x[~earlier, 5] = (x[~earlier, 5] + 1) % 4
@@ -100,7 +100,7 @@ CASES = cases(
     },
     {
         "visitors of the day": ("leak trees", {"fault": "visitors of the day"}),
-        "shops numbered anew": ("inputs overfit", {"fault": "shops numbered anew"}),
+        "shops numbered again": ("inputs overfit", {"fault": "shops numbered again"}),
         "table sorted, sales not": (
             "no-skill overfit inputs", {"fault": "table sorted, sales not"},
         ),

@@ -1,4 +1,4 @@
-"""Speech freed of noise by a mask on its spectrogram; noise is mixed anew into each batch.
+"""Speech freed of noise by a mask on its spectrogram; noise is mixed again into each batch.
 
 Syllables of a gliding voice with two formants and hisses, in coloured noise with a hum. The skill
 is the share of the noise's energy that is removed from sounds held out, whatever their loudness.

@@ -58,6 +58,7 @@ class BatchWatch:
         def compute_loss(*args: Any, **kwargs: Any) -> Any:
             with Guard(trouble, "a batch of Keras is not captured"):
                 given = {**dict(zip(_ARGUMENTS, args, strict=False)), **kwargs}
+                # Else the script itself evaluates between two batches of a training.
                 if self.evaluates or given.get("training") is not False:
                     self._see(given)
                     listener(model, given)

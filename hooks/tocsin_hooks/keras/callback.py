@@ -31,7 +31,7 @@ from tocsin_hooks.keras.tensors import (
     save_predictions,
     save_scalars,
 )
-from tocsin_hooks.keras.values import number_of
+from tocsin_hooks.keras.values import learning_rate_of, loss_scale_of
 
 _log = logging.getLogger("tocsin")
 _OF_ONE_START = frozenset({"run_id", "resumed_from"})  # options that another start has not
@@ -222,7 +222,8 @@ class TocsinCallback(keras.callbacks.Callback):
         # A device may still be at work on the last batch: to wait for it is not the hook's time.
         optimizer = getattr(model, "optimizer", None)
         before = sums(self._means)
-        return _Batch(Mode.TRAIN, number, before, _learning_rate(optimizer), _loss_scale(optimizer))
+        rate, scale = learning_rate_of(optimizer), loss_scale_of(optimizer)
+        return _Batch(Mode.TRAIN, number, before, rate, scale)
 
     def _arrived(self, number: int, logs: Logs | None) -> None:
         batch = self._batch
@@ -298,14 +299,3 @@ def _intervals(interval: Interval | None) -> Mapping[Mode, int]:
     if interval is None or isinstance(interval, Mapping):
         return {Mode.EVAL: 1, **(interval or {})}
     return {**dict.fromkeys(Mode, interval), Mode.EVAL: 1}
-
-
-def _learning_rate(optimizer: Any) -> float | None:
-    rate = getattr(optimizer, "learning_rate", None)
-    return None if rate is None else number_of(rate)
-
-
-def _loss_scale(optimizer: Any) -> float:
-    """The optimizer's factor of the loss, against the underflow of half precision."""
-    scaled = getattr(optimizer, "scale_loss", None)
-    return 1.0 if scaled is None else number_of(scaled(1.0))

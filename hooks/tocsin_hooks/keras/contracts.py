@@ -10,7 +10,7 @@ from tocsin.model import Role
 
 from tocsin_hooks import Hook
 from tocsin_hooks.guard import Guard
-from tocsin_hooks.keras.compiled import CompiledLoss, compiled_losses
+from tocsin_hooks.keras.compiled_losses import CompiledLoss, compiled_losses
 from tocsin_hooks.script_line import script_line
 
 _SCORES = frozenset({"linear", "relu", "tanh"})

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F  # noqa: N812 - everybody calls it so
 
-from tocsin_hooks.keras.compiled import CompiledLoss, compiled_losses
+from tocsin_hooks.keras.compiled_losses import CompiledLoss, compiled_losses
 from tocsin_hooks.script_line import script_line
 from tocsin_hooks.torch.loss_calls import LossCall
 

@@ -43,4 +43,4 @@ class _Unseen:
         self._hook.end()
 
     def called(self, model: Any, given: Mapping[str, Any]) -> None:
-        """Nobody calls it."""
+        """There is nothing to look at: the step is compiled."""

@@ -22,3 +22,14 @@ def value_of(variable: Any) -> Any:
 def number_of(variable: Any) -> float:
     """The same of one element, or of a number."""
     return float(value_of(variable))
+
+
+def learning_rate_of(optimizer: Any) -> float | None:
+    rate = getattr(optimizer, "learning_rate", None)
+    return None if rate is None else number_of(rate)
+
+
+def loss_scale_of(optimizer: Any) -> float:
+    """The optimizer's factor of the loss, against the underflow of half precision."""
+    scaled = getattr(optimizer, "scale_loss", None)
+    return 1.0 if scaled is None else number_of(scaled(1.0))

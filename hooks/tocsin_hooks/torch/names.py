@@ -146,16 +146,22 @@ def operand_names(module: Any, call: int = 0) -> tuple[Name | None, Name | None]
     """The names of what a loss compares: predictions and labels, unless it does something else."""
     if not isinstance(module, _Loss):
         return None, None
-    own, again = type(module).__name__, f"_{call}" if call else ""
+    own = type(module).__name__
     shown = own if _LOSS.search(own) else f"{own}Loss"
-    predictions, labels = (named(f"{shown}_input_{place}") for place in (0, 1))
+    known = (named(f"{shown}_input_{place}") for place in (0, 1))
+    predictions, labels = (
+        name if role is not None else None
+        for name, role in zip(compared_names(own, call), known, strict=True)
+    )
+    return predictions, labels
+
+
+def compared_names(loss: str, call: int = 0) -> tuple[Name, Name]:
+    """The names of predictions and labels that a loss compares, by a module or a function."""
+    again = f"_{call}" if call else ""
     return (
-        Name(f"{own}_input_0{again}", ("predictions",), Role.PREDICTION, None)
-        if predictions is not None
-        else None,
-        Name(f"{own}_input_1{again}", ("labels",), Role.LABEL, None)
-        if labels is not None
-        else None,
+        Name(f"{loss}_input_0{again}", ("predictions",), Role.PREDICTION, None),
+        Name(f"{loss}_input_1{again}", ("labels",), Role.LABEL, None),
     )
 
 

@@ -61,8 +61,9 @@ class NoBetterThanGuessing(Rule):
     added to its inputs. Judges only labels with one number or class for each sample, and at most
     100 classes. Without labels or predictions it judges a recorded accuracy, a metric whose name
     says so: it fires when this was from the first save to the last that of chance, for as many
-    classes as the smallest bias has elements. Of a recorded area under the ROC curve (``auc``) it
-    fires when this was never above 0.5 in so many saves as are needed of evaluations.
+    classes as the smallest bias has elements. Of an area under the ROC curve that evaluations
+    recorded (``validation-auc`` of XGBoost, ``roc_auc``) it fires when this was never above 0.5 in
+    ``evaluations`` saves.
 
     Rankings, known by such a metric as ndcg, are not judged: their scores have no level.
 

@@ -11,7 +11,9 @@ from tocsin.model import Role
 from tocsin.tensors import LocalStorage, read_index
 
 TORCH = keras.backend.backend() == "torch"
-seen = pytest.mark.skipif(not TORCH, reason="others compile the step")
+seen = pytest.mark.skipif(
+    not TORCH, reason="JAX and TensorFlow compile the step: batches are not seen"
+)
 SPARSE = "sparse_categorical_crossentropy"
 
 

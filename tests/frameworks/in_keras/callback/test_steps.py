@@ -95,7 +95,7 @@ def test_roles_and_collections_are_told(make, callback, data, tmp_path, trial):
     assert sorted(trial().tensor_names(collection="biases")) == sorted(WEIGHTS[1::2])
 
 
-@pytest.mark.skipif(not TORCH, reason="others compile the step")
+@pytest.mark.skipif(not TORCH, reason="JAX and TensorFlow compile the step: batches are not seen")
 def test_what_a_batch_holds(make, callback, data, series):
     """Of an evaluation the first batch. Nothing of it stays at the model."""
     x, y = data
@@ -127,7 +127,7 @@ def test_what_a_batch_holds(make, callback, data, series):
     assert "compute_loss" not in vars(model)
 
 
-@pytest.mark.skipif(not TORCH, reason="others compile the step")
+@pytest.mark.skipif(not TORCH, reason="JAX and TensorFlow compile the step: batches are not seen")
 def test_a_loss_that_the_script_computes_stays(make, callback, data, trial):
     model = make()
     own = model.compute_loss
