@@ -17,11 +17,10 @@ from tocsin.tensors import Storage
 
 from tocsin_hooks import Hook
 from tocsin_hooks.guard import guarded
-from tocsin_hooks.keras.batches import BatchWatch, save_batch
-from tocsin_hooks.keras.contracts import save_contracts
+from tocsin_hooks.keras.contracts import broken_by_model, save_contracts
 from tocsin_hooks.keras.means import Sum, running_means, since, sums
 from tocsin_hooks.keras.parameters import KerasParameter, parameters
-from tocsin_hooks.keras.steps import Steps, steps_of
+from tocsin_hooks.keras.steps import Steps, batch_watch, steps_of
 from tocsin_hooks.keras.tensors import (
     HAS_GRADIENTS,
     gradient_name,
@@ -65,10 +64,11 @@ class TocsinCallback(keras.callbacks.Callback):
 
     A batch of ``fit`` is a step of mode TRAIN (with ``steps_per_execution`` N it is N batches,
     for Keras calls no more often), a whole evaluation one of mode EVAL, a batch of ``predict``
-    one of mode PREDICT. Saved steps have the batch's own loss and metrics, the learning rate, the
-    weights and biases after the batch and, with the torch backend, the gradients, the inputs, the
-    labels and the predictions; an evaluation its losses and metrics, all of them ``val_…`` within
-    ``fit``, and with that backend the same of its first batch.
+    one of mode PREDICT. Saved steps have the batch's own loss and metrics, its inputs, labels and
+    predictions, the learning rate, the weights and biases after the batch and, with the torch
+    backend, the gradients; an evaluation its losses and metrics, all of them ``val_…`` within
+    ``fit``, and the inputs, labels and predictions of its first batch. With JAX and TensorFlow
+    batches are not seen of several steps per execution, on several devices, or of large samples.
 
     When somebody asks for a stop, ``fit`` ends after the batch in hand.
 
@@ -113,7 +113,7 @@ class TocsinCallback(keras.callbacks.Callback):
         self._batch: _Batch | None = None
         self._parameters: list[KerasParameter] | None = None
         self._means: dict[str, Any] | None = None
-        self._batches = BatchWatch()
+        self._batches = batch_watch()
         self._said = self._checked = False
 
     @_guarded
@@ -136,7 +136,7 @@ class TocsinCallback(keras.callbacks.Callback):
         super().set_model(model)
         self._fitting = False
         self._batch = None
-        self._batches.end()
+        self._batches.prepare(model, self.hook.trouble)
         self._parameters = self._means = None
         if self._closed and self._reopen is not None:
             self.hook = self._reopen(resumed_from=self.hook.position)
@@ -174,19 +174,14 @@ class TocsinCallback(keras.callbacks.Callback):
     @_guarded
     def on_test_begin(self, logs: Logs | None = None) -> None:
         self._finish()  # before Keras resets its metrics for the evaluation
-        if not self._fitting:
-            self._watch_batches()
-        self._batches.first, self._batches.evaluates = None, True
+        self._watch_batches()
         self._steps.begin(Mode.EVAL)
 
     @_guarded
     def on_test_end(self, logs: Logs | None = None) -> None:
         if self.hook.saving:
             save_scalars(self.hook, logs or {}, "val_" if self._fitting else "")
-            if self._batches.first is not None:
-                save_batch(self.hook, self._batches.first)
         self._steps.end()
-        self._batches.first, self._batches.evaluates = None, False
         if not self._fitting:
             self._batches.end()
             self._end()
@@ -203,7 +198,10 @@ class TocsinCallback(keras.callbacks.Callback):
 
     @_guarded
     def on_predict_end(self, logs: Logs | None = None) -> None:
-        self._end()
+        try:
+            self._end()
+        finally:
+            self._batches.end()
 
     @functools.cached_property
     def _steps(self) -> Steps:
@@ -262,7 +260,7 @@ class TocsinCallback(keras.callbacks.Callback):
             self._say_what_is_hidden()
         if not self._checked:
             self._checked = True
-            save_contracts(self.hook, model)
+            save_contracts(self.hook, broken_by_model(model))
         now, logs = sums(self._means or {}), batch.logs or {}
         save_scalars(
             self.hook,
@@ -272,9 +270,6 @@ class TocsinCallback(keras.callbacks.Callback):
             self.hook.save(
                 "learning_rate", batch.learning_rate, "learning_rates", role=Role.LEARNING_RATE
             )
-        if self._batches.last is not None:
-            save_batch(self.hook, self._batches.last)
-            self._batches.last = None
         save_parameters(self.hook, self._parameters)
         save_optimizer(self.hook, getattr(model, "optimizer", None))
         if HAS_GRADIENTS:

@@ -1,18 +1,32 @@
-"""Contracts that a compiled model of Keras breaks, whatever its data: with any backend."""
+"""Contracts that a compiled model of Keras breaks, whatever its data, or by its labels."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import keras
-from tocsin.model import Role
+import numpy as np
+from numpy.typing import NDArray
 
 from tocsin_hooks import Hook
 from tocsin_hooks.guard import Guard
-from tocsin_hooks.keras.compiled_losses import CompiledLoss, compiled_losses
+from tocsin_hooks.keras.losses import CompiledLoss, compiled_losses
+from tocsin_hooks.looks import contract_name
 from tocsin_hooks.script_line import script_line
 
+_DIFFERENCES = frozenset({"huber", "logcosh", "meanabsoluteerror", "meansquarederror"})
+_REACHES = {
+    "exponential": (0.0, math.inf),
+    "relu": (0.0, math.inf),
+    "sigmoid": (0.0, 1.0),
+    "softmax": (0.0, 1.0),
+    "softplus": (0.0, math.inf),
+    "tanh": (-1.0, 1.0),
+}
+_LEAST_SHARE = 0.05  # of the labels
+_CLOSE = 1e-3
 _SCORES = frozenset({"linear", "relu", "tanh"})
 _PROBABILITIES = frozenset({"sigmoid", "softmax"})
 _CROSS_ENTROPIES = frozenset(
@@ -20,20 +34,40 @@ _CROSS_ENTROPIES = frozenset(
 )
 
 
-def save_contracts(hook: Hook, model: Any) -> None:
+def save_contracts(hook: Hook, broken: Iterable[str]) -> None:
     """Save those that are broken, in the step in hand, with the line of the script."""
     with Guard(hook.trouble, "contracts are not checked"):
-        for contract in sorted({*_broken(model)}):
-            name = f"contract/{contract}/{script_line()}"
-            plan = hook.plan(name, "contracts", role=Role.CONTRACT)
+        for contract in sorted({*broken}):
+            name = contract_name(contract, script_line())
+            plan = hook.plan(name.name, name.collections, role=name.role)
             if plan is not None:
                 hook.capture(plan, 1.0)
 
 
-def _broken(model: Any) -> Iterator[str]:
+def broken_by_labels(model: Any, labels: Any) -> Iterator[str]:
+    """Those that labels break which the last layer cannot reach; arrays, of a batch."""
+    for loss in compiled_losses(model):
+        target = loss.of(labels)
+        if not isinstance(target, np.ndarray) or not target.size:
+            continue
+        if loss.name == "binarycrossentropy":
+            if _share_outside(target, 0.0, 1.0):
+                yield "bce_target_out_of_range"
+        elif loss.name in _DIFFERENCES and target.dtype.kind == "f":
+            layer = _last_layer(_output(model, loss))
+            reach = _REACHES.get(_activation(layer) or "")
+            if reach is not None and _share_outside(target, *reach) > _LEAST_SHARE:
+                yield "target_out_of_range"
+
+
+def _share_outside(labels: NDArray[Any], low: float, high: float) -> float:
+    return float(np.mean((labels < low - _CLOSE) | (labels > high + _CLOSE)))
+
+
+def broken_by_model(model: Any) -> Iterator[str]:
     for loss in compiled_losses(model):
         output = _output(model, loss)
-        layer = getattr(getattr(output, "_keras_history", None), "operation", None)
+        layer = _last_layer(output)
         activation = _activation(layer)
         if activation is None or not output.shape:
             continue
@@ -55,6 +89,10 @@ def _output(model: Any, loss: CompiledLoss) -> Any:
     if loss.output in names and len(names) == len(outputs):
         return outputs[names.index(loss.output)]
     return None
+
+
+def _last_layer(output: Any) -> Any:
+    return getattr(getattr(output, "_keras_history", None), "operation", None)
 
 
 def _activation(layer: Any) -> str | None:

@@ -1,159 +1,98 @@
-"""The losses of a batch of Keras, as PyTorch's functions compute them."""
+"""The losses that a Keras model was compiled with, by its outputs."""
 
 from __future__ import annotations
 
-import random
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import keras
-import numpy as np
-import torch
-import torch.nn.functional as F  # noqa: N812 - everybody calls it so
 
-from tocsin_hooks.keras.compiled_losses import CompiledLoss, compiled_losses
-from tocsin_hooks.script_line import script_line
-from tocsin_hooks.torch.loss_calls import LossCall
-
-_LEAST = 1e-7  # of a probability, as Keras cuts it
-
-Arguments = Mapping[str, Any]
+Key = str | int | None
 
 
 @dataclass(frozen=True)
-class OtherLoss:
-    """A loss that PyTorch has no function for, with its labels and one output of the model.
+class CompiledLoss:
+    """A loss of one output.
 
-    It is computed again with the output changed.
+    function: takes labels and predictions.
+    name: of Keras' own function, ``meansquarederror``; nothing for one of the script's.
+    options: with which it was made.
+    output: the name of the output, or nothing of a single one; ``keys``: where it stands among
+        the labels and predictions of a batch.
     """
 
     function: Callable[[Any, Any], Any]
-    target: Any
-    outputs: list[Any]
-    output: str
+    name: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    output: str = ""
+    keys: tuple[Key, ...] = (None,)
 
-    @property
-    def value(self) -> Any:
-        return self._of(self.target, self.outputs[0].detach())
-
-    @property
-    def compares_labels(self) -> bool:
-        """Whether there are several labels, and the loss depends on them."""
-        target = self.target
-        if not target.is_floating_point() or bool((target == target[:1]).all()):
-            return False
-        return bool(self._of(target + 1, self.outputs[0].detach()) != self.value)
-
-    def replay(self, loss: Any, changed: Callable[[Any], Any], of: Any) -> Any:
-        return self._of(self.target, changed(self.outputs[0].detach()))
-
-    def _of(self, target: Any, output: Any) -> Any:
-        with _without_effect(output.device):
-            return torch.as_tensor(self.function(target, output)).detach().mean()
-
-
-@contextmanager
-def _without_effect(device: Any) -> Iterator[None]:
-    """Variables of Keras and numbers of chance are afterwards what they were before."""
-    numbers, arrays = random.getstate(), np.random.get_state()
-    with ExitStack() as stack:
-        stack.callback(random.setstate, numbers)
-        stack.callback(np.random.set_state, arrays)
-        devices = [device] if device.type == "cuda" else []
-        stack.enter_context(torch.random.fork_rng(devices=devices))
-        stack.enter_context(keras.StatelessScope())
-        stack.enter_context(torch.no_grad())
-        yield
-
-
-def batch_losses(model: Any, labels: Any, predictions: Any) -> Iterator[LossCall | OtherLoss]:
-    """The losses that a model was compiled with, of a batch."""
-    for each in compiled_losses(model):
-        target, prediction = each.of(labels), each.of(predictions)
-        if isinstance(target, torch.Tensor) and isinstance(prediction, torch.Tensor):
-            yield _loss(each, target, prediction)
-
-
-def _loss(loss: CompiledLoss, target: Any, prediction: Any) -> LossCall | OtherLoss:
-    make = _KNOWN.get(loss.name)
-    found = None
-    if make is not None and prediction.is_floating_point() and prediction.dim():
-        found = make(loss.options, *_aligned(target, prediction))
-    if found is None:
-        return OtherLoss(loss.function, target, [prediction], loss.output)
-    function, arguments = found
-    with torch.no_grad():
-        value = function(**arguments)
-    module = f"{loss.output}_loss" if loss.output else None  # as Keras logs it
-    return LossCall(function, arguments, value, script_line(), module)
-
-
-def _aligned(target: Any, prediction: Any) -> tuple[Any, Any]:
-    """Of shapes (N) and (N, 1) the latter loses its last axis, as with Keras."""
-    if prediction.dtype in (torch.float16, torch.bfloat16):
-        prediction = prediction.float()
-    if target.dim() == prediction.dim() + 1 and target.shape[-1] == 1:
-        return target.squeeze(-1), prediction
-    if prediction.dim() == target.dim() + 1 and prediction.shape[-1] == 1:
-        return target, prediction.squeeze(-1)
-    return target, prediction
-
-
-Found = tuple[Callable[..., Any], Arguments] | None
-
-
-def _by_number(function: Callable[..., Any], **own: Any) -> Callable[..., Found]:
-    def made(options: Arguments, target: Any, prediction: Any) -> Found:
-        if target.shape != prediction.shape:
-            return None
-        arguments = {"input": prediction, "target": target.to(prediction.dtype), **own}
-        return function, arguments
-
-    return made
-
-
-def _two_classes(options: Arguments, target: Any, prediction: Any) -> Found:
-    if target.shape != prediction.shape:
+    def of(self, values: Any) -> Any:
+        """Its part of all labels, or of all predictions; None if it is not there."""
+        for key in self.keys:
+            if key is None:
+                return values
+            if isinstance(values, list | tuple) and isinstance(key, int) and key < len(values):
+                return values[key]
+            if isinstance(values, Mapping) and key in values:
+                return values[key]
         return None
-    arguments = {"input": prediction, "target": target.to(prediction.dtype)}
-    if options.get("from_logits"):
-        return F.binary_cross_entropy_with_logits, arguments
-    if bool(((arguments["target"] < 0) | (arguments["target"] > 1)).any()):
-        return None  # PyTorch refuses it
-    arguments["input"] = prediction.clamp(_LEAST, 1 - _LEAST)
-    return F.binary_cross_entropy, arguments
 
 
-def _classes(options: Arguments, target: Any, prediction: Any) -> Found:
-    """Labels are shares of the classes, or with one axis less numbers of classes."""
-    if options.get("axis", -1) not in (-1, prediction.dim() - 1) or prediction.dim() < 2:
-        return None
-    if target.dim() == prediction.dim() and target.shape[-1] == 1:
-        target = target.squeeze(-1)
-    scores = prediction if options.get("from_logits") else prediction.clamp(min=_LEAST).log()
-    arguments = {"input": scores.movedim(-1, 1)}
-    if smoothing := options.get("label_smoothing"):
-        arguments["label_smoothing"] = float(smoothing)
-    if target.shape == prediction.shape:
-        return F.cross_entropy, {**arguments, "target": target.to(scores.dtype).movedim(-1, 1)}
-    if target.shape != prediction.shape[:-1]:
-        return None
-    ignored = options.get("ignore_class")
-    ignored = -100 if ignored is None else int(ignored)
-    target = target.to(torch.int64)
-    wrong = (target != ignored) & ((target < 0) | (target >= prediction.shape[-1]))
-    if bool(wrong.any()):
-        return None  # a device would end the process
-    return F.cross_entropy, {**arguments, "target": target, "ignore_index": ignored}
+def compiled_losses(model: Any) -> Iterator[CompiledLoss]:
+    """The losses of ``compile``, as far as they are functions of one output."""
+    given = getattr(model, "loss", None)
+    names = getattr(model, "output_names", None) or []
+    if isinstance(given, Mapping):
+        for name, each in given.items():
+            places = [names.index(name)] if name in names else []
+            alone = [None] if len(names) == 1 else []
+            yield from _made(each, str(name), (name, *places, *alone))
+    elif isinstance(given, Sequence) and not isinstance(given, str):
+        for place, each in enumerate(given):
+            name = names[place] if place < len(names) else str(place)
+            yield from _made(each, name, (place, name))
+    else:
+        yield from _made(given, "", (None,))
 
 
-_KNOWN: Mapping[str, Callable[[Arguments, Any, Any], Found]] = {
-    "binarycrossentropy": _two_classes,
-    "categoricalcrossentropy": _classes,
-    "meanabsoluteerror": _by_number(F.l1_loss),
-    "meansquarederror": _by_number(F.mse_loss),
-    "poisson": _by_number(F.poisson_nll_loss, log_input=False),
-    "sparsecategoricalcrossentropy": _classes,
-}
+def _made(given: Any, output: str, keys: tuple[Key, ...]) -> Iterator[CompiledLoss]:
+    try:
+        loss = keras.losses.get(given)
+    except ValueError:  # "crossentropy", which depends on the shapes
+        return
+    if not callable(loss):
+        return
+    options: Mapping[str, Any] = {}
+    made = isinstance(loss, keras.losses.Loss)
+    own = type(loss) if made else loss
+    name = getattr(own, "__name__", "").replace("_", "").lower()
+    if not str(getattr(own, "__module__", "")).startswith("keras."):
+        name = ""
+    elif made:
+        options = loss.get_config()
+    yield CompiledLoss(loss if made else _of_one_rank(loss), name, options, output, keys)
+
+
+def _of_one_rank(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Gives a function of the script's labels and predictions as Keras gives them: of shapes (N)
+    and (N, 1) the former gets another axis, of longer ones the latter loses its last."""
+
+    @functools.wraps(function)
+    def called(labels: Any, predictions: Any) -> Any:
+        more = len(predictions.shape) - len(labels.shape)
+        if more == 1 and predictions.shape[-1] == 1:
+            if len(labels.shape) == 1:
+                labels = labels[:, None]
+            else:
+                predictions = predictions[..., 0]
+        elif more == -1 and labels.shape[-1] == 1:
+            if len(predictions.shape) == 1:
+                predictions = predictions[:, None]
+            else:
+                labels = labels[..., 0]
+        return function(labels, predictions)
+
+    return called

@@ -1,14 +1,19 @@
-"""Steps of a run, with or without a look at their batches."""
+"""Steps of a run, with a look at their batches: as they are computed, or afterwards."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Protocol
 
+import keras
 from tocsin.model import Mode
 
 from tocsin_hooks import Hook
-from tocsin_hooks.keras.batches import VISIBLE
+from tocsin_hooks.keras.batches import BatchWatch, Given
+from tocsin_hooks.keras.compiled import CompiledWatch
+from tocsin_hooks.keras.eager import EagerWatch
+
+EAGER = keras.backend.backend() == "torch"
+"""Whether steps are computed call by call. JAX and TensorFlow compile them."""
 
 
 class Steps(Protocol):
@@ -18,29 +23,19 @@ class Steps(Protocol):
     def end(self) -> None:
         """End it; harmless without one."""
 
-    def called(self, model: Any, given: Mapping[str, Any]) -> None:
-        """``compute_loss`` of the model is given ``x``, ``y`` and ``y_pred``."""
+    def called(self, model: Any, given: Given) -> None:
+        """A batch of the step is computed."""
+
+
+def batch_watch() -> BatchWatch:
+    return EagerWatch() if EAGER else CompiledWatch()
 
 
 def steps_of(hook: Hook) -> Steps:
-    if VISIBLE:
-        from tocsin_hooks.keras.checks import BatchChecks
+    if EAGER:
+        from tocsin_hooks.keras.eager_checks import EagerChecks
 
-        return BatchChecks(hook)
-    return _Unseen(hook)
+        return EagerChecks(hook)
+    from tocsin_hooks.keras.compiled_checks import CompiledChecks
 
-
-class _Unseen:
-    """Steps of which the batches are not seen."""
-
-    def __init__(self, hook: Hook) -> None:
-        self._hook = hook
-
-    def begin(self, mode: Mode) -> bool:
-        return self._hook.begin(mode)
-
-    def end(self) -> None:
-        self._hook.end()
-
-    def called(self, model: Any, given: Mapping[str, Any]) -> None:
-        """There is nothing to look at: the step is compiled."""
+    return CompiledChecks(hook)

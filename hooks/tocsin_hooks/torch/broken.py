@@ -6,8 +6,9 @@ from collections import Counter
 from typing import Any
 
 import torch
-from tocsin.model import Mode, Role
+from tocsin.model import Mode
 
+from tocsin_hooks.looks import Name, contract_name
 from tocsin_hooks.script_line import script_line
 from tocsin_hooks.torch.batch_axis import BatchAxis
 from tocsin_hooks.torch.captured import StepInHand
@@ -20,17 +21,12 @@ from tocsin_hooks.torch.contracts import (
     labels_equal_inputs,
 )
 from tocsin_hooks.torch.loss_calls import LossCall
-from tocsin_hooks.torch.names import Name
 from tocsin_hooks.torch.softmaxes import has_softmax_twice
 from tocsin_hooks.torch.token_probe import TokenProbe
 
 _LOOKS = 3  # at the values of one call, in steps that are saved
 _MOST_CALLS = 32  # lines of a script that are looked at
 _SOON = 300  # training passes in which a model that is to find its input learns to copy it
-
-
-def contract_name(contract: str, place: str) -> Name:
-    return Name(f"contract/{contract}/{place}", ("contracts",), Role.CONTRACT, None)
 
 
 class BrokenContracts:

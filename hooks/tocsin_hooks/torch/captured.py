@@ -11,8 +11,8 @@ from tocsin.model import Mode
 
 from tocsin_hooks import Hook
 from tocsin_hooks.guard import Guard
+from tocsin_hooks.looks import Name
 from tocsin_hooks.plan import CapturePlan
-from tocsin_hooks.torch.names import Name
 from tocsin_hooks.torch.reduce import Reducer, gathered
 
 _LARGEST_LOSS = 1024  # elements; of a larger one, per pixel or per token, the mean is kept

@@ -7,6 +7,7 @@ from typing import Any
 from tocsin.model import COMPETING, Mode, Role
 from torch import nn
 
+from tocsin_hooks.looks import EVERY_STEP, Wanted, is_compared
 from tocsin_hooks.script_line import script_line
 from tocsin_hooks.torch.broken import BrokenContracts
 from tocsin_hooks.torch.callbacks import compilations
@@ -22,14 +23,13 @@ from tocsin_hooks.torch.opponents import Opponents
 from tocsin_hooks.torch.outermost_calls import Call
 from tocsin_hooks.torch.pairs import UNPAIRED
 from tocsin_hooks.torch.seen_samples import SeenSamples
-from tocsin_hooks.torch.skill import EVERY_STEP, Skill, is_compared
+from tocsin_hooks.torch.skill import Skill
 from tocsin_hooks.torch.softmaxes import has_log_softmax
 from tocsin_hooks.torch.spread import Spread
 from tocsin_hooks.torch.step_loss import StepLoss
 from tocsin_hooks.torch.tape import RecordedCall, Tape
 from tocsin_hooks.torch.update_contracts import UpdateContracts
 from tocsin_hooks.torch.values import tensors_in
-from tocsin_hooks.torch.wanted import Wanted
 
 _MOST_INPUTS = 8
 _MOST_OUTPUTS = 8

@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from tocsin.model import Role
 from tocsin.tensors import named
 from torch import nn
 from torch.nn.modules.loss import _Loss
+
+from tocsin_hooks.looks import SAMPLES, Name
 
 _OWN_COLLECTION = frozenset({"relu", "tanh", "sigmoid", "softmax", "gelu"})
 _COMPILED = "_orig_mod"
@@ -48,16 +50,6 @@ _NAMED_KIND = re.compile(
 )
 
 
-class Name(NamedTuple):
-    """The name of a tensor, with its collections, role and kind."""
-
-    name: str
-    collections: tuple[str, ...]
-    role: Role | None
-    kind: str | None
-
-
-SAMPLES = Name("samples", ("samples",), Role.SAMPLE, None)
 """Hashes of the samples of training."""
 
 

@@ -7,11 +7,10 @@ from typing import Any
 import torch
 
 from tocsin_hooks.guard import Guard
+from tocsin_hooks.looks import EVERY_STEP, SAMPLES
 from tocsin_hooks.torch.captured import StepInHand
-from tocsin_hooks.torch.names import SAMPLES
 from tocsin_hooks.torch.plain import plain
 
-_EVERY_STEP = 400  # of training; from then on those that are saved
 _KEPT = 64  # hashes
 _TOGETHER = 16  # steps, of which hashes are computed at once
 _NONE = 2.0  # in place of a hash
@@ -47,7 +46,7 @@ class SeenSamples:
     def is_due(self) -> bool:
         if self._unknown or not self._step.trains or self._step.passes > _MOST_PASSES:
             return False
-        return self._steps < _EVERY_STEP or self._step.saving
+        return self._steps < EVERY_STEP or self._step.saving
 
     def forward_begins(self, inputs: list[Any]) -> None:
         """A forward pass gets these inputs. If their lengths differ, as those of a batch and a

@@ -9,17 +9,14 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import torch
-from tocsin.model import Mode, Role
+from tocsin.model import Mode
 
+from tocsin_hooks.looks import skill_name
 from tocsin_hooks.torch.by_hand import HandMade, Replayed
 from tocsin_hooks.torch.captured import StepInHand
 from tocsin_hooks.torch.constants import Constant, constant_for
 from tocsin_hooks.torch.loss_calls import LossCall
-from tocsin_hooks.torch.names import Name
 from tocsin_hooks.torch.pairs import Pair, chosen, is_comparable, pair_of, parts_of, samples_of
-
-EVERY_STEP = 400
-"""Comparisons in training; from then on steps that are saved have one."""
 
 _PAIRINGS = 4
 _BY_HAND = "loss"  # in place of a function's name
@@ -127,16 +124,6 @@ class Skill:
         """Hand over nothing of what was compared."""
         for site in self._sites.values():
             site.waiting.clear()
-
-
-def is_compared(passes: int) -> bool:
-    """Whether the latest of so many passes of an evaluation is: the first seven, and then four each
-    time that their number doubles."""
-    return passes % (1 << max(0, passes.bit_length() - 3)) == 0
-
-
-def skill_name(site: str, function: str) -> Name:
-    return Name(f"{site}/skill", ("skills",), Role.SKILL, function)
 
 
 class _Site:

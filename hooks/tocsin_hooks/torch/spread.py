@@ -6,8 +6,9 @@ from typing import Any
 
 import torch
 
+from tocsin_hooks.looks import Name
 from tocsin_hooks.torch.captured import StepInHand
-from tocsin_hooks.torch.names import Name, spread_name
+from tocsin_hooks.torch.names import spread_name
 
 _MOST_SAMPLES = 256
 _MOST_FEATURES = 4096

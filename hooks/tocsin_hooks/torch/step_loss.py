@@ -7,10 +7,10 @@ from typing import Any
 import torch
 from tocsin.model import Mode, Role
 
+from tocsin_hooks.looks import Name
 from tocsin_hooks.torch.backward import Backward, BackwardWatcher, Site
 from tocsin_hooks.torch.captured import StepInHand
 from tocsin_hooks.torch.loss_calls import LossCall
-from tocsin_hooks.torch.names import Name
 from tocsin_hooks.torch.origin import Origin, mark, origin, origin_of
 from tocsin_hooks.torch.trained_losses import TrainedLosses
 from tocsin_hooks.torch.values import scalar_loss, tensors_in

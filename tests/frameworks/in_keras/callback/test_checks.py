@@ -11,9 +11,7 @@ from tocsin.model import Role
 from tocsin.tensors import LocalStorage, read_index
 
 TORCH = keras.backend.backend() == "torch"
-seen = pytest.mark.skipif(
-    not TORCH, reason="JAX and TensorFlow compile the step: batches are not seen"
-)
+seen = pytest.mark.skipif(not TORCH, reason="JAX and TensorFlow compile the step")
 SPARSE = "sparse_categorical_crossentropy"
 
 
@@ -130,7 +128,6 @@ def test_ends_that_keep_their_contracts(callback, samples, contracts, end):
     assert contracts() == set()
 
 
-@seen
 def test_a_model_that_gives_its_own_loss(callback, samples, contracts):
     x, scores = samples
     model = model_of(1, "softplus", lambda y_true, y_pred: y_pred)
@@ -138,10 +135,13 @@ def test_a_model_that_gives_its_own_loss(callback, samples, contracts):
     assert contracts() == set()
 
 
-@seen
 @pytest.mark.parametrize(
     ("activation", "loss", "expected"),
-    [("tanh", "mse", "target_out_of_range"), (None, mean_error_squared, "errors_cancel")],
+    [
+        ("tanh", "mse", "target_out_of_range"),
+        ("sigmoid", "binary_crossentropy", "bce_target_out_of_range"),
+        pytest.param(None, mean_error_squared, "errors_cancel", marks=seen),
+    ],
 )
 def test_contracts_of_a_batch(callback, samples, contracts, activation, loss, expected):
     x, scores = samples
@@ -152,7 +152,6 @@ def test_contracts_of_a_batch(callback, samples, contracts, activation, loss, ex
     assert contracts() == {expected}
 
 
-@seen
 @pytest.mark.parametrize(
     ("units", "activation", "loss", "labels"),
     [
@@ -196,7 +195,6 @@ def test_a_loss_is_compared_with_that_of_other_labels(
     assert mean == pytest.approx(series("val_loss", modes.EVAL)[19], rel=1e-3)
 
 
-@seen
 def test_each_output_is_compared_by_itself(callback, samples, trial):
     x, scores = samples
     inputs = keras.Input((8,))
@@ -214,7 +212,6 @@ def test_each_output_is_compared_by_itself(callback, samples, trial):
     assert names == {"kind_loss/skill", "size_loss/skill"}
 
 
-@seen
 def test_samples_are_counted(callback, samples, series):
     x, scores = samples
     model_of(1, None, "mse").fit(
@@ -225,7 +222,15 @@ def test_samples_are_counted(callback, samples, series):
     assert len([each for each in hashes if each <= 1]) == 8
 
 
-@seen
+def test_steps_between_saves_are_compared_at_the_next_save(callback, samples, series):
+    x, scores = samples
+    made = callback(capture=None, save_interval=4)
+    model_of(1, None, "mse").fit(x, scores[:, 0], batch_size=64, verbose=0, callbacks=[made])
+    rows = {step: len(np.atleast_2d(rows)) for step, rows in series("loss/skill").items()}
+    assert rows == {0: 1, 4: 4, 8: 4}
+    assert {step: value[0] for step, value in series("samples").items()} == rows
+
+
 def test_evaluations_of_the_script_in_between_are_no_training(callback, samples, series):
     class Evaluates(keras.callbacks.Callback):
         def on_train_batch_end(self, batch, logs=None):
@@ -260,3 +265,56 @@ def test_a_loss_with_a_state_and_chance_trains_as_it_would_alone(callback, sampl
         found.append([*model.get_weights(), float(mean)])
     for alone, watched in zip(*found, strict=True):
         np.testing.assert_array_equal(alone, watched)
+
+
+@pytest.mark.skipif(TORCH, reason="does not compile the step")
+class TestCompiledSteps:
+    """What the steps give for the hook is seen by nobody else."""
+
+    def test_with_and_without_a_callback_in_turn(self, callback, samples, trial):
+        x, y = samples[0], samples[1][:, 0]
+        model = model_of(1, None, "mse")
+        model.fit(x, y, batch_size=160, verbose=0)  # makes steps that give nothing
+        logs = [*model.fit(x, y, batch_size=160, verbose=0, callbacks=[callback()]).history]
+        assert trial().tensor("inputs").steps() == [0, 1, 2, 3]
+        logs += model.fit(x, y, validation_data=(x, y), verbose=0).history
+        logs += model.evaluate(x, y, verbose=0, return_dict=True)
+        logs += model.train_on_batch(x, y, return_dict=True)
+        assert {*logs} == {"loss", "val_loss"}
+        assert not {"compute_metrics", "make_train_function"} & {*vars(model)}
+
+    def test_the_script_evaluates_within_a_batch(self, callback, samples):
+        seen = []
+
+        class Evaluates(keras.callbacks.Callback):
+            def on_train_batch_end(self, batch, logs=None):
+                seen.extend(self.model.evaluate(*samples, verbose=0, return_dict=True))
+
+        model = model_of(3, None, "mse")
+        model.fit(*samples, batch_size=320, verbose=0, callbacks=[callback(), Evaluates()])
+        assert seen == ["loss", "loss"]
+
+    def test_steps_are_not_made_again(self, callback, samples):
+        """Each ``fit`` with a callback of its own: to compile a model can take minutes."""
+        calls = []
+
+        class Counts(keras.layers.Layer):
+            def call(self, x):
+                calls.append(x.shape)
+                return x
+
+        model = keras.Sequential([keras.Input((8,)), Counts(), keras.layers.Dense(3)])
+        model.compile("adam", "mse")
+        model.fit(*samples, batch_size=64, verbose=0, callbacks=[callback()])
+        before = len(calls)
+        for _ in range(2):
+            model.fit(*samples, batch_size=64, verbose=0, callbacks=[callback()])
+        assert len(calls) == before
+
+    def test_large_samples_and_several_steps_at_once_are_left_out(self, callback, trial):
+        for options, width in (({}, 1 << 15), ({"steps_per_execution": 2}, 8)):
+            model = keras.Sequential([keras.Input((width,)), keras.layers.Dense(1)])
+            model.compile("sgd", "mse", **options)
+            x = np.ones((64, width), np.float32)
+            model.fit(x, x[:, 0], batch_size=16, verbose=0, callbacks=[callback()])
+            assert "inputs" not in trial().tensor_names()

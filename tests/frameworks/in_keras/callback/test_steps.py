@@ -90,12 +90,11 @@ def test_roles_and_collections_are_told(make, callback, data, tmp_path, trial):
         "learning_rate": "learning_rate",
         **{name: "bias" if "bias" in name else "weight" for name in WEIGHTS},
         **gradients,
-        **(BATCH if TORCH else {}),
+        **BATCH,
     }
     assert sorted(trial().tensor_names(collection="biases")) == sorted(WEIGHTS[1::2])
 
 
-@pytest.mark.skipif(not TORCH, reason="JAX and TensorFlow compile the step: batches are not seen")
 def test_what_a_batch_holds(make, callback, data, series):
     """Of an evaluation the first batch. Nothing of it stays at the model."""
     x, y = data

@@ -1,31 +1,33 @@
-"""Checks and comparisons of what a batch of Keras holds, with the torch backend."""
+"""Captures, checks and compares batches of Keras while PyTorch computes them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
+import keras
 from tocsin.model import Mode
 
 from tocsin_hooks import Hook
 from tocsin_hooks.guard import Guard
-from tocsin_hooks.keras.losses import OtherLoss, batch_losses
+from tocsin_hooks.keras.batches import ARGUMENTS, Given, save_batch
+from tocsin_hooks.keras.eager_losses import OtherLoss, batch_losses
+from tocsin_hooks.looks import EVERY_STEP, Wanted, is_compared
 from tocsin_hooks.torch.broken import BrokenContracts
 from tocsin_hooks.torch.captured import StepInHand
 from tocsin_hooks.torch.loss_calls import LossCall
 from tocsin_hooks.torch.seen_samples import SeenSamples
-from tocsin_hooks.torch.skill import EVERY_STEP, Skill, is_compared
+from tocsin_hooks.torch.skill import Skill
 from tocsin_hooks.torch.values import tensors_in
-from tocsin_hooks.torch.wanted import Wanted
 
 _MOST_INPUTS = 8
 
 
-class BatchChecks:
-    """Compares the losses of batches, counts samples, and looks at contracts of losses.
+class EagerChecks:
+    """Captures a batch of each step, the first one of an evaluation; compares the losses of
+    batches, counts samples, and looks at contracts of losses.
 
-    In training it looks at the first batches and then at those that are saved, in evaluations at
-    more and more rarely a batch.
+    In training it compares the first batches and then those that are saved, in evaluations more
+    and more rarely a batch.
     """
 
     def __init__(self, hook: Hook) -> None:
@@ -37,19 +39,24 @@ class BatchChecks:
         self._broken = BrokenContracts(self._step)
         self._passes = 0  # in training
         self._compared = 0  # of them
+        self._seen: Given | None = None
 
     def begin(self, mode: Mode) -> bool:
         self._step.begin(mode)
+        self._seen = None
         return self._step.saving
 
     def end(self) -> None:
         self._step.end()
 
-    def called(self, model: Any, given: Mapping[str, Any]) -> None:
-        """``compute_loss`` is called with ``x``, ``y`` and ``y_pred``."""
+    def called(self, model: Any, given: Given) -> None:
         step = self._step
         if not (step.trains or step.evaluates):
             return
+        if step.trains and given.get("training") is False:
+            return  # the script itself evaluates between two batches
+        if step.saving and (step.trains or self._seen is None):
+            self._seen = {name: _detached(given.get(name)) for name in ARGUMENTS}
         step.passes += 1
         self._passes += step.trains
         compares = self._wanted.skill and self._compares
@@ -90,7 +97,15 @@ class BatchChecks:
         return is_compared(self._step.passes)
 
     def _hand_over(self) -> None:
+        save_batch(self._step.hook, self._seen or {})
         if self._step.trains:
             self._samples.hand_over()
         self._skill.hand_over()
         self._broken.hand_over()
+
+
+def _detached(value: Any) -> Any:
+    """Without the graphs, which would keep all activations alive."""
+    return keras.tree.map_structure(
+        lambda each: each.detach() if hasattr(each, "detach") else None, value
+    )

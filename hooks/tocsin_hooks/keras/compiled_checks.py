@@ -1,0 +1,107 @@
+"""Captures and compares batches of Keras after they were computed."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import keras
+import numpy as np
+from tocsin.model import Mode
+
+from tocsin_hooks import Hook
+from tocsin_hooks.guard import Guard
+from tocsin_hooks.keras.array_losses import Array, BatchLosses
+from tocsin_hooks.keras.array_samples import ArraySamples
+from tocsin_hooks.keras.array_skill import ArraySkill
+from tocsin_hooks.keras.batches import ARGUMENTS, Given, save_batch
+from tocsin_hooks.keras.contracts import broken_by_labels, save_contracts
+from tocsin_hooks.looks import EVERY_STEP, Wanted, is_compared
+
+_MOST_WAITING = 1 << 24  # bytes of batches that wait for the next save
+_WIDE = 8  # bytes, the most that an element has
+
+
+class CompiledChecks:
+    """Captures a batch of each step, the first one of an evaluation; compares the losses of
+    batches, counts samples, and looks at contracts of labels.
+
+    Batches stay on their device until the next step that is saved: no step is waited for. In
+    training those of the first steps are looked at, and then those that are saved; in evaluations
+    more and more rarely one.
+    """
+
+    def __init__(self, hook: Hook) -> None:
+        self._hook = hook
+        self._wanted = Wanted(hook)
+        self._skill = ArraySkill()
+        self._samples = ArraySamples()
+        self._waiting: dict[Mode, list[Given]] = {}
+        self._losses: BatchLosses | None = None
+        self._broken: set[str] = set()
+        self._mode: Mode | None = None
+        self._saving = False
+        self._evaluated = 0  # batches of the evaluation in hand
+        self._trained = 0  # batches that were kept
+
+    def begin(self, mode: Mode) -> bool:
+        self._mode, self._evaluated = mode, 0
+        if mode is Mode.EVAL:
+            self._waiting.pop(mode, None)
+        self._saving = self._hook.begin(mode)
+        return self._saving
+
+    def end(self) -> None:
+        if self._saving and self._mode is not None:
+            trouble = self._hook.trouble
+            with Guard(trouble, "a batch of Keras is not captured"), self._hook.measured():
+                self._hand_over(self._mode)
+        self._mode, self._saving = None, False
+        self._hook.end()
+
+    def called(self, model: Any, given: Given) -> None:
+        mode = Mode.TRAIN if given["training"] else Mode.EVAL
+        if mode is self._mode and self._is_due(mode):  # else the script itself evaluates
+            if self._losses is None or not self._losses.are_of(model):
+                self._losses = BatchLosses(model)
+            waiting = self._waiting.setdefault(mode, [])
+            batch = {name: given[name] for name in ARGUMENTS if name in given}
+            if self._saving or sum(map(_nbytes, [*waiting, batch])) <= _MOST_WAITING:
+                waiting.append(batch)
+
+    def _is_due(self, mode: Mode) -> bool:
+        if mode is Mode.EVAL:
+            self._evaluated += 1
+            return self._saving and is_compared(self._evaluated)
+        self._trained += 1
+        return self._saving or self._trained <= EVERY_STEP
+
+    def _hand_over(self, mode: Mode) -> None:
+        batches = [keras.tree.map_structure(_array, each) for each in self._waiting.pop(mode, ())]
+        if not batches:
+            return
+        save_batch(self._hook, batches[0 if mode is Mode.EVAL else -1])
+        losses = self._losses
+        if losses and mode is Mode.TRAIN and self._wanted.contracts and "y" in batches[-1]:
+            broken = {*broken_by_labels(losses.model, batches[-1]["y"])} - self._broken
+            save_contracts(self._hook, broken)
+            self._broken |= broken
+        for each in batches:
+            if losses and self._wanted.skill and "y" in each and "y_pred" in each:
+                for loss in losses.of(each["y"], each["y_pred"]):
+                    self._skill.compare(loss, mode)
+            if self._wanted.samples and mode is Mode.TRAIN and "x" in each:
+                self._samples.add(keras.tree.flatten(each["x"]))
+        self._skill.hand_over(self._hook, mode)
+        if mode is Mode.TRAIN:
+            self._samples.hand_over(self._hook)
+
+
+def _array(value: Any) -> Array:
+    found = np.asarray(value)
+    short = keras.backend.standardize_dtype(found.dtype) == "bfloat16"
+    return found.astype(np.float32) if short else found
+
+
+def _nbytes(batch: Given) -> int:
+    return sum(prod(each.shape) * _WIDE for each in keras.tree.flatten(dict(batch)))

@@ -1,0 +1,44 @@
+"""Looks at the batches of a model whose steps are not compiled: with PyTorch."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from tocsin_hooks.guard import Guard, Report
+from tocsin_hooks.keras.batches import ARGUMENTS, Listener
+
+
+class EagerWatch:
+    """Hands over what ``compute_loss`` of a model is given."""
+
+    def __init__(self) -> None:
+        self._model: Any = None
+        self._own: Any = None
+        self._before: Any = None
+
+    def prepare(self, model: Any, trouble: Report) -> None:
+        self.end()
+
+    def begin(self, model: Any, trouble: Report, listener: Listener) -> None:
+        self.end()
+        if getattr(model, "jit_compile", False):
+            return
+        compute = model.compute_loss
+
+        @functools.wraps(compute)
+        def compute_loss(*args: Any, **kwargs: Any) -> Any:
+            with Guard(trouble, "a batch of Keras is not captured"):
+                listener(model, {**dict(zip(ARGUMENTS, args, strict=False)), **kwargs})
+            return compute(*args, **kwargs)
+
+        self._model, self._own = model, compute_loss
+        self._before = vars(model).get("compute_loss")  # the script's own
+        vars(model)["compute_loss"] = compute_loss  # past Keras, which tracks what is assigned
+
+    def end(self) -> None:
+        if self._model is not None and vars(self._model).get("compute_loss") is self._own:
+            del vars(self._model)["compute_loss"]
+            if self._before is not None:
+                vars(self._model)["compute_loss"] = self._before
+        self._model = self._own = self._before = None
