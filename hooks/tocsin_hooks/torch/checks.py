@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
-from tocsin.model import COMPETING, Mode, Role
+from tocsin.model import COMPETING, Mode
 from torch import nn
 
-from tocsin_hooks.looks import EVERY_STEP, Wanted, is_compared
 from tocsin_hooks.script_line import script_line
 from tocsin_hooks.torch.broken import BrokenContracts
 from tocsin_hooks.torch.callbacks import compilations
 from tocsin_hooks.torch.captured import StepInHand
 from tocsin_hooks.torch.contracts import broken_by_difference, compares_samples
 from tocsin_hooks.torch.evaluated_losses import EvaluatedLosses
+from tocsin_hooks.torch.given_inputs import GivenInputs
 from tocsin_hooks.torch.known_losses import KnownLosses
+from tocsin_hooks.torch.look_schedule import LookSchedule
 from tocsin_hooks.torch.loss_calls import Listener, LossCall, LossWindow, picked_classes
 from tocsin_hooks.torch.mode_contracts import ModeContracts
-from tocsin_hooks.torch.names import class_name, input_name, output_name
+from tocsin_hooks.torch.names import class_name, output_name
 from tocsin_hooks.torch.operands import Operands
 from tocsin_hooks.torch.opponents import Opponents
 from tocsin_hooks.torch.outermost_calls import Call
@@ -31,7 +32,6 @@ from tocsin_hooks.torch.tape import RecordedCall, Tape
 from tocsin_hooks.torch.update_contracts import UpdateContracts
 from tocsin_hooks.torch.values import tensors_in
 
-_MOST_INPUTS = 8
 _MOST_OUTPUTS = 8
 _SMALL = 1 << 18  # elements between outputs and a loss: of larger ones saved steps are compared
 
@@ -39,16 +39,13 @@ _SMALL = 1 << 18  # elements between outputs and a loss: of larger ones saved st
 class Checks:
     """Looks at calls of losses during forward passes and until gradients are computed.
 
-    In training it looks at the first steps, and then at those that are saved; in evaluations that
-    are saved, at more and more rarely a pass. ``called`` gets every loss of a saved step. Where two
-    optimizers take turns, as in a GAN, a loss that gets no better means nothing: nothing is
-    compared there.
+    Where two optimizers take turns, as in a GAN, a loss that gets no better means nothing: nothing
+    is compared there.
     """
 
     def __init__(self, step: StepInHand, loss: StepLoss) -> None:
         self._step = step
         self._step_loss = loss
-        self._wanted = Wanted(step.hook)
         self._skill = Skill(step)
         self._known = KnownLosses()
         self._operands = Operands(step)
@@ -57,6 +54,8 @@ class Checks:
         self._broken = BrokenContracts(step)
         self._updates = UpdateContracts(self._broken.here)
         self._modes = ModeContracts(self._broken.here)
+        self._opponents = Opponents()
+        self._when = LookSchedule(step, self._skill, self._updates, self._opponents)
         self._tape = Tape()
         self._evaluated = EvaluatedLosses(step, loss, self._skill, self._known, self._tape)
         hook = step.hook
@@ -75,11 +74,10 @@ class Checks:
                 lambda: hook.is_at_work,
             )
         )
-        self._inputs: list[Any] = []
+        self._inputs = GivenInputs()
         self._inside = False  # of a forward pass
         self._subtracts = False  # labels from predictions, since that
         self._passes = 0  # in training
-        self._opponents = Opponents()
         step.before_end = self._hand_over
 
     def forward_begins(self, root: Any, args: Any, kwargs: Any, *, compiled: bool) -> None:
@@ -95,42 +93,42 @@ class Checks:
         if compiled:
             self.close()
             return
-        samples = self._samples.is_due and self._wanted.samples
-        if not (self._wants_contracts or samples or self._is_due()):
+        samples = self._samples.is_due and self._when.wants_samples
+        if not (self._when.wants_contracts or samples or self._when.is_due):
             return
         self._given(args, kwargs)
-        if self._wants_contracts:
-            self._modes.forward(root, alone=_are_alone(self._inputs))
+        if self._when.wants_contracts:
+            self._modes.forward(root, alone=self._inputs.are_one_sample)
             looks = self._step.saving and self._step.passes == 1 and not self._updates.over
             if looks and self._step.mode is Mode.TRAIN:
                 self._broken.forward_begins(root)
-        if not self._is_due():
+        if not self._when.is_due:
             return
         # In evaluation some modules compute in another way while there is a mode.
-        if self._step.mode is Mode.TRAIN or (self._compares and not _has_fast_path(root)):
+        if self._step.mode is Mode.TRAIN or (self._when.compares and not _has_fast_path(root)):
             self._window.open()
 
     def acts(self, root: Any, *, alone: bool) -> None:
         """The model is called without gradients, and no step begins; ``alone``: one sample."""
-        if self._wants_contracts:
+        if self._when.wants_contracts:
             self._modes.forward(root, alone=alone)
 
     def _given(self, args: Any, kwargs: Any) -> None:
         """A model is given these arguments: inputs of samples, as a rule."""
-        self._inputs, self._subtracts = _inputs(args, kwargs), False
-        if self._samples.is_due and self._wanted.samples and self._inputs:
+        self._inputs, self._subtracts = GivenInputs(args, kwargs), False
+        if self._samples.is_due and self._when.wants_samples and self._inputs:
             with self._step.hook.measured():
-                self._samples.forward_begins(self._inputs)
+                self._samples.forward_begins(self._inputs.tensors)
         first = self._step.saving and self._step.passes == 1
-        if self._wants_contracts and first and self._inputs and not self._updates.over:
-            self._broken.check_inputs(self._inputs)
+        if self._when.wants_contracts and first and self._inputs and not self._updates.over:
+            self._broken.check_inputs(self._inputs.tensors)
 
     def forward_ends(self, root: Any, output: Any, *, compiled: bool) -> None:
         self._inside = False
         self._broken.forward_ends()
         if not compiled:
             self._ended(class_name(root), output)
-        if self._is_due() and not (compiled and self._step.mode is not Mode.TRAIN):
+        if self._when.is_due and not (compiled and self._step.mode is not Mode.TRAIN):
             self._window.open()
         self._record(output)
 
@@ -149,11 +147,11 @@ class Checks:
 
     def never_updated(self, place: str) -> None:
         """A trainer gets nothing there of which it could compute gradients."""
-        if self._wants_contracts:
+        if self._when.wants_contracts:
             self._broken.here("nothing_returned", place)
 
     def _record(self, output: Any) -> None:
-        if self._window.is_open and self._records:
+        if self._window.is_open and self._when.records(known=bool(self._known)):
             found = [each for _, each in tensors_in(output, _MOST_OUTPUTS)]
             self._tape.begin(found, training=self._step.mode is Mode.TRAIN)
             if self._step.evaluates:
@@ -161,10 +159,10 @@ class Checks:
 
     def step_begins(self, *, compiled: bool) -> None:
         """A step has begun whose forward passes are not seen, so compiled code may run in it."""
-        self._inside, self._inputs = False, []
+        self._inside, self._inputs = False, GivenInputs()
         self._skill.begin_pass()
         self._operands.begin_pass()
-        if not compiled and not compilations() and self._is_due():
+        if not compiled and not compilations() and self._when.is_due:
             self._window.open()
 
     def update_begins(self, root: Any, optimizer: Any, *, held: bool, closure: bool) -> None:
@@ -173,7 +171,7 @@ class Checks:
             self.close()
         if not held and self._opponents.has_passed:  # another model's, by way of this one
             self._count_turn(optimizer)
-        if not self._wants_contracts:
+        if not self._when.wants_contracts:
             return
         if held:
             self._updates.before_update(root, optimizer, seen=seen, closure=closure)
@@ -186,7 +184,7 @@ class Checks:
     def update_ends(self, root: Any, optimizer: Any) -> None:
         self.close()
         self._count_turn(optimizer)
-        if self._wants_contracts:
+        if self._when.wants_contracts:
             self._updates.after_update(root, optimizer)
             self._modes.after_update()
 
@@ -199,7 +197,7 @@ class Checks:
         """Look at nothing until the next forward pass has ended."""
         self._window.close()
         self._broken.forget()
-        self._inputs = []
+        self._inputs = GivenInputs()
 
     def close(self) -> None:
         self.pause()
@@ -213,44 +211,40 @@ class Checks:
                 self._step_loss.called(call)
                 self._operands.called(call)
                 self._spread.compared(call.prediction)
-                if self._wants_contracts:
-                    self._broken.check_loss(call, self._inputs, self._passes)
+                if self._when.wants_contracts:
+                    self._broken.check_loss(call, self._inputs.tensors, self._passes)
             if self._step.mode is Mode.TRAIN:
                 self._known.called(call, self._tape.outputs)
             else:
                 call = self._evaluated.called(call)
             if call.name not in UNPAIRED:
                 self._tape.clear()
-            if self._wants_skill and self._compares:
+            if self._when.wants_skill and self._when.compares:
                 self._skill.compare(call)
 
     def _difference(self, one: Any, other: Any, result: Any) -> None:
-        if self._inside or not self._wants_contracts or not self._inputs:
+        if self._inside or not self._when.wants_contracts or not self._inputs:
             return
-        samples = _samples(self._inputs)
+        samples = self._inputs.samples
         if compares_samples(one, other, samples):
             self._subtracts = True
-            if self._step.saving and not self._is_input(one) and not self._is_input(other):
+            if self._step.saving and not self._inputs.hold(one) and not self._inputs.hold(other):
                 with self._step.hook.measured():
                     self._broken.check_difference(one, other)
         if broken_by_difference(one, other, result, samples):
             self._broken.here("broadcast_by_hand")
 
-    def _is_input(self, tensor: Any) -> bool:
-        """Whether the model was given it: what is subtracted from it is no prediction of it."""
-        return any(each.data_ptr() == tensor.data_ptr() for each in self._inputs)
-
     def _backward(self, loss: Any) -> None:
         self._opponents.passed()
         self._updates.backward()
-        if self._step.saving and self._wants_contracts:
+        if self._step.saving and self._when.wants_contracts:
             with self._step.hook.measured():
                 self._broken.check_graph(loss)
         tape = self._tape
         if not tape.is_recording:
             return
         small = tape.elements <= _SMALL or self._step.saving
-        if small and self._records and tape.leads_to(loss):
+        if small and self._when.records(known=bool(self._known)) and tape.leads_to(loss):
             with self._step.hook.measured():
                 if self._skill.compare_by_hand(tape, loss, place := script_line()):
                     self._known.computed(place, tape, loss)
@@ -266,23 +260,23 @@ class Checks:
             self._picked(call)
             return
         with self._step.hook.measured():
-            if self._evaluated.recorded(call, found, compares=self._compares):
+            if self._evaluated.recorded(call, found, compares=self._when.compares):
                 self._tape.clear()
 
     def _picked(self, call: RecordedCall) -> None:
         """A call in training may be a part of a loss that the script computes itself."""
-        if self._step.saving and self._wants_contracts and (picked := picked_classes(call)):
+        if self._step.saving and self._when.wants_contracts and (picked := picked_classes(call)):
             with self._step.hook.measured():
                 if has_log_softmax(picked.prediction):
                     self._broken.check_tokens(picked)
 
     def _detached(self, tensor: Any) -> None:
-        if self._step.mode is Mode.TRAIN and self._wants_contracts:
+        if self._step.mode is Mode.TRAIN and self._when.wants_contracts:
             with self._step.hook.measured():
                 self._updates.detached(tensor)
 
     def _dropped(self) -> None:
-        if self._inside and self._step.evaluates and self._wants_contracts:
+        if self._inside and self._step.evaluates and self._when.wants_contracts:
             self._modes.dropped()
 
     def _left(self, tensor: Any) -> None:
@@ -293,60 +287,13 @@ class Checks:
 
     def _hand_over(self) -> None:
         if self._step.evaluates:
-            self._evaluated.hand_over(compares=lambda: self._compares)
+            self._evaluated.hand_over(compares=lambda: self._when.compares)
         if self._step.trains:
             self._samples.hand_over()
         self._spread.hand_over()
         if not self._opponents.are_known:
             self._skill.hand_over()
         self._broken.hand_over()
-
-    # When it looks.
-
-    def _is_due(self) -> bool:
-        if self._step.saving:
-            return True
-        if self._step.mode is not Mode.TRAIN:
-            return False
-        often = self._wants_skill and self._skill.compared < EVERY_STEP
-        return often or (self._wants_contracts and not self._updates.over)
-
-    @property
-    def _compares(self) -> bool:
-        """Whether losses of this pass are compared."""
-        if self._step.mode is Mode.TRAIN:
-            return not self._step.again
-        return is_compared(self._step.passes)
-
-    @property
-    def _records(self) -> bool:
-        """Whether a loss that the script computes itself is going to be compared, or one that it
-        does not compute in an evaluation."""
-        trains = self._step.mode is Mode.TRAIN
-        known = self._compares if trains else bool(self._known)
-        return known and self._step.loss_kind is None and self._wants_skill
-
-    @property
-    def _wants_skill(self) -> bool:
-        return self._wanted.skill and not self._opponents.are_known
-
-    @property
-    def _wants_contracts(self) -> bool:
-        return self._wanted.contracts
-
-
-def _inputs(args: Any, kwargs: Any) -> list[Any]:
-    """What a model is given, but no labels."""
-    found = tensors_in((args, kwargs), _MOST_INPUTS)
-    return [each for label, each in found if input_name("", label).role is Role.INPUT]
-
-
-def _samples(inputs: list[Any]) -> int:
-    return len(inputs[0]) if inputs[0].dim() else 1
-
-
-def _are_alone(inputs: list[Any]) -> bool:
-    return bool(inputs) and _samples(inputs) == 1
 
 
 def _has_fast_path(root: Any) -> bool:

@@ -1,0 +1,36 @@
+"""The inputs of a forward pass."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tocsin.model import Role
+
+from tocsin_hooks.torch.names import input_name
+from tocsin_hooks.torch.values import tensors_in
+
+_MOST = 8
+
+
+class GivenInputs:
+    """The tensors that a model is given in the pass in hand, but for its labels."""
+
+    def __init__(self, args: Any = (), kwargs: Any = None) -> None:
+        found = tensors_in((args, kwargs or {}), _MOST)
+        self.tensors = [each for label, each in found if input_name("", label).role is Role.INPUT]
+
+    def __bool__(self) -> bool:
+        return bool(self.tensors)
+
+    @property
+    def samples(self) -> int:
+        """How many the first of them has."""
+        return len(self.tensors[0]) if self.tensors[0].dim() else 1
+
+    @property
+    def are_one_sample(self) -> bool:
+        return bool(self.tensors) and self.samples == 1
+
+    def hold(self, tensor: Any) -> bool:
+        """Whether a tensor is one of them: what is subtracted from it is no prediction of it."""
+        return any(each.data_ptr() == tensor.data_ptr() for each in self.tensors)

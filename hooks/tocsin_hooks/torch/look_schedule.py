@@ -1,0 +1,60 @@
+"""When the losses of a training are looked at, and when they are compared."""
+
+from __future__ import annotations
+
+from tocsin.model import Mode
+
+from tocsin_hooks.looks import EVERY_STEP, Wanted, is_compared
+from tocsin_hooks.torch.captured import StepInHand
+from tocsin_hooks.torch.opponents import Opponents
+from tocsin_hooks.torch.skill import Skill
+from tocsin_hooks.torch.update_contracts import UpdateContracts
+
+
+class LookSchedule:
+    """In training the first steps are looked at, and then those that are saved; in evaluations that
+    are saved, more and more rarely a pass. Nothing is compared where optimizers take turns."""
+
+    def __init__(
+        self, step: StepInHand, skill: Skill, updates: UpdateContracts, opponents: Opponents
+    ) -> None:
+        self._step = step
+        self._wanted = Wanted(step.hook)
+        self._skill = skill
+        self._updates = updates
+        self._opponents = opponents
+
+    @property
+    def is_due(self) -> bool:
+        """Whether calls of this pass are looked at."""
+        if self._step.saving:
+            return True
+        if self._step.mode is not Mode.TRAIN:
+            return False
+        often = self.wants_skill and self._skill.compared < EVERY_STEP
+        return often or (self.wants_contracts and not self._updates.over)
+
+    @property
+    def compares(self) -> bool:
+        """Whether losses of this pass are compared."""
+        if self._step.mode is Mode.TRAIN:
+            return not self._step.again
+        return is_compared(self._step.passes)
+
+    def records(self, *, known: bool) -> bool:
+        """Whether a loss that the script computes itself is going to be compared, or one of a
+        training that is ``known`` and that is not computed in an evaluation."""
+        looks = self.compares if self._step.mode is Mode.TRAIN else known
+        return looks and self._step.loss_kind is None and self.wants_skill
+
+    @property
+    def wants_skill(self) -> bool:
+        return self._wanted.skill and not self._opponents.are_known
+
+    @property
+    def wants_contracts(self) -> bool:
+        return self._wanted.contracts
+
+    @property
+    def wants_samples(self) -> bool:
+        return self._wanted.samples
