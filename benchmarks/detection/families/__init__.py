@@ -133,8 +133,6 @@ HALVES: dict[str, tuple[str, ...]] = {
         "knowledge_graph",
         "speech_enhancement",
         "bare_prices",
-    ),
-    "report": (
         "word_vectors",
         "names_in_texts",
         "language_of_words",
@@ -168,6 +166,8 @@ HALVES: dict[str, tuple[str, ...]] = {
         "keras_road_masks",
         "picture_holes",
         "bare_ages",
+    ),
+    "report": (
     ),
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from math import prod
 from typing import Any
 
@@ -19,6 +20,8 @@ from tocsin_hooks.keras.contracts import broken_by_labels, save_contracts
 from tocsin_hooks.looks import EVERY_STEP, Wanted, is_compared
 
 _MOST_WAITING = 1 << 24  # bytes of batches that wait for the next save
+_MOST_LOOKS = 8  # at contracts
+_TIMES = 3  # of them that break one
 _WIDE = 8  # bytes, the most that an element has
 
 
@@ -38,6 +41,8 @@ class CompiledChecks:
         self._samples = ArraySamples()
         self._waiting: dict[Mode, list[Given]] = {}
         self._losses: BatchLosses | None = None
+        self._looks = 0  # at contracts
+        self._seen = Counter[str]()
         self._broken: set[str] = set()
         self._mode: Mode | None = None
         self._saving = False
@@ -82,10 +87,9 @@ class CompiledChecks:
             return
         save_batch(self._hook, batches[0 if mode is Mode.EVAL else -1])
         losses = self._losses
-        if losses and mode is Mode.TRAIN and self._wanted.contracts and "y" in batches[-1]:
-            broken = {*broken_by_labels(losses.model, batches[-1]["y"])} - self._broken
-            save_contracts(self._hook, broken)
-            self._broken |= broken
+        checks = mode is Mode.TRAIN and self._wanted.contracts and self._looks < _MOST_LOOKS
+        if losses and checks and "y" in batches[-1]:
+            self._check(losses.model, batches[-1])
         for each in batches:
             if losses and self._wanted.skill and "y" in each and "y_pred" in each:
                 for loss in losses.of(each["y"], each["y_pred"]):
@@ -95,6 +99,14 @@ class CompiledChecks:
         self._skill.hand_over(self._hook, mode)
         if mode is Mode.TRAIN:
             self._samples.hand_over(self._hook)
+
+    def _check(self, model: Any, batch: Given) -> None:
+        """What is broken several times is saved: one batch may be so by chance."""
+        self._looks += 1
+        self._seen.update({*broken_by_labels(model, batch["y"], batch.get("x"))})
+        broken = {name for name, times in self._seen.items() if times == _TIMES}
+        save_contracts(self._hook, broken - self._broken)
+        self._broken |= broken
 
 
 def _array(value: Any) -> Array:

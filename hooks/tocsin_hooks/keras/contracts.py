@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from tocsin_hooks import Hook
 from tocsin_hooks.guard import Guard
 from tocsin_hooks.keras.losses import CompiledLoss, compiled_losses
+from tocsin_hooks.leaks import is_a_column
 from tocsin_hooks.looks import contract_name
 from tocsin_hooks.script_line import script_line
 
@@ -44,12 +45,16 @@ def save_contracts(hook: Hook, broken: Iterable[str]) -> None:
                 hook.capture(plan, 1.0)
 
 
-def broken_by_labels(model: Any, labels: Any) -> Iterator[str]:
-    """Those that labels break which the last layer cannot reach; arrays, of a batch."""
+def broken_by_labels(model: Any, labels: Any, inputs: Any) -> Iterator[str]:
+    """Those that labels break which the last layer cannot reach, or which are among the inputs;
+    arrays, of a batch."""
+    tables = [each for each in keras.tree.flatten(inputs) if isinstance(each, np.ndarray)]
     for loss in compiled_losses(model):
         target = loss.of(labels)
         if not isinstance(target, np.ndarray) or not target.size:
             continue
+        if any(each.dtype.kind == "f" and is_a_column(target, each) for each in tables):
+            yield "label_is_an_input"
         if loss.name == "binarycrossentropy":
             if _share_outside(target, 0.0, 1.0):
                 yield "bce_target_out_of_range"

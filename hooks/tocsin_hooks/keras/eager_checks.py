@@ -65,8 +65,8 @@ class EagerChecks:
         if not (compares or contracts or samples):
             return
         with step.hook.measured():
+            inputs = [each for _, each in tensors_in(given.get("x"), _MOST_INPUTS)]
             if samples:
-                inputs = [each for _, each in tensors_in(given.get("x"), _MOST_INPUTS)]
                 self._samples.forward_begins(inputs)
             if not (compares or contracts):
                 return
@@ -74,12 +74,12 @@ class EagerChecks:
             self._compared += compares and step.trains
             for loss in batch_losses(model, given.get("y"), given.get("y_pred")):
                 with Guard(step.hook.trouble, "a loss is not compared"):
-                    self._look(loss, compares=compares, contracts=contracts)
+                    if contracts and isinstance(loss, LossCall):
+                        self._broken.check_loss(loss, inputs, self._passes)
+                    self._look(loss, compares=compares)
 
-    def _look(self, loss: LossCall | OtherLoss, *, compares: bool, contracts: bool) -> None:
+    def _look(self, loss: LossCall | OtherLoss, *, compares: bool) -> None:
         if isinstance(loss, LossCall):
-            if contracts:
-                self._broken.check_loss(loss, [], self._passes)
             if compares:
                 self._skill.compare(loss)
             return

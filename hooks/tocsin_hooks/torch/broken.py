@@ -18,6 +18,7 @@ from tocsin_hooks.torch.contracts import (
     broken_by_loss,
     is_copied,
     is_out_of_reach,
+    label_is_an_input,
     labels_equal_inputs,
 )
 from tocsin_hooks.torch.loss_calls import LossCall
@@ -79,6 +80,8 @@ class BrokenContracts:
             found = [*broken_by_loss(call)]
             if labels_equal_inputs(call, inputs):
                 found.append("labels_equal_inputs")
+            if label_is_an_input(call, inputs):
+                found.append("label_is_an_input")
         for name in found:
             self._count(name, call.place)
 

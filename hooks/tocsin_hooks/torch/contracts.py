@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from tocsin_hooks.leaks import is_a_column
 from tocsin_hooks.torch.graph import before_views, name_of
 from tocsin_hooks.torch.loss_calls import LossCall
 from tocsin_hooks.torch.softmaxes import (
@@ -40,6 +41,7 @@ SEVERAL_TIMES = frozenset(
     {
         "all_labels_ignored",
         "constant_input",
+        "label_is_an_input",
         "labels_equal_inputs",
         "softmax_of_one",
         "targets_shifted_twice",
@@ -145,6 +147,20 @@ def labels_equal_inputs(call: LossCall, inputs: list[Any]) -> bool:
         and bool((each.flatten() == target.flatten()).float().mean() > 0.99)
         for each in inputs
     )
+
+
+def label_is_an_input(call: LossCall, inputs: list[Any]) -> bool:
+    """Whether the label of each sample is one of the numbers that the model is given with it."""
+    target = call.target.detach()
+    if not target.dim() or target.numel() != len(target) or target.is_complex():
+        return False
+    tables = (
+        each.detach()
+        for each in inputs
+        if each.dim() == 2 and each.is_floating_point() and len(each) == len(target)
+    )
+    labels = target.cpu().double().numpy()
+    return any(is_a_column(labels, each.cpu().double().numpy()) for each in tables)
 
 
 def is_copied(call: LossCall) -> bool:

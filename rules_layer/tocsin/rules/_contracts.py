@@ -223,6 +223,12 @@ CONTRACTS: Mapping[str, Contract] = {
         "the loss is next to 0 and nothing is learned",
         "shift the labels by one token, or hide from the input what is to be predicted",
     ),
+    "label_is_an_input": Contract(
+        Severity.CRITICAL,
+        "a column of the inputs is the label, or a multiple of it",
+        "the model copies it, and has nothing to copy where labels are not known",
+        "leave that column out of the inputs",
+    ),
     "labels_equal_inputs": Contract(
         Severity.INFO,
         "the labels are equal to the inputs",

@@ -319,6 +319,23 @@ def test_a_model_that_learns_to_copy_its_input(run: Path) -> None:
     assert set(broken(run)) == {"labels_equal_inputs", "labels_copied", "targets_not_shifted"}
 
 
+@pytest.mark.parametrize(
+    ("column", "expected"),
+    [
+        (lambda y: 3 - 2 * y, {"label_is_an_input"}),
+        (lambda y: y + 0.1 * torch.randn_like(y), set()),
+    ],
+    ids=["a multiple of it", "a column that is near it"],
+)
+def test_a_label_among_the_inputs(run: Path, column: Any, expected: set[str]) -> None:
+    def loss(model: nn.Module, x: Any, y: Any) -> Any:
+        label = y.float()
+        table = torch.cat([x[:, 1:], column(label)[:, None]], 1)
+        return F.mse_loss(model(table)[:, 0], label)
+
+    assert set(train(run, net(), loss)) == expected
+
+
 class Stack(nn.Module):
     """Layers in a list, of Python or of PyTorch."""
 

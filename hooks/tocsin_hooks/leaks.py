@@ -1,0 +1,41 @@
+"""Looks for the label among the columns of a table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+_LEAST_SAMPLES = 16
+_LEAST_COLUMNS = 3  # of fewer one may well determine the label
+_MOST_COLUMNS = 4096
+_MOST_SAMPLES = 4096
+_ONE = 1 - 1e-6  # a squared correlation, but for rounding
+_DECIDES = 0.3  # of the variance, by a single sample: such labels resemble many a column
+
+
+def is_a_column(labels: NDArray[Any], inputs: NDArray[Any]) -> bool:
+    """Whether the labels of a batch, one for each sample, are a column of its inputs, or a multiple
+    of it plus a constant: their correlation is 1 or −1.
+
+    ``labels``: shape (N) or (N, 1); ``inputs``: (N, columns). Of other shapes it is False.
+    """
+    if inputs.ndim != 2 or labels.shape not in ((len(inputs),), (len(inputs), 1)):
+        return False
+    if len(inputs) < _LEAST_SAMPLES or not _LEAST_COLUMNS <= inputs.shape[1] <= _MOST_COLUMNS:
+        return False
+    away = _centred(labels.reshape(-1, 1)[:_MOST_SAMPLES])
+    columns = _centred(inputs[:_MOST_SAMPLES])
+    squares, sizes = float((away**2).sum()), (columns**2).sum(0)
+    if not np.isfinite(squares) or (away**2).max() >= _DECIDES * squares:
+        return False
+    varied = np.isfinite(sizes) & (sizes > 0)
+    products = (columns[:, varied] * away).sum(0)
+    return bool((products**2 > _ONE * squares * sizes[varied]).any())
+
+
+def _centred(numbers: NDArray[Any]) -> NDArray[np.float64]:
+    wide = numbers.astype(np.float64)
+    with np.errstate(all="ignore"):
+        return np.asarray(wide - wide.mean(0))
