@@ -76,7 +76,7 @@ def carried(state: Any) -> Any:
 
 def train(
     seed: int, hook: Any, kind: str = "adaptive", cell: str = "gru", optimizer: str = "adam",
-    rate: float = 3e-3, updates: int = 2200, batch: int = 16, dropout: float = 0.0,
+    rate: float = 3e-3, updates: int = 2000, batch: int = 16, dropout: float = 0.0,
     carry: bool = True, fault: str = "",
 ) -> float:  # fmt: skip
     begin(seed)
