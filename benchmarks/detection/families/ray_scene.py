@@ -115,10 +115,8 @@ def train(
     for step in range(steps):
         rows = torch.randint(len(pixels), (rays,))
         found = seen(origin[rows], direction[rows], jitter)
-        wanted = pixels[rows]
-        error = F.smooth_l1_loss(found, wanted, beta=0.1) if loss == "Huber" else (
-            (found - wanted) ** 2
-        ).mean()  # fmt: skip
+        criterion = F.smooth_l1_loss if loss == "Huber" else F.mse_loss
+        error = criterion(found, pixels[rows])
         optimizer.zero_grad()
         (error * times).backward()
         optimizer.step()
