@@ -154,7 +154,6 @@ CASES = cases(
         "plain": {},
         "summed over pixels": {"loss": "summed"},
         "AdamW, one cycle, clipped": {"optimizer": "adamw", "rate": 8e-3, "clip": 1.0},
-        "batch of two": {"batch": 2, "rate": 1.5e-3, "epochs": 3},
         "mirrored with its sign": {"turned": "with its sign", "epochs": 7},
         "sparse measurements": {"loss": "sparse", "epochs": 7},
     },
