@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from tocsin.rules import MACHINE, PROFILES, TRAINING, describe, get_rule, rule_names
+from tocsin.rules._contracts import CONTRACTS
+from tocsin.rules.broken_contract import BrokenContract
 
 from docs.reference_pages import REFERENCE, reference_pages
 
@@ -120,6 +122,7 @@ def _page(document: dict[str, Any]) -> str:
         _reads(document["reads"]),
         _watching(document["profiles"]),
         _inhibiting(get_rule(name).inhibits),
+        _contracts() if name == BrokenContract.__name__ else "",
         "## Example",
         _example(name),
         f"```python\n{example_of(name).read_text().rstrip()}\n```",
@@ -192,6 +195,15 @@ def _watching(profiles: list[str]) -> str:
 def _inhibiting(rules: tuple[str, ...]) -> str:
     names = ", ".join(f"[{name}]({name}.md)" for name in sorted(rules))
     return names and f"While it fires, actions that notify of it do not notify of {names}."
+
+
+def _contracts() -> str:
+    head = "| what it says | what follows | what to try | severity |"
+    rows = [
+        f"| {' | '.join(map(_cell, (each.says, each.cause, each.advice)))} | {each.severity} |"
+        for each in CONTRACTS.values()
+    ]
+    return "\n".join(["## The contracts\n", head, "|---|---|---|---|", *rows])
 
 
 def quick_start() -> str:
