@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import logging
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
@@ -29,19 +28,16 @@ from tocsin_hooks.torch.captured import StepInHand
 from tocsin_hooks.torch.checks import Checks
 from tocsin_hooks.torch.evaluations import EvaluationDetector, samples_of
 from tocsin_hooks.torch.forward import ForwardCapture
-from tocsin_hooks.torch.names import class_name, input_name, is_compiled, output_name, unwrapped
+from tocsin_hooks.torch.names import input_name, is_compiled, output_name, unwrapped
 from tocsin_hooks.torch.outermost_calls import Call, OutermostCalls
-from tocsin_hooks.torch.parameters import Parameters, has_gradients, without_gradients
+from tocsin_hooks.torch.parameters import Parameters, without_gradients
 from tocsin_hooks.torch.root import ModelHooks, owners
 from tocsin_hooks.torch.steps import StepDetector, Turns
 from tocsin_hooks.torch.timing import TrainingTiming
+from tocsin_hooks.torch.unknown_updates import UnknownUpdates
 from tocsin_hooks.torch.values import tensors_in
 
-_log = logging.getLogger("tocsin")
 _MOST_TENSORS = 8  # of one call of the model
-_STEPS_WITHOUT_OPTIMIZER = 8
-"""After so many steps a loop is taken to update the model by itself. Before that an optimizer may
-just have been skipped: with loss scaling the first gradients often overflow."""
 
 
 class ModelTraining:
@@ -68,13 +64,13 @@ class ModelTraining:
         self._forward = ForwardCapture(step, losses)
         self.loss = self._forward.loss
         self._parameters = Parameters(step)
+        self._unknown = UnknownUpdates(self._parameters, self._steps)
         self._checks = Checks(step, self.loss)
         self._model: Callable[[], Any] = lambda: None
         self._inside: Any = None  # the module whose forward pass we are in
         self._paused = False
         self._updated_since_forward: set[int] = set()  # identities of optimizers
         self._seen_forward = False
-        self._elsewhere = 0  # updates by optimizers of other models
         self._ahead = False  # the step in hand was begun without a forward pass
         self._compilations_before = compilations()
         self._backward: Any = None
@@ -180,7 +176,7 @@ class ModelTraining:
         self._checks.forward_begins(root, args, kwargs, compiled=is_compiled(module))
         if self.step.saving:
             self._forward.begins(root, args, kwargs, compiled=is_compiled(module))
-            if self.step.passes == 1 and root.training and self._updates_itself:
+            if self.step.passes == 1 and root.training and self._unknown.are_by_the_loop:
                 self._backward = self._parameters.capture_at_backward(root)
 
     def _asks_in_between(self, root: Any) -> bool:
@@ -248,7 +244,9 @@ class ModelTraining:
         if root is None:
             return
         if not self._parameters.hold(optimizer, root):
-            self._updated_elsewhere(root, optimizer)
+            if self._unknown.updated_elsewhere(root, optimizer):
+                self._steps.updated()
+                self.evaluations.updated()
             return
         if closure_of(args, kwargs) is not None:  # it computed the gradients in between
             self._before_update(root, optimizer)
@@ -262,22 +260,6 @@ class ModelTraining:
         if unseen and not self._find_compiled():
             self._begin_ahead()
 
-    def _updated_elsewhere(self, root: Any, optimizer: Any) -> None:
-        """An optimizer has updated something else. If no other is seen, its steps count."""
-        if not self._parameters.updated_by_nobody:
-            return
-        self._steps.updated()
-        self.evaluations.updated()
-        self._elsewhere += has_gradients(root)
-        if self._elsewhere == _STEPS_WITHOUT_OPTIMIZER:
-            self._elsewhere += 1
-            _log.warning(
-                "no optimizer has updated the %s so far: the parameters of %s are not its own. "
-                "Make the optimizer after the model, its copies and its new layers",
-                class_name(root),
-                type(optimizer).__name__,
-            )
-
     def _before_update(self, root: Any, optimizer: Any) -> None:
         unseen = id(optimizer) in self._updated_since_forward or not self._seen_forward
         if unseen and not self._ahead:
@@ -287,11 +269,6 @@ class ModelTraining:
             self._parameters.capture(root, optimizer)
 
     # Steps.
-
-    @property
-    def _updates_itself(self) -> bool:
-        none = self._parameters.updated_by_nobody
-        return none and self._steps.begun > _STEPS_WITHOUT_OPTIMIZER
 
     def _begin(self, mode: Mode) -> None:
         self.step.end()
