@@ -43,6 +43,8 @@ class StepInHand:
         saved in it."""
         self.loss_kind: str | None = None
         """The kind of losses whose level says nothing: ``COMPETING`` or ``ACTING``."""
+        self.labels: set[str] = set()
+        """Names of what a model is given, but losses compare: no inputs."""
         self.without_meaning = 0
         """How many in a row were none."""
         self._begun = False
@@ -104,7 +106,8 @@ class StepInHand:
 
     def add_named(self, named: Sequence[tuple[Name, Any]]) -> None:
         """Reduce those that are wanted."""
-        self.add([(plan, value) for name, value in named if (plan := self.plan(name))])
+        wanted = ((name, value) for name, value in named if name.name not in self.labels)
+        self.add([(plan, value) for name, value in wanted if (plan := self.plan(name))])
 
     def add_output(self, name: Name, output: Any) -> None:
         """The model's output: forgotten again if a loss shows it as what was predicted."""

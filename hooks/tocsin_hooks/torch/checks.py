@@ -96,7 +96,7 @@ class Checks:
         samples = self._samples.is_due and self._when.wants_samples
         if not (self._when.wants_contracts or samples or self._when.is_due):
             return
-        self._given(args, kwargs)
+        self._given(class_name(root), args, kwargs)
         if self._when.wants_contracts:
             self._modes.forward(root, alone=self._inputs.are_one_sample)
             looks = self._step.saving and self._step.passes == 1 and not self._updates.over
@@ -113,9 +113,9 @@ class Checks:
         if self._when.wants_contracts:
             self._modes.forward(root, alone=alone)
 
-    def _given(self, args: Any, kwargs: Any) -> None:
+    def _given(self, own: str, args: Any, kwargs: Any) -> None:
         """A model is given these arguments: inputs of samples, as a rule."""
-        self._inputs, self._subtracts = GivenInputs(args, kwargs), False
+        self._inputs, self._subtracts = GivenInputs(own, args, kwargs), False
         if self._samples.is_due and self._when.wants_samples and self._inputs:
             with self._step.hook.measured():
                 self._samples.forward_begins(self._inputs.tensors)
@@ -141,7 +141,7 @@ class Checks:
         """The model has been called by its trainer, in a forward pass that has not ended."""
         self._inside = False
         if call.first:
-            self._given(call.args, call.kwargs)
+            self._given(call.name, call.args, call.kwargs)
             self._ended(call.name, call.output)
         self._record(call.output)
 
@@ -209,6 +209,8 @@ class Checks:
         with self._step.hook.measured():
             if self._step.saving:
                 self._step_loss.called(call)
+                if (label := self._inputs.label_name(call.target)) is not None:
+                    self._step.labels.add(label)
                 self._operands.called(call)
                 self._spread.compared(call.prediction)
                 if self._when.wants_contracts:

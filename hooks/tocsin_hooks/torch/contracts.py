@@ -29,8 +29,11 @@ _RANGES = {
     "ExpBackward0": (0.0, math.inf),
     "SoftmaxBackward0": (0.0, 1.0),
 }
+_JOINS = frozenset({"CatBackward0", "StackBackward0"})
+_MOST_PARTS = 64
 _SCALINGS = frozenset({"MulBackward0", "DivBackward0"})
 _LEAST_SHARE = 0.05  # of the targets, that the output cannot reach
+_LEAST_LABELS = 16
 _MAJORITY = 0.8  # of the labels
 _HEAVIER = 3.0  # times the weight of every other class
 _COPIED = 0.02  # of the loss of a blind guess
@@ -42,6 +45,7 @@ SEVERAL_TIMES = frozenset(
         "all_labels_ignored",
         "constant_input",
         "label_is_an_input",
+        "labels_all_alike",
         "labels_equal_inputs",
         "softmax_of_one",
         "targets_shifted_twice",
@@ -80,6 +84,8 @@ def broken_by_loss(call: LossCall) -> Iterator[str]:
         yield "classes_not_permuted"
     if call.has_classes and _all(target == call.arguments.get("ignore_index", -100)):
         yield "all_labels_ignored"
+    if call.has_classes and _are_one_class(call):
+        yield "labels_all_alike"
     if _are_upside_down(call):
         yield "weights_upside_down"
     if name in _BINARY and call.arguments.get("reduction") != "none":
@@ -231,6 +237,18 @@ def _are_not_permuted(prediction: Any) -> bool:
     return False
 
 
+def _are_one_class(call: LossCall) -> bool:
+    """Whether all labels are the same class, of three or more. The first one may be meant: that of
+    what matches, before what does not."""
+    prediction, labels = call.prediction, call.target.detach().flatten()
+    if prediction.dim() < 2 or prediction.shape[1] < 3 or len(labels) < _LEAST_LABELS:
+        return False
+    counted = labels[labels != call.arguments.get("ignore_index", -100)]
+    if len(counted) < _LEAST_LABELS:
+        return False
+    return bool((counted == counted[0]).all() & (counted[0] != 0))
+
+
 def _is_out_of_reach(node: Any, target: Any) -> bool:
     reach = _reach(node)
     if reach is None or not target.is_floating_point():
@@ -243,10 +261,18 @@ def _reach(node: Any) -> tuple[float, float] | None:
     """The least and the largest number that a function can give."""
     if name_of(node) in _SCALINGS:
         return _scaled_reach(node)
+    if name_of(node) in _JOINS:
+        return _joined_reach(node)
     if name_of(node) != "ClampBackward1":
         return _RANGES.get(name_of(node))
     low, high = node._saved_min, node._saved_max
     return -math.inf if low is None else low, math.inf if high is None else high
+
+
+def _joined_reach(node: Any) -> tuple[float, float] | None:
+    """That of several that stand beside each other, as of the steps of a sequence."""
+    parts = {_reach(before_views(each)) for each, _ in node.next_functions[:_MOST_PARTS]}
+    return parts.pop() if len(parts) == 1 else None
 
 
 def _scaled_reach(node: Any) -> tuple[float, float] | None:

@@ -13,11 +13,14 @@ _MOST = 8
 
 
 class GivenInputs:
-    """The tensors that a model is given in the pass in hand, but for its labels."""
+    """The tensors that a model is given in the pass in hand, but for its labels; ``own`` is what
+    their names begin with."""
 
-    def __init__(self, args: Any = (), kwargs: Any = None) -> None:
+    def __init__(self, own: str = "", args: Any = (), kwargs: Any = None) -> None:
         found = tensors_in((args, kwargs or {}), _MOST)
-        self.tensors = [each for label, each in found if input_name("", label).role is Role.INPUT]
+        self._own = own
+        self._named = [each for each in found if input_name("", each[0]).role is Role.INPUT]
+        self.tensors = [each for _, each in self._named]
 
     def __bool__(self) -> bool:
         return bool(self.tensors)
@@ -30,6 +33,14 @@ class GivenInputs:
     @property
     def are_one_sample(self) -> bool:
         return bool(self.tensors) and self.samples == 1
+
+    def label_name(self, target: Any) -> str | None:
+        """The name of an input that is not one, but what a loss compares: a batch may be given to
+        the model as it is, with its labels."""
+        for key, each in self._named:
+            if not key.isdigit() and len(self._named) > 1 and each is target:
+                return input_name(self._own, key).name
+        return None
 
     def hold(self, tensor: Any) -> bool:
         """Whether a tensor is one of them: what is subtracted from it is no prediction of it."""

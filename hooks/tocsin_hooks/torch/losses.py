@@ -17,7 +17,7 @@ from tocsin_hooks.torch.captured import StepInHand
 from tocsin_hooks.torch.names import is_loss, loss_name, operand_names
 from tocsin_hooks.torch.origin import Origin, mark
 from tocsin_hooks.torch.root import ModuleHook
-from tocsin_hooks.torch.values import tensors_in
+from tocsin_hooks.torch.values import scalar_loss, tensors_in
 
 _MOST_TENSORS = 16  # of one loss module
 _MOST_CALLS = 16  # of one class, after one forward pass: other models' losses may come, too
@@ -108,8 +108,10 @@ class Losses:
             self._reductions[own] = reduction
         elif own in self._reductions and not reduction == self._reductions[own] != "sum":
             return  # not comparable, for another number of samples: its function is known
-        found = False
+        found, only = False, scalar_loss(output)  # beside it others may tell more
         for label, value in tensors_in(output, _MOST_TENSORS):
+            if only is not None and value is not only:
+                continue
             if value.is_floating_point() and (
                 value.requires_grad or self._step.mode is not Mode.TRAIN
             ):

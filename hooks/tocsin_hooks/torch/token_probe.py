@@ -13,6 +13,7 @@ from tocsin_hooks.torch.loss_calls import LossCall
 _LOOKS = 3  # at passes of training: the first gradients may all be 0
 _LEAST_TOKENS = 4  # of a sample
 _EQUAL = 0.98  # the share of labels that are the next token, or the same
+_MOST = 0.5  # the share of the other samples of a batch
 _ZERO = 1e-6  # of the largest gradient
 
 
@@ -83,7 +84,7 @@ class TokenProbe:
             for tokens, embedded in self._embedded:
                 if len(rows) == len(tokens) != tokens.shape[1] >= _LEAST_TOKENS:
                     depends = self._depends(rows[0], embedded)
-                    if depends is not None and bool(depends[1:].any()):
+                    if depends is not None and _most_rows(depends[1:]):
                         yield "samples_mixed"
                     return
 
@@ -124,6 +125,11 @@ class TokenProbe:
         self._looks = _LOOKS
         depends = sizes > _ZERO * sizes.max()
         return depends.T if turned else depends
+
+
+def _most_rows(depends: Any) -> bool:
+    """Few rows may belong together, as the turns of a dialogue do."""
+    return bool(depends.any(1).float().mean() > _MOST)
 
 
 def _is_alone(root: Any) -> bool:

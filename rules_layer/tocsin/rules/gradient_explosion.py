@@ -28,6 +28,7 @@ from tocsin.rules._updates import OBJECTIVES, layers, total_loss
 
 _FEWEST = 5  # saves before judging
 _WINDOW = 16  # saves that a save is compared with
+_LITTLE = 0.1  # of all that losses have changed
 _NOW = 3  # saves whose median is the loss of now
 
 
@@ -40,10 +41,12 @@ class GradientExplosion(Rule):
     that of their gradient, as a share of the loss or of all that the loss has changed,
     whichever is larger. It has no unit. Where weights or losses are not captured, it leaves
     them out. Fires when the sensitivity is at least ``ratio`` times its median over the last 16
-    saves, and the median of the last three losses is not below that of these saves. Profile
+    saves, and the median of the last three losses is not below that of these saves, and not within
+    a tenth of the way that losses have gone from the best. Profile
     ``recommended`` fires after three saves in a row: one odd batch is not an explosion. A
-    network that leaves a plateau has gradients that grow, and its loss falls. ExplodingTensor
-    reports gradients that are not finite.
+    network that leaves a plateau has gradients that grow, and its loss falls. Saves with such
+    gradients are not among those of before, so what stays large stays found, and what is over is
+    taken back. ExplodingTensor reports gradients that are not finite.
 
     Parameters
     ----------
@@ -54,7 +57,7 @@ class GradientExplosion(Rule):
     Example: a norm of about 2 that becomes 300, 4000 and 50000 while the loss rises.
     """
 
-    options: ClassVar[Mapping[str, Any]] = {"for_steps": 3}
+    options: ClassVar[Mapping[str, Any]] = {"for_steps": 3, "resolve": 5}
     inhibits: ClassVar[tuple[str, ...]] = ("LossTooGoodTooSoon", "Overfit", "Overtraining")
     causes: ClassVar[str] = (
         "Each layer, or each step of a recurrence, multiplies the gradient by weights that have "
@@ -105,12 +108,13 @@ class GradientExplosion(Rule):
         known = f"{reach > 0} {loss is not None}"
         before = state.get("past", []) if state.get("known") == known else []
         past = [*before, float(f"{now:.5g}")][-_WINDOW:] if 0 < now < math.inf else before
-        after |= {"known": known, "past": past}
+        kept, after = after, after | {"known": known, "past": past}
         if len(before) < _FEWEST:
             return after, UNDECIDED
         usual = median(before)
-        if now < self.ratio * usual or _improves(after["losses"]):
+        if now < self.ratio * usual or _improves(after["losses"]) or _loses_little(after):
             return after, measured(HEALTHY, now / usual, self.ratio)
+        after = kept | {"known": known, "past": before}
         detail = (
             f"the gradients are {now / usual:.3g} times as large as in the {len(before)} saves "
             f"before, with a norm of {norm:.3g}, and the loss does not improve; {tensor.name} has "
@@ -135,6 +139,13 @@ def _with_loss(state: State, loss: float | None) -> tuple[dict[str, Any], float]
 
 def _improves(losses: list[float]) -> bool:
     return len(losses) > _NOW and median(losses[-_NOW:]) < median(losses[:-_NOW])
+
+
+def _loses_little(state: State) -> bool:
+    losses, least, most = state["losses"], state["least"], state["most"]
+    if not losses or least == most:
+        return False
+    return bool(median(losses[-_NOW:]) - least < _LITTLE * (most - least))
 
 
 def _norm(tensors: list[Tensor]) -> tuple[float, Tensor] | None:

@@ -30,6 +30,7 @@ _NOT_FINITE = 3  # saves in a row
 _SIGNS = 8  # changes of sign of a loss that has no level
 _LARGEST = 1e300
 _FAST_SAVES, _FAST_TIMES = 5, 10.0
+_WITHOUT_END = 0.9  # share of what was learned, of a loss below zero
 
 _Compared = tuple[bool, float, float]
 """Whether the end of a loss is worse, that end, and the limit."""
@@ -43,8 +44,9 @@ class LossWorse(Rule):
     Keeps the course of each training loss over the whole run in at most 64 blocks. Fires when in
     three blocks in a row the last 6 % of them are above the best part so far by more than
     ``noises`` times the noise, by more than 1.5 times the largest rise before the best, and by
-    at least ``lost`` of what had been learned. A loss that never fell must be above its start
-    and above 90 % of all that came before, or at no save as low as at its very first one. Also
+    at least ``lost`` of what had been learned, or 90 % of it if the loss had been below zero, where
+    its depth means little. A loss that never fell must be above its start and above 90 % of all
+    that came before, or at no save as low as at its very first one. Also
     fires when five saves in a row are above the best by more than ten times all that the loss
     has ever changed, and when three are not finite. Needs no unit: the scale and the level of a
     loss do not matter.
@@ -137,7 +139,9 @@ class LossWorse(Rule):
             usual = before[int(0.9 * len(before))]
             return now - start > rise and now > usual, now, max(start + rise, usual)
         rise = max(rise, 1.5 * largest_excursion(courses[: at + 1]))
-        lost = self.lost * (start - best)
+        named = bool(self.collection_names or self.tensor_regex)
+        share = self.lost if best >= 0 or named else max(self.lost, _WITHOUT_END)
+        lost = share * (start - best)
         return now - best > rise and now - best >= lost, now, best + max(rise, lost)
 
     def _start(self, memory: Memory) -> _Compared:

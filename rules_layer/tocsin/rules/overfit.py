@@ -20,6 +20,7 @@ from tocsin.rules import (
     register,
     violation,
 )
+from tocsin.rules._pairing import SKILLS
 from tocsin.rules._series import Direction
 from tocsin.rules._train_eval import (
     ENOUGH,
@@ -30,6 +31,7 @@ from tocsin.rules._train_eval import (
     read_losses,
     select_losses,
 )
+from tocsin.rules._won import lost_share, with_evaluation
 
 
 @register
@@ -41,11 +43,12 @@ class Overfit(Rule):
     training loss of the same name since the evaluation before. Fires when (validation − training) /
     training is above ``ratio_threshold`` in ``patience`` evaluations in a row.
 
-    Most good models have such a gap, so profile ``recommended`` has two more conditions. The
-    validation loss must have risen from its best, by ``least_rise``, by ``ratio_threshold``, and by
-    clearly more than its noise. And the training loss must have fallen by 5 % since then. That
-    profile takes medians of three evaluations and waits for the fifth. So plateaus, noise, restarts
-    of the learning rate and divergence do not fire.
+    Most good models have such a gap, so profile ``recommended`` has more conditions. The validation
+    loss must have risen from its best, by ``least_rise``, by ``ratio_threshold``, and by clearly
+    more than its noise. Where the hook compares losses with that of a constant guess, evaluations
+    must have lost ``least_rise`` of what they had won over it. And the training loss must have
+    fallen by 5 % since then. That profile takes medians of three evaluations and waits for the
+    fifth. So plateaus, noise, restarts of the learning rate and divergence do not fire.
 
     Profile ``sagemaker`` is Amazon's documented rule. The documents do not say which steps are
     compared, or which steps a mean is over. Here an evaluation is the EVAL steps between two steps
@@ -84,17 +87,19 @@ class Overfit(Rule):
     direction: Direction | None = None
 
     def reads(self) -> Reads:
-        return Reads({"losses": read_losses(self.tensor_regex)})
+        return Reads({"losses": read_losses(self.tensor_regex), "skills": SKILLS})
 
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
         losses = select_losses(step.tensors["losses"], self.tensor_regex)
         followed, finished, _ = follow_losses(state.get("losses", {}), step, losses, self.direction)
         finished = tuple(evaluation for evaluation in finished if evaluation.train is not None)
+        won = with_evaluation(state.get("won", {}), step, step.tensors.get("skills", ()))
         streaks = dict(state.get("streaks", {}))
         for evaluation in finished:
             longer = streaks.get(evaluation.name, 0) + 1
-            streaks[evaluation.name] = longer if self._overfits(evaluation) else 0
-        state = {"losses": followed, "streaks": streaks}
+            overfits = self._overfits(evaluation) and self._loses(won)
+            streaks[evaluation.name] = longer if overfits else 0
+        state = {"losses": followed, "streaks": streaks, "won": won}
         if not has_pair(followed):
             return state, not_applicable(
                 Reason.NO_TENSOR, "no training loss and validation loss of the same name"
@@ -116,6 +121,11 @@ class Overfit(Rule):
         apart = _ratio(now.level, now.train_level) > self.ratio_threshold
         above = _ratio(now.level, now.best) > self.ratio_threshold
         return fell and apart and above and now.rose(self.least_rise)
+
+    def _loses(self, won: Mapping[str, Any]) -> bool:
+        """Whether evaluations lose enough of what they had won, as far as that is known."""
+        lost = lost_share(won)
+        return self.least_rise is None or lost is None or lost >= self.least_rise
 
     def _found(self, now: FinishedEvaluation) -> Verdict:
         validation, train, best = (

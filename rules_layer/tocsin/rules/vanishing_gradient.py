@@ -44,7 +44,8 @@ class VanishingGradient(Rule):
     Ignores gradients of biases (by their names) unless they are selected: they are tiny if the mean
     of the targets is zero. Also ignores gradients of LoRA's A, which are multiplied by a B that
     starts at zero, and those of experts of a mixture that are 0 while others are not: they got no
-    sample. Ignores empty tensors. ExplodingTensor reports gradients without a finite element.
+    sample. Ignores empty tensors. Is taken back when gradients come, as where a part of the model
+    is trained later. ExplodingTensor reports gradients without a finite element.
 
     Parameters
     ----------
@@ -57,7 +58,7 @@ class VanishingGradient(Rule):
     Example: a network has ten sigmoid layers, and the first one gets gradients of 3e-9.
     """
 
-    options: ClassVar[Mapping[str, Any]] = {"for_steps": 3}
+    options: ClassVar[Mapping[str, Any]] = {"for_steps": 3, "resolve": 5}
     sagemaker: ClassVar[Mapping[str, Any]] = {"zeros": True, "threshold": _ALONE}
     profiles: ClassVar[tuple[str, ...]] = PROFILES
     causes: ClassVar[str] = (

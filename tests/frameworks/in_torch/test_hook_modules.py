@@ -230,6 +230,21 @@ def test_inputs(args: Any, kwargs: Any, expected: Any, run: Path, written: Read)
     assert {name: each.role for name, each in found.items() if "_input_" in name} == expected
 
 
+def test_a_batch_with_its_labels(run: Path, written: Read) -> None:
+    """The model is given the batch as it is, and the loss is computed outside."""
+    model = Forward(lambda self, batch: self.fc(batch["x"]), fc=nn.Linear(2, 1))
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    with TorchHook.attach(model, run, **EVERY):
+        for _ in range(2):
+            batch = {"x": torch.randn(8, 2), "wanted": torch.randn(8, 1)}
+            nn.MSELoss()(model(batch), batch["wanted"]).backward()
+            optimizer.step()
+    first, second = written(run)[FIRST], written(run)[Mode.TRAIN, 1]
+    assert {"Forward_input_x", "Forward_input_wanted"} <= {*first}  # not known before its loss
+    assert "Forward_input_x" in second
+    assert "Forward_input_wanted" not in second
+
+
 @pytest.mark.parametrize("style", [dict, lambda **each: SimpleNamespace(**each)])
 def test_a_loss_in_the_output(style: Any, run: Path, written: Read) -> None:
     """As models of Hugging Face give it."""
@@ -278,6 +293,11 @@ ENTROPY = "CrossEntropyLoss_output_0"
         (lambda: functional.cross_entropy(X, Y), None, set()),
         (lambda: nn.CrossEntropyLoss()(X.detach(), Y), None, set()),  # for information only
         (lambda: nn.CrossEntropyLoss(reduction="none")(X, Y), None, {ENTROPY}),
+        (
+            lambda: nn.AdaptiveLogSoftmaxWithLoss(3, 4, [2])(X, Y),
+            None,
+            {"AdaptiveLogSoftmaxWithLoss_output_1"},
+        ),
     ],
     ids=[
         "module",
@@ -290,6 +310,7 @@ ENTROPY = "CrossEntropyLoss_output_0"
         "function",
         "detached",
         "each",
+        "beside likelihoods",
     ],
 )
 def test_losses(compute: Any, named: Any, expected: set[str], run: Path, written: Read) -> None:

@@ -71,6 +71,20 @@ class TwoTowers(nn.Module):
         return self.tower(documents), self.tower(queries)
 
 
+class Dialogue(nn.Module):
+    """Scores of each text of a dialogue by the texts before it; two of them follow each other."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(WORDS, WIDTH)
+        self.texts = nn.GRU(WIDTH, WIDTH, batch_first=True)
+        self.head = nn.Linear(WIDTH, 4)
+
+    def forward(self, tokens: Any) -> Any:
+        texts = self.embed(tokens).mean(1)
+        return self.head(self.texts(texts.view(-1, 2, WIDTH).flip(1))[0].flatten(0, 1))
+
+
 def next_token(model: Any, tokens: Any) -> Any:
     return F.cross_entropy(model(tokens[:, :-1]).flatten(0, 1), tokens[:, 1:].flatten())
 
@@ -165,6 +179,7 @@ def by_hand(ahead: int) -> Loss:
             {"samples_mixed"},
         ),
         (TwoTowers, in_batch_negatives, set()),
+        (Dialogue, text_class, set()),
         (Recurrent, next_token, set()),
         (lambda: Recurrent(time_first=True), time_first, set()),
         (lambda: Recurrent(both=True), next_token, {"sees_ahead"}),

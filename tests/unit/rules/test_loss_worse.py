@@ -57,6 +57,8 @@ def course(*parts: tuple[int, float], noise: float = 0.05, seed: int = 0) -> NDA
         (np.r_[course(), [NAN] * 3], VIOLATION),
         (np.r_[course(), [NAN] * 2], HEALTHY),
         (np.r_[course(), [1e6] * 5], VIOLATION),
+        (course((100, 1.6)) - 5, HEALTHY),  # below zero two thirds of it are not enough
+        (course((100, 2.4)) - 5, VIOLATION),
         (np.random.default_rng(0).normal(size=300), HEALTHY),
         (np.sin(np.arange(300) / 5) + np.arange(300) / 300, HEALTHY),  # a policy's
     ],
@@ -64,7 +66,7 @@ def course(*parts: tuple[int, float], noise: float = 0.05, seed: int = 0) -> NDA
 def test_courses(losses: NDArray[np.float64], expected: Outcome) -> None:
     for scale, shift in ((1.0, 0.0), (1e-6, 0.0), (1e6, 0.0), (1.0, 7.0)):
         if shift and expected is HEALTHY and np.nanmin(losses) < 0:
-            continue  # what goes around zero has a level after that
+            continue  # above zero a loss has a level
         found = outcomes(LossWorse(), steps(scale * losses + shift))
         assert found[-1] is expected, (scale, shift)
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -63,6 +64,24 @@ def first_end(rule: Rule, steps: list[Step]) -> int | None:
 
 def scaled(values: Iterable[float], by: float) -> tuple[float, ...]:
     return tuple(by * value for value in values)
+
+
+@pytest.mark.parametrize(
+    ("constant", "expected"),
+    [(1.3, 10), (20.0, None), (NAN, 9)],
+    ids=["all is lost", "a twentieth of what was won is lost", "unknown"],
+)
+def test_beside_a_constant_guess(
+    run: Any, make_tensor: Any, constant: float, expected: int | None
+) -> None:
+    """The same course is judged by what it means."""
+    steps = []
+    for step in run(FALLS, TURNS):
+        (loss,) = step.tensors["losses"]
+        rows = np.array([[loss.summary.mean, 30.0, constant, 64.0]] * 4)
+        skill = replace(make_tensor("loss/skill", rows), value=rows)
+        steps.append(replace(step, tensors={**step.tensors, "skills": (skill,)}))
+    assert first_end(rule(), steps) == expected
 
 
 QUIET = {
