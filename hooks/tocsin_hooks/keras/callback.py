@@ -68,7 +68,8 @@ class TocsinCallback(keras.callbacks.Callback):
     predictions, the learning rate, the weights and biases after the batch and, with the torch
     backend, the gradients; an evaluation its losses and metrics, all of them ``val_…`` within
     ``fit``, and the inputs, labels and predictions of its first batch. With JAX and TensorFlow
-    batches are not seen of several steps per execution, on several devices, or of large samples.
+    batches are not seen of several steps per execution, on several devices, of large samples, or of
+    a ``train_step`` of the script's own.
 
     When somebody asks for a stop, ``fit`` ends after the batch in hand.
 

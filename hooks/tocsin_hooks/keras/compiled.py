@@ -125,7 +125,11 @@ def _with_batch(compute: Callable[..., Any], trouble: Report) -> Callable[..., A
 
 
 def _is_seen(model: Any) -> bool:
-    """Whether a step is one batch, on one device."""
+    """Whether a step is one batch, on one device, and Keras' own: others may do anything with
+    their logs."""
+    steps = (getattr(model, name, None) for name in ("train_step", "test_step"))
+    if not all(str(getattr(each, "__module__", "")).startswith("keras.") for each in steps):
+        return False
     strategy = getattr(model, "distribute_strategy", None)
     alone = strategy is None or strategy.num_replicas_in_sync == 1
     one = getattr(model, "steps_per_execution", 1) == 1

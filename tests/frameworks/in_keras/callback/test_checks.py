@@ -323,6 +323,20 @@ class TestCompiledSteps:
             model.fit(*samples, batch_size=64, verbose=0, callbacks=[callback()])
         assert len(calls) == before
 
+    def test_a_step_of_the_script_does_with_its_logs_what_it_wants(self, callback, samples, trial):
+        class Own(keras.Sequential):
+            def train_step(self, *args):
+                found = super().train_step(*args)  # with JAX its logs and the state
+                logs, *state = found if isinstance(found, tuple) else (found,)
+                logs = {f"my_{name}": each + 0 for name, each in logs.items()}
+                return (logs, *state) if state else logs
+
+        model = Own([keras.Input((8,)), keras.layers.Dense(3)])
+        model.compile("sgd", "mse")
+        history = model.fit(*samples, batch_size=64, verbose=0, callbacks=[callback()]).history
+        assert {*history} == {"my_loss"}
+        assert "inputs" not in trial().tensor_names()
+
     def test_large_samples_and_several_steps_at_once_are_left_out(self, callback, trial):
         for options, width in (({}, 1 << 15), ({"steps_per_execution": 2}, 8)):
             model = keras.Sequential([keras.Input((width,)), keras.layers.Dense(1)])
