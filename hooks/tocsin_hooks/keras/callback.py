@@ -17,6 +17,7 @@ from tocsin.tensors import Storage
 
 from tocsin_hooks import Hook
 from tocsin_hooks.guard import guarded
+from tocsin_hooks.keras.batches import BatchWatch
 from tocsin_hooks.keras.contracts import broken_by_model, save_contracts
 from tocsin_hooks.keras.means import Sum, running_means, since, sums
 from tocsin_hooks.keras.parameters import KerasParameter, parameters
@@ -114,7 +115,6 @@ class TocsinCallback(keras.callbacks.Callback):
         self._batch: _Batch | None = None
         self._parameters: list[KerasParameter] | None = None
         self._means: dict[str, Any] | None = None
-        self._batches = batch_watch()
         self._said = self._checked = False
 
     @_guarded
@@ -207,6 +207,10 @@ class TocsinCallback(keras.callbacks.Callback):
     @functools.cached_property
     def _steps(self) -> Steps:
         return steps_of(self.hook)
+
+    @functools.cached_property
+    def _batches(self) -> BatchWatch:
+        return batch_watch()
 
     def _watch_batches(self) -> None:
         self._batches.begin(self.model, self.hook.trouble, self._steps.called)

@@ -77,7 +77,8 @@ class CompiledWatch:
         @functools.wraps(make)
         def made(*args: Any, **kwargs: Any) -> Any:
             found = make(*args, **kwargs)
-            self._take_up(name, trouble)
+            with Guard(trouble, "batches of Keras are not captured"):
+                self._take_up(name, trouble)
             return found
 
         return made

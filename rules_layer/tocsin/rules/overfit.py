@@ -87,7 +87,8 @@ class Overfit(Rule):
     direction: Direction | None = None
 
     def reads(self) -> Reads:
-        return Reads({"losses": read_losses(self.tensor_regex), "skills": SKILLS})
+        named = {"losses": read_losses(self.tensor_regex)}
+        return Reads(named if self.tensor_regex else {**named, "skills": SKILLS})
 
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
         losses = select_losses(step.tensors["losses"], self.tensor_regex)
