@@ -58,7 +58,7 @@ class VanishingGradient(Rule):
     Example: a network has ten sigmoid layers, and the first one gets gradients of 3e-9.
     """
 
-    options: ClassVar[Mapping[str, Any]] = {"for_steps": 3, "resolve": 5}
+    options: ClassVar[Mapping[str, Any]] = {"for_steps": 3, "resolve": 20}
     sagemaker: ClassVar[Mapping[str, Any]] = {"zeros": True, "threshold": _ALONE}
     profiles: ClassVar[tuple[str, ...]] = PROFILES
     causes: ClassVar[str] = (
