@@ -7,10 +7,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+MOST_COLUMNS = 1024
+"""A table of more is not looked at."""
+
+MOST_SAMPLES = 1024
+"""The samples that are looked at, the first of a batch."""
+
 _LEAST_SAMPLES = 16
 _LEAST_COLUMNS = 3  # of fewer one may well determine the label
-_MOST_COLUMNS = 4096
-_MOST_SAMPLES = 4096
 _ONE = 1 - 1e-6  # a squared correlation, but for rounding
 _DECIDES = 0.3  # of the variance, by a single sample: such labels resemble many a column
 
@@ -23,10 +27,10 @@ def is_a_column(labels: NDArray[Any], inputs: NDArray[Any]) -> bool:
     """
     if inputs.ndim != 2 or labels.shape not in ((len(inputs),), (len(inputs), 1)):
         return False
-    if len(inputs) < _LEAST_SAMPLES or not _LEAST_COLUMNS <= inputs.shape[1] <= _MOST_COLUMNS:
+    if len(inputs) < _LEAST_SAMPLES or not _LEAST_COLUMNS <= inputs.shape[1] <= MOST_COLUMNS:
         return False
-    away = _centred(labels.reshape(-1, 1)[:_MOST_SAMPLES])
-    columns = _centred(inputs[:_MOST_SAMPLES])
+    away = _centred(labels.reshape(-1, 1)[:MOST_SAMPLES])
+    columns = _centred(inputs[:MOST_SAMPLES])
     squares, sizes = float((away**2).sum()), (columns**2).sum(0)
     if not np.isfinite(squares) or (away**2).max() >= _DECIDES * squares:
         return False

@@ -241,7 +241,7 @@ def test_the_next_ones_name(aws: Embedded, name: str, run: str, next_: str, next
 @pytest.mark.parametrize(
     ("name", "rate", "stopped", "error", "cause"),
     [
-        ("tried-r2", "0.5", True, "EnoughTries", "tried-r2 was begun anew 2 times already"),
+        ("tried-r2", "0.5", True, "EnoughTries", "tried-r2 was begun again 2 times already"),
         ("runs-on", "0.5", False, "NotStopped", "runs-on is InProgress, not Stopped"),
         ("completed", "0.05", False, "NotStopped", "completed is Completed, not Stopped"),
         ("no-rate", None, True, "NoLearningRate", "no-rate has no hyper-parameter learning-rate"),

@@ -101,7 +101,7 @@ def train(
         order = rows["film"].argsort(stable=True)
         rows = {name: of[order] for name, of in rows.items()}
     same = torch.arange(FILMS)
-    number = torch.randperm(FILMS) if fault == "numbers given anew" else same
+    number = torch.randperm(FILMS) if fault == "numbers given again" else same
     model = Towers(temperature, normed, learned)
     hook.torch(model)
     chosen = [p for p in model.parameters() if p.requires_grad]
@@ -147,6 +147,6 @@ CASES = cases(
             {"temperature": 1.0, "optimizer": "sgd", "rate": 0.05},
         ),
         "joined to other people": ("no-skill overfit", {"fault": "joined to other people"}),
-        "numbers given anew": ("inputs overfit", {"fault": "numbers given anew"}),
+        "numbers given again": ("inputs overfit", {"fault": "numbers given again"}),
     },
 )  # fmt: skip

@@ -89,9 +89,9 @@ def train(
         order = np.random.default_rng(seed).permutation(len(y))
         y = y[order]
     if fault == "pages of a new dictionary":
-        anew = np.concatenate([[0], 1 + np.random.default_rng(seed).permutation(PAGES)])
+        other = np.concatenate([[0], 1 + np.random.default_rng(seed).permutation(PAGES)])
         for rows in (held, test):
-            rows["pages"] = anew[rows["pages"]]
+            rows["pages"] = other[rows["pages"]]
             rows["country"] = (rows["country"] + 2) % COUNTRIES
     model = build(keras, kind, dropout, fault)
     crossentropy = keras.losses.BinaryCrossentropy(label_smoothing=smoothing)

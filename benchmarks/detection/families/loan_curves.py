@@ -95,7 +95,7 @@ def train(
         middle, spread = torch.zeros(COLUMNS), torch.ones(COLUMNS)
     x, test = (x - middle) / spread, (test - middle) / spread
     held = (held - middle) / spread
-    if fault == "scaled anew by the largest":
+    if fault == "scaled again by the largest":
         held, test = held / held.abs().amax(0), test / test.abs().amax(0)
     if flipped:
         bad = torch.where(torch.rand(count) < flipped, 1 - bad, bad)
@@ -149,6 +149,6 @@ CASES = cases(
             "no-skill overfit",
             {"fault": "gaps dropped from columns alone"},
         ),
-        "scaled anew by the largest": ("inputs overfit", {"fault": "scaled anew by the largest"}),
+        "scaled again by the largest": ("inputs overfit", {"fault": "scaled again by the largest"}),
     },
 )

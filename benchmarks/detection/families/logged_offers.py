@@ -58,7 +58,7 @@ class Learner:
                 scores.gather(1, shown[:, None])[:, 0], profit
             )
         policy = scores.softmax(0 if self.fault == "softmax over customers" else 1)
-        if self.fault == "offers drawn anew":
+        if self.fault == "offers drawn again":
             shown = torch.multinomial(policy.detach(), 1)[:, 0]
         mine = policy.gather(1, shown[:, None])
         if self.fault != "chances against a column":
@@ -131,7 +131,7 @@ CASES = cases(
         "chances against a column": ("broadcast no-skill", {"fault": "chances against a column"}),
         "loss without a minus": ("worse no-skill", {"fault": "loss without a minus"}),
         "softmax over customers": ("softmax-axis no-skill", {"fault": "softmax over customers"}),
-        "offers drawn anew": ("ignored no-skill collapse", {"fault": "offers drawn anew"}),
+        "offers drawn again": ("ignored no-skill collapse", {"fault": "offers drawn again"}),
         "profits of another table": ("no-skill overfit", {"fault": "profits of another table"}),
     },
 )

@@ -1,7 +1,7 @@
 """Words behind masks, by Hugging Face's Trainer, a small BERT and a collator of its own.
 
 A sentence has four pairs of words that go together, in any order. The collator hides one word in
-five, anew each time. The skill is the accuracy on one hidden word of each sentence, above that of
+five, others each time. The skill is the accuracy on one hidden word of each sentence, above that of
 the most frequent word.
 """
 

@@ -79,12 +79,12 @@ def train(
     rows = [((numbers - mean) / spread, kinds, wanted_of(rent)) for numbers, kinds, rent in parts]
     if fault == "rents joined in another order":
         rows[0] = *rows[0][:2], rows[0][2][torch.randperm(len(rows[0][2]))]
-    if fault == "categories counted anew":  # in the order in which they are seen
+    if fault == "categories counted again":  # in the order in which they are seen
         codes = [torch.arange(size).roll(1) for size in SIZES]
         for n in (1, 2):
             numbers, kinds, rent = rows[n]
-            anew = torch.stack([code[of] for code, of in zip(codes, kinds.T, strict=True)], 1)
-            rows[n] = numbers, anew, rent
+            swapped = torch.stack([code[of] for code, of in zip(codes, kinds.T, strict=True)], 1)
+            rows[n] = numbers, swapped, rent
     model = ColumnTransformer(width, layers, dropout, norm_first, fault)
     hook.torch(model)
     optimizer = torch.optim.AdamW(model.parameters(), rate, weight_decay=decay)
@@ -140,6 +140,6 @@ CASES = cases(
             {"fault": "rents joined in another order"},
         ),
         "euros as they are": ("range slow no-skill", {"fault": "euros as they are"}),
-        "categories counted anew": ("inputs overfit", {"fault": "categories counted anew"}),
+        "categories counted again": ("inputs overfit", {"fault": "categories counted again"}),
     },
 )

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from tocsin_hooks.leaks import is_a_column
+from tocsin_hooks.leaks import MOST_COLUMNS, MOST_SAMPLES, is_a_column
 from tocsin_hooks.torch.graph import before_views, name_of
 from tocsin_hooks.torch.loss_calls import LossCall
 from tocsin_hooks.torch.softmaxes import (
@@ -33,7 +33,6 @@ _JOINS = frozenset({"CatBackward0", "StackBackward0"})
 _MOST_PARTS = 64
 _SCALINGS = frozenset({"MulBackward0", "DivBackward0"})
 _LEAST_SHARE = 0.05  # of the targets, that the output cannot reach
-_LEAST_LABELS = 16
 _MAJORITY = 0.8  # of the labels
 _HEAVIER = 3.0  # times the weight of every other class
 _COPIED = 0.02  # of the loss of a blind guess
@@ -45,7 +44,6 @@ SEVERAL_TIMES = frozenset(
         "all_labels_ignored",
         "constant_input",
         "label_is_an_input",
-        "labels_all_alike",
         "labels_equal_inputs",
         "softmax_of_one",
         "targets_shifted_twice",
@@ -84,8 +82,6 @@ def broken_by_loss(call: LossCall) -> Iterator[str]:
         yield "classes_not_permuted"
     if call.has_classes and _all(target == call.arguments.get("ignore_index", -100)):
         yield "all_labels_ignored"
-    if call.has_classes and _are_one_class(call):
-        yield "labels_all_alike"
     if _are_upside_down(call):
         yield "weights_upside_down"
     if name in _BINARY and call.arguments.get("reduction") != "none":
@@ -160,12 +156,13 @@ def label_is_an_input(call: LossCall, inputs: list[Any]) -> bool:
     target = call.target.detach()
     if not target.dim() or target.numel() != len(target) or target.is_complex():
         return False
-    tables = (
-        each.detach()
+    tables = [
+        each.detach()[:MOST_SAMPLES]
         for each in inputs
         if each.dim() == 2 and each.is_floating_point() and len(each) == len(target)
-    )
-    labels = target.cpu().double().numpy()
+        if each.shape[1] <= MOST_COLUMNS
+    ]
+    labels = target[:MOST_SAMPLES].cpu().double().numpy()
     return any(is_a_column(labels, each.cpu().double().numpy()) for each in tables)
 
 
@@ -237,18 +234,6 @@ def _are_not_permuted(prediction: Any) -> bool:
     return False
 
 
-def _are_one_class(call: LossCall) -> bool:
-    """Whether all labels are the same class, of three or more. The first one may be meant: that of
-    what matches, before what does not."""
-    prediction, labels = call.prediction, call.target.detach().flatten()
-    if prediction.dim() < 2 or prediction.shape[1] < 3 or len(labels) < _LEAST_LABELS:
-        return False
-    counted = labels[labels != call.arguments.get("ignore_index", -100)]
-    if len(counted) < _LEAST_LABELS:
-        return False
-    return bool((counted == counted[0]).all() & (counted[0] != 0))
-
-
 def _is_out_of_reach(node: Any, target: Any) -> bool:
     reach = _reach(node)
     if reach is None or not target.is_floating_point():
@@ -271,8 +256,11 @@ def _reach(node: Any) -> tuple[float, float] | None:
 
 def _joined_reach(node: Any) -> tuple[float, float] | None:
     """That of several that stand beside each other, as of the steps of a sequence."""
-    parts = {_reach(before_views(each)) for each, _ in node.next_functions[:_MOST_PARTS]}
-    return parts.pop() if len(parts) == 1 else None
+    parts = [before_views(each) for each, _ in node.next_functions[:_MOST_PARTS]]
+    if any(name_of(each) in _JOINS for each in parts):  # a loop that adds one at a time is deep
+        return None
+    reaches = {_reach(each) for each in parts}
+    return reaches.pop() if len(reaches) == 1 else None
 
 
 def _scaled_reach(node: Any) -> tuple[float, float] | None:

@@ -229,12 +229,6 @@ CONTRACTS: Mapping[str, Contract] = {
         "the model copies it, and has nothing to copy where labels are not known",
         "leave that column out of the inputs",
     ),
-    "labels_all_alike": Contract(
-        Severity.CRITICAL,
-        "the labels of all samples are the same class",
-        "the model learns to say that class, whatever it sees",
-        "look at the labels where they are made; where data is in order, shuffle it",
-    ),
     "labels_equal_inputs": Contract(
         Severity.INFO,
         "the labels are equal to the inputs",

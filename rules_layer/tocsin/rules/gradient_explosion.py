@@ -108,13 +108,15 @@ class GradientExplosion(Rule):
         known = f"{reach > 0} {loss is not None}"
         before = state.get("past", []) if state.get("known") == known else []
         past = [*before, float(f"{now:.5g}")][-_WINDOW:] if 0 < now < math.inf else before
-        kept, after = after, after | {"known": known, "past": past}
-        if len(before) < _FEWEST:
+        after |= {"known": known, "past": before}
+        usual = median(before) if len(before) >= _FEWEST else None
+        large = usual is not None and now >= self.ratio * usual and not _loses_little(after)
+        if not large:
+            after["past"] = past
+        if usual is None:
             return after, UNDECIDED
-        usual = median(before)
-        if now < self.ratio * usual or _improves(after["losses"]) or _loses_little(after):
+        if not large or _improves(after["losses"]):
             return after, measured(HEALTHY, now / usual, self.ratio)
-        after = kept | {"known": known, "past": before}
         detail = (
             f"the gradients are {now / usual:.3g} times as large as in the {len(before)} saves "
             f"before, with a norm of {norm:.3g}, and the loss does not improve; {tensor.name} has "

@@ -71,7 +71,7 @@ def test_a_cell_that_attaches_is_run_twice(notebook: Notebook, run: Path, second
 def test_a_cell_that_makes_model_and_hook_is_run_twice(
     notebook: Notebook, run: Path, keep: str
 ) -> None:
-    """The run begins anew, whether anything still holds the first model or not."""
+    """The run begins again, whether anything still holds the first model or not."""
     notebook.cells(ATTACH, TRAIN.format(interrupt=""), keep)
     notebook.cells(MODEL, ATTACH, TRAIN.format(interrupt=""), "hook.close()", "kept = None")
     found = indexes(run)

@@ -55,7 +55,7 @@ def test_a_cell_that_fails_can_be_mended(notebook: Notebook, index_files: Any, e
 def test_a_cell_that_makes_the_hook_is_run_twice(
     notebook: Notebook, index_files: Any, close: str
 ) -> None:
-    """The second hook begins the run anew, and the first one writes nothing more into it."""
+    """The second hook begins the run again, and the first one writes nothing more into it."""
     notebook.cells(HOOK, TRAIN.format(interrupt=""), "earlier = hook", close)
     notebook.cells(HOOK, TRAIN.format(interrupt=""))
     notebook.cells("hook.save('late', 1.0)", "hook.close()", "earlier.close()")

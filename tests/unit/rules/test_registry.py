@@ -104,7 +104,7 @@ class NoDefault(Base):
 
 @dataclass(frozen=True)
 class DefaultFactory(Base):
-    """A parameter whose default is made anew each time."""
+    """A parameter whose default is made each time."""
 
     names: tuple[str, ...] = field(default_factory=tuple)
 

@@ -128,7 +128,7 @@ def test_the_bounds_must_be_in_order(small: float) -> None:
 def test_weights_may_be_others_after_a_thousand_steps(
     make_step: MakeStep, interval: int, profile: str, expected: list[int]
 ) -> None:
-    """In balance with weight decay each direction is learned anew: the ratio tends to 1.4."""
+    """In balance with weight decay each direction is learned again: the ratio tends to 1.4."""
     steps = [a_step(make_step, interval * at, [weight(1.4)]) for at in range(3)]
     assert fired(judged(steps, profile, large_threshold=0.9)) == expected
 

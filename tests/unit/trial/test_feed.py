@@ -69,7 +69,7 @@ def test_no_second_for_a_run_that_is_even(run, time):
 
 
 def test_collections_that_grow(run):
-    """A hook writes them anew when tensors come that were not there the first time."""
+    """A hook writes them again when tensors come that were not there the first time."""
     run.collections(collections=[Collection("mine", tensor_names=("loss",))])
     trial = run.step(0).trial()
     assert trial.tensor_names(collection="mine") == ["loss"]

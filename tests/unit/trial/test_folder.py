@@ -47,7 +47,7 @@ def test_news(run, folder):
     assert _news(folder) == [0, 1]
     assert _news(folder) == []
     run.step(5).step(3).step(5000).step(3, "worker_1")
-    run.step(1, tensors={"other": 1.0})  # written anew
+    run.step(1, tensors={"other": 1.0})  # written again
     assert _news(folder) == [1, 3, 3, 5, 5000]
     (run.path / index_key(3, "worker_0")).unlink()
     assert _news(folder) == []

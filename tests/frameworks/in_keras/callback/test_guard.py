@@ -2,14 +2,11 @@
 
 import itertools
 
-import keras
-import pytest
 from tocsin_hooks.keras import TocsinCallback
 
 from tests.injection import harmful
 
 
-@pytest.mark.skipif(keras.backend.backend() == "tensorflow", reason="takes minutes to compile")
 def test_no_error_of_ours_reaches_a_training(make, data, tmp_path):
     runs = itertools.count()
     x, y = data

@@ -123,20 +123,22 @@ def test_what_a_batch_holds(make, callback, data, series):
     assert list(inputs) == list(range(5))
     (evaluated,) = series("inputs", modes.EVAL).values()
     np.testing.assert_allclose(evaluated[:10], x[:10] + 1)
-    assert "compute_loss" not in vars(model)
+    assert not {"compute_loss", "compute_metrics"} & {*vars(model)}
 
 
-@pytest.mark.skipif(not TORCH, reason="JAX and TensorFlow compile the step: batches are not seen")
-def test_a_loss_that_the_script_computes_stays(make, callback, data, trial):
+@pytest.mark.parametrize("name", ["compute_loss", "compute_metrics"])
+def test_what_the_script_computes_in_a_step_stays(make, callback, data, trial, name):
     model = make()
-    own = model.compute_loss
+    calls, method = [], getattr(model, name)
 
-    def twice(*args, **kwargs):
-        return 2 * own(*args, **kwargs)
+    def own(*args, **kwargs):
+        calls.append(name)
+        return method(*args, **kwargs)
 
-    vars(model)["compute_loss"] = twice
+    vars(model)[name] = own
     model.fit(*data, batch_size=25, verbose=0, callbacks=[callback()])
-    assert vars(model)["compute_loss"] is twice
+    assert vars(model)[name] is own
+    assert calls
     assert trial().tensor("inputs").steps(modes.TRAIN) == [0, 1]
 
 
