@@ -19,24 +19,25 @@ _ONE = 1 - 1e-6  # a squared correlation, but for rounding
 _DECIDES = 0.3  # of the variance, by a single sample: such labels resemble many a column
 
 
-def is_a_column(labels: NDArray[Any], inputs: NDArray[Any]) -> bool:
-    """Whether the labels of a batch, one for each sample, are a column of its inputs, or a multiple
-    of it plus a constant: their correlation is 1 or −1.
+def column_of(labels: NDArray[Any], inputs: NDArray[Any]) -> int | None:
+    """The column of the inputs of a batch that is its labels, one for each sample, or a multiple of
+    it plus a constant: their correlation is 1 or −1.
 
-    ``labels``: shape (N) or (N, 1); ``inputs``: (N, columns). Of other shapes it is False.
+    ``labels``: shape (N) or (N, 1); ``inputs``: (N, columns). Of other shapes there is none.
     """
     if inputs.ndim != 2 or labels.shape not in ((len(inputs),), (len(inputs), 1)):
-        return False
+        return None
     if len(inputs) < _LEAST_SAMPLES or not _LEAST_COLUMNS <= inputs.shape[1] <= MOST_COLUMNS:
-        return False
+        return None
     away = _centred(labels.reshape(-1, 1)[:MOST_SAMPLES])
     columns = _centred(inputs[:MOST_SAMPLES])
     squares, sizes = float((away**2).sum()), (columns**2).sum(0)
     if not np.isfinite(squares) or (away**2).max() >= _DECIDES * squares:
-        return False
-    varied = np.isfinite(sizes) & (sizes > 0)
+        return None
+    varied = np.flatnonzero(np.isfinite(sizes) & (sizes > 0))
     products = (columns[:, varied] * away).sum(0)
-    return bool((products**2 > _ONE * squares * sizes[varied]).any())
+    found = varied[products**2 > _ONE * squares * sizes[varied]]
+    return int(found[0]) if len(found) else None
 
 
 def _centred(numbers: NDArray[Any]) -> NDArray[np.float64]:

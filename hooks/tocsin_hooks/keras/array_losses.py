@@ -40,7 +40,7 @@ class ArrayLoss:
 
 
 class BatchLosses:
-    """The losses that a model was compiled with."""
+    """The losses that a model was compiled with, but for those with a state."""
 
     def __init__(self, model: Any) -> None:
         self.model = model
@@ -59,12 +59,14 @@ class BatchLosses:
             if not isinstance(target, np.ndarray) or not isinstance(prediction, np.ndarray):
                 continue
             if len(target) == len(prediction) and prediction.dtype.kind == "f":
-                yield self._loss(each, target, prediction)
+                found = self._loss(each, target, prediction)
+                if found is not None:
+                    yield found
 
-    def _loss(self, loss: CompiledLoss, labels: Array, predictions: Array) -> ArrayLoss:
+    def _loss(self, loss: CompiledLoss, labels: Array, predictions: Array) -> ArrayLoss | None:
         make = _KNOWN.get(loss.name)
         found = make(loss, *_aligned(labels, predictions.astype(np.float64))) if make else None
-        if found is not None:
+        if found is not None or not loss.is_pure:
             return found
         if loss.output not in self._means:
             self._means[loss.output] = _own_mean(loss.function)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tocsin_hooks import Hook
 from tocsin_hooks.guard import Guard
 from tocsin_hooks.keras.losses import CompiledLoss, compiled_losses
-from tocsin_hooks.leaks import is_a_column
+from tocsin_hooks.leaks import column_of
 from tocsin_hooks.looks import contract_name
 from tocsin_hooks.script_line import script_line
 
@@ -26,6 +26,7 @@ _REACHES = {
     "softplus": (0.0, math.inf),
     "tanh": (-1.0, 1.0),
 }
+_LEAST_AWAY = 0.15  # of the spread of the labels: what is measured has noise
 _LEAST_SHARE = 0.05  # of the labels
 _CLOSE = 1e-3
 _SCORES = frozenset({"linear", "relu", "tanh"})
@@ -49,24 +50,37 @@ def broken_by_labels(model: Any, labels: Any, inputs: Any) -> Iterator[str]:
     """Those that labels break which the last layer cannot reach, or which are among the inputs;
     arrays, of a batch."""
     tables = [each for each in keras.tree.flatten(inputs) if isinstance(each, np.ndarray)]
+    columns: set[tuple[int, int]] = set()
     for loss in compiled_losses(model):
         target = loss.of(labels)
         if not isinstance(target, np.ndarray) or not target.size:
             continue
-        if any(each.dtype.kind == "f" and is_a_column(target, each) for each in tables):
-            yield "label_is_an_input"
+        columns |= {
+            (at, column)
+            for at, each in enumerate(tables)
+            if each.dtype.kind == "f" and (column := column_of(target, each)) is not None
+        }
         if loss.name == "binarycrossentropy":
             if _share_outside(target, 0.0, 1.0):
                 yield "bce_target_out_of_range"
         elif loss.name in _DIFFERENCES and target.dtype.kind == "f":
             layer = _last_layer(_output(model, loss))
             reach = _REACHES.get(_activation(layer) or "")
-            if reach is not None and _share_outside(target, *reach) > _LEAST_SHARE:
+            if reach is not None and _are_outside(target, *reach):
                 yield "target_out_of_range"
+    if len(columns) == 1:  # several are to be found again
+        yield "label_is_an_input"
 
 
 def _share_outside(labels: NDArray[Any], low: float, high: float) -> float:
     return float(np.mean((labels < low - _CLOSE) | (labels > high + _CLOSE)))
+
+
+def _are_outside(labels: NDArray[Any], low: float, high: float) -> bool:
+    """Whether more of them are than noise explains."""
+    away = labels - labels.clip(low, high)
+    far = np.sqrt(np.mean(away**2)) > _LEAST_AWAY * labels.std()
+    return bool(far and _share_outside(labels, low, high) > _LEAST_SHARE)
 
 
 def broken_by_model(model: Any) -> Iterator[str]:

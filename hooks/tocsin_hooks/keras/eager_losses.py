@@ -69,20 +69,23 @@ def _without_effect(device: Any) -> Iterator[None]:
 
 
 def batch_losses(model: Any, labels: Any, predictions: Any) -> Iterator[LossCall | OtherLoss]:
-    """The losses that a model was compiled with, of a batch."""
+    """The losses that a model was compiled with, of a batch, but for those with a state."""
     for each in compiled_losses(model):
         target, prediction = each.of(labels), each.of(predictions)
         if isinstance(target, torch.Tensor) and isinstance(prediction, torch.Tensor):
-            yield _loss(each, target, prediction)
+            found = _loss(each, target, prediction)
+            if found is not None:
+                yield found
 
 
-def _loss(loss: CompiledLoss, target: Any, prediction: Any) -> LossCall | OtherLoss:
+def _loss(loss: CompiledLoss, target: Any, prediction: Any) -> LossCall | OtherLoss | None:
     make = _KNOWN.get(loss.name)
     found = None
     if make is not None and prediction.is_floating_point() and prediction.dim():
         found = make(loss.options, *_aligned(target, prediction))
     if found is None:
-        return OtherLoss(loss.function, target, [prediction], loss.output)
+        other = OtherLoss(loss.function, target, [prediction], loss.output)
+        return other if loss.is_pure else None
     function, arguments = found
     with torch.no_grad():
         value = function(**arguments)

@@ -9,6 +9,8 @@ from typing import Any
 
 import keras
 
+from tocsin_hooks.keras.purity import is_pure
+
 Key = str | int | None
 
 
@@ -19,6 +21,7 @@ class CompiledLoss:
     function: takes labels and predictions.
     name: of Keras' own function, ``meansquarederror``; nothing for one of the script's.
     options: with which it was made.
+    is_pure: it may be called once more, and nobody notices.
     output: the name of the output, or nothing of a single one; ``keys``: where it stands among
         the labels and predictions of a batch.
     """
@@ -26,6 +29,7 @@ class CompiledLoss:
     function: Callable[[Any, Any], Any]
     name: str
     options: Mapping[str, Any] = field(default_factory=dict)
+    is_pure: bool = True
     output: str = ""
     keys: tuple[Key, ...] = (None,)
 
@@ -73,7 +77,8 @@ def _made(given: Any, output: str, keys: tuple[Key, ...]) -> Iterator[CompiledLo
         name = ""
     elif made:
         options = loss.get_config()
-    yield CompiledLoss(loss if made else _of_one_rank(loss), name, options, output, keys)
+    function = loss if made else _of_one_rank(loss)
+    yield CompiledLoss(function, name, options, bool(name) or is_pure(loss), output, keys)
 
 
 def _of_one_rank(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:

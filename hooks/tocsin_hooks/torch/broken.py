@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from tocsin.model import Mode
@@ -16,18 +16,28 @@ from tocsin_hooks.torch.contracts import (
     SEVERAL_TIMES,
     are_constant,
     broken_by_loss,
+    column_of_label,
     is_copied,
     is_out_of_reach,
-    label_is_an_input,
     labels_equal_inputs,
 )
+from tocsin_hooks.torch.graph import is_summed
 from tocsin_hooks.torch.loss_calls import LossCall
 from tocsin_hooks.torch.softmaxes import has_softmax_twice
 from tocsin_hooks.torch.token_probe import TokenProbe
 
 _LOOKS = 3  # at the values of one call, in steps that are saved
 _MOST_CALLS = 32  # lines of a script that are looked at
+_MOST_DIFFERENCES = 16  # of a pass
 _SOON = 300  # training passes in which a model that is to find its input learns to copy it
+
+
+class _Difference(NamedTuple):
+    """One of predictions and labels; of each with each, without operands."""
+
+    place: str
+    node: Any
+    operands: tuple[Any, Any] | None = None
 
 
 class BrokenContracts:
@@ -38,7 +48,11 @@ class BrokenContracts:
         self._step = step
         self._looks = Counter[tuple[Mode, str]]()
         self._seen = Counter[tuple[str, str]]()
+        self._now = Counter[tuple[Mode, str]]()  # calls of the step in hand
+        self._counted: set[tuple[str, str]] = set()  # in the step in hand
+        self._columns: dict[tuple[int, int], str] = {}  # of inputs, which are labels of the step
         self._found: dict[Name, bool] = {}  # and whether that is saved
+        self._differences: list[_Difference] = []
         self._tokens, self._axis = TokenProbe(), BatchAxis()
         self._probes = (self._tokens, self._axis)
 
@@ -53,6 +67,7 @@ class BrokenContracts:
 
     def forget(self) -> None:
         """Forget the last forward pass: nothing more of it is to come."""
+        self._differences = []
         for probe in self._probes:
             probe.forget()
 
@@ -67,23 +82,31 @@ class BrokenContracts:
             self.check_tokens(call)
             for name in self._axis.broken(call):
                 self._count(name, call.place)
-        looked = self._looks[mode, call.place]
-        known = looked or len(self._looks) < _MOST_CALLS
         learns = mode is not Mode.TRAIN or call.prediction.requires_grad
         copies = contract_name("labels_equal_inputs", call.place) in self._found
         if copies and learns and passes <= _SOON and is_copied(call):
             self._found.setdefault(contract_name("labels_copied", call.place), False)
-        if looked >= _LOOKS or not known or not learns:
+        if not learns or not self._looks_at(mode, call.place):
             return
-        self._looks[mode, call.place] += 1
         with torch.no_grad():
             found = [*broken_by_loss(call)]
             if labels_equal_inputs(call, inputs):
                 found.append("labels_equal_inputs")
-            if label_is_an_input(call, inputs):
-                found.append("label_is_an_input")
+            column = column_of_label(call, inputs)
+        if column is not None:
+            self._columns[column] = call.place
         for name in found:
             self._count(name, call.place)
+
+    def _looks_at(self, mode: Mode, place: str) -> bool:
+        """Whether to look at a call there: at all of a step, for outputs may share a line."""
+        key = mode, place
+        if key not in self._now:
+            if not self._looks[key] and len(self._looks) >= _MOST_CALLS:
+                return False
+            self._looks[key] += 1
+        self._now[key] += 1
+        return self._looks[key] <= _LOOKS and self._now[key] <= _MOST_CALLS
 
     def check_tokens(self, call: LossCall) -> None:
         """Ask autograd which tokens the predictions of a loss depend on."""
@@ -99,14 +122,32 @@ class BrokenContracts:
         if isinstance(loss, torch.Tensor) and has_softmax_twice(loss):
             self._count("softmax_twice", place)
 
-    def check_difference(self, one: Any, other: Any) -> None:
-        """Look at predictions that are subtracted from labels in a saved step, or the reverse."""
+    def subtracted(self, one: Any, other: Any, result: Any) -> None:
+        """Remember predictions that are subtracted from labels, or the reverse, until it is known
+        whether the loss is of that."""
         place = script_line()
         self._looks[self._step.mode, f"difference of {place}"] += 1
-        if self._looks[self._step.mode, f"difference of {place}"] > _LOOKS:
+        if self._looks[self._step.mode, f"difference of {place}"] <= _LOOKS:
+            self._differences.append(_Difference(place, result.grad_fn, (one, other)))
+
+    def broadcast(self, result: Any) -> None:
+        """Remember a difference of each prediction and each label."""
+        if len(self._differences) < _MOST_DIFFERENCES:
+            self._differences.append(_Difference(script_line(), result.grad_fn))
+
+    def check_differences(self, loss: Any) -> None:
+        """Judge those that are squared, or whose sizes are summed up, in a loss: not what becomes
+        the density of an action, or the distances of all pairs."""
+        found, self._differences = self._differences, []
+        if not isinstance(loss, torch.Tensor):
             return
-        if is_out_of_reach(one, other):
-            self._count("target_out_of_range", place)
+        for each in found:
+            if not is_summed(loss, each.node, weighted=each.operands is None):
+                continue
+            if each.operands is None:
+                self.here("broadcast_by_hand", each.place)
+            elif is_out_of_reach(*each.operands):
+                self._count("target_out_of_range", each.place)
 
     def check_inputs(self, inputs: list[Any]) -> None:
         """Look at what a model is given in a saved step."""
@@ -117,6 +158,11 @@ class BrokenContracts:
 
     def hand_over(self) -> None:
         """Add what is not saved yet to the step in hand."""
+        if len(self._columns) == 1 and self._step.passes <= 1:  # several are to be found again
+            self._count("label_is_an_input", *self._columns.values())
+        self._columns.clear()
+        self._now.clear()
+        self._counted.clear()
         for name in [name for name, saved in self._found.items() if not saved]:
             plan = self._step.plan(name)
             if plan is not None:
@@ -124,6 +170,9 @@ class BrokenContracts:
                 self._found[name] = True
 
     def _count(self, contract: str, place: str) -> None:
+        if (contract, place) in self._counted:
+            return
+        self._counted.add((contract, place))
         self._seen[contract, place] += 1
         if contract not in SEVERAL_TIMES or self._seen[contract, place] == _LOOKS:
             self._found.setdefault(contract_name(contract, place), False)

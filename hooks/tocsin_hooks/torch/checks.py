@@ -98,7 +98,8 @@ class Checks:
             return
         self._given(class_name(root), args, kwargs)
         if self._when.wants_contracts:
-            self._modes.forward(root, alone=self._inputs.are_one_sample)
+            judged = self._step.has_losses
+            self._modes.forward(root, alone=self._inputs.are_one_sample, judged=judged)
             looks = self._step.saving and self._step.passes == 1 and not self._updates.over
             if looks and self._step.mode is Mode.TRAIN:
                 self._broken.forward_begins(root)
@@ -111,7 +112,7 @@ class Checks:
     def acts(self, root: Any, *, alone: bool) -> None:
         """The model is called without gradients, and no step begins; ``alone``: one sample."""
         if self._when.wants_contracts:
-            self._modes.forward(root, alone=alone)
+            self._modes.forward(root, alone=alone, judged=False)
 
     def _given(self, own: str, args: Any, kwargs: Any) -> None:
         """A model is given these arguments: inputs of samples, as a rule."""
@@ -231,17 +232,18 @@ class Checks:
         if compares_samples(one, other, samples):
             self._subtracts = True
             if self._step.saving and not self._inputs.hold(one) and not self._inputs.hold(other):
-                with self._step.hook.measured():
-                    self._broken.check_difference(one, other)
+                self._broken.subtracted(one, other, result)
         if broken_by_difference(one, other, result, samples):
-            self._broken.here("broadcast_by_hand")
+            self._broken.broadcast(result)
 
     def _backward(self, loss: Any) -> None:
         self._opponents.passed()
         self._updates.backward()
-        if self._step.saving and self._when.wants_contracts:
+        if self._when.wants_contracts:
             with self._step.hook.measured():
-                self._broken.check_graph(loss)
+                self._broken.check_differences(loss)
+                if self._step.saving:
+                    self._broken.check_graph(loss)
         tape = self._tape
         if not tape.is_recording:
             return

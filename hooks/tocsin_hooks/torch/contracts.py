@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from tocsin_hooks.leaks import MOST_COLUMNS, MOST_SAMPLES, is_a_column
+from tocsin_hooks.leaks import MOST_COLUMNS, MOST_SAMPLES, column_of
 from tocsin_hooks.torch.graph import before_views, name_of
 from tocsin_hooks.torch.loss_calls import LossCall
 from tocsin_hooks.torch.softmaxes import (
@@ -33,6 +33,7 @@ _JOINS = frozenset({"CatBackward0", "StackBackward0"})
 _MOST_PARTS = 64
 _SCALINGS = frozenset({"MulBackward0", "DivBackward0"})
 _LEAST_SHARE = 0.05  # of the targets, that the output cannot reach
+_LEAST_AWAY = 0.15  # of the spread of the targets: what is measured has noise
 _MAJORITY = 0.8  # of the labels
 _HEAVIER = 3.0  # times the weight of every other class
 _COPIED = 0.02  # of the loss of a blind guess
@@ -93,9 +94,10 @@ def broken_by_loss(call: LossCall) -> Iterator[str]:
 
 
 def broadcasts(one: Any, other: Any) -> bool:
-    """Whether shapes as (N, 1) and (N) meet, of which one is computed and the other given."""
+    """Whether shapes as (N, 1) and (N) meet, of which one is computed and the other given. Of as
+    many axes, as (N, 1) and (1, N), all pairs are meant."""
     count = one.numel()
-    if one.shape == other.shape or count != other.numel() or count < 2:
+    if one.dim() == other.dim() or count != other.numel() or count < 2:
         return False
     if one.requires_grad == other.requires_grad or one.squeeze().shape != other.squeeze().shape:
         return False
@@ -151,11 +153,14 @@ def labels_equal_inputs(call: LossCall, inputs: list[Any]) -> bool:
     )
 
 
-def label_is_an_input(call: LossCall, inputs: list[Any]) -> bool:
-    """Whether the label of each sample is one of the numbers that the model is given with it."""
+def column_of_label(call: LossCall, inputs: list[Any]) -> tuple[int, int] | None:
+    """The input and its column that are the label of each sample, if it is one of the numbers that
+    the model is given with it. Where it is a view of them, they are to be found again."""
     target = call.target.detach()
     if not target.dim() or target.numel() != len(target) or target.is_complex():
-        return False
+        return None
+    if any(each.requires_grad or _share_memory(each, target) for each in inputs):
+        return None
     tables = [
         each.detach()[:MOST_SAMPLES]
         for each in inputs
@@ -163,7 +168,12 @@ def label_is_an_input(call: LossCall, inputs: list[Any]) -> bool:
         if each.shape[1] <= MOST_COLUMNS
     ]
     labels = target[:MOST_SAMPLES].cpu().double().numpy()
-    return any(is_a_column(labels, each.cpu().double().numpy()) for each in tables)
+    found = (column_of(labels, each.cpu().double().numpy()) for each in tables)
+    return next(((at, column) for at, column in enumerate(found) if column is not None), None)
+
+
+def _share_memory(one: Any, other: Any) -> bool:
+    return bool(one.untyped_storage().data_ptr() == other.untyped_storage().data_ptr())
 
 
 def is_copied(call: LossCall) -> bool:
@@ -222,15 +232,16 @@ def _are_not_permuted(prediction: Any) -> bool:
     """Whether scores of shape (N, C, positions …) are only viewed as (…, C), or the reverse: the
     numbers stay where they are, and classes and positions are confused."""
     classes = prediction.shape[1 if prediction.dim() > 1 else 0]
-    node = prediction.grad_fn
+    node, after = prediction.grad_fn, tuple(prediction.shape)
     while name_of(node).endswith("ViewBackward0"):
-        before = node._saved_self_sym_sizes
-        many = len(before) > 2 and math.prod(before[2:]) > 1
+        before = tuple(node._saved_self_sym_sizes)
+        behind = before[2:]
+        many = math.prod(behind) > 1 and after[-len(behind) :] != behind  # else axis 1 is divided
         if prediction.dim() == 2 and many and before[1] == classes != before[-1]:
             return True
         if prediction.dim() > 2 and many and before[-1] == classes != before[1]:
             return True
-        node = node.next_functions[0][0]
+        node, after = node.next_functions[0][0], before
     return False
 
 
@@ -238,8 +249,10 @@ def _is_out_of_reach(node: Any, target: Any) -> bool:
     reach = _reach(node)
     if reach is None or not target.is_floating_point():
         return False
-    outside = (target < reach[0] - _CLOSE) | (target > reach[1] + _CLOSE)
-    return bool(outside.float().mean() > _LEAST_SHARE)
+    wide = target.float()
+    away = wide - wide.clamp(*reach)
+    outside = (away.abs() > _CLOSE).float().mean() > _LEAST_SHARE
+    return bool(outside & (away.square().mean().sqrt() > _LEAST_AWAY * wide.std(correction=0)))
 
 
 def _reach(node: Any) -> tuple[float, float] | None:

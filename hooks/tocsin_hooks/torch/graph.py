@@ -12,6 +12,13 @@ _RESHAPES = re.compile(
     r"Backward\d"
 )
 
+_SUMS = frozenset({"AddBackward0", "MeanBackward0", "MeanBackward1", "SqrtBackward0"})
+_SUMS |= frozenset({"SumBackward0", "SumBackward1"})
+_WEIGHTS = frozenset({"DivBackward0", "MulBackward0", "NegBackward0", "SubBackward0"})
+_WEIGHTS |= frozenset({"WhereBackward0"})
+_ERRORS = frozenset({"AbsBackward0", "LinalgVectorNormBackward0", "PowBackward0"})
+_MOST_NODES = 200
+
 
 def nodes_of(node: Any, most: int) -> Iterator[Any]:
     """A node and those that it was computed from, the nearest first, each once, and at most so
@@ -24,6 +31,40 @@ def nodes_of(node: Any, most: int) -> Iterator[Any]:
         seen.add(found)
         yield found
         waiting += [each for each, _ in found.next_functions]
+
+
+def is_summed(loss: Any, node: Any, *, weighted: bool) -> bool:
+    """Whether a loss is a sum of squares or sizes of what a node gives, beside other terms.
+
+    ``weighted``: they may have weights, or be terms of a likelihood. Looks at the newest part of
+    the graph.
+    """
+    passed = _SUMS | _WEIGHTS if weighted else _SUMS
+    waiting, seen = deque([loss.grad_fn]), set[Any]()
+    while waiting and len(seen) < _MOST_NODES:
+        found = waiting.popleft()
+        if found is None or found in seen:
+            continue
+        seen.add(found)
+        before = [each for each, _ in found.next_functions]
+        name = name_of(found)
+        if name in _ERRORS or (name == "MulBackward0" and before[:1] == before[1:]):
+            if before_views(before[0]) is before_views(node):
+                return True
+        elif name in passed or _RESHAPES.fullmatch(name) or _scales(found):
+            waiting += before
+    return False
+
+
+def _scales(node: Any) -> bool:
+    """Whether it multiplies by one number, or divides."""
+    if name_of(node) not in ("MulBackward0", "DivBackward0"):
+        return False
+    (first, _), (second, _) = node.next_functions
+    if first is not None and second is not None:
+        return False
+    other = node._saved_self if first is None else node._saved_other
+    return other is not None and not other.dim()
 
 
 def before_views(node: Any) -> Any:

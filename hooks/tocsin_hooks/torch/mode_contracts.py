@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
+from weakref import ref
 
 import torch
 from torch import nn
@@ -32,30 +33,33 @@ class ModeContracts:
         self._evaluations = 0
         self._last_evaluation = 0
         self._looks = 0
-        self._root_trains = True
+        self._root: Callable[[], Any] = lambda: None
         self._dropped = 0  # in eval mode, since it was in training mode
 
-    def forward(self, root: Any, *, alone: bool) -> None:
-        """The model is called; ``alone``: with a single sample."""
-        self._root_trains = root.training
+    def forward(self, root: Any, *, alone: bool, judged: bool) -> None:
+        """The model is called; ``alone``: with a single sample; ``judged``: losses of the step in
+        hand were seen. Passes without any may fill a memory."""
+        self._root = ref(root)
         if torch.is_grad_enabled():
             self._in_eval = not root.training
             return
         if not root.training or alone:
             return
         self._evaluated += 1
-        if self._evaluated == _IN_A_ROW and self._acts_otherwise(root):
-            apart = self._updates - self._last_evaluation >= _APART
-            self._evaluations += apart
+        apart = self._updates - self._last_evaluation >= _APART
+        if self._evaluated >= _IN_A_ROW and apart and judged and self._acts_otherwise(root):
+            self._evaluations += 1
             self._last_evaluation = self._updates
-            if apart and self._evaluations > 1:
+            if self._evaluations > 1:
                 self._broken("train_mode_while_evaluating")
 
     def dropped(self) -> None:
-        """Dropout has dropped something in an evaluation."""
-        if not self._root_trains and not torch.is_grad_enabled():
+        """Dropout has dropped something in an evaluation. Where modules of it are in training mode,
+        the model in none, that is meant: its outputs are to vary."""
+        root = self._root()
+        if root is not None and not root.training and not torch.is_grad_enabled():
             self._dropped += 1
-            if self._dropped == _IN_A_ROW:
+            if self._dropped == _IN_A_ROW and not _drops_by_intent(root):
                 self._broken("dropout_in_evaluation")
 
     def before_update(self, root: Any, optimizer: Any, *, has_gradients: bool) -> None:
@@ -81,6 +85,10 @@ class ModeContracts:
             or (isinstance(each, _DROPOUTS) and each.training is root.training and each.p > 0)
             for each in root.modules()
         )
+
+
+def _drops_by_intent(root: Any) -> bool:
+    return any(isinstance(each, _DROPOUTS) and each.training for each in root.modules())
 
 
 def _learns(norm: Any) -> bool:

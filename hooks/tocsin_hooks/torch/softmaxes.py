@@ -10,6 +10,7 @@ from tocsin_hooks.torch.loss_calls import LossCall
 _SOFTMAXES = frozenset({"LogSoftmaxBackward0", "LogsumexpBackward0", "SoftmaxBackward0"})
 _MOST_NODES = 1000
 _LEAST_SHARE = 0.05  # of the rows of labels
+_CLOSE = 1e-3
 
 
 def has_log_softmax(prediction: Any) -> bool:
@@ -41,17 +42,25 @@ def goes_over_batch(call: LossCall, node: Any) -> bool:
     shape = node._saved_result.shape
     return (
         len(shape) == 2
-        and node._saved_dim == 0
+        and _axis(node, 2) == 0
         and shape == call.prediction.shape
         and shape[0] != shape[1]
         and min(shape) > 1
+        and not _goes_over_batch_too(call.target, shape)
     )
+
+
+def _goes_over_batch_too(target: Any, shape: Any) -> bool:
+    """Whether labels are shares along the batch, as of the documents of one query."""
+    if target.shape != shape or not target.is_floating_point():
+        return False
+    return bool(((target.sum(0) - 1).abs() < _CLOSE).all())
 
 
 def goes_over_positions(prediction: Any) -> bool:
     """Whether scores of shape (N, C, positions …) are made probabilities along another axis."""
-    node = prediction.grad_fn
-    return prediction.dim() > 2 and name_of(node) == "LogSoftmaxBackward0" and node._saved_dim != 1
+    node, axes = prediction.grad_fn, prediction.dim()
+    return axes > 2 and name_of(node) == "LogSoftmaxBackward0" and _axis(node, axes) != 1
 
 
 def adds_up_to_more(node: Any, target: Any) -> bool:

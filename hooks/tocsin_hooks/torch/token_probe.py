@@ -8,23 +8,26 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
+from tocsin_hooks.torch.graph import before_views, name_of
 from tocsin_hooks.torch.loss_calls import LossCall
 
 _LOOKS = 3  # at passes of training: the first gradients may all be 0
 _LEAST_TOKENS = 4  # of a sample
 _EQUAL = 0.98  # the share of labels that are the next token, or the same
-_MOST = 0.5  # the share of the other samples of a batch
+_ALIKE = 0.3  # the share of equal tokens
+_CUTS = frozenset({"IndexBackward0", "MaskedSelectBackward0", "SliceBackward0"})
 _ZERO = 1e-6  # of the largest gradient
 
 
 class _Place(NamedTuple):
     """A prediction: its row, its sample and its position there; ``turned``: positions stand before
-    samples."""
+    samples; ``whole``: each token has one."""
 
     row: int
     sample: int
     position: int
     turned: bool
+    whole: bool
 
 
 class TokenProbe:
@@ -77,16 +80,18 @@ class TokenProbe:
         if len(found[2]) == 1 and not (found[0] or self._is_next):
             yield "targets_shifted_twice"
         elif len(found[1]) == 1:
-            yield from self._next_token(rows, *found[1][0])
+            place, embedded = found[1][0]
+            if not self._has_copy(embedded) and (place.whole or _is_cut(call.prediction)):
+                yield from self._next_token(rows, place, embedded)
         elif len(found[0]) == 1 and not found[1]:
             yield from self._same_token(rows, *found[0][0])
-        elif not self._mixes and 1 < len(rows) != rows.shape[-1]:  # else each may meet all others
-            for tokens, embedded in self._embedded:
-                if len(rows) == len(tokens) != tokens.shape[1] >= _LEAST_TOKENS:
-                    depends = self._depends(rows[0], embedded)
-                    if depends is not None and _most_rows(depends[1:]):
-                        yield "samples_mixed"
-                    return
+
+    def _has_copy(self, embedded: Any) -> bool:
+        """Whether much the same tokens are embedded again: an encoder may see what a decoder is to
+        say."""
+        (own,) = (tokens for tokens, each in self._embedded if each is embedded)
+        others = (tokens for tokens, each in self._embedded if each is not embedded)
+        return any(_alike(own, tokens) > _ALIKE for tokens in others)
 
     def _next_token(self, rows: Any, place: _Place, embedded: Any) -> Iterator[str]:
         depends = self._depends(rows[place.row], embedded, turned=place.turned)
@@ -127,11 +132,6 @@ class TokenProbe:
         return depends.T if turned else depends
 
 
-def _most_rows(depends: Any) -> bool:
-    """Few rows may belong together, as the turns of a dialogue do."""
-    return bool(depends.any(1).float().mean() > _MOST)
-
-
 def _is_alone(root: Any) -> bool:
     several = torch.distributed.is_available() and torch.distributed.is_initialized()
     return not several and not any(
@@ -158,6 +158,23 @@ def _places(
     return [(place, output) for place, output in found if place is not None]
 
 
+def _alike(one: Any, other: Any) -> float:
+    """The share of equal tokens, from the start on; 0 if there are not as many samples."""
+    if len(one) != len(other) or abs(one.shape[1] - other.shape[1]) > 1:
+        return 0.0
+    both = min(one.shape[1], other.shape[1])
+    return float((one[:, :both] == other[:, :both]).float().mean())
+
+
+def _is_cut(prediction: Any) -> bool:
+    """Whether the model gave more predictions: where it has fewer than tokens by itself, it may
+    know them all by one code."""
+    node = before_views(prediction.grad_fn)
+    if name_of(node) == "LogSoftmaxBackward0":
+        node = before_views(node.next_functions[0][0])
+    return name_of(node) in _CUTS
+
+
 def _place(labels: Any, tokens: Any, ahead: int) -> _Place | None:
     for turned in (False, True):
         if labels is None:
@@ -180,5 +197,5 @@ def _place(labels: Any, tokens: Any, ahead: int) -> _Place | None:
         found = ((known == own) & counts).nonzero()
         sample, position = found[len(found) // 2].tolist()
         row = position * samples + sample if turned else sample * count + position
-        return _Place(row, sample, position, turned)
+        return _Place(row, sample, position, turned, count == positions)
     return None

@@ -81,5 +81,7 @@ def _mean(call: LossCall) -> Any:
     value = call.value.detach()
     if call.arguments.get("reduction", _MEAN) == "sum":
         with torch.no_grad():
-            value = call.function(**{**call.arguments, "reduction": _MEAN}).detach()
+            # Of kl_div PyTorch warns that its mean is not the divergence's.
+            reduction = "none" if call.name == "kl_div" else _MEAN
+            value = call.function(**{**call.arguments, "reduction": reduction}).detach()
     return value.mean() if value.dim() else value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple, Protocol
@@ -97,7 +98,7 @@ class UpdateContracts:
             idle = without and bool(trained) and not any(map(self._has_changed, trained))
             idle = idle and self._is_updated(root)
             self._count("optimizer_without_gradient", optimizer, holds=idle, enough=_UPDATES)
-        still = all(group.get("lr", 1.0) == 0 for group in optimizer.param_groups)
+        still = all(map(_is_still, self._known()))  # one alone may begin later
         self._count("learning_rate_of_zero", optimizer, holds=still, enough=_UPDATES)
         if self._updates == 0:
             self._remember(root)
@@ -148,14 +149,14 @@ class UpdateContracts:
 
     def _forgotten(self, root: Any) -> bool:
         """Whether there are parameters with a gradient that nobody updates."""
-        held = {id(each) for optimizer in self._known() for each in _held(optimizer)}
         trained = [each for each in root.parameters() if each.requires_grad]
-        forgotten = [each for each in trained if each.grad is not None and id(each) not in held]
+        forgotten = _outside(self._known(), (each for each in trained if each.grad is not None))
         size = sum(each.numel() for each in forgotten)
         return (
             0 < size <= _MOST_FORGOTTEN * sum(each.numel() for each in trained)
             and any(_is_nonzero(each.grad) for each in forgotten if not each.grad.is_sparse)
             and not any(self._has_changed(each) for each in forgotten)
+            and len(_outside(_optimizers(), forgotten)) == len(forgotten)
         )
 
     def _hidden(self, root: Any) -> bool:
@@ -191,6 +192,21 @@ def _unregistered(root: Any) -> Iterator[torch.nn.Module]:
             inside = value.values() if isinstance(value, dict) else value
             if isinstance(value, dict | list | tuple) and value is not module._modules:
                 yield from (each for each in inside if isinstance(each, torch.nn.Module))
+
+
+def _optimizers() -> list[Any]:
+    """All that there are: one may begin to update later."""
+    return [each for each in gc.get_objects() if issubclass(type(each), torch.optim.Optimizer)]
+
+
+def _outside(optimizers: Iterable[Any], parameters: Iterable[Any]) -> list[Any]:
+    """The parameters that none of the optimizers holds."""
+    held = {id(each) for optimizer in optimizers for each in _held(optimizer)}
+    return [each for each in parameters if id(each) not in held]
+
+
+def _is_still(optimizer: Any) -> bool:
+    return all(group.get("lr", 1.0) == 0 for group in optimizer.param_groups)
 
 
 def _held(optimizer: Any) -> Iterator[Any]:

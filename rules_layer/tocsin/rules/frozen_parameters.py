@@ -1,7 +1,8 @@
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from tocsin.model import Reason, Role, Verdict
 from tocsin.rules import (
@@ -41,10 +42,11 @@ class FrozenParameters(Rule):
     may lose such an update. Also fires when no weight ever changed in that many saves and in
     ``accumulation`` steps: then the optimiser does not step.
 
-    Weights that are frozen on purpose get no gradient and are not judged. Weights that changed once
-    are not judged either. Weights with one dimension, mostly scales, may be too near to 1 for small
-    updates in half precision, and are not judged. A gradient belongs to the weight whose name its
-    own name ends with (``gradient/NAME``, ``NAME.grad``, ``gradients/NAMEGrad``).
+    Weights that are frozen on purpose get no gradient and are not judged, and no weight is while
+    others change and a learning rate is 0. Weights that changed once are not judged either. Weights
+    with one dimension, mostly scales, may be too near to 1 for small updates in half precision, and
+    are not judged. A gradient belongs to the weight whose name its own name ends with
+    (``gradient/NAME``, ``NAME.grad``, ``gradients/NAMEGrad``).
 
     Parameters
     ----------
@@ -54,6 +56,7 @@ class FrozenParameters(Rule):
     Example: the optimiser was built before a new head was added to the model.
     """
 
+    options: ClassVar[Mapping[str, Any]] = {"resolve": 5}
     causes: ClassVar[str] = (
         "The parameter was never given to the optimiser, or was replaced after the optimiser was "
         "built; the optimiser's step is never called; or rounding loses the updates."
@@ -70,7 +73,11 @@ class FrozenParameters(Rule):
     def reads(self) -> Reads:
         weights = Read(roles=(Role.WEIGHT, Role.BIAS), fields=("update_l2",), back=1)
         return Reads(
-            {"weights": weights, "gradients": Read(roles=(Role.GRADIENT,), fields=("l2",))}
+            {
+                "weights": weights,
+                "gradients": Read(roles=(Role.GRADIENT,), fields=("l2",)),
+                "rates": Read(roles=(Role.LEARNING_RATE,), fields=("mean",)),
+            }
         )
 
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
@@ -93,8 +100,9 @@ class FrozenParameters(Rule):
             and (norm := gradients.get((weight.worker, base_name(weight.name)), 0.0)) > least
         ]
         if any(changed for _, changed in known):
+            begins_later = any(each.summary.mean == 0 for each in step.tensors["rates"])
             return (
-                self._judge_weights(_counts(state, judged), unchanged)
+                self._judge_weights(_counts(state, judged), [] if begins_later else unchanged)
                 if judged
                 else (state, UNDECIDED)
             )

@@ -212,6 +212,42 @@ def attended(model: nn.Module, x: Any, y: Any) -> Any:
     return F.cross_entropy(pooled, y[:1])
 
 
+def actions(model: nn.Module, x: Any, y: Any) -> Any:
+    """A policy whose mean is bounded, and its actions are not: by hand, and by PyTorch."""
+    mean = model(x).tanh()
+    drawn = (mean + torch.randn_like(mean)).detach()
+    by_hand = (-(drawn - mean).square() / 2).sum(1)
+    known = torch.distributions.Normal(mean, 1.0).log_prob(drawn).sum(1)
+    return -((by_hand + known) * (y - 1.5)).mean()
+
+
+def all_pairs(model: nn.Module, x: Any, y: Any) -> Any:
+    """A generator of numbers and their density: each is compared with each real one."""
+    made, real = model(x)[:, :1], x[:, 0]
+    return (-(made - made.T).square()).exp().mean() - 2 * (-(made - real).square()).exp().mean()
+
+
+def quantiles(model: nn.Module, x: Any, y: Any) -> Any:
+    wanted = y[:, None, None] + torch.randn(SIZE, 1, 4)
+    return F.smooth_l1_loss(model(x)[:, :, None], wanted, reduction="none").sum(2).mean()
+
+
+def documents(model: nn.Module, x: Any, y: Any) -> Any:
+    """Those of one query, by four aspects."""
+    return F.kl_div(F.log_softmax(model(x), 0), F.softmax(x[:, :4], 0), reduction="sum")
+
+
+def levels(model: nn.Module, x: Any, y: Any) -> Any:
+    """Two channels with four levels each, on maps of 2 × 4."""
+    scores = model(x).repeat(1, 16).view(SIZE, 8, 2, 4).view(SIZE, 4, 2, 2, 4)
+    return F.cross_entropy(scores, y[:, None, None, None].expand(SIZE, 2, 2, 4))
+
+
+def axis_from_the_end(model: nn.Module, x: Any, y: Any) -> Any:
+    maps = model(x)[:, :, None, None].expand(SIZE, 4, 3, 2)
+    return F.nll_loss(F.log_softmax(maps, dim=-3), y[:, None, None].expand(SIZE, 3, 2))
+
+
 HEALTHY: dict[str, Callable[[nn.Module, Any, Any], Any]] = {
     "a multiple that reaches": lambda m, x, y: (
         (40 * m(x)[:, 0].tanh() - 10 * y.float()).square().mean()
@@ -245,6 +281,15 @@ HEALTHY: dict[str, Callable[[nn.Module, Any, Any], Any]] = {
     "masked": masked,
     "distilled": distilled,
     "attended": attended,
+    "actions": actions,
+    "all pairs": all_pairs,
+    "quantiles": quantiles,
+    "documents": documents,
+    "levels": levels,
+    "axis from the end": axis_from_the_end,
+    "noise below zero": lambda m, x, y: F.mse_loss(
+        F.softplus(m(x)[:, 0]), y + 0.1 * torch.randn(SIZE)
+    ),
     "accumulated": lambda m, x, y: sum(
         F.cross_entropy(m(part), of) / 2 for part, of in zip(x.chunk(2), y.chunk(2), strict=True)
     ),
@@ -299,6 +344,44 @@ def test_a_learning_rate_of_zero(run: Path) -> None:
     assert set(train(run, model, classify, optimizer=optimizer)) == {"learning_rate_of_zero"}
 
 
+def test_a_part_whose_learning_rate_is_zero_at_first(run: Path) -> None:
+    model = net()
+    first, last = (torch.optim.SGD(model[at].parameters(), 1e-2) for at in (0, 2))
+    first.param_groups[0]["lr"] = 0.0
+
+    def loss(model: nn.Module, x: Any, y: Any) -> Any:
+        first.step()
+        return classify(model, x, y)
+
+    assert train(run, model, loss, optimizer=last, steps=70) == {}
+
+
+def test_an_optimizer_that_begins_later(run: Path) -> None:
+    model = net()
+    later = torch.optim.SGD(model[2].parameters(), 1e-2)
+    assert train(run, model, classify, optimizer=torch.optim.SGD(model[0].parameters(), 1e-2)) == {}
+    later.step()
+
+
+def test_outputs_that_vary_by_intent(run: Path) -> None:
+    """Dropout alone is in training mode, and shows how sure the model is."""
+    model, updates = net(4, nn.Dropout()), 0
+
+    def loss(model: nn.Module, x: Any, y: Any) -> Any:
+        nonlocal updates
+        updates += 1
+        if updates % 20 == 0:
+            model.eval()
+            model[-1].train()
+            with torch.no_grad():
+                for _ in range(10):
+                    classify(model, x, y)
+            model.train()
+        return classify(model, x, y)
+
+    assert train(run, model, loss, steps=70) == {}
+
+
 def test_a_warm_up_from_zero(run: Path) -> None:
     model = net()
     optimizer = torch.optim.SGD(model.parameters(), 1e-2)
@@ -338,6 +421,18 @@ def test_a_label_among_the_inputs(run: Path, column: Any, expected: set[str]) ->
         return F.mse_loss(model(table)[:, 0], label)
 
     assert set(train(run, net(), loss)) == expected
+
+
+@pytest.mark.parametrize("columns", [1, 2])
+def test_columns_that_are_to_be_found_again(columns: int, run: Path) -> None:
+    """Several labels are of the inputs; or one is, and a view of them."""
+
+    def loss(model: nn.Module, x: Any, y: Any) -> Any:
+        table = torch.cat([x[:, 2:], y.float()[:, None], (y % 2).float()[:, None]], 1)
+        found, labels = model(table), table[:, 6:] if columns == 1 else table[:, 6:].clone()
+        return sum(F.mse_loss(found[:, at], labels[:, at]) for at in range(columns))
+
+    assert train(run, net(), loss) == {}
 
 
 class Stack(nn.Module):
@@ -531,8 +626,17 @@ def test_a_training_in_eval_mode_where_that_changes_nothing(run: Path) -> None:
     assert train(run, net().eval(), classify) == {}
 
 
-@pytest.mark.parametrize("evaluates", [True, False])
-def test_an_evaluation_in_train_mode(evaluates: bool, run: Path) -> None:
+@pytest.mark.parametrize(
+    ("evaluates", "judges", "expected"),
+    [
+        (True, True, set()),
+        (False, True, {"train_mode_while_evaluating"}),
+        (False, False, set()),  # a memory is filled
+    ],
+)
+def test_an_evaluation_in_train_mode(
+    evaluates: bool, judges: bool, expected: set[str], run: Path
+) -> None:
     model = net(4, nn.Dropout())
     updates = 0
 
@@ -543,11 +647,12 @@ def test_an_evaluation_in_train_mode(evaluates: bool, run: Path) -> None:
             model.train(not evaluates)
             with torch.no_grad():
                 for _ in range(4):
-                    model(x)
+                    outputs = model(x)
+                    if judges:
+                        F.cross_entropy(outputs, y)
             model.train()
         return classify(model, x, y)
 
-    expected = set() if evaluates else {"train_mode_while_evaluating"}
     assert set(train(run, model, loss, steps=100)) == expected
 
 

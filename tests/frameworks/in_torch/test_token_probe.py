@@ -85,6 +85,29 @@ class Dialogue(nn.Module):
         return self.head(self.texts(texts.view(-1, 2, WIDTH).flip(1))[0].flatten(0, 1))
 
 
+class Coded(nn.Module):
+    """Says a text again by a code of it; of the text itself it may see damaged tokens."""
+
+    def __init__(self, *, damaged: bool) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(WORDS, WIDTH)
+        self.encoder = nn.GRU(WIDTH, WIDTH, batch_first=True)
+        self.decoder = nn.GRU(2 * WIDTH, WIDTH, batch_first=True)
+        self.head = nn.Linear(WIDTH, WORDS)
+        self.damaged = damaged
+
+    def forward(self, tokens: Any) -> Any:
+        code = self.encoder(self.embed(tokens))[1][0][:, None].expand(-1, PLACES - 1, -1)
+        seen = torch.zeros_like(code)
+        if self.damaged:
+            seen = self.embed(tokens.masked_fill(torch.rand(tokens.shape) < 0.3, 0)[:, :-1])
+        return self.head(self.decoder(torch.cat([code, seen], 2))[0])
+
+
+def said_again(model: Any, tokens: Any) -> Any:
+    return F.cross_entropy(model(tokens).flatten(0, 1), tokens[:, 1:].flatten())
+
+
 def next_token(model: Any, tokens: Any) -> Any:
     return F.cross_entropy(model(tokens[:, :-1]).flatten(0, 1), tokens[:, 1:].flatten())
 
@@ -180,6 +203,8 @@ def by_hand(ahead: int) -> Loss:
         ),
         (TwoTowers, in_batch_negatives, set()),
         (Dialogue, text_class, set()),
+        (lambda: Coded(damaged=False), said_again, set()),
+        (lambda: Coded(damaged=True), said_again, set()),
         (Recurrent, next_token, set()),
         (lambda: Recurrent(time_first=True), time_first, set()),
         (lambda: Recurrent(both=True), next_token, {"sees_ahead"}),

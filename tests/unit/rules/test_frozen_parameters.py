@@ -23,6 +23,7 @@ def save(
     prefix: str = "gradient/",
     suffix: str = "",
     worker: str = "worker_0",
+    rate: float = 0.1,
 ) -> Step:
     """A step whose weights have changed or not (None: not known); by default all have gradients."""
     if gradients is None:
@@ -37,7 +38,9 @@ def save(
         Tensor(f"{prefix}{name}{suffix}", worker, TensorSummary(l2=norm), role=Role.GRADIENT)
         for name, norm in gradients.items()
     )
-    return Step(at, mode, at, 1000.0 + at, {"weights": tuple(weights), "gradients": of})
+    rates = (Tensor("learning_rate", worker, TensorSummary(mean=rate), role=Role.LEARNING_RATE),)
+    found = {"weights": tuple(weights), "gradients": of, "rates": rates}
+    return Step(at, mode, at, 1000.0 + at, found)
 
 
 STUCK = {"a": True, "b": False}
@@ -51,6 +54,7 @@ NONE = {"a": False, "b": False}
         pytest.param([save(100 * at, STUCK) for at in range(12)], 9, id="every hundred steps"),
         pytest.param([save(at, {"a": True, "b": True}) for at in range(50)], None, id="healthy"),
         pytest.param([save(at, STUCK, {"a": 1.0}) for at in range(50)], None, id="on purpose"),
+        pytest.param([save(at, STUCK, rate=0.0) for at in range(50)], None, id="begins later"),
         pytest.param(
             [save(at, STUCK, {"a": 1.0, "b": 0.0}) for at in range(50)], None, id="not used"
         ),
