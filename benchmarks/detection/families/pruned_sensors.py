@@ -136,8 +136,6 @@ def train(
         if way == "gates":
             sizes_of_gates = [part.gate.abs().sum() for part in net if isinstance(part, Gates)]
             loss = loss + 2e-3 * torch.stack(sizes_of_gates).sum()
-        if fault == "penalty of all weights":
-            loss = loss + 0.02 * torch.stack([p.abs().sum() for p in net.parameters()]).sum()
         updates.zero_grad()
         loss.backward()
         updates.step()
@@ -172,8 +170,5 @@ CASES = cases(
     },
     {
         "largest pruned": ("no-skill collapse dead worse", {"fault": "largest pruned"}),
-        "penalty of all weights": (
-            "collapse no-skill dead", {"fault": "penalty of all weights", "way": "none"},
-        ),
     },
 )  # fmt: skip

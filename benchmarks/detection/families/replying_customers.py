@@ -130,8 +130,5 @@ CASES = cases(
             "no-skill overfit", {"fault": "replies joined to other customers"},
         ),
         "gradient of the wrong sign": ("worse no-skill", {"objective": wrong_sign}),
-        "no split is worth it": (
-            "trees no-skill slow", {"settings": {"gamma": 500.0}},
-        ),
     },
 )  # fmt: skip

@@ -80,7 +80,7 @@ class Spiking(nn.Module):
         for current in self.entry(x).unbind(1):
             charge = self.leak.sigmoid() * charge + current
             above = charge - self.threshold
-            spike = (above > 0).float() if self.slope < 0 else Fire.apply(above, self.slope)
+            spike = Fire.apply(above, self.slope)
             if self.reset == "to zero":
                 charge = charge * (1 - spike.detach())
             else:
@@ -116,7 +116,6 @@ def train(
     slope: float = 2.0, threshold: float = 1.0, loss: str = "", rate: float = 2e-3,
     updates: int = 2000, batch: int = 32, quiet: float = 0.0, graded: bool = False,
     optimizer: str = "adam", short: bool = False, out_later: int = 0, count: int = 3000,
-    fault: str = "",
 ) -> float:  # fmt: skip
     begin(seed)
     x, y = touches(count, seed + 800, graded)
@@ -147,8 +146,6 @@ def train(
             error = F.multi_margin_loss(scores, wanted)
         elif loss == "squared":
             error = (scores - F.one_hot(wanted, OBJECTS)).square().sum()
-        elif loss == "chances twice":
-            error = F.cross_entropy(scores.softmax(1), wanted)
         else:
             error = F.cross_entropy(scores, wanted)
         if quiet:
@@ -188,8 +185,5 @@ CASES = cases(
         "output trained later": {"out_later": 500},
         "two rates of RMSprop": {"optimizer": "two"},
     },
-    {
-        "threshold never reached": ("dead no-gradient no-skill", {"threshold": 60.0}),
-        "few touches": ("overfit", {"count": 40}),
-    },
+    {},
 )

@@ -101,10 +101,6 @@ def train(
                 chance = scores.sigmoid().clamp(1e-6, 1 - 1e-6)
                 missed, false = wanted * chance.log(), (1 - wanted) * (1 - chance).log()
                 return -(missed + chance.clamp(min=0.05).detach() ** 0.5 * false).sum()
-            if loss == "ranks":
-                pairs = scores[:, None] - scores[None]
-                order = (wanted[:, None] > wanted[None]).float()
-                return (F.softplus(-pairs) * order).sum() / order.sum().clamp(min=1)
             if loss == "signs":
                 return F.soft_margin_loss(scores, wanted * 2 - 1)
             return F.binary_cross_entropy_with_logits(scores, wanted)
@@ -146,8 +142,6 @@ def train(
                 ]
             updates = torch.optim.AdamW(chosen, rate, weight_decay=decay)
             plans: Any = torch.optim.lr_scheduler
-            if scheduler == "warm restarts":
-                return [updates], [plans.CosineAnnealingWarmRestarts(updates, 2, 2)]
             if scheduler == "plateau":
                 plan = plans.ReduceLROnPlateau(updates, patience=1, factor=0.3)
                 return {
@@ -183,13 +177,8 @@ CASES = cases(
         "recurrent, clipped": {"reader": "recurrent", "settings": {"gradient_clip_val": 0.5}},
         "rare labels weigh more": {"loss": "rare weigh more"},
         "asymmetric loss by hand, summed": {"loss": "asymmetric, by hand"},
-        "pairs ranked": {"loss": "ranks"},
         "words hidden, decay": {"unknown": 0.15, "decay": 0.1},
         "two optimizers by hand": {"manual": True},
-        "warm restarts, accumulated": {
-            "scheduler": "warm restarts", "batch": 8, "epochs": 6,
-            "settings": {"accumulate_grad_batches": 4},
-        },
         "plateau, signs as labels": {"scheduler": "plateau", "loss": "signs"},
     },
     {

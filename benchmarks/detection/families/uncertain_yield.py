@@ -1,6 +1,6 @@
 """The yield of fields and how sure one may be of it: mean and variance, by an ensemble of networks.
 
-Weather and soil decide the yield, in kilograms, and dry years make it more variable. The members of
+Weather and soil decide the yield, and dry years make it more variable. The members of
 the ensemble are trained one after the other. The skill is one less the negative log likelihood's
 excess over the true one's, as a share of that of a normal distribution without inputs.
 """
@@ -70,7 +70,7 @@ def likelihood(mean: Tensor, raw: Tensor, y: Tensor, kind: str) -> Tensor:
 def train(
     seed: int, hook: Any, loss: str = "softplus", members: int = 2, steps: int = 1100,
     rate: float = 2e-3, apart: bool = False, dropout: float = 0.0, weight_norm: bool = False,
-    warm: int = 0, kilograms: bool = False, decay: float = 0.0,
+    warm: int = 0, decay: float = 0.0,
     count: int = 3000, average: float = 0.0, attack: float = 0.0, schedule: str = "",
     batch: int = 64, fault: str = "",
 ) -> float:  # fmt: skip
@@ -79,8 +79,6 @@ def train(
     held_x, held_y, _, _ = fields(400, 501)
     test_x, test_y, true_mean, true_deviation = fields(3000, 502)
     middle, size = y.mean(), y.std()
-    if kilograms:
-        middle, size = torch.tensor(0.0), torch.tensor(0.1)
     target = (y - middle) / size
     if fault == "yields in a column":
         target = target[:, None]
@@ -88,9 +86,6 @@ def train(
     for member in range(members):
         torch.manual_seed(1000 * seed + member)
         net = MeanAndVariance(apart, dropout, weight_norm)
-        if kilograms:
-            nn.init.constant_(net.mean.bias, 50.0)
-            nn.init.constant_(net.leave.bias, 30.0)
         hook.torch(net)
         optimizer = torch.optim.AdamW(net.parameters(), rate, weight_decay=decay)
         rates: Any = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1.0)
@@ -153,7 +148,6 @@ CASES = cases(
         "five members": {"loss": "distribution", "members": 5, "steps": 450, "rate": 4e-3},
         "weighted by the variance": {"loss": "variance weighs"},
         "squared error first": {"warm": 300},
-        "in tens of kilograms": {"kilograms": True, "rate": 1e-2, "steps": 1500},
         "one cycle, weight norm": {"weight_norm": True, "schedule": "one cycle", "rate": 1e-3},
         "average of weights, decay": {"average": 0.99, "decay": 0.05},
         "adversarial samples": {"attack": 0.01, "steps": 1000},

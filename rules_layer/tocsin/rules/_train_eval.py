@@ -25,7 +25,7 @@ _RECOVERED = 3.0  # a clear rise is so many times the largest rise that was foll
 
 # XGBoost: train-rmse, validation_0-rmse. LightGBM: training's l2, valid_0's l2. Others: val_loss.
 _PREFIX = re.compile(
-    r"(?:(train(?:ing)?)|val(?:id(?:ation)?)?|eval(?:uation)?|test|dev)"
+    r"d?(?:(train(?:ing)?)|val(?:id(?:ation)?)?|eval(?:uation)?|test|dev|held(?:_?out)?|hold_?out)"
     r"(?:_?\d+)?(?:'s)?(?:[-_/.: ]+|$)",
     re.IGNORECASE,
 )

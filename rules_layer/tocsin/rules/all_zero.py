@@ -32,8 +32,8 @@ class AllZero(Rule):
     Without a selection it watches the weights with two dimensions or more. Profile ``recommended``
     fires after twenty saves in a row. It ignores what healthy runs have: gradients of zero (frozen
     or unused layers, words that are not in a batch), biases of zero (at the start), and layers that
-    start at zero but do not stay there. In profile ``sagemaker`` the user must select tensors, as
-    in Amazon's documents.
+    start at zero but do not stay there: it is taken back when one is trained later. In profile
+    ``sagemaker`` the user must select tensors, as in Amazon's documents.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ class AllZero(Rule):
     Example: every weight of a layer is 0 from the start and stays so.
     """
 
-    options: ClassVar[Mapping[str, Any]] = {"for_steps": 20}
+    options: ClassVar[Mapping[str, Any]] = {"for_steps": 20, "resolve": 1}
     sagemaker: ClassVar[Mapping[str, Any]] = {"weights": False}
     causes: ClassVar[str] = (
         "Weights that all start at zero get no gradient and stay there; weight decay or pruning is "

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
@@ -33,6 +34,8 @@ from tocsin.rules._train_eval import (
 )
 from tocsin.rules._won import lost_share, with_evaluation
 
+_WRONG = re.compile(r"(?i)(?<![a-z])m?error(?![a-z])")
+
 
 @register
 @dataclass(frozen=True)
@@ -47,8 +50,10 @@ class Overfit(Rule):
     loss must have risen from its best, by ``least_rise``, by ``ratio_threshold``, and by clearly
     more than its noise. Where the hook compares losses with that of a constant guess, evaluations
     must have lost ``least_rise`` of what they had won over it. And the training loss must have
-    fallen by 5 % since then. That profile takes medians of three evaluations and waits for the
-    fifth. So plateaus, noise, restarts of the learning rate and divergence do not fire.
+    fallen by 5 % since then. A share of wrong classes must have fallen clearly once: it begins with
+    that of the most frequent class, and other weights in training give it up. That profile takes
+    medians of three evaluations and waits for the fifth. So plateaus, noise, restarts of the
+    learning rate and divergence do not fire.
 
     Profile ``sagemaker`` is Amazon's documented rule. The documents do not say which steps are
     compared, or which steps a mean is over. Here an evaluation is the EVAL steps between two steps
@@ -121,6 +126,8 @@ class Overfit(Rule):
         fell = -now.train_rise > 0.05 * abs(now.train_level - now.train_rise)
         apart = _ratio(now.level, now.train_level) > self.ratio_threshold
         above = _ratio(now.level, now.best) > self.ratio_threshold
+        if _WRONG.search(now.name) and not now.improved:
+            return False
         return fell and apart and above and now.rose(self.least_rise)
 
     def _loses(self, won: Mapping[str, Any]) -> bool:

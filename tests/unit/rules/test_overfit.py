@@ -153,6 +153,30 @@ def test_profile_sagemaker(run: Any, validation: Any, parameters: Any, expected:
     assert [verdict.violation for verdict in verdicts] == expected
 
 
+@pytest.mark.parametrize(
+    ("name", "first", "expected"),
+    [("error", 0.06, False), ("error", 0.2, True), ("logloss", 0.06, True)],
+)
+def test_a_share_of_wrong_classes_must_have_fallen_once(
+    make_step: MakeStep, name: str, first: float, expected: bool
+) -> None:
+    """It begins with the share of all but the most frequent class."""
+    steps = [
+        make_step(
+            "losses",
+            at,
+            {
+                f"train-{name}": 0.2 * 0.9**at,
+                f"held-{name}": first if at < 3 else 0.055 + 0.002 * max(0, at - 5),
+            },
+            mode=Mode.GLOBAL,
+            mode_step=at,
+        )
+        for at in range(30)
+    ]
+    assert bool(fired(judged(rule(), steps))) is expected
+
+
 def test_xgboost_by_name(make_step: MakeStep) -> None:
     steps = [
         make_step(
