@@ -67,7 +67,6 @@ class BrokenContracts:
 
     def forget(self) -> None:
         """Forget the last forward pass: nothing more of it is to come."""
-        self._differences = []
         for probe in self._probes:
             probe.forget()
 
@@ -134,6 +133,10 @@ class BrokenContracts:
         """Remember a difference of each prediction and each label."""
         if len(self._differences) < _MOST_DIFFERENCES:
             self._differences.append(_Difference(script_line(), result.grad_fn))
+
+    def begin_loss(self) -> None:
+        """What a loss is made of comes from now on: of several forward passes, perhaps."""
+        self._differences = []
 
     def check_differences(self, loss: Any) -> None:
         """Judge those that are squared, or whose sizes are summed up, in a loss: not what becomes

@@ -90,6 +90,7 @@ class Checks:
         if self._step.passes == 1 or evaluated:
             self._tape.clear()
             self._known.begin_pass()
+            self._broken.begin_loss()
         if compiled:
             self.close()
             return
@@ -202,6 +203,7 @@ class Checks:
 
     def close(self) -> None:
         self.pause()
+        self._broken.begin_loss()
         self._tape.clear()
 
     # What the window shows.

@@ -57,14 +57,16 @@ def is_summed(loss: Any, node: Any, *, weighted: bool) -> bool:
 
 
 def _scales(node: Any) -> bool:
-    """Whether it multiplies by one number, or divides."""
+    """Whether it multiplies by one number, or divides, or multiplies by weights or a mask."""
     if name_of(node) not in ("MulBackward0", "DivBackward0"):
         return False
     (first, _), (second, _) = node.next_functions
     if first is not None and second is not None:
         return False
     other = node._saved_self if first is None else node._saved_other
-    return other is not None and not other.dim()
+    if other is None or not other.dim():
+        return other is not None
+    return name_of(node) == "MulBackward0" and bool((other >= 0).all())
 
 
 def before_views(node: Any) -> Any:

@@ -66,6 +66,10 @@ def rare(x: Any) -> Any:
 FAULTS = {
     "broadcast": (net(1), lambda m, x, y: F.mse_loss(m(x), y.float())),
     "broadcast_by_hand": (net(1), lambda m, x, y: (m(x) - y.float()).square().mean()),
+    "broadcast_by_hand before another pass": (
+        net(1),
+        lambda m, x, y: 3.0 * (m(x) - y.float()).square().mean() + m(-x).square().mean(),
+    ),
     "broadcast_by_hand of two passes": (
         net(1),
         lambda m, x, y: (torch.cat([m(x), m(x)]) - y.repeat(2).float()).square().mean(),
@@ -142,6 +146,12 @@ FAULTS = {
     "target_out_of_range of a multiple": (
         net(1, nn.Tanh()),
         lambda m, x, y: F.mse_loss(m(x) * 2 / 3.0, 1 + y.float()[:, None]),
+    ),
+    "target_out_of_range with a mask": (
+        net(1, nn.Sigmoid()),
+        lambda m, x, y: (
+            ((m(x) - 9 * y.float()[:, None]).abs() * (y[:, None] > 0)).mean() + m(x).mean()
+        ),
     ),
     "target_out_of_range of a sequence": (
         net(1, nn.Sigmoid()),
