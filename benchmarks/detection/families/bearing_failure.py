@@ -56,7 +56,7 @@ class Mixture(nn.Module):
             {name: nn.Linear(48, PEAKS) for name in ("share", "mean", "spread")}
         )
         with torch.no_grad():
-            self.heads["mean"].bias.copy_(torch.linspace(-1.5, 1.5, PEAKS))  # type: ignore
+            self.heads["mean"].bias.copy_(torch.linspace(-1.5, 1.5, PEAKS))
 
     def forward(self, x: Tensor) -> Law:
         h = self.body(x)
@@ -140,7 +140,7 @@ def train(
             return error
 
         for _ in range(5):
-            last.step(closure)  # type: ignore[arg-type]
+            last.step(closure)
     net.eval()
     if fault == "inputs scaled when tested":
         test_x = (test_x - test_x.min()) / (test_x.max() - test_x.min())

@@ -158,8 +158,8 @@ def train(
     )  # fmt: skip
     trainer.fit(
         model,
-        DataLoader(rows, batch, shuffle=True, collate_fn=together),  # type: ignore[arg-type]
-        DataLoader(held, 100, collate_fn=together),  # type: ignore[arg-type]
+        DataLoader(rows, batch, shuffle=True, collate_fn=together),
+        DataLoader(held, 100, collate_fn=together),
     )
     model.eval()
     with torch.no_grad():

@@ -49,7 +49,7 @@ class Block(nn.Module):
         )
         if zero:
             nn.init.zeros_(self.out.weight)
-            nn.init.zeros_(self.feed[2].weight)  # type: ignore[arg-type]
+            nn.init.zeros_(self.feed[2].weight)
 
     def forward(self, x: Tensor, causal: bool = True) -> Tensor:
         mixed = self.mixed(self.norms[0](x)).unflatten(2, (3, 4, -1)).permute(2, 0, 3, 1, 4)

@@ -18,17 +18,17 @@ from tocsin_hooks.torch.contracts import (
     broken_by_loss,
     column_of_label,
     is_copied,
-    is_out_of_reach,
     labels_equal_inputs,
 )
 from tocsin_hooks.torch.graph import is_summed
 from tocsin_hooks.torch.loss_calls import LossCall
+from tocsin_hooks.torch.reach import is_out_of_reach
 from tocsin_hooks.torch.softmaxes import has_softmax_twice
 from tocsin_hooks.torch.token_probe import TokenProbe
 
 _LOOKS = 3  # at the values of one call, in steps that are saved
 _MOST_CALLS = 32  # lines of a script that are looked at
-_MOST_DIFFERENCES = 16  # of a pass
+_MOST_DIFFERENCES = 16  # of a loss
 _SOON = 300  # training passes in which a model that is to find its input learns to copy it
 
 

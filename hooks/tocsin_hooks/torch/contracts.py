@@ -11,6 +11,7 @@ import torch
 from tocsin_hooks.leaks import MOST_COLUMNS, MOST_SAMPLES, column_of
 from tocsin_hooks.torch.graph import before_views, name_of
 from tocsin_hooks.torch.loss_calls import LossCall
+from tocsin_hooks.torch.reach import does_not_reach
 from tocsin_hooks.torch.softmaxes import (
     adds_up_to_more,
     goes_over_batch,
@@ -21,19 +22,6 @@ from tocsin_hooks.torch.softmaxes import (
 _ELEMENTWISE = frozenset({"mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"})
 _TAKES_LOGITS = frozenset({"cross_entropy", "binary_cross_entropy_with_logits"})
 _BINARY = frozenset({"binary_cross_entropy", "binary_cross_entropy_with_logits"})
-_RANGES = {
-    "SigmoidBackward0": (0.0, 1.0),
-    "TanhBackward0": (-1.0, 1.0),
-    "ReluBackward0": (0.0, math.inf),
-    "SoftplusBackward0": (0.0, math.inf),
-    "ExpBackward0": (0.0, math.inf),
-    "SoftmaxBackward0": (0.0, 1.0),
-}
-_JOINS = frozenset({"CatBackward0", "StackBackward0"})
-_MOST_PARTS = 64
-_SCALINGS = frozenset({"MulBackward0", "DivBackward0"})
-_LEAST_SHARE = 0.05  # of the targets, that the output cannot reach
-_LEAST_AWAY = 0.15  # of the spread of the targets: what is measured has noise
 _MAJORITY = 0.8  # of the labels
 _HEAVIER = 3.0  # times the weight of every other class
 _COPIED = 0.02  # of the loss of a blind guess
@@ -63,7 +51,7 @@ def broken_by_loss(call: LossCall) -> Iterator[str]:
     if name in _ELEMENTWISE or name == "poisson_nll_loss":
         if broadcasts(prediction, target):
             yield "broadcast"
-        elif name in _ELEMENTWISE and _is_out_of_reach(node, target):
+        elif name in _ELEMENTWISE and does_not_reach(node, target):
             yield "target_out_of_range"
     if name == "binary_cross_entropy" and adds_up_to_more(node, target):
         yield "target_out_of_range"
@@ -126,13 +114,6 @@ def compares_samples(one: Any, other: Any, samples: int) -> bool:
         return False
     alike = one.shape == other.shape and one.dim() > 0 and len(one) == samples > 1
     return alike and one.requires_grad != other.requires_grad
-
-
-def is_out_of_reach(one: Any, other: Any) -> bool:
-    """Whether labels lie outside of what predictions that are subtracted from them can be, or the
-    reverse. Waits for the device."""
-    computed, given = (one, other) if one.requires_grad else (other, one)
-    return _is_out_of_reach(before_views(computed.grad_fn), given.detach())
 
 
 def labels_equal_inputs(call: LossCall, inputs: list[Any]) -> bool:
@@ -243,50 +224,6 @@ def _are_not_permuted(prediction: Any) -> bool:
             return True
         node, after = node.next_functions[0][0], before
     return False
-
-
-def _is_out_of_reach(node: Any, target: Any) -> bool:
-    reach = _reach(node)
-    if reach is None or not target.is_floating_point():
-        return False
-    wide = target.float()
-    away = wide - wide.clamp(*reach)
-    outside = (away.abs() > _CLOSE).float().mean() > _LEAST_SHARE
-    return bool(outside & (away.square().mean().sqrt() > _LEAST_AWAY * wide.std(correction=0)))
-
-
-def _reach(node: Any) -> tuple[float, float] | None:
-    """The least and the largest number that a function can give."""
-    if name_of(node) in _SCALINGS:
-        return _scaled_reach(node)
-    if name_of(node) in _JOINS:
-        return _joined_reach(node)
-    if name_of(node) != "ClampBackward1":
-        return _RANGES.get(name_of(node))
-    low, high = node._saved_min, node._saved_max
-    return -math.inf if low is None else low, math.inf if high is None else high
-
-
-def _joined_reach(node: Any) -> tuple[float, float] | None:
-    """That of several that stand beside each other, as of the steps of a sequence."""
-    parts = [before_views(each) for each, _ in node.next_functions[:_MOST_PARTS]]
-    if any(name_of(each) in _JOINS for each in parts):  # a loop that adds one at a time is deep
-        return None
-    reaches = {_reach(each) for each in parts}
-    return reaches.pop() if len(reaches) == 1 else None
-
-
-def _scaled_reach(node: Any) -> tuple[float, float] | None:
-    """That of a multiple, if the factor is a positive number."""
-    scaled, *others = (each for each, _ in node.next_functions)
-    factor = node._saved_other
-    if any(each is not None for each in others) or factor is None or factor.dim():
-        return None
-    reach, times = _reach(before_views(scaled)), float(factor)
-    if reach is None or not 0 < times < math.inf:
-        return None
-    times = times if name_of(node).startswith("Mul") else 1 / times
-    return times * reach[0], times * reach[1]
 
 
 def _is_not_log(values: Any) -> bool:
