@@ -47,6 +47,7 @@ def test_many_that_leave_hold_neither_threads_nor_memory(tmp_path: Path) -> None
 
 
 def test_those_that_are_followed_in_the_same_run_are_let_go(tmp_path: Path) -> None:
+    before = own_threads()
     hooks = []
     for _ in range(5):
         hook = Hook(tmp_path, save_interval=1, poll_interval=1000)
@@ -54,6 +55,7 @@ def test_those_that_are_followed_in_the_same_run_are_let_go(tmp_path: Path) -> N
         hooks.append(ref(hook))
     hook.close()
     del hook
+    assert becomes(lambda: own_threads() <= before)  # closing does not wait for the poller
     gc.collect()
     assert [each() for each in hooks] == [None] * 5
 
