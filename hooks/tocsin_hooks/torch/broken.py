@@ -20,10 +20,11 @@ from tocsin_hooks.torch.contracts import (
     is_copied,
     labels_equal_inputs,
 )
+from tocsin_hooks.torch.derivatives import Derivatives
 from tocsin_hooks.torch.graph import is_summed
 from tocsin_hooks.torch.loss_calls import LossCall
 from tocsin_hooks.torch.reach import is_out_of_reach
-from tocsin_hooks.torch.softmaxes import has_softmax_twice
+from tocsin_hooks.torch.softmaxes import has_cosines, has_softmax_twice
 from tocsin_hooks.torch.token_probe import TokenProbe
 
 _LOOKS = 3  # at the values of one call, in steps that are saved
@@ -98,7 +99,7 @@ class BrokenContracts:
             self._count(name, call.place)
 
     def _looks_at(self, mode: Mode, place: str) -> bool:
-        """Whether to look at a call there: at all of a step, for outputs may share a line."""
+        """Whether to look at a call there: at all of a step, for several may share a line."""
         key = mode, place
         if key not in self._now:
             if not self._looks[key] and len(self._looks) >= _MOST_CALLS:
@@ -118,8 +119,12 @@ class BrokenContracts:
         self._looks[self._step.mode, f"graph of {place}"] += 1
         if self._looks[self._step.mode, f"graph of {place}"] > _LOOKS:
             return
-        if isinstance(loss, torch.Tensor) and has_softmax_twice(loss):
+        if not isinstance(loss, torch.Tensor):
+            return
+        if has_softmax_twice(loss):
             self._count("softmax_twice", place)
+        if has_cosines(loss):
+            self._count("cosines_as_logits", place)
 
     def subtracted(self, one: Any, other: Any, result: Any) -> None:
         """Remember predictions that are subtracted from labels, or the reverse, until it is known
@@ -151,6 +156,18 @@ class BrokenContracts:
                 self.here("broadcast_by_hand", each.place)
             elif is_out_of_reach(*each.operands):
                 self._count("target_out_of_range", each.place)
+
+    def derived(self, is_zero: bool) -> None:
+        """The script has taken derivatives, which are 0 or not."""
+        place = script_line()
+        if self._looks_at(self._step.mode, f"derivative of {place}") and is_zero:
+            self._count("derivative_of_zero", place)
+
+    def check_derivatives(self, derivatives: Derivatives, loss: Any) -> None:
+        """Judge those that become a part of a loss."""
+        for place in derivatives.broken(loss):
+            self._count("derivative_without_graph", place)
+        derivatives.clear()
 
     def check_inputs(self, inputs: list[Any]) -> None:
         """Look at what a model is given in a saved step."""

@@ -5,15 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from tocsin.model import COMPETING, Mode
-from torch import nn
+from torch import Tensor, nn
 
 from tocsin_hooks.script_line import script_line
 from tocsin_hooks.torch.broken import BrokenContracts
 from tocsin_hooks.torch.callbacks import compilations
 from tocsin_hooks.torch.captured import StepInHand
 from tocsin_hooks.torch.contracts import broken_by_difference, compares_samples
+from tocsin_hooks.torch.derivatives import Derivatives
 from tocsin_hooks.torch.evaluated_losses import EvaluatedLosses
 from tocsin_hooks.torch.given_inputs import GivenInputs
+from tocsin_hooks.torch.graph import is_gap
 from tocsin_hooks.torch.known_losses import KnownLosses
 from tocsin_hooks.torch.look_schedule import LookSchedule
 from tocsin_hooks.torch.loss_calls import Listener, LossCall, LossWindow, picked_classes
@@ -57,21 +59,24 @@ class Checks:
         self._opponents = Opponents()
         self._when = LookSchedule(step, self._skill, self._updates, self._opponents)
         self._tape = Tape()
+        self._derivatives = Derivatives()
         self._evaluated = EvaluatedLosses(step, loss, self._skill, self._known, self._tape)
         hook = step.hook
         self._window = LossWindow(
             Listener(
-                self._loss,
-                self._difference,
-                self._backward,
-                self._updates.after_backward,
-                self._recorded,
-                self._left,
-                self._detached,
-                self._dropped,
-                self._tape,
-                hook.trouble,
-                lambda: hook.is_at_work,
+                loss=self._loss,
+                difference=self._difference,
+                backward=self._backward,
+                after_backward=self._updates.after_backward,
+                recorded=self._recorded,
+                left=self._left,
+                detached=self._detached,
+                dropped=self._dropped,
+                derived=self._derived,
+                derivatives=self._derivatives,
+                tape=self._tape,
+                trouble=hook.trouble,
+                is_at_work=lambda: hook.is_at_work,
             )
         )
         self._inputs = GivenInputs()
@@ -192,8 +197,12 @@ class Checks:
 
     def _count_turn(self, optimizer: Any) -> None:
         if self._opponents.updated(optimizer):
-            self._skill.forget()
-            self._step.loss_kind = COMPETING
+            self._competes()
+
+    def _competes(self) -> None:
+        """The loss has no level that is good."""
+        self._skill.forget()
+        self._step.loss_kind = COMPETING
 
     def pause(self) -> None:
         """Look at nothing until the next forward pass has ended."""
@@ -204,6 +213,7 @@ class Checks:
     def close(self) -> None:
         self.pause()
         self._broken.begin_loss()
+        self._derivatives.clear()
         self._tape.clear()
 
     # What the window shows.
@@ -233,7 +243,7 @@ class Checks:
         samples = self._inputs.samples
         if compares_samples(one, other, samples):
             self._subtracts = True
-            if self._step.saving and not self._inputs.hold(one) and not self._inputs.hold(other):
+            if self._step.saving:
                 self._broken.subtracted(one, other, result)
         if broken_by_difference(one, other, result, samples):
             self._broken.broadcast(result)
@@ -244,8 +254,11 @@ class Checks:
         if self._when.wants_contracts:
             with self._step.hook.measured():
                 self._broken.check_differences(loss)
+                self._broken.check_derivatives(self._derivatives, loss)
                 if self._step.saving:
                     self._broken.check_graph(loss)
+                    if isinstance(loss, Tensor) and is_gap(loss):
+                        self._competes()
         tape = self._tape
         if not tape.is_recording:
             return
@@ -284,6 +297,12 @@ class Checks:
     def _dropped(self) -> None:
         if self._inside and self._step.evaluates and self._when.wants_contracts:
             self._modes.dropped()
+
+    def _derived(self, inputs: Any, found: Any) -> None:
+        looks = self._step.saving and self._step.mode is Mode.TRAIN
+        if looks and self._when.wants_contracts and not self._inside:
+            with self._step.hook.measured():
+                self._broken.derived(self._derivatives.taken(inputs, found))
 
     def _left(self, tensor: Any) -> None:
         """A tensor has become an array or a list: labels, perhaps."""

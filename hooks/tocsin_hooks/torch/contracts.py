@@ -27,12 +27,17 @@ _HEAVIER = 3.0  # times the weight of every other class
 _COPIED = 0.02  # of the loss of a blind guess
 _CLOSE = 1e-3
 _MOST_ROWS = 4096
+_SEVERAL_CLASSES = 10
+_SEVERAL_LABELS = 64
 
 SEVERAL_TIMES = frozenset(
     {
         "all_labels_ignored",
         "constant_input",
+        "derivative_of_zero",
+        "derivative_without_graph",
         "label_is_an_input",
+        "labels_all_alike",
         "labels_equal_inputs",
         "softmax_of_one",
         "targets_shifted_twice",
@@ -71,6 +76,8 @@ def broken_by_loss(call: LossCall) -> Iterator[str]:
         yield "classes_not_permuted"
     if call.has_classes and _all(target == call.arguments.get("ignore_index", -100)):
         yield "all_labels_ignored"
+    if call.has_classes and _are_all_alike(call):
+        yield "labels_all_alike"
     if _are_upside_down(call):
         yield "weights_upside_down"
     if name in _BINARY and call.arguments.get("reduction") != "none":
@@ -189,6 +196,16 @@ def _are_probabilities(call: LossCall, node: Any) -> bool:
 def _exceeds_one(prediction: Any) -> bool:
     """Whether each row, taken as logarithms of probabilities, has a sum of more than 1."""
     return _all(_rows(prediction).exp().sum(-1) > 1.01)
+
+
+def _are_all_alike(call: LossCall) -> bool:
+    """Whether all of many labels are one and the same of many classes: neither the first, which
+    says where a positive sample stands, nor the last; these may stand for the rest as well."""
+    classes = call.prediction.shape[1 if call.prediction.dim() > 1 else 0]
+    labels = call.target[call.target != call.arguments.get("ignore_index", -100)]
+    if classes < _SEVERAL_CLASSES or len(labels) < _SEVERAL_LABELS:
+        return False
+    return 0 < int(labels[0]) < classes - 1 and _all(labels == labels[0])
 
 
 def _are_upside_down(call: LossCall) -> bool:

@@ -41,7 +41,3 @@ class GivenInputs:
             if not key.isdigit() and len(self._named) > 1 and each is target:
                 return input_name(self._own, key).name
         return None
-
-    def hold(self, tensor: Any) -> bool:
-        """Whether a tensor is one of them: what is subtracted from it is no prediction of it."""
-        return any(each.data_ptr() == tensor.data_ptr() for each in self.tensors)

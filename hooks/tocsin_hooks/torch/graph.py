@@ -18,6 +18,7 @@ _WEIGHTS = frozenset({"DivBackward0", "MulBackward0", "NegBackward0", "SubBackwa
 _WEIGHTS |= frozenset({"WhereBackward0"})
 _ERRORS = frozenset({"AbsBackward0", "LinalgVectorNormBackward0", "PowBackward0"})
 _MOST_NODES = 200
+_ALIKE = 6  # nodes in a row
 
 
 def nodes_of(node: Any, most: int) -> Iterator[Any]:
@@ -54,6 +55,31 @@ def is_summed(loss: Any, node: Any, *, weighted: bool) -> bool:
         elif name in passed or _RESHAPES.fullmatch(name) or _scales(found):
             waiting += before
     return False
+
+
+def is_gap(loss: Any) -> bool:
+    """Whether a loss is the difference of two means that are computed in the same way, as of the
+    energies of data and of samples, beside other terms: it has no level that is good."""
+    waiting = [loss.grad_fn]
+    while waiting:
+        node = waiting.pop()
+        before = [] if node is None else [each for each, _ in node.next_functions]
+        if name_of(node) == "AddBackward0":
+            waiting += before
+        elif name_of(node) == "SubBackward0" and name_of(before[0]).startswith("Mean"):
+            return _are_alike(*before)
+    return False
+
+
+def _are_alike(one: Any, other: Any) -> bool:
+    """Whether two nodes, and the first ones before them, are of the same classes."""
+    for _ in range(_ALIKE):
+        if name_of(one) != name_of(other):
+            return False
+        if one is None or not one.next_functions:
+            break
+        one, other = one.next_functions[0][0], other.next_functions[0][0]
+    return True
 
 
 def _scales(node: Any) -> bool:

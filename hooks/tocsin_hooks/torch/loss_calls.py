@@ -15,6 +15,7 @@ from torch.overrides import TorchFunctionMode
 from tocsin_hooks.guard import Guard, Report
 from tocsin_hooks.script_line import script_caller, script_line
 from tocsin_hooks.torch.callbacks import compilations
+from tocsin_hooks.torch.derivatives import Derivatives
 from tocsin_hooks.torch.names import is_loss
 from tocsin_hooks.torch.tape import RecordedCall, Tape
 
@@ -110,8 +111,9 @@ def picked_classes(call: RecordedCall) -> LossCall | None:
 class Listener:
     """Gets each loss that is called, each difference of two tensors, and each backward pass when it
     begins, with what it begins at, and when it has ended; each tensor that is going to be detached,
-    each that has become an array or a list, and each dropout that drops something. While the
-    ``tape`` records, it gets every call, and then the listener as well, with what it gave.
+    each that has become an array or a list, each dropout that drops something, and derivatives
+    that are taken, with their inputs. While the ``tape`` records, it gets every call, and then the
+    listener as well, with what it gave; ``derivatives`` get what was called while they follow.
 
     What the listener computes itself while it ``is_at_work`` counts as nothing.
     """
@@ -124,6 +126,8 @@ class Listener:
     left: Callable[[Any], None]
     detached: Callable[[Any], None]
     dropped: Callable[[], None]
+    derived: Callable[[Any, Any], None]
+    derivatives: Derivatives
     tape: Tape
     trouble: Report
     is_at_work: Callable[[], bool]
@@ -222,10 +226,14 @@ def _after(
     if call is not None:
         listener.tape.after(call, args[0] if args else None, found)
         listener.recorded(call, found)
+    if listener.derivatives.is_following:
+        listener.derivatives.called(func, args, kwargs, found)
     if func in _BACKWARDS:
         listener.after_backward()
     elif func in _PARAMETERS:
         listener.loss(_call(func, args, kwargs, found))
+    elif func is torch.autograd.grad:
+        listener.derived(args[1] if len(args) > 1 else kwargs.get("inputs"), found)
     elif func in _LEAVES and args:
         listener.left(args[0])
     elif func in _DIFFERENCES and len(args) == 2:

@@ -8,7 +8,9 @@ from tocsin_hooks.torch.graph import before_views, name_of, nodes_of
 from tocsin_hooks.torch.loss_calls import LossCall
 
 _SOFTMAXES = frozenset({"LogSoftmaxBackward0", "LogsumexpBackward0", "SoftmaxBackward0"})
+_PRODUCTS = frozenset({"BmmBackward0", "MmBackward0"})
 _MOST_NODES = 1000
+_MANY = 32  # classes, of which cosines cannot make one likely
 _LEAST_SHARE = 0.05  # of the rows of labels
 _CLOSE = 1e-3
 
@@ -31,6 +33,27 @@ def has_softmax_twice(loss: Any) -> bool:
             if shape[axis] > 1 and axis == _axis(node, len(shape)):
                 return True
     return False
+
+
+def has_cosines(loss: Any) -> bool:
+    """Whether a loss is computed of a softmax of many cosines as they are, without a temperature.
+    Looks at the newest part of the graph."""
+    return any(
+        name_of(node) in ("LogSoftmaxBackward0", "LogsumexpBackward0")
+        and _are_cosines(before_views(node.next_functions[0][0]))
+        for node in nodes_of(loss.grad_fn, _MOST_NODES)
+    )
+
+
+def _are_cosines(node: Any) -> bool:
+    """Whether it gives products of rows and columns of length 1."""
+    if name_of(node) not in _PRODUCTS:
+        return False
+    rows, columns = node._saved_self, node._saved_mat2
+    if rows is None or columns is None or columns.shape[-1] < _MANY or rows.shape[-1] < 2:
+        return False
+    lengths = rows.detach().norm(dim=-1), columns.detach().norm(dim=-2)
+    return all(bool(((each - 1).abs() < _CLOSE).all()) for each in lengths)
 
 
 def goes_over_batch(call: LossCall, node: Any) -> bool:

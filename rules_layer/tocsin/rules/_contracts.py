@@ -109,6 +109,30 @@ CONTRACTS: Mapping[str, Contract] = {
         "errors are averaged before they are squared, and those of different signs cancel out",
         "square first, or take absolute values: ((prediction - target) ** 2).mean()",
     ),
+    "cosines_as_logits": Contract(
+        Severity.WARNING,
+        "a softmax over many scores gets cosines as they are",
+        "they lie between -1 and 1, so that no score can get a large share",
+        "divide them by a temperature of 0.05 to 0.1, or multiply them by a learned scale",
+    ),
+    "derivative_without_graph": Contract(
+        Severity.WARNING,
+        "a derivative that is a part of the loss was computed without a graph",
+        "to training it is a constant, and only the rest of its equation is learned",
+        "pass create_graph=True to torch.autograd.grad",
+    ),
+    "derivative_of_zero": Contract(
+        Severity.WARNING,
+        "a derivative by the inputs is 0 for all samples",
+        "second derivatives of a network with ReLU are 0, and the equation is not learned",
+        "use a smooth activation, such as tanh, SiLU or sine",
+    ),
+    "labels_all_alike": Contract(
+        Severity.WARNING,
+        "all labels are one and the same of many classes",
+        "the model learns to say nothing else",
+        "look at labels as the loss receives them: masks put into the labels, data sorted by class",
+    ),
     "all_labels_ignored": Contract(
         Severity.CRITICAL,
         "every label is ignore_index: nothing is left to learn from",

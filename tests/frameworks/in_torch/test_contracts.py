@@ -58,6 +58,37 @@ def one_of(y: Any) -> Any:
     return y.float() / 4
 
 
+def cosines(one: Any, other: Any) -> Any:
+    """Of pairs, twice as many as there are samples."""
+    first, second = torch.cat([one, -one]), torch.cat([other, -other])
+    return F.normalize(first, dim=1) @ F.normalize(second, dim=1).T
+
+
+def slope(value: Any, x: Any, *, kept: bool = True) -> Any:
+    return torch.autograd.grad(value.sum(), x, create_graph=kept, retain_graph=True)[0]
+
+
+def decay(model: nn.Module, x: Any, *, kept: bool = True) -> Any:
+    """What a model of an equation of first order is trained with."""
+    x.requires_grad_()
+    value = model(x)
+    return (slope(value, x, kept=kept)[:, :1] + 2 * value).square().mean()
+
+
+def equation(model: nn.Module, x: Any) -> Any:
+    """What is to be 0 everywhere."""
+    x.requires_grad_()
+    return (slope(model(x), x, kept=False)[:, :1] + x[:, :1].sin().detach()).square().mean()
+
+
+def diffusion(model: nn.Module, x: Any) -> Any:
+    """One of second order."""
+    x.requires_grad_()
+    value = model(x)
+    second = slope(slope(value, x)[:, :1], x)[:, :1]
+    return (value - 0.1 * second).square().mean()
+
+
 def rare(x: Any) -> Any:
     """One label of sixteen is 1."""
     return (x[:, 0] >= x[:, 0].max()).long()
@@ -170,6 +201,30 @@ FAULTS = {
         net(2),
         lambda m, x, y: F.cross_entropy(m(x), rare(x), torch.tensor([9.0, 1.0])),
     ),
+    "target_out_of_range of an autoencoder": (
+        net(8, nn.Sigmoid()),
+        lambda m, x, y: ((m(x) - x).square().sum(1) / 0.1 + m[0].bias.square().sum()).mean(),
+    ),
+    "cosines_as_logits": (
+        net(),
+        lambda m, x, y: F.cross_entropy(cosines(m(x), m(x + 0.1)), torch.arange(2 * SIZE)),
+    ),
+    "cosines_as_logits by hand": (
+        net(),
+        lambda m, x, y: -cosines(m(x), m(x + 0.1)).log_softmax(1).diagonal().mean(),
+    ),
+    "labels_all_alike": (
+        net(36, nn.Unflatten(1, (12, 3))),
+        lambda m, x, y: F.cross_entropy(
+            m(x.repeat(4, 1)), torch.where(x.repeat(4, 1)[:, :3] > 0, -100, 5)
+        ),
+    ),
+    "derivative_without_graph": (net(1, nn.Tanh()), lambda m, x, y: decay(m, x, kept=False)),
+    "derivative_without_graph of a term": (
+        net(1, nn.Tanh()),
+        lambda m, x, y: (m(x) - 1).square().mean() + 0.5 * equation(m, x + 1),
+    ),
+    "derivative_of_zero": (net(1), lambda m, x, y: diffusion(m, x)),
     "weights_upside_down of one class": (
         net(1),
         lambda m, x, y: F.binary_cross_entropy_with_logits(
@@ -258,11 +313,37 @@ def axis_from_the_end(model: nn.Module, x: Any, y: Any) -> Any:
     return F.nll_loss(F.log_softmax(maps, dim=-3), y[:, None, None].expand(SIZE, 3, 2))
 
 
+def adversarial(model: nn.Module, x: Any, y: Any) -> Any:
+    """Inputs are changed by a derivative without a graph."""
+    x.requires_grad_()
+    scaled = 2 * x
+    (toward,) = torch.autograd.grad(F.cross_entropy(model(scaled), y), x, retain_graph=True)
+    return F.cross_entropy(model(scaled + 0.1 * toward.sign()), y)
+
+
+def steered(model: nn.Module, x: Any, y: Any) -> Any:
+    """An action is moved to where its critic, which is given, is higher."""
+    action = model(x)[:, :1]
+    free = action.detach().requires_grad_()
+    better = torch.autograd.grad((1 - (free - x[:, :1]) ** 2).sum(), free)[0]
+    return -(better * action).mean()
+
+
+def separated(model: nn.Module, x: Any, y: Any) -> Any:
+    """A penalty on a derivative, which is watched without its graph as well."""
+    x.requires_grad_()
+    value = model(x)
+    (slope(value[:, :1], x, kept=False)[:, :1] * value).mean().item()
+    return F.cross_entropy(value, y) + 0.01 * slope(value, x).square().mean()
+
+
 HEALTHY: dict[str, Callable[[nn.Module, Any, Any], Any]] = {
     "a multiple that reaches": lambda m, x, y: (
         (40 * m(x)[:, 0].tanh() - 10 * y.float()).square().mean()
     ),
-    "noise is subtracted": lambda m, x, y: (x[:, :4] - m(x).relu()).square().mean(),
+    "noise is subtracted": lambda m, x, y: (
+        (x[:, :4] - m(x).relu() - 0.5 * x[:, :4]).square().mean()
+    ),
     "a scale that is learned": lambda m, x, y: (
         (m[0].bias[0] * m(x)[:, 0].tanh() - 10 * y.float()).square().mean()
     ),
@@ -288,6 +369,16 @@ HEALTHY: dict[str, Callable[[nn.Module, Any, Any], Any]] = {
     "focal": focal,
     "pairwise": pairwise,
     "contrastive": contrastive,
+    "cosines with a temperature": lambda m, x, y: F.cross_entropy(
+        cosines(m(x), m(x + 0.1)) / 0.1, torch.arange(2 * SIZE)
+    ),
+    "adversarial": adversarial,
+    "steered": steered,
+    "separated": separated,
+    "equation": lambda m, x, y: decay(nn.Sequential(m, nn.Tanh()), x),
+    "positive samples first": lambda m, x, y: F.cross_entropy(
+        m(x.repeat(4, 1)).repeat(1, 4), y.repeat(4) * 0
+    ),
     "masked": masked,
     "distilled": distilled,
     "attended": attended,

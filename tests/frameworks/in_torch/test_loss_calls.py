@@ -10,6 +10,7 @@ import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812 - everybody calls it so
 from tocsin_hooks.script_line import script_line
+from tocsin_hooks.torch.derivatives import Derivatives
 from tocsin_hooks.torch.loss_calls import Listener, LossCall, LossWindow
 from tocsin_hooks.torch.tape import Tape
 from torch import nn
@@ -23,17 +24,19 @@ class Seen:
         self.errors: list[Exception] = []
         self.window = LossWindow(
             Listener(
-                self.losses.append,
-                lambda *_: self.others.append("difference"),
-                lambda _: self.others.append("backward"),
-                lambda: self.others.append("after"),
-                lambda *_: self.others.append("recorded"),
-                lambda _: self.others.append("left"),
-                lambda _: self.others.append("detached"),
-                lambda: self.others.append("dropped"),
-                Tape(),
-                lambda _, error: self.errors.append(error),
-                lambda: False,
+                loss=self.losses.append,
+                difference=lambda *_: self.others.append("difference"),
+                backward=lambda _: self.others.append("backward"),
+                after_backward=lambda: self.others.append("after"),
+                recorded=lambda *_: self.others.append("recorded"),
+                left=lambda _: self.others.append("left"),
+                detached=lambda _: self.others.append("detached"),
+                dropped=lambda: self.others.append("dropped"),
+                derived=lambda *_: self.others.append("derived"),
+                derivatives=Derivatives(),
+                tape=Tape(),
+                trouble=lambda _, error: self.errors.append(error),
+                is_at_work=lambda: False,
             )
         )
 

@@ -1,0 +1,97 @@
+"""Derivatives by inputs that a script takes itself, as of an equation that a model is to obey."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from tocsin_hooks.script_line import script_line
+from tocsin_hooks.torch.graph import nodes_of
+from tocsin_hooks.torch.values import tensors_in
+
+_LEAST_ELEMENTS = 8
+_MOST_FOLLOWED = 256  # tensors of one loss
+_SUMS = frozenset({"add", "sub", "__add__", "__radd__", "__iadd__", "__sub__", "__rsub__"})
+_MOST_NODES = 2000
+
+
+@dataclass(frozen=True)
+class _Derivative:
+    """Numbers that come from a derivative which has no graph."""
+
+    numbers: Any
+    inputs: tuple[Any, ...]
+
+
+class Derivatives:
+    """Follows those that are computed without a graph, until a backward pass begins.
+
+    Such a derivative is a constant to training. That is meant where it changes an input, or what
+    another model does, but not where it stands beside what depends on the same input and on
+    parameters, nor where it is a term of the loss: the residual of an equation is to be trained.
+    """
+
+    def __init__(self) -> None:
+        self._followed: dict[int, _Derivative] = {}
+        self._met: list[tuple[str, Any]] = []
+
+    @property
+    def is_following(self) -> bool:
+        return bool(self._followed)
+
+    def clear(self) -> None:
+        self._followed, self._met = {}, []
+
+    def taken(self, inputs: Any, found: Any) -> bool:
+        """Derivatives by ``inputs`` were computed; whether one is 0 for all of many elements. Waits
+        for the device."""
+        by = tuple(each for _, each in tensors_in(inputs, 8))
+        if not torch.is_grad_enabled() or any(isinstance(each, torch.nn.Parameter) for each in by):
+            return False
+        results = [each for _, each in tensors_in(found, 8)]
+        for each in results:
+            if not each.requires_grad:
+                self._followed[id(each)] = _Derivative(each, by)
+        return any(
+            each.numel() >= _LEAST_ELEMENTS and not bool(each.detach().any()) for each in results
+        )
+
+    def called(self, function: Any, args: Any, kwargs: Any, found: Any) -> None:
+        """A function gave ``found``: of a derivative that is followed, perhaps."""
+        given = [each for _, each in tensors_in((args, kwargs), 8)]
+        known = [self._followed[id(each)] for each in given if id(each) in self._followed]
+        if not known or not isinstance(found, torch.Tensor):
+            return
+        by = tuple(each for one in known for each in one.inputs)
+        if len(self._followed) >= _MOST_FOLLOWED:
+            self.clear()
+        elif not found.requires_grad:
+            self._followed[id(found)] = _Derivative(found, by)
+        elif _is_sum_of_terms(function, given) or any(_is_of_model(each, by) for each in given):
+            self._met.append((script_line(), found.grad_fn))
+
+    def broken(self, loss: Any) -> Iterator[str]:
+        """The lines in which such a derivative becomes a part of a loss."""
+        if self._met and isinstance(loss, torch.Tensor):
+            nodes = set(nodes_of(loss.grad_fn, _MOST_NODES))
+            yield from {place for place, node in self._met if node in nodes}
+
+
+def _is_sum_of_terms(function: Any, given: Sequence[Any]) -> bool:
+    return getattr(function, "__name__", "") in _SUMS and all(not each.dim() for each in given)
+
+
+def _is_of_model(tensor: Any, inputs: tuple[Any, ...]) -> bool:
+    """Whether it was computed from one of the inputs, and from parameters."""
+    if tensor.grad_fn is None or any(tensor is each for each in inputs):
+        return False
+    nodes = list(nodes_of(tensor.grad_fn, _MOST_NODES))
+    leaves = [each.variable for each in nodes if hasattr(each, "variable")]
+    of_inputs = any(
+        any(each is one for one in leaves) if each.grad_fn is None else each.grad_fn in nodes
+        for each in inputs
+    )
+    return of_inputs and any(isinstance(each, torch.nn.Parameter) for each in leaves)
