@@ -83,7 +83,7 @@ def train(
     weight = 1 / torch.bincount(known["labels"], minlength=KINDS).float().clamp(min=1)
     weight = weight / weight.mean()
 
-    class Weighted(Trainer):  # type: ignore[misc, no-any-unimported]
+    class Weighted(Trainer):  # type: ignore[misc]
         def compute_loss(
             self, model: Any, inputs: Any, return_outputs: bool = False, **others: Any
         ) -> Any:

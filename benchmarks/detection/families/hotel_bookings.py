@@ -129,7 +129,7 @@ def train(
     trainer = lightning.Trainer(
         max_epochs=epochs, accelerator="cpu", callbacks=[hook.lightning(), *stop], logger=False,
         enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False,
-        accumulate_grad_batches=accumulate, precision=precision,  # type: ignore[arg-type]
+        accumulate_grad_batches=accumulate, precision=precision,
         limit_val_batches=1.0 if evaluated else 0,
     )  # fmt: skip
     trainer.fit(cancelled, loader, validation)
