@@ -142,7 +142,6 @@ CASES = cases(
         "prices": ("inputs no-skill saturated", {"fault": "prices"}),
         "sign": ("worse fast not-finite no-skill", {"loss": "sign"}),
         "variance itself": ("range not-finite", {"loss": "variance itself"}),
-        "batch is not first": ("no-skill", {"fault": "batch is not first"}),
         "decimals in evaluation": ("inputs overfit", {"fault": "decimals in evaluation"}),
     },
 )
