@@ -112,7 +112,6 @@ CASES = cases(
     train,
     {
         "plain": {},
-        "RMSprop": {"optimizer": "RMSprop", "rate": 2e-3},
         "batch norm, no dropout": {"norm": True, "dropout": 0.0},
         "labels smoothed": {"smoothing": 0.15},
         "gardeners err": {"noise": 0.08, "patience": 16},
