@@ -69,7 +69,6 @@ def network(job: Job) -> nn.Sequential:
         nn.Conv1d(24, 32, 5, stride=2, padding=2), nn.BatchNorm1d(32), nn.ReLU(),
         nn.Conv1d(32, 32, 3, padding=1), nn.ReLU(), nn.AdaptiveMaxPool1d(1), nn.Flatten(),
         nn.Dropout(job.dropout), nn.Linear(32, KINDS),
-        *([nn.Softmax(0)] if job.fault == "softmax over the batch" else []),
     )  # fmt: skip
 
 
@@ -177,10 +176,6 @@ CASES = cases(
         "called past the wrapper": ("workers", {"fault": "called past the wrapper"}),
         "files by activity": ("order worse", {"fault": "files by activity"}),
         "gradients kept": ("kept-gradients fast", {"fault": "gradients kept"}),
-        "softmax over the batch": (
-            "softmax-axis probabilities no-skill",
-            {"fault": "softmax over the batch"},
-        ),
         "optimizer of a copy": ("unbound no-skill", {"fault": "optimizer of a copy"}),
     },
     certain=("called past the wrapper",),
