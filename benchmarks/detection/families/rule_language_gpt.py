@@ -108,7 +108,7 @@ def train(
     wanted = test_words[:, 1:][follows[:, 1:]]
     right = (scores.argmax(2)[follows[:, 1:]] == wanted).double().mean().item()
     most = torch.bincount(wanted).max().item() / len(wanted)
-    return (right - most) / (1 - most)
+    return float((right - most) / (1 - most))
 
 
 CASES = cases(
