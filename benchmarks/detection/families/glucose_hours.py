@@ -194,7 +194,9 @@ CASES = cases(
     },
     {
         "unknown is not a number": ("not-finite", {"fault": "unknown is not a number"}),
-        "mark of gaps as a value": ("range no-skill worse inputs", {"fault": "gaps are minus one"}),
+        "mark of gaps as a value": (
+            "range no-skill worse inputs", {"fault": "mark of gaps as a value"},
+        ),
         "mask the wrong way": ("ignored no-skill collapse", {"fault": "mask the wrong way"}),
         "sigmoid at the end": ("range saturated no-skill", {"end": "sigmoid"}),
         "one person": ("overfit", {"people": 1}),
