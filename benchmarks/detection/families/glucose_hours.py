@@ -138,7 +138,7 @@ def masked(found: Tensor, rows: dict[str, Tensor], kind: str) -> Tensor:
 
 def train(
     seed: int, hook: Any, steps: int = 2000, rate: float = 2e-3, batch: int = 32,
-    optimizer: str = "adam", loss: str = "squares", one_cycle: bool = False, unit: float = 50.0,
+    loss: str = "squares", one_cycle: bool = False, unit: float = 50.0,
     people: int = 24, evaluate_every: int = 200, fault: str = "", **shape: Any,
 ) -> float:  # fmt: skip
     begin(seed)
@@ -147,8 +147,6 @@ def train(
     model = Forecaster(**shape)
     hook.torch(model)
     updates: Any = torch.optim.Adam(model.parameters(), rate)
-    if optimizer == "adamax":
-        updates = torch.optim.Adamax(model.parameters(), rate)
     scheduler: Any = None
     if one_cycle:
         scheduler = torch.optim.lr_scheduler.OneCycleLR(updates, rate, total_steps=steps)
@@ -190,7 +188,6 @@ CASES = cases(
         "absolute differences": {"loss": "absolute", "steps": 2500},
         "late hours weigh more": {"loss": "late hours weigh more"},
         "changes in mg/dl": {"unit": 1.0, "rate": 5e-3, "steps": 2500},
-        "norm, Adamax, not evaluated": {"norm": True, "optimizer": "adamax", "evaluate_every": 0},
     },
     {
         "unknown is not a number": ("not-finite", {"fault": "unknown is not a number"}),
