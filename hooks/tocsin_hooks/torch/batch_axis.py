@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import torch
 from torch import nn
 
+from tocsin_hooks.torch.callbacks import safely
 from tocsin_hooks.torch.loss_calls import LossCall
 
 _LOOKS = 3  # at passes of training
@@ -21,7 +23,8 @@ class BatchAxis:
     may be time.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, hook: Any) -> None:
+        self._hook = hook
         self._looks = 0
         self._handles: list[Any] = []
         self._given: set[tuple[int, int]] = set()
@@ -32,7 +35,8 @@ class BatchAxis:
             self._looks += 1
             found = (each for each in root.modules() if isinstance(each, _SEQUENCES))
             by_time = [each for each in found if not each.batch_first]
-            self._handles = [each.register_forward_pre_hook(self._seen) for each in by_time]
+            seen = safely(self._hook, self._seen)
+            self._handles = [each.register_forward_pre_hook(seen) for each in by_time]
 
     def forward_ends(self) -> None:
         while self._handles:
@@ -43,7 +47,7 @@ class BatchAxis:
         self._given.clear()
 
     def _seen(self, _: Any, args: Any) -> None:
-        if args and args[0].dim() == 3:
+        if args and isinstance(args[0], torch.Tensor) and args[0].dim() == 3:
             self._given.add(tuple(args[0].shape[:2]))
 
     def broken(self, call: LossCall) -> Iterator[str]:

@@ -54,7 +54,7 @@ class BrokenContracts:
         self._columns: dict[tuple[int, int], str] = {}  # of inputs, which are labels of the step
         self._found: dict[Name, bool] = {}  # and whether that is saved
         self._differences: list[_Difference] = []
-        self._tokens, self._axis = TokenProbe(), BatchAxis()
+        self._tokens, self._axis = TokenProbe(step.hook), BatchAxis(step.hook)
         self._probes = (self._tokens, self._axis)
 
     def forward_begins(self, root: Any) -> None:

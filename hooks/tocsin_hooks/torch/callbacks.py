@@ -11,7 +11,7 @@ from weakref import WeakMethod
 
 import torch
 
-from tocsin_hooks.guard import MeantForTraining, Method, guarded
+from tocsin_hooks.guard import Guard, MeantForTraining, Method, guarded
 
 
 class TrainingStopped(MeantForTraining):
@@ -30,6 +30,17 @@ def called(method: Method) -> Method:
             method(self, *arguments)
 
     return _guarded(cast("Method", call))
+
+
+def safely(hook: Any, seen: Callable[..., None]) -> Callable[..., None]:
+    """What a module calls: no error of it reaches the training, and its time counts as the
+    ``hook``'s."""
+
+    def call(*arguments: Any) -> None:
+        with Guard(hook.trouble, "part of a step is not captured"), hook.measured():
+            seen(*arguments)
+
+    return call
 
 
 def is_elsewhere(module: Any) -> bool:

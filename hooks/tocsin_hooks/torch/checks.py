@@ -32,9 +32,10 @@ from tocsin_hooks.torch.spread import Spread
 from tocsin_hooks.torch.step_loss import StepLoss
 from tocsin_hooks.torch.tape import RecordedCall, Tape
 from tocsin_hooks.torch.update_contracts import UpdateContracts
-from tocsin_hooks.torch.values import tensors_in
+from tocsin_hooks.torch.values import tensors_in, tensors_of_distributions
 
 _MOST_OUTPUTS = 8
+_DRAWS = 3
 _SMALL = 1 << 18  # elements between outputs and a loss: of larger ones saved steps are compared
 
 
@@ -83,6 +84,7 @@ class Checks:
         self._inside = False  # of a forward pass
         self._subtracts = False  # labels from predictions, since that
         self._passes = 0  # in training
+        self._draws = 0  # updates before which something was drawn by the outputs
         step.before_end = self._hand_over
 
     def forward_begins(self, root: Any, args: Any, kwargs: Any, *, compiled: bool) -> None:
@@ -114,6 +116,11 @@ class Checks:
         # In evaluation some modules compute in another way while there is a mode.
         if self._step.mode is Mode.TRAIN or (self._when.compares and not _has_fast_path(root)):
             self._window.open()
+
+    @property
+    def draws(self) -> bool:
+        """Whether what is trained draws actions, as a policy does."""
+        return self._draws >= _DRAWS
 
     def acts(self, root: Any, *, alone: bool) -> None:
         """The model is called without gradients, and no step begins; ``alone``: one sample."""
@@ -160,7 +167,8 @@ class Checks:
     def _record(self, output: Any) -> None:
         if self._window.is_open and self._when.records(known=bool(self._known)):
             found = [each for _, each in tensors_in(output, _MOST_OUTPUTS)]
-            self._tape.begin(found, training=self._step.mode is Mode.TRAIN)
+            chances = tensors_of_distributions(output)
+            self._tape.begin([*found, *chances], training=self._step.mode is Mode.TRAIN)
             if self._step.evaluates:
                 self._evaluated.forward_ended(found)
 
@@ -174,6 +182,8 @@ class Checks:
 
     def update_begins(self, root: Any, optimizer: Any, *, held: bool, closure: bool) -> None:
         seen = self._window.is_open
+        self._draws += self._tape.drawn
+        self._tape.drawn = False
         if not closure:
             self.close()
         if not held and self._opponents.has_passed:  # another model's, by way of this one

@@ -54,7 +54,7 @@ def broken_by_loss(call: LossCall) -> Iterator[str]:
         return
     node = before_views(prediction.grad_fn)
     if name in _ELEMENTWISE or name == "poisson_nll_loss":
-        if broadcasts(prediction, target):
+        if broadcasts(prediction, target) or _is_each_with_each(prediction, target):
             yield "broadcast"
         elif name in _ELEMENTWISE and does_not_reach(node, target):
             yield "target_out_of_range"
@@ -97,6 +97,12 @@ def broadcasts(one: Any, other: Any) -> bool:
     if one.requires_grad == other.requires_grad or one.squeeze().shape != other.squeeze().shape:
         return False
     return bool(torch.broadcast_shapes(one.shape, other.shape).numel() > count)
+
+
+def _is_each_with_each(one: Any, other: Any) -> bool:
+    """Whether shapes (N) and (N, N) meet, the second from an earlier broadcast."""
+    few, many = sorted((one, other), key=lambda each: each.dim())
+    return few.dim() == 1 < len(few) and many.shape == (len(few), len(few))
 
 
 def broken_by_difference(one: Any, other: Any, result: Any, samples: int) -> bool:

@@ -13,6 +13,9 @@ _WITHOUT_LOSS = 2
 """After so many steps of doubtful passes without any loss such passes are no evaluations."""
 _LATEST = 20  # updates
 _FEWEST = 0.25  # passes for each update, of a model that acts from the start on
+_BURST = 8  # calls of parts between two updates
+_BURSTS = 2
+_FEWEST_OF_PARTS = 2  # calls for each update
 
 
 class EvaluationDetector:
@@ -36,15 +39,21 @@ class EvaluationDetector:
         self._from_start = False  # one of them came before the first update
         self._rolls = False  # and since the last one, as acting
         self._rollouts = 0  # updates before which that was so
+        self._alone = self._together = False  # since then: trained on one sample, on several
+        self._asides = self._asides_now = 0  # calls of parts without gradients, in training mode
+        self._bursts = 0  # updates before which there were many of these
 
     @property
     def acts(self) -> bool:
         """Whether there was acting before half of the latest updates.
 
         Or, as in proximal policy optimisation, now and then from the start on, with many passes:
-        a model that generates samples now and then has been trained before.
+        a model that generates samples now and then has been trained before. Parts that are called
+        are not seen before the first update: of these, more calls count.
         """
         if len(self._latest) == _LATEST and 2 * sum(self._latest) >= _LATEST:
+            return True
+        if self._bursts >= _BURSTS and self._asides >= _FEWEST_OF_PARTS * self._updates:
             return True
         many = self._passes >= _FEWEST * self._updates
         return self._from_start and self._rollouts > 0 and many
@@ -53,13 +62,25 @@ class EvaluationDetector:
         """What the model is trained on depends on an output that it gave without gradients."""
         self._acted = True
 
+    def trained(self, samples: int) -> None:
+        """A pass with gradients. Single samples before a batch are states in which it acts."""
+        self._alone = self._alone or samples == 1
+        self._together = self._together or samples > 1
+
+    def called_aside(self) -> None:
+        """A part of the model was called without gradients, in training mode."""
+        self._asides += 1
+        self._asides_now += 1
+
     def updated(self) -> None:
         """An optimizer has updated the model: whatever was evaluated is over."""
         self._updated = True
         self._updates += 1
         self._rollouts += self._rolls
-        self._latest.append(self._acted)
-        self._acted = self._rolls = False
+        self._latest.append(self._acted or (self._alone and self._together))
+        self._bursts += self._asides_now >= _BURST
+        self._asides_now = 0
+        self._acted = self._rolls = self._alone = self._together = False
 
     def is_none(self, root: Any, samples: int, *, meant: bool, without_meaning: int) -> bool:
         """Whether the pass belongs to no evaluation. ``meant``: one is going on for sure;

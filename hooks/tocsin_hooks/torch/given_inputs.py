@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from tocsin.model import Role
 
 from tocsin_hooks.torch.names import input_name
@@ -13,11 +14,12 @@ _MOST = 8
 
 
 class GivenInputs:
-    """The tensors that a model is given in the pass in hand, but for its labels; ``own`` is what
-    their names begin with."""
+    """The tensors that a model is given in the pass in hand, but for its labels and those that are
+    sparse; ``own`` is what their names begin with."""
 
     def __init__(self, own: str = "", args: Any = (), kwargs: Any = None) -> None:
         found = tensors_in((args, kwargs or {}), _MOST)
+        found = [each for each in found if each[1].layout is torch.strided]
         self._own = own
         self._named = [each for each in found if input_name("", each[0]).role is Role.INPUT]
         self.tensors = [each for _, each in self._named]

@@ -52,6 +52,9 @@ _LEAVES = frozenset({torch.Tensor.__array__, torch.Tensor.numpy, torch.Tensor.to
 _DETACHES = frozenset(
     {torch.detach, torch.Tensor.detach, torch.Tensor.detach_, torch.Tensor.data.__get__}
 )
+_SYMMETRIC = frozenset({F.huber_loss, F.l1_loss, F.mse_loss, F.smooth_l1_loss})
+_WARN = frozenset({*_PARAMETERS, torch.Tensor.__float__, torch.Tensor.__int__})
+"""Losses, of what they broadcast; and what makes a number of a tensor that needs a gradient."""
 _DROPOUTS = frozenset({F.dropout, F.dropout1d, F.dropout2d, F.dropout3d})
 _BACKWARDS = frozenset({torch.Tensor.backward, torch.autograd.backward})
 
@@ -136,10 +139,10 @@ class Listener:
 class LossWindow:
     """Lets a listener hear of calls between ``open`` and ``close``, in the thread that opens it.
 
-    For that a mode stands on PyTorch's stack of modes. It is put there only if the stack is empty,
-    and taken away only from its top: modes of the script are entered and left as ever. Compiled
-    code that runs while it is there is compiled again because of it: that happens once, and then
-    the window stays closed.
+    For that a mode stands on PyTorch's stack of modes, one for all windows of a thread. It is put
+    there only if the stack is empty, and taken away only from its top: modes of the script are
+    entered and left as ever. Compiled code that runs while it is there is compiled again because of
+    it: that happens once, and then the window stays closed.
     """
 
     def __init__(self, listener: Listener) -> None:
@@ -155,45 +158,58 @@ class LossWindow:
     def open(self) -> None:
         if self._stays_closed or self._mode is not None:
             return
-        if not torch._C._len_torch_function_stack():
-            self._compilations = compilations()
+        mode = _top()
+        if mode is None and not torch._C._len_torch_function_stack():
             mode = _Mode()
-            mode.listener = self._listener
             mode.__enter__()
+        if mode is not None:
+            self._compilations = compilations()
+            mode.listeners.append(self._listener)
             self._mode = mode
 
     def close(self) -> None:
         mode, self._mode = self._mode, None
         if mode is None:
             return
-        mode.listener = None
+        mode.listeners.remove(self._listener)
         self._stays_closed = compilations() != self._compilations
-        size = torch._C._len_torch_function_stack()
-        if size and torch._C._get_function_stack_at(size - 1) is mode:
+        if not mode.listeners and _top() is mode:
             mode.__exit__(None, None, None)
 
 
 class _Mode(TorchFunctionMode):
-    """Passes every call on as it is. Without a listener it does nothing else."""
+    """Passes every call on as it is. Without listeners it does nothing else."""
 
-    listener: Listener | None = None
+    def __init__(self) -> None:
+        super().__init__()
+        self.listeners: list[Listener] = []
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        listener, kwargs = self.listener, kwargs or {}
-        own = listener is None
-        if listener is not None:
-            with Guard(listener.trouble, "a loss is not compared"):
-                own = listener.is_at_work()
-        if listener is None or own:
+        kwargs = kwargs or {}
+        listeners, own = tuple(self.listeners), False
+        for each in listeners:
+            with Guard(each.trouble, "a loss is not compared"):
+                own = own or each.is_at_work()
+        if own or not listeners:
             return func(*args, **kwargs)
-        call = caller = None
-        with Guard(listener.trouble, "a loss is not compared"):
-            call, caller = _before(listener, func, args, kwargs)
+        calls: dict[int, RecordedCall | None] = {}
+        caller = None
+        for at, each in enumerate(listeners):
+            with Guard(each.trouble, "a loss is not compared"):
+                calls[at], caller = _before(each, func, args, kwargs)
         # From a frame of this name: who looks for the line that calls ``backward`` skips it.
         found = func(*args, **kwargs) if caller is None else caller(func, args, kwargs)
-        with Guard(listener.trouble, "a loss is not compared"):
-            _after(listener, call, func, args, kwargs, found)
+        for at, each in enumerate(listeners):
+            with Guard(each.trouble, "a loss is not compared"):
+                _after(each, calls.get(at), func, args, kwargs, found)
         return found
+
+
+def _top() -> _Mode | None:
+    """Our mode, if it is the last one that was entered."""
+    size = torch._C._len_torch_function_stack()
+    found = torch._C._get_function_stack_at(size - 1) if size else None
+    return found if isinstance(found, _Mode) else None
 
 
 def _before(
@@ -207,8 +223,8 @@ def _before(
     elif _drops(func, args, kwargs):
         listener.dropped()
     call = listener.tape.before(func, args, kwargs) if listener.tape.is_recording else None
-    # Losses warn of what they broadcast: with the line of the script.
-    return call, script_caller() if func in _PARAMETERS else None
+    # What warns is to name the line of the script.
+    return call, script_caller() if func in _WARN else None
 
 
 def _drops(func: Any, args: Any, kwargs: Any) -> bool:
@@ -253,4 +269,12 @@ def _call(function: Any, args: Any, kwargs: Any, value: Any) -> LossCall:
             if isinstance(owner, torch.nn.Module) and is_loss(owner):
                 module = type(owner).__name__  # of modules in modules the outermost counts
         frame = frame.f_back
+    if function in _SYMMETRIC and _requires_grad(arguments["target"]):
+        one, other = arguments["input"], arguments["target"]
+        if not _requires_grad(one):
+            arguments |= {"input": other, "target": one}
     return LossCall(function, arguments, value, script_line(), module)
+
+
+def _requires_grad(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.requires_grad

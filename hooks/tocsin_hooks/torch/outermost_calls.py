@@ -26,14 +26,21 @@ class Call(NamedTuple):
 
 
 class OutermostCalls:
-    """Calls ``called`` after each call of a model that is its own forward pass, or of its parts.
+    """Calls ``called`` after each call of a model that is its own forward pass, or of its parts;
+    ``aside`` after one that is none of the training's.
 
     Many a script calls ``model.encoder(x)`` and not ``model(x)``. Parts are the modules in its
     attributes that have parameters.
     """
 
-    def __init__(self, model: Any, called: Callable[[Call], None]) -> None:
+    def __init__(
+        self,
+        model: Any,
+        called: Callable[[Call], None],
+        aside: Callable[[], None] = lambda: None,
+    ) -> None:
         self._called = called
+        self._aside = aside
         self._model = ref(model)
         self._depth = 0
         self._first = True
@@ -58,7 +65,11 @@ class OutermostCalls:
             if is_elsewhere(module):
                 return
             self._depth = max(0, self._depth - 1)
-            if not self._depth and output is not None and not self._is_aside():
+            if self._depth or output is None:
+                return
+            if self._is_aside():
+                self._aside()
+            else:
                 first, self._first = self._first, False
                 self._called(Call(name, args, kwargs, output, first, whole))
 

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import torch
-from tocsin.model import Mode
+from tocsin.model import ACTING, Mode
 
 from tocsin_hooks.looks import skill_name
 from tocsin_hooks.torch.by_hand import HandMade, Replayed
@@ -22,6 +22,7 @@ _PAIRINGS = 4
 _BY_HAND = "loss"  # in place of a function's name
 _MOST_SITES = 8  # lines of a script that call a loss
 _MOST_CALLS = 2  # of one line, after one forward pass
+_CONSTANT = 2  # the column of a comparison that the best constant has
 _MOST_WAITING = 256  # comparisons between two saves: of more, two become one
 
 
@@ -118,7 +119,10 @@ class Skill:
             rows = site.waiting.pop(self._step.mode, ())
             plan = self._step.plan(skill_name(site.name, site.kind)) if rows else None
             if plan is not None:
-                self._step.add([(plan, torch.stack([*rows]))])
+                found = torch.stack([*rows])
+                if self._step.loss_kind == ACTING:  # what it learns moves with what it does
+                    found[:, _CONSTANT] = torch.nan
+                self._step.add([(plan, found)])
 
     def forget(self) -> None:
         """Hand over nothing of what was compared."""

@@ -22,6 +22,7 @@ _RANDOM = re.compile(
     r"|rand(n|int)?_like|(cauchy|exponential|geometric|log_normal|random|uniform)_"
     r"|scaled_dot_product_attention"
 )
+_DRAWS = frozenset({"multinomial", "normal"})
 _CHANGES_ITS_ARGUMENTS = frozenset({"batch_norm", "instance_norm"})  # running means
 _BY_FORM = frozenset({"expand_as", "reshape_as", "type_as", "view_as"})  # of their second argument
 _FORMS = frozenset(  # whose results have the numbers of their first argument
@@ -85,6 +86,8 @@ class Tape:
         self.outputs: list[Any] = []
         self.elements = 0
         """Of all tensors that were computed from the outputs."""
+        self.drawn = False
+        """Whether something was drawn by chances that the outputs give, as an action is."""
         self._known: dict[int, Any] = {}
         self._versions: list[int] = []
         self._calls: list[RecordedCall] = []
@@ -127,6 +130,7 @@ class Tape:
             return None
         unlike = _RANDOM.fullmatch(name) is not None or name in _CHANGES_ITS_ARGUMENTS
         if (unlike and kwargs.get("training") is not False) or kwargs.get("out") is not None:
+            self.drawn = self.drawn or name in _DRAWS
             self.clear()
             return None
         if _is_in_place(name) and id(args[0]) not in given:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
+from tocsin_hooks.torch.callbacks import safely
 from tocsin_hooks.torch.graph import before_views, name_of
 from tocsin_hooks.torch.loss_calls import LossCall
 
@@ -39,7 +40,8 @@ class TokenProbe:
     gradients, or that several processes train, are left alone.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, hook: Any) -> None:
+        self._hook = hook
         self._looks = 0
         self._handles: list[Any] = []
         self._embedded: list[tuple[Any, Any]] = []
@@ -54,7 +56,8 @@ class TokenProbe:
         normalises = nn.modules.batchnorm._BatchNorm
         self._mixes = any(isinstance(e, normalises) and e.training for e in root.modules())
         embeddings = (each for each in root.modules() if isinstance(each, nn.Embedding))
-        self._handles = [each.register_forward_hook(self._seen) for each in embeddings]
+        seen = safely(self._hook, self._seen)
+        self._handles = [each.register_forward_hook(seen) for each in embeddings]
 
     def forward_ends(self) -> None:
         while self._handles:
@@ -65,7 +68,7 @@ class TokenProbe:
         self._embedded.clear()
 
     def _seen(self, _: Any, args: Any, output: Any) -> None:
-        tokens: Any = args[0]
+        tokens = args[0] if args else torch.empty(0)  # by its keyword: rarely
         if output.requires_grad and tokens.dim() == 2 and min(tokens.shape) >= 2:
             self._embedded.append((tokens, output))
 

@@ -143,7 +143,7 @@ class ModelTraining:
         if root is None or self._paused or within or is_elsewhere(module):
             return
         trains = root.training and torch.is_grad_enabled()
-        samples = 1 if trains else samples_of(args, kwargs)
+        samples = samples_of(args, kwargs)
         in_between = not trains and self._asks_in_between(root)
         if in_between:
             self.evaluations.acted()
@@ -169,9 +169,10 @@ class ModelTraining:
         elif self._steps.begins(partial(without_gradients, root)):
             self._begin(Mode.TRAIN)
         if trains:
+            self.evaluations.trained(samples)
             self._timing.forward_begins(root)
         self.step.passes += 1
-        self.step.samples = samples
+        self.step.samples = 1 if trains else samples  # micro-batches count alike
         self.step.again = self._steps.again
         self._checks.forward_begins(root, args, kwargs, compiled=is_compiled(module))
         if self.step.saving:
@@ -277,7 +278,8 @@ class ModelTraining:
         self._parameters.begin()
         self.loss.begin()
         if self.step.loss_kind != COMPETING:
-            self.step.loss_kind = ACTING if self.evaluations.acts else None
+            acts = self.evaluations.acts or self._checks.draws
+            self.step.loss_kind = ACTING if acts else None
         self.step.begin(mode, self._turns.next() if mode is Mode.TRAIN else None)
 
     def _begin_ahead(self) -> None:
@@ -302,7 +304,8 @@ class ModelTraining:
     def _watch_parts(self, root: Any) -> None:
         """Look at calls of parts of a model that is not called itself."""
         if self._parts is None and compilations() == self._compilations_before:
-            self._parts = OutermostCalls(root, weakly(self._part_called))
+            aside = weakly(self.evaluations.called_aside)
+            self._parts = OutermostCalls(root, weakly(self._part_called), aside)
         if self._parts is not None:
             self._parts.begin()
 

@@ -24,6 +24,19 @@ def tensors_in(value: object, most: int) -> list[tuple[str, Any]]:
     return list(islice(_walk(value, "", count(), 0), most))
 
 
+def tensors_of_distributions(value: object) -> list[Any]:
+    """What the distributions are given by that a model returns, as a policy does of its actions."""
+    if isinstance(value, torch.distributions.Distribution):
+        return [
+            each
+            for of in vars(value).values()
+            for each in ([of] if isinstance(of, torch.Tensor) else tensors_of_distributions(of))
+        ]
+    if isinstance(value, list | tuple):
+        return [each for of in value for each in tensors_of_distributions(of)]
+    return []
+
+
 def scalar_loss(output: object) -> Any:
     """The loss that a model gives with its output, as ``output.loss`` or ``output["loss"]``."""
     found = output.get("loss") if isinstance(output, Mapping) else getattr(output, "loss", None)

@@ -24,9 +24,9 @@ class NonFiniteData(Rule):
     """The data that is fed to the model contains NaN or infinite values.
 
     Fires at the first saved step whose inputs or labels contain a NaN or an infinity. It reports
-    the cause, while ExplodingTensor reports the effect. Two cases are allowed: infinities in an
-    input with ``mask`` in its name, and NaN in labels, for "unknown", if every loss captured in
-    that step is finite.
+    the cause, while ExplodingTensor reports the effect. Allowed are infinities in an input with
+    ``mask`` in its name and, if every loss captured in that step is finite, -infinity in inputs,
+    which masks attention, and NaN in labels, for "unknown".
 
     Parameters
     ----------
@@ -67,8 +67,9 @@ class NonFiniteData(Rule):
             nan, infinite = tensor.summary.nan or 0, infinities(tensor)
             if tensor.role is Role.LABEL and finite:
                 nan = 0
-            if tensor.role is Role.INPUT and "mask" in tensor.name.lower():
-                infinite = 0
+            if tensor.role is Role.INPUT:
+                infinite = tensor.summary.posinf or 0 if finite else infinite
+                infinite = 0 if "mask" in tensor.name.lower() else infinite
             if nan or infinite:
                 counts = {"non_finite": nan + infinite, "nan": nan, "infinite": infinite}
                 return state, not_finite(tensor, counts)

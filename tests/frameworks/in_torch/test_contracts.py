@@ -96,6 +96,11 @@ def rare(x: Any) -> Any:
 
 FAULTS = {
     "broadcast": (net(1), lambda m, x, y: F.mse_loss(m(x), y.float())),
+    "broadcast of labels": (
+        net(1),
+        lambda m, x, y: F.mse_loss(m(x)[:, 0], y.float() + 0.9 * m(x).detach()),
+    ),
+    "broadcast by swapped arguments": (net(1), lambda m, x, y: F.mse_loss(y.float(), m(x))),
     "broadcast_by_hand": (net(1), lambda m, x, y: (m(x) - y.float()).square().mean()),
     "broadcast_by_hand before another pass": (
         net(1),

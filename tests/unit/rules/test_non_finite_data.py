@@ -27,6 +27,10 @@ def step(*data: Tensor, losses: tuple[Tensor, ...] = ()) -> Step:
         (Role.INPUT, "x", [1.0, NAN], None, VIOLATION),
         (Role.INPUT, "x", [1.0, NAN], 0.5, VIOLATION),  # swallowed: the loss will not show it
         (Role.INPUT, "x", [1.0, -INF], None, VIOLATION),
+        (Role.INPUT, "x", [0.0, -INF], 0.5, HEALTHY),  # masks attention: the loss would show it
+        (Role.INPUT, "x", [0.0, -INF], NAN, VIOLATION),
+        (Role.INPUT, "x", [0.0, INF], 0.5, VIOLATION),
+        (Role.INPUT, "x", [NAN, -INF], 0.5, VIOLATION),
         (Role.INPUT, "x", NAN, None, VIOLATION),
         (Role.INPUT, "x", np.array([1, 2]), None, HEALTHY),
         (Role.INPUT, "x", np.float16([INF]), None, VIOLATION),
