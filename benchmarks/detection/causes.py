@@ -41,7 +41,9 @@ CAUSES = {
         "FrozenParameters UnchangedTensor UpdateTooSmall EvaluationUnchanged",
         r"optimi[sz]er|no gradient|never update",
     ),
-    "no-gradient": _cause("NoGradient FrozenParameters VanishingGradient AllZero", "gradient|derivative"),
+    "no-gradient": _cause(
+        "NoGradient FrozenParameters VanishingGradient AllZero", "gradient|derivative"
+    ),
     "kept-gradients": _cause(f"{_WORSE} GradientExplosion UpdateTooLarge", "zero_grad|kept|update"),
     "probabilities": _cause("", r"probabilit|softmax|sigmoid|logit"),
     "softmax-axis": _cause("", r"softmax|batch"),
