@@ -31,20 +31,23 @@ def marked(marks: Marks, level: float) -> dict[str, Any]:
     return {"saves": saves, "next": max(saves + 1, round(saves * _GROWTH)), "levels": levels}
 
 
-def falls_without_bound(marks: Marks, first: float) -> bool:
+def falls_without_bound(marks: Marks, first: float, start: float) -> bool:
     """Whether a loss is far below 0 and falls as fast as ever.
 
-    ``first`` is the size of the first losses. A likelihood falls like a logarithm: by as much from
-    the 100th to the 200th save as from the 200th to the 400th. Whoever trains with a wrong sign
-    doubles the loss with the number of steps, or does worse.
+    ``first`` is the size of the first losses, ``start`` that of the very first ones. A likelihood
+    falls like a logarithm: by as much from the 100th to the 200th save as from the 200th to the
+    400th. Whoever trains with a wrong sign doubles the loss with the number of steps, or does
+    worse.
     """
     levels: Sequence[float] = marks["levels"]
     if len(levels) < 2 or first <= 0:
         return False
     now = levels[-1]
-    if now < -_VERY_FAR * first:
+    if now > -FAR * first:
+        return False
+    if now < -_VERY_FAR * start:
         return now < _STILL * levels[-2]
-    if len(levels) < _KEPT or now > -FAR * first:
+    if len(levels) < _KEPT:
         return False
     half, quarter = levels[-1 - _DOUBLE], levels[0]
     return quarter < 0 and now < _LINEAR * half and half < _LINEAR * quarter

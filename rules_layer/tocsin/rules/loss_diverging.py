@@ -64,8 +64,8 @@ class LossDiverging(Rule):
     * The last three saves are not finite.
     * It is below 0, by more than 30 times the first saves, and falls as fast as ever: it grew by
       60 % and more each of the last two times that the number of saves doubled. Below 1000 times
-      the first saves 10 % in the last fifth of all saves are enough. So does a loss whose sign is
-      wrong; a likelihood falls slower and slower.
+      the first three saves 10 % in the last fifth of all saves are enough. So does a loss whose
+      sign is wrong; a likelihood falls slower and slower.
 
     Does not fire while another loss of the run has fallen: losses that compete (a GAN's) fall in
     turns. A loss that has risen is healthy again when it is below where it began: a part of it may
@@ -176,8 +176,8 @@ class LossDiverging(Rule):
 
 
 def _falls_far(memory: Memory, now: float) -> bool:
-    size = max(abs(each) for each in as_numbers(memory["first"]))
-    return now < 0 and falls_without_bound(memory["marks"], size)
+    sizes = [abs(each) for each in as_numbers(memory["first"])]
+    return now < 0 and falls_without_bound(memory["marks"], max(sizes), max(sizes[:3]))
 
 
 def _times(number: float, factor: float) -> float:

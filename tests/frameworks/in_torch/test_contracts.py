@@ -659,6 +659,42 @@ def test_the_axis_of_time(batch_first: bool, run: Path) -> None:
     assert set(train(run, model, classify)) == (set() if batch_first else {"samples_mixed"})
 
 
+class Packed(LastState):
+    """By sequences of changing length."""
+
+    def forward(self, x: Any) -> Any:
+        lengths = torch.arange(len(x)) % 4 + 1
+        packed = nn.utils.rnn.pack_padded_sequence(
+            x if self.cell.batch_first else x.transpose(0, 1),
+            lengths,
+            batch_first=self.cell.batch_first,
+            enforce_sorted=False,
+        )
+        return self.head(self.cell(packed)[1][0][-1])
+
+
+@pytest.mark.parametrize("batch_first", [False, True])
+def test_packed_sequences(batch_first: bool, run: Path) -> None:
+    model = nn.Sequential(nn.Unflatten(1, (4, 2)), Packed(batch_first=batch_first))
+    assert train(run, model, classify) == {}
+
+
+class Sparse(nn.Module):
+    """Probabilities of nodes by a matrix of features that are mostly 0."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.kernel = nn.Parameter(torch.randn(8, 4))
+
+    def forward(self, x: Any) -> Any:
+        return torch.sparse.mm(x, self.kernel).softmax(1)
+
+
+def test_sparse_inputs(run: Path) -> None:
+    found = train(run, Sparse(), lambda m, x, y: F.cross_entropy(m(x.relu().to_sparse()), y))
+    assert set(found) == {"probabilities_as_logits", "softmax_twice"}
+
+
 @pytest.mark.parametrize("turned", [False, True])
 def test_classes_and_positions(turned: bool, run: Path) -> None:
     """Scores of shape (N, C, positions) have to be permuted to be rows of classes."""

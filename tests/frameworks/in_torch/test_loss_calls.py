@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -144,3 +146,26 @@ def test_a_warning_names_the_line_of_the_script(seen: Seen) -> None:
     (warning,) = warned
     assert warning.filename == __file__
     assert "F.mse_loss(P[:, :1]" in Path(__file__).read_text().splitlines()[warning.lineno - 1]
+
+
+def test_a_number_of_a_tensor_warns_there_as_well() -> None:
+    """PyTorch warns once in a process: so in one of its own."""
+    script = Path(__file__).parent / "scripts" / "number_of_a_loss.py"
+    done = subprocess.run(
+        [sys.executable, script], capture_output=True, text=True, check=True, timeout=120
+    )
+    assert "number_of_a_loss.py" in done.stderr
+    assert "loss_calls.py" not in done.stderr
+
+
+def test_several_windows_share_a_mode(seen: Seen) -> None:
+    other = Seen()
+    seen.window.open()
+    other.window.open()
+    assert modes() == 1
+    F.cross_entropy(P, Y)
+    seen.window.close()
+    F.cross_entropy(P, Y)
+    other.window.close()
+    assert modes() == 0
+    assert (len(seen.losses), len(other.losses)) == (1, 2)

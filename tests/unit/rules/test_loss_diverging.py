@@ -40,6 +40,7 @@ FALLS = [2.3 * 0.9**at + 0.1 for at in range(40)]
         pytest.param([0.0, *[1.0] * 20], 8, id="from zero up"),
         pytest.param([-10.0 - at for at in range(40)], None, id="negative, falls"),
         pytest.param([-0.7 * (at + 1) for at in range(400)], 273, id="the wrong sign: linear"),
+        pytest.param([7e4 - 30 * at**7 for at in range(40)], 16, id="the wrong sign: at once"),
         pytest.param([-(1.2**at) for at in range(100)], 33, id="the wrong sign: exponential"),
         pytest.param([*FALLS, *[-(10.0**at) for at in range(20)]], 47, id="the sign turns"),
         pytest.param([-5 * math.log(at + 1) for at in range(400)], None, id="a likelihood"),

@@ -1,0 +1,173 @@
+"""Models that act, whose losses have no level that is good, and others that look alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F  # noqa: N812 - everybody calls it so
+from tocsin.model import ACTING, COMPETING, Role
+from tocsin.tensors import LocalStorage, index_objects, read_index, read_values
+from tocsin.watch import Capture, CollectionConfig
+from tocsin_hooks.torch import TorchHook
+from torch import nn
+from torch.distributions import Categorical, Distribution, Independent, Normal
+
+ASKED = Capture(collections={"skills": CollectionConfig(save_raw_tensor=True)})
+
+
+def kinds(run: Path) -> list[str | None]:
+    """Those of losses, save by save."""
+    storage = LocalStorage(run)
+    indexes = [read_index(storage, each) for each in index_objects(storage)]
+    return [entry.kind for i in indexes for entry in i.entries if entry.role == Role.LOSS]
+
+
+class Policy(nn.Module):
+    """Called as a whole, or by its parts."""
+
+    def __init__(self, given: Callable[[Any], Any] = lambda scores: scores) -> None:
+        super().__init__()
+        self.actor, self.critic = nn.Linear(8, 4), nn.Linear(8, 1)
+        self.given = given
+
+    def forward(self, x: Any) -> Any:
+        return self.given(self.actor(x))
+
+
+def update(optimizer: torch.optim.Optimizer, loss: Any) -> None:
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+
+
+def values(model: Policy, optimizer: torch.optim.Optimizer, number: int) -> None:
+    """Deep Q-learning that acts with gradients recorded."""
+    for _ in range(3):
+        model(torch.randn(1, 8)).argmax().item()
+    update(optimizer, F.mse_loss(model(torch.randn(32, 8)), torch.randn(32, 4)))
+
+
+def one_by_one(model: Policy, optimizer: torch.optim.Optimizer, number: int) -> None:
+    """Samples of changing length, one after the other."""
+    for _ in range(4):
+        model(torch.randn(1, 8)).square().mean().backward()
+    update(optimizer, model(torch.randn(1, 8)).square().mean())
+
+
+def last_of_one(model: Policy, optimizer: torch.optim.Optimizer, number: int) -> None:
+    """Batches of which each fourth has a single sample."""
+    size = 1 if number % 4 == 3 else 32
+    update(optimizer, F.mse_loss(model(torch.randn(size, 8)), torch.randn(size, 4)))
+
+
+def drawn(of: Callable[[Any], Distribution]) -> Callable[..., None]:
+    def step(model: Policy, optimizer: torch.optim.Optimizer, number: int) -> None:
+        """An actor whose actions are drawn by what it gives."""
+        chances = of(model(torch.randn(16, 8)))
+        action = chances.sample()
+        update(optimizer, -(chances.log_prob(action) * torch.randn(16)).mean())
+
+    return step
+
+
+def by_parts(model: Policy, optimizer: torch.optim.Optimizer, number: int) -> None:
+    """Proximal policy optimisation, by methods that call the parts."""
+    if number % 8 == 0:
+        with torch.no_grad():
+            for _ in range(16):
+                Categorical(logits=model.actor(torch.randn(4, 8))).sample()
+                model.critic(torch.randn(4, 8))
+    x = torch.randn(32, 8)
+    update(optimizer, model.actor(x).square().mean() + model.critic(x).square().mean())
+
+
+def teacher(model: Policy, optimizer: torch.optim.Optimizer, number: int) -> None:
+    """A part gives targets, without gradients."""
+    x = torch.randn(32, 8)
+    with torch.no_grad():
+        wanted = model.critic(x)
+    update(optimizer, (model.actor(x) - wanted).square().mean())
+
+
+def as_given(given: Any) -> Any:
+    return given
+
+
+ACTS: dict[str, tuple[Callable[[Any], Any], Callable[..., None], str | None]] = {
+    "values": (as_given, values, ACTING),
+    "one by one": (as_given, one_by_one, None),
+    "last of one": (as_given, last_of_one, None),
+    "drawn by scores": (as_given, drawn(lambda s: Categorical(logits=s)), ACTING),
+    "drawn by chances": (lambda s: s.softmax(1), drawn(lambda p: Categorical(p)), ACTING),
+    "drawn by means": (
+        as_given,
+        drawn(lambda m: Independent(Normal(m, torch.ones(4)), 1)),
+        ACTING,
+    ),
+    "returned as a distribution": (lambda s: Categorical(logits=s), drawn(as_given), ACTING),
+    "by parts": (as_given, by_parts, ACTING),
+    "teacher": (as_given, teacher, None),
+}
+
+
+@pytest.mark.parametrize("name", ACTS)
+def test_which_models_act(name: str, run: Path) -> None:
+    given, step, expected = ACTS[name]
+    model = Policy(given)
+    optimizer = torch.optim.SGD(model.parameters(), 1e-3)
+    with TorchHook.attach(model, run, save_interval=4, max_overhead=None) as hook:
+        for number in range(48):
+            step(model, optimizer, number)
+        assert hook.stats.errors == 0
+    assert kinds(run)[-1] == expected
+
+
+def test_no_constant_guess_is_a_measure_of_values(run: Path) -> None:
+    model = Policy()
+    optimizer = torch.optim.SGD(model.parameters(), 1e-3)
+    with TorchHook.attach(model, run, capture=ASKED, save_interval=4, max_overhead=None):
+        for number in range(48):
+            values(model, optimizer, number)
+    storage = LocalStorage(run)
+    rows = []
+    for each in index_objects(storage):
+        index = read_index(storage, each)
+        names = [entry.name for entry in index.entries if entry.role == Role.SKILL]
+        rows += read_values(storage, index, names).values()
+    last = torch.tensor(rows[-1])
+    assert last[:, 2].isnan().all()
+    assert last[:, :2].isfinite().all()
+
+
+@pytest.mark.parametrize(
+    "watched", [{"generator"}, {"discriminator"}, {"generator", "discriminator"}]
+)
+def test_samples_of_a_generator_that_are_used_twice(watched: set[str], run: Path) -> None:
+    """Its optimizer's gradients come from a pass of the discriminator alone."""
+    torch.manual_seed(0)
+    nets = {"generator": nn.Linear(4, 8), "discriminator": nn.Linear(8, 1)}
+    generator, discriminator = nets["generator"], nets["discriminator"]
+    makes, judges = (torch.optim.Adam(each.parameters(), 1e-3) for each in nets.values())
+    hooks = {
+        name: TorchHook.attach(nets[name], run / name, save_interval=4, max_overhead=None)
+        for name in sorted(watched)
+    }
+    judged = nn.BCEWithLogitsLoss()
+    real, fake = torch.ones(16, 1), torch.zeros(16, 1)
+    for _ in range(24):
+        discriminator.zero_grad()
+        judged(discriminator(torch.randn(16, 8)), real).backward()
+        made = generator(torch.randn(16, 4))
+        judged(discriminator(made.detach()), fake).backward()
+        judges.step()
+        generator.zero_grad()
+        judged(discriminator(made), real).backward()
+        makes.step()
+    for name, hook in hooks.items():
+        hook.close()
+        assert hook.stats.errors == 0
+        assert kinds(run / name)[-1] == COMPETING
