@@ -18,7 +18,8 @@ class StepDetector:
     One does if an optimizer has updated the model since the last one began; the others are
     further micro-batches of it (accumulated gradients). An optimizer may be skipped (loss scaling
     after an overflow): so a step has no more forward passes than the last few had between two
-    updates. As long as none has been seen, a step begins where there are no gradients yet. With
+    updates. As long as none has been seen, a step begins where there are no gradients yet, and
+    nothing that an earlier pass has computed is given to the model. With
     ``accumulate`` given, it is that many passes, or fewer where an update comes earlier.
 
     Without an optimizer, and with gradients that are set to zero instead of None, the first step
@@ -40,9 +41,10 @@ class StepDetector:
         self.begun = 0
         """Steps so far."""
 
-    def begins(self, without_gradients: Callable[[], bool]) -> bool:
-        """Count a forward pass in training; whether it is the first of a step."""
-        first = not self._training or self._updated or self._complete(without_gradients)
+    def begins(self, is_free: Callable[[], bool]) -> bool:
+        """Count a forward pass in training; whether it is the first of a step. It may be one as
+        long as no update has been seen, if it ``is_free``."""
+        first = not self._training or self._updated or self._complete(is_free)
         if first:
             self._training, self._updated = True, False
             self._passes = 0
@@ -78,7 +80,7 @@ class StepDetector:
         """Something else than training begins."""
         self._training = False
 
-    def _complete(self, without_gradients: Callable[[], bool]) -> bool:
+    def _complete(self, is_free: Callable[[], bool]) -> bool:
         if self._updating:
             return False
         if self._usual is not None:
@@ -86,7 +88,7 @@ class StepDetector:
         if self._passes >= _MOST_FORWARDS:
             self._usual = 1
             return True
-        return without_gradients()
+        return is_free()
 
 
 class Turns:

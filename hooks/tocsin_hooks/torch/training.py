@@ -166,7 +166,7 @@ class ModelTraining:
         self._updated_since_forward.clear()
         if not trains:
             self._begin_evaluating()
-        elif self._steps.begins(partial(without_gradients, root)):
+        elif self._steps.begins(partial(_is_free, root, args, kwargs)):
             self._begin(Mode.TRAIN)
         if trains:
             self.evaluations.trained(samples)
@@ -329,6 +329,13 @@ class ModelTraining:
         if self._backward is not None:
             self._backward.remove()
             self._backward = None
+
+
+def _is_free(root: Any, args: Any, kwargs: Any) -> bool:
+    """Whether a pass may begin a step: there are no gradients yet, and it is not given what another
+    pass has computed, as the state of a recurrent model."""
+    given = (each for _, each in tensors_in((args, kwargs), _MOST_TENSORS))
+    return without_gradients(root) and all(each.grad_fn is None for each in given)
 
 
 def _call_all(report: Report, functions: Iterable[Callable[[], object]]) -> None:

@@ -325,3 +325,18 @@ def test_a_tensor_that_rules_do_not_want_costs_nothing(
         train(net)
     roles = {each.role for each in written(run)[FIRST].values()}
     assert roles == {Role.GRADIENT, Role.LOSS}
+
+
+def test_a_recurrent_loop_that_updates_by_itself(run: Path, written: Read) -> None:
+    """A word is a step: its letters are given with the state after the letters before."""
+    cell = nn.RNNCell(3, 4)
+    with TorchHook.attach(cell, run, **EVERY):
+        for _ in range(6):
+            state = torch.zeros(1, 4)
+            cell.zero_grad()
+            for _ in range(5):
+                state = cell(torch.randn(1, 3), state)
+            nn.MSELoss()(state, torch.ones(1, 4)).backward()
+            for each in cell.parameters():
+                each.data.add_(each.grad, alpha=-0.1)
+    assert len(written(run)) == 6
