@@ -17,6 +17,7 @@ _TIES = 8  # among them, from which on it does not
 _ENOUGH = 8  # samples, for their mean to be a constant guess
 _SAME = 1e-3  # as a share of the loss: what computing it again may change
 _TIE = 1e-5
+_TIMES = (1.0, 1e2, 1e4)  # the size of the outputs, by which samples move apart
 
 
 class Replayed(Protocol):
@@ -101,16 +102,20 @@ class HandMade:
 def _only_mean_counts(tape: Replayed, loss: Any, own: Any) -> bool:
     """Whether the loss stays if samples move apart and their mean does not, and changes with that.
 
-    A model that gives the same for all samples has ties as well, and one that is saturated.
+    A model that gives the same for all samples has ties as well, and one that is saturated. Sizes
+    of errors stay as long as all errors have the same sign: so samples move far, too.
     """
     (output,) = tape.outputs
     size, half = output.detach().abs().mean() + 1, len(output) // 2
     apart = torch.zeros_like(output)
-    apart[:half], apart[half : 2 * half] = size, -size
+    apart[:half], apart[half : 2 * half] = 1, -1
     same = _precision([output]) * own.abs()
-    moved = tape.replay(loss, apart.add, [output])
-    shifted = tape.replay(loss, size.add, [output])
-    return bool((moved - own).abs() <= same) and bool((shifted - own).abs() > same)
+    for times in _TIMES:
+        moved = tape.replay(loss, (times * size * apart).add, [output]) - own
+        shifted = (tape.replay(loss, (times * size).add, [output]) - own).abs()
+        if not shifted > same or moved.abs() > torch.maximum(same, _TIE * shifted):
+            return False
+    return True
 
 
 def _precision(group: Sequence[Any]) -> float:

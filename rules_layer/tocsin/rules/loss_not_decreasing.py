@@ -55,7 +55,8 @@ class LossNotDecreasing(Rule):
     of the first five. So a loss may level off. It fires the second time in a row, and not before
     ``2 * smooth`` saves. It does not fire if a loss of the run was once ``settled_percent`` % below
     its beginning, if one of several training losses was as much above it (losses that compete, as a
-    GAN's, fall in turns), or if the noise is larger than that. The level of a loss
+    GAN's, fall in turns), if the noise is larger than that, or if it began below 0, as a likelihood
+    may, of which a share means nothing. The level of a loss
     says nothing where models compete, in reinforcement, metric learning, ranking and
     self-supervised training: such a loss is not judged unless it is named.
 
@@ -178,6 +179,8 @@ class LossNotDecreasing(Rule):
         healthy = self._measured(HEALTHY, before, after)
         if any_moved(state):
             return healthy
+        if before < 0 and not point.rises:
+            return healthy  # a likelihood: its zero means nothing, nor does a share of it
         if memory["count"] < 2 * self.smooth:
             return UNDECIDED
         if median_deviation([cost for _, cost in memory["saves"]]) > abs(before) * settled / 100:

@@ -849,6 +849,8 @@ def critic(found: Any, wanted: Any) -> Any:
         (lambda found, wanted: (found - wanted).mean().square(), {"errors_cancel"}),
         (lambda found, wanted: (wanted - found).sum().abs(), {"errors_cancel"}),
         (lambda found, wanted: (found - wanted).square().mean(), set()),
+        (lambda found, wanted: (found - wanted - 9).abs().mean(), set()),  # all of one sign
+        (lambda found, wanted: 1e-3 * (wanted + 300 - found).abs().mean(), set()),
         (lambda found, wanted: (found.mean(0) - wanted.mean(0)).square().mean(), set()),  # moments
         (lambda found, wanted: found.square().mean(), set()),
         (critic, set()),
