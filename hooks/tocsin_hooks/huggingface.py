@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import distributed
 
+from tocsin_hooks.best import takes_the_worst
+from tocsin_hooks.script_line import script_line
 from tocsin_hooks.torch.trainer import Out, TrainerCapture, from_trainer
 
 if TYPE_CHECKING:
@@ -49,6 +51,9 @@ class TocsinCallback(TrainerCallback):
         if state.global_step and self._capture.position is None:
             self._capture.position = _position(state)
         self._capture.open(kwargs["model"], args.gradient_accumulation_steps, losses_add_up=True)
+        best, largest = args.metric_for_best_model, bool(args.greater_is_better)
+        if args.load_best_model_at_end and best and takes_the_worst(best, largest=largest):
+            self._capture.breaks("best_is_worst", script_line())
 
     @from_trainer
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:

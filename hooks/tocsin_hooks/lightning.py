@@ -5,12 +5,14 @@ from __future__ import annotations
 import inspect
 import sys
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 
+from tocsin_hooks.best import takes_the_worst
+from tocsin_hooks.script_line import script_line
 from tocsin_hooks.torch.trainer import Out, TrainerCapture, from_trainer
 
 if TYPE_CHECKING:
@@ -68,6 +70,8 @@ class TocsinCallback(Callback):
         )
         if not several:  # with several, ``training_step`` itself looks like a call of the model
             self._capture.watch_calls(pl_module)
+        if any(takes_the_worst(name, largest=mode == "max") for name, mode in _watched(trainer)):
+            self._capture.breaks("best_is_worst", script_line())
 
     @from_trainer
     def on_train_batch_start(
@@ -90,7 +94,7 @@ class TocsinCallback(Callback):
         self._without_loss = self._without_loss + 1 if lost else 0
         self._capture.end()
         if self._without_loss == _NOTHING:
-            self._capture.never_updated(_place(pl_module.training_step))
+            self._capture.breaks("nothing_returned", _place(pl_module.training_step))
         if self._capture.saving:
             self._save_loss(outputs, trainer.accumulate_grad_batches)
             self._capture.save_scalars(self._newly_logged(trainer))
@@ -158,6 +162,14 @@ class TocsinCallback(Callback):
         if batch_idx % _AGREED_EVERY:
             return False
         return bool(trainer.strategy.reduce_boolean_decision(stop, all=False))
+
+
+def _watched(trainer: Any) -> Iterator[tuple[str, str]]:
+    """What callbacks and schedules watch, and whether the largest or the smallest is the best."""
+    for each in trainer.callbacks:
+        yield getattr(each, "monitor", None) or "", getattr(each, "mode", "min")
+    for each in trainer.lr_scheduler_configs:
+        yield each.monitor or "", getattr(each.scheduler, "mode", "min")
 
 
 def _place(method: Any) -> str:

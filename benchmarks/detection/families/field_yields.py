@@ -155,7 +155,8 @@ def worker(rank: int, job: Job, found: Any) -> None:
     dist.all_reduce(skill, dist.ReduceOp.MIN)
     if rank == 0:
         found.put(skill.item() if skill > -1e8 else math.nan)
-    dist.destroy_process_group()
+    dist.barrier()
+    os._exit(0)  # threads of gloo may wait for each other where the group is freed
 
 
 CASES = cases(

@@ -18,7 +18,7 @@ from tocsin.tensors import Storage
 from tocsin_hooks import Hook
 from tocsin_hooks.guard import guarded
 from tocsin_hooks.keras.batches import BatchWatch
-from tocsin_hooks.keras.contracts import broken_by_model, save_contracts
+from tocsin_hooks.keras.contracts import broken_by_callbacks, broken_by_model, save_contracts
 from tocsin_hooks.keras.means import Sum, running_means, since, sums
 from tocsin_hooks.keras.parameters import KerasParameter, parameters
 from tocsin_hooks.keras.steps import Steps, batch_watch, steps_of
@@ -265,7 +265,7 @@ class TocsinCallback(keras.callbacks.Callback):
             self._say_what_is_hidden()
         if not self._checked:
             self._checked = True
-            save_contracts(self.hook, broken_by_model(model))
+            save_contracts(self.hook, [*broken_by_model(model), *broken_by_callbacks()])
         now, logs = sums(self._means or {}), batch.logs or {}
         save_scalars(
             self.hook,

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterable, Iterator
+from types import FrameType
 from typing import Any
 
 import keras
 import numpy as np
+from keras.callbacks import CallbackList
 from numpy.typing import NDArray
 
 from tocsin_hooks import Hook
+from tocsin_hooks.best import takes_the_worst
 from tocsin_hooks.guard import Guard
 from tocsin_hooks.keras.losses import CompiledLoss, compiled_losses
 from tocsin_hooks.leaks import column_of
@@ -44,6 +48,23 @@ def save_contracts(hook: Hook, broken: Iterable[str]) -> None:
             plan = hook.plan(name.name, name.collections, role=name.role)
             if plan is not None:
                 hook.capture(plan, 1.0)
+
+
+def broken_by_callbacks() -> Iterator[str]:
+    """Those that the callbacks beside ours break: they are called by the list that calls us."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and not isinstance(frame.f_locals.get("self"), CallbackList):
+        frame = frame.f_back
+    for each in frame.f_locals["self"].callbacks if frame is not None else ():
+        largest = getattr(each, "mode", None) == "max" or _compares(each, "greater")
+        smallest = getattr(each, "mode", None) == "min" or _compares(each, "less")
+        monitor = getattr(each, "monitor", None)
+        if monitor and largest != smallest and takes_the_worst(monitor, largest=largest):
+            yield "best_is_worst"
+
+
+def _compares(callback: Any, how: str) -> bool:
+    return getattr(getattr(callback, "monitor_op", None), "__name__", "") == how
 
 
 def broken_by_labels(model: Any, labels: Any, inputs: Any) -> Iterator[str]:

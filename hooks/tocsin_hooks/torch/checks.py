@@ -159,10 +159,10 @@ class Checks:
             self._ended(call.name, call.output)
         self._record(call.output)
 
-    def never_updated(self, place: str) -> None:
-        """A trainer gets nothing there of which it could compute gradients."""
+    def breaks(self, contract: str, place: str) -> None:
+        """A trainer has found that a contract is broken there."""
         if self._when.wants_contracts:
-            self._broken.here("nothing_returned", place)
+            self._broken.here(contract, place)
 
     def _record(self, output: Any) -> None:
         if self._window.is_open and self._when.records(known=bool(self._known)):

@@ -60,10 +60,10 @@ class Driver:
         if self._training is not None:
             self._training.begin_evaluation()
 
-    def never_updated(self, place: str) -> None:
-        """The trainer gets nothing from that line of which it could compute gradients."""
+    def breaks(self, contract: str, place: str) -> None:
+        """The trainer breaks a contract, in that line."""
         if self._training is not None:
-            self._training.never_updated(place)
+            self._training.breaks(contract, place)
 
     def add_call(self, call: Call) -> None:
         """The model, or a part of it, has been called in the pass that was begun here."""

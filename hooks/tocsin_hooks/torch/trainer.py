@@ -105,10 +105,10 @@ class TrainerCapture:
         if self._driver is not None:
             self._driver.end()
 
-    def never_updated(self, place: str) -> None:
-        """The trainer gets nothing from that line of which it could compute gradients."""
+    def breaks(self, contract: str, place: str) -> None:
+        """The trainer breaks a contract, in that line."""
         if self._driver is not None:
-            self._driver.never_updated(place)
+            self._driver.breaks(contract, place)
 
     def evaluated(self) -> None:
         """The first batch of an evaluation is through: further ones are not looked at."""

@@ -223,9 +223,9 @@ class ModelTraining:
             for label, each in tensors_in(call.output, _MOST_TENSORS):
                 self.step.add_output(output_name(call.name, label), each)
 
-    def never_updated(self, place: str) -> None:
-        """A trainer gets nothing from that line of which it could compute gradients."""
-        self._checks.never_updated(place)
+    def breaks(self, contract: str, place: str) -> None:
+        """The trainer breaks a contract, in that line."""
+        self._checks.breaks(contract, place)
 
     @called
     def _optimizer_begins(self, optimizer: Any, args: Any, kwargs: Any) -> None:

@@ -157,6 +157,12 @@ CONTRACTS: Mapping[str, Contract] = {
         "the value is not a divergence, and its gradient is wrong",
         "pass log_softmax(x); set log_target if the target is logarithmic, too",
     ),
+    "best_is_worst": Contract(
+        Severity.WARNING,
+        "a callback or a schedule takes the largest loss for the best, or the smallest accuracy",
+        "the worst model is kept, or training ends while it gets better",
+        'use mode="min" for losses, "max" for accuracies; of Hugging Face, greater_is_better',
+    ),
     "parameter_in_no_optimizer": Contract(
         Severity.WARNING,
         "a parameter gets gradients and is in no optimizer",

@@ -137,6 +137,22 @@ def test_an_evaluation_is_one_step(trainer: Any, run: Path) -> None:
     assert values(run, "loss") == pytest.approx(logged(trained, "loss"), rel=1e-5)
 
 
+@pytest.mark.parametrize("largest", [False, True])
+def test_the_largest_loss_is_not_the_best(trainer: Any, run: Path, largest: bool) -> None:
+    trainer(
+        evaluation=texts(8),
+        eval_strategy="steps",
+        eval_steps=3,
+        save_strategy="steps",
+        save_steps=3,
+        load_best_model_at_end=True,
+        metric_for_best_model="loss",
+        greater_is_better=largest,
+    ).train()
+    names = create_trial(str(run)).tensor_names()
+    assert any(name.startswith("contract/best_is_worst/") for name in names) is largest
+
+
 def test_a_stop_ends_the_training(trainer: Any, run: Path) -> None:
     class Asking(transformers.TrainerCallback):
         def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:

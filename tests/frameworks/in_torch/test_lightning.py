@@ -150,6 +150,29 @@ def test_a_training_step_that_returns_nothing(run: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("stopping", "schedule", "expected"),
+    [("min", "min", False), ("max", "min", True), ("min", "max", True)],
+)
+def test_the_largest_loss_is_not_the_best(
+    stopping: str, schedule: str, expected: bool, run: Path
+) -> None:
+    class Scheduled(Classifier):
+        def configure_optimizers(self) -> Any:
+            optimizer = torch.optim.SGD(self.parameters(), 0.1)
+            falls = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, schedule)
+            return {
+                "optimizer": optimizer,
+                "lr_scheduler": {"scheduler": falls, "monitor": "val_loss"},
+            }
+
+    stops = pl.callbacks.EarlyStopping("val_loss", mode=stopping, patience=9)
+    trainer(TocsinCallback(run, save_interval=1), stops).fit(Scheduled(), data(24), data(8))
+    broken = [name for name in create_trial(run).tensor_names() if name.startswith("contract/")]
+    place = "contract/best_is_worst/test_lightning.py"
+    assert [name.rpartition(":")[0] for name in broken] == [place] * expected
+
+
 def test_a_validation_is_one_step_and_the_sanity_check_is_none(fitted: Any, run: Path) -> None:
     model = Classifier()
     fitted(model, num_sanity_val_steps=2)

@@ -98,6 +98,29 @@ def test_contracts_of_a_compiled_model(
     assert contracts() == expected
 
 
+@pytest.mark.parametrize(
+    ("beside", "expected"),
+    [
+        (keras.callbacks.EarlyStopping("val_loss", mode="max"), {"best_is_worst"}),
+        (keras.callbacks.EarlyStopping("val_loss"), set()),
+        (keras.callbacks.ModelCheckpoint("x.keras", "loss", mode="max"), {"best_is_worst"}),
+        (keras.callbacks.ModelCheckpoint("x.keras", "val_accuracy", mode="max"), set()),
+        (keras.callbacks.ReduceLROnPlateau("val_accuracy", mode="min"), {"best_is_worst"}),
+    ],
+)
+def test_callbacks_that_take_the_worst_for_the_best(
+    callback, samples, contracts, tmp_path, monkeypatch, beside, expected
+):
+    monkeypatch.chdir(tmp_path)
+    x, scores = samples
+    model = model_of(1, None, "mse")
+    model.compile("adam", "mse", metrics=["accuracy"])
+    ours = callback(capture=None)
+    y = labels_of("number", scores)
+    model.fit(x, y, batch_size=64, verbose=0, validation_split=0.1, callbacks=[beside, ours])
+    assert contracts() == expected
+
+
 class OwnEnd(keras.layers.Layer):
     """Ends in a softmax, and uses an activation before it."""
 
