@@ -102,7 +102,7 @@ def broadcasts(one: Any, other: Any) -> bool:
 def _is_each_with_each(one: Any, other: Any) -> bool:
     """Whether shapes (N) and (N, N) meet, the second from an earlier broadcast."""
     few, many = sorted((one, other), key=lambda each: each.dim())
-    return few.dim() == 1 < len(few) and many.shape == (len(few), len(few))
+    return bool(few.dim() == 1 < len(few) and many.shape == (len(few), len(few)))
 
 
 def broken_by_difference(one: Any, other: Any, result: Any, samples: int) -> bool:
