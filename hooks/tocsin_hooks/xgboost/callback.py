@@ -16,6 +16,7 @@ from tocsin_hooks import Hook
 from tocsin_hooks.guard import Guard, log_error
 from tocsin_hooks.settings import given_watch
 from tocsin_hooks.xgboost.capture import Evaluations, Rounds
+from tocsin_hooks.xgboost.leak import save_leak
 
 
 class TocsinCallback(xgb.callback.TrainingCallback):
@@ -70,6 +71,7 @@ class TocsinCallback(xgb.callback.TrainingCallback):
         }
         self._hook: Hook | None = None
         self._rounds: Rounds | None = None
+        self._looked = False  # at the data
 
     @property
     def hook(self) -> Hook | None:
@@ -89,6 +91,9 @@ class TocsinCallback(xgb.callback.TrainingCallback):
             if hook.begin(Mode.TRAIN):
                 with hook.measured():
                     rounds.capture(model, evals_log)
+                    if not self._looked:
+                        self._looked = True
+                        save_leak(hook)
             hook.end()
         return _agreed(hook.should_stop)
 
@@ -106,7 +111,7 @@ class TocsinCallback(xgb.callback.TrainingCallback):
         }
         if isinstance(plain["out"], Hook):
             plain["out"] = None
-        return {"_arguments": plain, "_hook": None, "_rounds": None}
+        return {"_arguments": plain, "_hook": None, "_rounds": None, "_looked": False}
 
     def __deepcopy__(self, memo: dict[int, Any]) -> TocsinCallback:
         """For an estimator that is cloned with its callbacks."""
@@ -120,6 +125,7 @@ class TocsinCallback(xgb.callback.TrainingCallback):
         self._hook = hook = out if isinstance(out, Hook) else _hook(out, model, given)
         train, validation = (self._matrix(hook, each) for each in data)
         self._rounds = Rounds(hook, train, validation, shap=shap)
+        self._looked = False
 
     def _off(self, what: str, error: Exception) -> None:
         self._hook = None

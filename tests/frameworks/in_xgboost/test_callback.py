@@ -471,3 +471,50 @@ def test_only_xgboost_is_imported() -> None:
     )
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert told.stdout.split() == []
+
+
+# What the data shows.
+
+
+def with_label(column: str) -> tuple[Any, Any]:
+    """A table of four columns, two of them with gaps, and numbers to predict."""
+    draw = np.random.default_rng(0)
+    x = draw.standard_normal((300, 4))
+    y = x[:, 0] + draw.standard_normal(300)
+    x[::7, 2:] = np.nan
+    if column == "label":
+        x[:, 1] = 10 * y + 3
+    elif column == "with gaps":
+        x[:, 2] = np.where(np.isnan(x[:, 2]), np.nan, y)
+    return x, y
+
+
+@pytest.mark.parametrize(
+    ("column", "matrix", "expected"),
+    [
+        ("none", xgb.DMatrix, False),
+        ("label", xgb.DMatrix, True),
+        ("with gaps", xgb.DMatrix, False),  # who knows why
+        ("label", xgb.QuantileDMatrix, False),  # its values are not known
+    ],
+)
+def test_a_label_among_the_columns(
+    column: str, matrix: Any, expected: bool, tmp_path: Path
+) -> None:
+    callback = TocsinCallback(tmp_path, save_interval=1)
+    x, y = with_label(column)
+    xgb.train({"nthread": 1}, matrix(x, label=y), 3, callbacks=[callback])
+    assert callback.hook.stats.errors == 0
+    found = [name for name in names(tmp_path) if name.startswith("contract/")]
+    assert [name.rpartition(":")[0] for name in found] == [
+        "contract/label_is_an_input/test_callback.py"
+    ] * expected
+
+
+def test_a_ranking_is_looked_at_as_well(tmp_path: Path) -> None:
+    x, _ = with_label("label")
+    ranks = xgb.DMatrix(x, label=np.arange(300) % 5, qid=np.arange(300) // 10)
+    callback = TocsinCallback(tmp_path, save_interval=1)
+    xgb.train({"nthread": 1, "objective": "rank:ndcg"}, ranks, 3, callbacks=[callback])
+    assert callback.hook.stats.errors == 0
+    assert not [name for name in names(tmp_path) if name.startswith("contract/")]
