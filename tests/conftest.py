@@ -19,7 +19,7 @@ settings.register_profile(
 )
 settings.load_profile("tocsin")
 
-# A job in the background of a shell ignores Ctrl-C, and so would what the tests start and interrupt.
+# What a shell runs in the background ignores Ctrl-C, and so would what tests start and interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
