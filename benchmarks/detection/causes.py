@@ -68,7 +68,7 @@ CAUSES = {
     ),
     "imbalance": _cause("ClassImbalance Confusion ConstantOutput"),
     "order": _cause("UnshuffledData ClassImbalance LossOscillating", "order|sorted|shuffl"),
-    "leak": _cause("LossTooGoodTooSoon LossGap", "equal|shift|leak"),
+    "leak": _cause("LossTooGoodTooSoon LossGap TrainEvalOverlap", "equal|shift|leak"),
     "workers": _cause("WorkersDisagree WorkerLosses"),
     "schedule": _cause("LearningRateSchedule EvaluationUnchanged"),
     "trees": _cause("TreeDepth UnusedFeatures FeatureImportanceOverweight"),

@@ -30,6 +30,7 @@ class HookArguments:
     poll_interval: float
     usual_interval: int
     planned_steps: int | None = None
+    without_loss: str | None = None
 
     def __post_init__(self) -> None:
         if self.num_workers < 1:

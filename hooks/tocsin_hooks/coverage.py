@@ -15,13 +15,18 @@ from tocsin_hooks.step import CapturedStep
 from tocsin_hooks.wishes import wanting
 
 _log = logging.getLogger("tocsin")
+_BY_HOOK = "name it by hook.record_loss(loss) or hook.save('loss', loss, collection='losses')"
 _PATIENCE = 3  # saves with gradients, but without a loss
 
 
 class LossCoverage:
-    """Warns, once, that a run has no loss: a rule that sees none finds nothing wrong with it."""
+    """Warns, once, that a run has no loss: a rule that sees none finds nothing wrong with it.
 
-    def __init__(self) -> None:
+    ``remedy``: what to do then; by default, that of a script that has the hook at hand.
+    """
+
+    def __init__(self, remedy: str | None = None) -> None:
+        self._remedy = remedy or _BY_HOOK
         self._trained = 0  # saves of training
         self._with_gradients = 0
         self._silent = False
@@ -43,9 +48,9 @@ class LossCoverage:
             return
         self._silent = True
         _log.warning(
-            "no loss was captured in %d saved steps, so no rule can judge it: name it by "
-            "hook.record_loss(loss) or hook.save('loss', loss, collection='losses')",
+            "no loss was captured in %d saved steps, so no rule can judge it: %s",
             self._trained,
+            self._remedy,
         )
 
 

@@ -69,15 +69,20 @@ class RunsToEnd:
         self._lock = threading.Lock()
         self._registered = False
 
+    def begin(self) -> None:
+        """A run begins that may come to wait: the end of the interpreter is seen from now on. Later
+        it may be too late, for what is registered while it exits is not called."""
+        with self._lock:
+            if not self._registered:
+                self._registered = True
+                atexit.register(self._end)
+
     def add(self, place: Place, run: Closing, errors: Errors, stopped: Callable[[], bool]) -> None:
         """``errors`` is what was ``uncaught`` before the training was over; ``stopped`` says at
         exit whether the script was asked to stop, because it will resume later.
         """
         with self._lock:
             self._waiting[place] = _Waiting(run, errors, stopped, os.getpid())
-            if not self._registered:
-                self._registered = True
-                atexit.register(self._end)
 
     def remove(self, place: Place) -> Closing | None:
         """Forget a run, and return what would have ended it, if it was known."""

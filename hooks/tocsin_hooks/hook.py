@@ -105,6 +105,8 @@ class Hook:
     usual_interval: the ``save_interval`` where neither script nor watch file says one: for loops
         whose steps are few.
     planned_steps: how many steps the training is to have: the report says how many were not wasted.
+    without_loss: what to do about a run that has no loss, for the warning: where the script does
+        not see the hook.
 
     Example
     -------
@@ -133,6 +135,7 @@ class Hook:
         poll_interval: float = 5.0,
         usual_interval: int = 10,
         planned_steps: int | None = None,
+        without_loss: str | None = None,
     ) -> None:
         self._troubles = Troubles()
         self._life = Life(
@@ -169,6 +172,7 @@ class Hook:
                     poll_interval,
                     usual_interval,
                     None if planned_steps is None else max(0, int(planned_steps)),
+                    without_loss,
                 ),
             )
             self._life.begin(session)

@@ -72,6 +72,7 @@ class Life:
     def begin(self, session: Session) -> None:
         """The hook has a run to write to, and an end to write when the interpreter exits."""
         self.session = session
+        runs_to_end.begin()  # first, so that it comes last
         atexit.register(self._at_exit)
         session.on_retire = partial(atexit.unregister, self._at_exit)
 

@@ -13,6 +13,7 @@ import torch
 
 from tocsin_hooks.best import takes_the_worst
 from tocsin_hooks.script_line import script_line
+from tocsin_hooks.torch.schedules import counted_steps
 from tocsin_hooks.torch.trainer import Out, TrainerCapture, from_trainer
 
 if TYPE_CHECKING:
@@ -30,6 +31,13 @@ _AGREED_EVERY = 16
 
 _NOTHING = 20
 """Batches in a row of which ``training_step`` returned nothing. Some are left out on purpose."""
+
+
+_EPOCHS = 2
+"""Before which a schedule that is stepped by hand has been stepped."""
+
+_FEW = 0.2
+"""Epochs, of the steps that a schedule counts."""
 
 
 class TocsinCallback(Callback):
@@ -65,6 +73,7 @@ class TocsinCallback(Callback):
         self._capture.open(
             trainer.strategy.model or pl_module,
             trainer.accumulate_grad_batches,
+            losses_are_divided=True,
             compiled=getattr(pl_module, "_compiler_ctx", None) is not None,
             **shared,
         )
@@ -72,6 +81,15 @@ class TocsinCallback(Callback):
             self._capture.watch_calls(pl_module)
         if any(takes_the_worst(name, largest=mode == "max") for name, mode in _watched(trainer)):
             self._capture.breaks("best_is_worst", script_line())
+        if _counts_updates(trainer) and pl_module.automatic_optimization:
+            self._capture.breaks("schedule_counts_updates", script_line())
+
+    @from_trainer
+    def on_train_epoch_start(self, trainer: Any, pl_module: Any) -> None:
+        schedules = [each.scheduler for each in trainer.lr_scheduler_configs]
+        by_hand = trainer.current_epoch == _EPOCHS and not pl_module.automatic_optimization
+        if by_hand and schedules and not any(getattr(each, "last_epoch", 1) for each in schedules):
+            self._capture.breaks("schedule_not_stepped", _place(pl_module.training_step))
 
     @from_trainer
     def on_train_batch_start(
@@ -170,6 +188,17 @@ def _watched(trainer: Any) -> Iterator[tuple[str, str]]:
         yield getattr(each, "monitor", None) or "", getattr(each, "mode", "min")
     for each in trainer.lr_scheduler_configs:
         yield each.monitor or "", getattr(each.scheduler, "mode", "min")
+
+
+def _counts_updates(trainer: Any) -> bool:
+    """Whether a schedule that counts all updates is stepped once in each epoch, of which there are
+    far fewer."""
+    by_epoch = (each for each in trainer.lr_scheduler_configs if each.interval == "epoch")
+    counted = max((counted_steps(each.scheduler) for each in by_epoch), default=0)
+    if not counted:
+        return False
+    updates, epochs = trainer.estimated_stepping_batches, trainer.max_epochs or 0
+    return 0 < epochs <= _FEW * counted and 0.9 * counted <= updates <= counted / 0.9
 
 
 def _place(method: Any) -> str:

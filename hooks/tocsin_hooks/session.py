@@ -65,7 +65,7 @@ class Session:
         self.generation = 0
         self.dropped = 0
         self.uploader: Uploader | None = None
-        self._losses = LossCoverage()
+        self._losses = LossCoverage(arguments.without_loss)
         self._reported = False
         self._control: Control | None = None
         self._run_id = run_id

@@ -12,10 +12,11 @@ from tocsin_hooks import Hook
 from tocsin_hooks.guard import Report
 
 ARGUMENTS = ("x", "y", "y_pred")
+WEIGHTS = "sample_weight"
 
 Given = Mapping[str, Any]
 """A batch: what is known of ``x``, ``y`` and ``y_pred``, each a tensor, or a list or mapping of
-tensors, and whether the model is ``training``."""
+tensors, the weights of its samples, and whether the model is ``training``."""
 
 Listener = Callable[[Any, Given], None]
 """Gets the model and a batch."""

@@ -10,7 +10,7 @@ from typing import Any
 import keras
 
 from tocsin_hooks.guard import Guard, Report
-from tocsin_hooks.keras.batches import ARGUMENTS, Given, Listener
+from tocsin_hooks.keras.batches import ARGUMENTS, WEIGHTS, Given, Listener
 
 _KEY = "tocsin/batch"
 _STEPS = ("train_function", "test_function")
@@ -116,8 +116,9 @@ def _with_batch(compute: Callable[..., Any], trouble: Report) -> Callable[..., A
     def compute_metrics(*args: Any, **kwargs: Any) -> Any:
         logs = compute(*args, **kwargs)
         with Guard(trouble, "batches of Keras are not captured"):
-            given = {**dict(zip(ARGUMENTS, args, strict=False)), **kwargs}
-            batch = {name: _plain(given[name]) for name in ARGUMENTS if _is_small(given.get(name))}
+            given = {**dict(zip((*ARGUMENTS, WEIGHTS), args, strict=False)), **kwargs}
+            known = (name for name in (*ARGUMENTS, WEIGHTS) if _is_small(given.get(name)))
+            batch = {name: _plain(given[name]) for name in known}
             if batch and isinstance(logs, dict):
                 return {**logs, _KEY: batch}
         return logs

@@ -15,7 +15,7 @@ from tocsin_hooks.guard import Guard
 from tocsin_hooks.keras.array_losses import Array, BatchLosses
 from tocsin_hooks.keras.array_samples import ArraySamples
 from tocsin_hooks.keras.array_skill import ArraySkill
-from tocsin_hooks.keras.batches import ARGUMENTS, Given, save_batch
+from tocsin_hooks.keras.batches import ARGUMENTS, WEIGHTS, Given, save_batch
 from tocsin_hooks.keras.contracts import broken_by_labels, save_contracts
 from tocsin_hooks.looks import EVERY_STEP, Wanted, is_compared
 
@@ -48,6 +48,7 @@ class CompiledChecks:
         self._saving = False
         self._evaluated = 0  # batches of the evaluation in hand
         self._trained = 0  # batches that were kept
+        self._weighted = False  # samples: then the loss is another one
 
     def begin(self, mode: Mode) -> bool:
         self._mode, self._evaluated = mode, 0
@@ -66,6 +67,7 @@ class CompiledChecks:
 
     def called(self, model: Any, given: Given) -> None:
         mode = Mode.TRAIN if given["training"] else Mode.EVAL
+        self._weighted = self._weighted or given.get(WEIGHTS) is not None
         if mode is self._mode and self._is_due(mode):  # else the script itself evaluates
             if self._losses is None or not self._losses.are_of(model):
                 self._losses = BatchLosses(model)
@@ -91,7 +93,8 @@ class CompiledChecks:
         if losses and checks and "y" in batches[-1]:
             self._check(losses.model, batches[-1])
         for each in batches:
-            if losses and self._wanted.skill and "y" in each and "y_pred" in each:
+            compares = self._wanted.skill and not self._weighted
+            if losses and compares and "y" in each and "y_pred" in each:
                 for loss in losses.of(each["y"], each["y_pred"]):
                     self._skill.compare(loss, mode)
             if self._wanted.samples and mode is Mode.TRAIN and "x" in each:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from tocsin_hooks import Hook
 from tocsin_hooks.best import takes_the_worst
 from tocsin_hooks.guard import Guard
+from tocsin_hooks.keras.frozen import is_frozen_at_random
 from tocsin_hooks.keras.losses import CompiledLoss, compiled_losses
 from tocsin_hooks.leaks import column_of
 from tocsin_hooks.looks import contract_name
@@ -35,9 +36,8 @@ _LEAST_SHARE = 0.05  # of the labels
 _CLOSE = 1e-3
 _SCORES = frozenset({"linear", "relu", "tanh"})
 _PROBABILITIES = frozenset({"sigmoid", "softmax"})
-_CROSS_ENTROPIES = frozenset(
-    {"binarycrossentropy", "categoricalcrossentropy", "sparsecategoricalcrossentropy"}
-)
+_OF_CLASSES = frozenset({"categoricalcrossentropy", "sparsecategoricalcrossentropy"})
+_CROSS_ENTROPIES = _OF_CLASSES | {"binarycrossentropy"}
 
 
 def save_contracts(hook: Hook, broken: Iterable[str]) -> None:
@@ -105,6 +105,8 @@ def _are_outside(labels: NDArray[Any], low: float, high: float) -> bool:
 
 
 def broken_by_model(model: Any) -> Iterator[str]:
+    if is_frozen_at_random(model):
+        yield "frozen_at_random"
     for loss in compiled_losses(model):
         output = _output(model, loss)
         layer = _last_layer(output)
@@ -113,11 +115,19 @@ def broken_by_model(model: Any) -> Iterator[str]:
             continue
         if activation == "softmax" and output.shape[getattr(layer, "axis", -1)] == 1:
             yield "softmax_of_one"
+        elif loss.name in _OF_CLASSES and _goes_elsewhere(layer, output):
+            yield "softmax_over_positions"
         elif loss.name in _CROSS_ENTROPIES and loss.options.get("from_logits"):
             if activation in _PROBABILITIES:
                 yield "probabilities_as_logits"
         elif loss.name in _CROSS_ENTROPIES and activation in _SCORES:
             yield "logits_as_probabilities"
+
+
+def _goes_elsewhere(layer: Any, output: Any) -> bool:
+    """Whether a softmax goes along another axis than the last, of the classes."""
+    axis = getattr(layer, "axis", -1) if isinstance(layer, keras.layers.Softmax) else -1
+    return isinstance(axis, int) and axis % len(output.shape) != len(output.shape) - 1
 
 
 def _output(model: Any, loss: CompiledLoss) -> Any:

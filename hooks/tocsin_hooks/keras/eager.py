@@ -6,7 +6,7 @@ import functools
 from typing import Any
 
 from tocsin_hooks.guard import Guard, Report
-from tocsin_hooks.keras.batches import ARGUMENTS, Listener
+from tocsin_hooks.keras.batches import ARGUMENTS, WEIGHTS, Listener
 
 
 class EagerWatch:
@@ -29,7 +29,7 @@ class EagerWatch:
         @functools.wraps(compute)
         def compute_loss(*args: Any, **kwargs: Any) -> Any:
             with Guard(trouble, "a batch of Keras is not captured"):
-                listener(model, {**dict(zip(ARGUMENTS, args, strict=False)), **kwargs})
+                listener(model, {**dict(zip((*ARGUMENTS, WEIGHTS), args, strict=False)), **kwargs})
             return compute(*args, **kwargs)
 
         self._model, self._own = model, compute_loss

@@ -9,7 +9,7 @@ from tocsin.model import Mode
 
 from tocsin_hooks import Hook
 from tocsin_hooks.guard import Guard
-from tocsin_hooks.keras.batches import ARGUMENTS, Given, save_batch
+from tocsin_hooks.keras.batches import ARGUMENTS, WEIGHTS, Given, save_batch
 from tocsin_hooks.keras.eager_losses import OtherLoss, batch_losses
 from tocsin_hooks.looks import EVERY_STEP, Wanted, is_compared
 from tocsin_hooks.torch.broken import BrokenContracts
@@ -39,6 +39,7 @@ class EagerChecks:
         self._broken = BrokenContracts(self._step)
         self._passes = 0  # in training
         self._compared = 0  # of them
+        self._weighted = False  # samples: then the loss is another one
         self._seen: Given | None = None
 
     def begin(self, mode: Mode) -> bool:
@@ -59,7 +60,8 @@ class EagerChecks:
             self._seen = {name: _detached(given.get(name)) for name in ARGUMENTS}
         step.passes += 1
         self._passes += step.trains
-        compares = self._wanted.skill and self._compares
+        self._weighted = self._weighted or given.get(WEIGHTS) is not None
+        compares = self._wanted.skill and self._compares and not self._weighted
         contracts = self._wanted.contracts and step.saving
         samples = self._wanted.samples and self._samples.is_due
         if not (compares or contracts or samples):

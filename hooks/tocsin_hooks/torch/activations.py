@@ -8,7 +8,7 @@ from typing import Any
 
 from tocsin_hooks.guard import guarded
 from tocsin_hooks.torch.captured import StepInHand
-from tocsin_hooks.torch.names import is_loss, kind_of, module_name, submodules
+from tocsin_hooks.torch.names import is_as_a_class, is_loss, kind_of, module_name, submodules
 from tocsin_hooks.torch.root import ModuleHook
 from tocsin_hooks.torch.values import tensors_in
 
@@ -62,7 +62,7 @@ class Activations:
             self._wanted.clear()
         if (path, end) not in self._wanted:
             name = module_name(path, end, 0, kind)
-            self._wanted[path, end] = hook.wants(
+            self._wanted[path, end] = not (kind is None and is_as_a_class(path)) and hook.wants(
                 name.name, name.collections or None, role=name.role, kind=name.kind
             )
         return self._wanted[path, end]

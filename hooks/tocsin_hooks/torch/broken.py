@@ -17,12 +17,15 @@ from tocsin_hooks.torch.contracts import (
     are_constant,
     broken_by_loss,
     column_of_label,
+    have_equal_tokens,
     is_copied,
     labels_equal_inputs,
 )
 from tocsin_hooks.torch.derivatives import Derivatives
 from tocsin_hooks.torch.graph import is_summed
 from tocsin_hooks.torch.loss_calls import LossCall
+from tocsin_hooks.torch.overlaps import minimises_overlap
+from tocsin_hooks.torch.pictures import are_empty_masks, are_scrambled
 from tocsin_hooks.torch.reach import is_out_of_reach
 from tocsin_hooks.torch.softmaxes import has_cosines, has_softmax_twice
 from tocsin_hooks.torch.token_probe import TokenProbe
@@ -90,8 +93,12 @@ class BrokenContracts:
             return
         with torch.no_grad():
             found = [*broken_by_loss(call)]
+            if mode is Mode.TRAIN and have_equal_tokens(call, inputs):
+                found.append("tokens_all_alike")
             if labels_equal_inputs(call, inputs):
                 found.append("labels_equal_inputs")
+            if are_empty_masks(call, inputs):
+                found.append("labels_all_alike")
             column = column_of_label(call, inputs)
         if column is not None:
             self._columns[column] = call.place
@@ -125,6 +132,8 @@ class BrokenContracts:
             self._count("softmax_twice", place)
         if has_cosines(loss):
             self._count("cosines_as_logits", place)
+        if minimises_overlap(loss):
+            self._count("overlap_minimised", place)
 
     def subtracted(self, one: Any, other: Any, result: Any) -> None:
         """Remember predictions that are subtracted from labels, or the reverse, until it is known
@@ -173,8 +182,12 @@ class BrokenContracts:
         """Look at what a model is given in a saved step."""
         key = self._step.mode, "inputs"
         self._looks[key] += 1
-        if self._looks[key] <= _LOOKS and are_constant(inputs):
+        if self._looks[key] > _LOOKS:
+            return
+        if are_constant(inputs):
             self._count("constant_input", script_line())
+        if are_scrambled(inputs):
+            self._count("channels_scrambled", script_line())
 
     def hand_over(self) -> None:
         """Add what is not saved yet to the step in hand."""

@@ -44,8 +44,15 @@ def safely(hook: Any, seen: Callable[..., None]) -> Callable[..., None]:
 
 
 def is_elsewhere(module: Any) -> bool:
-    """Whether a forward pass is none of the training's: a replica's, or one that is recorded."""
-    return getattr(module, "_is_replica", False) or torch.jit.is_tracing()
+    """Whether a forward pass is none of the training's: a replica's, or one that is recorded, or
+    transformed."""
+    return getattr(module, "_is_replica", False) or torch.jit.is_tracing() or is_transforming()
+
+
+def is_transforming() -> bool:
+    """Whether a function transform is at work, as ``torch.func.vmap``: in it tensors hold no
+    numbers, and may neither be asked for any nor draw them."""
+    return torch._C._functorch.peek_interpreter_stack() is not None
 
 
 def compilations() -> int:

@@ -96,6 +96,12 @@ class StepInHand:
         """Whether any was seen in this step, which is saved."""
         return bool(self._losses)
 
+    def loss(self) -> float | None:
+        """The loss of this step, which is saved, if there is one. Waits for the device."""
+        found = [each.value() for each in self._losses.values()]
+        one = found[0] if len(found) == 1 else None
+        return float(one) if one is not None and one.numel() == 1 else None
+
     def plan(self, name: Name) -> CapturePlan | None:
         return self.hook.plan(name.name, name.collections or None, role=name.role, kind=name.kind)
 

@@ -7,7 +7,9 @@ from typing import Any
 from tocsin.model import COMPETING, Mode
 from torch import Tensor, nn
 
+from tocsin_hooks.guard import Guard
 from tocsin_hooks.script_line import script_line
+from tocsin_hooks.torch.axes import Axes
 from tocsin_hooks.torch.broken import BrokenContracts
 from tocsin_hooks.torch.callbacks import compilations
 from tocsin_hooks.torch.captured import StepInHand
@@ -15,7 +17,7 @@ from tocsin_hooks.torch.contracts import broken_by_difference, compares_samples
 from tocsin_hooks.torch.derivatives import Derivatives
 from tocsin_hooks.torch.evaluated_losses import EvaluatedLosses
 from tocsin_hooks.torch.given_inputs import GivenInputs
-from tocsin_hooks.torch.graph import is_gap
+from tocsin_hooks.torch.graph import before_views, is_gap
 from tocsin_hooks.torch.known_losses import KnownLosses
 from tocsin_hooks.torch.look_schedule import LookSchedule
 from tocsin_hooks.torch.loss_calls import Listener, LossCall, LossWindow, picked_classes
@@ -25,6 +27,7 @@ from tocsin_hooks.torch.operands import Operands
 from tocsin_hooks.torch.opponents import Opponents
 from tocsin_hooks.torch.outermost_calls import Call
 from tocsin_hooks.torch.pairs import UNPAIRED
+from tocsin_hooks.torch.schedules import Schedules
 from tocsin_hooks.torch.seen_samples import SeenSamples
 from tocsin_hooks.torch.skill import Skill
 from tocsin_hooks.torch.softmaxes import has_log_softmax
@@ -36,6 +39,7 @@ from tocsin_hooks.torch.values import tensors_in, tensors_of_distributions
 
 _MOST_OUTPUTS = 8
 _DRAWS = 3
+_MOST_DROPPED = 0.85  # of a layer: more is a share that is to be kept
 _SMALL = 1 << 18  # elements between outputs and a loss: of larger ones saved steps are compared
 
 
@@ -54,13 +58,17 @@ class Checks:
         self._operands = Operands(step)
         self._spread = Spread(step)
         self._samples = SeenSamples(step)
+        self._held_out = SeenSamples(step, evaluates=True)
         self._broken = BrokenContracts(step)
         self._updates = UpdateContracts(self._broken.here)
         self._modes = ModeContracts(self._broken.here)
+        self._schedules = Schedules(self._broken.here)
         self._opponents = Opponents()
         self._when = LookSchedule(step, self._skill, self._updates, self._opponents)
         self._tape = Tape()
         self._derivatives = Derivatives()
+        self._axes = Axes()
+        self._dropouts = set[Any]()  # of the step in hand, by their nodes
         self._evaluated = EvaluatedLosses(step, loss, self._skill, self._known, self._tape)
         hook = step.hook
         self._window = LossWindow(
@@ -75,6 +83,7 @@ class Checks:
                 dropped=self._dropped,
                 derived=self._derived,
                 derivatives=self._derivatives,
+                axes=self._axes,
                 tape=self._tape,
                 trouble=hook.trouble,
                 is_at_work=lambda: hook.is_at_work,
@@ -98,10 +107,14 @@ class Checks:
             self._tape.clear()
             self._known.begin_pass()
             self._broken.begin_loss()
+            self._dropouts.clear()
+        if self._step.evaluates:
+            self._evaluated.forward_begins()
         if compiled:
             self.close()
             return
-        samples = self._samples.is_due and self._when.wants_samples
+        samples = self._samples.is_due or self._held_out.is_due
+        samples = samples and self._when.wants_samples
         if not (self._when.wants_contracts or samples or self._when.is_due):
             return
         self._given(class_name(root), args, kwargs)
@@ -111,6 +124,7 @@ class Checks:
             looks = self._step.saving and self._step.passes == 1 and not self._updates.over
             if looks and self._step.mode is Mode.TRAIN:
                 self._broken.forward_begins(root)
+                self._axes.forward_begins()
         if not self._when.is_due:
             return
         # In evaluation some modules compute in another way while there is a mode.
@@ -127,12 +141,16 @@ class Checks:
         if self._when.wants_contracts:
             self._modes.forward(root, alone=alone, judged=False)
 
-    def _given(self, own: str, args: Any, kwargs: Any) -> None:
-        """A model is given these arguments: inputs of samples, as a rule."""
+    def _given(self, own: str, args: Any, kwargs: Any, *, whole: bool = True) -> None:
+        """A model is given these arguments: inputs of samples, as a rule. A part of it may be given
+        but the places of tokens."""
         self._inputs, self._subtracts = GivenInputs(own, args, kwargs), False
-        if self._samples.is_due and self._when.wants_samples and self._inputs:
-            with self._step.hook.measured():
-                self._samples.forward_begins(self._inputs.tensors)
+        numbers = whole or any(each.is_floating_point() for each in self._inputs.tensors)
+        if self._when.wants_samples and self._inputs and numbers:
+            for sketch in (self._samples, self._held_out):
+                if sketch.is_due:
+                    with self._step.hook.measured():
+                        sketch.forward_begins(self._inputs.tensors)
         first = self._step.saving and self._step.passes == 1
         if self._when.wants_contracts and first and self._inputs and not self._updates.over:
             self._broken.check_inputs(self._inputs.tensors)
@@ -140,6 +158,8 @@ class Checks:
     def forward_ends(self, root: Any, output: Any, *, compiled: bool) -> None:
         self._inside = False
         self._broken.forward_ends()
+        for contract, place in self._axes.forward_ended():
+            self._broken.here(contract, place)
         if not compiled:
             self._ended(class_name(root), output)
         if self._when.is_due and not (compiled and self._step.mode is not Mode.TRAIN):
@@ -155,7 +175,7 @@ class Checks:
         """The model has been called by its trainer, in a forward pass that has not ended."""
         self._inside = False
         if call.first:
-            self._given(call.name, call.args, call.kwargs)
+            self._given(call.name, call.args, call.kwargs, whole=call.whole)
             self._ended(call.name, call.output)
         self._record(call.output)
 
@@ -165,7 +185,7 @@ class Checks:
             self._broken.here(contract, place)
 
     def _record(self, output: Any) -> None:
-        if self._window.is_open and self._when.records(known=bool(self._known)):
+        if self._window.is_open and self._when.records:
             found = [each for _, each in tensors_in(output, _MOST_OUTPUTS)]
             chances = tensors_of_distributions(output)
             self._tape.begin([*found, *chances], training=self._step.mode is Mode.TRAIN)
@@ -204,6 +224,7 @@ class Checks:
         if self._when.wants_contracts:
             self._updates.after_update(root, optimizer)
             self._modes.after_update()
+            self._schedules.updated(optimizer)
 
     def _count_turn(self, optimizer: Any) -> None:
         if self._opponents.updated(optimizer):
@@ -218,6 +239,7 @@ class Checks:
         """Look at nothing until the next forward pass has ended."""
         self._window.close()
         self._broken.forget()
+        self._axes.forget()
         self._inputs = GivenInputs()
 
     def close(self) -> None:
@@ -226,10 +248,18 @@ class Checks:
         self._derivatives.clear()
         self._tape.clear()
 
+    def training_ends(self) -> None:
+        """No step comes after the one in hand."""
+        if self._step.saving and self._when.wants_contracts:
+            self._schedules.ended()
+
     # What the window shows.
 
     def _loss(self, call: LossCall) -> None:
         with self._step.hook.measured():
+            given = self._step.evaluates and not self._inside
+            if given and self._evaluated.is_guess(call, self._inputs.tensors):
+                return
             if self._step.saving:
                 self._step_loss.called(call)
                 if (label := self._inputs.label_name(call.target)) is not None:
@@ -238,14 +268,24 @@ class Checks:
                 self._spread.compared(call.prediction)
                 if self._when.wants_contracts:
                     self._broken.check_loss(call, self._inputs.tensors, self._passes)
+                    if before_views(call.prediction.grad_fn) in self._dropouts:
+                        self._broken.here("dropout_of_predictions", call.place)
             if self._step.mode is Mode.TRAIN:
                 self._known.called(call, self._tape.outputs)
             else:
                 call = self._evaluated.called(call)
             if call.name not in UNPAIRED:
-                self._tape.clear()
+                self._has_loss()
             if self._when.wants_skill and self._when.compares:
                 self._skill.compare(call)
+
+    def _has_loss(self) -> None:
+        """The pass in hand has its loss. In an evaluation it is still to be known what comes from
+        the model."""
+        if self._step.evaluates:
+            self._evaluated.is_over = True
+        else:
+            self._tape.clear()
 
     def _difference(self, one: Any, other: Any, result: Any) -> None:
         if self._inside or not self._when.wants_contracts or not self._inputs:
@@ -273,7 +313,8 @@ class Checks:
         if not tape.is_recording:
             return
         small = tape.elements <= _SMALL or self._step.saving
-        if small and self._when.records(known=bool(self._known)) and tape.leads_to(loss):
+        looks = small and self._step.mode is Mode.TRAIN and self._when.records
+        if looks and tape.leads_to(loss):
             with self._step.hook.measured():
                 if self._skill.compare_by_hand(tape, loss, place := script_line()):
                     self._known.computed(place, tape, loss)
@@ -288,9 +329,11 @@ class Checks:
         if self._step.mode is Mode.TRAIN:
             self._picked(call)
             return
+        if self._evaluated.is_over:
+            return
         with self._step.hook.measured():
             if self._evaluated.recorded(call, found, compares=self._when.compares):
-                self._tape.clear()
+                self._has_loss()
 
     def _picked(self, call: RecordedCall) -> None:
         """A call in training may be a part of a loss that the script computes itself."""
@@ -304,9 +347,15 @@ class Checks:
             with self._step.hook.measured():
                 self._updates.detached(tensor)
 
-    def _dropped(self) -> None:
-        if self._inside and self._step.evaluates and self._when.wants_contracts:
+    def _dropped(self, share: float, found: Any) -> None:
+        if not (self._inside and self._when.wants_contracts):
+            return
+        if self._step.evaluates:
             self._modes.dropped()
+        else:
+            self._dropouts.add(found.grad_fn)
+            if share >= _MOST_DROPPED:
+                self._broken.here("dropout_of_most")
 
     def _derived(self, inputs: Any, found: Any) -> None:
         looks = self._step.saving and self._step.mode is Mode.TRAIN
@@ -323,6 +372,10 @@ class Checks:
     def _hand_over(self) -> None:
         if self._step.evaluates:
             self._evaluated.hand_over(compares=lambda: self._when.compares)
+            self._held_out.hand_over()
+            if self._when.wants_contracts:
+                with Guard(self._step.hook.trouble, "schedules are not looked at"):
+                    self._schedules.evaluated(self._step.loss)
         if self._step.trains:
             self._samples.hand_over()
         self._spread.hand_over()

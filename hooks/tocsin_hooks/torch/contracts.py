@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from tocsin_hooks.leaks import MOST_COLUMNS, MOST_SAMPLES, column_of
-from tocsin_hooks.torch.graph import before_views, name_of
+from tocsin_hooks.torch.graph import before_views, is_maximum, name_of
 from tocsin_hooks.torch.loss_calls import LossCall
 from tocsin_hooks.torch.reach import does_not_reach
 from tocsin_hooks.torch.softmaxes import (
@@ -24,6 +24,9 @@ _TAKES_LOGITS = frozenset({"cross_entropy", "binary_cross_entropy_with_logits"})
 _BINARY = frozenset({"binary_cross_entropy", "binary_cross_entropy_with_logits"})
 _MAJORITY = 0.8  # of the labels
 _HEAVIER = 3.0  # times the weight of every other class
+_SHARE = 0.4  # of the labels: less than most of them
+_FAR_HEAVIER = 30.0
+_TOO_SHORT = 0.1  # of the samples
 _COPIED = 0.02  # of the loss of a blind guess
 _CLOSE = 1e-3
 _MOST_ROWS = 4096
@@ -33,14 +36,17 @@ _SEVERAL_LABELS = 64
 SEVERAL_TIMES = frozenset(
     {
         "all_labels_ignored",
+        "channels_scrambled",
         "constant_input",
         "derivative_of_zero",
         "derivative_without_graph",
+        "inputs_shorter_than_labels",
         "label_is_an_input",
         "labels_all_alike",
         "labels_equal_inputs",
         "softmax_of_one",
         "targets_shifted_twice",
+        "tokens_all_alike",
         "weights_upside_down",
     }
 )
@@ -56,6 +62,8 @@ def broken_by_loss(call: LossCall) -> Iterator[str]:
     if name in _ELEMENTWISE or name == "poisson_nll_loss":
         if broadcasts(prediction, target) or _is_each_with_each(prediction, target):
             yield "broadcast"
+        elif prediction.requires_grad and is_maximum(target.grad_fn):
+            yield "target_not_detached"
         elif name in _ELEMENTWISE and does_not_reach(node, target):
             yield "target_out_of_range"
     if name == "binary_cross_entropy" and adds_up_to_more(node, target):
@@ -68,6 +76,10 @@ def broken_by_loss(call: LossCall) -> Iterator[str]:
         yield "not_log_probabilities"
     if name == "ctc_loss" and _any(prediction > _CLOSE):
         yield "not_log_probabilities"
+    if name == "ctc_loss" and _has_blank(call):
+        yield "blank_is_a_label"
+    if name == "ctc_loss" and _are_too_short(call):
+        yield "inputs_shorter_than_labels"
     if name in ("cross_entropy", "nll_loss", "kl_div") and goes_over_batch(call, node):
         yield "softmax_over_batch"
     if name == "nll_loss" and goes_over_positions(prediction):
@@ -179,12 +191,26 @@ def is_copied(call: LossCall) -> bool:
 
 def are_constant(inputs: list[Any]) -> bool:
     """Whether all samples of a batch are the same in all that a model is given."""
-    given = [each for each in inputs if each.dim() > 0 and each.numel()]
-    return (
-        bool(given)
-        and given[0].is_floating_point()
-        and all(len(each) >= 8 and _all(each == each[:1]) for each in given)
-    )
+    given = _samples_of(inputs)
+    return bool(given) and given[0].is_floating_point() and _are_all_the_same(given)
+
+
+def have_equal_tokens(call: LossCall, inputs: list[Any]) -> bool:
+    """Whether all samples of a batch have the same tokens, and other classes."""
+    given = _samples_of(inputs)
+    labels = call.target
+    if not (given and call.has_classes and labels.dim() == 1 and len(labels) == len(given[0])):
+        return False
+    tokens = not given[0].is_floating_point() and given[0].dim() == 2 < given[0].shape[1]
+    return tokens and _are_all_the_same(given) and not _all(labels == labels[0])
+
+
+def _samples_of(inputs: list[Any]) -> list[Any]:
+    return [each for each in inputs if each.dim() > 0 and each.numel()]
+
+
+def _are_all_the_same(given: list[Any]) -> bool:
+    return all(len(each) >= 8 and _all(each == each[:1]) for each in given)
 
 
 def _are_probabilities(call: LossCall, node: Any) -> bool:
@@ -223,8 +249,10 @@ def _are_upside_down(call: LossCall) -> bool:
         counts = torch.bincount(labels, minlength=weight.numel())
         top = int(counts.argmax())
         others = torch.cat([weight[:top], weight[top + 1 :]])
-        largest = bool(weight[top] >= _HEAVIER * others.max())
-        return largest and bool(counts[top] >= _MAJORITY * counts.sum())
+        share, heavier = counts[top] / counts.sum(), weight[top] / others.max()
+        far_heavier = (heavier >= _FAR_HEAVIER) & (others.max() > 0)  # else the rest is left out
+        most = (share >= _MAJORITY) & (heavier >= _HEAVIER)
+        return bool(most | ((share >= _SHARE) & far_heavier))
     if positive is not None and positive.numel() == 1:
         share = call.target.detach().float().mean()
         rare = bool((share < 1 - _MAJORITY) & (positive <= 1 / _HEAVIER))
@@ -247,6 +275,25 @@ def _are_not_permuted(prediction: Any) -> bool:
             return True
         node, after = node.next_functions[0][0], before
     return False
+
+
+def _has_blank(call: LossCall) -> bool:
+    """Whether CTC's sign for nothing is one of the labels; what pads them does not count."""
+    labels, lengths = call.target, torch.as_tensor(call.arguments.get("target_lengths", ()))
+    found = labels == call.arguments.get("blank", 0)
+    if labels.dim() == 2 and lengths.shape == labels.shape[:1]:
+        places = torch.arange(labels.shape[1], device=labels.device)
+        found = found & (places < lengths.to(labels.device)[:, None])
+    return _any(found)
+
+
+def _are_too_short(call: LossCall) -> bool:
+    """Whether some samples have fewer steps than labels, so that no path leads through them."""
+    given = (call.arguments.get(name) for name in ("input_lengths", "target_lengths"))
+    steps, labels = (torch.as_tensor(() if each is None else each).cpu() for each in given)
+    if steps.shape != labels.shape or not steps.numel():
+        return False
+    return bool((steps < labels).float().mean() >= _TOO_SHORT)
 
 
 def _is_not_log(values: Any) -> bool:

@@ -51,6 +51,11 @@ class Driver:
         if self._training is not None:
             self._training.loss.adds_up = True
 
+    def multiply_losses(self, times: int) -> None:
+        """From now on losses are saved as they were before they were divided by that number."""
+        if self._training is not None:
+            self._training.loss.divided_by = times
+
     def resume(self) -> None:
         if self._training is not None:
             self._training.resume()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from tocsin_hooks.torch.captured import StepInHand
@@ -27,10 +27,26 @@ class EvaluatedLosses:
         self._known = known
         self._tape = tape
         self._labels = EvaluatedLabels(known, tape)
+        self.is_over = False
+        """Whether the pass in hand has its loss: what comes now is looked at no longer."""
+
+    def forward_begins(self) -> None:
+        self.is_over = False
 
     def forward_ended(self, outputs: Sequence[Any]) -> None:
         """A forward pass of the evaluation gave these."""
         self._labels.forward_ended(outputs)
+
+    def is_guess(self, call: LossCall, inputs: Iterable[Any]) -> bool:
+        """Whether a loss function compares a guess that the model is to beat, and not what
+        the model predicts, as far as that is known: one for all samples, as a mean of labels, or
+        one of the ``inputs``, as the last value of a series."""
+        prediction = call.prediction
+        if self._tape.recipe(prediction) is not None:
+            return False
+        if any(_share_memory(prediction, each) for each in inputs):
+            return True
+        return len(prediction) > 1 and bool((prediction == prediction[:1]).all())
 
     def called(self, call: LossCall) -> LossCall:
         """A loss function is called: returns that of training in its place, if it is another."""
@@ -68,3 +84,7 @@ class EvaluatedLosses:
             if compares():
                 self._skill.begin_pass()
                 self._skill.compare(each.call)
+
+
+def _share_memory(one: Any, other: Any) -> bool:
+    return bool(one.untyped_storage().data_ptr() == other.untyped_storage().data_ptr())

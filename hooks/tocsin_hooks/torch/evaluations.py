@@ -13,8 +13,11 @@ _WITHOUT_LOSS = 2
 """After so many steps of doubtful passes without any loss such passes are no evaluations."""
 _LATEST = 20  # updates
 _FEWEST = 0.25  # passes for each update, of a model that acts from the start on
+_STATES = 8  # updates before which the model saw a sample or two, as where it acts now and then
+_FEWEST_STATES = 0.05  # of these, for each update
 _BURST = 8  # calls of parts between two updates
 _BURSTS = 2
+_MANY = 3
 _FEWEST_OF_PARTS = 2  # calls for each update
 
 
@@ -39,6 +42,7 @@ class EvaluationDetector:
         self._from_start = False  # one of them came before the first update
         self._rolls = False  # and since the last one, as acting
         self._rollouts = 0  # updates before which that was so
+        self._ones = self._states = 0
         self._alone = self._together = False  # since then: trained on one sample, on several
         self._asides = self._asides_now = 0  # calls of parts without gradients, in training mode
         self._bursts = 0  # updates before which there were many of these
@@ -48,12 +52,15 @@ class EvaluationDetector:
         """Whether there was acting before half of the latest updates.
 
         Or, as in proximal policy optimisation, now and then from the start on, with many passes:
-        a model that generates samples now and then has been trained before. Parts that are called
-        are not seen before the first update: of these, more calls count.
+        a model that generates samples now and then has been trained before. Or, as where most
+        actions are drawn at first, before some updates, for a single sample or two. Parts that are
+        called are not seen before the first update: of these, more calls count.
         """
         if len(self._latest) == _LATEST and 2 * sum(self._latest) >= _LATEST:
             return True
         if self._bursts >= _BURSTS and self._asides >= _FEWEST_OF_PARTS * self._updates:
+            return True
+        if self._states >= max(_STATES, _FEWEST_STATES * self._updates):
             return True
         many = self._passes >= _FEWEST * self._updates
         return self._from_start and self._rollouts > 0 and many
@@ -77,21 +84,24 @@ class EvaluationDetector:
         self._updated = True
         self._updates += 1
         self._rollouts += self._rolls
+        self._states += self._rolls and 1 <= self._ones <= 2
+        self._ones = 0
         self._latest.append(self._acted or (self._alone and self._together))
         self._bursts += self._asides_now >= _BURST
         self._asides_now = 0
         self._acted = self._rolls = self._alone = self._together = False
 
-    def is_none(self, root: Any, samples: int, *, meant: bool, without_meaning: int) -> bool:
-        """Whether the pass belongs to no evaluation. ``meant``: one is going on for sure;
-        ``without_meaning`` steps in a row were none."""
-        acts = root.training and not torch.is_grad_enabled()
+    def is_none(self, training: bool, samples: int, *, meant: bool, without_meaning: int) -> bool:
+        """Whether the pass, in ``training`` mode or not, belongs to no evaluation. ``meant``: one
+        is going on for sure; ``without_meaning`` steps in a row were none."""
+        acts = training and not torch.is_grad_enabled()
         self._doubtful = not self.whole and (acts or samples == 1)
         none = self._doubtful and not meant and without_meaning >= _WITHOUT_LOSS
         self._passes += acts
         self._from_start = self._from_start or (acts and not self._updates)
         self._rolls = self._rolls or (none and acts)
         self._acted = self._acted or none
+        self._ones += acts if samples == 1 else _MANY
         return none
 
     @property
@@ -104,6 +114,27 @@ class EvaluationDetector:
         first = not goes_on or self._updated or (not meant and self.is_meant)
         self._updated = False
         return first
+
+
+class ModeArgument:
+    """The argument ``training`` of models that Keras made, which stay in the mode of training.
+
+    A script may train with ``training=False`` as well, to keep running means as they are: from the
+    first update on that follows such a pass it says nothing where there are gradients.
+    """
+
+    def __init__(self) -> None:
+        self._is_off = self._trains = False
+
+    def evaluates(self, kwargs: Mapping[str, Any]) -> bool:
+        """Whether a pass with these arguments is one of evaluation."""
+        gradients = torch.is_grad_enabled()
+        is_off = kwargs.get("training") is False
+        self._is_off = is_off and gradients
+        return is_off and not (self._trains and gradients)
+
+    def updated(self) -> None:
+        self._trains |= self._is_off
 
 
 def samples_of(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> int:

@@ -18,6 +18,9 @@ _WEIGHTS = frozenset({"DivBackward0", "MulBackward0", "NegBackward0", "SubBackwa
 _WEIGHTS |= frozenset({"WhereBackward0"})
 _ERRORS = frozenset({"AbsBackward0", "LinalgVectorNormBackward0", "PowBackward0"})
 _MOST_NODES = 200
+_LARGEST = frozenset({"AmaxBackward0", "MaxBackward0"})  # along an axis
+_ARITHMETIC = frozenset({"AddBackward0", "MulBackward0", "SubBackward0"})
+_NEAR = 12  # nodes
 _ALIKE = 6  # nodes in a row
 
 
@@ -54,6 +57,19 @@ def is_summed(loss: Any, node: Any, *, weighted: bool) -> bool:
                 return True
         elif name in passed or _RESHAPES.fullmatch(name) or _scales(found):
             waiting += before
+    return False
+
+
+def is_maximum(node: Any) -> bool:
+    """Whether it gives maxima along an axis, multiplied and added to: the value of the best
+    action."""
+    waiting, seen = [node], 0
+    while waiting and seen < _NEAR:
+        found, seen = before_views(waiting.pop()), seen + 1
+        if name_of(found) in _LARGEST:
+            return True
+        if name_of(found) in _ARITHMETIC:
+            waiting += [each for each, _ in found.next_functions]
     return False
 
 

@@ -119,9 +119,6 @@ class KnownLosses:
         self._evaluates = False  # by the functions of training
         self._labels = _Moments()
 
-    def __bool__(self) -> bool:
-        return bool(self._computed or self._called)
-
     def begin_pass(self) -> None:
         self._differences.clear()
 

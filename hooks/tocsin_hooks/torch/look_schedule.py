@@ -41,10 +41,11 @@ class LookSchedule:
             return not self._step.again
         return is_compared(self._step.passes)
 
-    def records(self, *, known: bool) -> bool:
-        """Whether a loss that the script computes itself is going to be compared, or one of a
-        training that is ``known`` and that is not computed in an evaluation."""
-        looks = self.compares if self._step.mode is Mode.TRAIN else known
+    @property
+    def records(self) -> bool:
+        """Whether it is recorded what a loss is computed of after this pass: in an evaluation after
+        each, also where it is not compared."""
+        looks = self.compares or self._step.mode is not Mode.TRAIN
         return looks and self._step.loss_kind is None and self.wants_skill
 
     @property

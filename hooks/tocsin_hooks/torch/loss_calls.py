@@ -14,7 +14,8 @@ from torch.overrides import TorchFunctionMode
 
 from tocsin_hooks.guard import Guard, Report
 from tocsin_hooks.script_line import script_caller, script_line
-from tocsin_hooks.torch.callbacks import compilations
+from tocsin_hooks.torch.axes import Axes
+from tocsin_hooks.torch.callbacks import compilations, is_transforming
 from tocsin_hooks.torch.derivatives import Derivatives
 from tocsin_hooks.torch.names import is_loss
 from tocsin_hooks.torch.tape import RecordedCall, Tape
@@ -114,9 +115,10 @@ def picked_classes(call: RecordedCall) -> LossCall | None:
 class Listener:
     """Gets each loss that is called, each difference of two tensors, and each backward pass when it
     begins, with what it begins at, and when it has ended; each tensor that is going to be detached,
-    each that has become an array or a list, each dropout that drops something, and derivatives
-    that are taken, with their inputs. While the ``tape`` records, it gets every call, and then the
-    listener as well, with what it gave; ``derivatives`` get what was called while they follow.
+    each that has become an array or a list, the share that each dropout drops, with what it gave,
+    and derivatives that are taken, with their inputs. While the ``tape`` records, it gets every
+    call, and then the listener as well, with what it gave; ``derivatives`` get what was called
+    while they follow, and ``axes`` while they look.
 
     What the listener computes itself while it ``is_at_work`` counts as nothing.
     """
@@ -128,9 +130,10 @@ class Listener:
     recorded: Callable[[RecordedCall, Any], None]
     left: Callable[[Any], None]
     detached: Callable[[Any], None]
-    dropped: Callable[[], None]
+    dropped: Callable[[float, Any], None]
     derived: Callable[[Any, Any], None]
     derivatives: Derivatives
+    axes: Axes
     tape: Tape
     trouble: Report
     is_at_work: Callable[[], bool]
@@ -189,7 +192,7 @@ class _Mode(TorchFunctionMode):
         listeners, own = tuple(self.listeners), False
         for each in listeners:
             with Guard(each.trouble, "a loss is not compared"):
-                own = own or each.is_at_work()
+                own = own or each.is_at_work() or is_transforming()
         if own or not listeners:
             return func(*args, **kwargs)
         calls: dict[int, RecordedCall | None] = {}
@@ -220,20 +223,18 @@ def _before(
         listener.backward(args[0] if args else None)
     elif func in _DETACHES and args:
         listener.detached(args[0])
-    elif _drops(func, args, kwargs):
-        listener.dropped()
     call = listener.tape.before(func, args, kwargs) if listener.tape.is_recording else None
     # What warns is to name the line of the script.
     return call, script_caller() if func in _WARN else None
 
 
-def _drops(func: Any, args: Any, kwargs: Any) -> bool:
+def _dropped(func: Any, args: Any, kwargs: Any) -> float:
+    """The share that a dropout drops; 0 of other functions, and where it drops nothing."""
     if func is F.scaled_dot_product_attention:
-        return bool((args[4] if len(args) > 4 else kwargs.get("dropout_p", 0.0)) > 0)
-    if func not in _DROPOUTS:
-        return False
-    share = args[1] if len(args) > 1 else kwargs.get("p", 0.5)
-    return bool((args[2] if len(args) > 2 else kwargs.get("training", True)) and share > 0)
+        return float(args[4] if len(args) > 4 else kwargs.get("dropout_p", 0.0))
+    if func not in _DROPOUTS or not (args[2] if len(args) > 2 else kwargs.get("training", True)):
+        return 0.0
+    return float(args[1] if len(args) > 1 else kwargs.get("p", 0.5))
 
 
 def _after(
@@ -244,12 +245,16 @@ def _after(
         listener.recorded(call, found)
     if listener.derivatives.is_following:
         listener.derivatives.called(func, args, kwargs, found)
+    if listener.axes.is_looking:
+        listener.axes.called(func, args, kwargs, found)
     if func in _BACKWARDS:
         listener.after_backward()
     elif func in _PARAMETERS:
         listener.loss(_call(func, args, kwargs, found))
     elif func is torch.autograd.grad:
         listener.derived(args[1] if len(args) > 1 else kwargs.get("inputs"), found)
+    elif share := _dropped(func, args, kwargs):
+        listener.dropped(share, found)
     elif func in _LEAVES and args:
         listener.left(args[0])
     elif func in _DIFFERENCES and len(args) == 2:

@@ -118,6 +118,12 @@ def spread_name(output: Name) -> Name:
     return Name(f"spread/{output.name}", ("spreads",), Role.SPREAD, None)
 
 
+def is_as_a_class(path: str) -> bool:
+    """Whether what goes into a part, and comes out of it, would be named as that of a whole model,
+    which has the name of its class: ``W`` in a cell."""
+    return path[:1].isupper() and path.isalnum()
+
+
 @lru_cache(maxsize=1 << 14)
 def module_name(path: str, end: str, label: object, kind: str | None, call: int = 0) -> Name:
     """Names a module's input or output (``end``), in its first or a later ``call`` of a pass."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
-from weakref import WeakKeyDictionary, WeakSet
+from weakref import WeakKeyDictionary, WeakSet, ref
 
 import torch
 from tocsin.model import Role
@@ -129,6 +129,31 @@ class Parameters:
                 self._step.add([(plan, rate)])
             elif plan is not None and rate is not None:
                 hook.capture(plan, float(rate))
+
+
+class LastGradient:
+    """One of the gradients that a model was last updated with: as long as it is there as it was,
+    no other ones were computed, and nobody has taken it away."""
+
+    def __init__(self) -> None:
+        self._parameter: Callable[[], Any] = lambda: None
+        self._gradient: Callable[[], Any] = lambda: None
+        self._version = 0
+
+    def updated(self, optimizer: Any) -> None:
+        """That optimizer has just updated the model."""
+        for each in _held(optimizer):
+            if each.grad is not None:
+                self._parameter, self._gradient = ref(each), ref(each.grad)
+                self._version = each.grad._version
+                return
+
+    @property
+    def is_there(self) -> bool:
+        parameter, gradient = self._parameter(), self._gradient()
+        if parameter is None or gradient is None:
+            return False
+        return parameter.grad is gradient and bool(gradient._version == self._version)
 
 
 def has_gradients(root: Any) -> bool:

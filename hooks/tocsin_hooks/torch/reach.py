@@ -8,6 +8,7 @@ from typing import Any
 from tocsin_hooks.torch.graph import before_views, name_of
 
 _RANGES = {
+    "MkldnnRnnLayerBackward0": (-1.0, 1.0),  # an LSTM
     "SigmoidBackward0": (0.0, 1.0),
     "TanhBackward0": (-1.0, 1.0),
     "ReluBackward0": (0.0, math.inf),
@@ -15,6 +16,7 @@ _RANGES = {
     "ExpBackward0": (0.0, math.inf),
     "SoftmaxBackward0": (0.0, 1.0),
 }
+_PARTS = frozenset({"SelectBackward0", "SliceBackward0"})  # as the last step of a sequence
 _JOINS = frozenset({"CatBackward0", "StackBackward0"})
 _MOST_PARTS = 64
 _SCALINGS = frozenset({"MulBackward0", "DivBackward0"})
@@ -44,6 +46,8 @@ def does_not_reach(node: Any, target: Any) -> bool:
 
 def _reach(node: Any) -> tuple[float, float] | None:
     """The least and the largest number that a function can give."""
+    while name_of(node) in _PARTS:
+        node = before_views(node.next_functions[0][0])
     if name_of(node) in _SCALINGS:
         return _scaled_reach(node)
     if name_of(node) in _JOINS:

@@ -1,4 +1,4 @@
-"""A sketch of the samples that a model is trained on: how many different ones there are."""
+"""Sketches of the samples that a model is trained on, and evaluated on."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ _KEPT = 64  # hashes
 _TOGETHER = 16  # steps, of which hashes are computed at once
 _NONE = 2.0  # in place of a hash
 _INPUTS = 4
-_MOST_PASSES = 8  # of a step
+_MOST_PASSES = 8  # of a step of training
+_MOST_EVALUATED = 1024  # passes of an evaluation
 _MOST_ROWS = 1 << 14
 _MOST_COLUMNS = 512
 _LEAST_COLUMNS = 16
@@ -25,17 +26,18 @@ _GRAIN = 2.0**24
 
 
 class SeenSamples:
-    """Captures hashes of the samples in the passes of each step of training.
+    """Captures hashes of the samples in the passes of each step of training, or each evaluation.
 
     Equal samples have equal hashes, which lie between 0 and 1 as if drawn at random; so the
     smallest ones of many batches show how many samples there are (Bar-Yossef et al., RANDOM 2002:
     the k-th smallest of n is near k / n). Each save holds what was seen since the one before: the
     number of steps and of samples, that of the elements of one, and the smallest hashes. All stays
-    on the device.
+    on the device. In evaluations a sample of whole numbers has no hash: it may be met by chance.
     """
 
-    def __init__(self, step: StepInHand) -> None:
+    def __init__(self, step: StepInHand, *, evaluates: bool = False) -> None:
         self._step = step
+        self._evaluates = evaluates
         self._weights: dict[tuple[int, Any], Any] = {}
         self._steps = self._since = self._count = self._elements = 0
         self._sums_of_steps: list[Any] = []
@@ -44,9 +46,19 @@ class SeenSamples:
 
     @property
     def is_due(self) -> bool:
-        if self._unknown or not self._step.trains or self._step.passes > _MOST_PASSES:
+        if self._unknown:
+            return False
+        if self._evaluates:
+            return self._step.evaluates and self._step.saving and not self._is_cut_short
+        if not self._step.trains or self._step.passes > _MOST_PASSES:
             return False
         return self._steps < EVERY_STEP or self._step.saving
+
+    @property
+    def _is_cut_short(self) -> bool:
+        """Whether an evaluation has so many passes that those seen may be other samples than the
+        rest."""
+        return self._evaluates and self._step.passes > _MOST_EVALUATED
 
     def forward_begins(self, inputs: list[Any]) -> None:
         """A forward pass gets these inputs. If their lengths differ, as those of a batch and a
@@ -62,10 +74,13 @@ class SeenSamples:
             given = [each for each in tensors if each.device == device and each.numel()][:_INPUTS]
             if not given or any(each.is_complex() for each in given):
                 return
+            if self._evaluates and not any(each.is_floating_point() for each in given):
+                return
             first, *others = (self._sums(at, each) for at, each in enumerate(given))
             if self._sums_of_steps and self._sums_of_steps[0].device != device:
                 self._sums_of_steps, self._hashes = [], None  # the model has moved
-            self._sums_of_steps.append(sum(others, start=first))
+            found = sum(others, start=first)
+            self._sums_of_steps.append(found * _has_fractions(given) if self._evaluates else found)
             self._steps += self._step.passes == 1
             self._since += self._step.passes == 1
             self._count += len(given[0])
@@ -77,7 +92,8 @@ class SeenSamples:
         """Add what was seen since the last save to the step in hand."""
         with Guard(self._step.hook.trouble, "samples are not counted"), torch.no_grad():
             plan = self._step.plan(SAMPLES)
-            if plan and self._since and (self._sums_of_steps or self._hashes is not None):
+            some = bool(self._sums_of_steps) or self._hashes is not None
+            if plan and self._since and some and not self._is_cut_short:
                 self._fold()
                 numbers = (self._since, self._count, self._elements)
                 head = torch.stack([self._hashes.new_full((), each) for each in numbers])
@@ -94,8 +110,7 @@ class SeenSamples:
 
     def _sums(self, at: int, tensor: Any) -> Any:
         """A weighted sum of the elements of each sample. Zeros at its end change nothing."""
-        rows = tensor.reshape(len(tensor), -1)
-        rows = rows[:: -(-len(rows) // _MOST_ROWS)]
+        rows = _rows(tensor)
         most = max(_LEAST_COLUMNS, min(_MOST_COLUMNS, _MOST_ELEMENTS // len(rows)))
         rows = rows[:, :: -(-rows.shape[1] // most)]
         weights = self._weights_of(at, rows.device)
@@ -112,6 +127,17 @@ class SeenSamples:
             wide = torch.float32 if device.type == "mps" else torch.float64
             self._weights[at, device] = found.to(device, wide)
         return self._weights[at, device]
+
+
+def _rows(tensor: Any) -> Any:
+    rows = tensor.reshape(len(tensor), -1)
+    return rows[:: -(-len(rows) // _MOST_ROWS)]
+
+
+def _has_fractions(given: list[Any]) -> Any:
+    """For each sample whether some of its numbers are no integers."""
+    numbers = [_rows(each) for each in given if each.is_floating_point()]
+    return torch.stack([(each != each.round()).any(1) for each in numbers]).any(0)
 
 
 def _hashes(sums: Any) -> Any:

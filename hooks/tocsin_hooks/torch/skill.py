@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections import deque
 from collections.abc import Callable
@@ -173,6 +174,9 @@ class _Site:
                 judge, guess = trained, trained.guess(own.predictions["input"])
             best = _loss(call, own, input=guess) if guess is not None else None
             best = judge.judged(best) if best is not None else None
+            ours = trained if mode is Mode.EVAL and trained is not judge else None
+            if best is not None and ours is not None:
+                best = torch.maximum(best, _for_other_shares(call, own, ours))
             constant.learn(call)
         wide = torch.float32 if loss.device.type == "mps" else torch.float64
         found = torch.full((4,), torch.nan, dtype=wide, device=loss.device)
@@ -229,6 +233,18 @@ def _pooled(rows: Any) -> Any:
     numbers = pairs[:, :, 3:]
     count = numbers.sum(1)
     return torch.cat([(pairs[:, :, :3] * numbers).sum(1) / count, count], 1)
+
+
+def _for_other_shares(call: LossCall, own: Pair, trained: Constant) -> Any:
+    """The loss of the guess by labels of training, which may have other shares of classes than
+    those of an evaluation, as where rare ones are drawn more often; at most that of even shares."""
+    like = own.predictions["input"]
+    guess = trained.guess(like) if call.has_classes or call.name.startswith("binary") else None
+    if guess is None:
+        return torch.zeros((), device=like.device)
+    level = {"binary_cross_entropy": 0.5, "nll_loss": -math.log(like.shape[min(1, like.dim() - 1)])}
+    even = torch.full_like(like, level.get(call.name, 0.0))
+    return torch.minimum(_loss(call, own, input=guess), _loss(call, own, input=even))
 
 
 def _loss(call: LossCall, pair: Pair, **changed: Any) -> Any:

@@ -37,6 +37,8 @@ class StepLoss:
         self.adds_up = False
         """Whether the loss of a step is the sum of those of its forward passes: a trainer has
         divided them. Else it is their mean."""
+        self.divided_by = 1
+        """What a trainer divides each loss by before its gradients are computed."""
         self._step = step
         self._watcher = BackwardWatcher(self._differentiated, step.hook.trouble)
         self._sites: dict[Site, str] = {}
@@ -163,7 +165,10 @@ class StepLoss:
         again = (name, self._step.passes) in self._passes  # gradients add up, and so do losses
         self._passes.add((name, self._step.passes))
         value = backward.value()
-        self._functions.differentiated(backward.loss, value, name)
+        if self.divided_by > 1:
+            value = value * self.divided_by
+        more = self.adds_up and self._step.passes > 1
+        self._functions.differentiated(backward.loss, value, name, more=more)
         self._step.add_loss(_name(name), value, more=again, sums=self.adds_up)
         mark(backward.loss, Origin("backward", name))
 

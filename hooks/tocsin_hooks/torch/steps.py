@@ -18,9 +18,10 @@ class StepDetector:
     One does if an optimizer has updated the model since the last one began; the others are
     further micro-batches of it (accumulated gradients). An optimizer may be skipped (loss scaling
     after an overflow): so a step has no more forward passes than the last few had between two
-    updates. As long as none has been seen, a step begins where there are no gradients yet, and
-    nothing that an earlier pass has computed is given to the model. With
-    ``accumulate`` given, it is that many passes, or fewer where an update comes earlier.
+    updates, except while gradients are still those of the last update: then none was skipped. As
+    long as no update has been seen, a step begins where there are no gradients yet, and nothing
+    that an earlier pass has computed is given to the model. With ``accumulate`` given, it is that
+    many passes, or fewer where an update comes earlier.
 
     Without an optimizer, and with gradients that are set to zero instead of None, the first step
     is 64 passes long, and each pass is a step from then on: ``accumulate=1`` is for those.
@@ -41,10 +42,13 @@ class StepDetector:
         self.begun = 0
         """Steps so far."""
 
-    def begins(self, is_free: Callable[[], bool]) -> bool:
+    def begins(
+        self, is_free: Callable[[], bool], none_computed: Callable[[], bool] = lambda: False
+    ) -> bool:
         """Count a forward pass in training; whether it is the first of a step. It may be one as
-        long as no update has been seen, if it ``is_free``."""
-        first = not self._training or self._updated or self._complete(is_free)
+        long as no update has been seen, if it ``is_free``. ``none_computed``: whether it is sure
+        that there were no gradients since the last update."""
+        first = not self._training or self._updated or self._complete(is_free, none_computed)
         if first:
             self._training, self._updated = True, False
             self._passes = 0
@@ -80,11 +84,13 @@ class StepDetector:
         """Something else than training begins."""
         self._training = False
 
-    def _complete(self, is_free: Callable[[], bool]) -> bool:
+    def _complete(self, is_free: Callable[[], bool], none_computed: Callable[[], bool]) -> bool:
         if self._updating:
             return False
         if self._usual is not None:
-            return self._passes >= self._usual
+            if self._passes < self._usual:
+                return False
+            return self._fixed or self._passes >= _MOST_FORWARDS or not none_computed()
         if self._passes >= _MOST_FORWARDS:
             self._usual = 1
             return True

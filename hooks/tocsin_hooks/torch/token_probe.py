@@ -11,6 +11,7 @@ from torch import nn
 from tocsin_hooks.torch.callbacks import safely
 from tocsin_hooks.torch.graph import before_views, name_of
 from tocsin_hooks.torch.loss_calls import LossCall
+from tocsin_hooks.torch.padding import reads_padding
 
 _LOOKS = 3  # at passes of training: the first gradients may all be 0
 _LEAST_TOKENS = 4  # of a sample
@@ -88,6 +89,8 @@ class TokenProbe:
                 yield from self._next_token(rows, place, embedded)
         elif len(found[0]) == 1 and not found[1]:
             yield from self._same_token(rows, *found[0][0])
+        elif not any(found.values()) and self._reads_padding(call.prediction):
+            yield "padding_attended"
 
     def _has_copy(self, embedded: Any) -> bool:
         """Whether much the same tokens are embedded again: an encoder may see what a decoder is to
@@ -113,6 +116,15 @@ class TokenProbe:
         own = depends[place.sample]
         if bool(own[place.position]) and not bool(own[place.position + 1 :].any()):
             yield "targets_not_shifted"
+
+    def _reads_padding(self, prediction: Any) -> bool:
+        if self._mixes or not prediction.dim():
+            return False
+        try:
+            return any(reads_padding(prediction, *each) for each in self._embedded)
+        except RuntimeError:  # as where a part is compiled, or computed again in a backward pass
+            self._looks = _LOOKS
+            return False
 
     def _depends(self, row: Any, embedded: Any, *, turned: bool = False) -> Any:
         """On which tokens a prediction depends, samples before positions if these are ``turned``;

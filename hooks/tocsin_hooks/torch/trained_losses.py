@@ -45,14 +45,19 @@ class TrainedLosses:
         elif isinstance(call.value, torch.Tensor):
             mark_call(call.value, (key, _mean(call)))
 
-    def differentiated(self, loss: Any, value: Any, name: str) -> None:
-        """Gradients are computed of ``loss``, which is saved as ``name`` with that ``value``."""
+    def differentiated(self, loss: Any, value: Any, name: str, *, more: bool = False) -> None:
+        """Gradients are computed of ``loss``, which is saved as ``name`` with that ``value``;
+        ``more``: which is added to those of earlier passes."""
         found = call_of(loss)
         if found is None:
             return
         (key, mean), is_same = found
         same = is_same and bool(mean.data_ptr() == value.data_ptr())
         multiple = None if same else _multiple(value.detach().mean(), mean)
+        before = self._known.get(key) if more else None
+        if before is not None:
+            parts = (1.0 if each is None else each for each in (before.multiple, multiple))
+            multiple = sum(parts)
         self._known[key] = _Trained(name, multiple)
 
     def evaluated(self, call: LossCall) -> tuple[str, Any] | None:

@@ -71,11 +71,13 @@ class TrainerCapture:
         *,
         compiled: bool = False,
         losses_add_up: bool = False,
+        losses_are_divided: bool = False,
         **options: Any,
     ) -> None:
         """A training begins. ``options`` hold where the user gave none.
 
         ``losses_add_up``: the trainer divides the losses of micro-batches by their number.
+        ``losses_are_divided``: by ``accumulate``, also where there are fewer micro-batches.
         """
         self.close(finished=False)
         if isinstance(self._out, Hook):
@@ -87,6 +89,8 @@ class TrainerCapture:
         self._driver.join_evaluations()
         if losses_add_up:
             self._driver.add_up_losses()
+        if losses_are_divided:
+            self._driver.multiply_losses(accumulate)
 
     def watch_calls(self, model: Any) -> None:
         """Capture what goes into the model and comes out of it, where the trainer's forward pass

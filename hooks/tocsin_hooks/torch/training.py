@@ -26,11 +26,11 @@ from tocsin_hooks.torch.callbacks import (
 )
 from tocsin_hooks.torch.captured import StepInHand
 from tocsin_hooks.torch.checks import Checks
-from tocsin_hooks.torch.evaluations import EvaluationDetector, samples_of
+from tocsin_hooks.torch.evaluations import EvaluationDetector, ModeArgument, samples_of
 from tocsin_hooks.torch.forward import ForwardCapture
 from tocsin_hooks.torch.names import input_name, is_compiled, output_name, unwrapped
 from tocsin_hooks.torch.outermost_calls import Call, OutermostCalls
-from tocsin_hooks.torch.parameters import Parameters, without_gradients
+from tocsin_hooks.torch.parameters import LastGradient, Parameters, without_gradients
 from tocsin_hooks.torch.root import ModelHooks, owners
 from tocsin_hooks.torch.steps import StepDetector, Turns
 from tocsin_hooks.torch.timing import TrainingTiming
@@ -64,6 +64,8 @@ class ModelTraining:
         self._forward = ForwardCapture(step, losses)
         self.loss = self._forward.loss
         self._parameters = Parameters(step)
+        self._gradient = LastGradient()
+        self._argument = ModeArgument()
         self._unknown = UnknownUpdates(self._parameters, self._steps)
         self._checks = Checks(step, self.loss)
         self._model: Callable[[], Any] = lambda: None
@@ -93,7 +95,7 @@ class ModelTraining:
         self._find_compiled = watched.find_compiled
         before = register_optimizer_step_pre_hook(weakly(self._optimizer_begins))
         after = register_optimizer_step_post_hook(weakly(self._optimizer_ends))
-        atexit.register(self.step.end)  # before the hook's own, which writes what is waiting
+        atexit.register(self._end)  # before the hook's own, which writes what is waiting
         report = self.step.hook.trouble
         undo = (
             self._forward.close,
@@ -103,8 +105,8 @@ class ModelTraining:
             self._release_parts,
             before.remove,
             after.remove,
-            partial(atexit.unregister, self.step.end),
-            self.step.end,
+            partial(atexit.unregister, self._end),
+            self._end,
         )
         death = finalize(root, _call_all, report, (*undo, ended))
         death.atexit = False
@@ -142,7 +144,8 @@ class ModelTraining:
         within = self._inside is not None and self._inside() not in (None, module)
         if root is None or self._paused or within or is_elsewhere(module):
             return
-        trains = root.training and torch.is_grad_enabled()
+        training = root.training and not self._argument.evaluates(kwargs)
+        trains = training and torch.is_grad_enabled()
         samples = samples_of(args, kwargs)
         in_between = not trains and self._asks_in_between(root)
         if in_between:
@@ -150,7 +153,7 @@ class ModelTraining:
         if in_between or (
             not trains
             and self.evaluations.is_none(
-                root,
+                training,
                 samples,
                 meant=self.step.evaluates and self.step.is_meant,
                 without_meaning=self.step.without_meaning,
@@ -166,7 +169,9 @@ class ModelTraining:
         self._updated_since_forward.clear()
         if not trains:
             self._begin_evaluating()
-        elif self._steps.begins(partial(_is_free, root, args, kwargs)):
+        elif self._steps.begins(
+            partial(_is_free, root, args, kwargs), lambda: self._gradient.is_there
+        ):
             self._begin(Mode.TRAIN)
         if trains:
             self.evaluations.trained(samples)
@@ -253,6 +258,8 @@ class ModelTraining:
             self._before_update(root, optimizer)
         self._checks.update_ends(root, optimizer)
         self._timing.update_ends()
+        self._argument.updated()
+        self._gradient.updated(optimizer)
         self._steps.updated()
         self.evaluations.updated()
         self._turns.updated(optimizer)
@@ -281,6 +288,12 @@ class ModelTraining:
             acts = self.evaluations.acts or self._checks.draws
             self.step.loss_kind = ACTING if acts else None
         self.step.begin(mode, self._turns.next() if mode is Mode.TRAIN else None)
+
+    def _end(self) -> None:
+        """No step comes after the one in hand."""
+        with Guard(self.step.hook.trouble, "schedules are not checked"):
+            self._checks.training_ends()
+        self.step.end()
 
     def _begin_ahead(self) -> None:
         """Begin the next training step where forward passes are not seen, at an optimizer's step:

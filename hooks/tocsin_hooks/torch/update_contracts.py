@@ -12,12 +12,17 @@ import torch
 
 from tocsin_hooks.script_line import script_line
 from tocsin_hooks.torch.cut_offs import CutOffs
+from tocsin_hooks.torch.frozen import is_frozen_at_random
 from tocsin_hooks.torch.plain import plain
 
 _UPDATES = 20  # after which it is asked who is updated by nobody
 _LAST = 60  # updates, after which nothing is checked
 _IN_A_ROW = 3
 _SAMPLED = 16  # elements of a parameter, by which it is told whether it changed
+_NORMS = torch.nn.modules.batchnorm._BatchNorm
+_MOST_MOMENTUM = 0.9
+_WITH_PENALTY = (torch.optim.Adam, torch.optim.RMSprop, torch.optim.SGD)
+_MOST_DECAY = 0.2
 _MOST_FORGOTTEN = 0.5  # of all elements: where it is more, only the rest was to be trained
 
 
@@ -56,6 +61,7 @@ class UpdateContracts:
         self._kept = WeakKeyDictionary[Any, list[_Left]]()
         self._kept_now: set[int] = set()
         self._backwards = 0  # since the last update
+        self._before_closure: int | None = None  # so many before a closure is called
         self._reached = False  # gradients were there since the last update
 
     @property
@@ -86,17 +92,19 @@ class UpdateContracts:
             return
         if not any(each() is optimizer for each in self._optimizers):
             self._optimizers.append(ref(optimizer))
+        self._before_closure = self._backwards if closure else None
         held = [*_held(optimizer)]
         without = all(each.grad is None for each in held)
         if not closure:
             cut = self._backwards > 0 and not self._reached
             name = "no_gradient" if cut else "update_without_backward"
+            trained = [each for each in held if each.requires_grad]
+            name = name if trained else "optimizer_of_frozen"
             useless = without and seen and not self._is_updated(root)
             self._count(name, optimizer, holds=useless)
             self._count("gradients_kept", optimizer, holds=id(optimizer) in self._kept_now)
-            trained = [each for each in held if each.requires_grad]
             idle = without and bool(trained) and not any(map(self._has_changed, trained))
-            idle = idle and self._is_updated(root)
+            idle = idle and (self._is_updated(root) or not seen)  # else it is known sooner
             self._count("optimizer_without_gradient", optimizer, holds=idle, enough=_UPDATES)
         still = all(map(_is_still, self._known()))  # one alone may begin later
         self._count("learning_rate_of_zero", optimizer, holds=still, enough=_UPDATES)
@@ -109,6 +117,8 @@ class UpdateContracts:
         if self.over:
             return
         self._updates += 1
+        if self._backwards and self._before_closure == self._backwards:  # it computed none
+            self._count("gradients_kept", optimizer, holds=id(optimizer) in self._kept_now)
         self._backwards = 0
         self._kept_now.clear()
         self._reached = False
@@ -121,6 +131,12 @@ class UpdateContracts:
                 self._broken("parameter_in_no_optimizer")
             if self._hidden(root):
                 self._broken("layer_not_registered")
+            if is_frozen_at_random(root):
+                self._broken("frozen_at_random")
+            if _decays_most(optimizer):
+                self._broken("weight_decay_of_most")
+            if any(isinstance(each, _NORMS) and _forgets(each) for each in root.modules()):
+                self._broken("momentum_of_one_batch")
 
     def foreign_update(self, root: Any, optimizer: Any) -> None:
         """An optimizer updates something that is no part of the model."""
@@ -203,6 +219,22 @@ def _outside(optimizers: Iterable[Any], parameters: Iterable[Any]) -> list[Any]:
     """The parameters that none of the optimizers holds."""
     held = {id(each) for optimizer in optimizers for each in _held(optimizer)}
     return [each for each in parameters if id(each) not in held]
+
+
+def _decays_most(optimizer: Any) -> bool:
+    """Whether weights are pulled to 0 as by a loss of their squares, by more than any loss of a
+    prediction is likely to pull."""
+    if not isinstance(optimizer, _WITH_PENALTY) or isinstance(optimizer, torch.optim.AdamW):
+        return False
+    groups = [each for each in optimizer.param_groups if not each.get("decoupled_weight_decay")]
+    return any(float(each.get("weight_decay", 0.0)) >= _MOST_DECAY for each in groups)
+
+
+def _forgets(norm: Any) -> bool:
+    """Whether running statistics are those of about one batch: of Keras, 0.9 is the share that is
+    kept."""
+    share = norm.momentum if norm.track_running_stats else None
+    return share is not None and bool(_MOST_MOMENTUM <= share < 1)
 
 
 def _is_still(optimizer: Any) -> bool:

@@ -16,7 +16,12 @@ from tocsin_hooks import Hook
 from tocsin_hooks.guard import Guard, log_error
 from tocsin_hooks.settings import given_watch
 from tocsin_hooks.xgboost.capture import Evaluations, Rounds
-from tocsin_hooks.xgboost.leak import save_leak
+from tocsin_hooks.xgboost.given import save_contracts
+
+_WITHOUT_LOSS = (
+    "evaluate (evals, eval_set) a metric that falls: an eval_metric of XGBoost such as rmse or "
+    "logloss, which may stand beside others, or one of your own whose name ends in loss"
+)
 
 
 class TocsinCallback(xgb.callback.TrainingCallback):
@@ -71,7 +76,7 @@ class TocsinCallback(xgb.callback.TrainingCallback):
         }
         self._hook: Hook | None = None
         self._rounds: Rounds | None = None
-        self._looked = False  # at the data
+        self._looked = False  # at what it is given
 
     @property
     def hook(self) -> Hook | None:
@@ -93,7 +98,7 @@ class TocsinCallback(xgb.callback.TrainingCallback):
                     rounds.capture(model, evals_log)
                     if not self._looked:
                         self._looked = True
-                        save_leak(hook)
+                        save_contracts(hook)
             hook.end()
         return _agreed(hook.should_stop)
 
@@ -155,6 +160,7 @@ def _hook(out: Any, model: Any, options: dict[str, Any]) -> Hook:
         "worker": f"worker_{collective.get_rank()}",
         "num_workers": collective.get_world_size(),
         "usual_interval": 1,  # a training that stops early has few rounds
+        "without_loss": _WITHOUT_LOSS,
     }
     return Hook(out, **(own | options))
 

@@ -13,7 +13,9 @@ from tocsin.tensors import named
 
 from tocsin_hooks import Hook
 from tocsin_hooks.guard import Guard
+from tocsin_hooks.looks import contract_name
 from tocsin_hooks.plan import CapturePlan
+from tocsin_hooks.script_line import script_line
 from tocsin_hooks.xgboost.model import (
     IMPORTANCE_TYPES,
     configuration,
@@ -25,6 +27,7 @@ from tocsin_hooks.xgboost.trees import COLUMNS, tree_columns
 
 _log = logging.getLogger("tocsin")
 
+_SEVERAL_ROUNDS = 10
 _MOST_KEPT = 1 << 20  # bytes of predictions or labels that are kept without being asked for
 
 Evaluations = Mapping[str, Mapping[str, list[Any]]]
@@ -49,6 +52,7 @@ class Rounds:
         self._shap = shap
         self._known = False
         self._trees = False
+        self._counted = False  # whether there are splits
         self._logged = set[str]()
 
     def capture(self, model: Any, evaluations: Evaluations) -> None:
@@ -67,6 +71,7 @@ class Rounds:
         if self._trees:
             self._try("feature importances", self._importances, model)
             self._try("trees", self._columns, model)
+            self._try("splits", self._splits, model)
         self._try("SHAP values", self._contributions, model)
 
     def _metrics(self, evaluations: Evaluations) -> None:
@@ -108,6 +113,16 @@ class Rounds:
             columns = tree_columns(model, model.num_boosted_rounds())
             for name, column in columns.items():
                 self._hook.save(f"trees/{name}", column, "trees", raw=True)
+
+    def _splits(self, model: Any) -> None:
+        """Save once that no tree has a split, if that is so."""
+        if self._counted or model.num_boosted_rounds() < _SEVERAL_ROUNDS:
+            return
+        self._counted = True
+        name = contract_name("trees_without_splits", script_line())
+        plan = self._hook.plan(name.name, name.collections, role=name.role)
+        if plan is not None and not model.get_score(importance_type="weight"):
+            self._hook.capture(plan, 1.0)
 
     def _contributions(self, model: Any) -> None:
         # Rules read average SHAP values if there are any, but are not worth computing them. None

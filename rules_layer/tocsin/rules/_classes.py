@@ -89,6 +89,17 @@ def classes_of_predictions(value: NDArray[Any], *, binary: bool) -> Classes | No
     return (flat >= 0.5 if probabilities else flat > 0).astype(np.int64)
 
 
+def are_judged(classes: Classes) -> NDArray[np.bool_]:
+    """Marks the labels that are classes.
+
+    Losses ignore one that is below zero, by whatever number a script names: −1 is a class only
+    beside fewer than two that are not below zero, as of −1 and 1.
+    """
+    several = len(np.unique(classes[classes >= 0])) >= 2
+    judged: NDArray[np.bool_] = classes >= 0 if several else classes != _IGNORED
+    return judged
+
+
 def count_labels(
     counts: dict[str, list[int]], labels: NDArray[Any], predictions: NDArray[Any] | None
 ) -> bool:

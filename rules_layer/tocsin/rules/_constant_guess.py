@@ -82,11 +82,12 @@ def judge_constant_guess(
             continue
         memory = memories.get(key, {})
         if evaluates:
-            memories[key] = _evaluated(memory, site, spent)
+            memory = _evaluated(memory, site, spent)
         else:
-            memories[key] = _looked(_added(memory, site, spent), spent)
+            memory = _looked(_added(memory, site, spent), spent)
+        memories[key] = {**memory, "kind": site.tensor.kind}
     # A mode that is well does not take back what another one shows.
-    verdicts = [_verdict(key, memory, sites_here[0].tensor) for key, memory in memories.items()]
+    verdicts = [_verdict(memory, sites_here[0].tensor) for memory in memories.values()]
     return {"spent": spent, "sites": memories}, worst_verdict(verdicts)
 
 
@@ -165,7 +166,7 @@ def _below(block: Sequence[float]) -> float:
     return max(-_MOST, min(math.log(constant / loss), _MOST))
 
 
-def _verdict(key: str, memory: Memory, tensor: Tensor) -> Verdict:
+def _verdict(memory: Memory, tensor: Tensor) -> Verdict:
     if "below" not in memory:
         return UNDECIDED
     below = memory["below"]
@@ -175,7 +176,8 @@ def _verdict(key: str, memory: Memory, tensor: Tensor) -> Verdict:
     level = f"{percent:.2g} % above that" if percent >= 1 else "not below that"
     half = f"the last half of {memory['n']} comparisons"
     where = f"{_EVALUATIONS} evaluations in a row" if "last" in memory else half
-    name = key.partition("/")[2].removesuffix("/skill")
+    kind = memory.get("kind")
+    name = f"the loss by {kind}" if kind not in (None, "loss") else "the loss"
     falls = "" if below < -math.log(_FAR_ABOVE) else ", and hardly falls"
     detail = f"{name} is {level} of a constant guess in {where}{falls}"
     evidence = {"below": below, "comparisons": memory["n"]}

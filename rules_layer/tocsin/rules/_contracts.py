@@ -61,6 +61,12 @@ CONTRACTS: Mapping[str, Contract] = {
         "the loss can fall without limit while nothing is learned",
         "use cross_entropy on logits, or log_softmax before it",
     ),
+    "blank_is_a_label": Contract(
+        Severity.CRITICAL,
+        "a label of ctc_loss is the blank itself",
+        "the blank means that nothing is said: the loss is wrong, and may be below 0",
+        "number the labels from 1, or pass blank=, a number that no label has",
+    ),
     "softmax_over_batch": Contract(
         Severity.WARNING,
         "a softmax goes over the batch, not over the classes",
@@ -78,6 +84,18 @@ CONTRACTS: Mapping[str, Contract] = {
         "scores of shape (N, C, positions) are viewed as rows of C classes, or the reverse",
         "scores of different positions are taken for those of the classes of one",
         "use permute or movedim, which move numbers; view and reshape leave them where they are",
+    ),
+    "axes_not_permuted": Contract(
+        Severity.WARNING,
+        "a view puts axes in another order: shapes (A, B) and (B, A)",
+        "it leaves the numbers where they are: those of samples, steps or channels are mixed",
+        "use permute, transpose or movedim; look for batch_first in recurrent layers",
+    ),
+    "attention_over_queries": Contract(
+        Severity.WARNING,
+        "shares of attention add up to 1 along one axis, and are summed up along another",
+        "a query gets no shares of the keys; queries, heads or samples compete with each other",
+        "compute the softmax over the keys: dim=-1 before weights @ values",
     ),
     "sees_ahead": Contract(
         Severity.CRITICAL,
@@ -129,9 +147,34 @@ CONTRACTS: Mapping[str, Contract] = {
     ),
     "labels_all_alike": Contract(
         Severity.WARNING,
-        "all labels are one and the same of many classes",
+        "all labels are one and the same of many classes, or those of all pixels are 0",
         "the model learns to say nothing else",
-        "look at labels as the loss receives them: masks put into the labels, data sorted by class",
+        "look at labels as the loss receives them: masks divided by 255 or put into the labels, "
+        "data sorted by class",
+    ),
+    "target_not_detached": Contract(
+        Severity.WARNING,
+        "the target of a loss is the value of the best action, and gradients go into it",
+        "the loss is lowered by targets that move towards the predictions as well",
+        "compute it in torch.no_grad(), or call detach() on it",
+    ),
+    "channels_scrambled": Contract(
+        Severity.WARNING,
+        "pictures (N, 3, H, W) hold their numbers in the order of (N, H, W, 3)",
+        "colours and places are mixed up: no part of a picture is where it was",
+        "use permute(0, 3, 1, 2), where view and reshape leave numbers where they are",
+    ),
+    "weight_decay_of_most": Contract(
+        Severity.WARNING,
+        "weight_decay is 0.2 or more, in an optimizer that adds it to the gradients",
+        "weights are pulled to 0 harder than the loss pulls them away: outputs become constant",
+        "use 1e-5 to 1e-2, or AdamW, whose weight_decay is another quantity",
+    ),
+    "momentum_of_one_batch": Contract(
+        Severity.WARNING,
+        "batch normalisation has a momentum of 0.9 or more, which is the share of the last batch",
+        "in eval mode it normalises by statistics of about one batch",
+        "use 0.1 where Keras has 0.9, and 0.01 where it has 0.99",
     ),
     "all_labels_ignored": Contract(
         Severity.CRITICAL,
@@ -162,6 +205,66 @@ CONTRACTS: Mapping[str, Contract] = {
         "a callback or a schedule takes the largest loss for the best, or the smallest accuracy",
         "the worst model is kept, or training ends while it gets better",
         'use mode="min" for losses, "max" for accuracies; of Hugging Face, greater_is_better',
+    ),
+    "schedule_not_stepped": Contract(
+        Severity.WARNING,
+        "a schedule of the learning rate was made, and never stepped",
+        "the rate stays as it was at first",
+        "call its step() after each epoch or update; of Lightning by hand with manual optimization",
+    ),
+    "schedule_counts_updates": Contract(
+        Severity.WARNING,
+        "a schedule that counts the updates of the training is stepped far more rarely",
+        "the training ends where its schedule begins: while the rate rises, or before it falls",
+        'call its step() after each update; of Lightning, "interval": "step"',
+    ),
+    "warm_up_to_the_end": Contract(
+        Severity.WARNING,
+        "the training ends while the learning rate is still warmed up",
+        "it never had the rate that was meant",
+        "make the warm-up a tenth of the updates, or train for longer",
+    ),
+    "parameters_unused": Contract(
+        Severity.WARNING,
+        "xgb.train gets parameters of the estimators, which it ignores",
+        "it trains ten rounds, or does not stop early",
+        "pass num_boost_round=…, early_stopping_rounds=… beside params",
+    ),
+    "frozen_at_random": Contract(
+        Severity.WARNING,
+        "most of the model is frozen at the random weights that it was made with",
+        "nothing was loaded into it, or under other names; what is trained sees random features",
+        "load the weights before they are frozen, with strict=True",
+    ),
+    "padding_attended": Contract(
+        Severity.CRITICAL,
+        "predictions depend on the padding, and not on the tokens",
+        "the mask is turned round: it hides what it should show",
+        "key_padding_mask is True for padding, an attention_mask of Hugging Face 1 for tokens",
+    ),
+    "optimizer_of_frozen": Contract(
+        Severity.CRITICAL,
+        "the optimizer holds nothing but frozen parameters",
+        "none of its updates changes anything",
+        "make it from the parameters that require gradients, after adapters or heads exist",
+    ),
+    "inputs_shorter_than_labels": Contract(
+        Severity.WARNING,
+        "ctc_loss gets samples with fewer input_lengths than target_lengths",
+        "no path leads through them: their loss is infinite, or zero_infinity leaves them out",
+        "give the lengths that the network puts out, and downsample less",
+    ),
+    "overlap_minimised": Contract(
+        Severity.WARNING,
+        "the loss falls as predictions and labels overlap less",
+        "the model learns to predict nothing, or the opposite",
+        "the loss of Dice, or of Jaccard, is 1 minus that share",
+    ),
+    "learning_rate_of_trees": Contract(
+        Severity.WARNING,
+        "all rounds together go a small part of the way: eta times rounds is below 0.3",
+        "the model has hardly left its base score when training ends",
+        "use more rounds with early_stopping_rounds, or a larger eta",
     ),
     "parameter_in_no_optimizer": Contract(
         Severity.WARNING,
@@ -229,6 +332,24 @@ CONTRACTS: Mapping[str, Contract] = {
         "evaluations and predictions depend on chance, and are worse than the model is",
         "pass training=self.training to F.dropout, or use nn.Dropout; of attention, dropout_p=0",
     ),
+    "dropout_of_most": Contract(
+        Severity.WARNING,
+        "dropout drops 85 % of a layer, or more",
+        "next to nothing is left to learn from; its argument is the share to drop, not to keep",
+        "pass the share to drop, such as 0.1 or 0.5",
+    ),
+    "dropout_of_predictions": Contract(
+        Severity.WARNING,
+        "the last layer is a dropout",
+        "predictions themselves are dropped, and the loss is mostly of those that were",
+        "put dropout between layers, not after the last one",
+    ),
+    "trees_without_splits": Contract(
+        Severity.WARNING,
+        "after ten rounds no tree has a split",
+        "the model predicts one and the same number for all rows",
+        "look at gamma, min_child_weight, lambda and max_depth, and at the labels",
+    ),
     "gradients_kept": Contract(
         Severity.WARNING,
         "gradients are kept over an update and add up",
@@ -246,6 +367,12 @@ CONTRACTS: Mapping[str, Contract] = {
         "all rows of a batch are the same: a constant input",
         "the data is not filled in, or the same sample is taken again and again",
         "look at a batch as the model receives it",
+    ),
+    "tokens_all_alike": Contract(
+        Severity.CRITICAL,
+        "all samples of a batch have the same tokens, and different labels",
+        "nothing can be learned: the texts are cut, or replaced by padding or unknown words",
+        "decode a batch as the model receives it; look at max_length and the vocabulary",
     ),
     "labels_copied": Contract(
         Severity.WARNING,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ class ScoredBatch:
 
     ``samples``: the number of samples.
     ``counts``: for classes, the number of labels of each; None for numbers.
-    ``hits``: for classes, the number of correct predictions.
+    ``hits``: for classes, the number of correct predictions of each.
     ``cross_entropy``: for classes, the sum over the samples, in nats.
     ``total``, ``squares``: for numbers, the sum of the labels and of their squares.
     ``errors``: for numbers, the sum of squared errors.
@@ -31,7 +32,7 @@ class ScoredBatch:
 
     samples: int
     counts: Mapping[str, int] | None = None
-    hits: int = 0
+    hits: Mapping[str, int] = field(default_factory=dict)
     cross_entropy: float = 0.0
     total: float = 0.0
     squares: float = 0.0
@@ -62,13 +63,17 @@ def _score_classes(labels: NDArray[Any], predictions: NDArray[Any]) -> ScoredBat
     guesses = classes_of_predictions(predictions, binary=binary)
     if guesses is None or (rows and not 0 <= classes.min() <= classes.max() < predictions.shape[1]):
         return None
-    found, sizes = np.unique(classes, return_counts=True)
     return ScoredBatch(
         len(classes),
-        dict(zip(map(str, found.tolist()), sizes.tolist(), strict=True)),
-        int(np.count_nonzero(guesses == classes)),
+        _counted(classes),
+        _counted(classes[guesses == classes]),
         _cross_entropy(classes, predictions if rows else _two_columns(predictions.reshape(-1))),
     )
+
+
+def _counted(classes: NDArray[np.int64]) -> dict[str, int]:
+    found, sizes = np.unique(classes, return_counts=True)
+    return dict(zip(map(str, found.tolist()), sizes.tolist(), strict=True))
 
 
 def _score_numbers(labels: NDArray[Any], predictions: NDArray[Any]) -> ScoredBatch | None:
@@ -79,7 +84,7 @@ def _score_numbers(labels: NDArray[Any], predictions: NDArray[Any]) -> ScoredBat
     if max(np.abs(known).max(), np.abs(errors).max()) > 1e100:
         return None
     sums = float(known.sum()), float(known @ known), float(errors @ errors)
-    return ScoredBatch(len(known), None, 0, 0.0, *sums)
+    return ScoredBatch(len(known), None, {}, 0.0, *sums)
 
 
 def _cross_entropy(classes: NDArray[np.int64], rows: NDArray[Any]) -> float:
@@ -124,10 +129,10 @@ def add_batch(past: Mapping[str, Any], batch: ScoredBatch) -> dict[str, Any] | N
     """
     samples = past.get("samples", 0) + batch.samples
     if batch.counts is not None and "total" not in past:
-        counts = dict(past.get("counts", {}))
-        for label, count in batch.counts.items():
-            counts[label] = counts.get(label, 0) + count
-        return {"samples": samples, "counts": counts} if len(counts) <= MOST_CLASSES else None
+        counts = _added(past.get("counts", {}), batch.counts)
+        hits = _added(past.get("hits", {}), batch.hits)
+        many = len(counts) > MOST_CLASSES
+        return None if many else {"samples": samples, "counts": counts, "hits": hits}
     if batch.counts is None and "counts" not in past:
         total, squares = past.get("total", 0.0), past.get("squares", 0.0)
         return {
@@ -136,6 +141,26 @@ def add_batch(past: Mapping[str, Any], batch: ScoredBatch) -> dict[str, Any] | N
             "squares": squares + batch.squares,
         }
     return None
+
+
+def _added(some: Mapping[str, int], more: Mapping[str, int]) -> dict[str, int]:
+    return {label: some.get(label, 0) + more.get(label, 0) for label in {**some, **more}}
+
+
+def balanced_skill(past: Mapping[str, Any]) -> float:
+    """Returns the skill by balanced accuracy, the mean share of hits in each class, of all batches.
+
+    It is two standard errors below what was found, so that chance does not make it; 0 is any
+    constant guess, and predictions that know nothing of the labels. A training that weights rare
+    classes has it, where it makes more errors than a constant guess.
+    """
+    counts = past.get("counts", {})
+    if len(counts) < 2:
+        return 0.0
+    shares = [past["hits"].get(label, 0) / count for label, count in counts.items()]
+    variance = sum(0.25 / count for count in counts.values()) / len(counts) ** 2
+    chance = 1 / len(counts)
+    return (fmean(shares) - 2 * math.sqrt(variance) - chance) / (1 - chance)
 
 
 def errors_and_baseline(past: Mapping[str, Any], batch: ScoredBatch) -> list[float]:
@@ -154,4 +179,4 @@ def errors_and_baseline(past: Mapping[str, Any], batch: ScoredBatch) -> list[flo
     missed = batch.samples - batch.counts.get(most, 0)
     entropy = sum(n * -math.log(counts[label] / known) for label, n in batch.counts.items())
     entropies = round(batch.cross_entropy, _DIGITS), round(entropy, _DIGITS)
-    return [batch.samples - batch.hits, missed, *entropies]
+    return [batch.samples - sum(batch.hits.values()), missed, *entropies]

@@ -11,6 +11,9 @@ from tocsin.model import Mode, Outcome, Verdict
 from tocsin.rules._rule import UNDECIDED, State
 from tocsin.rules._series import MOST_SERIES, Point
 
+_LEFT = 0.02  # of its start, that a cost which has left it has fallen
+_BY_NOISE = 3.0
+
 Window = Sequence[float | None]
 """The last numbers of a series, oldest first. None stands for a number that is not finite."""
 
@@ -34,6 +37,15 @@ def rounded(number: float | None, digits: int = 6) -> float | None:
     if number is None or not math.isfinite(number):
         return None
     return float(f"{number:.{digits}g}")
+
+
+def in_digits(*numbers: float) -> tuple[str, ...]:
+    """Returns numbers in three digits, or in so many that different numbers look different."""
+    for digits in range(3, 8):
+        texts = tuple(f"{number:.{digits}g}" for number in numbers)
+        if len(set(texts)) == len(set(numbers)):
+            break
+    return texts
 
 
 def smaller(best: float | None, number: float) -> float | None:
@@ -73,6 +85,16 @@ def half_range(window: Window) -> float:
     """Returns half the range of the finite numbers."""
     numbers = [number for number in window if number is not None]
     return max(numbers) / 2 - min(numbers) / 2 if numbers else 0.0
+
+
+def left_its_start(first: Window, last: Window) -> bool:
+    """Says whether the last costs are clearly below the first ones.
+
+    By 2 % of these, and by three times half the range of either: so far they are not by chance.
+    """
+    fallen = level(first) - level(last)
+    noise = max(half_range(first), half_range(last))
+    return fallen >= max(_LEFT * abs(level(first)), _BY_NOISE * noise)
 
 
 def first_finite(memory: Memory) -> float:

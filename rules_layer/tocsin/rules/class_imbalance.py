@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
+import numpy as np
+
 from tocsin.model import Mode, Reason, Role, Severity, Verdict
 from tocsin.rules import (
     HEALTHY,
@@ -22,7 +24,7 @@ from tocsin.rules import (
     violation,
 )
 from tocsin.rules._chance import poisson_bound, wilson_bound
-from tocsin.rules._classes import MOST_CLASSES, count_labels, worker_batches
+from tocsin.rules._classes import MOST_CLASSES, are_judged, count_labels, worker_batches
 
 _MOST_LABELS = 20  # times ``samples``; then all counts are halved, so old ones count less
 
@@ -46,7 +48,8 @@ class ClassImbalance(Rule):
     intervals of ``sigmas`` standard deviations (Poisson score intervals for counts, Wilson's for
     shares). That profile does not judge mispredictions, because at the start of a training all
     classes are predicted wrongly. It judges only labels that are classes: no real numbers, masks or
-    tokens, at most 100 classes, and not the label -100, which PyTorch's losses ignore.
+    tokens, at most 100 classes. Labels below zero are no classes where two others are not: losses
+    ignore -100 in PyTorch, and what a script names for samples without a label.
 
     Parameters
     ----------
@@ -116,14 +119,15 @@ class ClassImbalance(Rule):
             return {"counts": few}, not_applicable(Reason.NO_TENSOR, many)
         if tensor is None:
             return state, not_applicable(Reason.NO_TENSOR, "no labels that are classes")
-        total = sum(labels for labels, _, _ in counts.values())
+        judged = _judged(counts)
+        total = sum(labels for labels, _, _ in judged.values())
         after = {"counts": counts}
         if total > _MOST_LABELS * self.samples:
             after = {"counts": {of: [(n + 1) // 2 for n in c] for of, c in counts.items()}}
         if total < self.samples:
             return after, UNDECIDED
-        sizes = self._imbalance(counts, tensor)
-        return after, sizes if sizes.violation else self._mispredicted(counts, tensor, sizes)
+        sizes = self._imbalance(judged, tensor)
+        return after, sizes if sizes.violation else self._mispredicted(judged, tensor, sizes)
 
     def _imbalance(self, counts: Counts, tensor: Tensor) -> Verdict:
         sizes = {of: known for of, (known, _, _) in counts.items()}
@@ -155,6 +159,13 @@ class ClassImbalance(Rule):
         evidence = {"mispredicted": wrong / judged, "samples": judged}
         found = violation(Reason.ABOVE_THRESHOLD, detail, tensor, **evidence)
         return measured(found, shares[worst], threshold)
+
+
+def _judged(counts: Counts) -> Counts:
+    """The counts of labels that are classes."""
+    of = list(counts)
+    kept = are_judged(np.array(of, np.int64))
+    return {each: counts[each] for each, is_class in zip(of, kept, strict=True) if is_class}
 
 
 def _read(role: Role, regex: str | None) -> Read:

@@ -26,6 +26,7 @@ from tocsin.rules import (
 )
 from tocsin.rules._classes import (
     Classes,
+    are_judged,
     classes_of_labels,
     classes_of_predictions,
     worker_batches,
@@ -113,6 +114,8 @@ class Confusion(Rule):
             return state, not_applicable(Reason.NO_TENSOR, "no labels with predicted classes")
         truth = np.concatenate([labels for _, labels, _ in found])
         guesses = np.concatenate([guesses for _, _, guesses in found])
+        known = are_judged(truth)
+        truth, guesses = truth[known], guesses[known]
         if self.category_no is not None:
             known = (truth >= 0) & (truth < self.category_no)
             known &= (guesses >= 0) & (guesses < self.category_no)

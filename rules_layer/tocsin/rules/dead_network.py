@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
 from typing import Annotated, Any, ClassVar
@@ -20,6 +20,7 @@ from tocsin.rules import (
     register,
     violation,
 )
+from tocsin.rules._inputs import INPUTS
 from tocsin.rules._series import LOSSES, TRAINING, points
 from tocsin.rules._spread import PREDICTIONS, rows, spread
 from tocsin.rules._units import activations, layer_units
@@ -39,7 +40,8 @@ class DeadNetwork(Rule):
     predictions are captured, every unit of a layer of ReLUs must be zero for all samples. Fires
     when this was so in ``saves`` saves of training in a row, and the median of the last five losses
     is not below that of the first five of them by more than their noise. A last layer that starts
-    at zero, a plateau, and a dead branch beside a living one do not fire.
+    at zero, a plateau, and a dead branch beside a living one do not fire. Saves whose samples are
+    all the same do not count.
 
     Parameters
     ----------
@@ -73,11 +75,15 @@ class DeadNetwork(Rule):
 
     def reads(self) -> Reads:
         outputs = activations(Role.ACTIVATION_OUTPUT, "relu", (0.0, None))
-        return Reads({"predictions": PREDICTIONS, "outputs": outputs, "losses": LOSSES})
+        return Reads(
+            {"predictions": PREDICTIONS, "outputs": outputs, "losses": LOSSES, "inputs": INPUTS}
+        )
 
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
         if step.mode not in TRAINING:
             return state, not_applicable(Reason.NO_TENSOR, f"a step of mode {step.mode.name}")
+        if _are_alike(step.tensors["inputs"]):
+            return state, UNDECIDED
         seen = self._outputs(step) or _layers(step)
         if not seen:
             return state, not_applicable(Reason.NO_TENSOR, "no output and no ReLU with its units")
@@ -109,6 +115,13 @@ class DeadNetwork(Rule):
             if known is not None:
                 found.append((tensor, known[0] <= self.rounding * known[1]))
         return found
+
+
+def _are_alike(inputs: Sequence[Tensor]) -> bool:
+    """Says whether all samples are the same in all that is known of them, as where each begins with
+    one and the same state."""
+    found = [spread(tensor) for tensor in inputs if rows(tensor) >= _ROWS]
+    return bool(found) and all(each is not None and each[0] == 0 for each in found)
 
 
 def _layers(step: Step) -> list[tuple[Tensor, bool]]:

@@ -4,11 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
-from tocsin.model import Mode, Reason, Verdict
+from tocsin.model import Mode, Reason, Role, Verdict
 from tocsin.rules import (
     HEALTHY,
     UNDECIDED,
     Meta,
+    Read,
     Reads,
     Rule,
     State,
@@ -25,7 +26,9 @@ from tocsin.rules._train_eval import follow_losses, read_losses, select_losses
 
 _COVERED = 5  # times: so often all samples that there are were drawn, before they are counted
 _ELEMENTS = 8  # of a sample: fewer are a point, and a few points may be all there is to learn
-_SOON = 50  # training steps, in which it shows whether the model acts
+_SOON = 100  # training steps, in which it shows whether the model acts
+_MANY_LABELS = 16  # of a sample
+_BATCHES = 2
 _WORSE = 0.5  # by which the loss of EVAL is larger, as a share of that of TRAIN
 
 
@@ -36,10 +39,11 @@ class FewSamples(Rule):
 
     The hook saves hashes of the samples that the model is trained on; the smallest of them show
     how many different samples there are, to a tenth. Fires when these are at most ``most`` and
-    each was seen ``times`` times, from the 50th training step on. Evaluations that do about as well
-    as training resolve it: their loss is less than half above that of training. Does not judge
-    samples of less than eight numbers, as points of a curve, nor models that act. Samples that are
-    augmented are different.
+    each was seen ``times`` times, from the 100th training step on. Evaluations that do about as
+    well as training resolve it: their loss is less than half above that of training. Samples with
+    sixteen labels or more, as texts and masks of images, are too few where all of them make up two
+    batches. Does not judge samples of less than eight numbers, as points of a curve, nor models
+    that act. Samples that are augmented are different.
 
     Parameters
     ----------
@@ -64,7 +68,8 @@ class FewSamples(Rule):
     times: Annotated[int, Meta(ge=2)] = 20
 
     def reads(self) -> Reads:
-        return Reads({"samples": SAMPLES, "losses": read_losses(())})
+        labels = Read(roles=(Role.LABEL,))
+        return Reads({"samples": SAMPLES, "losses": read_losses(()), "labels": labels})
 
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
         all_losses = select_losses(step.tensors["losses"], ())
@@ -78,8 +83,11 @@ class FewSamples(Rule):
         if step.mode in (Mode.EVAL, Mode.PREDICT) or not batches:
             return state, not_applicable(Reason.NO_TENSOR, "no hashes of samples of training")
         if all_losses and not losses:
-            return state, not_applicable(Reason.NO_TENSOR, f"a loss that is {kinds}")
+            none = not_applicable(Reason.NO_TENSOR, f"a loss that is {kinds}")
+            return state, HEALTHY if "seen" in state else none  # it shows only now
         state = {**state, "seen": add_batches(state.get("seen", {}), batches)}
+        labels = max((each.summary.size or 0 for each in step.tensors["labels"]), default=0)
+        state = {**state, "labels": max(labels, state.get("labels", 0))}
         return state, self._judged(state, step.mode_step, saved[0])
 
     def _judged(self, state: State, now: int, tensor: Tensor) -> Verdict:
@@ -87,12 +95,15 @@ class FewSamples(Rule):
         different = different_samples(seen)
         if not different or seen["elements"] < _ELEMENTS:
             return UNDECIDED
-        healthy = measured(HEALTHY, different, self.most, "below")
-        if different <= self.most and seen["drawn"] < _COVERED * different:
+        batch = seen["drawn"] / seen["steps"]
+        many = state["labels"] >= _MANY_LABELS * batch
+        most = min(self.most, round(_BATCHES * batch)) if many else self.most
+        healthy = measured(HEALTHY, different, most, "below")
+        if different <= most and seen["drawn"] < _COVERED * different:
             return UNDECIDED
         steps = max(now, seen["steps"] / seen["workers"])
-        each = seen["drawn"] / seen["steps"] * seen["workers"] * steps / different
-        if different > self.most or each < self.times or _is_as_good(state.get("held")):
+        each = batch * seen["workers"] * steps / different
+        if different > most or each < self.times or _is_as_good(state.get("held")):
             return healthy
         if steps < _SOON:
             return UNDECIDED
@@ -103,7 +114,7 @@ class FewSamples(Rule):
         )
         evidence = {"different": number, "times": round(each)}
         found = violation(Reason.BELOW_THRESHOLD, detail, tensor, **evidence)
-        return measured(found, different, self.most, "below")
+        return measured(found, different, most, "below")
 
 
 def _is_as_good(held: tuple[float, float | None] | None) -> bool:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Annotated, Any, ClassVar
@@ -32,13 +32,18 @@ _STEPS = 100  # of training, before the first look: batch normalisation must kno
 _PASSES = 1.3  # over the data, in which next to nothing is learned by heart
 _WHOLE = 0.9  # of the steps, that must have been seen
 _LEARNED = 0.2  # of the loss with other labels, or of a constant guess's, that training has won
+_HALF = 0.5  # of it: an evaluation now shows a gap that is there from the start
+_LATEST = 3  # saves of training, with which such an evaluation is compared
 _LOOKS = 2  # in a row
 _LARGER = 2.0  # times: batches of evaluations, where a loss by hand may depend on their size
+
+_Level = tuple[float, float, float | None, float]
 
 _Memory = Mapping[str, Any]
 """The memory of a loss function: ``past``, of the last saves of training the loss, its share of
 that with other labels, its share of a constant guess's loss or None, and the samples of a
-comparison. ``ratio``, of the last evaluation; ``bad``, the evaluations in a row with a gap."""
+comparison. ``ratio``, of the last evaluation; ``bad``, the evaluations in a row with a gap;
+``none``, whether one had no gap though training had learned half."""
 
 
 @register
@@ -52,6 +57,10 @@ class FirstEpochGap(Rule):
     too. The share of the loss that is left must be larger by ``ratio`` as well: of the loss with
     other labels, and of that of a constant guess where it is known. So losses may be scaled, summed
     or weighted otherwise in evaluations.
+
+    Does not judge a gap that came later: none is found any more after an evaluation without one, if
+    training had won half of the loss by then. Samples that are varied at random each time look new
+    and are none, and such a gap grows as they are learned by heart.
 
     The hook's hashes of samples show how many different ones were seen. Evaluations must have
     ``samples`` samples. A loss by hand is not judged where batches of evaluations are more than
@@ -120,6 +129,8 @@ class FirstEpochGap(Rule):
 
     def _evaluated(self, memory: _Memory, site: LossSite, state: State) -> _Memory:
         past = memory.get("past", ())
+        none = memory.get("none", False) or self._none(past, site)
+        memory = {**memory, "none": none}
         known = memory.get("bad", 0) > 0 or (state["new"] and state["steps"] >= _STEPS)
         if len(past) < _SAVES or site.rows < self.samples or not known:
             return memory
@@ -128,10 +139,19 @@ class FirstEpochGap(Rule):
         if ratio is None:
             return memory
         alike = trained[2] is not None or now[3] <= _LARGER * trained[3]
-        bad = alike and ratio >= self.ratio and now[0] > max(loss for loss, *_ in past)
+        larger = ratio >= self.ratio and now[0] > max(loss for loss, *_ in past)
+        bad = larger and alike and not none
         counted = memory.get("bad", 0) + 1 if bad else 0
         levels = {"evaluated": rounded(now[0]), "trained": rounded(trained[0])}
         return {**memory, **levels, "ratio": round(ratio, 4), "bad": counted}
+
+    def _none(self, past: Sequence[_Level], site: LossSite) -> bool:
+        """Says whether an evaluation has no gap, though training has learned half of the loss."""
+        if len(past) < _LATEST or site.rows < self.samples:
+            return False
+        trained = _mean(past[-_LATEST:])
+        ratio = _least_ratio(_level(site), trained, 1 - _HALF)
+        return ratio is not None and ratio < self.ratio
 
     def _verdict(self, memory: _Memory, tensor: Tensor) -> Verdict:
         if "ratio" not in memory:
@@ -146,9 +166,6 @@ class FirstEpochGap(Rule):
         evidence = {"eval": memory["evaluated"], "train": memory["trained"]}
         found = violation(Reason.ABOVE_THRESHOLD, detail, tensor, **evidence)
         return measured(found, ratio, self.ratio)
-
-
-_Level = tuple[float, float, float | None, float]
 
 
 def _level(site: LossSite) -> _Level:
@@ -168,14 +185,14 @@ def _mean(past: Any) -> _Level:
     return fmean(losses), fmean(others), share, fmean(rows)
 
 
-def _least_ratio(now: _Level, trained: _Level) -> float | None:
+def _least_ratio(now: _Level, trained: _Level, learned: float = _LEARNED) -> float | None:
     """Returns by how much an evaluation is worse, by that measure by which it is the least.
 
-    None if training has not learned anything yet, or if a loss is not above 0.
+    None if training has not ``learned`` that share yet, or if a loss is not above 0.
     """
     pairs = list(zip(now[:3], trained[:3], strict=True))
     shares = [before for _, before in pairs[1:] if before is not None]
-    if max(shares) > 1 - _LEARNED or now[0] <= 0 or trained[0] <= 0:
+    if max(shares) > 1 - learned or now[0] <= 0 or trained[0] <= 0:
         return None
     known = [(a, b) for a, b in pairs if a is not None and b is not None and b > 0]
     return min(min(a / b, 1e6) for a, b in known)

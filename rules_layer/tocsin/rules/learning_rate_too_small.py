@@ -1,8 +1,8 @@
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from tocsin.model import Reason, Verdict
 from tocsin.rules import (
@@ -19,7 +19,7 @@ from tocsin.rules import (
     violation,
 )
 from tocsin.rules._updates import UPDATE_READS, Update, latest_update, missing_inputs, total_loss
-from tocsin.rules._window import level, rounded
+from tocsin.rules._window import left_its_start, level, rounded
 
 _ENOUGH = 6  # after so many large enough updates the learning rate is not too small
 _WINDOW = 5  # a level is the median of so many saves
@@ -34,7 +34,7 @@ class LearningRateTooSmall(Rule):
     To first order a step lowers the loss by at most |g| |Δw|, gradient times update, over all
     weights. Fires after ``saves`` saves when that was less than the fraction ``threshold`` of the
     loss in nearly all of them, from the start on, and the loss did not fall by
-    ``fallen_percent`` %.
+    ``fallen_percent`` %, nor by 2 % and three times its noise.
 
     Does not judge a run that had large enough updates before, as the rate may have decayed or
     restarted since. Does not judge a warm-up either, in which |Δw| / |g| grows. If the gradient
@@ -53,6 +53,7 @@ class LearningRateTooSmall(Rule):
     Example: stochastic gradient descent at a rate of 0.0001 instead of 0.1.
     """
 
+    options: ClassVar[Mapping[str, Any]] = {"resolve": 5}
     causes: ClassVar[str] = (
         "The learning rate is orders of magnitude too low: a wrong unit or exponent, a schedule "
         "that decays per step instead of per epoch, or a rate divided by the number of workers."
@@ -96,7 +97,8 @@ class LearningRateTooSmall(Rule):
         if seen < self.saves or not _steady(state["pace"], state["paces"]):
             return state, UNDECIDED
         first, last = level(state["first"]), level(state["losses"])
-        if first - last >= abs(first) * self.fallen_percent / 100:
+        fell = first - last >= abs(first) * self.fallen_percent / 100
+        if fell or left_its_start(state["first"], state["losses"]):
             return state, healthy
         detail = (
             f"in {seen} saves the loss went from {first:.3g} to {last:.3g}, and a step can remove "

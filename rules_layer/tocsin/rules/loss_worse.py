@@ -21,7 +21,7 @@ from tocsin.rules import (
 from tocsin.rules._losses import judge_losses, loss_reads
 from tocsin.rules._series import Direction, Point, measured_cost
 from tocsin.rules._sketch import largest_excursion, medians, noise, sketched
-from tocsin.rules._window import Memory, rounded
+from tocsin.rules._window import Memory, in_digits, rounded
 
 _BLOCKS = 24  # complete ones before judging
 _TOGETHER = 0.06  # of the blocks, which are judged together
@@ -31,6 +31,8 @@ _SIGNS = 8  # changes of sign of a loss that has no level
 _LARGEST = 1e300
 _FAST_SAVES, _FAST_TIMES = 5, 10.0
 _WITHOUT_END = 0.9  # share of what was learned, of a loss below zero
+_NOTICED = 0.01  # of the level: a smaller rise is next to nothing,
+_LEARNED = 20.0  # unless a loss had fallen by so many times the noise: its level is arbitrary
 
 _Compared = tuple[bool, float, float]
 """Whether the end of a loss is worse, that end, and the limit."""
@@ -46,10 +48,11 @@ class LossWorse(Rule):
     ``noises`` times the noise, by more than 1.5 times the largest rise before the best, and by
     at least ``lost`` of what had been learned, or 90 % of it if the loss had been below zero, where
     its depth means little. A loss that never fell must be above its start and above 90 % of all
-    that came before, or at no save as low as at its very first one. Also
-    fires when five saves in a row are above the best by more than ten times all that the loss
-    has ever changed, and when three are not finite. Needs no unit: the scale and the level of a
-    loss do not matter.
+    that came before, or at no save as low as at its very first one. A rise of less than 1 % of the
+    level is next to nothing, unless the loss had fallen by 20 times the noise: then its level is
+    mostly a constant. Also fires when five saves in a row are above the best by more than ten times
+    all that the loss has ever changed, and when three are not finite. Needs no unit: the scale of a
+    loss does not matter.
 
     Does not judge a loss that goes around zero, nor one beside which another has fallen: losses
     that compete rise in turns. In adversarial, reinforcement, metric learning, ranking and
@@ -137,11 +140,14 @@ class LossWorse(Rule):
         if at == 0:  # it never fell
             before = sorted(blocks[:-together])
             usual = before[int(0.9 * len(before))]
+            rise = max(rise, _NOTICED * abs(start))
             return now - start > rise and now > usual, now, max(start + rise, usual)
         rise = max(rise, 1.5 * largest_excursion(courses[: at + 1]))
         named = bool(self.collection_names or self.tensor_regex)
         share = self.lost if best >= 0 or named else max(self.lost, _WITHOUT_END)
         lost = share * (start - best)
+        if start - best < _LEARNED * deviation:
+            rise = max(rise, _NOTICED * abs(best))
         return now - best > rise and now - best >= lost, now, best + max(rise, lost)
 
     def _start(self, memory: Memory) -> _Compared:
@@ -149,7 +155,7 @@ class LossWorse(Rule):
         blocks, start = memory["blocks"], memory["start"]
         now = min(blocks[-_IN_A_ROW:])
         one_save = noise(blocks) * math.sqrt(memory["width"])  # as the first save is
-        rise = self.noises * one_save
+        rise = max(self.noises * one_save, _NOTICED * abs(start))
         return bool(memory["above"] and now - start > rise), now, start + rise
 
     def _judge(self, _: State, series: State, point: Point) -> Verdict:
@@ -170,9 +176,10 @@ class LossWorse(Rule):
             start = memory["start"]
         now = memory["cost"] if memory["far"] else median(blocks[-3:])
         what = "diverged" if now >= start else "got worse"
-        detail = f"{name} {what}: it is {now:.3g}; it started at {start:.3g}"
+        is_now, at_start, at_best = in_digits(now, start, best)
+        detail = f"{name} {what}: it is {is_now}; it started at {at_start}"
         if best < start:
-            detail += f" and had fallen to {best:.3g}"
+            detail += f" and had fallen to {at_best}"
         evidence = {"loss": now, "best": best, "first": start}
         return _measured(
             violation(Reason.INCREASING, detail, point.tensor, **evidence), point, memory

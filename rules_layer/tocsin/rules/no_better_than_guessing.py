@@ -32,7 +32,14 @@ from tocsin.rules._recorded_accuracy import (
     recorded_accuracy,
 )
 from tocsin.rules._recorded_area import judge_areas
-from tocsin.rules._skill import ScoredBatch, add_batch, errors_and_baseline, score_batch, skill
+from tocsin.rules._skill import (
+    ScoredBatch,
+    add_batch,
+    balanced_skill,
+    errors_and_baseline,
+    score_batch,
+    skill,
+)
 
 _RECENT = 5  # batches for one skill
 _IN_A_ROW = 2  # batches without skill
@@ -52,9 +59,11 @@ class NoBetterThanGuessing(Rule):
     The skill is the share of the errors of the best constant guess that the predictions avoid. For
     numbers it is R². For classes it is the larger of two: (accuracy − share of the most frequent
     class) / (1 − share), and 1 − cross-entropy / entropy of the labels. So neither rare classes nor
-    overconfident predictions fire. Fires when the skill of the last five batches is below
-    ``least_skill`` and has grown by less than ``progress`` in the second half of all batches, where
-    a negative skill counts as 0. So a model that learns slowly does not fire.
+    overconfident predictions fire, nor do those that find more of each class than chance: a
+    training that weights rare classes makes more errors than a constant guess. Fires when the skill
+    of the last five batches is below ``least_skill`` and has grown by less than ``progress`` in the
+    second half of all batches, where a negative skill counts as 0. So a model that learns slowly
+    does not fire.
 
     Judges evaluations after ``evaluations`` batches, and training after ``saves`` batches, both of
     at least ``samples`` samples. Training does not fire where evaluations show skill: noise may be
@@ -140,6 +149,7 @@ class NoBetterThanGuessing(Rule):
         healthy = measured(HEALTHY, now, self.least_skill, "below")
         before = _half_way(memory["skills"], memory["batches"])
         low = now < self.least_skill and max(now, 0.0) - max(before, 0.0) < self.progress
+        low = low and balanced_skill(memory["past"]) < self.least_skill
         if not low or (key == Mode.TRAIN.name and self._evaluations_show_skill(state)):
             return _with(state, key, low=0), healthy
         state = _with(state, key, low=memory.get("low", 0) + 1)
@@ -206,11 +216,13 @@ def _batches(step: Step) -> Iterator[tuple[Tensor, ScoredBatch]]:
     """Yields each worker's predictions, compared with their labels.
 
     Numbers that a model gives are such predictions only if a loss compares them with the labels:
-    else they may be ranks, or logarithms.
+    else they may be ranks, or logarithms. Labels that are all alike may be no labels, but what
+    another model is to take for real, or not.
     """
     predictions = step.tensors["predictions"]
     for label, values, predicted in worker_batches(step.tensors["labels"], predictions):
-        if predicted is None or (batch := score_batch(values, predicted)) is None:
+        alike = values.size > 1 and bool((values == values.flat[0]).all())
+        if predicted is None or alike or (batch := score_batch(values, predicted)) is None:
             continue
         tensor = next((each for each in predictions if each.value is predicted), label)
         if batch.counts is not None or not _OUTPUT.search(tensor.name):

@@ -27,13 +27,15 @@ from tocsin.rules._window import worst_verdict
 
 _FEATURES = 32  # of an input that the memory keeps, evenly selected
 _INPUTS = 4
-_ROWS = 8  # of a batch: fewer show too little of a feature's variance
+_ROWS = 4  # of a batch: fewer show too little of a feature's variance
+_MANY_ROWS = 8  # of each batch, to judge means
 _BATCHES = 5  # of TRAIN
 _DEVIATIONS = 1.0  # a mean is shifted by more than this standard deviation of its feature
 _FAR = 3.0  # or by so many, where it is not known whether evaluations suffer
 _ERRORS = 6.0  # and by so many standard errors
 _LOSSES = 5  # of each mode, of which the mean is compared
 _WORSE = 0.2  # by which the loss of EVAL is larger, as a share of that of TRAIN
+_LOST = 0.05  # and of the first one of TRAIN: less is little beside what was learned
 _DIGITS = 5
 
 _Memory = Mapping[str, Any]
@@ -42,6 +44,7 @@ _Memory = Mapping[str, Any]
 ``n``, ``samples``: the number of batches, and of samples in them.
 ``variance``: the sum over the batches of the mean variance of all features.
 ``sums``: for some features the sums over the batches of mean, squared mean and variance.
+``rows``: of the smallest batch.
 """
 
 
@@ -56,11 +59,12 @@ class TrainEvalInputs(Rule):
     more than one standard deviation of the feature and by six standard errors, where errors follow
     from the differences between batches. So neither samples of another kind nor augmentation fire.
 
-    Counts batches of at least eight samples, and waits for five of TRAIN and for ``samples``
-    samples of EVAL. Does not fire while the loss of EVAL is not above that of TRAIN, for means a
-    fifth above: then the difference is meant, such as noise in training alone, or does no harm. If
-    there is no loss of EVAL, means must differ by three standard deviations. Ignores integers
-    (token ids, bytes), and inputs with a name like mask, index or length.
+    Counts batches of at least four samples, to judge means of eight, and waits for five of TRAIN
+    and for ``samples`` samples of EVAL. Does not fire while the loss of EVAL is not above that of
+    TRAIN, for means by a fifth and by a twentieth of the first loss: then the difference is meant,
+    such as noise in training alone, or does no harm. If there is no loss of EVAL, means must differ
+    by three standard deviations. Ignores integers (token ids, bytes), and inputs with a name like
+    mask, index or length.
 
     Parameters
     ----------
@@ -105,7 +109,7 @@ class TrainEvalInputs(Rule):
         if not known:
             return state, not_applicable(
                 Reason.NO_TENSOR,
-                "no inputs with features of real numbers, of eight samples or more",
+                "no inputs with features of real numbers, of four samples or more",
             )
         mode = Mode.EVAL if step.mode is Mode.EVAL else Mode.TRAIN
         state = _with_losses(state, step, mode)
@@ -132,7 +136,8 @@ class TrainEvalInputs(Rule):
         least, most = sorted((train_scale, held_scale))
         ratio = most / least if least else (math.inf if most else 1.0)
         worse = _worse(state)
-        share = _shifted(train, held, _FAR if worse is None else _DEVIATIONS)
+        many = min(train["rows"], held["rows"]) >= _MANY_ROWS
+        share = _shifted(train, held, _FAR if worse is None else _DEVIATIONS) if many else 0.0
         by_scale = measured(HEALTHY, ratio, self.scale)
         by_means = measured(HEALTHY, share, self.shifted)
         if worse is not None and worse <= 0:
@@ -145,7 +150,7 @@ class TrainEvalInputs(Rule):
             evidence = {"eval": held_scale, "train": train_scale, "limit": self.scale}
             found = violation(Reason.DIFFERENT, detail, tensor, **evidence)
             return replace(found, measure=by_scale.measure)
-        if share < self.shifted or (worse is not None and worse < _WORSE):
+        if share < self.shifted or (worse is not None and (worse < _WORSE or _lost(state) < _LOST)):
             return worst_verdict([by_scale, by_means])
         detail = (
             f"the means of {100 * share:.0f} % of the features of {tensor.name} differ between "
@@ -163,6 +168,8 @@ def _with_losses(state: State, step: Step, mode: Mode) -> dict[str, Any]:
         return dict(state)
     mean = fmean(losses)
     here = float(f"{mean:.6g}") if math.isfinite(mean) else None
+    if mode is Mode.TRAIN and "first loss" not in state:
+        state = {**state, "first loss": here}
     last = [*state.get(f"{mode.name} losses", []), here][-_LOSSES:]
     return {**state, f"{mode.name} losses": last}
 
@@ -176,6 +183,16 @@ def _worse(state: State) -> float | None:
     if None in train or None in held:
         return math.inf
     return (fmean(held) - fmean(train)) / (abs(fmean(train)) or 1.0)
+
+
+def _lost(state: State) -> float:
+    """Returns by how much the losses of EVAL are above those of TRAIN, as a share of the first one
+    of TRAIN; infinity if it is not known."""
+    train, held = (state.get(f"{mode.name} losses", ()) for mode in (Mode.TRAIN, Mode.EVAL))
+    first: float | None = state.get("first loss")
+    if not first or not train or not held or None in train or None in held:
+        return math.inf
+    return (fmean(held) - fmean(train)) / abs(float(first))
 
 
 def _added(memory: _Memory, found: Sequence[tuple[float, float]], samples: int) -> _Memory:
@@ -192,6 +209,7 @@ def _added(memory: _Memory, found: Sequence[tuple[float, float]], samples: int) 
     return {
         "n": memory.get("n", 0) + 1,
         "samples": memory.get("samples", 0) + samples,
+        "rows": min(memory.get("rows", samples), samples),
         "variance": _rounded(memory.get("variance", 0.0) + fmean(v for _, v in found)),
         "sums": sums,
     }

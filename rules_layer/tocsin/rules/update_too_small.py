@@ -21,10 +21,11 @@ from tocsin.rules import (
 )
 from tocsin.rules._pairing import SKILLS, added, sites
 from tocsin.rules._updates import UPDATE_READS, latest_update, missing_inputs, total_loss
-from tocsin.rules._window import rounded, worst_verdict
+from tocsin.rules._window import appended, left_its_start, rounded, worst_verdict
 
 _DECAYED = 0.1  # of the largest update so far: the schedule has passed its peak
 _STEPS = 50
+_COURSE = 5  # losses at the start and at the end, which are compared
 _GREW = 1.1  # from the first half of these saves to the last: the schedule warms up
 
 
@@ -38,16 +39,17 @@ class UpdateTooSmall(Rule):
     remove to first order. Of losses with both signs it is the share of their range. Fires after 50
     steps when the first was below ``relative`` or the second below ``gain`` in ``saves`` saves in a
     row, unless the comparisons of losses prove that something is learned. Fires even then where
-    both were below ``slow``: at that rate little will be. Does not judge updates of less than a
-    tenth of the largest so far, as at the end of a schedule or of learning, nor those that grow by
-    a tenth in these saves, as in a warm-up.
+    both were below ``slow``: at that rate little will be, unless the loss has clearly left its
+    start, by 2 % and three times its noise, and most weights change. Does not judge updates of less
+    than a tenth of the largest so far, as at the end of a schedule or of learning, nor those that
+    grow by a tenth in these saves, as in a warm-up.
     FrozenParameters judges weights that do not change.
 
     Parameters
     ----------
     relative: least |Δw| / |w| of one step.
     gain: least share of the loss that one step can remove.
-    slow: both below this are too little, whatever is learned.
+    slow: both below this are too little, while the loss hardly falls.
     saves: in how many saves in a row.
 
     Example: Adam at a learning rate of 3e-8 changes each weight by a millionth of its size.
@@ -89,6 +91,7 @@ class UpdateTooSmall(Rule):
         if loss is not None:
             low, high = state.get("losses", (loss, loss))
             state |= {"losses": (min(low, loss), max(high, loss))}
+            state |= {"course": appended(state.get("course", {}), loss, _COURSE, _COURSE)}
         if update is None or loss is None or not update.pace:
             return state, UNDECIDED
         level = _level(loss, *state["losses"])
@@ -105,7 +108,10 @@ class UpdateTooSmall(Rule):
                 measured(HEALTHY, gain, self.gain, "below"),
             ]
         )
-        learns = not all(slow for _, slow in past) and state.get("skill", {}).get("proved")
+        course = state["course"]
+        falls = relative >= self.relative and left_its_start(course["first"], course["last"])
+        fast = falls or not all(slow for _, slow in past)
+        learns = fast and state.get("skill", {}).get("proved")
         changes = relative < _DECAYED * largest or _grew([each for each, _ in past])
         if len(past) < self.saves or changes or learns:
             return state, UNDECIDED if small and step.mode_step < _STEPS else healthy

@@ -1,8 +1,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import median
 from typing import Annotated, Any, ClassVar
 
 from tocsin.model import Reason, Role, Side, Verdict
@@ -29,6 +30,7 @@ from tocsin.tensors import named
 
 _Ratio = tuple[float, Tensor]
 
+_TINY = 0.01  # of the median of all mean magnitudes, for weights that began as zeros
 _NEAR = 100  # steps between saves in which healthy weights stay much the same
 
 
@@ -46,10 +48,12 @@ class WeightUpdateRatio(Rule):
     counts if the saves are at most a hundred steps apart, since in a thousand steps weight decay
     replaces weights by newly learned ones (SGD at a rate of 0.1 with momentum and decay). Weights
     without a gradient are not judged where others have one, unless they are named: averages move
-    them. A small ratio is per step. It counts only for a weight that changes (FrozenParameters
-    judges others) and that never had a larger ratio, after ``patience`` saves: updates become tiny
-    at the end of a schedule or of learning. That profile fires after five saves in a row. Profile
-    ``sagemaker`` keeps Amazon's documented defaults, which fire on every frozen weight.
+    them. Weights that began as zeros are not judged while they are below a hundredth of what is
+    usual among the weights: their ratio compares noise with nothing. A small ratio is per step. It
+    counts only for a weight that changes (FrozenParameters judges others) and that never had a
+    larger ratio, after ``patience`` saves: updates become tiny at the end of a schedule or of
+    learning. That profile fires after five saves in a row. Profile ``sagemaker`` keeps Amazon's
+    documented defaults, which fire on every frozen weight.
 
     Parameters
     ----------
@@ -108,11 +112,13 @@ class WeightUpdateRatio(Rule):
         since = state.get("at")
         steps = max(1, step.mode_step - since) if since is not None else None
         state = {**state, "at": step.mode_step}
+        if since is None and self.lenient:
+            state["zeros"] = sorted(tensor_key(w) for w in step.tensors["weights"] if _mean(w) == 0)
         if steps is None or (self.num_steps is not None and steps > self.num_steps):
             return state, UNDECIDED
         known = [
             (ratio, tensor)
-            for tensor in self._trained(step)
+            for tensor in _grown(self._trained(step), state.get("zeros", ()))
             if (ratio := self._ratio(tensor)) is not None
         ]
         if not known:
@@ -165,3 +171,19 @@ class WeightUpdateRatio(Rule):
         detail = f"update/weight ratio {ratio:.3g}{per_step} of {tensor.name} is {side} {bound:g}"
         found = violation(reason, detail, tensor, ratio=ratio, threshold=bound)
         return measured(found, ratio, bound, side)
+
+
+def _mean(tensor: Tensor) -> float | None:
+    """The mean magnitude of a weight; None if it is not known."""
+    l1, size = tensor.summary.l1, tensor.summary.size
+    return None if l1 is None or not size else l1 / size
+
+
+def _grown(weights: Sequence[Tensor], zeros: Container[str]) -> list[Tensor]:
+    """The weights without those that began as ``zeros``, by their keys, and are still tiny."""
+    usual = median([mean for weight in weights if (mean := _mean(weight)) is not None] or [0.0])
+    return [
+        weight
+        for weight in weights
+        if tensor_key(weight) not in zeros or (_mean(weight) or 0.0) >= _TINY * usual
+    ]

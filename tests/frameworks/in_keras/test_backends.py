@@ -22,7 +22,7 @@ def test_the_callback(backend):
         capture_output=True,
         text=True,
         check=False,
-        timeout=600,
+        timeout=1500,
     )
     assert done.returncode == 0, done.stdout + done.stderr
 

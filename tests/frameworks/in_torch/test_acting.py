@@ -51,6 +51,14 @@ def values(model: Policy, optimizer: torch.optim.Optimizer, number: int) -> None
     update(optimizer, F.mse_loss(model(torch.randn(32, 8)), torch.randn(32, 4)))
 
 
+def now_and_then(model: Policy, optimizer: torch.optim.Optimizer, number: int) -> None:
+    """The beginning of deep Q-learning: most actions are drawn, and the model is not asked."""
+    if number % 5 == 4:
+        with torch.no_grad():
+            model(torch.randn(1, 8)).argmax().item()
+    update(optimizer, F.mse_loss(model(torch.randn(32, 8)), torch.randn(32, 4)))
+
+
 def one_by_one(model: Policy, optimizer: torch.optim.Optimizer, number: int) -> None:
     """Samples of changing length, one after the other."""
     for _ in range(4):
@@ -99,6 +107,7 @@ def as_given(given: Any) -> Any:
 
 ACTS: dict[str, tuple[Callable[[Any], Any], Callable[..., None], str | None]] = {
     "values": (as_given, values, ACTING),
+    "now and then": (as_given, now_and_then, ACTING),
     "one by one": (as_given, one_by_one, None),
     "last of one": (as_given, last_of_one, None),
     "drawn by scores": (as_given, drawn(lambda s: Categorical(logits=s)), ACTING),
@@ -120,7 +129,7 @@ def test_which_models_act(name: str, run: Path) -> None:
     model = Policy(given)
     optimizer = torch.optim.SGD(model.parameters(), 1e-3)
     with TorchHook.attach(model, run, save_interval=4, max_overhead=None) as hook:
-        for number in range(48):
+        for number in range(60):
             step(model, optimizer, number)
         assert hook.stats.errors == 0
     assert kinds(run)[-1] == expected

@@ -89,6 +89,13 @@ def diffusion(model: nn.Module, x: Any) -> Any:
     return (value - 0.1 * second).square().mean()
 
 
+def best_action(model: nn.Module, x: Any, y: Any, *, detached: bool) -> Any:
+    """The loss of a critic: what the best of the next actions is worth is its target."""
+    taken = model(x).gather(1, y[:, None])[:, 0]
+    best = model(-x).max(1).values
+    return F.smooth_l1_loss(taken, y + 0.9 * (best.detach() if detached else best))
+
+
 def rare(x: Any) -> Any:
     """One label of sixteen is 1."""
     return (x[:, 0] >= x[:, 0].max()).long()
@@ -149,6 +156,15 @@ FAULTS = {
             torch.ones(len(x), dtype=torch.long),
         ),
     ),
+    "blank_is_a_label": (
+        net(12),
+        lambda m, x, y: F.ctc_loss(
+            m(x).view(-1, 3, 4).log_softmax(2).permute(1, 0, 2),
+            y[:, None],  # the first class is the blank
+            torch.full((len(x),), 3),
+            torch.ones(len(x), dtype=torch.long),
+        ),
+    ),
     "softmax_over_batch": (net(4, nn.LogSoftmax(0)), lambda m, x, y: F.nll_loss(m(x), y)),
     "softmax_over_positions": (  # (N, classes, positions)
         net(12),
@@ -202,6 +218,24 @@ FAULTS = {
         lambda m, x, y: F.kl_div(m(x), F.one_hot(y, 4).float(), reduction="batchmean"),
     ),
     "constant_input": (net(), lambda m, x, y: F.cross_entropy(m(x * 0), y)),
+    "tokens_all_alike": (
+        nn.Sequential(nn.Embedding(9, 4), nn.Flatten(), nn.Linear(12, 4)),
+        lambda m, x, y: F.cross_entropy(m(torch.ones(len(x), 3, dtype=torch.long)), y),
+    ),
+    "inputs_shorter_than_labels": (
+        net(12),
+        lambda m, x, y: F.ctc_loss(
+            m(x).view(-1, 3, 4).log_softmax(2).permute(1, 0, 2),
+            torch.randint(1, 4, (len(x), 2)),
+            torch.arange(len(x)) % 2 + 1,
+            torch.full((len(x),), 2),
+            zero_infinity=True,
+        ),
+    ),
+    "weights_upside_down of half": (
+        net(2),
+        lambda m, x, y: F.cross_entropy(m(x), (x[:, 0] > 0.1).long(), torch.tensor([90.0, 1.0])),
+    ),
     "weights_upside_down": (
         net(2),
         lambda m, x, y: F.cross_entropy(m(x), rare(x), torch.tensor([9.0, 1.0])),
@@ -229,6 +263,7 @@ FAULTS = {
         net(1, nn.Tanh()),
         lambda m, x, y: (m(x) - 1).square().mean() + 0.5 * equation(m, x + 1),
     ),
+    "target_not_detached": (net(), lambda m, x, y: best_action(m, x, y, detached=False)),
     "derivative_of_zero": (net(1), lambda m, x, y: diffusion(m, x)),
     "weights_upside_down of one class": (
         net(1),
@@ -343,6 +378,8 @@ def separated(model: nn.Module, x: Any, y: Any) -> Any:
 
 
 HEALTHY: dict[str, Callable[[nn.Module, Any, Any], Any]] = {
+    "a detached target": lambda m, x, y: best_action(m, x, y, detached=True),
+    "two views": lambda m, x, y: F.mse_loss(m(x), m(x + 0.1)),
     "a multiple that reaches": lambda m, x, y: (
         (40 * m(x)[:, 0].tanh() - 10 * y.float()).square().mean()
     ),
@@ -390,6 +427,12 @@ HEALTHY: dict[str, Callable[[nn.Module, Any, Any], Any]] = {
     "actions": actions,
     "all pairs": all_pairs,
     "quantiles": quantiles,
+    "labels that are padded with the blank": lambda m, x, y: F.ctc_loss(
+        m(x).view(-1, 2, 2).log_softmax(2).permute(1, 0, 2),
+        F.pad(torch.ones_like(y)[:, None], (0, 3)),
+        torch.full((len(x),), 2),
+        torch.ones(len(x), dtype=torch.long),
+    ),
     "documents": documents,
     "levels": levels,
     "axis from the end": axis_from_the_end,
@@ -413,6 +456,41 @@ def classify(model: nn.Module, x: Any, y: Any) -> Any:
 
 def test_gradients_that_nobody_clears(run: Path) -> None:
     assert set(train(run, net(), classify, zero=False)) == {"gradients_kept"}
+
+
+@pytest.mark.parametrize("zero", [False, True])
+def test_gradients_that_nobody_clears_before_a_closure_without_any(zero: bool, run: Path) -> None:
+    """Lightning's manual optimization calls optimizers so."""
+    model = net()
+    optimizer = torch.optim.SGD(model.parameters(), 1e-2)
+    step = optimizer.step
+    optimizer.step = lambda: step(lambda: None)  # type: ignore[assignment, misc]
+    expected = set() if zero else {"gradients_kept"}
+    assert set(train(run, model, classify, optimizer=optimizer, zero=zero)) == expected
+
+
+@pytest.mark.parametrize(
+    ("kind", "decay", "expected"),
+    [
+        (torch.optim.Adam, 0.5, {"weight_decay_of_most"}),
+        (torch.optim.SGD, 0.2, {"weight_decay_of_most"}),
+        (torch.optim.SGD, 0.01, set()),
+        (torch.optim.AdamW, 0.5, set()),
+    ],
+)
+def test_the_decay_of_weights(kind: Any, decay: float, expected: set[str], run: Path) -> None:
+    model = net()
+    optimizer = kind(model.parameters(), 1e-3, weight_decay=decay)
+    assert set(train(run, model, classify, optimizer=optimizer)) == expected
+
+
+@pytest.mark.parametrize(
+    ("momentum", "expected"), [(0.99, {"momentum_of_one_batch"}), (0.1, set()), (None, set())]
+)
+def test_the_momentum_of_batch_normalisation(
+    momentum: float | None, expected: set[str], run: Path
+) -> None:
+    assert set(train(run, net(4, nn.BatchNorm1d(4, momentum=momentum)), classify)) == expected
 
 
 def test_a_critic_that_is_updated_before_the_model_clears_its_gradients(run: Path) -> None:
@@ -471,14 +549,14 @@ def test_an_optimizer_that_begins_later(run: Path) -> None:
 
 def test_outputs_that_vary_by_intent(run: Path) -> None:
     """Dropout alone is in training mode, and shows how sure the model is."""
-    model, updates = net(4, nn.Dropout()), 0
+    model, updates = net(4, nn.Dropout(), nn.Linear(4, 4)), 0
 
     def loss(model: nn.Module, x: Any, y: Any) -> Any:
         nonlocal updates
         updates += 1
         if updates % 20 == 0:
             model.eval()
-            model[-1].train()
+            model[-2].train()
             with torch.no_grad():
                 for _ in range(10):
                     classify(model, x, y)
@@ -590,7 +668,8 @@ class Dropping(nn.Module):
         self.body, self.by_mode = nn.Linear(8, 4), by_mode
 
     def forward(self, x: Any) -> Any:
-        return F.dropout(self.body(x), 0.2, self.training if self.by_mode else True)
+        x = F.dropout(x, 0.2, self.training if self.by_mode else True)
+        return self.body(x)
 
 
 @pytest.mark.parametrize("by_mode", [False, True])
@@ -618,6 +697,23 @@ class Coder(nn.Module):
         code = self.encoder(x)
         scores = self.decoder(code.detach() if self.cut else code)
         return scores + code[:, :4] if self.both else scores
+
+
+@pytest.mark.parametrize(
+    ("layers", "expected"),
+    [
+        ((nn.Dropout(0.9), nn.Linear(4, 4)), {"dropout_of_most"}),
+        ((nn.Dropout(0.8), nn.Linear(4, 4)), set()),
+        ((nn.Dropout(0.1),), {"dropout_of_predictions"}),
+        ((nn.Dropout(0.1), nn.Flatten()), {"dropout_of_predictions"}),
+        ((nn.Dropout(0.0),), set()),
+    ],
+)
+def test_dropout_in_the_wrong_place(
+    layers: tuple[nn.Module, ...], expected: set[str], run: Path
+) -> None:
+    model = net(4, *layers)
+    assert set(train(run, model, lambda model, x, y: F.cross_entropy(model(x), y))) == expected
 
 
 @pytest.mark.parametrize(
@@ -748,6 +844,15 @@ def test_a_loss_that_does_not_come_from_the_model(run: Path) -> None:
     assert set(train(run, net(), loss)) == {"no_gradient"}
 
 
+def test_an_optimizer_of_frozen_parameters(run: Path) -> None:
+    model = net()
+    optimizer = torch.optim.SGD(model[0].parameters(), 1e-2)
+    model[0].requires_grad_(requires_grad=False)
+    found = train(run, model, classify, optimizer=optimizer)
+    assert "optimizer_of_frozen" in found
+    assert "no_gradient" not in found
+
+
 def test_an_update_without_gradients(run: Path) -> None:
     model = net()
     optimizer = torch.optim.SGD(model.parameters(), 1e-2)
@@ -760,7 +865,7 @@ def test_an_update_without_gradients(run: Path) -> None:
 
 
 def test_a_training_in_eval_mode(run: Path) -> None:
-    model = net(4, nn.Dropout()).eval()
+    model = net(4, nn.Dropout(), nn.Linear(4, 4)).eval()
     assert set(train(run, model, classify)) == {"eval_mode_while_training"}
 
 
@@ -779,7 +884,7 @@ def test_a_training_in_eval_mode_where_that_changes_nothing(run: Path) -> None:
 def test_an_evaluation_in_train_mode(
     evaluates: bool, judges: bool, expected: set[str], run: Path
 ) -> None:
-    model = net(4, nn.Dropout())
+    model = net(4, nn.Dropout(), nn.Linear(4, 4))
     updates = 0
 
     def loss(model: nn.Module, x: Any, y: Any) -> Any:
@@ -799,7 +904,7 @@ def test_an_evaluation_in_train_mode(
 
 
 def test_eval_mode_that_stays_after_an_evaluation(run: Path) -> None:
-    model = net(4, nn.Dropout())
+    model = net(4, nn.Dropout(), nn.Linear(4, 4))
     updates = 0
 
     def loss(model: nn.Module, x: Any, y: Any) -> Any:
@@ -836,6 +941,25 @@ def test_opponents_that_take_turns(run: Path) -> None:
             criterion(model(fake), ones).backward()
             of_generator.step()
     assert broken(run) == {}
+
+
+def test_an_opponent_that_is_only_shown_copies(run: Path) -> None:
+    generator, judge = nn.Linear(4, 8), nn.Linear(8, 1)
+    of_judge = torch.optim.SGD(judge.parameters(), 0.01)
+    of_generator = torch.optim.SGD(generator.parameters(), 0.01)
+    criterion, ones = nn.BCEWithLogitsLoss(), torch.ones(SIZE, 1)
+    with TorchHook.attach(generator, run, capture=ASKED, save_interval=5, max_overhead=None):
+        for _ in range(70):
+            fake = generator(torch.randn(SIZE, 4))
+            of_judge.zero_grad()
+            real = torch.randn(SIZE, 8) + 1
+            of_fakes, of_data = judge(fake.detach()), judge(real)
+            (criterion(of_fakes, 0 * ones) + criterion(of_data, ones)).backward()
+            of_judge.step()
+            of_generator.zero_grad()
+            criterion(judge(fake.detach()), ones).backward()
+            of_generator.step()
+    assert set(broken(run)) == {"optimizer_without_gradient"}
 
 
 def critic(found: Any, wanted: Any) -> Any:

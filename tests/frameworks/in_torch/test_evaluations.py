@@ -262,6 +262,53 @@ def test_acting_is_no_evaluation(training: bool, run: Path) -> None:
     assert (kinds[0], kinds[-1]) == (None, ACTING)
 
 
+class Switched(nn.Module):
+    """Each call says whether it is one of training; no mode does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = net()
+
+    def forward(self, x: Any, training: bool = True) -> Any:
+        return self.body(F.dropout(x, 0.2, training))
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"), [({"training": False}, 6), ({"training": True}, 0), ({}, 0)], ids=str
+)
+@pytest.mark.parametrize("gradients", [False, True])
+def test_a_call_says_that_it_evaluates(
+    given: dict[str, bool], expected: int, gradients: bool, run: Path
+) -> None:
+    model = Switched()
+    with TorchHook.attach(model, run, **EVERY):
+        for _ in range(6):
+            train(model, F.cross_entropy, 4)
+            with torch.set_grad_enabled(gradients):
+                model(batch()[0], **given)
+    trial = create_trial(str(run))
+    assert len(trial.steps(mode=Mode.EVAL)) == expected
+    assert len(losses(run, "loss", Mode.TRAIN)) == 24
+
+
+def test_a_model_that_is_trained_with_training_false(run: Path) -> None:
+    """As where running means are to stay as they are: known from the first update on."""
+    model = Switched()
+    optimizer = torch.optim.SGD(model.parameters(), 1e-2)
+    with TorchHook.attach(model, run, **EVERY):
+        for step in range(12):
+            x, y = batch()
+            optimizer.zero_grad()
+            F.cross_entropy(model(x, training=False), y).backward()
+            optimizer.step()
+            if step % 4 == 3:
+                with torch.no_grad():
+                    model(x, training=False)
+    trial = create_trial(str(run))
+    assert len(losses(run, "loss", Mode.TRAIN)) == 11
+    assert len(trial.steps(mode=Mode.EVAL)) == 4
+
+
 @pytest.mark.parametrize(("from_start", "expected"), [(True, ACTING), (False, None)])
 def test_rollouts_before_many_updates_are_acting(
     from_start: bool, expected: str | None, run: Path

@@ -329,3 +329,19 @@ def test_functional_loss(net: nn.Module, run: Path, batch: Any, written: Read) -
     trial = create_trial(str(run))
     assert trial.tensor("loss").value(0) == pytest.approx(loss.item())
     assert trial.tensor("penalty").value(0) == pytest.approx(0.25)
+
+
+@pytest.mark.parametrize("in_place", [False, True])
+def test_steps_of_as_many_passes_as_the_loop_likes(
+    in_place: bool, net: nn.Module, run: Path, batch: Any, written: Read
+) -> None:
+    """Gradients are taken away when all passes are through: until then they say what is new."""
+    optimizer = torch.optim.Adam(net.parameters())
+    with TorchHook.attach(net, run, **EVERY) as hook:
+        for passes in (1, 2, 5, 1, 3, 7, 1, 1, 1, 1, 4):
+            loss = sum(functional.cross_entropy(net(batch[0]), batch[1]) for _ in range(passes))
+            optimizer.zero_grad(set_to_none=not in_place)
+            loss.backward()
+            optimizer.step()
+    assert hook.stats.errors == 0
+    assert len(written(run)) == 11

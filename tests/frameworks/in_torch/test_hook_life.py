@@ -213,6 +213,39 @@ def test_tracing_is_no_training(net: Net, run: Path, batch: Any, written: Read) 
     assert hook.position["GLOBAL"] == 0
 
 
+@pytest.mark.parametrize("by_autograd", [True, False])
+def test_function_transforms_are_left_alone(
+    by_autograd: bool, net: Net, run: Path, batch: Any, written: Read
+) -> None:
+    """Then the optimizer says where steps begin."""
+    optimizer = torch.optim.SGD(net.parameters(), 0.1)
+
+    def one(parameters: Any, x: Any, y: Any) -> Any:
+        found = torch.func.functional_call(net, parameters, (x[None],))
+        return nn.functional.cross_entropy(found, y[None])
+
+    def gradients_of_each(parameters: Any) -> Any:
+        each = torch.func.vmap(torch.func.grad(one), (None, 0, 0))
+        return each({name: value.detach() for name, value in parameters.items()}, *batch)
+
+    with TorchHook.attach(net, run, **EVERY) as hook:
+        for _ in range(3):
+            parameters = dict(net.named_parameters())
+            optimizer.zero_grad()
+            if by_autograd:
+                torch.func.vmap(one, (None, 0, 0))(parameters, *batch).mean().backward()
+            else:
+                for name, found in gradients_of_each(parameters).items():
+                    parameters[name].grad = found.mean(0)
+            optimizer.step()
+    assert hook.stats.errors == 0
+    steps = written(run)
+    assert list(steps) == [(TRAIN, 0), (TRAIN, 1), (TRAIN, 2)]
+    assert all("gradient/Net_fc1.weight" in found for found in steps.values())
+    later = by_autograd  # before the first update nothing is known to be trained
+    assert ["loss" in found for found in steps.values()] == [False, later, later]
+
+
 SCRIPT = """
 import sys, torch
 from torch import nn

@@ -86,6 +86,16 @@ def test_kinds_of_activations(
         assert trial.tensor_names(collection=collection) == ["1_output_0"]
 
 
+def test_a_part_is_not_taken_for_the_model(run: Path, written: Read) -> None:
+    parts = {"W": nn.Linear(3, 3), "Head": nn.Linear(3, 2), "Gate": nn.ReLU()}
+    model = Forward(lambda own, x: own.Head(own.Gate(own.W(x))), **parts)
+    tensors = through(model, run, written, torch.ones(4, 3))
+    roles = (Role.INPUT, Role.PREDICTION)
+    named = {name for name, each in tensors.items() if each.role in roles}
+    assert named == {"Forward_input_0", "Forward_output_0"}
+    assert "Gate_output_0" in tensors
+
+
 def test_what_goes_into_a_module_that_overwrites_it(run: Path, written: Read) -> None:
     model = nn.Sequential(nn.Identity(), nn.ReLU(inplace=True))
     found = through(model, run, written, torch.tensor([[-1.0, 2.0]]))

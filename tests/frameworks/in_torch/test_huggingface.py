@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F  # noqa: N812 - everybody's name for it
 from tocsin import Mode, create_trial
 from tocsin.tensors import STOP
 
@@ -104,6 +105,24 @@ def test_losses_are_those_that_the_trainer_reports(
     )
 
 
+def by_a_function(outputs: Any, labels: Any, num_items_in_batch: Any = None) -> Any:
+    scores, true = outputs.logits.flatten(0, 1), labels.flatten()
+    count = true.numel() if num_items_in_batch is None else num_items_in_batch
+    return F.cross_entropy(scores, true, reduction="sum") / count
+
+
+@pytest.mark.parametrize("accumulated", [1, 3])
+def test_an_evaluation_has_the_unit_of_training(accumulated: int, trainer: Any, run: Path) -> None:
+    trained = trainer(
+        evaluation=texts(4), eval_strategy="steps", gradient_accumulation_steps=accumulated
+    )
+    trained.compute_loss_func = by_a_function
+    trained.train()
+    assert values(run, "loss") == pytest.approx(logged(trained, "loss"), rel=1e-4)
+    evaluated = logged(trained, "eval_loss")
+    assert values(run, "loss", Mode.EVAL) == pytest.approx(evaluated, rel=1e-4)
+
+
 def test_a_loss_that_is_nan_is_seen_though_the_log_hides_it(trainer: Any, run: Path) -> None:
     class Breaking(transformers.TrainerCallback):
         def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
@@ -151,6 +170,15 @@ def test_the_largest_loss_is_not_the_best(trainer: Any, run: Path, largest: bool
     ).train()
     names = create_trial(str(run)).tensor_names()
     assert any(name.startswith("contract/best_is_worst/") for name in names) is largest
+
+
+@pytest.mark.parametrize(("warm_up", "expected"), [(500, True), (2, False)])
+def test_a_warm_up_ends_before_the_training(
+    trainer: Any, run: Path, warm_up: int, expected: bool
+) -> None:
+    trainer(warmup_steps=warm_up).train()
+    names = create_trial(str(run)).tensor_names()
+    assert any(name.startswith("contract/warm_up_to_the_end/") for name in names) is expected
 
 
 def test_a_stop_ends_the_training(trainer: Any, run: Path) -> None:

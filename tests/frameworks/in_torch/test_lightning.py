@@ -173,6 +173,51 @@ def test_the_largest_loss_is_not_the_best(
     assert [name.rpartition(":")[0] for name in broken] == [place] * expected
 
 
+@pytest.mark.parametrize(
+    ("interval", "steps", "expected"),
+    [("epoch", 30, True), ("step", 30, False), ("epoch", 5, False), ("epoch", 90, False)],
+)
+def test_a_schedule_that_counts_updates_is_stepped_with_each(
+    interval: str, steps: int, expected: bool, run: Path
+) -> None:
+    class Scheduled(Classifier):
+        def configure_optimizers(self) -> Any:
+            optimizer = torch.optim.SGD(self.parameters(), 0.1)
+            cycle = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
+            return [optimizer], [{"scheduler": cycle, "interval": interval}]
+
+    fit = trainer(TocsinCallback(run, save_interval=1), max_epochs=5).fit
+    fit(Scheduled(), data(24))  # six batches
+    names = create_trial(run).tensor_names()
+    assert any(name.startswith("contract/schedule_counts_updates") for name in names) is expected
+
+
+@pytest.mark.parametrize("steps", [False, True])
+def test_a_schedule_by_hand_is_stepped(steps: bool, run: Path) -> None:
+    class ByHand(Classifier):
+        def __init__(self) -> None:
+            super().__init__()
+            self.automatic_optimization = False
+
+        def training_step(self, batch: Any, batch_idx: int) -> None:
+            self.optimizers().zero_grad()
+            self.manual_backward(super().training_step(batch, batch_idx))
+            self.optimizers().step()
+
+        def on_train_epoch_end(self) -> None:
+            if steps:
+                self.lr_schedulers().step()
+
+        def configure_optimizers(self) -> Any:
+            optimizer = torch.optim.SGD(self.parameters(), 0.1)
+            return [optimizer], [torch.optim.lr_scheduler.StepLR(optimizer, 2)]
+
+    trainer(TocsinCallback(run, save_interval=1), max_epochs=4).fit(ByHand(), data(24))
+    names = create_trial(run).tensor_names()
+    place = "contract/schedule_not_stepped/test_lightning.py"
+    assert any(name.startswith(place) for name in names) is not steps
+
+
 def test_a_validation_is_one_step_and_the_sanity_check_is_none(fitted: Any, run: Path) -> None:
     model = Classifier()
     fitted(model, num_sanity_val_steps=2)
@@ -192,6 +237,13 @@ def test_accumulated_batches_are_one_step(fitted: Any, run: Path) -> None:
     first, second = model.losses[:6], model.losses[6:]
     groups = [first[:4], first[4:], second[:4], second[4:]]
     assert values(run, "loss") == pytest.approx([sum(each) / len(each) for each in groups])
+
+
+def test_a_validation_has_the_unit_of_accumulated_batches(fitted: Any, run: Path) -> None:
+    model = Classifier()
+    fitted(model, accumulate_grad_batches=4, num_sanity_val_steps=0)
+    first = [each[0] for each in model.validated]  # of several batches the first is looked at
+    assert values(run, "loss", Mode.EVAL) == pytest.approx(first)
 
 
 def test_manual_optimization(fitted: Any, run: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812 - everybody calls it so
 from tocsin_hooks.script_line import script_line
+from tocsin_hooks.torch.axes import Axes
 from tocsin_hooks.torch.derivatives import Derivatives
 from tocsin_hooks.torch.loss_calls import Listener, LossCall, LossWindow
 from tocsin_hooks.torch.tape import Tape
@@ -33,9 +34,10 @@ class Seen:
                 recorded=lambda *_: self.others.append("recorded"),
                 left=lambda _: self.others.append("left"),
                 detached=lambda _: self.others.append("detached"),
-                dropped=lambda: self.others.append("dropped"),
+                dropped=lambda *_: self.others.append("dropped"),
                 derived=lambda *_: self.others.append("derived"),
                 derivatives=Derivatives(),
+                axes=Axes(),
                 tape=Tape(),
                 trouble=lambda _, error: self.errors.append(error),
                 is_at_work=lambda: False,

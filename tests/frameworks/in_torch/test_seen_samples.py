@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tocsin import create_trial
+from tocsin import create_trial, modes
 from tocsin_hooks.torch import TorchHook
 from torch import nn
 
@@ -157,6 +157,54 @@ def test_where_a_state_is_carried_the_first_batches_are_not_all(run: Path) -> No
                 optimizer.step()
         assert hook.stats.errors == 0
     assert create_trial(str(run)).tensor("samples").steps() == [0]
+
+
+def test_places_of_tokens_are_no_samples(run: Path) -> None:
+    """``model.forward`` is called, and its first part is given some of what the model is given."""
+    model = Net()
+    optimizer = torch.optim.SGD(model.parameters(), 0.01)
+    with TorchHook.attach(model, run, save_interval=1, max_overhead=None) as hook:
+        for _ in range(4):
+            optimizer.zero_grad()
+            model.forward(torch.arange(5).repeat(8, 1)).square().mean().backward()
+            optimizer.step()
+        assert hook.stats.errors == 0
+    assert not create_trial(str(run)).tensor_names(collection="samples")
+
+
+@pytest.mark.parametrize(
+    ("trained", "evaluated", "expected"),
+    [
+        (ROWS[:300], ROWS[:300], 1.0),
+        (ROWS[:300], ROWS[300:600], 0.0),
+        (ROWS[:300], ROWS[150:450], 0.5),
+        (ROWS[:300].round(), ROWS[:300].round(), None),  # whole numbers are met by chance
+    ],
+)
+def test_samples_of_evaluations(
+    trained: Any, evaluated: Any, expected: float | None, run: Path
+) -> None:
+    """The share of their hashes that training has, too."""
+    model = nn.Linear(12, 2)
+    optimizer = torch.optim.SGD(model.parameters(), 0.01)
+    with TorchHook.attach(model, run, save_interval=1, max_overhead=None) as hook:
+        for rows in trained.split(60):
+            optimizer.zero_grad()
+            model.train()(rows).square().mean().backward()
+            optimizer.step()
+        model.eval()
+        with torch.no_grad():
+            for rows in evaluated.split(100):
+                nn.functional.mse_loss(model(rows), torch.zeros(len(rows), 2))
+        assert hook.stats.errors == 0
+    tensor = create_trial(str(run)).tensor("samples")
+    ours = {each for at in tensor.steps(modes.TRAIN) for each in tensor.value(at, modes.TRAIN)[3:]}
+    (at,) = tensor.steps(modes.EVAL)
+    theirs = {each for each in tensor.value(at, modes.EVAL)[3:] if 0 < each <= 1}
+    assert bool(theirs) is (expected is not None)
+    if expected is not None:
+        smallest = {each for each in theirs if each <= 0.15}  # all of which are kept
+        assert len(smallest & ours) / len(smallest) == pytest.approx(expected, abs=0.25)
 
 
 def test_points_in_one_batch_have_the_elements_of_a_point(run: Path) -> None:

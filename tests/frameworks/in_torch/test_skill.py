@@ -239,6 +239,109 @@ def test_one_call_of_an_evaluation_gives_several_comparisons(run: Path) -> None:
     assert rows[:, 2] == pytest.approx([np.log(2)] * 8, rel=0.1)
 
 
+@pytest.mark.parametrize("how", ["cross_entropy", "nll_loss", "binary_cross_entropy"])
+def test_evaluations_with_other_shares_of_classes(how: str, run: Path) -> None:
+    """Training has as many of each; what is right for that is no better than even shares here."""
+    ends = {"nll_loss": nn.LogSoftmax(1), "binary_cross_entropy": nn.Sigmoid()}
+    binary = how.startswith("binary")
+    model = nn.Sequential(nn.Linear(8, 1 if binary else 2), ends.get(how, nn.Identity()))
+    loss = getattr(F, how)
+
+    def judged(labels: Any) -> Any:
+        output = model(torch.randn(len(labels), 8))
+        return loss(output, labels[:, None].float() if binary else labels)
+
+    optimizer = torch.optim.Adam(model.parameters(), 1e-2)
+    with TorchHook.attach(model, run, capture=ASKED, save_interval=1, max_overhead=None) as hook:
+        for _ in range(20):
+            optimizer.zero_grad()
+            judged(torch.arange(32) % 2).backward()
+            optimizer.step()
+        model.eval()
+        with torch.no_grad():
+            judged((torch.arange(400) % 20 == 0).long())
+        assert hook.stats.errors == 0
+    (rows,) = compared(run, Mode.EVAL).values()
+    assert np.nanmax(rows[:, 2]) == pytest.approx(np.log(2), rel=0.05)
+    assert np.nanmin(rows[:, 2]) == pytest.approx(np.log(2), rel=0.05)
+
+
+def shares(x: Any, y: Any) -> Any:
+    return F.cross_entropy(torch.bincount(y, minlength=4).log().expand(len(y), 4), y)
+
+
+def first_of_all(x: Any, y: Any) -> Any:
+    return F.mse_loss(y[:1].float().expand(len(y)), y.float())
+
+
+def as_given(x: Any, y: Any) -> Any:
+    """As the last value of a series is a guess of the next one."""
+    return F.l1_loss(x[:, 0], y.float())
+
+
+@pytest.mark.parametrize("inside", [False, True])
+@pytest.mark.parametrize("guess", [shares, first_of_all, as_given])
+def test_a_guess_that_is_printed_beside_is_not_the_model(
+    guess: Any, inside: bool, run: Path
+) -> None:
+    model = Labelled() if inside else net()
+
+    def loss(x: Any, y: Any) -> Any:
+        return model(x, y)["loss"] if inside else F.cross_entropy(model(x), y)
+
+    optimizer = torch.optim.Adam(model.parameters(), 1e-2)
+    with TorchHook.attach(model, run, capture=ASKED, save_interval=5, max_overhead=None) as hook:
+        for step in range(30):
+            x = torch.randn(32, 8)
+            y = (x[:, 0] > 0).long() + 2 * (x[:, 1] > 0).long()
+            optimizer.zero_grad()
+            loss(x, y).backward()
+            optimizer.step()
+            if step % 10 == 9:
+                model.eval()
+                with torch.no_grad():
+                    assert float(loss(x, y)) < float(guess(x, y)) * 20
+                model.train()
+        assert hook.stats.errors == 0
+    found = compared(run, Mode.EVAL)
+    assert [kind for _, kind in found] == ["cross_entropy"]
+    assert [len(rows) for rows in found.values()] == [3]
+
+
+class WithHelp(nn.Module):
+    """Beside what it returns it keeps the scores of a second head."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.net, self.head = net(), net()
+        self.help: Any = None
+
+    def forward(self, x: Any) -> Any:
+        self.help = self.head(x)
+        return self.net(x)
+
+
+def test_heads_that_a_model_keeps_are_no_guess(run: Path) -> None:
+    model = WithHelp()
+    optimizer = torch.optim.Adam(model.parameters(), 1e-2)
+    with TorchHook.attach(model, run, capture=ASKED, save_interval=5, max_overhead=None) as hook:
+        for step in range(30):
+            x = torch.randn(32, 8)
+            y = (x[:, 0] > 0).long() + 2 * (x[:, 1] > 0).long()
+            optimizer.zero_grad()
+            (F.cross_entropy(model(x), y) + F.mse_loss(model.help, one_hot(y))).backward()
+            optimizer.step()
+            if step % 10 == 9:
+                model.eval()
+                with torch.no_grad():
+                    F.cross_entropy(model(x), y)
+                    F.mse_loss(model.help, one_hot(y))
+                model.train()
+        assert hook.stats.errors == 0
+    kinds = [kind for _, kind in compared(run, Mode.EVAL)]
+    assert sorted(kinds) == ["cross_entropy", "mse_loss"]
+
+
 def test_a_loss_inside_of_the_model_in_both_modes(run: Path) -> None:
     model = Labelled()
     optimizer = torch.optim.Adam(model.parameters(), 1e-2)

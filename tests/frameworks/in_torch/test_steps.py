@@ -9,8 +9,9 @@ from tocsin_hooks.torch.steps import StepDetector, Turns
 def begun(events: str, accumulate: int | None) -> str:
     """Of each forward pass whether a step begins with it.
 
-    ``f`` a forward pass in training, ``z`` one before which gradients were set to None, ``o`` an
-    optimizer's step, ``u`` the begin of one that computes the loss itself, ``e`` an evaluation.
+    ``f`` a forward pass in training, ``z`` one before which gradients were set to None, ``s`` one
+    that finds those of the last update, ``o`` an optimizer's step, ``u`` the begin of one that
+    computes the loss itself, ``e`` an evaluation.
     """
     steps = StepDetector(accumulate)
     found = []
@@ -22,8 +23,9 @@ def begun(events: str, accumulate: int | None) -> str:
         elif event == "e":
             steps.left()
         else:
-            zeroed = event == "z"
-            found.append("B" if steps.begins(lambda zeroed=zeroed: zeroed) else ".")
+            zeroed, same = event == "z", event == "s"
+            begins = steps.begins(lambda zeroed=zeroed: zeroed, lambda same=same: same)
+            found.append("B" if begins else ".")
     return "".join(found)
 
 
@@ -41,6 +43,9 @@ def begun(events: str, accumulate: int | None) -> str:
         ("zzzo zo zo zo zo z zo", None, "BBBBBBBBB"),  # which is forgotten soon
         ("zzo zzo zzo", None, "BBB.B."),  # two passes before one backward: known after the first
         ("ffo fffo fffo fffo", None, "B.B.BB..B.."),  # a GAN's discriminator
+        ("fo sso ssssso so ssso", None, "BB.B....BB.."),  # as many passes as it likes
+        ("so s fo", None, "BBB"),  # an optimizer skipped
+        ("ssssss", 2, "B.B.B."),
         ("zfffo zfffo zfo zfffo", None, "B...B...B.B..."),  # fewer at the end of an epoch
         ("zfo zfo ee zfo", None, "B.B.B."),  # an evaluation in between
         ("zf ef o", None, "B.B"),  # and in the midst of a step
@@ -62,6 +67,10 @@ def test_no_more_than_64_passes_are_one_step() -> None:
     """A loop without an optimizer that sets gradients to zero in place: each pass is a step."""
     assert begun("f" * 70, None) == "B" + 63 * "." + 6 * "B"
     assert begun(100 * "f" + "o" + 70 * "f", None).count("B") > 2
+
+
+def test_a_step_ends_though_nobody_updates_the_model() -> None:
+    assert begun("fo" + 130 * "s", None).count("B") == 4
 
 
 def test_steps_are_counted() -> None:

@@ -133,6 +133,16 @@ def test_a_loss_that_functions_compute(train: Any, tmp_path: Path) -> None:
     assert saved == sorted(saved, reverse=True)
 
 
+@pytest.mark.parametrize("name", ["cost", "cost_loss"])
+def test_a_run_without_a_loss_is_warned_of(name: str, train: Any, caplog: Any) -> None:
+    """A custom metric may rise: only some names say that it is to fall."""
+    parameters = {"disable_default_eval_metric": 1}
+    train(parameters=parameters, custom_metric=lambda predictions, data: (name, 1.0))
+    warned = [text for text in caplog.messages if "no loss was captured" in text]
+    assert len(warned) == (name == "cost")
+    assert all("eval_metric" in text and "hook" not in text for text in warned)
+
+
 def test_a_custom_metric_may_be_no_number(train: Any, tmp_path: Path, verdicts: Any) -> None:
     train(6, custom_metric=lambda predictions, data: ("my_loss", NAN))
     assert np.isnan(value(tmp_path / "run", "train-my_loss", 5)).all()
@@ -347,7 +357,9 @@ def test_a_request_ends_it(train: Any, tmp_path: Path) -> None:
                     pass
             return False
 
-    callback = TocsinCallback(tmp_path / "run", save_interval=1, max_overhead=1, poll_interval=0.01)
+    callback = TocsinCallback(
+        tmp_path / "run", save_interval=1, max_overhead=None, poll_interval=0.01
+    )
     booster = train(50, callback=callback, before=[Waiting()])
     assert booster.num_boosted_rounds() == 3
     assert (tmp_path / "run" / END_MARKER).exists()
@@ -356,7 +368,9 @@ def test_a_request_ends_it(train: Any, tmp_path: Path) -> None:
 def test_cross_validation_gives_the_means_of_metrics(
     data: Any, tmp_path: Path, caplog: Any
 ) -> None:
-    callback = TocsinCallback(tmp_path / "run", validation=data[1], save_interval=1, max_overhead=1)
+    callback = TocsinCallback(
+        tmp_path / "run", validation=data[1], save_interval=1, max_overhead=None
+    )
     table = xgb.cv(
         {"objective": "binary:logistic", "nthread": 1}, data[0], 3, nfold=2, callbacks=[callback]
     )
@@ -369,7 +383,7 @@ def test_cross_validation_gives_the_means_of_metrics(
 
 
 def test_a_hook_that_is_there_is_used_and_left_open(train: Any, tmp_path: Path) -> None:
-    hook = Hook(tmp_path / "run", save_interval=1, max_overhead=1)
+    hook = Hook(tmp_path / "run", save_interval=1, max_overhead=None)
     with hook.step(modes.EVAL):
         hook.save("mine", 1.0)
     train(2, callback=TocsinCallback(hook))
@@ -383,7 +397,7 @@ def test_a_callback_may_be_used_again(train: Any, tmp_path: Path) -> None:
     def failing(predictions: Any, matrix: Any) -> Any:
         raise KeyError("mine")
 
-    callback = TocsinCallback(tmp_path / "run", save_interval=1, max_overhead=1)
+    callback = TocsinCallback(tmp_path / "run", save_interval=1, max_overhead=None)
     with pytest.raises(KeyError, match="mine"):
         train(2, callback=callback, obj=failing)
     train(2, callback=callback)
@@ -395,7 +409,7 @@ def test_a_callback_may_be_used_again(train: Any, tmp_path: Path) -> None:
 
 
 def classifier(run: Path, **options: Any) -> Any:
-    callback = TocsinCallback(run, save_interval=1, max_overhead=1, **options)
+    callback = TocsinCallback(run, save_interval=1, max_overhead=None, **options)
     return xgb.XGBClassifier(n_estimators=3, max_depth=2, n_jobs=1, callbacks=[callback])
 
 
@@ -509,6 +523,71 @@ def test_a_label_among_the_columns(
     assert [name.rpartition(":")[0] for name in found] == [
         "contract/label_is_an_input/test_callback.py"
     ] * expected
+
+
+@pytest.mark.parametrize(
+    ("parameters", "rounds", "expected"),
+    [
+        ({"gamma": 1e9}, 12, True),
+        ({"min_child_weight": 1e9, "objective": "reg:absoluteerror"}, 12, True),
+        ({"gamma": 1e9}, 9, False),
+        ({"max_depth": 1}, 12, False),
+        ({"booster": "gblinear"}, 12, False),
+    ],
+)
+def test_trees_without_splits(
+    parameters: dict[str, Any], rounds: int, expected: bool, tmp_path: Path
+) -> None:
+    callback = TocsinCallback(tmp_path, save_interval=1)
+    x, y = with_label("none")
+    xgb.train({"nthread": 1, **parameters}, xgb.DMatrix(x, label=y), rounds, callbacks=[callback])
+    assert callback.hook.stats.errors == 0
+    found = [name for name in names(tmp_path) if name.startswith("contract/")]
+    assert [name.split("/")[1] for name in found] == ["trees_without_splits"] * expected
+
+
+@pytest.mark.parametrize(
+    ("parameters", "options", "expected"),
+    [
+        ({"n_estimators": 300}, {}, True),
+        ({"n_estimators": 300}, {"num_boost_round": 5}, False),
+        ({"early_stopping_rounds": 3}, {"num_boost_round": 5}, True),
+        ({"early_stopping_rounds": 3}, {"early_stopping_rounds": 3}, False),
+        ({"max_depth": 1}, {}, False),
+    ],
+)
+def test_parameters_of_estimators(
+    parameters: dict[str, Any], options: dict[str, Any], expected: bool, tmp_path: Path
+) -> None:
+    callback = TocsinCallback(tmp_path, save_interval=1)
+    x, y = with_label("none")
+    data = xgb.DMatrix(x, label=y)
+    given = {"evals": [(data, "train")], "callbacks": [callback], **options}
+    xgb.train({"nthread": 1, **parameters}, data, **given)
+    assert callback.hook.stats.errors == 0
+    found = [name for name in names(tmp_path) if name.startswith("contract/")]
+    assert [name.split("/")[1] for name in found] == ["parameters_unused"] * expected
+
+
+@pytest.mark.parametrize(
+    ("parameters", "rounds", "expected"),
+    [
+        ({"eta": 0.001}, 12, True),
+        ({"learning_rate": "0.02"}, 12, True),
+        ({"eta": 0.03}, 12, False),
+        ({"eta": 0.001}, 9, False),  # a look at a few
+        ({}, 12, False),
+    ],
+)
+def test_rounds_that_hardly_move(
+    parameters: dict[str, Any], rounds: int, expected: bool, tmp_path: Path
+) -> None:
+    callback = TocsinCallback(tmp_path, save_interval=1)
+    x, y = with_label("none")
+    xgb.train({"nthread": 1, **parameters}, xgb.DMatrix(x, label=y), rounds, callbacks=[callback])
+    assert callback.hook.stats.errors == 0
+    found = [name for name in names(tmp_path) if name.startswith("contract/")]
+    assert [name.split("/")[1] for name in found] == ["learning_rate_of_trees"] * expected
 
 
 def test_a_ranking_is_looked_at_as_well(tmp_path: Path) -> None:

@@ -104,6 +104,19 @@ def test_a_run_without_a_loss_is_warned_of_once(
     assert all("record_loss" in record.getMessage() for record in caplog.records)
 
 
+@pytest.mark.parametrize(
+    ("remedy", "expected"),
+    [(None, "name it by hook.record_loss(loss)"), ("give it a name", "judge it: give it a name")],
+)
+def test_the_warning_says_what_to_do(
+    remedy: str | None, expected: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    coverage = LossCoverage(remedy)
+    coverage.add(CapturedStep(0, Mode.TRAIN, 0))
+    coverage.warn()
+    assert expected in caplog.text
+
+
 def test_what_is_only_evaluated_needs_no_loss(caplog: pytest.LogCaptureFixture) -> None:
     coverage = LossCoverage()
     coverage.add(CapturedStep(0, Mode.EVAL, 0))

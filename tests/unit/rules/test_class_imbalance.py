@@ -192,3 +192,17 @@ def test_ignored_labels_are_not_a_class() -> None:
     labels = np.concatenate([np.full(5000, -100), split(300, 300)])
     assert last(rule("sagemaker"), [step(0, labels)]).outcome is HEALTHY
     assert last(rule("sagemaker"), [step(0, np.full(600, -100))]).outcome is not VIOLATION
+
+
+@pytest.mark.parametrize("profile", ["sagemaker", "recommended"])
+@pytest.mark.parametrize(
+    ("labels", "expected"),
+    [
+        (np.r_[np.full(5000, -1), split(300, 300)], HEALTHY),  # without a label
+        (np.r_[np.full(5000, -1), split(990, 10)], VIOLATION),
+        (np.r_[np.full(5000, -1), split(60, 60)], UNDECIDED),  # few have one
+        (2 * split(990, 10) - 1, VIOLATION),  # −1 and 1 are two classes
+    ],
+)
+def test_labels_below_zero(profile: str, labels: np.ndarray[Any, Any], expected: Outcome) -> None:
+    assert last(rule(profile, samples=200), [step(0, labels)]).outcome is expected

@@ -48,6 +48,8 @@ def judged(labels: Any, predictions: Any, profile: str = "sagemaker", **paramete
         ([1, 1, 1], [1, 1, 1], {}, HEALTHY),
         (2, 2, {}, HEALTHY),
         ([-1, 5, 10**12], [-1, 5, 10**12], {}, HEALTHY),
+        ([-1, -1, -100, 0, 1, 2], [0, 1, 2, 0, 1, 2], {}, HEALTHY),  # three without a label
+        ([-1, -1, 1, 1], [1, 1, 1, 1], {}, VIOLATION),  # two classes
         ([0, 1, 2], [0.1, 1.3, 1.9], {}, NOT_APPLICABLE),  # a regression
         ([0.5, 1.5], [0, 1], {}, NOT_APPLICABLE),
         (TEN, TEN[:5], {}, NOT_APPLICABLE),

@@ -20,6 +20,7 @@ def run(
     alive: bool = False,
     size: float = 1.0,
     from_save: int = 0,
+    inputs: float | None = None,
 ) -> Iterator[Step]:
     """Saves with predictions that vary over the samples by ``spread``, and a layer of ReLUs."""
     random = np.random.default_rng(0)
@@ -30,7 +31,12 @@ def run(
             "losses": (valued("loss", loss, role=Role.LOSS),),
             "outputs": (),
             "predictions": (),
+            "inputs": (),
         }
+        if inputs is not None:
+            given = 1 + inputs * random.normal(size=(16, 4))
+            read = READS["inputs"]
+            found["inputs"] = (valued("Net_input_0", given, read=read, role=Role.INPUT),)
         layer = np.maximum(random.normal(size=(16, 32)), 0) * (alive or not dead)
         found["outputs"] = (valued("relu", layer, read=READS["outputs"], kind="relu"),)
         if varies is not None:
@@ -49,6 +55,8 @@ def run(
         (run([1.6] * 20, spread=1e-4), HEALTHY),  # a plateau
         (run([1.6] * 20, spread=None), VIOLATION),
         (run([1.6] * 20, spread=None, alive=True), HEALTHY),
+        (run([1.6] * 20, inputs=0.1), VIOLATION),
+        (run([1.6] * 20, inputs=0.0), UNDECIDED),  # each sample begins with the same state
         (run([1.6] * 9), UNDECIDED),
         (run([1.6] * 12, from_save=5), UNDECIDED),
         (run([5.0 - 0.2 * at for at in range(20)]), HEALTHY),  # the last bias learns

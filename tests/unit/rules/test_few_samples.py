@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,7 @@ def run(
     held: float | None = None,
     kind: str | None = None,
     new_from: int = 10_000,
+    labels: int = 1,
 ) -> Iterator[Step]:
     """Every tenth step is saved, with what the ten steps drew; ``held``: a loss in evaluations."""
     draw = np.random.default_rng(0)
@@ -43,10 +45,11 @@ def run(
         found = {
             "samples": (samples([10, 10 * batch, elements, *drawn]),),
             "losses": (loss(0.1, kind),),
+            "labels": (Tensor("y", "worker_0", TensorSummary(size=labels * batch)),),
         }
         yield Step(10 * at, Mode.TRAIN, 10 * at, float(at), found)
         if held is not None and at % 5 == 4:
-            evaluated = {"samples": (), "losses": (loss(held),)}
+            evaluated = {"samples": (), "losses": (loss(held),), "labels": ()}
             yield Step(10 * at + 1, Mode.EVAL, at // 5, float(at), evaluated)
 
 
@@ -64,8 +67,14 @@ def run(
         (run(40, held=0.12), HEALTHY),  # evaluations do as well
         (run(40, held=2.0), VIOLATION),
         (run(40, kind=ACTING), NOT_APPLICABLE),
+        (chain(run(40), run(40, kind=ACTING)), HEALTHY),
+        (run(90, labels=100), HEALTHY),  # texts
+        (run(40, labels=100), VIOLATION),
         (run(40, saves=120, new_from=60), HEALTHY),  # others came later
-        (iter([Step(0, Mode.TRAIN, 0, 0.0, {"samples": (), "losses": ()})]), NOT_APPLICABLE),
+        (
+            iter([Step(0, Mode.TRAIN, 0, 0.0, {"samples": (), "losses": (), "labels": ()})]),
+            NOT_APPLICABLE,
+        ),
     ],
 )
 def test_few_samples(steps: Iterator[Step], expected: object) -> None:
@@ -97,7 +106,7 @@ def test_says_how_many() -> None:
     ],
 )
 def test_odd_values(value: Any) -> None:
-    found = {"samples": (samples(value),), "losses": ()}
+    found = {"samples": (samples(value),), "losses": (), "labels": ()}
     assert outcomes(FewSamples(), [Step(0, Mode.TRAIN, 0, 0.0, found)])[-1] in (
         NOT_APPLICABLE,
         UNDECIDED,

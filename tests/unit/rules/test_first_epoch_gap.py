@@ -81,6 +81,7 @@ def run(
         (run([0.6] * 4), HEALTHY),
         (run([1.0]), UNDECIDED),  # a single evaluation
         (run([1.0, 1.0, 0.6]), HEALTHY),  # statistics of normalisation lagged
+        (run([0.6, 0.6, 1.0, 1.0, 1.0]), HEALTHY),  # it came later: varied samples look new
         (run([1.0] * 4, different=200), UNDECIDED),  # seen again and again: it may overfit
         (run([1.0] * 4, [0.1] * 7 + [2.0]), HEALTHY),  # a save of training was as bad
         (run([1.0] * 4, 1.8), UNDECIDED),  # hardly anything is learned
@@ -106,6 +107,28 @@ def test_where_samples_are_counted_no_more_it_is_unknown_whether_they_are_new() 
         for step in run([1.0] * 4)
     ]
     assert VIOLATION not in outcomes(FirstEpochGap(), steps)
+
+
+def test_an_early_evaluation_without_a_gap_counts() -> None:
+    """One after forty steps, and others after a hundred."""
+    early, *rest = run([0.6] + [1.0] * 6, every=4)
+    assert outcomes(FirstEpochGap(), [early, *rest])[-1] is not VIOLATION
+    assert outcomes(FirstEpochGap(), run([1.0] * 7, every=4))[-1] is VIOLATION
+
+
+def test_early_evaluations_say_nothing_before_something_is_learned() -> None:
+    """Both losses are near that of a constant guess at first."""
+    losses = [1.9] * 4 + [0.5] * 36
+    steps = [
+        replace(
+            step,
+            tensors={**step.tensors, "skills": compared(losses[step.step // 10], 2.0, BATCH)},
+        )
+        if step.mode is Mode.TRAIN
+        else step
+        for step in run([2.0] + [1.0] * 9, every=4)
+    ]
+    assert outcomes(FirstEpochGap(), steps)[-1] is VIOLATION
 
 
 def test_a_gap_that_began_in_the_first_epoch_is_one_later() -> None:

@@ -55,6 +55,9 @@ def test_steps_that_can_take_nothing_away(interval: int, move: float, expected: 
         pytest.param(
             [save(at, 1e-5, loss=2.0 * 0.99**at) for at in range(40)], id="the loss falls"
         ),
+        pytest.param(
+            [save(at, 1e-5, loss=2.0 - 4e-3 * at) for at in range(40)], id="it falls by 3 %"
+        ),
         pytest.param([save(at, 1e-5, gradient=1e-3) for at in range(40)], id="vanishing gradient"),
         pytest.param([save(at, 0.0) for at in range(40)], id="frozen"),
         pytest.param(
@@ -78,6 +81,20 @@ def test_is_quiet(steps: list[Step]) -> None:
 def test_a_warm_up_that_is_over_and_was_all_too_short_is_told() -> None:
     steps = [save(at, 1e-5 * min(1.0, at / 12)) for at in range(60)]
     assert first(judged(steps)) is not None
+
+
+def test_noise_is_no_fall() -> None:
+    """The loss falls by 3 %, less than its noise."""
+    losses = [2.0 - 2e-3 * at + 0.1 * (-1) ** at for at in range(40)]
+    assert first(judged([save(at, 1e-5, loss=loss) for at, loss in enumerate(losses)])) == 20
+
+
+def test_an_alarm_is_taken_back_where_the_loss_falls_later() -> None:
+    steps = [save(at, 1e-5, loss=2.0 - 2e-3 * max(0, at - 25)) for at in range(60)]
+    verdicts = judged(steps)
+    assert first(verdicts) == 20
+    assert {verdict.outcome for verdict in verdicts[-5:]} == {Outcome.HEALTHY}
+    assert LearningRateTooSmall.options["resolve"] == 5
 
 
 def test_a_run_that_once_moved_well_stays_healthy() -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
@@ -39,6 +40,12 @@ def course(*parts: tuple[int, float], noise: float = 0.05, seed: int = 0) -> NDA
     return whole + noise * np.random.default_rng(seed).normal(size=len(whole))
 
 
+def slight(level: float) -> NDArray[np.float64]:
+    """A loss of this level, which falls by 0.05 and then rises by 0.2, with little noise."""
+    whole = np.r_[np.linspace(0, -0.05, 40), np.linspace(-0.05, 0.15, 60)]
+    return level + whole + 0.01 * np.random.default_rng(0).normal(size=100)
+
+
 @pytest.mark.parametrize(
     ("losses", "expected"),
     [
@@ -60,6 +67,11 @@ def course(*parts: tuple[int, float], noise: float = 0.05, seed: int = 0) -> NDA
         (course((100, 1.6)) - 5, HEALTHY),  # below zero two thirds of it are not enough
         (course((100, 2.4)) - 5, VIOLATION),
         (np.random.default_rng(0).normal(size=300), HEALTHY),
+        (slight(120.0), HEALTHY),  # by a thousandth
+        (slight(-120.0), HEALTHY),
+        (slight(4.0), VIOLATION),  # by 4 %
+        (np.r_[1.0, slight(120.0)[70:] / 119], HEALTHY),  # never fell
+        (course((100, 1.8)) + 1000, VIOLATION),  # beside what was learned it is much
         (np.sin(np.arange(300) / 5) + np.arange(300) / 300, HEALTHY),  # a policy's
     ],
 )
@@ -105,6 +117,12 @@ def test_losses_that_compete_are_not_judged() -> None:
         for step in steps(rises)
     ]
     assert set(outcomes(LossWorse(), marked)) == {Outcome.NOT_APPLICABLE}
+
+
+def test_numbers_that_differ_look_different() -> None:
+    verdicts = judged(LossWorse(), steps(course((100, 1.8)) + 1000))
+    detail = next(verdict for verdict in verdicts if verdict.violation).detail
+    assert len(set(re.findall(r"\b1[\de.+]+", detail))) == 3
 
 
 def test_an_accuracy_that_falls() -> None:

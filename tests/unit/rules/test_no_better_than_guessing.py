@@ -52,8 +52,11 @@ def classes(right: float, at: int, shares: tuple[float, ...] = (0.5, 0.3, 0.2)) 
         ([numbers(0.03 * at, at) for at in range(12)], HEALTHY),  # it is learning, slowly
         ([classes(0.0, at) for at in range(10)], VIOLATION),
         ([classes(0.8, at) for at in range(10)], HEALTHY),
-        ([(np.zeros(8, int), np.ones((8, 2))) for _ in range(10)], UNDECIDED),  # a single class
-        ([(np.full(8, 2.0), np.ones(8)) for _ in range(10)], UNDECIDED),  # a single number
+        (
+            [(np.zeros(8, int), np.ones((8, 2))) for _ in range(10)],
+            NOT_APPLICABLE,
+        ),  # a single class
+        ([(np.full(8, 2.0), np.ones(8)) for _ in range(10)], NOT_APPLICABLE),  # a single number
         ([(np.arange(8.0), np.ones(7)) for _ in range(10)], NOT_APPLICABLE),
         ([(np.full(8, np.nan), np.ones(8)) for _ in range(10)], NOT_APPLICABLE),
         ([(np.zeros((0,)), np.zeros((0,))) for _ in range(10)], NOT_APPLICABLE),
@@ -74,6 +77,18 @@ def test_a_rare_class_is_told_by_probabilities_not_by_hits() -> None:
         rare = np.where(labels == 1, 0.4, 0.02)
         steps.append(step(at, labels, np.stack([1 - rare, rare], axis=1)))
     assert outcomes(NoBetterThanGuessing(), steps)[-1] is HEALTHY
+
+
+@pytest.mark.parametrize(("found", "expected"), [(0.8, HEALTHY), (0.3, VIOLATION)])
+def test_a_rare_class_with_more_weight_costs_errors(found: float, expected: Outcome) -> None:
+    """A third of the others are taken for the rare class, and a share of it is found."""
+    steps = []
+    for at in range(10):
+        numbers = np.random.default_rng(at)
+        labels = (numbers.random(256) < 0.05).astype(int)
+        rare = numbers.random(256) < np.where(labels == 1, found, 0.33)
+        steps.append(step(at, labels, np.where(rare, 0.9, 0.1)))
+    assert outcomes(NoBetterThanGuessing(), steps)[-1] is expected
 
 
 def test_only_evaluations_with_skill_excuse_the_training() -> None:
@@ -139,7 +154,7 @@ def test_compared_losses_decide_from_the_first_of_them_on() -> None:
 def test_hits(labels: Any, predictions: Any, hits: int) -> None:
     found = score_batch(np.array(labels), np.array(predictions, float))
     assert found is not None
-    assert found.hits == hits
+    assert sum(found.hits.values()) == hits
     assert 0 <= found.cross_entropy < 17 * found.samples
 
 

@@ -18,6 +18,8 @@ def run(
     shift: float = 0.0,
     *,
     samples: int = 64,
+    batch: int = 32,
+    first_loss: float | None = None,
     train_loss: float = 0.5,
     eval_loss: float | None = 1.0,
     unit: float = 1.0,
@@ -28,10 +30,11 @@ def run(
     means = random.normal(size=20)
     for at in range(16):
         held = at >= 12
-        x = means + random.normal(size=(samples if held else 32, 20))
+        x = means + random.normal(size=(samples if held else batch, 20))
         x = unit * (x * scale + shift if held else x)
         inputs = valued("X_input_0", x.astype(int) if whole else x, read=READ, role=Role.INPUT)
         loss = eval_loss if held else train_loss
+        loss = first_loss if at == 0 and first_loss else loss
         losses = () if loss is None else (valued("loss", loss, role=Role.LOSS),)
         mode = Mode.EVAL if held else Mode.TRAIN
         yield Step(at, mode, at, float(at), {"inputs": (inputs,), "losses": losses})
@@ -47,6 +50,11 @@ def run(
         (run(shift=3.0), VIOLATION),
         (run(shift=3.0, eval_loss=0.55), HEALTHY),  # it does no harm
         (run(255.0, eval_loss=0.55), VIOLATION),
+        (run(shift=3.0, first_loss=5.0), VIOLATION),
+        (run(shift=3.0, first_loss=12.0), HEALTHY),  # little, beside what was learned
+        (run(255.0, first_loss=12.0), VIOLATION),
+        (run(255.0, batch=4), VIOLATION),
+        (run(shift=3.0, batch=4), HEALTHY),  # so few show little of a mean
         (run(shift=2.0, eval_loss=None), HEALTHY),  # whether it does harm is unknown
         (run(shift=9.0, eval_loss=None), VIOLATION),
         (run(shift=0.3), HEALTHY),  # another sample of the same kind

@@ -32,6 +32,8 @@ def run(
 
 
 FLAT = [2.0] * 30
+FALLS = [2.0 - 0.01 * at for at in range(30)]
+NOISY = [2.0 - 0.01 * at + 0.2 * (-1) ** at for at in range(30)]
 
 
 @pytest.mark.parametrize(
@@ -45,6 +47,10 @@ FLAT = [2.0] * 30
         (run([1e-8] * 30, FLAT, gradient=1e6, skill=0.5), HEALTHY),  # it learns
         (run([1e-8] * 30, FLAT, skill=0.5), VIOLATION),  # hardly
         (run([2e-4] * 30, FLAT, skill=0.5), VIOLATION),
+        (run([2e-4] * 30, FALLS, skill=0.5), HEALTHY),  # slowly, but it left its start
+        (run([2e-4] * 30, FALLS), VIOLATION),  # nothing proves that it learns
+        (run([2e-4] * 30, NOISY, skill=0.5), VIOLATION),
+        (run([1e-8] * 30, FALLS, skill=0.5), VIOLATION),  # by few of the weights
         (run([1e-4] * 30, [0.5, -0.4, 1e-3] * 10), VIOLATION),  # 0 is no level of these
         (run([1e-3] * 30, [0.5, -0.4, 1e-3] * 10), HEALTHY),
         (run([1e-5 * 1.1**at for at in range(30)], FLAT, skill=0.5), HEALTHY),  # a warm-up

@@ -75,6 +75,28 @@ def test_recommended_knows_healthy_runs(
     assert fired(judged(steps, "recommended")) == expected
 
 
+@pytest.mark.parametrize(
+    ("begun", "size", "profile", "expected"),
+    [
+        (0.0, 1e-5, "recommended", []),  # zeros that stay near zero
+        (0.0, 1e-5, "sagemaker", [2, 3]),
+        (0.0, 1.0, "recommended", [2, 3]),  # they grew
+        (1.0, 1e-5, "recommended", [2, 3]),  # they shrank
+    ],
+)
+def test_weights_that_began_as_zeros(
+    make_step: MakeStep, begun: float, size: float, profile: str, expected: list[int]
+) -> None:
+    def saved(at: int) -> Tensor:
+        l1 = begun if at < 2 else 4 * size
+        moved = 0.001 * l1 if at < 2 else 8 * size
+        return Tensor("shift", "worker_0", TensorSummary(size=4, l1=l1, update_l1=moved))
+
+    steps = [a_step(make_step, at, [weight(1e-3), weight(1e-3, "v"), saved(at)]) for at in range(4)]
+    given = {"large_threshold": 0.9, "small_threshold": 0}
+    assert fired(judged(steps, profile, **given)) == expected
+
+
 def test_each_weight_by_itself(make_step: MakeStep) -> None:
     found = [weight(1e-3, "a"), weight(1e-10, "b"), weight(1e-3, "b", "worker_1")]
     verdict = judged([a_step(make_step, at, found) for at in range(21)], "recommended")[-1]

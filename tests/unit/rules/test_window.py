@@ -12,7 +12,9 @@ from tocsin.rules._window import (
     any_moved,
     appended,
     half_range,
+    in_digits,
     initial_cost,
+    left_its_start,
     level,
     median_deviation,
     percent_decrease,
@@ -50,6 +52,43 @@ def test_level_spread_and_reach(window: list[float | None], expected: Any) -> No
 )
 def test_six_digits_are_kept(number: float, expected: float | None) -> None:
     assert rounded(number) == expected
+
+
+@pytest.mark.parametrize(
+    ("numbers", "expected"),
+    [
+        ((), ()),
+        ((0.4, 2.3), ("0.4", "2.3")),
+        ((2.3, 2.3), ("2.3", "2.3")),
+        ((108.28, 108.17, 108.13), ("108.3", "108.2", "108.1")),
+        ((1.0, 1.0 + 1e-12), ("1", "1")),
+        ((NAN, INF), ("nan", "inf")),
+    ],
+)
+def test_digits_that_show_a_difference(
+    numbers: tuple[float, ...], expected: tuple[str, ...]
+) -> None:
+    assert in_digits(*numbers) == expected
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "expected"),
+    [
+        ([2.0, 2.0, 2.0], [1.9, 1.9, 1.9], True),
+        ([2.0, 2.0, 2.0], [1.99, 1.99, 1.99], False),
+        ([2.0, 2.0, 2.0], [2.1, 2.1, 2.1], False),
+        ([2.0, 2.0, 2.0], [1.8, 1.9, 2.0], False),  # noise
+        ([2.1, 2.0, 1.9], [1.6, 1.6, 1.6], True),
+        ([-2.0, -2.0], [-2.1, -2.1], True),
+        ([], [], False),
+        ([None], [1.0], True),
+        ([None], [None], False),
+    ],
+)
+def test_a_cost_leaves_its_start(
+    first: list[float | None], last: list[float | None], expected: bool
+) -> None:
+    assert left_its_start(first, last) is expected
 
 
 @pytest.mark.parametrize(

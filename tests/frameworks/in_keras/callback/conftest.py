@@ -51,7 +51,7 @@ def callback(tmp_path):
     """A callback that saves every step in full, however long that takes."""
 
     def made(out=tmp_path / "run", save_interval=1, **options):
-        options = {"capture": RAW, "max_overhead": 1.0, **options}
+        options = {"capture": RAW, "max_overhead": None, **options}
         return TocsinCallback(out, save_interval=save_interval, **options)
 
     return made

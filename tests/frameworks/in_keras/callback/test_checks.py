@@ -98,6 +98,39 @@ def test_contracts_of_a_compiled_model(
     assert contracts() == expected
 
 
+@pytest.mark.parametrize(("axis", "expected"), [(1, {"softmax_over_positions"}), (-1, set())])
+def test_a_softmax_over_places(callback, contracts, axis, expected):
+    draw = np.random.default_rng(0)
+    x, y = draw.normal(size=(64, 5, 4)).astype("float32"), draw.integers(0, 3, (64, 5))
+    layers = [keras.layers.Dense(3), keras.layers.Softmax(axis=axis)]
+    model = keras.Sequential([keras.Input((5, 4)), *layers])
+    model.compile("adam", "sparse_categorical_crossentropy")
+    model.fit(x, y, batch_size=16, verbose=0, callbacks=[callback(capture=None)])
+    assert contracts() == expected
+
+
+@pytest.mark.parametrize(("trained", "expected"), [(0, {"frozen_at_random"}), (5, set())])
+@pytest.mark.parametrize("frozen", [True, False])
+def test_a_model_that_is_frozen_as_it_was_made(
+    callback, samples, contracts, trained, expected, frozen
+):
+    x, scores = samples
+    layers = keras.layers
+    keras.utils.set_random_seed(3)
+    base = keras.Sequential(
+        [keras.Input((8,)), layers.Dense(160, "relu"), layers.Dense(64, "relu")]
+    )
+    model = keras.Sequential([base, layers.Dense(3, "softmax")])
+    model.compile("adam", SPARSE)
+    y = labels_of("classes", scores)
+    if trained:
+        model.fit(x, y, batch_size=64, epochs=trained, verbose=0)
+    base.trainable = not frozen
+    model.compile("adam", SPARSE)
+    model.fit(x, y, batch_size=64, verbose=0, callbacks=[callback(capture=None)])
+    assert contracts() == (expected if frozen else set())
+
+
 @pytest.mark.parametrize(
     ("beside", "expected"),
     [
@@ -228,6 +261,21 @@ def test_a_loss_is_compared_with_that_of_other_labels(
     evaluated = series("loss/skill", modes.EVAL)
     mean = np.reshape(evaluated[19], (-1, 4))[:, 0].mean()
     assert mean == pytest.approx(series("val_loss", modes.EVAL)[19], rel=1e-3)
+
+
+def test_weighted_samples_are_not_compared(callback, samples, trial):
+    x, scores = samples
+    y = labels_of("first", scores)
+    model = model_of(1, "sigmoid", "binary_crossentropy")
+    weights = {0: 1.0, 1: 20.0}
+    watched = callback(capture=None)
+    model.fit(
+        x, y, batch_size=64, epochs=3, verbose=0, class_weight=weights,
+        validation_data=(x[:64], y[:64]), callbacks=[watched],
+    )  # fmt: skip
+    assert watched.hook.stats.errors == 0
+    assert trial().tensor_names(regex=".*/skill") == []
+    assert "predictions" in trial().tensor_names()
 
 
 def test_each_output_is_compared_by_itself(callback, samples, trial):

@@ -53,7 +53,7 @@ def test_a_run_can_be_left_open(make, callback, data, tmp_path, trial):
 
 
 def test_a_hook_that_was_given_is_left_open(make, callback, data, tmp_path, trial):
-    hook = Hook(tmp_path / "run", save_interval=1, max_overhead=1.0)
+    hook = Hook(tmp_path / "run", save_interval=1, max_overhead=None)
     with hook.step(modes.TRAIN):
         hook.save("loss", 1.0, "losses")
     make().fit(*data, callbacks=[callback(hook)], **FIT)
@@ -133,7 +133,7 @@ def test_variables_of_the_same_name_are_numbered(callback, data, trial):
 def test_a_restart_counts_on(make, data, tmp_path, trial, monkeypatch):
     """The page's own code, cut short by a failure and started again."""
     (code,) = (each for each in PYTHON.findall(PAGE.read_text()) if "BackupAndRestore" in each)
-    code = code.replace('"s3://BUCKET/jobs/j1",', '"run", save_interval=1, max_overhead=1.0,')
+    code = code.replace('"s3://BUCKET/jobs/j1",', '"run", save_interval=1, max_overhead=None,')
     monkeypatch.chdir(tmp_path)
     (tmp_path / "backup").mkdir()
 

@@ -1,0 +1,185 @@
+"""Axes that a model confuses: views that stand for a permutation, and softmaxes along the wrong
+axis."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import torch
+
+from tocsin_hooks.script_line import script_line
+
+_VIEWS = frozenset({"reshape", "view"})
+_SOFTMAXES = frozenset({"softmax"})
+_PRODUCTS = frozenset({"__matmul__", "__rmatmul__", "bmm", "einsum", "matmul"})
+_LAYERS = frozenset({"layer_norm", "linear"})
+_KEEPS_WEIGHTS = frozenset({"bfloat16", "clone", "contiguous", "dropout", "float", "half", "to"})
+_MOST_FOLLOWED = 256  # tensors of a forward pass
+
+
+class _Weights(NamedTuple):
+    """Shares that add up to 1 along ``axis``."""
+
+    tensor: Any
+    axis: int
+    place: str
+
+
+class _View(NamedTuple):
+    tensor: Any
+    place: str
+
+
+class Axes:
+    """Follows the calls inside of a forward pass, as far as shapes and axes go.
+
+    * A view of shape (A, B) as (B, A) leaves the numbers where they are, where they should be
+      permuted. Attention by relative positions shifts its scores so, and cuts them afterwards:
+      that is meant.
+    * Attention gives each query shares of the keys. Shares that are 1 along another axis than the
+      one that the product with the values sums up are no such shares. Those of other origin than a
+      product, as of a gate or of clusters, are left alone.
+    """
+
+    def __init__(self) -> None:
+        self._looks = False
+        self._products: dict[int, Any] = {}
+        self._weights: dict[int, _Weights] = {}
+        self._views: dict[int, _View] = {}
+        self._confused: set[tuple[str, str]] = set()
+
+    @property
+    def is_looking(self) -> bool:
+        return self._looks
+
+    def forward_begins(self) -> None:
+        self.forget()
+        self._looks = True
+
+    def forget(self) -> None:
+        self._looks = False
+        self._products, self._weights, self._views = {}, {}, {}
+        self._confused = set()
+
+    def forward_ended(self) -> Iterator[tuple[str, str]]:
+        """The contracts that were broken in the pass, with their places."""
+        yield from self._confused
+        yield from {("axes_not_permuted", each.place) for each in self._views.values()}
+        self.forget()
+
+    def called(self, function: Any, args: Any, kwargs: Any, found: Any) -> None:
+        """A function gave ``found``."""
+        if not args or len(self._products) + len(self._weights) >= _MOST_FOLLOWED:
+            return
+        name, given = getattr(function, "__name__", ""), args[0]
+        if name == "__getitem__":
+            self._indexed(given, args[1])
+        if not isinstance(found, torch.Tensor) or not found.is_floating_point():
+            return
+        if name in _PRODUCTS:
+            self._multiplied(name, args, found)
+        elif not isinstance(given, torch.Tensor):
+            return
+        elif name in _VIEWS and is_permuted(given.shape, found.shape):
+            self._views[id(found)] = _View(found, script_line())
+        elif name in _SOFTMAXES:
+            axis = args[1] if len(args) > 1 else kwargs.get("dim")
+            if id(given) in self._products and isinstance(axis, int):
+                weights = _Weights(found, axis % found.dim(), script_line())
+                self._weights[id(found)] = weights
+        else:
+            self._follow(name, args, found)
+
+    def _indexed(self, given: Any, index: Any) -> None:
+        """What is cut from a place on, was viewed in order to be shifted."""
+        if any(isinstance(each, slice) and each.start for each in _parts(index)):
+            self._views.pop(id(given), None)
+
+    def _multiplied(self, name: str, args: Any, found: Any) -> None:
+        factors = args[1:] if name == "einsum" else args[:2]
+        if name == "einsum" and len(factors) == 1 and isinstance(factors[0], list | tuple):
+            factors = factors[0]
+        if len(factors) != 2 or any(_is_parameter(each) for each in factors):
+            return
+        known = [self._weights.get(id(each)) for each in factors]
+        for at, (each, weights) in enumerate(zip(factors, known, strict=True)):
+            if weights is None or all(known):  # shares of shares
+                continue
+            left = (at == 0) != (name == "__rmatmul__")
+            summed = _summed(args[0], at) if name == "einsum" else {_last(each, left=left)}
+            if summed and weights.axis not in summed:
+                self._confused.add(("attention_over_queries", weights.place))
+        self._products[id(found)] = found
+
+    def _follow(self, name: str, args: Any, found: Any) -> None:
+        weights = self._weights.get(id(args[0]))
+        if weights is not None:
+            if name in _KEEPS_WEIGHTS and found.shape == weights.tensor.shape:
+                self._weights[id(found)] = weights._replace(tensor=found)
+            elif name == "transpose" and len(args) > 2:
+                one, other = args[1] % found.dim(), args[2] % found.dim()
+                axis = {one: other, other: one}.get(weights.axis, weights.axis)
+                self._weights[id(found)] = weights._replace(tensor=found, axis=axis)
+            return
+        for each in args if name not in _LAYERS else ():  # scaled, masked, with a bias
+            if id(each) in self._products and each.shape == found.shape:
+                self._products[id(found)] = found
+                return
+
+
+def is_permuted(before: Any, after: Any) -> bool:
+    """Whether a view moves an axis past others; those of length 1 do not count.
+
+    It is so where an axis that is neither divided nor joined has another stride. The last two are
+    left alone where one is a multiple of the other: heads may have been moved to the samples.
+    """
+    if 0 in before:
+        return False
+    for one, other, ends in _groups(before, after):
+        if len(one) == len(other) == 2 and ends and max(one) % min(one) == 0:
+            continue
+        if any(one.count(each) == other.count(each) == 1 for each in one):
+            return True
+    return False
+
+
+def _groups(before: Any, after: Any) -> Iterator[tuple[list[int], list[int], bool]]:
+    """The smallest groups of axes whose numbers stay together, where both have several axes; and
+    whether it is the last group."""
+    given = [each for each in before if each != 1]
+    found = [each for each in after if each != 1]
+    while given and found:
+        one, other = [given.pop(0)], [found.pop(0)]
+        while (fewer := math.prod(one) < math.prod(other)) or math.prod(one) > math.prod(other):
+            (one if fewer else other).append((given if fewer else found).pop(0))
+        if len(one) > 1 and len(other) > 1:
+            yield one, other, not given
+
+
+def _is_parameter(factor: Any) -> bool:
+    """Whether it is one, or a view of one."""
+    if not isinstance(factor, torch.Tensor) or isinstance(factor, torch.nn.Parameter):
+        return True
+    node = factor.grad_fn
+    while node is not None and len(node.next_functions) == 1:
+        node = node.next_functions[0][0]
+    return hasattr(node, "variable")
+
+
+def _parts(index: Any) -> tuple[Any, ...]:
+    return index if isinstance(index, tuple) else (index,)
+
+
+def _last(factor: Any, *, left: bool) -> int:
+    """The axis of a factor that a product of matrices sums up."""
+    return int(factor.dim() - 1 if left or factor.dim() == 1 else factor.dim() - 2)
+
+
+def _summed(equation: Any, at: int) -> set[int]:
+    """The axes of a factor that an equation of ``einsum`` sums up; none if it is not known."""
+    if not isinstance(equation, str) or "->" not in equation or "." in equation:
+        return set()
+    given, result = equation.replace(" ", "").split("->")
+    return {axis for axis, letter in enumerate(given.split(",")[at]) if letter not in result}

@@ -1,0 +1,88 @@
+"""Losses that fall as predictions and labels overlap less."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch.autograd.graph import GradientEdge
+
+from tocsin_hooks.torch.graph import before_views, name_of, nodes_of
+
+_MOST_NODES = 64  # from the loss to a share
+_CHANCES = ("SigmoidBackward0", "SoftmaxBackward0")
+_SCALED = frozenset({"MulBackward0", "AddBackward0", "SumBackward0", "SumBackward1"})
+
+
+def minimises_overlap(loss: Any) -> bool:
+    """Whether a loss falls with the share that predictions and labels have in common, as that of
+    Dice (2 sum(p y) / (sum(p) + sum(y)), Milletari et al., 3DV 2016, also of squares) or of Jaccard
+    (sum(p y) / (sum(p) + sum(y) - sum(p y))): the share is to be subtracted from 1. Asks autograd
+    for the sign."""
+    for product in _products(loss):
+        edge = GradientEdge(product, 0)
+        (found,) = torch.autograd.grad(loss, [edge], retain_graph=True, allow_unused=True)
+        if found is not None and bool((found >= 0).all()) and bool((found > 0).any()):
+            return True
+    return False
+
+
+def _products(loss: Any) -> Iterator[Any]:
+    """Products of chances and labels whose sum is divided by that of both."""
+    for node in nodes_of(loss.grad_fn, _MOST_NODES):
+        given = [each for each, _ in node.next_functions]
+        if name_of(node) == "DivBackward0" and len(given) == 2 and None not in given:
+            product = _summed(given[0])
+            if product is not None and _is_of_both(node._saved_other, product):
+                yield product
+
+
+def _summed(node: Any) -> Any:
+    """The product of chances and labels that a node is the sum of, if it is."""
+    for _ in range(_MOST_NODES):
+        if node is None or name_of(node) not in _SCALED:
+            return None
+        if name_of(node) == "MulBackward0" and _is_of_labels(node):
+            return node
+        given = [each for each, _ in node.next_functions if each is not None]
+        if len(given) != 1:
+            return None
+        node = before_views(given[0])
+    return None
+
+
+def _is_of_both(divisor: Any, product: Any) -> bool:
+    """Whether a divisor is as large as chances and labels together, and not as one of them: as that
+    of a rate of false positives. Each of its numbers may have 1 more, so that it is never 0."""
+    chances, labels = _factors(product)
+    one = chances._saved_result.detach().double().flatten()
+    other = labels.detach().double().flatten()
+    total, ones, others = (float(each.sum()) for each in (divisor.detach().double(), one, other))
+    both = float((one * other).sum())
+    squares = float((one.square() + other.square()).sum())
+    for sums in (ones + others, squares, ones + others - both):
+        away = min(abs(total - sums), abs(total - sums - divisor.numel()))
+        if 10 * away <= min(abs(total - ones), abs(total - others)):
+            return True
+    return False
+
+
+def _factors(node: Any) -> tuple[Any, Any]:
+    """The node of the chances in a product and the labels; None in place of what is none."""
+    (one, _), (other, _) = node.next_functions
+    if (one is None) is (other is None):
+        return None, None
+    return before_views(other if one is None else one), (
+        node._saved_self if one is None else node._saved_other
+    )
+
+
+def _is_of_labels(node: Any) -> bool:
+    """Whether a product is that of chances and of labels of the same shape, 0 or 1."""
+    chances, labels = _factors(node)
+    if name_of(chances) not in _CHANCES or not isinstance(labels, torch.Tensor):
+        return False
+    if labels.numel() != chances._saved_result.numel() or labels.requires_grad:
+        return False
+    return bool(((labels == 0) | (labels == 1)).all()) and bool(labels.any())

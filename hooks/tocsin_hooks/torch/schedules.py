@@ -1,0 +1,138 @@
+"""What must hold of schedules of learning rates: that they are stepped, as often as they count, and
+take the better for the better."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary, WeakSet
+
+from torch.optim.lr_scheduler import LRScheduler
+
+_SOUGHT = (2, 4)  # evaluations, in which schedules are looked for
+_CLOSE = 0.03  # of a loss: a script may weigh the last batch in another way
+_FALLEN = 0.8  # of a loss
+_UPDATES = 50
+_EPOCHS = 3  # before the last evaluation, for schedules that have gone since
+_LIVED = 0.2  # of a schedule
+_ALL = 0.99  # of the updates that it counts: as many, or the training was stopped
+
+
+class _State(NamedTuple):
+    """A schedule: ``counted`` and ``warm_up`` are what it says, 0 where it says nothing."""
+
+    name: str
+    optimizer: int
+    steps: int
+    counted: float
+    warm_up: float
+    updates: int
+
+
+class Schedules:
+    """Looks at the schedules of the optimizers that update a model, in evaluations and at the end.
+
+    ``broken`` gets the name of a contract, and the class of the schedule that breaks it.
+    """
+
+    def __init__(self, broken: Callable[[str, str], None]) -> None:
+        self._broken = broken
+        self._updates = WeakKeyDictionary[Any, int]()
+        self._evaluations = 0
+        self._losses: list[float] = []  # of evaluations
+        self._known = WeakSet[Any]()
+        self._states: dict[int, _State] = {}  # as they were last: at the end some may be gone
+        self._bests = WeakKeyDictionary[Any, float]()  # what was taken for the best at first
+
+    def updated(self, optimizer: Any) -> None:
+        self._updates[optimizer] = self._updates.get(optimizer, 0) + 1
+
+    def evaluated(self, loss: Callable[[], float | None]) -> None:
+        """An evaluation has ended, with that loss if it has one."""
+        self._evaluations += 1
+        if self._evaluations in _SOUGHT:
+            self._known = WeakSet(self._of_the_model())
+        self._look()
+        if self._evaluations > _SOUGHT[-1]:
+            return
+        if (found := loss()) is not None:
+            self._losses.append(found)
+        for each in [*self._known]:
+            if getattr(each, "mode", None) == "max" and each.last_epoch:
+                self._bests.setdefault(each, float(each.best))
+            if self._takes_the_worst(each):
+                self._broken("best_is_worst", type(each).__name__)
+
+    def ended(self) -> None:
+        """The training is over: nothing is stepped any more."""
+        self._look()
+        alive = {id(each) for each in self._known}
+        stepped = {each.optimizer for each in self._states.values() if each.steps}
+        for key, (name, optimizer, steps, counted, warm_up, updates) in self._states.items():
+            if updates < _UPDATES:
+                continue
+            if steps == 0 and optimizer not in stepped:  # another one may be for later
+                if key in alive or self._evaluations >= _EPOCHS:
+                    self._broken("schedule_not_stepped", name)
+            elif not 0 < _ALL * counted <= updates:
+                continue
+            elif steps <= _LIVED * counted and updates <= counted / _ALL:
+                self._broken("schedule_counts_updates", name)
+            elif steps < warm_up / 2:
+                self._broken("warm_up_to_the_end", name)
+
+    def _look(self) -> None:
+        for each in [*self._known]:
+            self._states[id(each)] = _State(
+                type(each).__name__,
+                id(each.optimizer),
+                each.last_epoch,
+                counted_steps(each),
+                warm_up_steps(each),
+                self._updates.get(each.optimizer, 0),
+            )
+
+    def _takes_the_worst(self, schedule: Any) -> bool:
+        """Whether what it takes for the best is the largest of losses that have fallen since."""
+        best = self._bests.get(schedule)
+        return (
+            best is not None
+            and best == schedule.best
+            and len(self._losses) == _SOUGHT[-1]
+            and abs(max(self._losses) - best) <= _CLOSE * abs(best)
+            and self._losses[-1] <= _FALLEN * best
+        )
+
+    def _of_the_model(self) -> Iterator[Any]:
+        """Schedules of its optimizers that are no parts of others."""
+        found = [each for each in gc.get_objects() if issubclass(type(each), LRScheduler)]
+        parts = {id(part) for each in found for part in getattr(each, "_schedulers", ())}
+        return (
+            each
+            for each in found
+            if id(each) not in parts and getattr(each, "optimizer", None) in self._updates
+        )
+
+
+def counted_steps(schedule: Any) -> float:
+    """The steps that a schedule is made for, as far as it says so; 0 if it does not."""
+    for name in ("total_steps", "T_max"):
+        if isinstance(steps := getattr(schedule, name, None), int | float):
+            return steps
+    return _keyword(schedule, "num_training_steps")
+
+
+def warm_up_steps(schedule: Any) -> float:
+    """The steps in which the rate rises at first, as far as a schedule says so."""
+    phases = getattr(schedule, "_schedule_phases", None)
+    if phases:
+        return float(phases[0]["end_step"])
+    return _keyword(schedule, "num_warmup_steps")
+
+
+def _keyword(schedule: Any, name: str) -> float:
+    """An argument of the functions of Hugging Face's schedules."""
+    functions = getattr(schedule, "lr_lambdas", ())
+    given = (getattr(each, "keywords", None) or {} for each in functions)
+    return max((float(each.get(name) or 0) for each in given), default=0.0)

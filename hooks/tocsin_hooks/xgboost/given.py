@@ -1,0 +1,92 @@
+"""What a training is given: a label among the columns of the data, parameters that it ignores."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Mapping
+from types import FrameType
+from typing import Any
+
+import numpy as np
+import xgboost as xgb
+from numpy.typing import NDArray
+
+from tocsin_hooks import Hook
+from tocsin_hooks.guard import Guard
+from tocsin_hooks.leaks import MOST_COLUMNS, MOST_SAMPLES, column_of
+from tocsin_hooks.looks import contract_name
+from tocsin_hooks.script_line import script_line
+
+_OF_ESTIMATORS = {
+    "n_estimators": "num_boost_round",
+    "early_stopping_rounds": "early_stopping_rounds",
+}
+"""Parameters of the estimators, which ``train`` takes as arguments, some by another name."""
+
+
+_ROUNDS = 10
+_MOVES = 0.3  # of the way from the base score to the labels
+
+
+def save_contracts(hook: Hook) -> None:
+    """Save in the step in hand what is wrong with the arguments of ``train``: only called by a
+    callback of that training."""
+    with Guard(hook.trouble, "the data and the parameters are not looked at"):
+        given = _arguments()
+        if _are_unused(given):
+            _save(hook, "parameters_unused")
+        if _hardly_move(given):
+            _save(hook, "learning_rate_of_trees")
+        if _has_leak(given.get("dtrain")):
+            _save(hook, "label_is_an_input")
+
+
+def _save(hook: Hook, contract: str) -> None:
+    name = contract_name(contract, script_line())
+    plan = hook.plan(name.name, name.collections, role=name.role)
+    if plan is not None:
+        hook.capture(plan, 1.0)
+
+
+def _arguments() -> Mapping[str, Any]:
+    """Of ``train``, by whose names they are known."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_globals.get("__name__") != xgb.train.__module__:
+        frame = frame.f_back
+    return {} if frame is None else frame.f_locals
+
+
+def _are_unused(given: Mapping[str, Any]) -> bool:
+    """Whether there are parameters of the estimators, and not the arguments that they stand for."""
+    usual = inspect.signature(xgb.train).parameters
+    return any(
+        parameter in (given.get("params") or {}) and given.get(name) == usual[name].default
+        for parameter, name in _OF_ESTIMATORS.items()
+    )
+
+
+def _hardly_move(given: Mapping[str, Any]) -> bool:
+    """Whether all rounds together go but a small part of the way, as each goes ``eta`` of it."""
+    parameters = dict(given.get("params") or {})
+    eta = parameters.get("eta", parameters.get("learning_rate"))
+    rounds, callbacks = given.get("num_boost_round", 0), given.get("callbacks") or ()
+    scheduled = any(isinstance(each, xgb.callback.LearningRateScheduler) for each in callbacks)
+    if eta is None or scheduled or given.get("xgb_model") is not None or rounds < _ROUNDS:
+        return False
+    return bool(0 < float(eta) * rounds < _MOVES)
+
+
+def _has_leak(data: Any) -> bool:
+    if type(data) is not xgb.DMatrix or data.num_col() > MOST_COLUMNS:
+        return False  # of one in quantiles the values are not known
+    few = data.slice(np.arange(min(data.num_row(), MOST_SAMPLES)), allow_groups=True)
+    return column_of(few.get_label(), _values(few)) is not None
+
+
+def _values(data: Any) -> NDArray[np.float32]:
+    """Shape (rows, columns); NaN is what is missing."""
+    sparse = data.get_data()
+    found = np.full(sparse.shape, np.nan, np.float32)
+    found[np.repeat(np.arange(len(found)), np.diff(sparse.indptr)), sparse.indices] = sparse.data
+    return found
