@@ -86,6 +86,10 @@ For a tensor in several collections the first counts: XGBoost's losses are metri
 COMPETING = "competing"
 """The kind of a loss whose optimizers take turns, as in a GAN: one may rise while another falls."""
 
+TRAINED, HELD_OUT = "trained", "held out"
+"""The kinds of a metric of boosted trees, by its data set: the one that they are trained on,
+whatever its name is, and another one."""
+
 ACTING = "acting"
 """The kind of a loss of a model that acts before it is updated, as a policy does, or a model that
 learns from what it generated: its data follow from it, and the loss need not fall."""

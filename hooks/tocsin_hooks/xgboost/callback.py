@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from tocsin_hooks import Hook
 from tocsin_hooks.guard import Guard, log_error
 from tocsin_hooks.settings import given_watch
 from tocsin_hooks.xgboost.capture import Evaluations, Rounds
-from tocsin_hooks.xgboost.given import save_contracts
+from tocsin_hooks.xgboost.given import kinds_of_sets, save_contracts
 
 _WITHOUT_LOSS = (
     "evaluate (evals, eval_set) a metric that falls: an eval_metric of XGBoost such as rmse or "
@@ -129,7 +130,10 @@ class TocsinCallback(xgb.callback.TrainingCallback):
         data = [given.pop(name, None) for name in ("train", "validation")]
         self._hook = hook = out if isinstance(out, Hook) else _hook(out, model, given)
         train, validation = (self._matrix(hook, each) for each in data)
-        self._rounds = Rounds(hook, train, validation, shap=shap)
+        kinds: Mapping[str, str] = {}
+        with Guard(hook.trouble, "which data set is trained on is not known"):
+            kinds = kinds_of_sets()
+        self._rounds = Rounds(hook, train, validation, kinds, shap=shap)
         self._looked = False
 
     def _off(self, what: str, error: Exception) -> None:

@@ -42,11 +42,15 @@ class Rounds:
     hook: has a step in hand that is saved, whenever ``capture`` is called.
     train: DMatrix for SHAP values; None: they are of ``validation``.
     validation: DMatrix for predictions and labels; None: they are of ``train``.
+    kinds: of the metrics of each data set that is evaluated, by its name.
     shap: whether to save average SHAP values though the configuration does not ask for them.
     """
 
-    def __init__(self, hook: Hook, train: Any, validation: Any, *, shap: bool) -> None:
+    def __init__(
+        self, hook: Hook, train: Any, validation: Any, kinds: Mapping[str, str], *, shap: bool
+    ) -> None:
         self._hook = hook
+        self._kinds = kinds
         self._explained = validation if train is None else train
         self._predicted = train if validation is None else validation
         self._shap = shap
@@ -80,7 +84,12 @@ class Rounds:
         for data, metrics in evaluations.items():
             for metric, values in metrics.items():
                 value = values[-1][0] if isinstance(values[-1], tuple) else values[-1]
-                self._hook.save(f"{data}-{metric}", float(value), collections_of(metric))
+                self._hook.save(
+                    f"{data}-{metric}",
+                    float(value),
+                    collections_of(metric),
+                    kind=self._kinds.get(data),
+                )
 
     def _look_up(self, model: Any) -> None:
         learner = configuration(model)

@@ -1,4 +1,5 @@
-"""What a training is given: a label among the columns of the data, parameters that it ignores."""
+"""What a training is given: a label among the columns of the data, parameters that it ignores, and
+which of the evaluated data sets is the one that is trained on."""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 import xgboost as xgb
 from numpy.typing import NDArray
+from tocsin.model import HELD_OUT, TRAINED
 
 from tocsin_hooks import Hook
 from tocsin_hooks.guard import Guard
@@ -25,6 +27,7 @@ _OF_ESTIMATORS = {
 """Parameters of the estimators, which ``train`` takes as arguments, some by another name."""
 
 
+_SIZES = ("num_row", "num_col", "num_nonmissing")
 _ROUNDS = 10
 _MOVES = 0.3  # of the way from the base score to the labels
 
@@ -40,6 +43,26 @@ def save_contracts(hook: Hook) -> None:
             _save(hook, "learning_rate_of_trees")
         if _has_leak(given.get("dtrain")):
             _save(hook, "label_is_an_input")
+
+
+def kinds_of_sets() -> Mapping[str, str]:
+    """Whether an evaluated data set is the one that is trained on, by its name: only called by a
+    callback of that training."""
+    given = _arguments()
+    trained = given.get("dtrain")
+    return {
+        name: TRAINED if _are_same(data, trained) else HELD_OUT
+        for data, name in given.get("evals") or ()
+    }
+
+
+def _are_same(data: Any, trained: Any) -> bool:
+    """Whether two data sets are one, or have the same rows: estimators make a copy, too."""
+    if data is trained:
+        return True
+    return all(getattr(data, size)() == getattr(trained, size)() for size in _SIZES) and (
+        np.array_equal(data.get_label(), trained.get_label())
+    )
 
 
 def _save(hook: Hook, contract: str) -> None:

@@ -32,6 +32,8 @@ _ERRORS = re.compile(r"(?<![a-z])m?error(?![a-z])")
 _AT_ALL = 100  # rounds, after which even a slow one has won something
 _TRAINED = ""  # no loss has this name
 _BY_HEART = 0.1  # of its first, that a training loss has left, and that evaluations have won
+_FAR = 5.0  # times the training loss of the first round, in which the model is next to a constant
+_SLOWLY = 0.3  # of its first, that a training loss has left for so long: the first won little
 
 TREES = Read(roles=(Role.FEATURE_IMPORTANCE,), kinds=("weight",), fields=("size",))
 """Reads what only boosted trees have; other rules read it, too."""
@@ -43,10 +45,12 @@ def judge_boosted(state: State, step: Step) -> tuple[State, Verdict]:
     That is so ten rounds after the best one (thirty for a share of errors), or after a hundred, and
     for all losses of the evaluation. The first round has a tree that is scaled down, and mostly the
     best constant beneath it. Where the same loss of training has fallen to a tenth, evaluations
-    must have won a tenth; a share of errors becomes 0 too easily for that.
+    must have won a tenth; a share of errors becomes 0 too easily for that. Where the evaluation's
+    loss was five times that of training after the first round, and stays there, other labels than
+    those of training are evaluated.
 
     The state has of each evaluation's loss that after the first round seen, the lowest, and the
-    rounds at these; of those of training the first and the last.
+    rounds at these; of those of training the first, the last, and whether it fell fast (1.0).
     """
     losses, _ = with_level(select_losses(step.tensors["losses"], ()), named=False)
     trained: dict[str, tuple[float, ...]] = dict(state.get(_TRAINED, {}))
@@ -54,11 +58,13 @@ def judge_boosted(state: State, step: Step) -> tuple[State, Verdict]:
     sets: dict[str, list[Verdict]] = {}
     for point in points(step, losses, None):
         name, cost = point.tensor.name, rounded(point.cost)
-        evaluates, loss = classify_loss(step.mode, name)
+        evaluates, loss = classify_loss(step.mode, point.tensor)
         if cost is None or not cost > 0:
             continue
         if not evaluates and (loss in trained or len(trained) < MOST_SERIES):
-            trained[loss] = (trained.get(loss, (cost,))[0], cost)
+            begun, _, fast = trained.get(loss, (cost, cost, 0.0))
+            soon = now <= _SOON + _SINCE and cost < _SLOWLY * begun
+            trained[loss] = (begun, cost, max(fast, float(soon)))
         if not evaluates:
             continue
         if name not in state and (len(state) > MOST_SERIES or now > _SOON):
@@ -67,6 +73,7 @@ def judge_boosted(state: State, step: Step) -> tuple[State, Verdict]:
         low, at = (cost, now) if cost < low else (low, at)
         state[name] = (first, low, since, at)
         verdict = _by_heart(point.tensor, first, low, now - at, trained.get(loss))
+        verdict = verdict or _other_labels(point.tensor, first, low, now - since, trained.get(loss))
         verdict = verdict or _verdict(point.tensor, first, low, now - since, now - at)
         sets.setdefault(name.partition("-")[0], []).append(verdict)
     if not sets:
@@ -83,7 +90,7 @@ def _by_heart(
     won = (first - low) / first
     if trained is None or waited < _SINCE or won > _BY_HEART or _ERRORS.search(tensor.name):
         return None
-    begun, now = trained
+    begun, now, _ = trained
     if now > _BY_HEART * begun:
         return None
     detail = (
@@ -93,6 +100,23 @@ def _by_heart(
     evidence: dict[str, Any] = {"first": first, "lowest": low, "trained": now}
     found = violation(Reason.ABOVE_THRESHOLD, detail, tensor, **evidence)
     return measured(found, won, _BY_HEART, "below")
+
+
+def _other_labels(
+    tensor: Tensor, first: float, low: float, rounds: int, trained: tuple[float, ...] | None
+) -> Verdict | None:
+    """Finds that a constant was far worse in the evaluation: its labels are other ones."""
+    if trained is None or rounds < _SINCE:
+        return None
+    begun, _, fast = trained
+    if fast or low < _FAR * begun:
+        return None
+    detail = (
+        f"{tensor.name} was {first:.3g} after the first round and never below {low:.3g}, and that "
+        f"of training {begun:.3g}: before anything is learned, they should be alike"
+    )
+    found = violation(Reason.DIFFERENT, detail, tensor, first=first, trained=begun)
+    return measured(found, low / begun, _FAR)
 
 
 def _best(verdicts: Sequence[Verdict]) -> Verdict:

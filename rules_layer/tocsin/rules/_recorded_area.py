@@ -31,7 +31,7 @@ def judge_areas(
     for point in points(step, step.tensors["metrics"], "rises"):
         name = point.tensor.name
         known = name in areas or len(areas) < MOST_SERIES
-        evaluates, _ = classify_loss(step.mode, name)
+        evaluates, _ = classify_loss(step.mode, point.tensor)
         if not (known and evaluates and _AREA.search(name) and 0 < point.value <= 1):
             continue
         count, best = areas.get(name, (0, 0.0))

@@ -62,7 +62,7 @@ def follow(
     phase = step.step - step.mode_step if step.mode is Mode.EVAL else -1 - step.step
     courses, evaluated = dict(state.get("train", {})), dict(state.get("eval", {}))
     for point in points(step, losses, direction):
-        validates, base = classify_loss(step.mode, point.tensor.name)
+        validates, base = classify_loss(step.mode, point.tensor)
         name = (point.tensor.name if validates else base)[-_NAME:]
         into = evaluated if validates else courses
         if validates is None or (name not in into and len(into) >= _MOST):
@@ -124,7 +124,7 @@ def stayed(
     if len(levels) > 1 and any(map(_rose, levels.values())):
         return None  # they may compete
     for point in points(step, losses, direction):
-        validates, base = classify_loss(step.mode, point.tensor.name)
+        validates, base = classify_loss(step.mode, point.tensor)
         if validates is False and (found := levels.get(base[-_NAME:])):
             return Stayed(point.tensor, *found, count)
     return None

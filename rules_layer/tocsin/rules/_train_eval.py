@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from statistics import fmean, median
 from typing import Any
 
-from tocsin.model import Mode, Role, TensorSummary
+from tocsin.model import HELD_OUT, TRAINED, Mode, Role, TensorSummary
 from tocsin.rules._rule import Read, State, Step, Tensor
 from tocsin.rules._series import MOST_SERIES, SCALAR_FIELDS, Direction, Point, points, should_rise
 
@@ -114,15 +114,20 @@ def select_losses(tensors: Iterable[Tensor], regex: tuple[str, ...]) -> list[Ten
     return [t for t in tensors if regex or t.role is not Role.METRIC or _LOSS.search(t.name)]
 
 
-def classify_loss(mode: Mode, name: str) -> tuple[bool | None, str]:
+def classify_loss(mode: Mode, tensor: Tensor) -> tuple[bool | None, str]:
     """Says whether a loss is a validation loss, and returns its name without that prefix.
 
-    None stands for neither a validation loss nor a training loss. If the name has no such prefix,
-    the mode decides. A run without modes is training.
+    None stands for neither a validation loss nor a training loss. What the hook knows of the data
+    set counts first: ``validation_0-rmse`` of XGBoost may be of the training data. If the name has
+    no such prefix, the mode decides. A run without modes is training.
     """
-    if found := _PREFIX.match(name):
-        return found[1] is None, name[found.end() :]
-    return (None if mode is Mode.PREDICT else mode is Mode.EVAL), name
+    name, found = tensor.name, _PREFIX.match(tensor.name)
+    base = name[found.end() :] if found else name
+    if tensor.kind in (TRAINED, HELD_OUT):
+        return tensor.kind == HELD_OUT, base if found else name.partition("-")[2] or name
+    if found:
+        return found[1] is None, base
+    return (None if mode is Mode.PREDICT else mode is Mode.EVAL), base
 
 
 def follow_losses(
@@ -145,7 +150,7 @@ def follow_losses(
             if before:
                 train[memory["base"]] = {**before, "n": 0}  # the mean stays until the next save
     for point in points(step, tensors, direction):
-        validates, base = classify_loss(step.mode, point.tensor.name)
+        validates, base = classify_loss(step.mode, point.tensor)
         if validates is None or not abs(point.cost) < _LARGEST:
             continue
         of, name = (series, point.tensor.name) if validates else (train, base)

@@ -40,13 +40,13 @@ def judge_by_start(state: State, step: Step) -> tuple[State, Verdict]:
     starts: dict[str, _Start] = dict(state.get("starts", {}))
     evaluated = {memory["base"] for memory in followed["eval"].values()}
     for point in trained:
-        base = classify_loss(step.mode, point.tensor.name)[1]
+        base = classify_loss(step.mode, point.tensor)[1]
         starts[base] = _with_save(starts.get(base), point.cost, step.mode_step, base in evaluated)
     lows: dict[str, tuple[float, int]] = dict(state.get("lows", {}))
     now = step.mode_step if step.mode is not Mode.EVAL else state.get("now", 0)
     verdicts = []
     for each in finished:
-        top, mean, saves = starts.get(classify_loss(step.mode, each.name)[1], (0.0, 0.0, 0))
+        top, mean, saves = starts.get(followed["eval"][each.name]["base"], (0.0, 0.0, 0))
         low, bad = lows.get(each.name, (each.cost, 0))
         low = min(low, each.cost)
         known = saves == _FIRST and mean > 0 and each.train_level is not None

@@ -84,7 +84,7 @@ class EvaluationUnchanged(Rule):
         now = step.mode_step if step.mode is not Mode.EVAL else state.get("now", 0)
         ranges: dict[str, Any] = dict(state.get("ranges", {}))
         for point in trained:
-            base, cost = classify_loss(step.mode, point.tensor.name)[1], rounded(point.cost)
+            base, cost = classify_loss(step.mode, point.tensor)[1], rounded(point.cost)
             if cost is not None:
                 first, low, high = ranges.get(base, (cost, None, None))
                 low, high = (cost, cost) if low is None else (min(low, cost), max(high, cost))

@@ -47,7 +47,8 @@ class LossGap(Rule):
 
     In boosted trees the first round takes the place of that model. Fires when no later one is
     better by 2 %, by any loss of an evaluation, ten rounds after the best one (thirty for a share
-    of errors) or after a hundred; or none by 10 % while the same loss has fallen by 90 % in TRAIN.
+    of errors) or after a hundred; or none by 10 % while the same loss has fallen by 90 % in TRAIN;
+    or if all are five times above that of TRAIN after the first round.
 
     Parameters
     ----------

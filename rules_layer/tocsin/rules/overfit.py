@@ -60,7 +60,8 @@ class Overfit(Rule):
     of training, or one step of XGBoost, and ``patience`` counts evaluations in a row.
 
     The name of a loss says whether it is a validation loss (``validation-``, ``val_``, ``eval-``,
-    ``test-`` …) or a training loss (``train-``), else the mode of its step.
+    ``test-`` …) or a training loss (``train-``), else the mode of its step. Of XGBoost the hook
+    knows which data set is trained on, and its name does not count.
 
     Parameters
     ----------

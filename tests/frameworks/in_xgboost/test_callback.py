@@ -426,6 +426,33 @@ def test_an_estimator(features: Any, tmp_path: Path) -> None:
     assert value(tmp_path / "run", "predictions", 2).shape == (20,)
 
 
+def test_the_set_that_is_trained_on_is_known_whatever_its_name(
+    features: Any, tmp_path: Path
+) -> None:
+    x, y = features, (features[:, 0] > 0).astype(int)
+    classifier(tmp_path / "estimator").fit(x, y, eval_set=[(x, y), (x[:40], y[:40])], verbose=False)
+    same, other = xgb.DMatrix(x, y), xgb.DMatrix(x[:40], y[:40])
+    sets = [(other, "mine"), (same, "copy"), (xgb.DMatrix(x, 1 - y), "others")]
+    callback = TocsinCallback(tmp_path / "train")
+    xgb.train({}, xgb.DMatrix(x, y), 3, evals=sets, callbacks=[callback], verbose_eval=False)
+    assert kinds(tmp_path / "estimator") == {
+        "validation_0-logloss": "trained",
+        "validation_1-logloss": "held out",
+    }
+    assert kinds(tmp_path / "train") == {
+        "mine-rmse": "held out",
+        "copy-rmse": "trained",
+        "others-rmse": "held out",
+    }
+
+
+def kinds(run: Path) -> dict[str, str | None]:
+    """Of the metrics of the last round."""
+    storage = LocalStorage(run)
+    found = read_index(storage, next(iter(storage.list("index/"))))
+    return {e.name: e.kind for e in found.entries if e.name.endswith(("-logloss", "-rmse"))}
+
+
 def test_estimators_are_cloned_and_pickled_with_it(features: Any, tmp_path: Path) -> None:
     labels = (features[:, 0] > 0).astype(int)
     made = classifier(tmp_path / "run", validation=xgb.DMatrix(features, label=labels))

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from tocsin.model import Mode, Role
+from tocsin.model import HELD_OUT, TRAINED, Mode, Role, TensorSummary
 from tocsin.rules import Step, Tensor
 from tocsin.rules._train_eval import FinishedEvaluation, classify_loss, follow_losses, select_losses
 
@@ -49,7 +49,26 @@ MakeStep = Callable[..., Step]
     ],
 )
 def test_which_side_a_loss_is_of(mode: Mode, name: str, expected: Any) -> None:
-    assert classify_loss(mode, name) == expected
+    assert classify_loss(mode, Tensor(name, "worker_0", TensorSummary())) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "expected"),
+    [
+        ("validation_0-rmse", TRAINED, (False, "rmse")),
+        ("validation_1-rmse", HELD_OUT, (True, "rmse")),
+        ("mine-poisson-nloglik", TRAINED, (False, "poisson-nloglik")),
+        ("theirs-poisson-nloglik", HELD_OUT, (True, "poisson-nloglik")),
+        ("train-auc", HELD_OUT, (True, "auc")),
+        ("rmse", TRAINED, (False, "rmse")),
+        ("train-loss", "acting", (False, "loss")),
+    ],
+)
+def test_what_the_hook_knows_of_a_data_set_counts_first(
+    name: str, kind: str, expected: Any
+) -> None:
+    tensor = Tensor(name, "worker_0", TensorSummary(), kind=kind)
+    assert classify_loss(TRAIN, tensor) == expected
 
 
 def followed(steps: Iterable[Step]) -> list[FinishedEvaluation]:
