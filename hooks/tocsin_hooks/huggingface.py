@@ -10,7 +10,7 @@ from torch import distributed
 
 from tocsin_hooks.best import takes_the_worst
 from tocsin_hooks.script_line import script_line
-from tocsin_hooks.torch.schedules import warm_up_steps
+from tocsin_hooks.torch.contracts.schedules import warm_up_steps
 from tocsin_hooks.torch.trainer import Out, TrainerCapture, from_trainer
 
 if TYPE_CHECKING:

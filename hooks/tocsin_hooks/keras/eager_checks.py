@@ -12,11 +12,11 @@ from tocsin_hooks.guard import Guard
 from tocsin_hooks.keras.batches import ARGUMENTS, WEIGHTS, Given, save_batch
 from tocsin_hooks.keras.eager_losses import OtherLoss, batch_losses
 from tocsin_hooks.looks import EVERY_STEP, Wanted, is_compared
-from tocsin_hooks.torch.broken import BrokenContracts
-from tocsin_hooks.torch.captured import StepInHand
-from tocsin_hooks.torch.loss_calls import LossCall
-from tocsin_hooks.torch.seen_samples import SeenSamples
-from tocsin_hooks.torch.skill import Skill
+from tocsin_hooks.torch.calls.loss_calls import LossCall
+from tocsin_hooks.torch.capture.captured import StepInHand
+from tocsin_hooks.torch.capture.seen_samples import SeenSamples
+from tocsin_hooks.torch.comparisons.skill import Skill
+from tocsin_hooks.torch.contracts.broken import BrokenContracts
 from tocsin_hooks.torch.values import tensors_in
 
 _MOST_INPUTS = 8

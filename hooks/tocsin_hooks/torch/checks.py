@@ -9,32 +9,32 @@ from torch import Tensor, nn
 
 from tocsin_hooks.guard import Guard
 from tocsin_hooks.script_line import script_line
-from tocsin_hooks.torch.axes import Axes
-from tocsin_hooks.torch.broken import BrokenContracts
 from tocsin_hooks.torch.callbacks import compilations
-from tocsin_hooks.torch.captured import StepInHand
-from tocsin_hooks.torch.contracts import broken_by_difference, compares_samples
-from tocsin_hooks.torch.derivatives import Derivatives
-from tocsin_hooks.torch.evaluated_losses import EvaluatedLosses
-from tocsin_hooks.torch.given_inputs import GivenInputs
+from tocsin_hooks.torch.calls.axes import Axes
+from tocsin_hooks.torch.calls.derivatives import Derivatives
+from tocsin_hooks.torch.calls.loss_calls import Listener, LossCall, LossWindow, picked_classes
+from tocsin_hooks.torch.calls.pairs import UNPAIRED
+from tocsin_hooks.torch.calls.tape import RecordedCall, Tape
+from tocsin_hooks.torch.capture.captured import StepInHand
+from tocsin_hooks.torch.capture.given_inputs import GivenInputs
+from tocsin_hooks.torch.capture.operands import Operands
+from tocsin_hooks.torch.capture.seen_samples import SeenSamples
+from tocsin_hooks.torch.capture.spread import Spread
+from tocsin_hooks.torch.capture.step_loss import StepLoss
+from tocsin_hooks.torch.comparisons.evaluated_losses import EvaluatedLosses
+from tocsin_hooks.torch.comparisons.known_losses import KnownLosses
+from tocsin_hooks.torch.comparisons.skill import Skill
+from tocsin_hooks.torch.contracts.broken import BrokenContracts
+from tocsin_hooks.torch.contracts.losses import broken_by_difference, compares_samples
+from tocsin_hooks.torch.contracts.modes import ModeContracts
+from tocsin_hooks.torch.contracts.schedules import Schedules
+from tocsin_hooks.torch.contracts.softmaxes import has_log_softmax
+from tocsin_hooks.torch.contracts.updates import UpdateContracts
 from tocsin_hooks.torch.graph import before_views, is_gap
-from tocsin_hooks.torch.known_losses import KnownLosses
 from tocsin_hooks.torch.look_schedule import LookSchedule
-from tocsin_hooks.torch.loss_calls import Listener, LossCall, LossWindow, picked_classes
-from tocsin_hooks.torch.mode_contracts import ModeContracts
 from tocsin_hooks.torch.names import class_name, output_name
-from tocsin_hooks.torch.operands import Operands
 from tocsin_hooks.torch.opponents import Opponents
 from tocsin_hooks.torch.outermost_calls import Call
-from tocsin_hooks.torch.pairs import UNPAIRED
-from tocsin_hooks.torch.schedules import Schedules
-from tocsin_hooks.torch.seen_samples import SeenSamples
-from tocsin_hooks.torch.skill import Skill
-from tocsin_hooks.torch.softmaxes import has_log_softmax
-from tocsin_hooks.torch.spread import Spread
-from tocsin_hooks.torch.step_loss import StepLoss
-from tocsin_hooks.torch.tape import RecordedCall, Tape
-from tocsin_hooks.torch.update_contracts import UpdateContracts
 from tocsin_hooks.torch.values import tensors_in, tensors_of_distributions
 
 _MOST_OUTPUTS = 8

@@ -19,7 +19,7 @@ from tocsin_hooks import Hook, Stats
 from tocsin_hooks.ending import finished_after
 from tocsin_hooks.guard import Guard, guarded, log_error
 from tocsin_hooks.looks import Name
-from tocsin_hooks.torch.captured import StepInHand
+from tocsin_hooks.torch.capture.captured import StepInHand
 from tocsin_hooks.torch.names import unwrapped
 from tocsin_hooks.torch.root import owners
 from tocsin_hooks.torch.training import ModelTraining

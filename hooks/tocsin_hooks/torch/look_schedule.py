@@ -5,10 +5,10 @@ from __future__ import annotations
 from tocsin.model import Mode
 
 from tocsin_hooks.looks import EVERY_STEP, Wanted, is_compared
-from tocsin_hooks.torch.captured import StepInHand
+from tocsin_hooks.torch.capture.captured import StepInHand
+from tocsin_hooks.torch.comparisons.skill import Skill
+from tocsin_hooks.torch.contracts.updates import UpdateContracts
 from tocsin_hooks.torch.opponents import Opponents
-from tocsin_hooks.torch.skill import Skill
-from tocsin_hooks.torch.update_contracts import UpdateContracts
 
 
 class LookSchedule:

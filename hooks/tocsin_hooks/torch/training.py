@@ -24,13 +24,13 @@ from tocsin_hooks.torch.callbacks import (
     is_elsewhere,
     weakly,
 )
-from tocsin_hooks.torch.captured import StepInHand
+from tocsin_hooks.torch.capture.captured import StepInHand
+from tocsin_hooks.torch.capture.forward import ForwardCapture
+from tocsin_hooks.torch.capture.parameters import LastGradient, Parameters, without_gradients
 from tocsin_hooks.torch.checks import Checks
 from tocsin_hooks.torch.evaluations import EvaluationDetector, ModeArgument, samples_of
-from tocsin_hooks.torch.forward import ForwardCapture
 from tocsin_hooks.torch.names import input_name, is_compiled, output_name, unwrapped
 from tocsin_hooks.torch.outermost_calls import Call, OutermostCalls
-from tocsin_hooks.torch.parameters import LastGradient, Parameters, without_gradients
 from tocsin_hooks.torch.root import ModelHooks, owners
 from tocsin_hooks.torch.steps import StepDetector, Turns
 from tocsin_hooks.torch.timing import TrainingTiming

@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 from typing import Any
 
+from tocsin_hooks.torch.capture.parameters import Parameters, has_gradients
 from tocsin_hooks.torch.names import class_name
-from tocsin_hooks.torch.parameters import Parameters, has_gradients
 from tocsin_hooks.torch.steps import StepDetector
 
 _log = logging.getLogger("tocsin")

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 import torch
 from tocsin_hooks.plan import CapturePlan, Saved, Wish
-from tocsin_hooks.torch.reduce import Reducer, gathered
+from tocsin_hooks.torch.reductions.reduce import Reducer, gathered
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 """Where the path for devices is tried; it takes tensors of the host as well."""

@@ -15,7 +15,7 @@ from tocsin.model import Mode, Role
 from tocsin.tensors import LocalStorage, index_objects, read_index, read_values
 from tocsin.watch import Capture, CollectionConfig
 from tocsin_hooks.torch import TorchHook
-from tocsin_hooks.torch.tape import CannotReplay, Tape
+from tocsin_hooks.torch.calls.tape import CannotReplay, Tape
 from torch import nn
 
 ASKED = Capture(collections={"skills": CollectionConfig(save_raw_tensor=True)})

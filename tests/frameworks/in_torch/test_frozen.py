@@ -9,7 +9,7 @@ import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812 - everybody calls it so
 from tocsin_hooks.torch import TorchHook
-from tocsin_hooks.torch.frozen import is_frozen_at_random
+from tocsin_hooks.torch.contracts.frozen import is_frozen_at_random
 from torch import nn
 from transformers import BertConfig, BertForSequenceClassification
 

@@ -14,10 +14,10 @@ from tocsin.model import Mode, Role
 from tocsin.tensors import LocalStorage, decode_collections
 from tocsin_hooks import Hook
 from tocsin_hooks.torch import TorchHook, TrainingStopped, tensor_names
-from tocsin_hooks.torch.activations import Activations
-from tocsin_hooks.torch.captured import StepInHand
-from tocsin_hooks.torch.losses import Losses
-from tocsin_hooks.torch.parameters import Parameters
+from tocsin_hooks.torch.capture.activations import Activations
+from tocsin_hooks.torch.capture.captured import StepInHand
+from tocsin_hooks.torch.capture.losses import Losses
+from tocsin_hooks.torch.capture.parameters import Parameters
 from torch import nn
 from torch.nn import functional
 

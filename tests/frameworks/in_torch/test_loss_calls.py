@@ -12,10 +12,10 @@ import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812 - everybody calls it so
 from tocsin_hooks.script_line import script_line
-from tocsin_hooks.torch.axes import Axes
-from tocsin_hooks.torch.derivatives import Derivatives
-from tocsin_hooks.torch.loss_calls import Listener, LossCall, LossWindow
-from tocsin_hooks.torch.tape import Tape
+from tocsin_hooks.torch.calls.axes import Axes
+from tocsin_hooks.torch.calls.derivatives import Derivatives
+from tocsin_hooks.torch.calls.loss_calls import Listener, LossCall, LossWindow
+from tocsin_hooks.torch.calls.tape import Tape
 from torch import nn
 from torch.overrides import TorchFunctionMode
 

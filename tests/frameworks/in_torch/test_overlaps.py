@@ -10,7 +10,7 @@ import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812 - everybody calls it so
 from tocsin_hooks.torch import TorchHook
-from tocsin_hooks.torch.overlaps import minimises_overlap
+from tocsin_hooks.torch.contracts.overlaps import minimises_overlap
 from torch import nn
 
 from tests.frameworks.in_torch.test_contracts import ASKED, broken

@@ -9,7 +9,7 @@ import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812 - everybody calls it so
 from tocsin_hooks.torch import TorchHook
-from tocsin_hooks.torch.padding import padding_of
+from tocsin_hooks.torch.contracts.padding import padding_of
 from torch import nn
 
 from tests.frameworks.in_torch.test_contracts import ASKED, broken

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from tocsin.tensors import Captured, summarize
 from tocsin_hooks.capture import capture
-from tocsin_hooks.torch import packing
-from tocsin_hooks.torch.reduce import Reducer
+from tocsin_hooks.torch.reductions import packing
+from tocsin_hooks.torch.reductions.reduce import Reducer
 
 from tests.frameworks.in_torch.reducing import (
     DEVICE,

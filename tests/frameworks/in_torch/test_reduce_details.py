@@ -15,7 +15,7 @@ from tocsin.model import Detail
 from tocsin.tensors import REDUCTIONS, detailed, reduced, summarize
 from tocsin_hooks.capture import summary_of
 from tocsin_hooks.plan import Wish
-from tocsin_hooks.torch.reduce import Reducer
+from tocsin_hooks.torch.reductions.reduce import Reducer
 
 from tests.frameworks.in_torch.reducing import (
     DEVICE,
@@ -58,8 +58,8 @@ DETAILS = [
 @pytest.fixture(params=[1 << 21, 64])
 def chunks(request, monkeypatch):
     """Whole tensors at a time, and tensors in many parts."""
-    monkeypatch.setattr("tocsin_hooks.torch.packing.CHUNK", request.param)
-    monkeypatch.setattr("tocsin_hooks.torch.detail.CHUNK", request.param)
+    monkeypatch.setattr("tocsin_hooks.torch.reductions.packing.CHUNK", request.param)
+    monkeypatch.setattr("tocsin_hooks.torch.reductions.detail.CHUNK", request.param)
 
 
 @pytest.mark.parametrize("detail", DETAILS)

@@ -7,8 +7,8 @@ import torch
 import torch.distributed as dist
 from tocsin.model import Shard as TensorShard
 from tocsin.tensors import summarize
-from tocsin_hooks.torch import plain
-from tocsin_hooks.torch.reduce import Reducer
+from tocsin_hooks.torch.reductions import plain
+from tocsin_hooks.torch.reductions.reduce import Reducer
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import DTensor, Partial, Replicate, Shard, distribute_tensor

@@ -12,8 +12,8 @@ import torch
 from tocsin import create_trial
 from tocsin.model import Detail, Mode, Role
 from tocsin.tensors import RunWriter, open_storage
-from tocsin_hooks.torch import detail, packing, transfer
-from tocsin_hooks.torch.reduce import Reducer, gathered
+from tocsin_hooks.torch.reductions import detail, packing, transfer
+from tocsin_hooks.torch.reductions.reduce import Reducer, gathered
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from tests.frameworks.in_torch.reducing import DEVICE, captured, fail, on_device, plan_of

@@ -8,8 +8,8 @@ import pytest
 import torch
 from tocsin.model import Mode
 from tocsin.tensors import update_norms
-from tocsin_hooks.torch import updates
-from tocsin_hooks.torch.reduce import Reducer
+from tocsin_hooks.torch.reductions import updates
+from tocsin_hooks.torch.reductions.reduce import Reducer
 
 from tests.frameworks.in_torch.reducing import (
     DEVICE,

@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - everybody calls it so
 from tocsin import create_trial
 from tocsin_hooks.torch import TorchHook
-from tocsin_hooks.torch.spread import spread
+from tocsin_hooks.torch.capture.spread import spread
 from torch import nn
 
 

@@ -1,0 +1,285 @@
+"""Calls of loss functions, with all that they are given, wherever a script makes them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any
+
+import torch
+import torch.nn.functional as F  # noqa: N812 - everybody calls it so
+from torch.overrides import TorchFunctionMode
+
+from tocsin_hooks.guard import Guard, Report
+from tocsin_hooks.script_line import script_caller, script_line
+from tocsin_hooks.torch.callbacks import compilations, is_transforming
+from tocsin_hooks.torch.calls.axes import Axes
+from tocsin_hooks.torch.calls.derivatives import Derivatives
+from tocsin_hooks.torch.calls.tape import RecordedCall, Tape
+from tocsin_hooks.torch.names import is_loss
+
+_FUNCTIONS = (
+    F.binary_cross_entropy,
+    F.binary_cross_entropy_with_logits,
+    F.cross_entropy,
+    F.ctc_loss,
+    F.gaussian_nll_loss,
+    F.huber_loss,
+    F.kl_div,
+    F.l1_loss,
+    F.mse_loss,
+    F.nll_loss,
+    F.poisson_nll_loss,
+    F.smooth_l1_loss,
+)
+_NAMES = {"log_probs": "input", "targets": "target"}  # of CTC
+
+
+def _parameters(function: Any) -> tuple[str, ...]:
+    code = function.__code__
+    return tuple(_NAMES.get(each, each) for each in code.co_varnames[: code.co_argcount])
+
+
+_PARAMETERS: Mapping[Any, tuple[str, ...]] = {each: _parameters(each) for each in _FUNCTIONS}
+_DIFFERENCES = frozenset(
+    getattr(owner, name)
+    for owner in (torch, torch.Tensor)
+    for name in ("sub", "subtract", "rsub", "__sub__", "__rsub__")
+    if hasattr(owner, name)
+)
+_LEAVES = frozenset({torch.Tensor.__array__, torch.Tensor.numpy, torch.Tensor.tolist})
+_DETACHES = frozenset(
+    {torch.detach, torch.Tensor.detach, torch.Tensor.detach_, torch.Tensor.data.__get__}
+)
+_SYMMETRIC = frozenset({F.huber_loss, F.l1_loss, F.mse_loss, F.smooth_l1_loss})
+_WARN = frozenset({*_PARAMETERS, torch.Tensor.__float__, torch.Tensor.__int__})
+"""Losses, of what they broadcast; and what makes a number of a tensor that needs a gradient."""
+_DROPOUTS = frozenset({F.dropout, F.dropout1d, F.dropout2d, F.dropout3d})
+_BACKWARDS = frozenset({torch.Tensor.backward, torch.autograd.backward})
+
+_MOST_FRAMES = 12  # from a loss function outwards, in which a loss module is looked for
+
+
+@dataclass(frozen=True)
+class LossCall:
+    """A loss function that was called: its arguments by their names, and what it gave.
+
+    place: the line of the script; module: the class of the loss module that called it.
+    """
+
+    function: Callable[..., Any]
+    arguments: Mapping[str, Any]
+    value: Any
+    place: str
+    module: str | None = None
+
+    @property
+    def name(self) -> str:
+        return str(self.function.__name__)
+
+    @property
+    def prediction(self) -> Any:
+        return self.arguments["input"]
+
+    @property
+    def target(self) -> Any:
+        return self.arguments["target"]
+
+    @property
+    def has_classes(self) -> bool:
+        """Whether the targets are numbers of classes."""
+        return self.name in ("cross_entropy", "nll_loss") and not self.target.is_floating_point()
+
+
+def picked_classes(call: RecordedCall) -> LossCall | None:
+    """The loss that a script computes by hand, if it picks one score of each sample by ``gather``:
+    that of a log-likelihood."""
+    names = ("input", "dim", "index")
+    given = {**dict(zip(names, call.args, strict=False)), **call.kwargs}
+    if getattr(call.function, "__name__", "") != "gather" or set(given) != set(names):
+        return None
+    scores, index = given["input"], given["index"]
+    axis = given["dim"] % max(1, scores.dim())
+    if scores.dim() < 2 or index.dim() != scores.dim() or index.shape[axis] != 1:
+        return None
+    prediction, target = scores.movedim(axis, 1), index.movedim(axis, 1)[:, 0]
+    if prediction.shape[0] != target.shape[0] or prediction.shape[2:] != target.shape[1:]:
+        return None
+    arguments = {"input": prediction, "target": target}
+    return LossCall(F.nll_loss, arguments, None, script_line())
+
+
+@dataclass(frozen=True)
+class Listener:
+    """Gets each loss that is called, each difference of two tensors, and each backward pass when it
+    begins, with what it begins at, and when it has ended; each tensor that is going to be detached,
+    each that has become an array or a list, the share that each dropout drops, with what it gave,
+    and derivatives that are taken, with their inputs. While the ``tape`` records, it gets every
+    call, and then the listener as well, with what it gave; ``derivatives`` get what was called
+    while they follow, and ``axes`` while they look.
+
+    What the listener computes itself while it ``is_at_work`` counts as nothing.
+    """
+
+    loss: Callable[[LossCall], None]
+    difference: Callable[[Any, Any, Any], None]
+    backward: Callable[[Any], None]
+    after_backward: Callable[[], None]
+    recorded: Callable[[RecordedCall, Any], None]
+    left: Callable[[Any], None]
+    detached: Callable[[Any], None]
+    dropped: Callable[[float, Any], None]
+    derived: Callable[[Any, Any], None]
+    derivatives: Derivatives
+    axes: Axes
+    tape: Tape
+    trouble: Report
+    is_at_work: Callable[[], bool]
+
+
+class LossWindow:
+    """Lets a listener hear of calls between ``open`` and ``close``, in the thread that opens it.
+
+    For that a mode stands on PyTorch's stack of modes, one for all windows of a thread. It is put
+    there only if the stack is empty, and taken away only from its top: modes of the script are
+    entered and left as ever. Compiled code that runs while it is there is compiled again because of
+    it: that happens once, and then the window stays closed.
+    """
+
+    def __init__(self, listener: Listener) -> None:
+        self._listener = listener
+        self._mode: _Mode | None = None
+        self._compilations = 0
+        self._stays_closed = False
+
+    @property
+    def is_open(self) -> bool:
+        return self._mode is not None
+
+    def open(self) -> None:
+        if self._stays_closed or self._mode is not None:
+            return
+        mode = _top()
+        if mode is None and not torch._C._len_torch_function_stack():
+            mode = _Mode()
+            mode.__enter__()
+        if mode is not None:
+            self._compilations = compilations()
+            mode.listeners.append(self._listener)
+            self._mode = mode
+
+    def close(self) -> None:
+        mode, self._mode = self._mode, None
+        if mode is None:
+            return
+        mode.listeners.remove(self._listener)
+        self._stays_closed = compilations() != self._compilations
+        if not mode.listeners and _top() is mode:
+            mode.__exit__(None, None, None)
+
+
+class _Mode(TorchFunctionMode):
+    """Passes every call on as it is. Without listeners it does nothing else."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.listeners: list[Listener] = []
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        listeners, own = tuple(self.listeners), False
+        for each in listeners:
+            with Guard(each.trouble, "a loss is not compared"):
+                own = own or each.is_at_work() or is_transforming()
+        if own or not listeners:
+            return func(*args, **kwargs)
+        calls: dict[int, RecordedCall | None] = {}
+        caller = None
+        for at, each in enumerate(listeners):
+            with Guard(each.trouble, "a loss is not compared"):
+                calls[at], caller = _before(each, func, args, kwargs)
+        # From a frame of this name: who looks for the line that calls ``backward`` skips it.
+        found = func(*args, **kwargs) if caller is None else caller(func, args, kwargs)
+        for at, each in enumerate(listeners):
+            with Guard(each.trouble, "a loss is not compared"):
+                _after(each, calls.get(at), func, args, kwargs, found)
+        return found
+
+
+def _top() -> _Mode | None:
+    """Our mode, if it is the last one that was entered."""
+    size = torch._C._len_torch_function_stack()
+    found = torch._C._get_function_stack_at(size - 1) if size else None
+    return found if isinstance(found, _Mode) else None
+
+
+def _before(
+    listener: Listener, func: Any, args: Any, kwargs: Any
+) -> tuple[RecordedCall | None, Callable[..., Any] | None]:
+    """What the tape has of the call, and what is to call the function in our place."""
+    if func in _BACKWARDS:
+        listener.backward(args[0] if args else None)
+    elif func in _DETACHES and args:
+        listener.detached(args[0])
+    call = listener.tape.before(func, args, kwargs) if listener.tape.is_recording else None
+    # What warns is to name the line of the script.
+    return call, script_caller() if func in _WARN else None
+
+
+def _dropped(func: Any, args: Any, kwargs: Any) -> float:
+    """The share that a dropout drops; 0 of other functions, and where it drops nothing."""
+    if func is F.scaled_dot_product_attention:
+        return float(args[4] if len(args) > 4 else kwargs.get("dropout_p", 0.0))
+    if func not in _DROPOUTS or not (args[2] if len(args) > 2 else kwargs.get("training", True)):
+        return 0.0
+    return float(args[1] if len(args) > 1 else kwargs.get("p", 0.5))
+
+
+def _after(
+    listener: Listener, call: RecordedCall | None, func: Any, args: Any, kwargs: Any, found: Any
+) -> None:
+    if call is not None:
+        listener.tape.after(call, args[0] if args else None, found)
+        listener.recorded(call, found)
+    if listener.derivatives.is_following:
+        listener.derivatives.called(func, args, kwargs, found)
+    if listener.axes.is_looking:
+        listener.axes.called(func, args, kwargs, found)
+    if func in _BACKWARDS:
+        listener.after_backward()
+    elif func in _PARAMETERS:
+        listener.loss(_call(func, args, kwargs, found))
+    elif func is torch.autograd.grad:
+        listener.derived(args[1] if len(args) > 1 else kwargs.get("inputs"), found)
+    elif share := _dropped(func, args, kwargs):
+        listener.dropped(share, found)
+    elif func in _LEAVES and args:
+        listener.left(args[0])
+    elif func in _DIFFERENCES and len(args) == 2:
+        listener.difference(args[0], args[1], found)
+
+
+def _call(function: Any, args: Any, kwargs: Any, value: Any) -> LossCall:
+    arguments = dict(zip(_PARAMETERS[function], args, strict=False))
+    arguments |= {_NAMES.get(name, name): each for name, each in kwargs.items()}
+    module: str | None = None
+    frame: FrameType | None = sys._getframe(1)
+    for _ in range(_MOST_FRAMES):
+        if frame is None:
+            break
+        if frame.f_code.co_name == "forward":
+            owner = frame.f_locals.get("self")
+            if isinstance(owner, torch.nn.Module) and is_loss(owner):
+                module = type(owner).__name__  # of modules in modules the outermost counts
+        frame = frame.f_back
+    if function in _SYMMETRIC and _requires_grad(arguments["target"]):
+        one, other = arguments["input"], arguments["target"]
+        if not _requires_grad(one):
+            arguments |= {"input": other, "target": one}
+    return LossCall(function, arguments, value, script_line(), module)
+
+
+def _requires_grad(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.requires_grad

@@ -1,0 +1,1 @@
+"""What of a step is captured: losses, parameters, activations, inputs, samples."""

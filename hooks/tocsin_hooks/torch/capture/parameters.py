@@ -1,0 +1,175 @@
+"""Weights, biases, their gradients and learning rates, as an optimizer gets them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+from weakref import WeakKeyDictionary, WeakSet, ref
+
+import torch
+from tocsin.model import Role
+from torch.autograd.graph import register_multi_grad_hook
+from torch.nn.parameter import is_lazy
+
+from tocsin_hooks.guard import Guard
+from tocsin_hooks.torch.capture.captured import Pairs, StepInHand
+from tocsin_hooks.torch.names import class_name, gradient_name, parameter_name
+
+_MOST_RATES = 16
+
+
+class Parameters:
+    """Captures them when an optimizer is about to update the model: unscaled, accumulated,
+    clipped, averaged over processes.
+
+    A weight is captured once a step, by the first optimizer that updates it. One that no known
+    optimizer holds, since it is frozen or forgotten, is captured with the first of all.
+    """
+
+    def __init__(self, step: StepInHand) -> None:
+        self._step = step
+        self._optimizers = WeakKeyDictionary[Any, tuple[int, bool]]()
+        self._seen = WeakSet[Any]()
+        self._captured: set[int] = set()
+        self._reported_meta = False
+
+    def hold(self, optimizer: Any, root: Any) -> bool:
+        """Whether an optimizer updates parameters of the model."""
+        size = sum(len(group["params"]) for group in optimizer.param_groups)
+        known = self._optimizers.get(optimizer)
+        if known is None or known[0] != size or self._step.saving:  # layers may be replaced
+            ours = {id(each) for each in root.parameters()}
+            known = size, any(id(each) in ours for each in _held(optimizer))
+            self._optimizers[optimizer] = known
+        return known[1]
+
+    @property
+    def updated_by_nobody(self) -> bool:
+        """Whether no optimizer of the model is known."""
+        return not any(ours for _, ours in self._optimizers.values())
+
+    def begin(self) -> None:
+        """Another step."""
+        self._captured.clear()
+
+    def capture(self, root: Any, optimizer: Any) -> None:
+        held = {id(each) for each in _held(optimizer)}
+        others = {
+            id(each)
+            for other, (_, ours) in self._optimizers.items()
+            if ours and other is not optimizer
+            for each in _held(other)
+        }
+        # At first another optimizer may just not have been seen yet.
+        forgotten = optimizer in self._seen
+        self._seen.add(optimizer)
+        scale = getattr(optimizer, "grad_scale", None)  # a fused optimizer unscales by itself
+
+        def gradient(parameter: Any) -> Any:
+            if id(parameter) in held:
+                return _unscaled(parameter.grad, scale)
+            # One that was frozen may have a gradient from before that.
+            alone = forgotten and parameter.requires_grad and id(parameter) not in others
+            return parameter.grad if alone else None
+
+        self._add(root, lambda each: id(each) in held or id(each) not in others, gradient)
+        self._add_rates(optimizer)
+
+    def capture_at_backward(self, root: Any) -> Any:
+        """For a loop that updates by itself: weights and gradients at the end of the next
+        backward pass. Returns the handle to end that.
+        """
+        trained = [each for each in root.parameters() if each.requires_grad and not is_lazy(each)]
+
+        def arrived(gradients: Iterable[Any]) -> None:
+            with Guard(self._step.hook.trouble, "gradients are not captured"):
+                handle.remove()
+                found = dict(zip(map(id, trained), gradients, strict=True))
+                self._add(root, lambda _: True, lambda parameter: found.get(id(parameter)))
+
+        handle = register_multi_grad_hook(trained, arrived)
+        return handle
+
+    def _add(
+        self, root: Any, weights: Callable[[Any], bool], gradient: Callable[[Any], Any]
+    ) -> None:
+        own = class_name(root)
+        pairs: Pairs = []
+        for path, parameter in root.named_parameters():
+            if is_lazy(parameter) or self._is_meta(path, parameter):
+                continue
+            name = parameter_name(own, path)
+            if id(parameter) not in self._captured and weights(parameter):
+                self._captured.add(id(parameter))
+                if plan := self._step.plan(name):
+                    pairs.append((plan, parameter))
+            if (plan := self._step.plan(gradient_name(name))) is not None:
+                found = gradient(parameter)
+                pairs += [(plan, found)] if found is not None else []
+        self._step.add(pairs)
+
+    def _is_meta(self, path: str, parameter: Any) -> bool:
+        if parameter.is_meta and not self._reported_meta:
+            self._reported_meta = True
+            error = ValueError("it is on the device meta, which holds no values")
+            self._step.hook.trouble(f"parameter {path} is not captured", error)
+        return bool(parameter.is_meta)
+
+    def _add_rates(self, optimizer: Any) -> None:
+        ours = [each for each, (_, own) in self._optimizers.items() if own]
+        before = sum(len(each.param_groups) for each in ours[: ours.index(optimizer)])
+        groups = optimizer.param_groups
+        hook = self._step.hook
+        for place, group in enumerate(groups[:_MOST_RATES], before):
+            rate = group.get("lr")
+            alone = place == 0 and len(groups) == 1
+            name = "learning_rate" if alone else f"learning_rate_{place}"
+            plan = hook.plan(name, "learning_rates", role=Role.LEARNING_RATE)
+            if plan is not None and isinstance(rate, torch.Tensor):
+                self._step.add([(plan, rate)])
+            elif plan is not None and rate is not None:
+                hook.capture(plan, float(rate))
+
+
+class LastGradient:
+    """One of the gradients that a model was last updated with: as long as it is there as it was,
+    no other ones were computed, and nobody has taken it away."""
+
+    def __init__(self) -> None:
+        self._parameter: Callable[[], Any] = lambda: None
+        self._gradient: Callable[[], Any] = lambda: None
+        self._version = 0
+
+    def updated(self, optimizer: Any) -> None:
+        """That optimizer has just updated the model."""
+        for each in _held(optimizer):
+            if each.grad is not None:
+                self._parameter, self._gradient = ref(each), ref(each.grad)
+                self._version = each.grad._version
+                return
+
+    @property
+    def is_there(self) -> bool:
+        parameter, gradient = self._parameter(), self._gradient()
+        if parameter is None or gradient is None:
+            return False
+        return parameter.grad is gradient and bool(gradient._version == self._version)
+
+
+def has_gradients(root: Any) -> bool:
+    return any(parameter.grad is not None for parameter in root.parameters())
+
+
+def without_gradients(root: Any) -> bool:
+    """Whether no parameter has a gradient: it was taken away, or is yet to be computed."""
+    return not has_gradients(root)
+
+
+def _held(optimizer: Any) -> Iterator[Any]:
+    return (each for group in optimizer.param_groups for each in group["params"])
+
+
+def _unscaled(gradient: Any, scale: Any) -> Any:
+    if gradient is None or not isinstance(scale, torch.Tensor):
+        return gradient
+    return gradient / scale.to(gradient.device)

@@ -1,0 +1,70 @@
+"""How much the outputs of a model differ from sample to sample, where no loss compares them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from tocsin_hooks.looks import Name
+from tocsin_hooks.torch.capture.captured import StepInHand
+from tocsin_hooks.torch.names import spread_name
+
+_MOST_SAMPLES = 256
+_MOST_FEATURES = 4096
+_MOST_NODES = 8  # between an output and what a loss is given: a softmax, views
+
+Place = object
+
+
+class Spread:
+    """Captures the spread of the first output: of embeddings, latents, generated samples.
+
+    What a loss function of PyTorch compares with labels, in the model or after it, is no such
+    output: it is left out.
+    """
+
+    def __init__(self, step: StepInHand) -> None:
+        self._step = step
+        self._compared: set[Place] = set()
+        self._found: tuple[Place, Name, Any] | None = None
+
+    def forward_ended(self, name: Name, output: Any) -> None:
+        """The first forward pass of a saved step gave this tensor."""
+        if output.is_floating_point() and output.dim() > 1 and len(output) > 1:
+            self._found = _place(output), spread_name(name), spread(output)
+
+    def compared(self, prediction: Any) -> None:
+        """A loss compares this with labels, and so what it alone was computed from."""
+        self._compared.add(_place(prediction))
+        node = prediction.grad_fn
+        for _ in range(_MOST_NODES):
+            if node is None:
+                break
+            self._compared.add(node)
+            inner = [each for each, _ in node.next_functions if each is not None]
+            node = inner[0] if len(inner) == 1 else None
+
+    def hand_over(self) -> None:
+        """Add what was found to the step in hand, which ends."""
+        if self._found is not None and self._found[0] not in self._compared:
+            self._step.add_named([self._found[1:]])
+        self._found = None
+        self._compared.clear()
+
+
+def _place(tensor: Any) -> Place:
+    """The node that computed a tensor, which may be gone when it is asked; else its memory."""
+    return tensor.grad_fn or tensor.untyped_storage().data_ptr()
+
+
+def spread(output: Any) -> Any:
+    """The variance over the samples, mean over the features, as a share of the mean square.
+
+    From 0, where all samples are equal, to 1; 0 where all is 0. Shape (): stays on the device.
+    Of large outputs some samples and features count.
+    """
+    values = output.detach().flatten(1)[:_MOST_SAMPLES]
+    values = values[:, :: max(1, values.shape[1] // _MOST_FEATURES)].float()
+    square = values.square().mean()
+    return torch.where(square > 0, values.var(0, correction=0).mean() / square, 0.0)

@@ -1,0 +1,1 @@
+"""Losses compared with those of other labels, and of a constant guess."""

@@ -1,0 +1,90 @@
+"""Recognises the loss of training in what an evaluation computes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from tocsin_hooks.torch.calls.loss_calls import LossCall
+from tocsin_hooks.torch.calls.tape import RecordedCall, Tape
+from tocsin_hooks.torch.capture.captured import StepInHand
+from tocsin_hooks.torch.capture.step_loss import StepLoss
+from tocsin_hooks.torch.comparisons.evaluated_labels import EvaluatedLabels
+from tocsin_hooks.torch.comparisons.known_losses import KnownLosses
+from tocsin_hooks.torch.comparisons.skill import Skill
+
+
+class EvaluatedLosses:
+    """Captures losses of evaluations that are computed otherwise than in training, and has them
+    compared where asked to."""
+
+    def __init__(
+        self, step: StepInHand, loss: StepLoss, skill: Skill, known: KnownLosses, tape: Tape
+    ) -> None:
+        self._step = step
+        self._step_loss = loss
+        self._skill = skill
+        self._known = known
+        self._tape = tape
+        self._labels = EvaluatedLabels(known, tape)
+        self.is_over = False
+        """Whether the pass in hand has its loss: what comes now is looked at no longer."""
+
+    def forward_begins(self) -> None:
+        self.is_over = False
+
+    def forward_ended(self, outputs: Sequence[Any]) -> None:
+        """A forward pass of the evaluation gave these."""
+        self._labels.forward_ended(outputs)
+
+    def is_guess(self, call: LossCall, inputs: Iterable[Any]) -> bool:
+        """Whether a loss function compares a guess that the model is to beat, and not what
+        the model predicts, as far as that is known: one for all samples, as a mean of labels, or
+        one of the ``inputs``, as the last value of a series."""
+        prediction = call.prediction
+        if self._tape.recipe(prediction) is not None:
+            return False
+        if any(_share_memory(prediction, each) for each in inputs):
+            return True
+        return len(prediction) > 1 and bool((prediction == prediction[:1]).all())
+
+    def called(self, call: LossCall) -> LossCall:
+        """A loss function is called: returns that of training in its place, if it is another."""
+        made = self._known.evaluated(call, self._tape.outputs)
+        if made is None:
+            return call
+        self._step_loss.evaluated_by(made)
+        return made
+
+    def recorded(self, call: RecordedCall, found: Any, *, compares: bool) -> bool:
+        """Whether a call gave a loss of training, or compared what was predicted."""
+        if known := self._known.loss(self._tape, found):
+            place, loss = known
+            if compares:
+                self._skill.compare_by_hand(self._tape, found, place)
+            self._step_loss.evaluated(loss, own=found)
+            return True
+        made = self._known.judged(self._tape, call, found)
+        if made is None:
+            return False
+        self._step_loss.evaluated_by(made)
+        if compares:
+            self._skill.compare(made)
+        return True
+
+    def left(self, tensor: Any) -> None:
+        """A tensor has become an array or a list: labels, perhaps."""
+        self._labels.left(tensor)
+
+    def hand_over(self, *, compares: Callable[[], bool]) -> None:
+        """Add the losses by labels that left PyTorch, each to its own pass."""
+        for each in self._labels.ended():
+            self._step.passes, self._step.samples = each.number, each.samples
+            self._step_loss.evaluated_by(each.call)
+            if compares():
+                self._skill.begin_pass()
+                self._skill.compare(each.call)
+
+
+def _share_memory(one: Any, other: Any) -> bool:
+    return bool(one.untyped_storage().data_ptr() == other.untyped_storage().data_ptr())

@@ -1,0 +1,231 @@
+"""Losses of training, known again in evaluations that call no loss function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import torch
+
+from tocsin_hooks.torch.calls.loss_calls import LossCall
+from tocsin_hooks.torch.calls.tape import RecordedCall, Tape
+
+_TWO_CLASSES = "binary_cross_entropy"
+_BY_NUMBERS = frozenset({"huber_loss", "l1_loss", "mse_loss", "smooth_l1_loss"})
+_SAME = frozenset({"eq", "ne", "__eq__", "__ne__"})
+_DIFFERENCES = frozenset({"sub", "subtract", "__sub__", "__rsub__"})
+_SIZES = frozenset({"abs", "absolute", "square", "pow", "mul"}) | {"__abs__", "__pow__", "__mul__"}
+_MOST_RECIPES = 64
+_FAR = 2.0  # deviations, between means of labels in one unit
+_WIDER = 4.0  # times the deviation
+
+
+@dataclass(frozen=True)
+class _Called:
+    """A loss function that got an output of the model as it is, and classes or numbers.
+
+    ``arguments``: all others; ``prediction``, ``label``: the forms of those of a sample.
+    """
+
+    function: Callable[..., Any]
+    arguments: Mapping[str, Any]
+    prediction: tuple[int, ...]
+    label: tuple[int, ...]
+    place: str
+    module: str | None
+
+    @property
+    def has_numbers(self) -> bool:
+        return self.function.__name__ in _BY_NUMBERS
+
+    def loss(self, output: Any, labels: Any) -> LossCall | None:
+        """The loss of another output with these labels; None if they are none."""
+        samples = output.numel() // prod(self.prediction)
+        fits = labels.numel() == samples * prod(self.label) and output.is_contiguous()
+        if not samples or not fits:
+            return None
+        prediction = output.detach().reshape(samples, *self.prediction)
+        target = self.target(prediction, labels.detach().reshape(samples, *self.label))
+        if target is None:
+            return None
+        arguments = {**self.arguments, "input": prediction, "target": target}
+        with torch.no_grad():
+            value = self.function(**arguments)
+        return LossCall(self.function, arguments, value, self.place, self.module)
+
+    def target(self, prediction: Any, labels: Any) -> Any:
+        """The labels as the function takes them; None if they are none."""
+        if self.has_numbers:
+            return labels if labels.is_floating_point() else None
+        binary = self.function.__name__.startswith(_TWO_CLASSES)
+        if labels.is_floating_point() and not binary:
+            return None
+        target = labels.to(prediction.dtype if binary else torch.int64)
+        ignored = target == self.arguments.get("ignore_index", -100)
+        most = 1 if binary else self.prediction[0] - 1
+        wrong = ((target < 0) | (target > most)).logical_and(~ignored)
+        return None if bool(wrong.any()) else target  # a device would end the process
+
+
+@dataclass(frozen=True)
+class _Computed:
+    """A number that a loss by hand is a ``multiple`` of; ``samples``: of a sum, those of a pass in
+    training."""
+
+    place: str
+    multiple: Any
+    samples: int
+
+
+class _Moments:
+    """The mean and the deviation of the labels that were seen."""
+
+    def __init__(self) -> None:
+        self._sums: Any = 0.0
+
+    def add(self, labels: Any) -> None:
+        self._sums = self._sums + _sums(labels)
+
+    def are_like(self, labels: Any) -> bool:
+        """Whether other labels have the unit of these: about their mean, and their deviation."""
+        count, total, squares = self._sums.tolist()
+        own, own_total, own_squares = _sums(labels).tolist()
+        mean, own_mean = total / count, own_total / own
+        deviation = max(0.0, squares / count - mean**2) ** 0.5
+        own_deviation = max(0.0, own_squares / own - own_mean**2) ** 0.5
+        near = abs(own_mean - mean) <= _FAR * deviation
+        return bool(near) and deviation <= _WIDER * own_deviation <= _WIDER**2 * deviation
+
+
+def _sums(labels: Any) -> Any:
+    wide = labels.detach().flatten().double()
+    return torch.stack([torch.ones_like(wide).sum(), wide.sum(), wide.square().sum()])
+
+
+class KnownLosses:
+    """The losses that are compared in training.
+
+    A loss that a script computes itself is known by the calls that lead to it. Where a script
+    compares an output with classes or with numbers in another way, as an accuracy or a mean error
+    does, the loss is computed as in training.
+    """
+
+    def __init__(self) -> None:
+        self._computed: dict[int, _Computed] = {}
+        self._called: dict[int, _Called] = {}  # by the place of the output
+        self._differences: dict[int, LossCall] = {}
+        self._evaluates = False  # by the functions of training
+        self._labels = _Moments()
+
+    def begin_pass(self) -> None:
+        self._differences.clear()
+
+    def computed(self, place: str, tape: Tape, loss: Any) -> None:
+        """``loss`` was computed by hand in training; ``place``: where gradients were."""
+        for recipe, multiple, adds in tape.parts_of(loss):
+            if recipe in self._computed or len(self._computed) == _MOST_RECIPES:
+                return
+            samples = len(tape.outputs[0]) if adds else 0
+            self._computed[recipe] = _Computed(place, multiple, samples)
+
+    def called(self, call: LossCall, outputs: Sequence[Any]) -> None:
+        """A loss function was called in training, after ``outputs`` of the model."""
+        judged = call.has_classes or call.name in _BY_NUMBERS or call.name.startswith(_TWO_CLASSES)
+        if not judged or call.prediction.dim() <= call.has_classes:
+            return
+        others = {n: v for n, v in call.arguments.items() if n not in ("input", "target")}
+        of_classes = {"pos_weight", "weight"} if call.has_classes else {"pos_weight"}
+        if any(isinstance(v, torch.Tensor) for n, v in others.items() if n not in of_classes):
+            return  # of samples, which evaluations do not have
+        for place, output in enumerate(outputs):
+            if place not in self._called and _is_same(output, call.prediction):
+                form, label = tuple(call.prediction.shape[1:]), tuple(call.target.shape[1:])
+                made = _Called(call.function, others, form, label, call.place, call.module)
+                self._called[place] = made
+            if place in self._called and self._called[place].has_numbers:
+                self._labels.add(call.target)
+
+    def evaluated(self, call: LossCall, outputs: Sequence[Any]) -> LossCall | None:
+        """The loss of training, where an evaluation calls another function."""
+        known = {made.function for made in self._called.values()}
+        self._evaluates |= not known or call.function in known
+        if self._evaluates:
+            return None
+        for place, made in self._called.items():
+            if place < len(outputs) and _is_same(outputs[place], call.prediction):
+                return made.loss(outputs[place], call.target)
+        return None
+
+    @property
+    def has_classes(self) -> bool:
+        """Whether labels are classes, which have no unit."""
+        return not any(each.has_numbers for each in self._called.values())
+
+    def judged_output(self, outputs: Sequence[Any]) -> Any:
+        """The output of which training computes its loss, if that is the only one and evaluations
+        do not compute it themselves."""
+        if self._evaluates or len(self._called) != 1:
+            return None
+        (place,) = self._called
+        return outputs[place] if place < len(outputs) else None
+
+    def are_labels(self, tensor: Any, *outputs: Any) -> bool:
+        """Whether a tensor may be the labels of these outputs together: its form, and its numbers
+        beside those of training."""
+        (made,) = self._called.values()
+        samples = sum(each.numel() // prod(made.prediction) for each in outputs)
+        if not samples or tensor.numel() != samples * prod(made.label):
+            return False
+        if made.has_numbers:
+            return tensor.is_floating_point() and self._labels.are_like(tensor)
+        return made.target(outputs[0], tensor) is not None
+
+    def loss_of(self, output: Any, labels: Any) -> LossCall | None:
+        """The loss of training, of an output and its labels in an evaluation."""
+        (made,) = self._called.values()
+        return made.loss(output, labels)
+
+    def loss(self, tape: Tape, found: Any) -> tuple[str, Any] | None:
+        """Where gradients are computed of the loss of training that ``found`` is, and this loss as
+        it is there: perhaps a multiple."""
+        if not (isinstance(found, torch.Tensor) and found.numel() == 1):
+            return None
+        recipe = tape.recipe(found)
+        known = None if recipe is None else self._computed.get(recipe)
+        if known is None:
+            return None
+        value = found if known.multiple is None else found * known.multiple
+        return known.place, value * (known.samples / len(tape.outputs[0]) if known.samples else 1.0)
+
+    def judged(self, tape: Tape, call: RecordedCall, found: Any) -> LossCall | None:
+        """The loss by the labels that ``call`` compares with an output, or with predictions."""
+        name = getattr(call.function, "__name__", "")
+        if self._evaluates:
+            return None
+        if name in _SIZES and (made := self._differences.get(id(call.args[0]))):
+            return made
+        if len(call.args) != 2 or name not in _SAME | _DIFFERENCES:
+            return None
+        known = [each for each in call.args if id(each) in call.given]
+        others = [e for e in call.args if id(e) not in call.given and isinstance(e, torch.Tensor)]
+        places = tape.sources(known[0]) if len(known) == len(others) == 1 else frozenset()
+        place = next(iter(places)) if len(places) == 1 else -1
+        if place not in self._called or self._called[place].has_numbers is not (name not in _SAME):
+            return None
+        if name in _SAME:
+            return self._called[place].loss(tape.outputs[place], others[0])
+        if _is_same(tape.outputs[place], known[0]):  # a difference is judged when its size is asked
+            made = self._called[place].loss(tape.outputs[place], others[0])
+            if made is not None:
+                self._differences[id(found)] = made
+        return None
+
+
+def _is_same(output: Any, prediction: Any) -> bool:
+    """Whether a prediction is an output as it is, but for its form."""
+    if not (output.numel() == prediction.numel() and output.dtype == prediction.dtype):
+        return False
+    contiguous = output.is_contiguous() and prediction.is_contiguous()
+    return bool(contiguous and output.data_ptr() == prediction.data_ptr())

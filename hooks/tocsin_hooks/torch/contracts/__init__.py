@@ -1,0 +1,1 @@
+"""What must hold whatever is trained, and how it is seen that it does not."""

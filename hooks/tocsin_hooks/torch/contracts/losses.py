@@ -1,0 +1,317 @@
+"""What must hold of a call of a loss, whatever is trained."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from tocsin_hooks.leaks import MOST_COLUMNS, MOST_SAMPLES, column_of
+from tocsin_hooks.torch.calls.loss_calls import LossCall
+from tocsin_hooks.torch.contracts.reach import does_not_reach
+from tocsin_hooks.torch.contracts.softmaxes import (
+    adds_up_to_more,
+    goes_over_batch,
+    goes_over_positions,
+    is_of_one,
+)
+from tocsin_hooks.torch.graph import before_views, is_maximum, name_of
+
+_ELEMENTWISE = frozenset({"mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"})
+_TAKES_LOGITS = frozenset({"cross_entropy", "binary_cross_entropy_with_logits"})
+_BINARY = frozenset({"binary_cross_entropy", "binary_cross_entropy_with_logits"})
+_MAJORITY = 0.8  # of the labels
+_HEAVIER = 3.0  # times the weight of every other class
+_SHARE = 0.4  # of the labels: less than most of them
+_FAR_HEAVIER = 30.0
+_TOO_SHORT = 0.1  # of the samples
+_COPIED = 0.02  # of the loss of a blind guess
+_CLOSE = 1e-3
+_MOST_ROWS = 4096
+_SEVERAL_CLASSES = 10
+_SEVERAL_LABELS = 64
+
+SEVERAL_TIMES = frozenset(
+    {
+        "all_labels_ignored",
+        "channels_scrambled",
+        "constant_input",
+        "derivative_of_zero",
+        "derivative_without_graph",
+        "inputs_shorter_than_labels",
+        "label_is_an_input",
+        "labels_all_alike",
+        "labels_equal_inputs",
+        "softmax_of_one",
+        "targets_shifted_twice",
+        "tokens_all_alike",
+        "weights_upside_down",
+    }
+)
+"""What may be so once by chance: in a dummy batch, or a short one."""
+
+
+def broken_by_loss(call: LossCall) -> Iterator[str]:
+    """The contracts that a call of a loss breaks. Waits for the device: for a few calls only."""
+    prediction, target, name = call.prediction, call.target, call.name
+    if not prediction.numel() or not target.numel() or not prediction.is_floating_point():
+        return
+    node = before_views(prediction.grad_fn)
+    if name in _ELEMENTWISE or name == "poisson_nll_loss":
+        if broadcasts(prediction, target) or _is_each_with_each(prediction, target):
+            yield "broadcast"
+        elif prediction.requires_grad and is_maximum(target.grad_fn):
+            yield "target_not_detached"
+        elif name in _ELEMENTWISE and does_not_reach(node, target):
+            yield "target_out_of_range"
+    if name == "binary_cross_entropy" and adds_up_to_more(node, target):
+        yield "target_out_of_range"
+    if is_of_one(call, node):
+        yield "softmax_of_one"
+    if name in _TAKES_LOGITS and _are_probabilities(call, node):
+        yield "probabilities_as_logits"
+    if name == "nll_loss" and name_of(node) != "LogSoftmaxBackward0" and _exceeds_one(prediction):
+        yield "not_log_probabilities"
+    if name == "ctc_loss" and _any(prediction > _CLOSE):
+        yield "not_log_probabilities"
+    if name == "ctc_loss" and _has_blank(call):
+        yield "blank_is_a_label"
+    if name == "ctc_loss" and _are_too_short(call):
+        yield "inputs_shorter_than_labels"
+    if name in ("cross_entropy", "nll_loss", "kl_div") and goes_over_batch(call, node):
+        yield "softmax_over_batch"
+    if name == "nll_loss" and goes_over_positions(prediction):
+        yield "softmax_over_positions"
+    if call.has_classes and _are_not_permuted(prediction):
+        yield "classes_not_permuted"
+    if call.has_classes and _all(target == call.arguments.get("ignore_index", -100)):
+        yield "all_labels_ignored"
+    if call.has_classes and _are_all_alike(call):
+        yield "labels_all_alike"
+    if _are_upside_down(call):
+        yield "weights_upside_down"
+    if name in _BINARY and call.arguments.get("reduction") != "none":
+        weighted = call.arguments.get("weight") is not None
+        if not weighted and _any((target < -_CLOSE) | (target > 1 + _CLOSE)):
+            yield "bce_target_out_of_range"
+    if name == "kl_div" and name_of(node) != "LogSoftmaxBackward0" and _is_not_log(prediction):
+        yield "kl_not_log"
+
+
+def broadcasts(one: Any, other: Any) -> bool:
+    """Whether shapes as (N, 1) and (N) meet, of which one is computed and the other given. Of as
+    many axes, as (N, 1) and (1, N), all pairs are meant."""
+    count = one.numel()
+    if one.dim() == other.dim() or count != other.numel() or count < 2:
+        return False
+    if one.requires_grad == other.requires_grad or one.squeeze().shape != other.squeeze().shape:
+        return False
+    return bool(torch.broadcast_shapes(one.shape, other.shape).numel() > count)
+
+
+def _is_each_with_each(one: Any, other: Any) -> bool:
+    """Whether shapes (N) and (N, N) meet, the second from an earlier broadcast."""
+    few, many = sorted((one, other), key=lambda each: each.dim())
+    return bool(few.dim() == 1 < len(few) and many.shape == (len(few), len(few)))
+
+
+def broken_by_difference(one: Any, other: Any, result: Any, samples: int) -> bool:
+    """Whether predictions and labels are subtracted each from each: of so many samples, or of
+    several passes with so many."""
+    if not (isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor)):
+        return False
+    computed = one if one.requires_grad else other
+    return (
+        isinstance(result, torch.Tensor)
+        and {one.dim(), other.dim()} == {1, 2}
+        and one.numel() % samples == 0
+        and computed.grad_fn is not None
+        and one.data_ptr() != other.data_ptr()
+        and broadcasts(one, other)
+    )
+
+
+def compares_samples(one: Any, other: Any, samples: int) -> bool:
+    """Whether predictions of so many samples are subtracted from labels, or the reverse."""
+    if not (isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor)):
+        return False
+    alike = one.shape == other.shape and one.dim() > 0 and len(one) == samples > 1
+    return alike and one.requires_grad != other.requires_grad
+
+
+def labels_equal_inputs(call: LossCall, inputs: list[Any]) -> bool:
+    """Whether a model of tokens is to predict the very tokens that it is given.
+
+    Labels that are themselves given to the model, which computes its loss, are no such tokens.
+    """
+    target = call.target
+    if not call.has_classes or target.numel() < 16 or _all(target == target.flatten()[0]):
+        return False
+    return any(
+        not each.is_floating_point()
+        and each.data_ptr() != target.data_ptr()
+        and each.numel() == target.numel()
+        and each.device == target.device
+        and bool((each.flatten() == target.flatten()).float().mean() > 0.99)
+        for each in inputs
+    )
+
+
+def column_of_label(call: LossCall, inputs: list[Any]) -> tuple[int, int] | None:
+    """The input and its column that are the label of each sample, if it is one of the numbers that
+    the model is given with it. Where it is a view of them, they are to be found again."""
+    target = call.target.detach()
+    if not target.dim() or target.numel() != len(target) or target.is_complex():
+        return None
+    if any(each.requires_grad or _share_memory(each, target) for each in inputs):
+        return None
+    tables = [
+        each.detach()[:MOST_SAMPLES]
+        for each in inputs
+        if each.dim() == 2 and each.is_floating_point() and len(each) == len(target)
+        if each.shape[1] <= MOST_COLUMNS
+    ]
+    labels = target[:MOST_SAMPLES].cpu().double().numpy()
+    found = (column_of(labels, each.cpu().double().numpy()) for each in tables)
+    return next(((at, column) for at, column in enumerate(found) if column is not None), None)
+
+
+def _share_memory(one: Any, other: Any) -> bool:
+    return bool(one.untyped_storage().data_ptr() == other.untyped_storage().data_ptr())
+
+
+def is_copied(call: LossCall) -> bool:
+    """Whether a loss of classes is next to nothing beside that of a guess among all of them."""
+    classes = call.prediction.shape[1 if call.prediction.dim() > 1 else 0]
+    blind = math.log(max(2, classes))
+    return call.has_classes and bool(call.value.detach().mean() < _COPIED * blind)
+
+
+def are_constant(inputs: list[Any]) -> bool:
+    """Whether all samples of a batch are the same in all that a model is given."""
+    given = _samples_of(inputs)
+    return bool(given) and given[0].is_floating_point() and _are_all_the_same(given)
+
+
+def have_equal_tokens(call: LossCall, inputs: list[Any]) -> bool:
+    """Whether all samples of a batch have the same tokens, and other classes."""
+    given = _samples_of(inputs)
+    labels = call.target
+    if not (given and call.has_classes and labels.dim() == 1 and len(labels) == len(given[0])):
+        return False
+    tokens = not given[0].is_floating_point() and given[0].dim() == 2 < given[0].shape[1]
+    return tokens and _are_all_the_same(given) and not _all(labels == labels[0])
+
+
+def _samples_of(inputs: list[Any]) -> list[Any]:
+    return [each for each in inputs if each.dim() > 0 and each.numel()]
+
+
+def _are_all_the_same(given: list[Any]) -> bool:
+    return all(len(each) >= 8 and _all(each == each[:1]) for each in given)
+
+
+def _are_probabilities(call: LossCall, node: Any) -> bool:
+    before = name_of(node)
+    if call.name != "cross_entropy":
+        return before in ("SigmoidBackward0", "SoftmaxBackward0")
+    if before == "SoftmaxBackward0":
+        return True
+    rows = _rows(call.prediction)
+    if rows.shape[-1] < 2:
+        return False
+    return _all(rows >= 0) and _all((rows.sum(-1) - 1).abs() < _CLOSE)
+
+
+def _exceeds_one(prediction: Any) -> bool:
+    """Whether each row, taken as logarithms of probabilities, has a sum of more than 1."""
+    return _all(_rows(prediction).exp().sum(-1) > 1.01)
+
+
+def _are_all_alike(call: LossCall) -> bool:
+    """Whether all of many labels are one and the same of many classes: neither the first, which
+    says where a positive sample stands, nor the last; these may stand for the rest as well."""
+    classes = call.prediction.shape[1 if call.prediction.dim() > 1 else 0]
+    labels = call.target[call.target != call.arguments.get("ignore_index", -100)]
+    if classes < _SEVERAL_CLASSES or len(labels) < _SEVERAL_LABELS:
+        return False
+    return 0 < int(labels[0]) < classes - 1 and _all(labels == labels[0])
+
+
+def _are_upside_down(call: LossCall) -> bool:
+    """Whether the most frequent class has by far the largest weight: it should have the least."""
+    weight, positive = call.arguments.get("weight"), call.arguments.get("pos_weight")
+    if call.has_classes and weight is not None and weight.numel() > 1:
+        labels = call.target.detach().flatten()
+        labels = labels[(labels >= 0) & (labels < weight.numel())]
+        counts = torch.bincount(labels, minlength=weight.numel())
+        top = int(counts.argmax())
+        others = torch.cat([weight[:top], weight[top + 1 :]])
+        share, heavier = counts[top] / counts.sum(), weight[top] / others.max()
+        far_heavier = (heavier >= _FAR_HEAVIER) & (others.max() > 0)  # else the rest is left out
+        most = (share >= _MAJORITY) & (heavier >= _HEAVIER)
+        return bool(most | ((share >= _SHARE) & far_heavier))
+    if positive is not None and positive.numel() == 1:
+        share = call.target.detach().float().mean()
+        rare = bool((share < 1 - _MAJORITY) & (positive <= 1 / _HEAVIER))
+        return rare or bool((share > _MAJORITY) & (positive >= _HEAVIER))
+    return False
+
+
+def _are_not_permuted(prediction: Any) -> bool:
+    """Whether scores of shape (N, C, positions …) are only viewed as (…, C), or the reverse: the
+    numbers stay where they are, and classes and positions are confused."""
+    classes = prediction.shape[1 if prediction.dim() > 1 else 0]
+    node, after = prediction.grad_fn, tuple(prediction.shape)
+    while name_of(node).endswith("ViewBackward0"):
+        before = tuple(node._saved_self_sym_sizes)
+        behind = before[2:]
+        many = math.prod(behind) > 1 and after[-len(behind) :] != behind  # else axis 1 is divided
+        if prediction.dim() == 2 and many and before[1] == classes != before[-1]:
+            return True
+        if prediction.dim() > 2 and many and before[-1] == classes != before[1]:
+            return True
+        node, after = node.next_functions[0][0], before
+    return False
+
+
+def _has_blank(call: LossCall) -> bool:
+    """Whether CTC's sign for nothing is one of the labels; what pads them does not count."""
+    labels, lengths = call.target, torch.as_tensor(call.arguments.get("target_lengths", ()))
+    found = labels == call.arguments.get("blank", 0)
+    if labels.dim() == 2 and lengths.shape == labels.shape[:1]:
+        places = torch.arange(labels.shape[1], device=labels.device)
+        found = found & (places < lengths.to(labels.device)[:, None])
+    return _any(found)
+
+
+def _are_too_short(call: LossCall) -> bool:
+    """Whether some samples have fewer steps than labels, so that no path leads through them."""
+    given = (call.arguments.get(name) for name in ("input_lengths", "target_lengths"))
+    steps, labels = (torch.as_tensor(() if each is None else each).cpu() for each in given)
+    if steps.shape != labels.shape or not steps.numel():
+        return False
+    return bool((steps < labels).float().mean() >= _TOO_SHORT)
+
+
+def _is_not_log(values: Any) -> bool:
+    positive = (values > _CLOSE).float().mean()
+    return (_all(values >= 0) and _any(values > _CLOSE)) or bool(positive > 0.1)
+
+
+def _rows(prediction: Any) -> Any:
+    """Some of the rows of class scores, with the classes along the last axis."""
+    values = prediction.detach()
+    values = values.movedim(1, -1) if values.dim() > 2 else values
+    rows = values.reshape(-1, values.shape[-1])
+    return rows[:: max(1, len(rows) // _MOST_ROWS)].float()
+
+
+def _all(values: Any) -> bool:
+    return bool(values.all())
+
+
+def _any(values: Any) -> bool:
+    return bool(values.any())

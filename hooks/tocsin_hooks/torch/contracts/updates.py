@@ -1,0 +1,261 @@
+"""What must hold of updates, whatever is trained: who is updated, by which gradients, and when."""
+
+from __future__ import annotations
+
+import gc
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple, Protocol
+from weakref import WeakKeyDictionary, ref
+
+import torch
+
+from tocsin_hooks.script_line import script_line
+from tocsin_hooks.torch.contracts.cut_offs import CutOffs
+from tocsin_hooks.torch.contracts.frozen import is_frozen_at_random
+from tocsin_hooks.torch.reductions.plain import plain
+
+_UPDATES = 20  # after which it is asked who is updated by nobody
+_LAST = 60  # updates, after which nothing is checked
+_IN_A_ROW = 3
+_SAMPLED = 16  # elements of a parameter, by which it is told whether it changed
+_NORMS = torch.nn.modules.batchnorm._BatchNorm
+_MOST_MOMENTUM = 0.9
+_WITH_PENALTY = (torch.optim.Adam, torch.optim.RMSprop, torch.optim.SGD)
+_MOST_DECAY = 0.2
+_MOST_FORGOTTEN = 0.5  # of all elements: where it is more, only the rest was to be trained
+
+
+class Broken(Protocol):
+    def __call__(self, contract: str, place: str | None = None, /) -> None: ...
+
+
+class _Left(NamedTuple):
+    """A gradient as an update left it."""
+
+    parameter: Callable[[], Any]
+    gradient: Callable[[], Any]
+    version: int
+
+    def stays(self) -> bool:
+        """Whether it has neither been taken away nor changed."""
+        parameter, gradient = self.parameter(), self.gradient()
+        found = parameter is not None and gradient is not None and parameter.grad is gradient
+        return bool(found and gradient._version == self.version)
+
+
+class UpdateContracts:
+    """Checks the first updates of a model by its optimizers.
+
+    ``broken`` gets the name of a contract, in the call that breaks it, or with another line.
+    """
+
+    def __init__(self, broken: Broken) -> None:
+        self._broken = broken
+        self._cut_offs = CutOffs(broken)
+        self._updates = 0
+        self._in_a_row = Counter[tuple[str, int]]()
+        self._samples: dict[int, tuple[Any, Any]] = {}
+        self._optimizers: list[Any] = []
+        self._foreign = WeakKeyDictionary[Any, int]()
+        self._kept = WeakKeyDictionary[Any, list[_Left]]()
+        self._kept_now: set[int] = set()
+        self._backwards = 0  # since the last update
+        self._before_closure: int | None = None  # so many before a closure is called
+        self._reached = False  # gradients were there since the last update
+
+    @property
+    def over(self) -> bool:
+        return self._updates >= _LAST
+
+    def detached(self, tensor: Any) -> None:
+        """A tensor of a training step is cut off from what it was computed of."""
+        if not self.over:
+            self._cut_offs.detached(tensor, script_line())
+
+    def backward(self) -> None:
+        """A backward pass begins: what gradients are left is kept, should it be the last one."""
+        self._backwards += 1
+        self._kept_now = {
+            id(optimizer)
+            for optimizer, left in self._kept.items()
+            if left and all(each.stays() for each in left)
+        }
+
+    def after_backward(self) -> None:
+        held = (each for optimizer in self._known() for each in _held(optimizer))
+        self._reached = self._reached or any(each.grad is not None for each in held)
+
+    def before_update(self, root: Any, optimizer: Any, *, seen: bool, closure: bool) -> None:
+        """An optimizer is about to update the model; ``seen``: backward passes are visible."""
+        if self.over:
+            return
+        if not any(each() is optimizer for each in self._optimizers):
+            self._optimizers.append(ref(optimizer))
+        self._before_closure = self._backwards if closure else None
+        held = [*_held(optimizer)]
+        without = all(each.grad is None for each in held)
+        if not closure:
+            cut = self._backwards > 0 and not self._reached
+            name = "no_gradient" if cut else "update_without_backward"
+            trained = [each for each in held if each.requires_grad]
+            name = name if trained else "optimizer_of_frozen"
+            useless = without and seen and not self._is_updated(root)
+            self._count(name, optimizer, holds=useless)
+            self._count("gradients_kept", optimizer, holds=id(optimizer) in self._kept_now)
+            idle = without and bool(trained) and not any(map(self._has_changed, trained))
+            idle = idle and (self._is_updated(root) or not seen)  # else it is known sooner
+            self._count("optimizer_without_gradient", optimizer, holds=idle, enough=_UPDATES)
+        still = all(map(_is_still, self._known()))  # one alone may begin later
+        self._count("learning_rate_of_zero", optimizer, holds=still, enough=_UPDATES)
+        if self._updates == 0:
+            self._remember(root)
+        elif not without:
+            self._cut_offs.before_update(held, self._has_changed)
+
+    def after_update(self, root: Any, optimizer: Any) -> None:
+        if self.over:
+            return
+        self._updates += 1
+        if self._backwards and self._before_closure == self._backwards:  # it computed none
+            self._count("gradients_kept", optimizer, holds=id(optimizer) in self._kept_now)
+        self._backwards = 0
+        self._kept_now.clear()
+        self._reached = False
+        with_gradient = [each for each in _held(optimizer) if each.grad is not None]
+        self._kept[optimizer] = [
+            _Left(ref(each), ref(each.grad), each.grad._version) for each in with_gradient[:3]
+        ]
+        if self._updates in (_UPDATES, _LAST - 1):
+            if self._forgotten(root):
+                self._broken("parameter_in_no_optimizer")
+            if self._hidden(root):
+                self._broken("layer_not_registered")
+            if is_frozen_at_random(root):
+                self._broken("frozen_at_random")
+            if _decays_most(optimizer):
+                self._broken("weight_decay_of_most")
+            if any(isinstance(each, _NORMS) and _forgets(each) for each in root.modules()):
+                self._broken("momentum_of_one_batch")
+
+    def foreign_update(self, root: Any, optimizer: Any) -> None:
+        """An optimizer updates something that is no part of the model."""
+        self._kept_now.clear()  # the backward pass was its own, and the next one is not seen
+        if self._optimizers or not self._backwards or self.over:
+            return
+        self._backwards = 0
+        count = self._foreign[optimizer] = self._foreign.get(optimizer, 0) + 1
+        if count == 1:
+            self._remember(root)
+        elif count == _UPDATES and not self._is_updated(root):
+            trained = [each for each in root.parameters() if each.requires_grad]
+            ours, its = _shapes(trained), _shapes(_held(optimizer))
+            has_gradients = any(each.grad is not None for each in trained)
+            if has_gradients and (ours & its).total() >= max(1, ours.total() / 2):
+                self._broken("optimizer_of_another_model")
+
+    def _known(self) -> list[Any]:
+        return [optimizer for each in self._optimizers if (optimizer := each()) is not None]
+
+    def _count(self, name: str, optimizer: Any, *, holds: bool, enough: int = _IN_A_ROW) -> None:
+        key = name, id(optimizer)
+        self._in_a_row[key] = self._in_a_row[key] + 1 if holds else 0
+        if self._in_a_row[key] == enough:
+            self._broken(name)
+
+    def _forgotten(self, root: Any) -> bool:
+        """Whether there are parameters with a gradient that nobody updates."""
+        trained = [each for each in root.parameters() if each.requires_grad]
+        forgotten = _outside(self._known(), (each for each in trained if each.grad is not None))
+        size = sum(each.numel() for each in forgotten)
+        return (
+            0 < size <= _MOST_FORGOTTEN * sum(each.numel() for each in trained)
+            and any(_is_nonzero(each.grad) for each in forgotten if not each.grad.is_sparse)
+            and not any(self._has_changed(each) for each in forgotten)
+            and len(_outside(_optimizers(), forgotten)) == len(forgotten)
+        )
+
+    def _hidden(self, root: Any) -> bool:
+        """Whether layers that the model only has in lists or mappings of Python get gradients, and
+        no optimizer holds them."""
+        optimizers = [*self._known(), *self._foreign]
+        known = {id(each) for each in root.parameters()}
+        known |= {id(each) for optimizer in optimizers for each in _held(optimizer)}
+        return any(
+            each.grad is not None and id(each) not in known and _is_nonzero(each.grad)
+            for layer in _unregistered(root)
+            for each in layer.parameters()
+        )
+
+    def _remember(self, root: Any) -> None:
+        self._samples = {id(each): (ref(each), _sample(each)) for each in root.parameters()}
+
+    def _is_updated(self, root: Any) -> bool:
+        return any(self._has_changed(each) for each in root.parameters())
+
+    def _has_changed(self, parameter: Any) -> bool:
+        """Whether it is another than at the first update, as far as that is known."""
+        known = self._samples.get(id(parameter))
+        if known is None or known[0]() is not parameter:
+            return bool(self._samples)
+        now = _sample(parameter)
+        return now.shape != known[1].shape or not torch.equal(now, known[1])
+
+
+def _unregistered(root: Any) -> Iterator[torch.nn.Module]:
+    for module in root.modules():
+        for value in [*vars(module).values()]:
+            inside = value.values() if isinstance(value, dict) else value
+            if isinstance(value, dict | list | tuple) and value is not module._modules:
+                yield from (each for each in inside if isinstance(each, torch.nn.Module))
+
+
+def _optimizers() -> list[Any]:
+    """All that there are: one may begin to update later."""
+    return [each for each in gc.get_objects() if issubclass(type(each), torch.optim.Optimizer)]
+
+
+def _outside(optimizers: Iterable[Any], parameters: Iterable[Any]) -> list[Any]:
+    """The parameters that none of the optimizers holds."""
+    held = {id(each) for optimizer in optimizers for each in _held(optimizer)}
+    return [each for each in parameters if id(each) not in held]
+
+
+def _decays_most(optimizer: Any) -> bool:
+    """Whether weights are pulled to 0 as by a loss of their squares, by more than any loss of a
+    prediction is likely to pull."""
+    if not isinstance(optimizer, _WITH_PENALTY) or isinstance(optimizer, torch.optim.AdamW):
+        return False
+    groups = [each for each in optimizer.param_groups if not each.get("decoupled_weight_decay")]
+    return any(float(each.get("weight_decay", 0.0)) >= _MOST_DECAY for each in groups)
+
+
+def _forgets(norm: Any) -> bool:
+    """Whether running statistics are those of about one batch: of Keras, 0.9 is the share that is
+    kept."""
+    share = norm.momentum if norm.track_running_stats else None
+    return share is not None and bool(_MOST_MOMENTUM <= share < 1)
+
+
+def _is_still(optimizer: Any) -> bool:
+    return all(group.get("lr", 1.0) == 0 for group in optimizer.param_groups)
+
+
+def _held(optimizer: Any) -> Iterator[Any]:
+    return (each for group in optimizer.param_groups for each in group["params"])
+
+
+def _shapes(parameters: Iterable[Any]) -> Counter[Any]:
+    return Counter(tuple(each.shape) for each in parameters)
+
+
+def _is_nonzero(gradient: Any) -> bool:
+    here = plain(gradient)
+    return here is not None and bool(here.any())
+
+
+def _sample(parameter: Any) -> Any:
+    """A few elements; of a distributed tensor only those of this process."""
+    here = plain(parameter)
+    flat = torch.empty(0) if here is None else here.flatten()
+    return flat[:: max(1, len(flat) // _SAMPLED)][:_SAMPLED].clone()
