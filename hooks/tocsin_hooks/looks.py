@@ -32,6 +32,10 @@ def contract_name(contract: str, place: str) -> Name:
     return Name(f"contract/{contract}/{place}", ("contracts",), Role.CONTRACT, None)
 
 
+def columns_name(data_set: str, kind: str) -> Name:
+    return Name(f"columns/{data_set}", ("columns",), Role.COLUMN, kind)
+
+
 def is_compared(passes: int) -> bool:
     """Whether the latest of so many passes of an evaluation is: the first seven, and then four each
     time that their number doubles."""

@@ -49,6 +49,7 @@ class Role(StrEnum):
     CONTRACT = "contract"
     SPREAD = "spread"
     SAMPLE = "sample"
+    COLUMN = "column"
     SYSTEM = "system"
     DURATION = "duration"
 
@@ -76,6 +77,7 @@ COLLECTION_ROLES = {
     "contracts": Role.CONTRACT,
     "spreads": Role.SPREAD,
     "samples": Role.SAMPLE,
+    "columns": Role.COLUMN,
 }
 """The role of the tensors of each collection, smdebug's and ours.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from tocsin_hooks import Hook
 from tocsin_hooks.guard import Guard, log_error
 from tocsin_hooks.settings import given_watch
 from tocsin_hooks.xgboost.capture import Evaluations, Rounds
-from tocsin_hooks.xgboost.given import kinds_of_sets, save_contracts
+from tocsin_hooks.xgboost.given import Given, find_given, save_contracts
 
 _WITHOUT_LOSS = (
     "evaluate (evals, eval_set) a metric that falls: an eval_metric of XGBoost such as rmse or "
@@ -125,15 +124,15 @@ class TocsinCallback(xgb.callback.TrainingCallback):
 
     def _start(self, model: Any) -> None:
         self._close(finished=False)  # an earlier training that failed
-        given = dict(self._arguments)
-        out, shap = given.pop("out"), given.pop("shap")
-        data = [given.pop(name, None) for name in ("train", "validation")]
-        self._hook = hook = out if isinstance(out, Hook) else _hook(out, model, given)
+        options = dict(self._arguments)
+        out, shap = options.pop("out"), options.pop("shap")
+        data = [options.pop(name, None) for name in ("train", "validation")]
+        self._hook = hook = out if isinstance(out, Hook) else _hook(out, model, options)
         train, validation = (self._matrix(hook, each) for each in data)
-        kinds: Mapping[str, str] = {}
+        given = Given()
         with Guard(hook.trouble, "which data set is trained on is not known"):
-            kinds = kinds_of_sets()
-        self._rounds = Rounds(hook, train, validation, kinds, shap=shap)
+            given = find_given()
+        self._rounds = Rounds(hook, train, validation, given, shap=shap)
         self._looked = False
 
     def _off(self, what: str, error: Exception) -> None:

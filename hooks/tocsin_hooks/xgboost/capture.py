@@ -16,6 +16,8 @@ from tocsin_hooks.guard import Guard
 from tocsin_hooks.looks import contract_name
 from tocsin_hooks.plan import CapturePlan
 from tocsin_hooks.script_line import script_line
+from tocsin_hooks.xgboost.columns import save_columns
+from tocsin_hooks.xgboost.given import Given
 from tocsin_hooks.xgboost.model import (
     IMPORTANCE_TYPES,
     configuration,
@@ -42,15 +44,15 @@ class Rounds:
     hook: has a step in hand that is saved, whenever ``capture`` is called.
     train: DMatrix for SHAP values; None: they are of ``validation``.
     validation: DMatrix for predictions and labels; None: they are of ``train``.
-    kinds: of the metrics of each data set that is evaluated, by its name.
+    given: what else is known of the training.
     shap: whether to save average SHAP values though the configuration does not ask for them.
     """
 
     def __init__(
-        self, hook: Hook, train: Any, validation: Any, kinds: Mapping[str, str], *, shap: bool
+        self, hook: Hook, train: Any, validation: Any, given: Given, *, shap: bool
     ) -> None:
         self._hook = hook
-        self._kinds = kinds
+        self._given = given
         self._explained = validation if train is None else train
         self._predicted = train if validation is None else validation
         self._shap = shap
@@ -70,6 +72,7 @@ class Rounds:
         if not self._known:
             self._known = True
             self._try("hyperparameters", self._look_up, model)
+            self._try("columns", save_columns, self._hook, self._given)
         if self._predicted is not None:
             self._try("predictions", self._predictions, model, self._predicted)
         if self._trees:
@@ -88,7 +91,7 @@ class Rounds:
                     f"{data}-{metric}",
                     float(value),
                     collections_of(metric),
-                    kind=self._kinds.get(data),
+                    kind=self._given.kinds.get(data),
                 )
 
     def _look_up(self, model: Any) -> None:
@@ -124,8 +127,12 @@ class Rounds:
                 self._hook.save(f"trees/{name}", column, "trees", raw=True)
 
     def _splits(self, model: Any) -> None:
-        """Save once that no tree has a split, if that is so."""
-        if self._counted or model.num_boosted_rounds() < _SEVERAL_ROUNDS:
+        """Save once that no tree has a split, if that is so.
+
+        At a low rate the first trees of some losses have none, so a tenth of the rounds must.
+        """
+        several = max(_SEVERAL_ROUNDS, self._given.planned // 10)
+        if self._counted or model.num_boosted_rounds() < several:
             return
         self._counted = True
         name = contract_name("trees_without_splits", script_line())

@@ -1,11 +1,11 @@
-"""What a training is given: a label among the columns of the data, parameters that it ignores, and
-which of the evaluated data sets is the one that is trained on."""
+"""What a training is given: data sets, and parameters that it ignores."""
 
 from __future__ import annotations
 
 import inspect
 import sys
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any
 
@@ -32,6 +32,32 @@ _ROUNDS = 10
 _MOVES = 0.3  # of the way from the base score to the labels
 
 
+@dataclass(frozen=True)
+class Given:
+    """What a training is given.
+
+    planned: rounds; 0 if that is not known.
+    kinds: of the metrics of each data set that is evaluated, by its name.
+    sets: data sets by their names; the one that is trained on comes first.
+    """
+
+    planned: int = 0
+    kinds: Mapping[str, str] = field(default_factory=dict)
+    sets: Mapping[str, Any] = field(default_factory=dict)
+
+
+def find_given() -> Given:
+    """What the training that calls this, by a callback, is given."""
+    given = _arguments()
+    if "dtrain" not in given:
+        return Given()
+    trained, evals = given["dtrain"], given.get("evals") or ()
+    kinds = {name: TRAINED if _are_same(data, trained) else HELD_OUT for data, name in evals}
+    names = [name for name, kind in kinds.items() if kind == TRAINED] or ["dtrain"]
+    others = {name: data for data, name in evals if kinds[name] == HELD_OUT}
+    return Given(int(given.get("num_boost_round") or 0), kinds, {names[0]: trained, **others})
+
+
 def save_contracts(hook: Hook) -> None:
     """Save in the step in hand what is wrong with the arguments of ``train``: only called by a
     callback of that training."""
@@ -43,17 +69,6 @@ def save_contracts(hook: Hook) -> None:
             _save(hook, "learning_rate_of_trees")
         if _has_leak(given.get("dtrain")):
             _save(hook, "label_is_an_input")
-
-
-def kinds_of_sets() -> Mapping[str, str]:
-    """Whether an evaluated data set is the one that is trained on, by its name: only called by a
-    callback of that training."""
-    given = _arguments()
-    trained = given.get("dtrain")
-    return {
-        name: TRAINED if _are_same(data, trained) else HELD_OUT
-        for data, name in given.get("evals") or ()
-    }
 
 
 def _are_same(data: Any, trained: Any) -> bool:

@@ -21,6 +21,7 @@ from tocsin.rules import (
     register,
     violation,
 )
+from tocsin.rules._columns import COLUMNS, judge_columns
 from tocsin.rules._inputs import INPUTS, has_features, moments
 from tocsin.rules._series import LOSSES, points
 from tocsin.rules._window import worst_verdict
@@ -66,6 +67,10 @@ class TrainEvalInputs(Rule):
     by three standard deviations. Ignores integers (token ids, bytes), and inputs with a name like
     mask, index or length.
 
+    Of boosted trees it compares the quartiles of each column in the data sets that ``train`` is
+    given, and fires when the share ``shifted`` of the columns, and at least two, lie elsewhere, ten
+    rounds after the first one, while the evaluation has won less than half of what training has.
+
     Parameters
     ----------
     scale: largest ratio of the standard deviations.
@@ -94,9 +99,13 @@ class TrainEvalInputs(Rule):
 
     def reads(self) -> Reads:
         inputs = INPUTS.explicitly((), self.tensor_regex)
-        return Reads({"inputs": inputs, "losses": LOSSES})
+        columns = {} if self.tensor_regex else {"columns": COLUMNS}
+        return Reads({"inputs": inputs, "losses": LOSSES, **columns})
 
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
+        if step.tensors.get("columns") or "columns" in state:
+            columns, verdict = judge_columns(state.get("columns", {}), step, self.shifted)
+            return {"columns": columns} if columns else state, verdict
         if step.mode is Mode.PREDICT:
             return state, not_applicable(Reason.NO_TENSOR, "a step of mode PREDICT")
         known = [

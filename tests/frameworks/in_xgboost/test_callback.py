@@ -207,7 +207,14 @@ def test_boosters(train: Any, tmp_path: Path, booster: str, caplog: Any) -> None
     train(3, parameters={"booster": booster, "eval_metric": "logloss"})
     found = {name.partition("/")[0] for name in names(tmp_path / "run")}
     of_trees = set() if booster == "gblinear" else {"trees", "feature_importance"}
-    always = {"predictions", "labels", "train-logloss", "validation-logloss", "hyperparameters"}
+    always = {
+        "predictions",
+        "labels",
+        "train-logloss",
+        "validation-logloss",
+        "hyperparameters",
+        "columns",
+    }
     assert found == always | of_trees
     assert not [r for r in caplog.records if r.levelno >= logging.WARNING]
 
@@ -571,6 +578,51 @@ def test_trees_without_splits(
     assert callback.hook.stats.errors == 0
     found = [name for name in names(tmp_path) if name.startswith("contract/")]
     assert [name.split("/")[1] for name in found] == ["trees_without_splits"] * expected
+
+
+@pytest.mark.parametrize(("planned", "expected"), [(120, False), (400, True)])
+def test_trees_that_have_splits_later(planned: int, expected: bool, tmp_path: Path) -> None:
+    """A tenth of the rounds must have no split."""
+
+    def late(predictions: Any, data: Any) -> Any:
+        rounds.append(1)
+        weight = 1.0 if len(rounds) > 30 else 1e-9
+        return weight * (predictions - data.get_label()), np.full(len(predictions), weight)
+
+    rounds: list[int] = []
+    callback = TocsinCallback(tmp_path, save_interval=1)
+    x, y = with_label("none")
+    given = {"nthread": 1, "gamma": 1e-3, "lambda": 0, "min_child_weight": 0}
+    xgb.train(given, xgb.DMatrix(x, label=y), planned, obj=late, callbacks=[callback])
+    found = [name for name in names(tmp_path) if name.startswith("contract/trees")]
+    assert bool(found) is not expected
+
+
+@pytest.mark.parametrize("factor", [1, 255])
+@pytest.mark.parametrize("estimator", [False, True])
+def test_columns_of_evaluated_data(
+    factor: int, estimator: bool, verdicts: Any, tmp_path: Path
+) -> None:
+    draw = np.random.default_rng(1)
+    x, held = draw.normal(size=(400, 6)), draw.normal(size=(200, 6))
+    x[::7, 2] = NAN
+    y, held_y = x[:, 0] + x[:, 1] ** 2, held[:, 0] + held[:, 1] ** 2
+    held *= factor
+    callback = TocsinCallback(tmp_path / "run")
+    if estimator:
+        model = xgb.XGBRegressor(n_estimators=40, n_jobs=1, callbacks=[callback])
+        model.fit(x, y, eval_set=[(x, y), (held, held_y)], verbose=False)
+        saved = ["columns/validation_0", "columns/validation_1"]
+    else:
+        data, other = xgb.DMatrix(x, y), xgb.DMatrix(held, held_y)
+        sets = [(other, "mine"), (data, "train")]
+        xgb.train({"nthread": 1}, data, 40, sets, callbacks=[callback], verbose_eval=False)
+        saved = ["columns/mine", "columns/train"]
+    assert callback.hook.stats.errors == 0
+    assert names(tmp_path / "run", collection="columns") == saved
+    assert value(tmp_path / "run", saved[0]).shape == (6, 4)
+    expected = "NoIssuesFound" if factor == 1 else "IssuesFound"
+    assert verdicts(tmp_path / "run")["TrainEvalInputs"] == expected
 
 
 @pytest.mark.parametrize(

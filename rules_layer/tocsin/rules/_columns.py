@@ -1,0 +1,115 @@
+"""Compares the columns of the data that trees are trained on with those of evaluated data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tocsin.model import TRAINED, Reason, Role, Verdict
+from tocsin.rules._kinds import with_level
+from tocsin.rules._rule import (
+    HEALTHY,
+    UNDECIDED,
+    Read,
+    State,
+    Step,
+    Tensor,
+    measured,
+    not_applicable,
+    violation,
+)
+from tocsin.rules._series import MOST_SERIES, points
+from tocsin.rules._train_eval import classify_loss, select_losses
+from tocsin.rules._window import rounded, worst_verdict
+
+_ROWS = 64  # with a value, of a column that is compared
+_APART = 0.75  # of the distance between quartiles, about one standard deviation: medians differ
+_FACTOR = 2.0  # between the distances of quartiles
+_FEW = 2  # columns: one that differs may be a date, or a number of rows
+_ROUNDS = 10  # after the first one
+_WON = 0.5  # of what training has won by its loss: evaluations that won more do not suffer
+
+COLUMNS = Read(roles=(Role.COLUMN,), values=True)
+"""Reads the quartiles of each column, and the number of its values: shape (columns, 4)."""
+
+
+def judge_columns(state: State, step: Step, shifted: float) -> tuple[State, Verdict]:
+    """Fires where at least the share ``shifted`` of the columns, and two, lie elsewhere in an
+    evaluated data set, and its loss has won less than half of what that of training has.
+
+    A column lies elsewhere if the medians, or the distances between the quartiles, differ. The
+    state has of each evaluated set the share of such columns, and of each loss the round and the
+    value of the first save, and the lowest.
+    """
+    tensors = step.tensors["columns"]
+    shares = dict(state.get("shares", {})) | _shares(tensors)
+    losses, _ = with_level(select_losses(step.tensors["losses"], ()), named=False)
+    known: dict[str, tuple[int, float, float]] = dict(state.get("losses", {}))
+    ours, theirs = dict[str, float](), list[tuple[Tensor, str, float]]()
+    for point in points(step, losses, None):
+        name, cost = point.tensor.name, rounded(point.cost)
+        if cost is None or not cost > 0 or (name not in known and len(known) >= MOST_SERIES):
+            continue
+        since, first, low = known.get(name, (step.mode_step, cost, cost))
+        known[name] = since, first, min(low, cost)
+        evaluates, base = classify_loss(step.mode, point.tensor)
+        won = 1 - known[name][2] / first if step.mode_step - since >= _ROUNDS else 0.0
+        if evaluates:
+            theirs.append((point.tensor, base, won))
+        else:
+            ours[base] = won
+    verdicts = [
+        _verdict(tensor, shares[name], won, ours[base], shifted)
+        for tensor, base, won in theirs
+        if (name := tensor.name.removesuffix(f"-{base}")) in shares and ours.get(base, 0.0) > 0
+    ]
+    if not shares:
+        return {}, not_applicable(Reason.NO_TENSOR, "no columns of evaluated data")
+    state = {"shares": shares, "losses": known}
+    return state, worst_verdict(verdicts) if verdicts else UNDECIDED
+
+
+def _shares(tensors: Iterable[Tensor]) -> dict[str, tuple[float, int]]:
+    """Of each evaluated set the share of the columns that lie elsewhere, and their number."""
+    known = {each.name.partition("/")[2]: each for each in tensors if _are_columns(each.value)}
+    trained = next((each.value for each in known.values() if each.kind == TRAINED), None)
+    if trained is None:
+        return {}
+    return {
+        name: _elsewhere(trained, each.value)
+        for name, each in known.items()
+        if each.kind != TRAINED and each.value is not None and each.value.shape == trained.shape
+    }
+
+
+def _are_columns(value: NDArray[Any] | None) -> bool:
+    return value is not None and value.ndim == 2 and value.shape[1] == 4 and value.dtype.kind == "f"
+
+
+def _elsewhere(ours: NDArray[Any], theirs: NDArray[Any]) -> tuple[float, int]:
+    wide, their_wide = (each[:, 2] - each[:, 0] for each in (ours, theirs))
+    live = (ours[:, 3] >= _ROWS) & (theirs[:, 3] >= _ROWS) & (wide > 0)
+    apart = np.abs(ours[:, 1] - theirs[:, 1]) > _APART * np.maximum(wide, their_wide)
+    other = (their_wide > _FACTOR * wide) | (wide > _FACTOR * their_wide)
+    far = int(np.count_nonzero(live & (apart | other)))
+    return far / max(1, int(np.count_nonzero(live))), far
+
+
+def _verdict(
+    tensor: Tensor, elsewhere: tuple[float, int], won: float, trained: float, shifted: float
+) -> Verdict:
+    share, far = elsewhere
+    healthy = measured(HEALTHY, share, shifted)
+    if share < shifted or far < _FEW or won >= _WON * trained:
+        return healthy
+    detail = (
+        f"{far} columns, {100 * share:.0f} %, lie elsewhere in the evaluated data than in that of "
+        f"training, and {tensor.name} has won {100 * won:.2g} % since its first round, beside "
+        f"{100 * trained:.2g} % in training: evaluation data is prepared differently"
+    )
+    evidence: Mapping[str, float] = {"columns": far, "eval": won, "train": trained}
+    found = violation(Reason.DIFFERENT, detail, tensor, **evidence)
+    return measured(found, share, shifted)
