@@ -15,6 +15,8 @@ from tocsin_hooks.torch.tape import RecordedCall, Tape
 _TWO_CLASSES = "binary_cross_entropy"
 _BY_NUMBERS = frozenset({"huber_loss", "l1_loss", "mse_loss", "smooth_l1_loss"})
 _SAME = frozenset({"eq", "ne", "__eq__", "__ne__"})
+_UNIONS = frozenset({"bitwise_or", "logical_or", "__or__", "__ror__"})
+"""Of masks: what a prediction is joined to is what it should be."""
 _DIFFERENCES = frozenset({"sub", "subtract", "__sub__", "__rsub__"})
 _SIZES = frozenset({"abs", "absolute", "square", "pow", "mul"}) | {"__abs__", "__pow__", "__mul__"}
 _MOST_RECIPES = 64
@@ -40,6 +42,10 @@ class _Called:
     def has_numbers(self) -> bool:
         return self.function.__name__ in _BY_NUMBERS
 
+    @property
+    def is_binary(self) -> bool:
+        return self.function.__name__.startswith(_TWO_CLASSES)
+
     def loss(self, output: Any, labels: Any) -> LossCall | None:
         """The loss of another output with these labels; None if they are none."""
         samples = output.numel() // prod(self.prediction)
@@ -59,7 +65,7 @@ class _Called:
         """The labels as the function takes them; None if they are none."""
         if self.has_numbers:
             return labels if labels.is_floating_point() else None
-        binary = self.function.__name__.startswith(_TWO_CLASSES)
+        binary = self.is_binary
         if labels.is_floating_point() and not binary:
             return None
         target = labels.to(prediction.dtype if binary else torch.int64)
@@ -206,18 +212,23 @@ class KnownLosses:
             return None
         if name in _SIZES and (made := self._differences.get(id(call.args[0]))):
             return made
-        if len(call.args) != 2 or name not in _SAME | _DIFFERENCES:
+        if len(call.args) != 2 or name not in _SAME | _UNIONS | _DIFFERENCES:
             return None
         known = [each for each in call.args if id(each) in call.given]
         others = [e for e in call.args if id(e) not in call.given and isinstance(e, torch.Tensor)]
         places = tape.sources(known[0]) if len(known) == len(others) == 1 else frozenset()
         place = next(iter(places)) if len(places) == 1 else -1
-        if place not in self._called or self._called[place].has_numbers is not (name not in _SAME):
+        if place not in self._called:
             return None
-        if name in _SAME:
-            return self._called[place].loss(tape.outputs[place], others[0])
+        trained = self._called[place]
+        if trained.has_numbers is not (name in _DIFFERENCES):
+            return None
+        if name in _UNIONS and not trained.is_binary:
+            return None
+        if name not in _DIFFERENCES:
+            return trained.loss(tape.outputs[place], others[0])
         if _is_same(tape.outputs[place], known[0]):  # a difference is judged when its size is asked
-            made = self._called[place].loss(tape.outputs[place], others[0])
+            made = trained.loss(tape.outputs[place], others[0])
             if made is not None:
                 self._differences[id(found)] = made
         return None
