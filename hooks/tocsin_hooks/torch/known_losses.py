@@ -15,8 +15,8 @@ from tocsin_hooks.torch.tape import RecordedCall, Tape
 _TWO_CLASSES = "binary_cross_entropy"
 _BY_NUMBERS = frozenset({"huber_loss", "l1_loss", "mse_loss", "smooth_l1_loss"})
 _SAME = frozenset({"eq", "ne", "__eq__", "__ne__"})
+_OVERLAPS = frozenset({"bitwise_and", "logical_and", "__and__", "__rand__"})
 _UNIONS = frozenset({"bitwise_or", "logical_or", "__or__", "__ror__"})
-"""Of masks: what a prediction is joined to is what it should be."""
 _DIFFERENCES = frozenset({"sub", "subtract", "__sub__", "__rsub__"})
 _SIZES = frozenset({"abs", "absolute", "square", "pow", "mul"}) | {"__abs__", "__pow__", "__mul__"}
 _MOST_RECIPES = 64
@@ -122,11 +122,13 @@ class KnownLosses:
         self._computed: dict[int, _Computed] = {}
         self._called: dict[int, _Called] = {}  # by the place of the output
         self._differences: dict[int, LossCall] = {}
+        self._masks: dict[bool, tuple[int | None, Any]] = {}  # of the last overlap, and union
         self._evaluates = False  # by the functions of training
         self._labels = _Moments()
 
     def begin_pass(self) -> None:
         self._differences.clear()
+        self._masks.clear()
 
     def computed(self, place: str, tape: Tape, loss: Any) -> None:
         """``loss`` was computed by hand in training; ``place``: where gradients were."""
@@ -212,7 +214,7 @@ class KnownLosses:
             return None
         if name in _SIZES and (made := self._differences.get(id(call.args[0]))):
             return made
-        if len(call.args) != 2 or name not in _SAME | _UNIONS | _DIFFERENCES:
+        if len(call.args) != 2 or name not in _SAME | _OVERLAPS | _UNIONS | _DIFFERENCES:
             return None
         known = [each for each in call.args if id(each) in call.given]
         others = [e for e in call.args if id(e) not in call.given and isinstance(e, torch.Tensor)]
@@ -223,7 +225,9 @@ class KnownLosses:
         trained = self._called[place]
         if trained.has_numbers is not (name in _DIFFERENCES):
             return None
-        if name in _UNIONS and not trained.is_binary:
+        if name in _OVERLAPS | _UNIONS and not (
+            trained.is_binary and self._has_both(name in _UNIONS, tape.recipe(known[0]), others[0])
+        ):
             return None
         if name not in _DIFFERENCES:
             return trained.loss(tape.outputs[place], others[0])
@@ -232,6 +236,17 @@ class KnownLosses:
             if made is not None:
                 self._differences[id(found)] = made
         return None
+
+    def _has_both(self, is_union: bool, recipe: int | None, mask: Any) -> bool:
+        """Whether the overlap and the union of a prediction with a mask have been computed, as for
+        their share: with one of them alone a script may as well leave out what is not to count."""
+        self._masks[is_union] = recipe, mask
+        other, before = self._masks.get(not is_union, (None, mask))
+        return other is not None and other == recipe and _are_equal(mask, before)
+
+
+def _are_equal(one: Any, other: Any) -> bool:
+    return one is other or (one.dtype == other.dtype and torch.equal(one, other))
 
 
 def _is_same(output: Any, prediction: Any) -> bool:

@@ -389,6 +389,16 @@ def masks(output: Any, y: Any) -> Any:
     return F.binary_cross_entropy_with_logits(output, F.one_hot(y, 4).float())
 
 
+def both(output: Any, y: Any) -> Any:
+    found, mask = output > 0, F.one_hot(y, 4) > 0
+    return (found & mask).sum() / (found | mask).sum()
+
+
+def of_others(output: Any, y: Any) -> Any:
+    found, mask = output > 0, F.one_hot(y, 4) > 0
+    return (found & mask.roll(1, 0)).sum() / (found | mask).sum()
+
+
 def weighed(output: Any, y: Any) -> Any:
     labels = F.one_hot(y, 4).float()
     weights = torch.rand(len(y), 1)
@@ -415,8 +425,11 @@ def right(output: Any, y: Any) -> Any:
         (whole, lambda p, y: (p - F.one_hot(y, 4).float()).abs().mean(), "loss", 1),
         (whole, lambda p, y: F.l1_loss(p, F.one_hot(y, 4).float()), "loss", 1),
         (whole, lambda p, y: (p - F.one_hot(y, 4).float() - y[:, None]).square(), None, 1),
-        (masks, lambda p, y: (p > 0) | (F.one_hot(y, 4) > 0), "loss", 1),
-        (F.cross_entropy, lambda p, y: (p.argmax(1) > 0) | (y > 0), None, 1),
+        (masks, both, "loss", 1),
+        (masks, of_others, None, 1),
+        (masks, lambda p, y: (p > 0) | (F.one_hot(y, 4) > 0), None, 1),
+        (masks, lambda p, y: (p > 0) & (F.one_hot(y, 4) > 0), None, 1),
+        (F.cross_entropy, lambda p, y: both(p.argmax(1)[:, None], y), None, 1),
         (weighed, lambda p, y: (p[:16] > 0) == (F.one_hot(y[:16], 4) > 0), None, 1),
         (nn.CrossEntropyLoss(), lambda p, y: p.argmax(1) == 7 - y, None, 1),
         (F.cross_entropy, lambda p, y: p.argmax(1) == p.argmin(1), None, 1),
@@ -431,8 +444,11 @@ def right(output: Any, y: Any) -> Any:
         "mean error",
         "another function",
         "another difference",
-        "a union of masks",
-        "a union of classes",
+        "overlap and union of masks",
+        "an overlap with another mask",
+        "a union alone",
+        "an overlap alone",
+        "overlap and union of classes",
         "weights of samples",
         "no classes",
         "no labels",
