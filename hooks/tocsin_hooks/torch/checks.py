@@ -91,6 +91,7 @@ class Checks:
         )
         self._inputs = GivenInputs()
         self._inside = False  # of a forward pass
+        self._within: list[LossCall] = []  # losses that the pass in hand computed itself
         self._subtracts = False  # labels from predictions, since that
         self._passes = 0  # in training
         self._draws = 0  # updates before which something was drawn by the outputs
@@ -99,6 +100,7 @@ class Checks:
     def forward_begins(self, root: Any, args: Any, kwargs: Any, *, compiled: bool) -> None:
         self._opponents.passed()
         self._inside = True
+        self._within.clear()
         self._passes += self._step.mode is Mode.TRAIN
         self._skill.begin_pass()
         self._operands.begin_pass()
@@ -191,6 +193,9 @@ class Checks:
             self._tape.begin([*found, *chances], training=self._step.mode is Mode.TRAIN)
             if self._step.evaluates:
                 self._evaluated.forward_ended(found)
+            for call in self._within:
+                self._known.called(call, self._tape.outputs)
+        self._within.clear()
 
     def step_begins(self, *, compiled: bool) -> None:
         """A step has begun whose forward passes are not seen, so compiled code may run in it."""
@@ -272,6 +277,8 @@ class Checks:
                         self._broken.here("dropout_of_predictions", call.place)
             if self._step.mode is Mode.TRAIN:
                 self._known.called(call, self._tape.outputs)
+                if self._inside and len(self._within) < _MOST_OUTPUTS:
+                    self._within.append(call)  # the outputs are known when it has ended
             else:
                 call = self._evaluated.called(call)
             if call.name not in UNPAIRED:

@@ -25,6 +25,7 @@ from tocsin.rules import (
 )
 
 _LEFT_OUT = re.compile(r"bias|beta|lora_?a", re.IGNORECASE)
+_HIDDEN = re.compile(r"weight_hh(?![a-z])|recurrent_kernel")  # multiplied by the last state
 _EXPERT = re.compile(r"experts?(?![a-z])", re.IGNORECASE)
 _ZEROS = 8  # saves in a row: a small batch may leave all units of a layer off
 _MOST_ZEROS = 64  # gradients that are zero and followed
@@ -43,9 +44,11 @@ class VanishingGradient(Rule):
     gradient that is alone is compared with 1e-7. With a ``threshold`` all are compared with that.
     Ignores gradients of biases (by their names) unless they are selected: they are tiny if the mean
     of the targets is zero. Also ignores gradients of LoRA's A, which are multiplied by a B that
-    starts at zero, and those of experts of a mixture that are 0 while others are not: they got no
-    sample. Ignores empty tensors. Is taken back when gradients come, as where a part of the model
-    is trained later. ExplodingTensor reports gradients without a finite element.
+    starts at zero, those of experts of a mixture that are 0 while others are not, since they
+    got no sample, and those of a recurrent layer's weights of its state that are 0: a state of
+    zeros, as in a series of one step. Ignores empty tensors. Is taken back when gradients come,
+    as where a part of the model is trained later. ExplodingTensor reports gradients without a
+    finite element.
 
     Parameters
     ----------
@@ -88,6 +91,8 @@ class VanishingGradient(Rule):
             if (mean := self._mean(tensor)) is not None and self._judges(tensor)
         ]
         known = _without_idle_experts(known)
+        if self.threshold is None:
+            known = [each for each in known if each[0] or not _HIDDEN.search(each[1].name)]
         state = _zeros(state, known) if self.threshold is None and len(known) > 1 else state
         if not known:
             return state, not_applicable(Reason.NO_TENSOR, "no gradient with a finite mean")

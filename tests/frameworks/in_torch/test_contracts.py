@@ -458,6 +458,33 @@ def test_gradients_that_nobody_clears(run: Path) -> None:
     assert set(train(run, net(), classify, zero=False)) == {"gradients_kept"}
 
 
+@pytest.mark.parametrize(
+    ("cleared", "expected"),
+    [("never", {"gradients_kept"}), ("before", set()), ("after", set()), ("late", set())],
+)
+def test_accumulated_gradients_that_nobody_clears(
+    cleared: str, expected: set[str], run: Path
+) -> None:
+    """Each update has three backward passes; ``late``: those before the last one are dropped."""
+    model = net()
+    optimizer = torch.optim.SGD(model.parameters(), 1e-2)
+    with TorchHook.attach(model, run, capture=ASKED, save_interval=5, max_overhead=None) as hook:
+        for _ in range(30):
+            if cleared == "before":
+                optimizer.zero_grad(set_to_none=False)
+            for part in range(3):
+                x = torch.randn(SIZE, 8)
+                loss = classify(model, x, (x[:, 0] > 0).long()) / 3
+                if cleared == "late" and part == 2:
+                    optimizer.zero_grad(set_to_none=False)
+                loss.backward()
+            optimizer.step()
+            if cleared == "after":
+                optimizer.zero_grad()
+        assert hook.stats.errors == 0
+    assert set(broken(run)) == expected
+
+
 @pytest.mark.parametrize("zero", [False, True])
 def test_gradients_that_nobody_clears_before_a_closure_without_any(zero: bool, run: Path) -> None:
     """Lightning's manual optimization calls optimizers so."""

@@ -385,6 +385,20 @@ def whole(output: Any, y: Any) -> Any:
     return F.mse_loss(output, F.one_hot(y, 4).float())
 
 
+def masks(output: Any, y: Any) -> Any:
+    return F.binary_cross_entropy_with_logits(output, F.one_hot(y, 4).float())
+
+
+def both(output: Any, y: Any) -> Any:
+    found, mask = output > 0, F.one_hot(y, 4) > 0
+    return (found & mask).sum() / (found | mask).sum()
+
+
+def of_others(output: Any, y: Any) -> Any:
+    found, mask = output > 0, F.one_hot(y, 4) > 0
+    return (found & mask.roll(1, 0)).sum() / (found | mask).sum()
+
+
 def weighed(output: Any, y: Any) -> Any:
     labels = F.one_hot(y, 4).float()
     weights = torch.rand(len(y), 1)
@@ -411,6 +425,11 @@ def right(output: Any, y: Any) -> Any:
         (whole, lambda p, y: (p - F.one_hot(y, 4).float()).abs().mean(), "loss", 1),
         (whole, lambda p, y: F.l1_loss(p, F.one_hot(y, 4).float()), "loss", 1),
         (whole, lambda p, y: (p - F.one_hot(y, 4).float() - y[:, None]).square(), None, 1),
+        (masks, both, "loss", 1),
+        (masks, of_others, None, 1),
+        (masks, lambda p, y: (p > 0) | (F.one_hot(y, 4) > 0), None, 1),
+        (masks, lambda p, y: (p > 0) & (F.one_hot(y, 4) > 0), None, 1),
+        (F.cross_entropy, lambda p, y: both(p.argmax(1)[:, None], y), None, 1),
         (weighed, lambda p, y: (p[:16] > 0) == (F.one_hot(y[:16], 4) > 0), None, 1),
         (nn.CrossEntropyLoss(), lambda p, y: p.argmax(1) == 7 - y, None, 1),
         (F.cross_entropy, lambda p, y: p.argmax(1) == p.argmin(1), None, 1),
@@ -425,6 +444,11 @@ def right(output: Any, y: Any) -> Any:
         "mean error",
         "another function",
         "another difference",
+        "overlap and union of masks",
+        "an overlap with another mask",
+        "a union alone",
+        "an overlap alone",
+        "overlap and union of classes",
         "weights of samples",
         "no classes",
         "no labels",
@@ -460,3 +484,40 @@ def test_an_evaluation_that_calls_no_loss(
         assert rows[:, 0] == pytest.approx([each / share for each in values])
         assert (rows[:, 3] == 32).all()
         assert losses(run, str(name), Mode.EVAL)[step] == pytest.approx(sum(values) / 2)
+
+
+class ItsOwnLoss(nn.Module):
+    """Gives its loss where it is given labels, as the models of Hugging Face do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.net = net()
+
+    def forward(self, x: Any, labels: Any = None) -> dict[str, Any]:
+        logits = self.net(x)
+        if labels is None:
+            return {"logits": logits}
+        return {"loss": F.cross_entropy(logits.view(-1, 4), labels.view(-1)), "logits": logits}
+
+
+def test_a_loss_inside_of_the_model_is_known_in_an_evaluation_without_labels(run: Path) -> None:
+    model = ItsOwnLoss()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    asked = Capture(collections={"skills": CollectionConfig(save_raw_tensor=True)})
+    with TorchHook.attach(model, run, capture=asked, **EVERY) as hook:
+        for _ in range(20):
+            x, y = batch()
+            optimizer.zero_grad()
+            model(x, labels=y)["loss"].backward()
+            optimizer.step()
+        model.eval()
+        x, y = batch()
+        with torch.no_grad():
+            accuracy(model(x)["logits"], y).item()
+        assert hook.stats.errors == 0
+    expected = F.cross_entropy(model.net(x), y).item()
+    trial = create_trial(str(run))
+    skills = [trial.tensor(each) for each in trial.tensor_names(collection="skills")]
+    (skill,) = [each for each in skills if each.steps(mode=Mode.EVAL)]
+    (step,) = skill.steps(mode=Mode.EVAL)
+    assert skill.value(step, mode=Mode.EVAL)[0, 0] == pytest.approx(expected)

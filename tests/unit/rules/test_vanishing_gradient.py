@@ -179,3 +179,19 @@ def test_an_expert_may_get_no_sample(
 ) -> None:
     found = {f"gradient/{name}": [value] for name, value in gradients.items()}
     assert after_eight(make_step("gradients", 0, found)).outcome is expected
+
+
+@pytest.mark.parametrize(
+    ("gradients", "expected"),
+    [
+        ({"rnn.weight_hh_l0_reverse": 0.0, "rnn.weight_ih_l0_reverse": 0.1}, HEALTHY),
+        ({"lstm/lstm_cell/recurrent_kernel": 0.0, "lstm/lstm_cell/kernel": 0.1}, HEALTHY),
+        ({"rnn.weight_hh_l0": 1e-9, "rnn.weight_ih_l0": 0.1}, VIOLATION),
+        ({"rnn.weight_hh_l0": 0.0, "rnn.weight_ih_l0": 0.0, "out.weight": 0.1}, VIOLATION),
+    ],
+)
+def test_a_series_of_one_step_has_a_state_of_zeros(
+    gradients: dict[str, float], expected: Outcome, make_step: MakeStep
+) -> None:
+    found = {f"gradient/{name}": [value] for name, value in gradients.items()}
+    assert after_eight(make_step("gradients", 0, found)).outcome is expected

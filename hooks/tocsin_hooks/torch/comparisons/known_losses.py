@@ -15,6 +15,8 @@ from tocsin_hooks.torch.calls.tape import RecordedCall, Tape
 _TWO_CLASSES = "binary_cross_entropy"
 _BY_NUMBERS = frozenset({"huber_loss", "l1_loss", "mse_loss", "smooth_l1_loss"})
 _SAME = frozenset({"eq", "ne", "__eq__", "__ne__"})
+_OVERLAPS = frozenset({"bitwise_and", "logical_and", "__and__", "__rand__"})
+_UNIONS = frozenset({"bitwise_or", "logical_or", "__or__", "__ror__"})
 _DIFFERENCES = frozenset({"sub", "subtract", "__sub__", "__rsub__"})
 _SIZES = frozenset({"abs", "absolute", "square", "pow", "mul"}) | {"__abs__", "__pow__", "__mul__"}
 _MOST_RECIPES = 64
@@ -40,6 +42,10 @@ class _Called:
     def has_numbers(self) -> bool:
         return self.function.__name__ in _BY_NUMBERS
 
+    @property
+    def is_binary(self) -> bool:
+        return self.function.__name__.startswith(_TWO_CLASSES)
+
     def loss(self, output: Any, labels: Any) -> LossCall | None:
         """The loss of another output with these labels; None if they are none."""
         samples = output.numel() // prod(self.prediction)
@@ -59,7 +65,7 @@ class _Called:
         """The labels as the function takes them; None if they are none."""
         if self.has_numbers:
             return labels if labels.is_floating_point() else None
-        binary = self.function.__name__.startswith(_TWO_CLASSES)
+        binary = self.is_binary
         if labels.is_floating_point() and not binary:
             return None
         target = labels.to(prediction.dtype if binary else torch.int64)
@@ -116,11 +122,13 @@ class KnownLosses:
         self._computed: dict[int, _Computed] = {}
         self._called: dict[int, _Called] = {}  # by the place of the output
         self._differences: dict[int, LossCall] = {}
+        self._masks: dict[bool, tuple[int | None, Any]] = {}  # of the last overlap, and union
         self._evaluates = False  # by the functions of training
         self._labels = _Moments()
 
     def begin_pass(self) -> None:
         self._differences.clear()
+        self._masks.clear()
 
     def computed(self, place: str, tape: Tape, loss: Any) -> None:
         """``loss`` was computed by hand in training; ``place``: where gradients were."""
@@ -206,21 +214,39 @@ class KnownLosses:
             return None
         if name in _SIZES and (made := self._differences.get(id(call.args[0]))):
             return made
-        if len(call.args) != 2 or name not in _SAME | _DIFFERENCES:
+        if len(call.args) != 2 or name not in _SAME | _OVERLAPS | _UNIONS | _DIFFERENCES:
             return None
         known = [each for each in call.args if id(each) in call.given]
         others = [e for e in call.args if id(e) not in call.given and isinstance(e, torch.Tensor)]
         places = tape.sources(known[0]) if len(known) == len(others) == 1 else frozenset()
         place = next(iter(places)) if len(places) == 1 else -1
-        if place not in self._called or self._called[place].has_numbers is not (name not in _SAME):
+        if place not in self._called:
             return None
-        if name in _SAME:
-            return self._called[place].loss(tape.outputs[place], others[0])
+        trained = self._called[place]
+        if trained.has_numbers is not (name in _DIFFERENCES):
+            return None
+        if name in _OVERLAPS | _UNIONS and not (
+            trained.is_binary and self._has_both(name in _UNIONS, tape.recipe(known[0]), others[0])
+        ):
+            return None
+        if name not in _DIFFERENCES:
+            return trained.loss(tape.outputs[place], others[0])
         if _is_same(tape.outputs[place], known[0]):  # a difference is judged when its size is asked
-            made = self._called[place].loss(tape.outputs[place], others[0])
+            made = trained.loss(tape.outputs[place], others[0])
             if made is not None:
                 self._differences[id(found)] = made
         return None
+
+    def _has_both(self, is_union: bool, recipe: int | None, mask: Any) -> bool:
+        """Whether the overlap and the union of a prediction with a mask have been computed, as for
+        their share: with one of them alone a script may as well leave out what is not to count."""
+        self._masks[is_union] = recipe, mask
+        other, before = self._masks.get(not is_union, (None, mask))
+        return other is not None and other == recipe and _are_equal(mask, before)
+
+
+def _are_equal(one: Any, other: Any) -> bool:
+    return one is other or (one.dtype == other.dtype and torch.equal(one, other))
 
 
 def _is_same(output: Any, prediction: Any) -> bool:

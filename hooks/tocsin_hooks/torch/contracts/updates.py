@@ -31,7 +31,7 @@ class Broken(Protocol):
 
 
 class _Left(NamedTuple):
-    """A gradient as an update left it."""
+    """A gradient as an update left it, or the last backward pass that added to one left so."""
 
     parameter: Callable[[], Any]
     gradient: Callable[[], Any]
@@ -83,6 +83,9 @@ class UpdateContracts:
         }
 
     def after_backward(self) -> None:
+        for optimizer in self._known():
+            if id(optimizer) in self._kept_now:  # and may be until the next one: they accumulate
+                self._kept[optimizer] = _left(optimizer)
         held = (each for optimizer in self._known() for each in _held(optimizer))
         self._reached = self._reached or any(each.grad is not None for each in held)
 
@@ -122,10 +125,7 @@ class UpdateContracts:
         self._backwards = 0
         self._kept_now.clear()
         self._reached = False
-        with_gradient = [each for each in _held(optimizer) if each.grad is not None]
-        self._kept[optimizer] = [
-            _Left(ref(each), ref(each.grad), each.grad._version) for each in with_gradient[:3]
-        ]
+        self._kept[optimizer] = _left(optimizer)
         if self._updates in (_UPDATES, _LAST - 1):
             if self._forgotten(root):
                 self._broken("parameter_in_no_optimizer")
@@ -235,6 +235,11 @@ def _forgets(norm: Any) -> bool:
     kept."""
     share = norm.momentum if norm.track_running_stats else None
     return share is not None and bool(_MOST_MOMENTUM <= share < 1)
+
+
+def _left(optimizer: Any) -> list[_Left]:
+    with_gradient = [each for each in _held(optimizer) if each.grad is not None]
+    return [_Left(ref(each), ref(each.grad), each.grad._version) for each in with_gradient[:3]]
 
 
 def _is_still(optimizer: Any) -> bool:
