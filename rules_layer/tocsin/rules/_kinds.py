@@ -13,7 +13,8 @@ _CAMEL_CASE = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _MARKED = {COMPETING: "adversarial", ACTING: "reinforcement"}
 
 _KINDS = {
-    "adversarial": "generator|discriminator|critic|adversar",
+    "adversarial": "generator|discriminator|critic|adversar"
+    r"|(?:[dg]|gen|disc)_?loss(?![a-z])|(?:loss|err)[_/]?(?:[dg]|gen|disc)(?![a-z])",
     "reinforcement": "policy|actor|ppo|value_loss|q_loss|td_(?:loss|error)|surrogate|advantage",
     "metric learning": "triplet|contrastive|info_?nce|nt_?xent|cosine_embedding|hinge_embedding",
     "ranking": "margin_ranking|ranking|bpr|lambda_?rank|list_?net",

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Mapping
 from statistics import fmean, pstdev
 from typing import Any
 
 from tocsin.model import Reason, Role, Verdict
-from tocsin.rules._rule import HEALTHY, UNDECIDED, Read, Step, Tensor, violation
+from tocsin.rules._rule import HEALTHY, UNDECIDED, Read, Step, Tensor, not_applicable, violation
 from tocsin.rules._series import SCALAR_FIELDS, Point, points
 from tocsin.rules._sketch import sketched
+from tocsin.rules._train_eval import classify_loss
+from tocsin.rules._window import rounded
 
 ACCURACIES = Read(roles=(Role.METRIC,), fields=SCALAR_FIELDS)
 """Reads metrics; those that are an accuracy have a name that says so."""
@@ -22,13 +25,45 @@ _ACCURACY = re.compile(r"(?i)(?<![a-z])acc(?:uracy)?(?![a-z])")
 _ERRORS = 3.0  # standard errors that a mean may be from chance
 _NEAR = 0.1  # of chance: so far a mean may always be
 _SURE = 0.5  # of chance: with larger errors nothing is known
+_LOSS = re.compile(r"(?i)(?:^|[/_.])loss$")
+_LEAST_LOSS = 0.66  # of a guess between two classes, and a little less
+_FAR = 1e6
+_LARGEST_LOSS = 7.0  # of a guess between a thousand
 
 
 def recorded_accuracy(step: Step) -> Point | None:
-    """Returns the first accuracy of a step that is a share."""
+    """Returns the first accuracy of a step that is a share, that of an evaluation if there is."""
     named = (t for t in step.tensors["metrics"] if _ACCURACY.search(t.name))
-    found = points(step, named, "rises")
-    return next((point for point in found if 0 <= point.value <= 1), None)
+    shares = [point for point in points(step, named, "rises") if 0 <= point.value <= 1]
+    return next((point for point in shares if of_evaluation(step, point)), next(iter(shares), None))
+
+
+def of_evaluation(step: Step, point: Point) -> bool:
+    """Says whether an accuracy is that of an evaluation, by its name or the mode of its step."""
+    return classify_loss(step.mode, point.tensor.name)[0] is True
+
+
+def classes_by_loss(
+    memory: Mapping[str, Any], step: Step, accuracy: Point
+) -> tuple[dict[str, Any], int | None]:
+    """Adds the loss beside an accuracy to the memory, and returns how many classes it is a guess
+    between: its mean is then the logarithm of their number.
+
+    A model that knows anything of its samples has a higher accuracy beside such a loss: its
+    cross-entropy is at least that of samples that are all as sure as the average one.
+    """
+    evaluates = of_evaluation(step, accuracy)
+    tensors = [*step.tensors.get("losses", ()), *step.tensors["metrics"]]
+    beside = (t for t in tensors if classify_loss(step.mode, t.name)[0] is evaluates)
+    named = (t for t in beside if _LOSS.search(t.name))
+    loss = next((point.value for point in points(step, named, "falls")), math.nan)
+    if not math.isfinite(loss):
+        return dict(memory), None
+    count, mean = memory.get("beside", (0, 0.0))
+    mean += (max(-_FAR, min(loss, _FAR)) - mean) / (count + 1)
+    after = {**memory, "beside": [count + 1, rounded(mean)]}
+    known = _LEAST_LOSS <= mean <= _LARGEST_LOSS
+    return after, max(2, round(math.exp(mean))) if known else None
 
 
 def number_of_classes(biases: Iterable[Tensor]) -> int | None:
@@ -38,7 +73,7 @@ def number_of_classes(biases: Iterable[Tensor]) -> int | None:
 
 
 def judge_accuracy(
-    memory: Mapping[str, Any], point: Point, classes: int, enough: int
+    memory: Mapping[str, Any], point: Point, classes: int | None, enough: int
 ) -> tuple[dict[str, Any], Verdict]:
     """Adds an accuracy to the memory of its mode, and says whether all were at chance.
 
@@ -46,6 +81,9 @@ def judge_accuracy(
     the end.
     """
     after = {**sketched(memory, point.value), "saves": memory.get("saves", 0) + 1}
+    if classes is None:
+        missing = "no number of classes beside the accuracy: no bias, nor a loss that is a guess's"
+        return after, not_applicable(Reason.NO_TENSOR, missing)
     blocks, chance = after["blocks"], 1.0 / classes
     if after["saves"] < enough or len(blocks) < 4:
         return after, UNDECIDED

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -49,7 +50,8 @@ class EvaluationUnchanged(Rule):
     them, to four digits, with ``steps`` training steps between them whose loss varied. So the model
     does not change: its learning rate has become 0, its gradients have vanished, or another model
     is trained or evaluated. At the end of a schedule few evaluations are the same. Does not judge a
-    loss that has fallen to a thousandth, nor shares of errors.
+    loss that has fallen to a thousandth, shares of errors, or a log whose losses of training have
+    three digits at most.
 
     Parameters
     ----------
@@ -83,9 +85,11 @@ class EvaluationUnchanged(Rule):
         followed, finished, trained = follow_losses(state.get("followed", {}), step, losses, None)
         now = step.mode_step if step.mode is not Mode.EVAL else state.get("now", 0)
         ranges: dict[str, Any] = dict(state.get("ranges", {}))
+        exact = state.get("exact", False)
         for point in trained:
             base, cost = classify_loss(step.mode, point.tensor)[1], rounded(point.cost)
             if cost is not None:
+                exact = exact or not _is_rounded(cost)
                 first, low, high = ranges.get(base, (cost, None, None))
                 low, high = (cost, cost) if low is None else (min(low, cost), max(high, cost))
                 ranges[base] = (first, low, high)
@@ -95,10 +99,16 @@ class EvaluationUnchanged(Rule):
             memories[each.name] = memory = _added(memories.get(each.name, {}), each, now)
             if not memory["same"] and base in ranges:
                 ranges[base] = (ranges[base][0], None, None)
-        state = {"followed": followed, "now": now, "ranges": ranges, "memories": memories}
+        state = {
+            "followed": followed,
+            "now": now,
+            "exact": exact,
+            "ranges": ranges,
+            "memories": memories,
+        }
         if not followed["eval"]:
             return state, not_applicable(Reason.NO_TENSOR, "no loss of an evaluation")
-        if not finished:
+        if not finished or not exact:
             return state, UNDECIDED
         verdicts = (
             self._verdict(each, memories[each.name], now, ranges.get(_base(followed, each)))
@@ -133,6 +143,11 @@ class EvaluationUnchanged(Rule):
 def _base(followed: State, evaluation: FinishedEvaluation) -> str:
     base: str = followed["eval"][evaluation.name]["base"]
     return base
+
+
+def _is_rounded(cost: float) -> bool:
+    """Whether a loss has three digits or less: a log that rounds all of them hides what changes."""
+    return math.isclose(cost, float(f"{cost:.3g}"), rel_tol=1e-6)
 
 
 def _added(memory: _Memory, now: FinishedEvaluation, step: int) -> _Memory:

@@ -27,11 +27,14 @@ from tocsin.rules._pairing import SKILLS
 from tocsin.rules._recorded_accuracy import (
     ACCURACIES,
     BIASES,
+    classes_by_loss,
     judge_accuracy,
     number_of_classes,
+    of_evaluation,
     recorded_accuracy,
 )
 from tocsin.rules._recorded_area import judge_areas
+from tocsin.rules._series import LOSSES
 from tocsin.rules._skill import (
     ScoredBatch,
     add_batch,
@@ -70,7 +73,8 @@ class NoBetterThanGuessing(Rule):
     added to its inputs. Judges only labels with one number or class for each sample, and at most
     100 classes. Without labels or predictions it judges a recorded accuracy, a metric whose name
     says so: it fires when this was from the first save to the last that of chance, for as many
-    classes as the smallest bias has elements. Of an area under the ROC curve that evaluations
+    classes as the smallest bias has elements, or, without one, as the mean of the loss beside it is
+    the logarithm of. Of an area under the ROC curve that evaluations
     recorded (``validation-auc`` of XGBoost, ``roc_auc``) it fires when this was never above 0.5 in
     ``evaluations`` saves.
 
@@ -120,6 +124,7 @@ class NoBetterThanGuessing(Rule):
                 "predictions": Read(roles=(Role.PREDICTION,), values=True),
                 "skills": SKILLS,
                 "metrics": ACCURACIES,
+                "losses": LOSSES,
                 "biases": BIASES,
             }
         )
@@ -174,13 +179,15 @@ class NoBetterThanGuessing(Rule):
         point, classes = recorded_accuracy(step), number_of_classes(step.tensors["biases"])
         classes = state.get("classes", classes)
         batches = Mode.EVAL.name in state or Mode.TRAIN.name in state
-        if point is None or classes is None or batches or step.mode is Mode.PREDICT:
+        if point is None or batches or step.mode is Mode.PREDICT:
             missing = "no labels with predictions for each, and no accuracy"
             return state, not_applicable(Reason.NO_TENSOR, missing)
-        enough = self.evaluations if step.mode is Mode.EVAL else self.saves
-        key = f"accuracy {'EVAL' if step.mode is Mode.EVAL else 'TRAIN'}"
-        memory, verdict = judge_accuracy(state.get(key, {}), point, classes, enough)
-        return {**state, "classes": classes, key: memory}, verdict
+        evaluates = of_evaluation(step, point)
+        enough = self.evaluations if evaluates else self.saves
+        key = f"accuracy {'EVAL' if evaluates else 'TRAIN'}"
+        memory, by_loss = classes_by_loss(state.get(key, {}), step, point)
+        memory, verdict = judge_accuracy(memory, point, classes or by_loss, enough)
+        return {**state, **({"classes": classes} if classes else {}), key: memory}, verdict
 
     def _is_known(self, mode: str, memory: Mapping[str, Any]) -> bool:
         enough = self.evaluations if mode == Mode.EVAL.name else self.saves

@@ -37,6 +37,7 @@ from tocsin.rules._window import (
 )
 
 _FIRST = 5
+_BY_NOISE = 6.0  # deviations: so far below its start a loss below zero has fallen
 _FEW_BLOCKS = 16  # of comparisons
 _GROWN = 0.05  # skill
 
@@ -50,9 +51,11 @@ class Underfitting(Rule):
     ``2 * smooth`` times. Fires when no loss of the run, in TRAIN or EVAL, was ever
     ``min_decrease_percent`` % below its beginning. A loss is the median of ``smooth`` saves. Its
     beginning is the larger of its first save and the median of the first five. So a loss that fell
-    and levelled off never fires. Does not fire if the noise (the median absolute deviation) is more
-    than twice that percentage. Does not fire either if one of several training losses has risen by
-    it, since such losses may compete (a GAN's). When a loss falls after all, it is resolved.
+    and levelled off never fires. One that began below 0, where a share means nothing, has fallen
+    where it is below its beginning by more than its noise. Does not fire if the noise (the median
+    absolute deviation) is more than twice that percentage. Does not fire either if one of several
+    training losses has risen by it, since such losses may compete (a GAN's). When a loss falls
+    after all, it is resolved.
 
     Also fires, whatever the noise, where every loss has stayed where it began: after three fifths
     of ``patience`` and five evaluations if none of these was 3 % better than the first one, and the
@@ -136,7 +139,7 @@ class Underfitting(Rule):
         if len(after["last"]) == self.smooth:
             now, begun = level(after["last"]), initial_cost(after)
             moved = abs(begun) * self.min_decrease_percent / 100
-            if now <= begun - moved:
+            if now <= begun - moved or _fell_below_zero(after, now, begun):
                 return {"fell": True}
             after["best"] = smaller(memory.get("best"), now)
             after["rose"] = memory.get("rose", False) or now >= begun + moved
@@ -158,6 +161,12 @@ class Underfitting(Rule):
         evidence = {"best": best, "first": begun, "steps": now - memory["begun"]}
         found = violation(Reason.NOT_DECREASING, detail, point.tensor, **evidence)
         return measured(found, fell, self.min_decrease_percent, "below")
+
+
+def _fell_below_zero(memory: Memory, now: float, begun: float) -> bool:
+    """Whether a loss below 0, of which a share means nothing, fell by more than its noise."""
+    noise = max(median_deviation(memory["first"]), median_deviation(memory["last"]))
+    return begun < 0 and now < begun - _BY_NOISE * noise
 
 
 def _compared(memories: State, step: Step) -> State:

@@ -17,7 +17,7 @@ from tests.unit.rules.judging import (
 )
 
 NAN = float("nan")
-NOISY = (1.1, 0.9, 1.05, 0.97)
+NOISY = (1.1037, 0.9028, 1.0519, 0.9746)
 
 
 def loss(name: str, value: float, kind: str | None = None) -> Tensor:
@@ -56,9 +56,9 @@ def run(
         (run([2.0 + 0.002 * (at % 2) for at in range(8)]), HEALTHY),
         (run([2.0 * (1 + 1e-5 * at) for at in range(8)]), VIOLATION),  # saturated
         (run([2.0 * (1 + 5e-5 * at) for at in range(8)]), HEALTHY),
-        (run([2.0] * 8, [1.0]), HEALTHY),  # whole batches, and an optimum
+        (run([2.0] * 8, [1.0001]), HEALTHY),  # whole batches, and an optimum
         (run([1.0, *[1e-4] * 8]), HEALTHY),  # nothing is left to learn
-        (run([2.0] * 8, [1.0, *[1e-5, 2e-5] * 200]), HEALTHY),  # nor here: it overfits
+        (run([2.0] * 8, [1.0, *[1e-5, 2.0137e-5] * 200]), HEALTHY),  # nor here: it overfits
         (run([2.0] * 8, every=10), HEALTHY),  # after ten steps each
         (run([0.5] * 8, name="validation_merror"), NOT_APPLICABLE),
         (run([-33.6] * 8), VIOLATION),
@@ -74,11 +74,16 @@ def test_courses(steps: Iterator[Step], expected: object) -> None:
     assert (known or [UNDECIDED])[-1] is expected
 
 
+def test_a_log_of_two_decimals_hides_what_changes() -> None:
+    rounded = outcomes(EvaluationUnchanged(), run([2.0] * 8, [1.1, 0.9, 1.05]))
+    assert VIOLATION not in rounded
+
+
 def test_it_says_what_varies() -> None:
     (detail, *_) = [
         each.detail for each in judged(EvaluationUnchanged(), run([2.0] * 6)) if each.violation
     ]
     assert detail == (
-        "loss is 2 as in the 4 evaluations before, while the loss of training varies from 0.9 to "
-        "1.1: the model does not change"
+        "loss is 2 as in the 4 evaluations before, while the loss of training varies from 0.903 "
+        "to 1.1: the model does not change"
     )

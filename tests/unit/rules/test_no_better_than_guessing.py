@@ -215,6 +215,56 @@ def test_a_recorded_accuracy_at_chance(steps: list[Step], expected: Outcome) -> 
     assert judged(NoBetterThanGuessing(), steps)[-1].outcome is expected
 
 
+def epochs(rows: list[dict[str, float]]) -> list[Step]:
+    """A history: no labels, no biases."""
+    return [
+        Step(
+            at,
+            Mode.GLOBAL,
+            at,
+            0.0,
+            {
+                **dict.fromkeys(("labels", "predictions", "skills", "biases"), ()),
+                "metrics": tuple(
+                    Tensor(name, "worker_0", TensorSummary(mean=value), role=Role.METRIC)
+                    for name, value in row.items()
+                    if name != "loss"
+                ),
+                "losses": (
+                    Tensor("loss", "worker_0", TensorSummary(mean=row["loss"]), role=Role.LOSS),
+                ),
+            },
+        )
+        for at, row in enumerate(rows)
+    ]
+
+
+def epoch(loss: float, accuracy: float, val_loss: float, val_accuracy: float) -> dict[str, float]:
+    names = ("loss", "accuracy", "val_loss", "val_accuracy")
+    return dict(zip(names, (loss, accuracy, val_loss, val_accuracy), strict=True))
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        ([epoch(2.31, 0.099, 2.303, 0.1)] * 8, VIOLATION),
+        ([epoch(0.694, 0.51, 0.6931, 0.5)] * 8, VIOLATION),
+        ([epoch(2.31, 0.099, 2.303, 0.1)] * 7, UNDECIDED),
+        ([epoch(2.3 * 0.8**at, 1 - 0.9**at, 2.32, 0.1) for at in range(12)], VIOLATION),
+        ([epoch(1.4, 0.5, 1.41, 0.5)] * 12, HEALTHY),  # five of ten classes
+        ([epoch(0.673, 0.6, 0.673, 0.6)] * 12, HEALTHY),  # the most frequent class
+        ([epoch(0.1, 0.97, 0.12, 0.96)] * 12, NOT_APPLICABLE),
+        ([epoch(8.1, 0.5, 8.1, 0.5)] * 12, NOT_APPLICABLE),
+        ([epoch(2.3, 0.1, 2.3, 0.1)] * 10 + [epoch(1.0, 0.6, 1.1, 0.6)] * 6, HEALTHY),
+    ],
+)
+def test_an_accuracy_beside_the_loss_of_a_guess(
+    rows: list[dict[str, float]], expected: Outcome
+) -> None:
+    """The loss shows how many classes there are, and evaluations are judged if there are any."""
+    assert judged(NoBetterThanGuessing(), epochs(rows))[-1].outcome is expected
+
+
 @pytest.mark.parametrize(
     ("name", "areas", "expected"),
     [

@@ -48,6 +48,8 @@ def first(rule: Rule, steps: Iterable[Step]) -> int | None:
         pytest.param(SINGLE, {}, None, id="single samples"),
         pytest.param(NOISE, {}, None, id="about zero"),
         pytest.param([-1.0] * 60, {}, 500, id="negative, flat"),
+        pytest.param(-90 + 0.1 * NOISE, {}, 500, id="negative, flat, with noise"),
+        pytest.param(-90 - np.minimum(STEPS, 20) / 10 + 0.1 * NOISE, {}, None, id="far below 0"),
         pytest.param(-1.0 - STEPS / 100, {}, None, id="negative, falls"),
         pytest.param([0.0] * 60, {}, None, id="zero has nowhere to fall"),
         pytest.param([NAN] * 60, {}, None, id="lost"),
