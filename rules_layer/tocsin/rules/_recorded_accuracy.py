@@ -40,7 +40,7 @@ def recorded_accuracy(step: Step) -> Point | None:
 
 def of_evaluation(step: Step, point: Point) -> bool:
     """Says whether an accuracy is that of an evaluation, by its name or the mode of its step."""
-    return classify_loss(step.mode, point.tensor.name)[0] is True
+    return classify_loss(step.mode, point.tensor)[0] is True
 
 
 def classes_by_loss(
@@ -54,7 +54,7 @@ def classes_by_loss(
     """
     evaluates = of_evaluation(step, accuracy)
     tensors = [*step.tensors.get("losses", ()), *step.tensors["metrics"]]
-    beside = (t for t in tensors if classify_loss(step.mode, t.name)[0] is evaluates)
+    beside = (t for t in tensors if classify_loss(step.mode, t)[0] is evaluates)
     named = (t for t in beside if _LOSS.search(t.name))
     loss = next((point.value for point in points(step, named, "falls")), math.nan)
     if not math.isfinite(loss):
