@@ -37,7 +37,7 @@ def main() -> None:
     parser.add_argument("--only", metavar="TEXT", help="cases whose 'family/name' holds this text")
     parser.add_argument("--keep", metavar="FOLDER", type=Path, help="keep the runs there")
     parser.add_argument("--judge", metavar="FOLDER", type=Path, help="judge runs that lie there")
-    parser.add_argument("--seeds", type=int, help="of each case, at most; to look at a family")
+    parser.add_argument("--seeds", type=int, help="of each case; default: two if healthy, else one")
     parser.add_argument("--jobs", type=int, default=2, help="processes")
     parser.add_argument("--minutes", type=float, help="after so many no training is begun")
     parser.add_argument("--save-interval", type=int, help="instead of the hook's default")

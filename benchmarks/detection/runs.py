@@ -64,12 +64,12 @@ class TrainingTask:
     save_interval: int | None
 
 
-def runs_of(cases: Iterable[Case], folder: Path, most_seeds: int | None = None) -> list[Run]:
-    """The runs of these cases in a folder."""
+def runs_of(cases: Iterable[Case], folder: Path, seeds: int | None = None) -> list[Run]:
+    """The runs of these cases in a folder, with so many ``seeds`` of each, or as many as it has."""
     return [
         Run(case.folder, seed, folder / case.folder / str(seed))
         for case in cases
-        for seed in range(min(case.seeds, most_seeds or case.seeds))
+        for seed in range(seeds or case.seeds)
     ]
 
 
