@@ -20,7 +20,9 @@ from tocsin.rules import (
     register,
     violation,
 )
+from tocsin.rules._known_skill import follow_skill, has_skill
 from tocsin.rules._losses import loss_reads, losses_with_level
+from tocsin.rules._pairing import SKILLS
 from tocsin.rules._series import Direction, Point, points
 from tocsin.rules._window import (
     Memory,
@@ -56,9 +58,11 @@ class LossNotDecreasing(Rule):
     ``2 * smooth`` saves. It does not fire if a loss of the run was once ``settled_percent`` % below
     its beginning, if one of several training losses was as much above it (losses that compete, as a
     GAN's, fall in turns), if the noise is larger than that, or if it began below 0, as a likelihood
-    may, of which a share means nothing. The level of a loss
-    says nothing where models compete, in reinforcement, metric learning, ranking and
-    self-supervised training: such a loss is not judged unless it is named.
+    may, of which a share means nothing. Nor where the hook compares losses with those of other
+    labels, and the skill has grown by 5 %, or is surely above 10 % for classes: a model that was
+    trained before has little left to learn. The level of a loss says nothing where models compete,
+    in reinforcement, metric learning, ranking and self-supervised training: such a loss is not
+    judged unless it is named.
 
     Parameters
     ----------
@@ -116,7 +120,13 @@ class LossNotDecreasing(Rule):
             )
 
     def reads(self) -> Reads:
-        return loss_reads(self)
+        losses = loss_reads(self)
+        skilled = self.settled_percent is not None and not self._named
+        return Reads({**losses.tensors, "skills": SKILLS}) if skilled else losses
+
+    @property
+    def _named(self) -> bool:
+        return bool(self.collection_names or self.tensor_regex)
 
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
         if self.mode == Mode.GLOBAL.name:  # one series of all modes
@@ -124,18 +134,22 @@ class LossNotDecreasing(Rule):
         elif self.mode not in (None, step.mode.name):
             return state, not_applicable(Reason.NO_TENSOR, f"a step of mode {step.mode.name}")
         losses, why = losses_with_level(self, step)
-        here = list(tracked(state, points(step, losses, self.direction)))
+        series = dict(state.get("series", {}))
+        here = list(tracked(series, points(step, losses, self.direction)))
         if not here:
             return state, not_applicable(Reason.NO_TENSOR, why)
-        series = dict(state)
+        compared = follow_skill(state.get("compared", {}), step)
+        state = {"series": series, "compared": compared}
         verdicts = []
         for point in here:
             series[point.key], verdict = self._judge(series, point, step.mode_step)
             verdicts.append(verdict)
         verdict = worst_verdict(verdicts)
+        if has_skill(compared) and verdict.reason is Reason.NOT_DECREASING:
+            return state, HEALTHY
         if verdict.outcome is Outcome.HEALTHY and any(memory["bad"] for memory in series.values()):
             verdict = UNDECIDED  # losses are judged at different steps: another one is not healthy
-        return series, verdict
+        return state, verdict
 
     def _judge(self, state: State, point: Point, now: int) -> tuple[Memory, Verdict]:
         """Returns the memory of one loss, and its verdict."""

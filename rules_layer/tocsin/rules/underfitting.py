@@ -19,8 +19,9 @@ from tocsin.rules import (
     register,
     violation,
 )
+from tocsin.rules._known_skill import follow_skill, has_skill
 from tocsin.rules._losses import loss_reads, losses_with_level
-from tocsin.rules._pairing import MOST_SITES, SKILLS, added, bounds, recent, sites
+from tocsin.rules._pairing import SKILLS
 from tocsin.rules._series import TRAINING, Direction, Point, points
 from tocsin.rules._stayed import Stayed, follow, stayed
 from tocsin.rules._window import (
@@ -38,8 +39,6 @@ from tocsin.rules._window import (
 
 _FIRST = 5
 _BY_NOISE = 6.0  # deviations: so far below its start a loss below zero has fallen
-_FEW_BLOCKS = 16  # of comparisons
-_GROWN = 0.05  # skill
 
 
 @register
@@ -63,8 +62,9 @@ class Underfitting(Rule):
     standard errors, nor a quarter below it with two more. With fewer evaluations after ``patience``
     and 40 saves, not a tenth below it.
 
-    Judges nothing where the hook compares losses with those of other labels and the skill has grown
-    by 5 % since the first comparisons: then something is learned, and the loss is mostly noise.
+    Judges nothing where the hook compares losses with those of other labels, and the skill has
+    grown by 5 % since the first comparisons, or is surely above 10 % for classes: then something is
+    learned and the loss is mostly noise, or the model was trained before.
 
     Parameters
     ----------
@@ -108,14 +108,14 @@ class Underfitting(Rule):
             return state, not_applicable(Reason.NO_TENSOR, why)
         series = dict(state.get("series", {}))
         courses = follow(state.get("courses", {}), step, losses, self.direction)
-        compared = _compared(state.get("compared", {}), step)
+        compared = follow_skill(state.get("compared", {}), step)
         for point in here:
             memory = series.get(point.key) or {"begun": step.mode_step}
             series[point.key] = self._remembered(memory, point.cost)
         state = {"series": series, "courses": courses, "compared": compared}
         if step.mode not in TRAINING:
             return state, UNDECIDED
-        if any(memory.get("grown") for memory in compared.values()):
+        if has_skill(compared):
             return state, HEALTHY
         if (found := stayed(courses, step, losses, self.direction, self.patience)) is not None:
             return state, self._stayed(found, step.mode_step)
@@ -167,25 +167,6 @@ def _fell_below_zero(memory: Memory, now: float, begun: float) -> bool:
     """Whether a loss below 0, of which a share means nothing, fell by more than its noise."""
     noise = max(median_deviation(memory["first"]), median_deviation(memory["last"]))
     return begun < 0 and now < begun - _BY_NOISE * noise
-
-
-def _compared(memories: State, step: Step) -> State:
-    """Adds the comparisons of a training step to those of their losses."""
-    memories = dict(memories)
-    for site in sites(step, step.tensors.get("skills", ())) if step.mode in TRAINING else ():
-        if site.key in memories or len(memories) < MOST_SITES:
-            memory = memories.get(site.key, {})
-            if not memory.get("grown"):
-                memory = added(memory, site, step.mode_step, _FEW_BLOCKS)
-                memories[site.key] = {"grown": True} if _has_grown(memory) else memory
-    return memories
-
-
-def _has_grown(memory: Memory) -> bool:
-    """Whether the skill of the last half is surely more than that of the first comparisons."""
-    found = bounds(recent(memory, 0.5))
-    first = memory["blocks"][0][0] / min(memory["width"], memory["n"])
-    return found is not None and bool(found.low > first + _GROWN)
 
 
 def _evaluations(count: int) -> str:

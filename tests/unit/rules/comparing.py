@@ -21,6 +21,7 @@ def comparisons(
     constant: float = 2.0,
     samples: int = 32,
     scale: float = 1.0,
+    kind: str = "cross_entropy",
 ) -> Iterator[Step]:
     """A save after ``every`` steps, each of which is compared: its skill is as given."""
     known = list(skills)
@@ -30,7 +31,7 @@ def comparisons(
         columns = [scale * loss * (1 - here), np.full(size, scale * loss)]
         columns += [np.full(size, scale * constant), np.full(size, float(samples))]
         value = np.stack(columns, axis=1)
-        tensor = valued(f"{site}/skill", value, role=Role.SKILL, kind="cross_entropy")
+        tensor = valued(f"{site}/skill", value, role=Role.SKILL, kind=kind)
         step = at + size
         yield Step(step, mode, step, float(step), {"skills": (tensor,)})
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -10,7 +11,8 @@ from tocsin.model import Mode, Outcome, Reason, TensorSummary
 from tocsin.rules import BadRule, Step, Tensor, build
 from tocsin.rules.loss_not_decreasing import LossNotDecreasing
 
-from tests.unit.rules.judging import decided, made
+from tests.unit.rules.comparing import comparisons, noisy
+from tests.unit.rules.judging import decided, made, violations
 
 NAN, INF = float("nan"), float("inf")
 TRAIN, EVAL, PREDICT, GLOBAL = Mode.TRAIN, Mode.EVAL, Mode.PREDICT, Mode.GLOBAL
@@ -170,6 +172,24 @@ def test_one_loss_in_profile_recommended(
     steps = [make_step("losses", at, {"loss": loss}) for at, loss in losses.items()]
     verdicts = decided(rule("recommended", **parameters), steps)
     assert {at: verdict.reason for at, verdict in verdicts.items()} == expected
+
+
+@pytest.mark.parametrize(
+    ("skill", "kind", "fires"),
+    [
+        (0.3, "cross_entropy", False),  # a model that was trained before
+        (0.05, "cross_entropy", True),
+        (0.3, "mse_loss", True),  # it may add to its inputs
+    ],
+)
+def test_a_model_that_was_trained_before(
+    make_step: MakeStep, skill: float, kind: str, fires: bool
+) -> None:
+    steps = []
+    for at, compared in enumerate(comparisons(noisy(skill, 400), kind=kind)):
+        found = make_step("losses", 10 * at, {"loss": 2.0 - 1e-4 * at})
+        steps.append(replace(found, tensors={**found.tensors, **compared.tensors}))
+    assert bool(violations(rule(), steps)) is fires
 
 
 def test_the_documented_example(make_step: MakeStep) -> None:

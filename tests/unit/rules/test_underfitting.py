@@ -150,21 +150,26 @@ def test_stays_whatever_the_noise(
     assert first(rule(), steps) == (expected and 11 * expected // 10)
 
 
+MSE = "mse_loss"
+
+
 @pytest.mark.parametrize(
-    ("skills", "expected"),
+    ("skills", "kind", "expected"),
     [
-        pytest.param([0.02] * 50 + [0.3] * 750, None, id="grows: the loss is mostly noise"),
-        pytest.param([*np.linspace(0, 0.12, 30), *[0.12] * 770], None, id="grows soon"),
-        pytest.param([0.3] * 800, 300, id="is there from the start, and does not grow"),
-        pytest.param([0.0] * 800, 300, id="none"),
-        pytest.param([0.3] * 50 + [0.0] * 750, 300, id="is lost"),
+        pytest.param([0.02] * 50 + [0.3] * 750, MSE, None, id="grows: the loss is mostly noise"),
+        pytest.param([*np.linspace(0, 0.12, 30), *[0.12] * 770], MSE, None, id="grows soon"),
+        pytest.param([0.3] * 800, MSE, 300, id="is there from the start, and does not grow"),
+        pytest.param([0.3] * 800, "cross_entropy", None, id="of a model that was trained before"),
+        pytest.param([0.05] * 800, "cross_entropy", 300, id="little"),
+        pytest.param([0.0] * 800, MSE, 300, id="none"),
+        pytest.param([0.3] * 50 + [0.0] * 750, MSE, 300, id="is lost"),
     ],
 )
 def test_skill_that_grows_is_learning(
-    make_step: MakeStep, skills: list[float], expected: int | None
+    make_step: MakeStep, skills: list[float], kind: str, expected: int | None
 ) -> None:
     steps = []
-    for at, compared in enumerate(comparisons(skills)):
+    for at, compared in enumerate(comparisons(skills, kind=kind)):
         found = make_step("losses", 11 * at, {"loss": 1 + 0.15 * NOISE[at]}, mode_step=10 * at)
         steps.append(replace(found, tensors={**found.tensors, **compared.tensors}))
         if at % 6 == 5:

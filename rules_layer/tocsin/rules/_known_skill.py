@@ -1,0 +1,43 @@
+"""Whether a model tells its samples apart, by the comparisons of its losses, wherever these are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tocsin.rules._pairing import MOST_SITES, added, bounds, recent, sites
+from tocsin.rules._rule import State, Step
+from tocsin.rules._series import TRAINING
+
+_BLOCKS = 16  # of comparisons
+_GROWN = 0.05  # skill, since the first comparisons
+_KNOWS = 0.1  # skill, which no untrained model has of classes: it was trained before
+_CLASSES = ("cross_entropy", "nll_loss")
+
+
+def follow_skill(memories: State, step: Step) -> State:
+    """Adds the comparisons of a training step to those of their losses."""
+    memories = dict(memories)
+    for site in sites(step, step.tensors.get("skills", ())) if step.mode in TRAINING else ():
+        if site.key in memories or len(memories) < MOST_SITES:
+            memory = memories.get(site.key, {})
+            if not memory.get("known"):
+                memory = added(memory, site, step.mode_step, _BLOCKS)
+                known = _is_known(memory, of_classes=site.tensor.kind in _CLASSES)
+                memories[site.key] = {"known": True} if known else memory
+    return memories
+
+
+def has_skill(memories: State) -> bool:
+    """Says whether the skill of one of the losses was once sure."""
+    return any(memory.get("known") for memory in memories.values())
+
+
+def _is_known(memory: Mapping[str, Any], *, of_classes: bool) -> bool:
+    """Whether the skill of the last half is surely more than that of the first comparisons, or such
+    as an untrained model has none. One that adds to its inputs may have any skill in numbers."""
+    found = bounds(recent(memory, 0.5))
+    if found is None:
+        return False
+    first = memory["blocks"][0][0] / min(memory["width"], memory["n"])
+    return bool(found.low > first + _GROWN or (of_classes and found.low > _KNOWS))
