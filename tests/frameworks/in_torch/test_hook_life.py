@@ -213,6 +213,22 @@ def test_tracing_is_no_training(net: Net, run: Path, batch: Any, written: Read) 
     assert hook.position["GLOBAL"] == 0
 
 
+@pytest.mark.filterwarnings("error")
+def test_parameters_that_were_computed_have_no_gradient_to_ask_for(
+    net: Net, run: Path, batch: Any
+) -> None:
+    """As in meta-learning, which calls the model with parameters that are adapted to a task."""
+    images, labels = batch
+    with TorchHook.attach(net, run, **EVERY) as hook:
+        own = dict(net.named_parameters())
+        loss = nn.functional.cross_entropy(torch.func.functional_call(net, own, (images,)), labels)
+        found = torch.autograd.grad(loss, [*own.values()], create_graph=True)
+        adapted = {name: own[name] - 0.1 * each for name, each in zip(own, found, strict=True)}
+        output = torch.func.functional_call(net, adapted, (images,))
+        nn.functional.cross_entropy(output, labels).backward()
+    assert hook.stats.errors == 0
+
+
 @pytest.mark.parametrize("by_autograd", [True, False])
 def test_function_transforms_are_left_alone(
     by_autograd: bool, net: Net, run: Path, batch: Any, written: Read

@@ -157,7 +157,9 @@ class LastGradient:
 
 
 def has_gradients(root: Any) -> bool:
-    return any(parameter.grad is not None for parameter in root.parameters())
+    # torch.func.functional_call puts what was computed in the place of parameters: those have no
+    # gradient of their own, and PyTorch warns whoever asks for it.
+    return any(each.is_leaf and each.grad is not None for each in root.parameters())
 
 
 def without_gradients(root: Any) -> bool:
