@@ -79,10 +79,13 @@ def total_loss(step: Step) -> float | None:
 def latest_update(step: Step, since: int | None) -> Update | None:
     """Returns the update since the save at mode step ``since``, or None if it is not known.
 
-    Looks at the first worker only: workers train the same weights, or each a part of them.
+    Looks at the first worker only: workers train the same weights, or each a part of them. Weights
+    without a gradient are not trained: an average of others changes in another way.
     """
     worker = next((tensor.worker for tensor in step.tensors["weights"]), None)
     weights = [tensor for tensor in step.tensors["weights"] if tensor.worker == worker]
+    norms = gradient_norms(step)
+    weights = [t for t in weights if (t.worker, base_name(t.name)) in norms] or weights
     moved = [
         (change / size, tensor.name, tensor)
         for tensor in weights

@@ -173,5 +173,5 @@ def _evaluations(count: int) -> str:
     return (
         f"none of {count} evaluations was better than the first one"
         if count
-        else "there was no evaluation"
+        else "no loss of an evaluation is known"
     )

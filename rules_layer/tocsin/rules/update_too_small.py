@@ -113,8 +113,10 @@ class UpdateTooSmall(Rule):
         fast = falls or not all(slow for _, slow in past)
         learns = fast and state.get("skill", {}).get("proved")
         changes = relative < _DECAYED * largest or _grew([each for each, _ in past])
-        if len(past) < self.saves or changes or learns:
-            return state, UNDECIDED if small and step.mode_step < _STEPS else healthy
+        if learns or not small:
+            return state, healthy
+        if len(past) < self.saves or changes:
+            return state, UNDECIDED  # not healthy: that would take an alarm back
         detail = (
             f"a step changes {update.weight.name} by {relative:.2g} of its size, and can remove "
             f"{gain:.2g} of the loss, in {len(past)} saves in a row"

@@ -43,7 +43,7 @@ NOISY = [2.0 - 0.01 * at + 0.2 * (-1) ** at for at in range(30)]
         (run([1e-8] * 30, FLAT), VIOLATION),
         (run([1e-3] * 30, FLAT, gradient=1e-4), VIOLATION),  # nothing to gain
         (run([1e-8] * 4, FLAT[:4]), UNDECIDED),
-        (run([1e-3] * 5 + [1e-8] * 25, FLAT), HEALTHY),  # the schedule has ended
+        (run([1e-3] * 5 + [1e-8] * 25, FLAT), UNDECIDED),  # the schedule has ended
         (run([1e-8] * 30, FLAT, gradient=1e6, skill=0.5), HEALTHY),  # it learns
         (run([1e-8] * 30, FLAT, skill=0.5), VIOLATION),  # hardly
         (run([2e-4] * 30, FLAT, skill=0.5), VIOLATION),
@@ -53,11 +53,18 @@ NOISY = [2.0 - 0.01 * at + 0.2 * (-1) ** at for at in range(30)]
         (run([1e-8] * 30, FALLS, skill=0.5), VIOLATION),  # by few of the weights
         (run([1e-4] * 30, [0.5, -0.4, 1e-3] * 10), VIOLATION),  # 0 is no level of these
         (run([1e-3] * 30, [0.5, -0.4, 1e-3] * 10), HEALTHY),
-        (run([1e-5 * 1.1**at for at in range(30)], FLAT, skill=0.5), HEALTHY),  # a warm-up
+        (run([1e-5 * 1.1**at for at in range(30)], FLAT, skill=0.5), UNDECIDED),  # a warm-up
     ],
 )
 def test_too_small(steps: Iterator[Step], expected: Outcome) -> None:
     assert outcomes(UpdateTooSmall(), steps)[-1] is expected
+
+
+def test_a_rate_that_falls_further_takes_nothing_back() -> None:
+    rates = [1e-8] * 20 + [1e-8 * 0.5**at for at in range(10)]
+    found = outcomes(UpdateTooSmall(), run(rates, FLAT))
+    assert VIOLATION in found
+    assert HEALTHY not in found[8:]
 
 
 @pytest.mark.parametrize(

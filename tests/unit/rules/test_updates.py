@@ -42,6 +42,14 @@ def test_sums_are_of_weights_with_their_gradients_and_the_relative_one_is_of_the
     assert (update.relative, update.weight.name) == (pytest.approx(0.1), "a")  # b: 0.4 of 8
 
 
+def test_weights_without_a_gradient_are_not_trained() -> None:
+    """An average of the weights changes in another way, and no optimizer holds it."""
+    weights = weight("a", 1.0, 0.1), weight("b.average", 1.0, 1e-5), weight("c.average", 1.0, 1e-5)
+    update = latest_update(step(*weights, gradients=(gradient(6.0, name="gradient/a"),)), 9)
+    assert update is not None
+    assert (update.relative, update.weight.name) == (0.1, "a")
+
+
 def test_gradients_without_their_weights_count_together() -> None:
     weights = weight("a", 3.0, 0.3), weight("b", 4.0, 0.4)
     update = latest_update(step(*weights, gradients=(gradient(6.0), gradient(8.0))), 6)
