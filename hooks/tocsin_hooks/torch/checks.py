@@ -100,7 +100,7 @@ class Checks:
     def forward_begins(self, root: Any, args: Any, kwargs: Any, *, compiled: bool) -> None:
         self._opponents.passed()
         self._inside = True
-        self._within.clear()
+        self._within = []
         self._passes += self._step.mode is Mode.TRAIN
         self._skill.begin_pass()
         self._operands.begin_pass()
@@ -193,9 +193,10 @@ class Checks:
             self._tape.begin([*found, *chances], training=self._step.mode is Mode.TRAIN)
             if self._step.evaluates:
                 self._evaluated.forward_ended(found)
-            for call in self._within:
+            within, self._within = self._within, []
+            for call in within:
                 self._known.called(call, self._tape.outputs)
-        self._within.clear()
+        self._within = []
 
     def step_begins(self, *, compiled: bool) -> None:
         """A step has begun whose forward passes are not seen, so compiled code may run in it."""
@@ -275,10 +276,11 @@ class Checks:
                     self._broken.check_loss(call, self._inputs.tensors, self._passes)
                     if before_views(call.prediction.grad_fn) in self._dropouts:
                         self._broken.here("dropout_of_predictions", call.place)
-            if self._step.mode is Mode.TRAIN:
+            if self._step.mode is Mode.TRAIN and not self._inside:
                 self._known.called(call, self._tape.outputs)
-                if self._inside and len(self._within) < _MOST_OUTPUTS:
-                    self._within.append(call)  # the outputs are known when it has ended
+            elif self._step.mode is Mode.TRAIN:
+                if len(self._within) < _MOST_OUTPUTS:
+                    self._within.append(call)  # the outputs are known when the pass has ended
             else:
                 call = self._evaluated.called(call)
             if call.name not in UNPAIRED:

@@ -1,4 +1,4 @@
-"""What a training is given: data sets, and parameters that it ignores."""
+"""The arguments of a training: its data sets, and parameters that it ignores."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from tocsin_hooks.guard import Guard
 from tocsin_hooks.leaks import MOST_COLUMNS, MOST_SAMPLES, column_of
 from tocsin_hooks.looks import contract_name
 from tocsin_hooks.script_line import script_line
+from tocsin_hooks.xgboost.rows import some_rows
 
 _OF_ESTIMATORS = {
     "n_estimators": "num_boost_round",
@@ -34,7 +35,7 @@ _MOVES = 0.3  # of the way from the base score to the labels
 
 @dataclass(frozen=True)
 class Given:
-    """What a training is given.
+    """The arguments of a training.
 
     planned: rounds; 0 if that is not known.
     kinds: of the metrics of each data set that is evaluated, by its name.
@@ -47,13 +48,13 @@ class Given:
 
 
 def find_given() -> Given:
-    """What the training that calls this, by a callback, is given."""
+    """The arguments of the training that calls this, by a callback."""
     given = _arguments()
     if "dtrain" not in given:
         return Given()
     trained, evals = given["dtrain"], given.get("evals") or ()
     kinds = {name: TRAINED if _are_same(data, trained) else HELD_OUT for data, name in evals}
-    names = [name for name, kind in kinds.items() if kind == TRAINED] or ["dtrain"]
+    names = [name for name, kind in kinds.items() if kind == TRAINED] or ["trained data"]
     others = {name: data for data, name in evals if kinds[name] == HELD_OUT}
     return Given(int(given.get("num_boost_round") or 0), kinds, {names[0]: trained, **others})
 
@@ -75,9 +76,11 @@ def _are_same(data: Any, trained: Any) -> bool:
     """Whether two data sets are one, or have the same rows: estimators make a copy, too."""
     if data is trained:
         return True
-    return all(getattr(data, size)() == getattr(trained, size)() for size in _SIZES) and (
-        np.array_equal(data.get_label(), trained.get_label())
-    )
+    if any(getattr(data, size)() != getattr(trained, size)() for size in _SIZES):
+        return False
+    labels, rows = (trained.get_label(), data.get_label()), (some_rows(trained), some_rows(data))
+    known = labels[0].size > 0 and all(each is not None for each in rows)
+    return bool(known and np.array_equal(*labels) and (rows[0] != rows[1]).nnz == 0)
 
 
 def _save(hook: Hook, contract: str) -> None:

@@ -59,12 +59,14 @@ def judge_boosted(state: State, step: Step) -> tuple[State, Verdict]:
     for point in points(step, losses, None):
         name, cost = point.tensor.name, rounded(point.cost)
         evaluates, loss = classify_loss(step.mode, point.tensor)
+        if not evaluates and cost is not None and loss in trained:
+            begun, _, fast = _known(trained[loss])
+            soon = now <= _SOON + _SINCE and cost < _SLOWLY * begun
+            trained[loss] = (begun, max(cost, 0.0), max(fast, float(soon)))
         if cost is None or not cost > 0:
             continue
-        if not evaluates and (loss in trained or len(trained) < MOST_SERIES):
-            begun, _, fast = trained.get(loss, (cost, cost, 0.0))
-            soon = now <= _SOON + _SINCE and cost < _SLOWLY * begun
-            trained[loss] = (begun, cost, max(fast, float(soon)))
+        if not evaluates and loss not in trained and len(trained) < MOST_SERIES:
+            trained[loss] = (cost, cost, 0.0)
         if not evaluates:
             continue
         if name not in state and (len(state) > MOST_SERIES or now > _SOON):
@@ -75,12 +77,18 @@ def judge_boosted(state: State, step: Step) -> tuple[State, Verdict]:
         verdict = _by_heart(point.tensor, first, low, now - at, trained.get(loss))
         verdict = verdict or _other_labels(point.tensor, first, low, now - since, trained.get(loss))
         verdict = verdict or _verdict(point.tensor, first, low, now - since, now - at)
-        sets.setdefault(name.partition("-")[0], []).append(verdict)
+        sets.setdefault(name.removesuffix(loss), []).append(verdict)
     if not sets:
         why = "no loss of an evaluation from its first round"
         return state, not_applicable(Reason.NO_TENSOR, why)
     # A share of errors may stay while the loss of the same set falls.
     return state, worst_verdict(map(_best, sets.values()))
+
+
+def _known(trained: Sequence[float]) -> tuple[float, float, float]:
+    """Returns what is kept of a training loss; an earlier version kept two numbers."""
+    begun, now, fast = (*trained, 0.0)[:3]
+    return begun, now, fast
 
 
 def _by_heart(
@@ -90,7 +98,7 @@ def _by_heart(
     won = (first - low) / first
     if trained is None or waited < _SINCE or won > _BY_HEART or _ERRORS.search(tensor.name):
         return None
-    begun, now, _ = trained
+    begun, now, _ = _known(trained)
     if now > _BY_HEART * begun:
         return None
     detail = (
@@ -105,11 +113,12 @@ def _by_heart(
 def _other_labels(
     tensor: Tensor, first: float, low: float, rounds: int, trained: tuple[float, ...] | None
 ) -> Verdict | None:
-    """Finds that a constant was far worse in the evaluation: its labels are other ones."""
-    if trained is None or rounds < _SINCE:
+    """Finds that a constant was far worse in the evaluation: its labels are other ones. Of a share
+    of errors the first round is no constant's, and one that falls is learned."""
+    if trained is None or rounds < _SINCE or _ERRORS.search(tensor.name):
         return None
-    begun, _, fast = trained
-    if fast or low < _FAR * begun:
+    begun, _, fast = _known(trained)
+    if fast or low < _FAR * begun or low < (1 - _BY_HEART) * first:
         return None
     detail = (
         f"{tensor.name} was {first:.3g} after the first round and never below {low:.3g}, and that "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,8 @@ _APART = 0.75  # of the distance between quartiles, about one standard deviation
 _FACTOR = 2.0  # between the distances of quartiles
 _FEW = 2  # columns: one that differs may be a date, or a number of rows
 _ROUNDS = 10  # after the first one
-_WON = 0.5  # of what training has won by its loss: evaluations that won more do not suffer
+_FAR = 1e100
+_WON = 0.25  # of what training has won by its loss: evaluations that won more do not suffer
 
 COLUMNS = Read(roles=(Role.COLUMN,), values=True)
 """Reads the quartiles of each column, and the number of its values: shape (columns, 4)."""
@@ -38,14 +40,14 @@ COLUMNS = Read(roles=(Role.COLUMN,), values=True)
 
 def judge_columns(state: State, step: Step, shifted: float) -> tuple[State, Verdict]:
     """Fires where at least the share ``shifted`` of the columns, and two, lie elsewhere in an
-    evaluated data set, and its loss has won less than half of what that of training has.
+    evaluated data set, and its loss has won less than a quarter of what that of training has.
 
     A column lies elsewhere if the medians, or the distances between the quartiles, differ. The
     state has of each evaluated set the share of such columns, and of each loss the round and the
     value of the first save, and the lowest.
     """
     tensors = step.tensors["columns"]
-    shares = dict(state.get("shares", {})) | _shares(tensors)
+    shares = dict(islice(({**state.get("shares", {}), **_shares(tensors)}).items(), MOST_SERIES))
     losses, _ = with_level(select_losses(step.tensors["losses"], ()), named=False)
     known: dict[str, tuple[int, float, float]] = dict(state.get("losses", {}))
     ours, theirs = dict[str, float](), list[tuple[Tensor, str, float]]()
@@ -90,6 +92,8 @@ def _are_columns(value: NDArray[Any] | None) -> bool:
 
 
 def _elsewhere(ours: NDArray[Any], theirs: NDArray[Any]) -> tuple[float, int]:
+    finite = np.isfinite(ours).all(axis=1) & np.isfinite(theirs).all(axis=1)
+    ours, theirs = (np.clip(each[finite], -_FAR, _FAR) for each in (ours, theirs))
     wide, their_wide = (each[:, 2] - each[:, 0] for each in (ours, theirs))
     live = (ours[:, 3] >= _ROWS) & (theirs[:, 3] >= _ROWS) & (wide > 0)
     apart = np.abs(ours[:, 1] - theirs[:, 1]) > _APART * np.maximum(wide, their_wide)

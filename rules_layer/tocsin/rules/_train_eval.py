@@ -30,6 +30,12 @@ _PREFIX = re.compile(
     re.IGNORECASE,
 )
 
+# The metric at the end of a name of XGBoost, whose data set may have any name: out-of-time-rmse.
+_METRIC = re.compile(
+    r"(?<=-)(?:(?:cox|poisson|gamma|tweedie|aft)-(?:nloglik|deviance)|rmsle|rmse|mae|mape|mphe|"
+    r"m?logloss|m?error|aucpr|auc|pre|ndcg|map)(?:@[\d.]+)?-?$"
+)
+
 # Names of losses among the metrics of XGBoost, LightGBM and users.
 _LOSS = re.compile(
     r"loss|(?<![a-z])(?:m?error|rmsle|r?mse|l[12]|mae|mape|mphe|nll|nloglik|deviance|perplexity)(?![a-z])",
@@ -124,7 +130,9 @@ def classify_loss(mode: Mode, tensor: Tensor) -> tuple[bool | None, str]:
     name, found = tensor.name, _PREFIX.match(tensor.name)
     base = name[found.end() :] if found else name
     if tensor.kind in (TRAINED, HELD_OUT):
-        return tensor.kind == HELD_OUT, base if found else name.partition("-")[2] or name
+        metric = _METRIC.search(name)
+        own = metric[0] if metric else name.partition("-")[2]
+        return tensor.kind == HELD_OUT, base if found else own or name
     if found:
         return found[1] is None, base
     return (None if mode is Mode.PREDICT else mode is Mode.EVAL), base

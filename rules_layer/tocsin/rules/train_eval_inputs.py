@@ -69,7 +69,8 @@ class TrainEvalInputs(Rule):
 
     Of boosted trees it compares the quartiles of each column in the data sets that ``train`` is
     given, and fires when the share ``shifted`` of the columns, and at least two, lie elsewhere, ten
-    rounds after the first one, while the evaluation has won less than half of what training has.
+    rounds after the first one, while the evaluation has won less than a quarter of what training
+    has.
 
     Parameters
     ----------

@@ -53,7 +53,7 @@ def rounds(held: object, evaluated: float, trained: float = 0.5, count: int = 20
         (rounds(other(4, moved=3), 0.9), VIOLATION),
         (rounds(other(4, times=30), 0.9), VIOLATION),
         (rounds(other(2, times=0), 1.3), VIOLATION),  # all values are one
-        (rounds(other(4, moved=3), 0.6), HEALTHY),  # it does no harm
+        (rounds(other(4, moved=3), 0.8), HEALTHY),  # it does no harm
         (rounds(other(1, moved=1e9), 0.9), HEALTHY),  # a date
         (rounds(other(4, moved=0.5, times=1.5), 0.9), HEALTHY),
         (rounds(other(4, moved=3, values=30), 0.9), HEALTHY),  # too few
@@ -61,6 +61,7 @@ def rounds(held: object, evaluated: float, trained: float = 0.5, count: int = 20
         (rounds(other(4, moved=3), 0.9, count=8), Outcome.UNDECIDED),
         (rounds(other(4, moved=3), 0.9, trained=1.0), Outcome.UNDECIDED),  # nothing is learned
         (rounds(PLAIN[:5], 0.9), Outcome.NOT_APPLICABLE),
+        (rounds(np.full((8, 4), np.inf), 0.9), HEALTHY),
         (rounds(np.zeros(3), 0.9), Outcome.NOT_APPLICABLE),
         (rounds(other(4, moved=3), float("nan")), Outcome.UNDECIDED),
         (rounds(other(4, moved=3), 0.9, trained=float("nan")), Outcome.UNDECIDED),

@@ -144,10 +144,10 @@ def boosted(
         (boosted([2.0, 1.9, *[1.95] * 20], [0.8**at for at in range(22)]), VIOLATION),  # by heart
         (boosted([2.0, 1.9, *[1.95] * 20], [0.95**at for at in range(22)]), HEALTHY),
         (boosted([2.0, 1.7, *[1.75] * 20], [0.8**at for at in range(22)]), HEALTHY),
-        (boosted([9.0, 8.0, 7.0] * 7, [0.99**at for at in range(21)]), VIOLATION),  # other labels
-        (boosted([9.0, 8.0, 7.0] * 7, [0.96**at for at in range(21)]), VIOLATION),
-        (boosted([9.0, 8.0, 7.0] * 7, [0.7**at for at in range(21)]), HEALTHY),  # deep, fast trees
-        (boosted([9.0, 8.0, 3.0] * 7, [0.99**at for at in range(21)]), HEALTHY),
+        (boosted([9.0, 8.5, 8.6] * 7, [0.99**at for at in range(21)]), VIOLATION),  # other labels
+        (boosted([9.0, 8.5, 8.6] * 7, [0.96**at for at in range(21)]), VIOLATION),
+        (boosted([9.0, 8.5, 8.6] * 7, [1.0, 0.5, *[0.2] * 19]), HEALTHY),  # deep, fast trees
+        (boosted([9.0, 8.0, 7.9] * 7, [0.99**at for at in range(21)]), HEALTHY),  # it falls
         (boosted([2.0] * 5), UNDECIDED),
         (boosted([2.0] * 20, first=40), NOT_APPLICABLE),  # the first round was not seen
         (boosted([float("nan")] * 20), NOT_APPLICABLE),

@@ -246,7 +246,8 @@ class KnownLosses:
 
 
 def _are_equal(one: Any, other: Any) -> bool:
-    return one is other or (one.dtype == other.dtype and torch.equal(one, other))
+    alike = (one.dtype, one.device, one.shape) == (other.dtype, other.device, other.shape)
+    return one is other or (alike and torch.equal(one, other))
 
 
 def _is_same(output: Any, prediction: Any) -> bool:
