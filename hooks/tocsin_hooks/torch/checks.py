@@ -254,10 +254,12 @@ class Checks:
         self._derivatives.clear()
         self._tape.clear()
 
-    def training_ends(self) -> None:
-        """No step comes after the one in hand."""
+    def training_ends(self, root: Any) -> None:
+        """No step comes after the one in hand. The model may be gone."""
         if self._step.saving and self._when.wants_contracts:
             self._schedules.ended()
+            if root is not None:
+                self._updates.ended(root)
 
     # What the window shows.
 

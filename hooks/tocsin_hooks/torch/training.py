@@ -292,7 +292,7 @@ class ModelTraining:
     def _end(self) -> None:
         """No step comes after the one in hand."""
         with Guard(self.step.hook.trouble, "schedules are not checked"):
-            self._checks.training_ends()
+            self._checks.training_ends(self._model())
         self.step.end()
 
     def _begin_ahead(self) -> None:

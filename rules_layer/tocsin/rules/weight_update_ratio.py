@@ -48,9 +48,10 @@ class WeightUpdateRatio(Rule):
     counts if the saves are at most a hundred steps apart, since in a thousand steps weight decay
     replaces weights by newly learned ones (SGD at a rate of 0.1 with momentum and decay). Weights
     without a gradient are not judged where others have one, unless they are named: averages move
-    them. Weights that began as zeros are not judged while they are below a hundredth of what is
-    usual among the weights: their ratio compares noise with nothing. A small ratio is per step. It
-    counts only for a weight that changes (FrozenParameters judges others) and that never had a
+    them. Nor is a single number, which may cross 0. Weights that began as zeros are not judged
+    while they are below a hundredth of what is usual among the weights: their ratio compares noise
+    with nothing. A small ratio is per step. It counts only for a weight that changes
+    (FrozenParameters judges others) and that never had a
     larger ratio, after ``patience`` saves: updates become tiny at the end of a schedule or of
     learning. That profile fires after five saves in a row. Profile ``sagemaker`` keeps Amazon's
     documented defaults, which fire on every frozen weight.
@@ -135,13 +136,17 @@ class WeightUpdateRatio(Rule):
         return state, healthy
 
     def _trained(self, step: Step) -> Sequence[Tensor]:
-        """The weights to judge: if ``lenient``, those with a gradient, where any has one, and no
-        biases."""
+        """The weights to judge: if ``lenient``, those with a gradient, where any has one, no biases
+        and no single numbers."""
         weights = step.tensors["weights"]
         if self.collection_names or self.tensor_regex or not self.lenient:
             return weights
         known = gradient_norms(step)
-        weights = tuple(w for w in weights if (named(w.name) or (None,))[0] is not Role.BIAS)
+        weights = tuple(
+            w
+            for w in weights
+            if (named(w.name) or (None,))[0] is not Role.BIAS and w.summary.size != 1
+        )
         return [w for w in weights if not known or (w.worker, base_name(w.name)) in known]
 
     def _ratio(self, tensor: Tensor) -> float | None:

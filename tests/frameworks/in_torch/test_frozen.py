@@ -70,3 +70,19 @@ def test_a_training(loads: bool, run: Path) -> None:
             optimizer.step()
         assert hook.stats.errors == 0
     assert ("frozen_at_random" in broken(run)) is not loads
+
+
+@pytest.mark.parametrize("thaws", [False, True])
+def test_what_an_optimizer_holds_may_thaw(thaws: bool, run: Path) -> None:
+    torch.manual_seed(0)
+    model = frozen(layers(), -2)
+    optimizer = torch.optim.SGD(model.parameters(), 1e-2)
+    with TorchHook.attach(model, run, capture=ASKED, save_interval=1, max_overhead=None) as hook:
+        for at in range(90):
+            if thaws and at == 80:
+                model.requires_grad_(requires_grad=True)
+            optimizer.zero_grad()
+            F.cross_entropy(model(torch.randn(16, 32)), torch.randint(4, (16,))).backward()
+            optimizer.step()
+        assert hook.stats.errors == 0
+    assert ("frozen_at_random" in broken(run)) is not thaws

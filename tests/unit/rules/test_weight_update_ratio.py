@@ -97,6 +97,14 @@ def test_weights_that_began_as_zeros(
     assert fired(judged(steps, profile, **given)) == expected
 
 
+def test_a_single_number_may_cross_0(make_step: MakeStep) -> None:
+    """As the learned part of a graph network's sum, which begins at 0."""
+    summary = TensorSummary(size=1, l1=0.01, update_l1=0.02)
+    steps = [a_step(make_step, at, [Tensor("layer.eps", "worker_0", summary)]) for at in range(9)]
+    assert not fired(judged(steps))
+    assert fired(judged(steps, large_threshold="1", lenient="false"))
+
+
 def test_each_weight_by_itself(make_step: MakeStep) -> None:
     found = [weight(1e-3, "a"), weight(1e-10, "b"), weight(1e-3, "b", "worker_1")]
     verdict = judged([a_step(make_step, at, found) for at in range(21)], "recommended")[-1]

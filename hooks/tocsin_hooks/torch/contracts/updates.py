@@ -17,6 +17,7 @@ from tocsin_hooks.torch.reductions.plain import plain
 
 _UPDATES = 20  # after which it is asked who is updated by nobody
 _LAST = 60  # updates, after which nothing is checked
+_LATE = 1000  # updates, after which what is frozen at first has thawed
 _IN_A_ROW = 3
 _SAMPLED = 16  # elements of a parameter, by which it is told whether it changed
 _NORMS = torch.nn.modules.batchnorm._BatchNorm
@@ -63,6 +64,7 @@ class UpdateContracts:
         self._backwards = 0  # since the last update
         self._before_closure: int | None = None  # so many before a closure is called
         self._reached = False  # gradients were there since the last update
+        self._may_thaw = False  # what is frozen at random: an optimizer holds it
 
     @property
     def over(self) -> bool:
@@ -117,9 +119,11 @@ class UpdateContracts:
             self._cut_offs.before_update(held, self._has_changed)
 
     def after_update(self, root: Any, optimizer: Any) -> None:
-        if self.over:
-            return
         self._updates += 1
+        if self._updates == _LATE:
+            self.ended(root)
+        if self._updates > _LAST:
+            return
         if self._backwards and self._before_closure == self._backwards:  # it computed none
             self._count("gradients_kept", optimizer, holds=id(optimizer) in self._kept_now)
         self._backwards = 0
@@ -132,11 +136,19 @@ class UpdateContracts:
             if self._hidden(root):
                 self._broken("layer_not_registered")
             if is_frozen_at_random(root):
-                self._broken("frozen_at_random")
+                frozen = [each for each in root.parameters() if not each.requires_grad]
+                self._may_thaw = len(_outside(self._known(), frozen)) < len(frozen)
+                if not self._may_thaw:
+                    self._broken("frozen_at_random")
             if _decays_most(optimizer):
                 self._broken("weight_decay_of_most")
             if any(isinstance(each, _NORMS) and _forgets(each) for each in root.modules()):
                 self._broken("momentum_of_one_batch")
+
+    def ended(self, root: Any) -> None:
+        """The training is over, or late: what is frozen now stays so."""
+        if self._may_thaw and is_frozen_at_random(root):
+            self._broken("frozen_at_random")
 
     def foreign_update(self, root: Any, optimizer: Any) -> None:
         """An optimizer updates something that is no part of the model."""
