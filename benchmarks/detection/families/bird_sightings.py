@@ -78,7 +78,7 @@ def train(
     model = Sightings(dropout=dropout)
     hook.torch(model)
     steering = optimizer_of(optimizer, model.parameters(), rate, decay)
-    if fault == "body made anew":
+    if fault == "body made again":
         model.body = Sightings().body
         model.lives, model.rate = Sightings().lives, Sightings().rate
     scheduler = scheduler_of(steering, schedule, steps)
@@ -146,7 +146,7 @@ CASES = cases(
             "inputs no-skill worse saturated",
             {"fault": "measures in their units", "optimizer": "momentum", "rate": 1e-3},
         ),
-        "body made anew": ("unbound no-skill", {"fault": "body made anew"}),
+        "body made again": ("unbound no-skill", {"fault": "body made again"}),
         "rate of 0.5": ("fast not-finite no-skill", {"rate": 0.5}),
         "eighty sites": ("overfit", {"count": 80}),
     },

@@ -129,7 +129,7 @@ def train(
             part.chains = [(x[:, BY_THREE_LETTERS], y) for x, y in part.chains]
     model = StateNet(width, dropout, normed)
     parameters = list(model.parameters())
-    if fault == "model built anew":  # after its parameters were given away
+    if fault == "model built again":  # after its parameters were given away
         model = StateNet(width, dropout, normed)
     hook.torch(model)
     if optimizer == "sgd":
@@ -180,11 +180,11 @@ CASES = cases(
         "wrong sign": ("worse no-skill", {"loss": "sign"}),
         "states of a shifted chain": ("no-skill overfit", {"fault": "states of a shifted chain"}),
         "each batch as an epoch": ("schedule slow", {"schedule": "each batch as an epoch"}),
-        "model built anew": ("unbound no-gradient no-skill", {"fault": "model built anew"}),
+        "model built again": ("unbound no-gradient no-skill", {"fault": "model built again"}),
         "summed at the rate of a mean": (
             "fast worse not-finite dead collapse no-skill",
             {"loss": "library", "optimizer": "sgd", "rate": 3e-2, "normed": False},
         ),
     },
-    certain=("model built anew",),
+    certain=("model built again",),
 )
