@@ -61,6 +61,26 @@ class Last(nn.Module):
         return self.head(self.cell(self.embed(tokens))[0][:, -1])
 
 
+class Translator(nn.Module):
+    """Says the tokens of a text in another order."""
+
+    def __init__(self, *, hides: str) -> None:
+        super().__init__()
+        self.heard, self.said = nn.Embedding(WORDS, WIDTH), nn.Embedding(WORDS, WIDTH)
+        self.body = nn.Transformer(WIDTH, 2, 1, 1, 32, 0.0, batch_first=True)
+        self.head = nn.Linear(WIDTH, WORDS)
+        self.hides = hides
+
+    def forward(self, tokens: Any, said: Any) -> Any:
+        mask = {"padding": tokens == 0, "tokens": tokens != 0, "nothing": None}[self.hides]
+        heard, before = self.heard(tokens), self.said(said)
+        later = torch.triu(torch.ones(said.shape[1], said.shape[1], dtype=torch.bool), 1)
+        states = self.body(
+            heard, before, tgt_mask=later, src_key_padding_mask=mask, memory_key_padding_mask=mask
+        )
+        return self.head(states)
+
+
 def texts(*, first: bool = False, longest: int = 7) -> Any:
     """Shape (32, PLACES), of 3 to ``longest`` tokens, beside zeros."""
     tokens = torch.randint(1, WORDS, (32, PLACES))
@@ -90,6 +110,26 @@ def test_masks(model: Any, given: dict[str, Any], expected: bool, run: Path) -> 
             tokens = texts(**given)
             optimizer.zero_grad()
             F.cross_entropy(net(tokens), tokens.sum(1) % 2).backward()
+            optimizer.step()
+        assert hook.stats.errors == 0
+    assert ("padding_attended" in broken(run)) is expected
+
+
+@pytest.mark.parametrize(
+    ("hides", "expected"), [("tokens", True), ("padding", False), ("nothing", False)]
+)
+def test_masks_of_what_is_translated(hides: str, expected: bool, run: Path) -> None:
+    torch.manual_seed(0)
+    net = Translator(hides=hides)
+    optimizer = torch.optim.SGD(net.parameters(), 1e-2)
+    with TorchHook.attach(net, run, capture=ASKED, save_interval=5, max_overhead=None) as hook:
+        for _ in range(20):
+            tokens = texts()
+            said = torch.cat([torch.ones(len(tokens), 1, dtype=torch.long), tokens.flip(1)], 1)
+            optimizer.zero_grad()
+            scores = net(tokens, said[:, :-1])
+            loss = F.cross_entropy(scores.flatten(0, 1), said[:, 1:].flatten(), ignore_index=0)
+            loss.backward()
             optimizer.step()
         assert hook.stats.errors == 0
     assert ("padding_attended" in broken(run)) is expected

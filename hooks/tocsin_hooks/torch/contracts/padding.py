@@ -16,13 +16,13 @@ _OWN = 1  # token that a prediction is made at: it may be added to what was atte
 
 
 def reads_padding(prediction: Any, tokens: Any, embedded: Any) -> bool:
-    """Whether predictions of whole samples depend on most of the padding, and on no token but one.
+    """Whether predictions of samples depend on most of the padding, and on no token but one.
 
-    ``tokens``: integers, shape (N, L); ``embedded``: (N, L, D); ``prediction``: (N, …), computed of
-    these. Asks autograd, which gives exactly 0 for what is masked. Raises RuntimeError where no
+    ``tokens``: integers, shape (N, L); ``embedded``: (N, L, D); ``prediction``: equally many of
+    each sample, in any order, computed of these. Asks autograd, which gives exactly 0 for what is masked. Raises RuntimeError where no
     gradient can be computed.
     """
-    if len(prediction) != len(tokens) or (padding := padding_of(tokens)) is None:
+    if len(prediction) % len(tokens) or (padding := padding_of(tokens)) is None:
         return False
     counts = padding.sum(1)
     rows = (counts >= _PLACES) & (tokens.shape[1] - counts >= _TOKENS)

@@ -85,6 +85,8 @@ class TokenProbe:
             yield "targets_shifted_twice"
         elif len(found[1]) == 1:
             place, embedded = found[1][0]
+            if self._reads_padding(call.prediction, but=embedded):
+                yield "padding_attended"
             if not self._has_copy(embedded) and (place.whole or _is_cut(call.prediction)):
                 yield from self._next_token(rows, place, embedded)
         elif len(found[0]) == 1 and not found[1]:
@@ -117,11 +119,14 @@ class TokenProbe:
         if bool(own[place.position]) and not bool(own[place.position + 1 :].any()):
             yield "targets_not_shifted"
 
-    def _reads_padding(self, prediction: Any) -> bool:
+    def _reads_padding(self, prediction: Any, *, but: Any = None) -> bool:
+        """Whether predictions read the padding of what was embedded, ``but`` of that: of a
+        sentence that is to be said, not of the one that was heard."""
         if self._mixes or not prediction.dim():
             return False
+        asked = [each for each in self._embedded if each[1] is not but]
         try:
-            return any(reads_padding(prediction, *each) for each in self._embedded)
+            return any(reads_padding(prediction, *each) for each in asked)
         except RuntimeError:  # as where a part is compiled, or computed again in a backward pass
             self._looks = _LOOKS
             return False
