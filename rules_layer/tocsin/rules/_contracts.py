@@ -207,7 +207,7 @@ CONTRACTS: Mapping[str, Contract] = {
         'use mode="min" for losses, "max" for accuracies; of Hugging Face, greater_is_better',
     ),
     "schedule_not_stepped": Contract(
-        Severity.WARNING,
+        Severity.INFO,
         "a schedule of the learning rate was made, and never stepped",
         "the rate stays as it was at first",
         "call its step() after each epoch or update; of Lightning by hand with manual optimization",

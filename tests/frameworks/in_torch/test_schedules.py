@@ -85,6 +85,12 @@ def train(run: Path, schedule: Callable[[Any], Any], by_update: Step, by_epoch: 
     ("schedule", "by_update", "by_epoch", "expected"),
     [
         (lambda o: schedules.StepLR(o, 4), never, never, ("schedule_not_stepped", "StepLR")),
+        (
+            lambda o: schedules.LinearLR(o, 0.1, 1.0, 20),
+            never,
+            never,
+            ("warm_up_to_the_end", "LinearLR"),
+        ),
         (lambda o: schedules.StepLR(o, 4), never, plainly, None),
         (
             lambda o: schedules.OneCycleLR(o, 0.2, total_steps=ALL),

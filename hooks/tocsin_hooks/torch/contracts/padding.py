@@ -19,8 +19,8 @@ def reads_padding(prediction: Any, tokens: Any, embedded: Any) -> bool:
     """Whether predictions of samples depend on most of the padding, and on no token but one.
 
     ``tokens``: integers, shape (N, L); ``embedded``: (N, L, D); ``prediction``: equally many of
-    each sample, in any order, computed of these. Asks autograd, which gives exactly 0 for what is masked. Raises RuntimeError where no
-    gradient can be computed.
+    each sample, in any order, computed of these. Asks autograd, which gives exactly 0 for what is
+    masked. Raises RuntimeError where no gradient can be computed.
     """
     if len(prediction) % len(tokens) or (padding := padding_of(tokens)) is None:
         return False

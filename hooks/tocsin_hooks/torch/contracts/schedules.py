@@ -16,17 +16,22 @@ _FALLEN = 0.8  # of a loss
 _UPDATES = 50
 _EPOCHS = 3  # before the last evaluation, for schedules that have gone since
 _LIVED = 0.2  # of a schedule
+_HELD_BACK = 0.5  # of the rate that an optimizer was made with
 _ALL = 0.99  # of the updates that it counts: as many, or the training was stopped
 
 
 class _State(NamedTuple):
-    """A schedule: ``counted`` and ``warm_up`` are what it says, 0 where it says nothing."""
+    """A schedule: ``counted`` and ``warm_up`` are what it says, 0 where it says nothing.
+
+    ``is_low``: the rate is far below that of the optimizer.
+    """
 
     name: str
     optimizer: int
     steps: int
     counted: float
     warm_up: float
+    is_low: bool
     updates: int
 
 
@@ -69,18 +74,20 @@ class Schedules:
         self._look()
         alive = {id(each) for each in self._known}
         stepped = {each.optimizer for each in self._states.values() if each.steps}
-        for key, (name, optimizer, steps, counted, warm_up, updates) in self._states.items():
-            if updates < _UPDATES:
+        for key, state in self._states.items():
+            counted = state.counted
+            if state.updates < _UPDATES:
                 continue
-            if steps == 0 and optimizer not in stepped:  # another one may be for later
+            if state.steps == 0 and state.optimizer not in stepped:  # another one may be for later
                 if key in alive or self._evaluations >= _EPOCHS:
-                    self._broken("schedule_not_stepped", name)
-            elif not 0 < _ALL * counted <= updates:
+                    broken = "warm_up_to_the_end" if state.is_low else "schedule_not_stepped"
+                    self._broken(broken, state.name)
+            elif not 0 < _ALL * counted <= state.updates:
                 continue
-            elif steps <= _LIVED * counted and updates <= counted / _ALL:
-                self._broken("schedule_counts_updates", name)
-            elif steps < warm_up / 2:
-                self._broken("warm_up_to_the_end", name)
+            elif state.steps <= _LIVED * counted and state.updates <= counted / _ALL:
+                self._broken("schedule_counts_updates", state.name)
+            elif state.steps < state.warm_up / 2:
+                self._broken("warm_up_to_the_end", state.name)
 
     def _look(self) -> None:
         for each in [*self._known]:
@@ -90,6 +97,7 @@ class Schedules:
                 each.last_epoch,
                 counted_steps(each),
                 warm_up_steps(each),
+                _is_low(each),
                 self._updates.get(each.optimizer, 0),
             )
 
@@ -113,6 +121,12 @@ class Schedules:
             for each in found
             if id(each) not in parts and getattr(each, "optimizer", None) in self._updates
         )
+
+
+def _is_low(schedule: Any) -> bool:
+    """Whether the rate is far below that of the optimizer, as where it is still warmed up."""
+    groups = schedule.optimizer.param_groups
+    return any(each["lr"] < _HELD_BACK * each.get("initial_lr", each["lr"]) for each in groups)
 
 
 def counted_steps(schedule: Any) -> float:
