@@ -18,6 +18,7 @@ from tocsin_hooks.torch.calls.tape import RecordedCall, Tape
 from tocsin_hooks.torch.capture.captured import StepInHand
 from tocsin_hooks.torch.capture.given_inputs import GivenInputs
 from tocsin_hooks.torch.capture.operands import Operands
+from tocsin_hooks.torch.capture.origin import is_sum
 from tocsin_hooks.torch.capture.seen_samples import SeenSamples
 from tocsin_hooks.torch.capture.spread import Spread
 from tocsin_hooks.torch.capture.step_loss import StepLoss
@@ -93,6 +94,7 @@ class Checks:
         self._inside = False  # of a forward pass
         self._within: list[LossCall] = []  # losses that the pass in hand computed itself
         self._subtracts = False  # labels from predictions, since that
+        self._has_called = False  # a loss function, since the outputs
         self._passes = 0  # in training
         self._draws = 0  # updates before which something was drawn by the outputs
         step.before_end = self._hand_over
@@ -106,7 +108,7 @@ class Checks:
         self._operands.begin_pass()
         evaluated = self._step.mode is not Mode.TRAIN and self._tape.has_calls
         if self._step.passes == 1 or evaluated:
-            self._tape.clear()
+            self._forget_calls()
             self._known.begin_pass()
             self._broken.begin_loss()
             self._dropouts.clear()
@@ -252,7 +254,11 @@ class Checks:
         self.pause()
         self._broken.begin_loss()
         self._derivatives.clear()
+        self._forget_calls()
+
+    def _forget_calls(self) -> None:
         self._tape.clear()
+        self._has_called = False
 
     def training_ends(self, root: Any) -> None:
         """No step comes after the one in hand. The model may be gone."""
@@ -286,17 +292,10 @@ class Checks:
             else:
                 call = self._evaluated.called(call)
             if call.name not in UNPAIRED:
-                self._has_loss()
+                self._has_called = True
+                self._evaluated.is_over |= self._step.evaluates and not self._known.has_sums
             if self._when.wants_skill and self._when.compares:
                 self._skill.compare(call)
-
-    def _has_loss(self) -> None:
-        """The pass in hand has its loss. In an evaluation it is still to be known what comes from
-        the model."""
-        if self._step.evaluates:
-            self._evaluated.is_over = True
-        else:
-            self._tape.clear()
 
     def _difference(self, one: Any, other: Any, result: Any) -> None:
         if self._inside or not self._when.wants_contracts or not self._inputs:
@@ -327,24 +326,28 @@ class Checks:
         looks = small and self._step.mode is Mode.TRAIN and self._when.records
         if looks and tape.leads_to(loss):
             with self._step.hook.measured():
-                if self._skill.compare_by_hand(tape, loss, place := script_line()):
+                if self._has_called:
+                    if self._step.saving and is_sum(loss):
+                        self._known.computed(script_line(), tape, loss, of_functions=True)
+                elif self._skill.compare_by_hand(tape, loss, place := script_line()):
                     self._known.computed(place, tape, loss)
                 elif self._subtracts and self._skill.ignores_order(place):
                     self._broken.here("errors_cancel", place)
-        tape.clear()
+        self._forget_calls()
 
     def _recorded(self, call: RecordedCall, found: Any) -> None:
         """A call in an evaluation may give a loss of training, or compare what is predicted."""
         if self._inside:
             return
         if self._step.mode is Mode.TRAIN:
-            self._picked(call)
+            if not self._has_called:
+                self._picked(call)
             return
         if self._evaluated.is_over:
             return
         with self._step.hook.measured():
             if self._evaluated.recorded(call, found, compares=self._when.compares):
-                self._has_loss()
+                self._evaluated.is_over = True
 
     def _picked(self, call: RecordedCall) -> None:
         """A call in training may be a part of a loss that the script computes itself."""

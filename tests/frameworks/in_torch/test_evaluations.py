@@ -148,6 +148,36 @@ def test_a_penalty_is_no_part_of_an_evaluation(run: Path) -> None:
     assert losses(run, "loss", Mode.EVAL) == pytest.approx({0: expected})
 
 
+def of_two_parts(p: Any, y: Any) -> Any:
+    return F.cross_entropy(p, y) + 0.1 * F.mse_loss(p, torch.zeros_like(p))
+
+
+def and_by_hand(p: Any, y: Any) -> Any:
+    return F.cross_entropy(p, y, reduction="sum") / len(y) - 0.1 * overlap(p, y)
+
+
+@pytest.mark.parametrize("loss", [of_two_parts, and_by_hand])
+def test_a_loss_of_several_parts(loss: Loss, run: Path) -> None:
+    model = net()
+    with TorchHook.attach(model, run, **EVERY) as hook:
+        train(model, loss, 3)
+        expected = evaluate(model, loss, 32, 32, 7)
+        assert hook.stats.errors == 0
+    assert losses(run, "loss", Mode.EVAL) == pytest.approx({0: expected})
+
+
+def test_a_function_and_a_penalty(run: Path) -> None:
+    model = net()
+
+    def penalised(p: Any, y: Any) -> Any:
+        return F.cross_entropy(p, y) + 0.01 * model[0].weight.square().sum()
+
+    with TorchHook.attach(model, run, **EVERY):
+        train(model, penalised, 3)
+        expected = evaluate(model, F.cross_entropy, 40)
+    assert losses(run, "loss", Mode.EVAL) == pytest.approx({0: expected})
+
+
 def batch_by_batch(model: nn.Module, batches: Batches) -> None:
     predicted, true = [], []
     for x, y in batches:

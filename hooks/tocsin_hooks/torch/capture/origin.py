@@ -49,6 +49,11 @@ def call_of(loss: Any) -> tuple[Any, bool] | None:
     return None
 
 
+def is_sum(loss: Any) -> bool:
+    """Whether a script computed a loss of several parts: no function, module or model gave it."""
+    return call_of(loss) is None and origin(loss) is None
+
+
 def origin_of(value: Any) -> Origin | None:
     """The mark of this very tensor."""
     node = value.grad_fn

@@ -60,7 +60,7 @@ class EvaluatedLosses:
         """Whether a call gave a loss of training, or compared what was predicted."""
         if known := self._known.loss(self._tape, found):
             place, loss = known
-            if compares:
+            if compares and place is not None:
                 self._skill.compare_by_hand(self._tape, found, place)
             self._step_loss.evaluated(loss, own=found)
             return True

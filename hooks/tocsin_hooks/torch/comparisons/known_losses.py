@@ -78,11 +78,12 @@ class _Called:
 @dataclass(frozen=True)
 class _Computed:
     """A number that a loss by hand is a ``multiple`` of; ``samples``: of a sum, those of a pass in
-    training."""
+    training; ``of_functions``: what PyTorch's loss functions gave is in it, and compared there."""
 
     place: str
     multiple: Any
     samples: int
+    of_functions: bool
 
 
 class _Moments:
@@ -123,6 +124,8 @@ class KnownLosses:
         self._called: dict[int, _Called] = {}  # by the place of the output
         self._differences: dict[int, LossCall] = {}
         self._masks: dict[bool, tuple[int | None, Any]] = {}  # of the last overlap, and union
+        self.has_sums = False
+        """Whether a loss of training is a sum of what functions of PyTorch gave, and more."""
         self._evaluates = False  # by the functions of training
         self._labels = _Moments()
 
@@ -130,13 +133,15 @@ class KnownLosses:
         self._differences.clear()
         self._masks.clear()
 
-    def computed(self, place: str, tape: Tape, loss: Any) -> None:
-        """``loss`` was computed by hand in training; ``place``: where gradients were."""
+    def computed(self, place: str, tape: Tape, loss: Any, *, of_functions: bool = False) -> None:
+        """``loss`` was computed by hand in training, perhaps ``of_functions``; ``place``: where
+        gradients were."""
+        self.has_sums |= of_functions
         for recipe, multiple, adds in tape.parts_of(loss):
             if recipe in self._computed or len(self._computed) == _MOST_RECIPES:
                 return
             samples = len(tape.outputs[0]) if adds else 0
-            self._computed[recipe] = _Computed(place, multiple, samples)
+            self._computed[recipe] = _Computed(place, multiple, samples, of_functions)
 
     def called(self, call: LossCall, outputs: Sequence[Any]) -> None:
         """A loss function was called in training, after ``outputs`` of the model."""
@@ -195,9 +200,9 @@ class KnownLosses:
         (made,) = self._called.values()
         return made.loss(output, labels)
 
-    def loss(self, tape: Tape, found: Any) -> tuple[str, Any] | None:
-        """Where gradients are computed of the loss of training that ``found`` is, and this loss as
-        it is there: perhaps a multiple."""
+    def loss(self, tape: Tape, found: Any) -> tuple[str | None, Any] | None:
+        """The loss of training that ``found`` is, as it is there: perhaps a multiple. Before it the
+        place where its gradients are computed, None if functions compare what it is made of."""
         if not (isinstance(found, torch.Tensor) and found.numel() == 1):
             return None
         recipe = tape.recipe(found)
@@ -205,7 +210,8 @@ class KnownLosses:
         if known is None:
             return None
         value = found if known.multiple is None else found * known.multiple
-        return known.place, value * (known.samples / len(tape.outputs[0]) if known.samples else 1.0)
+        place = None if known.of_functions else known.place
+        return place, value * (known.samples / len(tape.outputs[0]) if known.samples else 1.0)
 
     def judged(self, tape: Tape, call: RecordedCall, found: Any) -> LossCall | None:
         """The loss by the labels that ``call`` compares with an output, or with predictions."""
