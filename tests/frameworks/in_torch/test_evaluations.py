@@ -99,6 +99,10 @@ def summed_squares(p: Any, y: Any) -> Any:
     return (p - F.one_hot(y, 4)).square().sum()
 
 
+def summed_parts(p: Any, y: Any) -> Any:
+    return F.cross_entropy(p, y, reduction="sum") - 0.5 * (p - p.exp()).sum()
+
+
 @pytest.mark.parametrize(
     ("loss", "name", "times"),
     [
@@ -106,6 +110,9 @@ def summed_squares(p: Any, y: Any) -> Any:
         (summed_squares, "loss", 32 / 50),
         (lambda p, y: summed_squares(p, y) / len(y), "loss", 1.0),
         (lambda p, y: F.cross_entropy(p, y, reduction="none").sum() / len(y), "loss", 1.0),
+        (summed_parts, "loss", 32 / 50),
+        (lambda p, y: summed_parts(p, y) / 8.0, "loss", 32 / 50),
+        (lambda p, y: summed_parts(p, y) / len(y), "loss", 1.0),
     ],
 )
 def test_a_sum_is_that_of_as_many_samples_as_in_training(
@@ -122,8 +129,20 @@ def test_a_sum_is_that_of_as_many_samples_as_in_training(
     assert losses(run, name, Mode.EVAL) == pytest.approx({0: expected})
 
 
+def a_sum_and_a_mean(p: Any, y: Any) -> Any:
+    return F.cross_entropy(p, y, reduction="sum") + p.square().mean()
+
+
 def overlap(p: Any, y: Any) -> Any:
     return (p.softmax(1) * F.one_hot(y, 4)).sum(1).mean()
+
+
+def test_a_sum_and_a_mean_have_no_unit(run: Path) -> None:
+    model = net()
+    with TorchHook.attach(model, run, **EVERY):
+        train(model, a_sum_and_a_mean, 3)
+        evaluate(model, a_sum_and_a_mean, 50)
+    assert losses(run, "loss", Mode.EVAL) == {}
 
 
 def test_a_constant_is_part_of_the_loss(run: Path) -> None:

@@ -10,6 +10,8 @@ from typing import Any
 
 import torch
 
+from tocsin_hooks.torch.calls.growth import Growth
+
 _MOST_CALLS = 512  # between the outputs and a loss
 _MOST_ELEMENTS = 1 << 23  # in all that they give
 
@@ -93,6 +95,7 @@ class Tape:
         self._calls: list[RecordedCall] = []
         self._recipes: dict[int, int] = {}
         self._sources: dict[int, frozenset[int]] = {}
+        self._growth = Growth()
 
     @property
     def is_recording(self) -> bool:
@@ -117,6 +120,7 @@ class Tape:
         """Forget everything, and record no more."""
         self.outputs, self._known, self._versions, self._calls = [], {}, [], []
         self._recipes, self._sources = {}, {}
+        self._growth.clear()
         self.elements = 0
 
     def before(self, function: Any, args: Any, kwargs: Any) -> RecordedCall | None:
@@ -151,6 +155,9 @@ class Tape:
         self.elements += sum(each.numel() for each in results)
         keys = tuple(id(each) for each in results)
         self._describe(call, keys)
+        if len(results) == 1 and results[0].numel() == 1:
+            name = getattr(call.function, "__name__", "")
+            self._growth.called(name, call.args, call.kwargs, results[0], len(self.outputs[0]))
         self._calls.append(replace(call, found=keys))
         if len(self._calls) > _MOST_CALLS or self.elements > _MOST_ELEMENTS:
             self.clear()
@@ -198,9 +205,10 @@ class Tape:
         """The places of the outputs that it was computed from."""
         return self._sources.get(id(tensor), frozenset())
 
-    def parts_of(self, loss: Any) -> Iterator[tuple[int, Any, bool]]:
+    def parts_of(self, loss: Any) -> Iterator[tuple[int, Any, bool | None]]:
         """The recipe of the loss, and those of the numbers that it is a multiple of; how many times
-        each, None of the loss itself; and whether it grows with the number of samples, as a sum.
+        each, None of the loss itself; and whether it grows with the number of samples, as a sum;
+        None where that is not known.
 
         A tensor that does not depend on the outputs, as a penalty, may have been added on the way.
         A constant is a part of the loss.
@@ -212,7 +220,7 @@ class Tape:
             name, found = getattr(call.function, "__name__", ""), self._known[wanted]
             if found.numel() == 1:
                 times = None if found is loss else (scale * whole / found).detach()
-                yield self._recipes[wanted], times, name == "sum"
+                yield self._recipes[wanted], times, self._growth.of(found)
             penalised = name in _SUMS and any(each.dim() == 0 for each, _ in call.versions)
             if not (penalised or name in _MULTIPLES) or len(call.given) != 1:
                 return

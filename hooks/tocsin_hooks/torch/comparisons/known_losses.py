@@ -140,6 +140,8 @@ class KnownLosses:
         for recipe, multiple, adds in tape.parts_of(loss):
             if recipe in self._computed or len(self._computed) == _MOST_RECIPES:
                 return
+            if adds is None:
+                continue
             samples = len(tape.outputs[0]) if adds else 0
             self._computed[recipe] = _Computed(place, multiple, samples, of_functions)
 
