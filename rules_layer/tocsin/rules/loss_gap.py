@@ -25,6 +25,8 @@ from tocsin.rules._untrained import judge_by_start
 
 _COMPARISONS = 24  # in TRAIN
 _LOOKS = 2  # in a row
+_CLEARLY = 0.05  # better, as a share of the loss of a guess
+_BY_HEART = 0.95  # the share by which a training loss is below that of a guess
 
 
 @register
@@ -36,7 +38,8 @@ class LossGap(Rule):
     in TRAIN and in EVAL, for each loss function. Fires when training is proved to have skill, and
     its loss is below that of a guess by at least ``known``, while the best evaluation since the
     first one has won less than ``least`` of that, in two looks in a row and after ``samples``
-    samples. A model that overfits had better evaluations before: Overfit judges that.
+    samples. Where all but 5 % of the loss is gone in TRAIN, by heart perhaps, they must have won
+    ``least_by_heart``. A model that overfits had better evaluations before: Overfit judges that.
 
     In runs without comparisons, as those of other frameworks and tools, and for losses whose best
     constant is unknown, as of pictures, the guess is the model before it was trained: that of the
@@ -54,6 +57,7 @@ class LossGap(Rule):
     ----------
     known: the share by which the training loss is below that of a guess.
     least: the share of this that evaluations must have won.
+    least_by_heart: the same where training has hardly any loss left.
     samples: in EVAL before the first look.
 
     Example: evaluations read images in another order of channels, and their loss is 14 from the
@@ -73,6 +77,7 @@ class LossGap(Rule):
 
     known: Annotated[float, Meta(gt=0, lt=1)] = 0.1
     least: Annotated[float, Meta(gt=0, lt=1)] = 0.25
+    least_by_heart: Annotated[float, Meta(gt=0, lt=1)] = 0.4
     samples: Annotated[int, Meta(ge=1)] = 200
 
     def reads(self) -> Reads:
@@ -106,21 +111,27 @@ class LossGap(Rule):
             return memory
         learned = has_proof(half) and trained["better"] >= self.known
         won = best / max(trained["better"], self.known)
-        bad = learned and won < self.least
-        streak = with_streak(memory, "bad", bad=bad, good=won >= self.least, enough=_LOOKS)
-        return {**memory, **streak, "won": round(won, 4)}
+        least = self.least if trained["better"] < _BY_HEART else self.least_by_heart
+        bad = learned and won < least
+        streak = with_streak(memory, "bad", bad=bad, good=won >= least, enough=_LOOKS)
+        return {**memory, **streak, "won": round(won, 4), "least": least}
 
     def _verdict(self, memory: Memory, trained: Memory, site: LossSite) -> Verdict:
         if "bad" not in memory:
             return UNDECIDED
         if memory["bad"] < _LOOKS:
-            return measured(HEALTHY, memory["won"], self.least, "below")
+            return measured(HEALTHY, memory["won"], memory["least"], "below")
         name, now = site.tensor.kind or site.tensor.name, memory["now"]
         beside = f"{percent(now)} below" if now > 0 else f"{percent(-now)} above"
+        better = (
+            "better"
+            if memory["best"] <= max(now, 0) + _CLEARLY
+            else (f"more than {percent(memory['best'])} below")
+        )
         detail = (
             f"the loss by {name} is {percent(trained['better'])} below that of a constant guess in "
-            f"TRAIN, and {beside} it in EVAL, and was never better there"
+            f"TRAIN, and {beside} it in EVAL, and was never {better} there"
         )
         evidence = {"eval": now, "train": trained["better"], "samples": memory["rows"]}
         found = violation(Reason.ABOVE_THRESHOLD, detail, site.tensor, **evidence)
-        return measured(found, memory["won"], self.least, "below")
+        return measured(found, memory["won"], memory["least"], "below")

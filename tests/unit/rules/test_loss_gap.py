@@ -43,6 +43,10 @@ def without_losses(step: Step) -> Step:
         (0.8, [1.9] * 10, 64, VIOLATION),  # a sixteenth of what training has won
         (0.8, [1.0] * 5 + [9.0] * 5, 64, HEALTHY),  # it overfits
         (0.8, [9.0] * 5 + [1.0] * 5, 64, HEALTHY),  # it generalises late
+        (0.8, [1.45] * 10, 64, HEALTHY),  # two fifths
+        (0.99, [1.45] * 10, 64, VIOLATION),  # of all that there is to learn
+        (0.99, [1.1] * 10, 64, HEALTHY),
+        (0.99, [1.45] * 5 + [1.1] * 5, 64, HEALTHY),
         (0.0, [9.0] * 10, 64, HEALTHY),  # nothing learned in TRAIN either
         (0.8, [9.0] * 10, 2, UNDECIDED),
     ],
