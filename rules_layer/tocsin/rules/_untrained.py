@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from tocsin.model import Mode, Reason, Verdict
 from tocsin.rules._kinds import with_level
 from tocsin.rules._rule import HEALTHY, State, Step, measured, violation
@@ -20,6 +22,8 @@ _EVALUATIONS = 3  # too
 _LOOKS = 2  # in a row
 _FELL = 0.5  # of the first loss, that the training loss must have fallen by
 _WON = 0.15  # of that, by evaluations: less is next to nothing
+_LEFT = 0.05  # of the first loss: in training nearly all is learned, by heart perhaps
+_WON_BY_HEART = 0.4  # of that, by evaluations
 _NO_BETTER = 0.02  # of the first loss: evaluations that are below it by less are no better
 _STAYED = 0.5  # of the first evaluation's loss, that later ones stay above
 
@@ -27,10 +31,11 @@ _STAYED = 0.5  # of the first evaluation's loss, that later ones stay above
 def judge_by_start(state: State, step: Step) -> tuple[State, Verdict]:
     """Fires where no evaluation ever had a much lower loss than the first steps of training.
 
-    Either the training loss has halved since, and evaluations have won less than a seventh of that.
-    Or evaluations are not clearly better than that and get no better. Losses that may be negative
-    are not judged, nor a training that was not seen from its start or was evaluated before its
-    third save: a history of epochs has no start.
+    Either the training loss has halved since, and evaluations have won less than a seventh of that,
+    or less than two fifths if hardly any of it is left. Or evaluations are not clearly better than
+    that start and get no better. Losses that may be negative are not judged, nor a training that
+    was not seen from its start or was evaluated before its third save: a history of epochs has no
+    start.
 
     The state has of each training loss the largest of the first saves, their mean and number, and
     of each validation loss the lowest so far and the looks in a row that were bad.
@@ -51,10 +56,12 @@ def judge_by_start(state: State, step: Step) -> tuple[State, Verdict]:
         low = min(low, each.cost)
         known = saves == _FIRST and mean > 0 and each.train_level is not None
         known = known and each.count >= _EVALUATIONS and now >= _PATIENCE
-        bad = bad + 1 if known and _is_bad(each, top, mean, low) else 0
+        limit = _limit(each, top, mean)
+        is_bad = known and low > max(limit, _STAYED * each.first)
+        bad = bad + 1 if is_bad else 0
         lows[each.name] = (low, bad)
         if known:
-            verdicts.append(_verdict(each, mean, low) if bad >= _LOOKS else HEALTHY)
+            verdicts.append(_verdict(each, mean, low, limit) if bad >= _LOOKS else HEALTHY)
     return {"losses": followed, "starts": starts, "lows": lows, "now": now}, worst_verdict(verdicts)
 
 
@@ -70,21 +77,24 @@ def _with_save(start: _Start | None, cost: float, now: int, evaluated: bool) -> 
     return max(top, cost), mean + (cost - mean) / (saves + 1), saves + 1
 
 
-def _is_bad(now: FinishedEvaluation, top: float, mean: float, low: float) -> bool:
-    if low <= _STAYED * now.first:
-        return False
+def _limit(now: FinishedEvaluation, top: float, mean: float) -> float:
+    """The loss that the best evaluation must be below, if training began between these."""
+    limits = [math.inf]
     trained = now.train_level or 0.0
-    learned = 0 <= trained <= (1 - _FELL) * top
-    stays = low > (1 - _NO_BETTER) * mean and now.level > now.best
-    return (learned and top - low < _WON * (top - trained)) or stays
+    if 0 <= trained <= (1 - _FELL) * top:
+        won = _WON_BY_HEART if trained <= _LEFT * top else _WON
+        limits.append(top - won * (top - trained))
+    if now.level > now.best:
+        limits.append((1 - _NO_BETTER) * mean)
+    return min(limits)
 
 
-def _verdict(now: FinishedEvaluation, start: float, low: float) -> Verdict:
+def _verdict(now: FinishedEvaluation, start: float, low: float, limit: float) -> Verdict:
     trained = now.train_level or 0.0
     detail = (
         f"{now.name} was never below {low:.3g} in {now.count} evaluations, and training began with "
-        f"{start:.3g} (now {trained:.3g}): a model that has learned nothing does as well"
+        f"{start:.3g} (now {trained:.3g}): what it has learned helps little there, or not at all"
     )
     evidence = {"eval": low, "start": start, "train": trained}
     found = violation(Reason.ABOVE_THRESHOLD, detail, now.tensor, **evidence)
-    return measured(found, low, (1 - _NO_BETTER) * start)
+    return measured(found, low, limit)
