@@ -308,6 +308,22 @@ def test_a_guess_that_is_printed_beside_is_not_the_model(
     assert [len(rows) for rows in found.values()] == [3]
 
 
+def mixed(p: Any, y: Any) -> Any:
+    return 0.7 * F.cross_entropy(p, y) + 0.3 * F.cross_entropy(p, y.flip(0))
+
+
+def logged(p: Any, y: Any) -> Any:
+    F.cross_entropy(p, y.clone())
+    return F.cross_entropy(p, y.clone())
+
+
+@pytest.mark.parametrize(("loss", "known"), [(mixed, 0), (logged, 40)])
+def test_two_labels_of_one_prediction_have_no_level(loss: Loss, known: int, run: Path) -> None:
+    for rows in train(run, loss, steps=80).values():
+        assert int(np.isfinite(rows[20:, 2]).sum()) >= known
+        assert known or not np.isfinite(rows[20:, 2]).any()
+
+
 class WithHelp(nn.Module):
     """Beside what it returns it keeps the scores of a second head."""
 

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
+from weakref import ref
 
 import torch
 from tocsin.model import ACTING, Mode
@@ -56,11 +57,13 @@ class Skill:
         self._sites: dict[_Key, _Site] = {}
         self._by_hand: dict[_Key, HandMade] = {}
         self._calls: dict[_Key, int] = {}
+        self._judged: dict[str, tuple[Any, Any, _Site]] = {}  # in this pass, by their function
         self.compared = 0
         """Comparisons so far."""
 
     def begin_pass(self) -> None:
         self._calls.clear()
+        self._judged.clear()
 
     def compare(self, call: LossCall) -> None:
         if not is_comparable(call) or (
@@ -76,10 +79,21 @@ class Skill:
         if site is None:
             site = self._sites[key] = _Site(self._free_name(call.module or "loss"), call.name)
         mode = self._step.mode
+        self._look_for_two_labels(call, site)
         with torch.no_grad():
             for part in parts_of(call) if mode is Mode.EVAL else (call,):
                 site.add(site.compare(part, mode, self._guess_of_training(key)), mode)
         self.compared += 1
+
+    def _look_for_two_labels(self, call: LossCall, site: _Site) -> None:
+        """A prediction that gets two labels, as one of a mix of two pictures does, is to be worse
+        for each of them than it could be: it may be worse than a guess."""
+        before, target, other = self._judged.get(call.name, (None, None, site))
+        known = not (site.has_a_level or other.has_a_level)
+        if not known and before is not None and before() is call.prediction:
+            same = target.shape == call.target.shape and bool((target == call.target).all())
+            site.has_a_level = other.has_a_level = same
+        self._judged[call.name] = ref(call.prediction), call.target, site
 
     def _guess_of_training(self, key: _Key) -> Constant | None:
         """The best constant by the labels of training, where a function is called with samples of
@@ -145,6 +159,8 @@ class _Site:
         self.name = name
         self.kind = kind
         self.waiting: dict[Mode, list[Any]] = {}
+        self.has_a_level = True
+        """Whether a training that learns makes the loss lower than that of a guess."""
         self._constants: dict[Mode, Constant | None] = {}
         self._alone: dict[Mode, deque[Pair]] = {}
         self._random = random.Random(0)  # noqa: S311 - not the script's, whose numbers stay
@@ -185,6 +201,7 @@ class _Site:
             if best is not None and ours is not None:
                 best = torch.maximum(best, _for_other_shares(call, own, ours))
             constant.learn(call)
+            best = best if self.has_a_level or mode is not Mode.TRAIN else None
         wide = torch.float32 if loss.device.type == "mps" else torch.float64
         found = torch.full((4,), torch.nan, dtype=wide, device=loss.device)
         for place, each in enumerate((loss, other, best, count)):
