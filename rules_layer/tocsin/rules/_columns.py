@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from tocsin.model import TRAINED, Reason, Role, Verdict
 from tocsin.rules._kinds import with_level
+from tocsin.rules._pairing import percent
 from tocsin.rules._rule import (
     HEALTHY,
     UNDECIDED,
@@ -111,8 +112,8 @@ def _verdict(
         return healthy
     detail = (
         f"{far} columns, {100 * share:.0f} %, lie elsewhere in the evaluated data than in that of "
-        f"training, and {tensor.name} has won {100 * won:.2g} % since its first round, beside "
-        f"{100 * trained:.2g} % in training: evaluation data is prepared differently"
+        f"training, and {tensor.name} has won {percent(won)} since its first round, beside "
+        f"{percent(trained)} in training: evaluation data is prepared differently"
     )
     evidence: Mapping[str, float] = {"columns": far, "eval": won, "train": trained}
     found = violation(Reason.DIFFERENT, detail, tensor, **evidence)

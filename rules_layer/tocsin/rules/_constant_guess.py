@@ -9,7 +9,7 @@ from typing import Any
 
 from tocsin.model import Mode, Reason, Verdict
 from tocsin.rules._looks import with_streak
-from tocsin.rules._pairing import MOST_BLOCKS, MOST_SITES, LossSite, bounds, sites
+from tocsin.rules._pairing import MOST_BLOCKS, MOST_SITES, LossSite, bounds, percent, sites
 from tocsin.rules._rule import (
     HEALTHY,
     UNDECIDED,
@@ -172,8 +172,8 @@ def _verdict(memory: Memory, tensor: Tensor) -> Verdict:
     below = memory["below"]
     if memory["low"] < _LOOKS:
         return measured(HEALTHY, below, 0.0, "below")
-    percent = 100 * (math.exp(-below) - 1)
-    level = f"{percent:.2g} % above that" if percent >= 1 else "not below that"
+    above = math.exp(-below) - 1
+    level = f"{percent(above)} above that" if above >= 0.01 else "not below that"
     half = f"the last half of {memory['n']} comparisons"
     where = f"{_EVALUATIONS} evaluations in a row" if "last" in memory else half
     kind = memory.get("kind")

@@ -23,7 +23,7 @@ from tocsin.rules import (
 )
 from tocsin.rules._classes import worker_batches
 from tocsin.rules._constant_guess import judge_constant_guess
-from tocsin.rules._pairing import SKILLS
+from tocsin.rules._pairing import SKILLS, percent
 from tocsin.rules._recorded_accuracy import (
     ACCURACIES,
     BIASES,
@@ -161,7 +161,7 @@ class NoBetterThanGuessing(Rule):
         if state[key]["low"] < _IN_A_ROW:
             return state, UNDECIDED
         detail = (
-            f"{tensor.name} avoids {100 * now:.2g} % of the errors of a constant guess in {key} "
+            f"{tensor.name} avoids {percent(now)} of the errors of a constant guess in {key} "
             f"after {memory['batches']} batches, less than {100 * self.least_skill:g} %"
         )
         evidence = {"skill": now, "before": before, "batches": memory["batches"]}
