@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import math
 import weakref
+from dataclasses import dataclass
 from typing import Any
 
 import keras
@@ -21,6 +22,7 @@ _CONTRACT = "frozen_at_random"
 _LATE = 1000  # steps of training, after which what is frozen at first has thawed
 
 
+@dataclass(eq=False)
 class FrozenBody:
     """Judges most of a model that is frozen at random: in a late step of training, or at the end.
 
@@ -28,11 +30,10 @@ class FrozenBody:
     else that of the interpreter, for which the run is kept open.
     """
 
-    def __init__(self) -> None:
-        self._judged = False
-        self._hook: Hook | None = None  # while it waits for the end
-        self._model: weakref.ref[Any] | None = None
-        self._place = ""
+    _judged: bool = False
+    _hook: Hook | None = None  # while it waits for the end
+    _model: weakref.ref[Any] | None = None
+    _place: str = ""
 
     @property
     def waits(self) -> bool:

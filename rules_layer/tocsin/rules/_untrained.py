@@ -28,7 +28,8 @@ def judge_by_start(state: State, step: Step) -> tuple[State, Verdict]:
     """Fires where no evaluation ever had a much lower loss than the first steps of training.
 
     Either the training loss has halved since, and evaluations have won less than a seventh of that.
-    Or evaluations are not clearly better than that and get no better. Losses that may be negative
+    Or evaluations are not clearly better than that and get no better, unless the training loss is
+    worse, too: a divergence from a prior rises while the model learns. Losses that may be negative
     are not judged, nor a training that was not seen from its start or was evaluated before its
     third save: a history of epochs has no start.
 
@@ -75,7 +76,8 @@ def _is_bad(now: FinishedEvaluation, top: float, mean: float, low: float) -> boo
         return False
     trained = now.train_level or 0.0
     learned = 0 <= trained <= (1 - _FELL) * top
-    stays = low > (1 - _NO_BETTER) * mean and now.level > now.best
+    rises = trained > (1 + _NO_BETTER) * mean  # in training as well: a divergence from a prior does
+    stays = low > (1 - _NO_BETTER) * mean and now.level > now.best and not rises
     return (learned and top - low < _WON * (top - trained)) or stays
 
 
