@@ -92,6 +92,9 @@ TRAINED, HELD_OUT = "trained", "held out"
 """The kinds of a metric of boosted trees, by its data set: the one that they are trained on,
 whatever its name is, and another one."""
 
+SCORES = "scores"
+"""The kind of predictions in another unit than the labels: ranks, hazards, logarithms of odds."""
+
 ACTING = "acting"
 """The kind of a loss of a model that acts before it is updated, as a policy does, or a model that
 learns from what it generated: its data follow from it, and the loss need not fall."""

@@ -19,9 +19,10 @@ from tocsin_hooks import Hook
 from tocsin_hooks.guard import guarded
 from tocsin_hooks.keras.batches import BatchWatch
 from tocsin_hooks.keras.contracts import broken_by_callbacks, broken_by_model, save_contracts
+from tocsin_hooks.keras.frozen import FrozenBody
 from tocsin_hooks.keras.means import Sum, running_means, since, sums
 from tocsin_hooks.keras.parameters import KerasParameter, parameters
-from tocsin_hooks.keras.steps import Steps, batch_watch, steps_of
+from tocsin_hooks.keras.steps import Interval, Steps, batch_watch, intervals, steps_of
 from tocsin_hooks.keras.tensors import (
     HAS_GRADIENTS,
     gradient_name,
@@ -37,7 +38,6 @@ _log = logging.getLogger("tocsin")
 _OF_ONE_START = frozenset({"run_id", "resumed_from"})  # options that another start has not
 _MOST_WAIT = 5.0  # seconds for the logs of a batch that has been computed
 
-Interval = int | Mapping[Mode, int]
 Logs = Mapping[str, Any]
 
 
@@ -106,7 +106,7 @@ class TocsinCallback(keras.callbacks.Callback):
             self.hook = out
         else:
             again = {key: value for key, value in options.items() if key not in _OF_ONE_START}
-            interval = _intervals(save_interval)
+            interval = intervals(save_interval)
             self._reopen = functools.partial(Hook, out, watch, interval, **again)
             self.hook = Hook(out, watch, interval, **options)
         self._close_at_end = close_at_end
@@ -116,6 +116,7 @@ class TocsinCallback(keras.callbacks.Callback):
         self._parameters: list[KerasParameter] | None = None
         self._means: dict[str, Any] | None = None
         self._said = self._checked = False
+        self._frozen = FrozenBody()
 
     @_guarded
     def close(self, *, finished: bool | None = None) -> None:
@@ -124,6 +125,7 @@ class TocsinCallback(keras.callbacks.Callback):
             self._batch = None  # an error has cut it short
         try:
             self._finish()
+            self._frozen.end()
         finally:
             if self._reopen is not None:
                 self._closed = True
@@ -147,6 +149,7 @@ class TocsinCallback(keras.callbacks.Callback):
     @_guarded
     def on_train_begin(self, logs: Logs | None = None) -> None:
         self._fitting = True
+        self._frozen.begins()
         self._watch_batches()
 
     @_guarded
@@ -254,8 +257,10 @@ class TocsinCallback(keras.callbacks.Callback):
     def _end(self) -> None:
         try:
             self._finish()
+            if self._fitting:
+                self._frozen.ends(self.hook, self.model)
         finally:
-            if self._close_at_end:
+            if self._close_at_end and not self._frozen.waits:
                 self.close()
 
     def _save_batch(self, batch: _Batch) -> None:
@@ -266,6 +271,7 @@ class TocsinCallback(keras.callbacks.Callback):
         if not self._checked:
             self._checked = True
             save_contracts(self.hook, [*broken_by_model(model), *broken_by_callbacks()])
+        self._frozen.step(self.hook, model)
         now, logs = sums(self._means or {}), batch.logs or {}
         save_scalars(
             self.hook,
@@ -292,10 +298,3 @@ class TocsinCallback(keras.callbacks.Callback):
                 "Rules on gradients are not applicable in this run",
                 keras.backend.backend(),
             )
-
-
-def _intervals(interval: Interval | None) -> Mapping[Mode, int]:
-    """An evaluation is a single step, so every one is saved."""
-    if interval is None or isinstance(interval, Mapping):
-        return {Mode.EVAL: 1, **(interval or {})}
-    return {**dict.fromkeys(Mode, interval), Mode.EVAL: 1}

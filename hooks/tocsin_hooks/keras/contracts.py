@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from tocsin_hooks import Hook
 from tocsin_hooks.best import takes_the_worst
 from tocsin_hooks.guard import Guard
-from tocsin_hooks.keras.frozen import is_frozen_at_random
 from tocsin_hooks.keras.losses import CompiledLoss, compiled_losses
 from tocsin_hooks.leaks import column_of
 from tocsin_hooks.looks import contract_name
@@ -40,11 +39,11 @@ _OF_CLASSES = frozenset({"categoricalcrossentropy", "sparsecategoricalcrossentro
 _CROSS_ENTROPIES = _OF_CLASSES | {"binarycrossentropy"}
 
 
-def save_contracts(hook: Hook, broken: Iterable[str]) -> None:
-    """Save those that are broken, in the step in hand, with the line of the script."""
+def save_contracts(hook: Hook, broken: Iterable[str], place: str | None = None) -> None:
+    """Save those that are broken, in the step in hand, with the line of the script, or a place."""
     with Guard(hook.trouble, "contracts are not checked"):
         for contract in sorted({*broken}):
-            name = contract_name(contract, script_line())
+            name = contract_name(contract, script_line() if place is None else place)
             plan = hook.plan(name.name, name.collections, role=name.role)
             if plan is not None:
                 hook.capture(plan, 1.0)
@@ -105,8 +104,6 @@ def _are_outside(labels: NDArray[Any], low: float, high: float) -> bool:
 
 
 def broken_by_model(model: Any) -> Iterator[str]:
-    if is_frozen_at_random(model):
-        yield "frozen_at_random"
     for loss in compiled_losses(model):
         output = _output(model, loss)
         layer = _last_layer(output)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import keras
@@ -83,7 +84,7 @@ class EagerChecks:
     def _look(self, loss: LossCall | OtherLoss, *, compares: bool) -> None:
         if isinstance(loss, LossCall):
             if compares:
-                self._skill.compare(loss)
+                self._skill.compare(replace(loss, place=""))  # fits and evaluations have many
             return
         if not compares or self._skill.has_given_up(loss.output):
             return

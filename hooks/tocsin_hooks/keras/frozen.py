@@ -2,13 +2,73 @@
 
 from __future__ import annotations
 
+import atexit
 import math
+import weakref
+from dataclasses import dataclass
 from typing import Any
 
 import keras
 import numpy as np
+from tocsin.model import Mode
 
+from tocsin_hooks import Hook
 from tocsin_hooks.drawn import ENOUGH, MOST, MOST_OF_MODEL, is_uniform
+from tocsin_hooks.guard import Guard
+from tocsin_hooks.keras.contracts import save_contracts
+from tocsin_hooks.script_line import script_line
+
+_CONTRACT = "frozen_at_random"
+_LATE = 1000  # steps of training, after which what is frozen at first has thawed
+
+
+@dataclass(eq=False)
+class FrozenBody:
+    """Judges most of a model that is frozen at random: in a late step of training, or at the end.
+
+    Until then it may thaw in another ``fit``. The end is that of the run if the script closes it,
+    else that of the interpreter, for which the run is kept open.
+    """
+
+    _judged: bool = False
+    _hook: Hook | None = None  # while it waits for the end
+    _model: weakref.ref[Any] | None = None
+    _place: str = ""
+
+    @property
+    def waits(self) -> bool:
+        """Whether the run is to be kept open."""
+        return self._hook is not None
+
+    def begins(self) -> None:
+        """A ``fit`` begins."""
+        self._hook = self._model = None
+        atexit.unregister(self.end)
+
+    def step(self, hook: Hook, model: Any) -> None:
+        """A step of training is in hand, and saved."""
+        if not self._judged and hook.position.get(Mode.TRAIN.name, 0) > _LATE:
+            self._judged = True
+            if is_frozen_at_random(model):
+                save_contracts(hook, [_CONTRACT])
+
+    def ends(self, hook: Hook, model: Any) -> None:
+        """A ``fit`` ends."""
+        if not self._judged and is_frozen_at_random(model):
+            self._hook, self._model, self._place = hook, weakref.ref(model), script_line()
+            atexit.register(self.end)
+
+    def end(self) -> None:
+        """No ``fit`` comes any more: what is still frozen gets a step of its own."""
+        hook, model = self._hook, self._model() if self._model is not None else None
+        self.begins()
+        if hook is None:
+            return
+        with Guard(hook.trouble, "layers that are not trained are not looked at"):
+            self._judged = True
+            if (model is None or is_frozen_at_random(model)) and hook.begin(Mode.EVAL):
+                save_contracts(hook, [_CONTRACT], self._place)
+            hook.end()
 
 
 def is_frozen_at_random(model: Any) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 import keras
@@ -14,6 +15,8 @@ from tocsin_hooks.keras.eager import EagerWatch
 
 EAGER = keras.backend.backend() == "torch"
 """Whether steps are computed call by call. JAX and TensorFlow compile them."""
+
+Interval = int | Mapping[Mode, int]
 
 
 class Steps(Protocol):
@@ -39,3 +42,10 @@ def steps_of(hook: Hook) -> Steps:
     from tocsin_hooks.keras.compiled_checks import CompiledChecks
 
     return CompiledChecks(hook)
+
+
+def intervals(interval: Interval | None) -> Mapping[Mode, int]:
+    """An evaluation is a single step, so every one is saved."""
+    if interval is None or isinstance(interval, Mapping):
+        return {Mode.EVAL: 1, **(interval or {})}
+    return {**dict.fromkeys(Mode, interval), Mode.EVAL: 1}

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from numpy.typing import NDArray
-from tocsin.model import Role
+from tocsin.model import SCORES, Role
 from tocsin.tensors import named
 
 from tocsin_hooks import Hook
@@ -21,6 +21,7 @@ from tocsin_hooks.xgboost.given import Given
 from tocsin_hooks.xgboost.model import (
     IMPORTANCE_TYPES,
     configuration,
+    has_scores,
     has_trees,
     hyperparameters,
     importances,
@@ -58,6 +59,7 @@ class Rounds:
         self._shap = shap
         self._known = False
         self._trees = False
+        self._kind: str | None = None  # of predictions
         self._counted = False  # whether there are splits
         self._logged = set[str]()
 
@@ -97,11 +99,14 @@ class Rounds:
     def _look_up(self, model: Any) -> None:
         learner = configuration(model)
         self._trees = has_trees(learner)
+        if self._given.own_objective or has_scores(learner):
+            self._kind = SCORES
         for name, value in hyperparameters(learner).items():
             self._hook.save(f"hyperparameters/{name}", value, "hyperparameters")
 
     def _predictions(self, model: Any, data: Any) -> None:
-        if (plan := self._hook.plan("predictions", "predictions")) is not None:
+        plan = self._hook.plan("predictions", "predictions", kind=self._kind)
+        if plan is not None:
             self._keep(plan, model.predict(data))
         if (plan := self._hook.plan("labels", "labels")) is not None:
             labels = data.get_label()

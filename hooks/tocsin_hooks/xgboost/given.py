@@ -40,11 +40,13 @@ class Given:
     planned: rounds; 0 if that is not known.
     kinds: of the metrics of each data set that is evaluated, by its name.
     sets: data sets by their names; the one that is trained on comes first.
+    own_objective: is a function of the script; what it makes of a margin is not known.
     """
 
     planned: int = 0
     kinds: Mapping[str, str] = field(default_factory=dict)
     sets: Mapping[str, Any] = field(default_factory=dict)
+    own_objective: bool = False
 
 
 def find_given() -> Given:
@@ -56,7 +58,8 @@ def find_given() -> Given:
     kinds = {name: TRAINED if _are_same(data, trained) else HELD_OUT for data, name in evals}
     names = [name for name, kind in kinds.items() if kind == TRAINED] or ["trained data"]
     others = {name: data for data, name in evals if kinds[name] == HELD_OUT}
-    return Given(int(given.get("num_boost_round") or 0), kinds, {names[0]: trained, **others})
+    planned, own = int(given.get("num_boost_round") or 0), given.get("obj") is not None
+    return Given(planned, kinds, {names[0]: trained, **others}, own)
 
 
 def save_contracts(hook: Hook) -> None:

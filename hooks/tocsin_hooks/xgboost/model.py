@@ -25,6 +25,13 @@ def has_trees(learner: Mapping[str, Any]) -> bool:
     return bool(learner["gradient_booster"]["name"] != "gblinear")
 
 
+def has_scores(learner: Mapping[str, Any]) -> bool:
+    """Whether predictions are in another unit than labels: ranks, hazards, or logarithms of odds.
+    The labels of survival are times, with a sign or bounds."""
+    name = str(learner["objective"]["name"])
+    return name == "binary:logitraw" or name.startswith(("rank:", "survival:"))
+
+
 def hyperparameters(learner: Mapping[str, Any]) -> dict[str, int | float | str]:
     """All parameters with their effective values, by name; the metrics as ``eval_metric``."""
     found: dict[str, int | float | str] = {}

@@ -33,7 +33,8 @@ def judge_by_start(state: State, step: Step) -> tuple[State, Verdict]:
 
     Either the training loss has halved since, and evaluations have won less than a seventh of that,
     or less than two fifths if hardly any of it is left. Or evaluations are not clearly better than
-    that start and get no better. Losses that may be negative are not judged, nor a training that
+    that start and get no better, unless the training loss is worse, too: a divergence from a prior
+    rises while the model learns. Losses that may be negative are not judged, nor a training that
     was not seen from its start or was evaluated before its third save: a history of epochs has no
     start.
 
@@ -84,7 +85,8 @@ def _limit(now: FinishedEvaluation, top: float, mean: float) -> float:
     if 0 <= trained <= (1 - _FELL) * top:
         won = _WON_BY_HEART if trained <= _LEFT * top else _WON
         limits.append(top - won * (top - trained))
-    if now.level > now.best:
+    rises = trained > (1 + _NO_BETTER) * mean  # in training as well: a divergence from a prior does
+    if now.level > now.best and not rises:
         limits.append((1 - _NO_BETTER) * mean)
     return min(limits)
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
-from tocsin.model import Mode, Reason, Role, Verdict
+from tocsin.model import SCORES, Mode, Reason, Role, Verdict
 from tocsin.rules import (
     HEALTHY,
     UNDECIDED,
@@ -78,7 +78,8 @@ class NoBetterThanGuessing(Rule):
     recorded (``validation-auc`` of XGBoost, ``roc_auc``) it fires when this was never above 0.5 in
     ``evaluations`` saves.
 
-    Rankings, known by such a metric as ndcg, are not judged: their scores have no level.
+    Rankings, known by such a metric as ndcg, are not judged: their scores have no level. Neither
+    are other predictions of XGBoost in another unit than the labels.
 
     Where the hook computes what the loss of the best constant guess is, that decides instead: after
     300 steps of training, and 100 comparisons, the rule fires if the loss was not below it in the
@@ -226,7 +227,7 @@ def _batches(step: Step) -> Iterator[tuple[Tensor, ScoredBatch]]:
     else they may be ranks, or logarithms. Labels that are all alike may be no labels, but what
     another model is to take for real, or not.
     """
-    predictions = step.tensors["predictions"]
+    predictions = [each for each in step.tensors["predictions"] if each.kind != SCORES]
     for label, values, predicted in worker_batches(step.tensors["labels"], predictions):
         alike = values.size > 1 and bool((values == values.flat[0]).all())
         if predicted is None or alike or (batch := score_batch(values, predicted)) is None:

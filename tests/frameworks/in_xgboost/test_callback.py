@@ -180,6 +180,31 @@ def test_predictions_and_labels(
     np.testing.assert_array_equal(value(tmp_path / "run", "labels", 3), data[1].get_label())
 
 
+def logistic(margins: Any, matrix: Any) -> tuple[Any, Any]:
+    shares = 1 / (1 + np.exp(-margins))
+    return shares - matrix.get_label(), shares * (1 - shares)
+
+
+@pytest.mark.parametrize(
+    ("objective", "own", "kind"),
+    [
+        ("binary:logistic", None, ""),
+        ("binary:logitraw", None, "scores"),
+        ("survival:cox", None, "scores"),
+        ("reg:squarederror", logistic, "scores"),
+    ],
+)
+def test_predictions_in_another_unit_than_the_labels(
+    train: Any, data: Any, tmp_path: Path, objective: str, own: Any, kind: str
+) -> None:
+    parameters = {"objective": objective, "eval_metric": "auc"}
+    train(parameters=parameters, named=[(data[0], "train")], obj=own)
+    storage = LocalStorage(tmp_path / "run")
+    indexes = [read_index(storage, key) for key in storage.list("index/")]
+    kinds = {each.kind or "" for i in indexes for each in i.entries if each.name == "predictions"}
+    assert kinds == {kind}
+
+
 def test_they_are_of_the_training_data_if_there_is_nothing_else(
     train: Any, data: Any, tmp_path: Path
 ) -> None:

@@ -102,6 +102,7 @@ FALLS = [2.0, 1.9, 1.8] + [0.5] * 31
         ([2.0] * 34, [2.0 - 0.001 * at for at in range(11)], 0, HEALTHY),  # but slowly
         ([2.0] * 34, [1.9, 1.89, 1.91] * 4, 0, HEALTHY),  # something
         ([0.1] * 3 + [0.5] * 31, [3.0, 1.0] + [0.5] * 9, 0, HEALTHY),  # the first lessons were easy
+        ([0.5] * 3 + [1.8] * 31, [1.2, 1.5, 1.7] + [1.8] * 8, 0, HEALTHY),  # of an autoencoder
         ([-each for each in FALLS], [3.0] * 11, 0, UNDECIDED),
         (FALLS[:10], [3.0] * 3, 0, UNDECIDED),
     ],

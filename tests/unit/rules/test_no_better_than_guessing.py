@@ -134,6 +134,16 @@ def test_numbers_that_no_loss_compares_may_be_ranks(batches: Any, judged: bool) 
     assert (VIOLATION in outcomes(NoBetterThanGuessing(), steps)) is judged
 
 
+@pytest.mark.parametrize(("kind", "judged"), [("scores", False), (None, True)])
+def test_predictions_in_another_unit_than_the_labels(kind: str | None, judged: bool) -> None:
+    steps = []
+    for at in range(12):
+        found = step(at, *numbers(0.0, at))
+        given = tuple(replace(each, kind=kind) for each in found.tensors["predictions"])
+        steps.append(replace(found, tensors={**found.tensors, "predictions": given}))
+    assert (VIOLATION in outcomes(NoBetterThanGuessing(), steps)) is judged
+
+
 def test_compared_losses_decide_from_the_first_of_them_on() -> None:
     steps = [step(at, *numbers(0.0, at)) for at in range(12)]
     skills = (valued("loss/skill", np.ones((1, 4))),)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import keras
 import numpy as np
 import pytest
 from keras import losses
-from tocsin import modes
+from tocsin import create_trial, modes
 from tocsin.model import Role
 from tocsin.tensors import LocalStorage, read_index
 
@@ -109,26 +112,85 @@ def test_a_softmax_over_places(callback, contracts, axis, expected):
     assert contracts() == expected
 
 
-@pytest.mark.parametrize(("trained", "expected"), [(0, {"frozen_at_random"}), (5, set())])
-@pytest.mark.parametrize("frozen", [True, False])
-def test_a_model_that_is_frozen_as_it_was_made(
-    callback, samples, contracts, trained, expected, frozen
-):
-    x, scores = samples
+def frozen_at_first():
+    """A model whose first layers, most of it, are not trainable; and these."""
     layers = keras.layers
     keras.utils.set_random_seed(3)
     base = keras.Sequential(
         [keras.Input((8,)), layers.Dense(160, "relu"), layers.Dense(64, "relu")]
     )
     model = keras.Sequential([base, layers.Dense(3, "softmax")])
+    base.trainable = False
     model.compile("adam", SPARSE)
+    return model, base
+
+
+@pytest.mark.parametrize(("trained", "expected"), [(0, {"frozen_at_random"}), (5, set())])
+@pytest.mark.parametrize("frozen", [True, False])
+def test_a_model_that_is_frozen_as_it_was_made(
+    callback, samples, contracts, trained, expected, frozen
+):
+    x, scores = samples
+    model, base = frozen_at_first()
     y = labels_of("classes", scores)
     if trained:
+        base.trainable = True
+        model.compile("adam", SPARSE)
         model.fit(x, y, batch_size=64, epochs=trained, verbose=0)
     base.trainable = not frozen
     model.compile("adam", SPARSE)
-    model.fit(x, y, batch_size=64, verbose=0, callbacks=[callback(capture=None)])
+    tocsin = callback(capture=None)
+    model.fit(x, y, batch_size=64, verbose=0, callbacks=[tocsin])
+    tocsin.close()
     assert contracts() == (expected if frozen else set())
+
+
+@pytest.mark.parametrize("thaws", [True, False])
+@pytest.mark.parametrize("another", [True, False])
+def test_a_body_that_is_frozen_at_first_may_thaw_in_another_fit(
+    callback, samples, contracts, tmp_path, thaws, another
+):
+    x, scores = samples
+    model, base = frozen_at_first()
+    y = labels_of("classes", scores)
+    first = callback(capture=None)
+    model.fit(x, y, batch_size=64, verbose=0, callbacks=[first])
+    if thaws:
+        base.trainable = True
+        model.compile("adam", SPARSE)
+    second = callback(tmp_path / "second", capture=None) if another else first
+    model.fit(x, y, batch_size=64, verbose=0, callbacks=[second])
+    second.close()
+    first.close()
+    assert contracts() == (set() if thaws else {"frozen_at_random"})
+
+
+def test_a_body_that_is_frozen_until_late(callback, samples, contracts):
+    x, scores = samples
+    model, _ = frozen_at_first()
+    tocsin = callback(save_interval=10, capture=None, close_at_end=False)
+    model.fit(
+        x, labels_of("classes", scores), batch_size=64, epochs=102, verbose=0, callbacks=[tocsin]
+    )
+    assert not tocsin._frozen.waits
+    tocsin.close()
+    assert contracts() == {"frozen_at_random"}
+
+
+def test_a_body_that_stays_frozen_until_the_interpreter_exits(tmp_path):
+    script = f"""
+import keras, numpy as np
+from tocsin_hooks.keras import TocsinCallback
+base = keras.Sequential([keras.Input((8,)), keras.layers.Dense(160), keras.layers.Dense(64)])
+base.trainable = False
+model = keras.Sequential([base, keras.layers.Dense(3)])
+model.compile("adam", "mse")
+model.fit(np.ones((64, 8)), np.ones((64, 3)), callbacks=[TocsinCallback({str(tmp_path)!r})])
+"""
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=300)
+    trial = create_trial(tmp_path)
+    assert trial.tensor_names(regex="contract/frozen_at_random") != []
+    assert trial.loaded_all_steps
 
 
 @pytest.mark.parametrize(
@@ -276,6 +338,18 @@ def test_weighted_samples_are_not_compared(callback, samples, trial):
     assert watched.hook.stats.errors == 0
     assert trial().tensor_names(regex=".*/skill") == []
     assert "predictions" in trial().tensor_names()
+
+
+def test_fits_and_evaluations_on_several_lines_compare_one_loss(callback, samples, trial):
+    x, scores = samples
+    y = labels_of("classes", scores)
+    model = model_of(3, "softmax", SPARSE)
+    watched = callback(capture=None, close_at_end=False)
+    model.fit(x, y, batch_size=64, verbose=0, callbacks=[watched])
+    model.evaluate(x, y, verbose=0, callbacks=[watched])
+    model.fit(x, y, batch_size=64, verbose=0, callbacks=[watched])
+    watched.close()
+    assert trial().tensor_names(regex=".*/skill") == ["loss/skill"]
 
 
 def test_each_output_is_compared_by_itself(callback, samples, trial):
