@@ -209,6 +209,14 @@ FAULTS = {
         net(1, nn.Sigmoid()),
         lambda m, x, y: F.mse_loss(torch.cat([m(x), m(-x)], 1), 9.0 * torch.stack([y, y], 1)),
     ),
+    "target_out_of_range of the value of an action": (
+        net(4, nn.Tanh()),
+        lambda m, x, y: F.mse_loss(m(x).gather(1, y[:, None]), 9.0 + y[:, None]),
+    ),
+    "target_out_of_range of a value that is picked": (
+        net(4, nn.Softmax(1)),
+        lambda m, x, y: F.smooth_l1_loss(m(x)[range(len(y)), y], 9.0 + y),
+    ),
     "bce_target_out_of_range": (
         net(1),
         lambda m, x, y: F.binary_cross_entropy_with_logits(m(x), 255 * y.float()[:, None]),
@@ -382,6 +390,12 @@ HEALTHY: dict[str, Callable[[nn.Module, Any, Any], Any]] = {
     "two views": lambda m, x, y: F.mse_loss(m(x), m(x + 0.1)),
     "a multiple that reaches": lambda m, x, y: (
         (40 * m(x)[:, 0].tanh() - 10 * y.float()).square().mean()
+    ),
+    "the value of an action that reaches": lambda m, x, y: F.mse_loss(
+        m(x).tanh().gather(1, y[:, None]), 0.3 * y[:, None].float() - 0.5
+    ),
+    "the value of an action that is positive": lambda m, x, y: F.mse_loss(
+        m(x).relu().gather(1, y[:, None]), -0.1 - 0.01 * y[:, None].float()
     ),
     "noise is subtracted": lambda m, x, y: (
         (x[:, :4] - m(x).relu() - 0.5 * x[:, :4]).square().mean()

@@ -17,6 +17,7 @@ _RANGES = {
     "SoftmaxBackward0": (0.0, 1.0),
 }
 _PARTS = frozenset({"SelectBackward0", "SliceBackward0"})  # as the last step of a sequence
+_PICKS = frozenset({"GatherBackward0", "IndexBackward0"})  # as the value of an action
 _JOINS = frozenset({"CatBackward0", "StackBackward0"})
 _MOST_PARTS = 64
 _SCALINGS = frozenset({"MulBackward0", "DivBackward0"})
@@ -52,6 +53,8 @@ def _reach(node: Any) -> tuple[float, float] | None:
         return _scaled_reach(node)
     if name_of(node) in _JOINS:
         return _joined_reach(node)
+    if name_of(node) in _PICKS:
+        return _picked_reach(node)
     if name_of(node) != "ClampBackward1":
         return _RANGES.get(name_of(node))
     low, high = node._saved_min, node._saved_max
@@ -65,6 +68,13 @@ def _joined_reach(node: Any) -> tuple[float, float] | None:
         return None
     reaches = {_reach(each) for each in parts}
     return reaches.pop() if len(reaches) == 1 else None
+
+
+def _picked_reach(node: Any) -> tuple[float, float] | None:
+    """That of what is picked from, if it has two ends: values of actions that have to be positive
+    may be learned from targets that are a little below 0 at first."""
+    reach = _reach(before_views(node.next_functions[0][0]))
+    return reach if reach is not None and all(map(math.isfinite, reach)) else None
 
 
 def _scaled_reach(node: Any) -> tuple[float, float] | None:
