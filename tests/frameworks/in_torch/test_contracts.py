@@ -581,6 +581,25 @@ def test_a_part_whose_learning_rate_is_zero_at_first(run: Path) -> None:
     assert train(run, model, loss, optimizer=last, steps=70) == {}
 
 
+@pytest.mark.parametrize("later", [0.0, 1e-2])
+def test_a_part_whose_learning_rate_stays_zero(later: float, run: Path) -> None:
+    model = net()
+    first, last = (torch.optim.SGD(model[at].parameters(), 1e-2) for at in (0, 2))
+    first.param_groups[0]["lr"] = 0.0
+    updates = 0
+
+    def loss(model: nn.Module, x: Any, y: Any) -> Any:
+        nonlocal updates
+        updates += 1
+        if updates == 90:
+            first.param_groups[0]["lr"] = later
+        first.step()
+        return classify(model, x, y)
+
+    found = train(run, model, loss, optimizer=last, steps=151)
+    assert [*found] == ([] if later else ["learning_rate_of_zero"])
+
+
 def test_an_optimizer_that_begins_later(run: Path) -> None:
     model = net()
     later = torch.optim.SGD(model[2].parameters(), 1e-2)

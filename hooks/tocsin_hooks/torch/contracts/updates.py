@@ -17,7 +17,8 @@ from tocsin_hooks.torch.reductions.plain import plain
 
 _UPDATES = 20  # after which it is asked who is updated by nobody
 _LAST = 60  # updates, after which nothing is checked
-_LATE = 1000  # updates, after which what is frozen at first has thawed
+_LATE = 1000  # updates, after which what is frozen or still at first is not so any more
+_STILL = 100  # updates of an optimizer, all with a rate of 0
 _IN_A_ROW = 3
 _SAMPLED = 16  # elements of a parameter, by which it is told whether it changed
 _NORMS = torch.nn.modules.batchnorm._BatchNorm
@@ -64,6 +65,7 @@ class UpdateContracts:
         self._backwards = 0  # since the last update
         self._before_closure: int | None = None  # so many before a closure is called
         self._reached = False  # gradients were there since the last update
+        self._still = WeakKeyDictionary[Any, int]()  # updates with a rate of 0, of no others
         self._may_thaw = False  # what is frozen at random: an optimizer holds it
 
     @property
@@ -93,6 +95,10 @@ class UpdateContracts:
 
     def before_update(self, root: Any, optimizer: Any, *, seen: bool, closure: bool) -> None:
         """An optimizer is about to update the model; ``seen``: backward passes are visible."""
+        if not _is_still(optimizer):
+            self._still[optimizer] = -1
+        elif (before := self._still.get(optimizer, 0)) >= 0:
+            self._still[optimizer] = before + 1
         if self.over:
             return
         if not any(each() is optimizer for each in self._optimizers):
@@ -111,7 +117,7 @@ class UpdateContracts:
             idle = without and bool(trained) and not any(map(self._has_changed, trained))
             idle = idle and (self._is_updated(root) or not seen)  # else it is known sooner
             self._count("optimizer_without_gradient", optimizer, holds=idle, enough=_UPDATES)
-        still = all(map(_is_still, self._known()))  # one alone may begin later
+        still = all(map(_is_still, self._known()))  # one alone may begin later: see ``ended``
         self._count("learning_rate_of_zero", optimizer, holds=still, enough=_UPDATES)
         if self._updates == 0:
             self._remember(root)
@@ -149,6 +155,8 @@ class UpdateContracts:
         """The training is over, or late: what is frozen now stays so."""
         if self._may_thaw and is_frozen_at_random(root):
             self._broken("frozen_at_random")
+        if any(updates >= _STILL for updates in self._still.values()):
+            self._broken("learning_rate_of_zero")
 
     def foreign_update(self, root: Any, optimizer: Any) -> None:
         """An optimizer updates something that is no part of the model."""
