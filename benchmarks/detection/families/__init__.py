@@ -247,8 +247,6 @@ HALVES: dict[str, tuple[str, ...]] = {
         "two_digit_styles",
         "wearable_activities",
         "wine_quality",
-    ),
-    "report": (
         "arm_pose",
         "battery_dealer",
         "bird_sightings",
@@ -268,6 +266,17 @@ HALVES: dict[str, tuple[str, ...]] = {
         "street_pairs",
         "support_tickets",
         "weld_flaws",
+    ),
+    "report": (
+        "bare_appliances",
+        "bare_deliveries",
+        "ddp_grain_photos",
+        "dial_photos",
+        "flooded_fields",
+        "heated_house",
+        "heating_bills",
+        "keras_courier_times",
+        "tide_levels",
     ),
 }
 
