@@ -270,12 +270,16 @@ HALVES: dict[str, tuple[str, ...]] = {
     "report": (
         "bare_appliances",
         "bare_deliveries",
+        "bending_beam",
         "ddp_grain_photos",
         "dial_photos",
         "flooded_fields",
         "heated_house",
         "heating_bills",
         "keras_courier_times",
+        "meal_delivery",
+        "meter_digits",
+        "recipe_book",
         "tide_levels",
     ),
 }
