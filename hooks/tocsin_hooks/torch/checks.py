@@ -8,22 +8,17 @@ from tocsin.model import COMPETING, Mode
 from torch import Tensor, nn
 
 from tocsin_hooks.guard import Guard
-from tocsin_hooks.script_line import script_line
 from tocsin_hooks.torch.callbacks import compilations
 from tocsin_hooks.torch.calls.axes import Axes
 from tocsin_hooks.torch.calls.derivatives import Derivatives
 from tocsin_hooks.torch.calls.loss_calls import Listener, LossCall, LossWindow, picked_classes
-from tocsin_hooks.torch.calls.pairs import UNPAIRED
-from tocsin_hooks.torch.calls.tape import RecordedCall, Tape
+from tocsin_hooks.torch.calls.tape import RecordedCall
 from tocsin_hooks.torch.capture.captured import StepInHand
 from tocsin_hooks.torch.capture.given_inputs import GivenInputs
 from tocsin_hooks.torch.capture.operands import Operands
-from tocsin_hooks.torch.capture.origin import is_sum
 from tocsin_hooks.torch.capture.seen_samples import SeenSamples
 from tocsin_hooks.torch.capture.spread import Spread
 from tocsin_hooks.torch.capture.step_loss import StepLoss
-from tocsin_hooks.torch.comparisons.evaluated_losses import EvaluatedLosses
-from tocsin_hooks.torch.comparisons.known_losses import KnownLosses
 from tocsin_hooks.torch.comparisons.skill import Skill
 from tocsin_hooks.torch.contracts.broken import BrokenContracts
 from tocsin_hooks.torch.contracts.losses import broken_by_difference, compares_samples
@@ -33,15 +28,13 @@ from tocsin_hooks.torch.contracts.softmaxes import has_log_softmax
 from tocsin_hooks.torch.contracts.updates import UpdateContracts
 from tocsin_hooks.torch.graph import before_views, is_gap
 from tocsin_hooks.torch.look_schedule import LookSchedule
+from tocsin_hooks.torch.loss_comparisons import LossComparisons
 from tocsin_hooks.torch.names import class_name, output_name
 from tocsin_hooks.torch.opponents import Opponents
 from tocsin_hooks.torch.outermost_calls import Call
-from tocsin_hooks.torch.values import tensors_in, tensors_of_distributions
+from tocsin_hooks.torch.values import tensors_in
 
-_MOST_OUTPUTS = 8
-_DRAWS = 3
 _MOST_DROPPED = 0.85  # of a layer: more is a share that is to be kept
-_SMALL = 1 << 18  # elements between outputs and a loss: of larger ones saved steps are compared
 
 
 class Checks:
@@ -55,7 +48,6 @@ class Checks:
         self._step = step
         self._step_loss = loss
         self._skill = Skill(step)
-        self._known = KnownLosses()
         self._operands = Operands(step)
         self._spread = Spread(step)
         self._samples = SeenSamples(step)
@@ -66,11 +58,10 @@ class Checks:
         self._schedules = Schedules(self._broken.here)
         self._opponents = Opponents()
         self._when = LookSchedule(step, self._skill, self._updates, self._opponents)
-        self._tape = Tape()
+        self._losses = LossComparisons(step, loss, self._skill, self._when)
         self._derivatives = Derivatives()
         self._axes = Axes()
         self._dropouts = set[Any]()  # of the step in hand, by their nodes
-        self._evaluated = EvaluatedLosses(step, loss, self._skill, self._known, self._tape)
         hook = step.hook
         self._window = LossWindow(
             Listener(
@@ -85,35 +76,25 @@ class Checks:
                 derived=self._derived,
                 derivatives=self._derivatives,
                 axes=self._axes,
-                tape=self._tape,
+                tape=self._losses.tape,
                 trouble=hook.trouble,
                 is_at_work=lambda: hook.is_at_work,
             )
         )
         self._inputs = GivenInputs()
         self._inside = False  # of a forward pass
-        self._within: list[LossCall] = []  # losses that the pass in hand computed itself
         self._subtracts = False  # labels from predictions, since that
-        self._has_called = False  # a loss function, since the outputs
         self._passes = 0  # in training
-        self._draws = 0  # updates before which something was drawn by the outputs
         step.before_end = self._hand_over
 
     def forward_begins(self, root: Any, args: Any, kwargs: Any, *, compiled: bool) -> None:
         self._opponents.passed()
         self._inside = True
-        self._within = []
         self._passes += self._step.mode is Mode.TRAIN
-        self._skill.begin_pass()
         self._operands.begin_pass()
-        evaluated = self._step.mode is not Mode.TRAIN and self._tape.has_calls
-        if self._step.passes == 1 or evaluated:
-            self._forget_calls()
-            self._known.begin_pass()
+        if self._losses.forward_begins():
             self._broken.begin_loss()
             self._dropouts.clear()
-        if self._step.evaluates:
-            self._evaluated.forward_begins()
         if compiled:
             self.close()
             return
@@ -138,7 +119,7 @@ class Checks:
     @property
     def draws(self) -> bool:
         """Whether what is trained draws actions, as a policy does."""
-        return self._draws >= _DRAWS
+        return self._losses.draws
 
     def acts(self, root: Any, *, alone: bool) -> None:
         """The model is called without gradients, and no step begins; ``alone``: one sample."""
@@ -168,7 +149,8 @@ class Checks:
             self._ended(class_name(root), output)
         if self._when.is_due and not (compiled and self._step.mode is not Mode.TRAIN):
             self._window.open()
-        self._record(output)
+        if self._window.is_open:
+            self._losses.forward_ended(output)
 
     def _ended(self, name: str, output: Any) -> None:
         if self._step.saving and self._step.passes == 1 and self._step.mode is Mode.TRAIN:
@@ -181,24 +163,13 @@ class Checks:
         if call.first:
             self._given(call.name, call.args, call.kwargs, whole=call.whole)
             self._ended(call.name, call.output)
-        self._record(call.output)
+        if self._window.is_open:
+            self._losses.forward_ended(call.output)
 
     def breaks(self, contract: str, place: str) -> None:
         """A trainer has found that a contract is broken there."""
         if self._when.wants_contracts:
             self._broken.here(contract, place)
-
-    def _record(self, output: Any) -> None:
-        if self._window.is_open and self._when.records:
-            found = [each for _, each in tensors_in(output, _MOST_OUTPUTS)]
-            chances = tensors_of_distributions(output)
-            self._tape.begin([*found, *chances], training=self._step.mode is Mode.TRAIN)
-            if self._step.evaluates:
-                self._evaluated.forward_ended(found)
-            within, self._within = self._within, []
-            for call in within:
-                self._known.called(call, self._tape.outputs)
-        self._within = []
 
     def step_begins(self, *, compiled: bool) -> None:
         """A step has begun whose forward passes are not seen, so compiled code may run in it."""
@@ -210,8 +181,7 @@ class Checks:
 
     def update_begins(self, root: Any, optimizer: Any, *, held: bool, closure: bool) -> None:
         seen = self._window.is_open
-        self._draws += self._tape.drawn
-        self._tape.drawn = False
+        self._losses.update_begins()
         if not closure:
             self.close()
         if not held and self._opponents.has_passed:  # another model's, by way of this one
@@ -254,11 +224,7 @@ class Checks:
         self.pause()
         self._broken.begin_loss()
         self._derivatives.clear()
-        self._forget_calls()
-
-    def _forget_calls(self) -> None:
-        self._tape.clear()
-        self._has_called = False
+        self._losses.forget()
 
     def training_ends(self, root: Any) -> None:
         """No step comes after the one in hand. The model may be gone."""
@@ -271,8 +237,7 @@ class Checks:
 
     def _loss(self, call: LossCall) -> None:
         with self._step.hook.measured():
-            given = self._step.evaluates and not self._inside
-            if given and self._evaluated.is_guess(call, self._inputs.tensors):
+            if not self._inside and self._losses.is_guess(call, self._inputs.tensors):
                 return
             if self._step.saving:
                 self._step_loss.called(call)
@@ -284,18 +249,7 @@ class Checks:
                     self._broken.check_loss(call, self._inputs.tensors, self._passes)
                     if before_views(call.prediction.grad_fn) in self._dropouts:
                         self._broken.here("dropout_of_predictions", call.place)
-            if self._step.mode is Mode.TRAIN and not self._inside:
-                self._known.called(call, self._tape.outputs)
-            elif self._step.mode is Mode.TRAIN:
-                if len(self._within) < _MOST_OUTPUTS:
-                    self._within.append(call)  # the outputs are known when the pass has ended
-            else:
-                call = self._evaluated.called(call)
-            if call.name not in UNPAIRED:
-                self._has_called = True
-                self._evaluated.is_over |= self._step.evaluates and not self._known.has_sums
-            if self._when.wants_skill and self._when.compares:
-                self._skill.compare(call)
+            self._losses.called(call, inside=self._inside)
 
     def _difference(self, one: Any, other: Any, result: Any) -> None:
         if self._inside or not self._when.wants_contracts or not self._inputs:
@@ -319,35 +273,14 @@ class Checks:
                     self._broken.check_graph(loss)
                     if isinstance(loss, Tensor) and is_gap(loss):
                         self._competes()
-        tape = self._tape
-        if not tape.is_recording:
-            return
-        small = tape.elements <= _SMALL or self._step.saving
-        looks = small and self._step.mode is Mode.TRAIN and self._when.records
-        if looks and tape.leads_to(loss):
-            with self._step.hook.measured():
-                if self._has_called:
-                    if self._step.saving and is_sum(loss):
-                        self._known.computed(script_line(), tape, loss, of_functions=True)
-                elif self._skill.compare_by_hand(tape, loss, place := script_line()):
-                    self._known.computed(place, tape, loss)
-                elif self._subtracts and self._skill.ignores_order(place):
-                    self._broken.here("errors_cancel", place)
-        self._forget_calls()
+        unordered = self._losses.backward(loss)
+        if unordered is not None and self._subtracts:
+            self._broken.here("errors_cancel", unordered)
 
     def _recorded(self, call: RecordedCall, found: Any) -> None:
         """A call in an evaluation may give a loss of training, or compare what is predicted."""
-        if self._inside:
-            return
-        if self._step.mode is Mode.TRAIN:
-            if not self._has_called:
-                self._picked(call)
-            return
-        if self._evaluated.is_over:
-            return
-        with self._step.hook.measured():
-            if self._evaluated.recorded(call, found, compares=self._when.compares):
-                self._evaluated.is_over = True
+        if not self._inside and self._losses.recorded(call, found):
+            self._picked(call)
 
     def _picked(self, call: RecordedCall) -> None:
         """A call in training may be a part of a loss that the script computes itself."""
@@ -380,12 +313,11 @@ class Checks:
     def _left(self, tensor: Any) -> None:
         """A tensor has become an array or a list: labels, perhaps."""
         if self._step.evaluates and not self._inside:
-            with self._step.hook.measured():
-                self._evaluated.left(tensor)
+            self._losses.left(tensor)
 
     def _hand_over(self) -> None:
         if self._step.evaluates:
-            self._evaluated.hand_over(compares=lambda: self._when.compares)
+            self._losses.hand_over()
             self._held_out.hand_over()
             if self._when.wants_contracts:
                 with Guard(self._step.hook.trouble, "schedules are not looked at"):

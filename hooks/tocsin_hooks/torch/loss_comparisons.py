@@ -1,0 +1,148 @@
+"""Compares the losses of training and of evaluations, wherever a script computes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from tocsin.model import Mode
+
+from tocsin_hooks.script_line import script_line
+from tocsin_hooks.torch.calls.loss_calls import LossCall
+from tocsin_hooks.torch.calls.pairs import UNPAIRED
+from tocsin_hooks.torch.calls.tape import RecordedCall, Tape
+from tocsin_hooks.torch.capture.captured import StepInHand
+from tocsin_hooks.torch.capture.origin import is_sum
+from tocsin_hooks.torch.capture.step_loss import StepLoss
+from tocsin_hooks.torch.comparisons.evaluated_losses import EvaluatedLosses
+from tocsin_hooks.torch.comparisons.known_losses import KnownLosses
+from tocsin_hooks.torch.comparisons.skill import Skill
+from tocsin_hooks.torch.look_schedule import LookSchedule
+from tocsin_hooks.torch.values import tensors_in, tensors_of_distributions
+
+_MOST_OUTPUTS = 8
+_DRAWS = 3
+_SMALL = 1 << 18  # elements between outputs and a loss: of larger ones saved steps are compared
+
+
+class LossComparisons:
+    """Follows what is computed from the outputs of a model, up to its loss.
+
+    Losses are compared by ``skill``. What leads to those of training is kept, so that evaluations
+    that compute the same are known by it.
+    """
+
+    def __init__(
+        self, step: StepInHand, loss: StepLoss, skill: Skill, schedule: LookSchedule
+    ) -> None:
+        self.tape = Tape()
+        self._step = step
+        self._skill = skill
+        self._when = schedule
+        self._known = KnownLosses()
+        self._evaluated = EvaluatedLosses(step, loss, skill, self._known, self.tape)
+        self._within: list[LossCall] = []  # losses that the pass in hand computed itself
+        self._has_called = False  # a loss function, since the outputs
+        self._draws = 0  # updates before which something was drawn by the outputs
+
+    @property
+    def draws(self) -> bool:
+        """Whether what is trained draws actions, as a policy does."""
+        return self._draws >= _DRAWS
+
+    def forward_begins(self) -> bool:
+        """A forward pass begins; returns whether it is the first that leads to a loss."""
+        self._within = []
+        self._skill.begin_pass()
+        evaluated = self._step.mode is not Mode.TRAIN and self.tape.has_calls
+        first = self._step.passes == 1 or evaluated
+        if first:
+            self.forget()
+            self._known.begin_pass()
+        if self._step.evaluates:
+            self._evaluated.forward_begins()
+        return first
+
+    def forward_ended(self, output: Any) -> None:
+        """Record what is computed from ``output``."""
+        within, self._within = self._within, []
+        if not self._when.records:
+            return
+        found = [each for _, each in tensors_in(output, _MOST_OUTPUTS)]
+        chances = tensors_of_distributions(output)
+        self.tape.begin([*found, *chances], training=self._step.mode is Mode.TRAIN)
+        if self._step.evaluates:
+            self._evaluated.forward_ended(found)
+        for call in within:
+            self._known.called(call, self.tape.outputs)
+
+    def update_begins(self) -> None:
+        self._draws += self.tape.drawn
+        self.tape.drawn = False
+
+    def forget(self) -> None:
+        """What was computed so far leads to no loss."""
+        self.tape.clear()
+        self._has_called = False
+
+    def is_guess(self, call: LossCall, inputs: Iterable[Any]) -> bool:
+        """Whether a loss of an evaluation is that of a guess, and not of the model."""
+        return self._step.evaluates and self._evaluated.is_guess(call, inputs)
+
+    def called(self, call: LossCall, *, inside: bool) -> None:
+        """A loss function was called, perhaps ``inside`` of a forward pass."""
+        if self._step.mode is not Mode.TRAIN:
+            call = self._evaluated.called(call)
+        elif not inside:
+            self._known.called(call, self.tape.outputs)
+        elif len(self._within) < _MOST_OUTPUTS:
+            self._within.append(call)  # the outputs are known when the pass has ended
+        if call.name not in UNPAIRED:
+            self._has_called = True
+            self._evaluated.is_over |= self._step.evaluates and not self._known.has_sums
+        if self._when.wants_skill and self._when.compares:
+            self._skill.compare(call)
+
+    def recorded(self, call: RecordedCall, found: Any) -> bool:
+        """Something was computed from the outputs; returns whether it may become a loss that
+        training computes by hand."""
+        if self._step.mode is Mode.TRAIN:
+            return not self._has_called
+        if not self._evaluated.is_over:
+            with self._step.hook.measured():
+                compares = self._when.compares
+                self._evaluated.is_over = self._evaluated.recorded(call, found, compares=compares)
+        return False
+
+    def backward(self, loss: Any) -> str | None:
+        """Gradients of ``loss`` are going to be computed. Returns the line that does so if it is a
+        loss by hand that is the same whichever label belongs to which sample."""
+        tape, place = self.tape, None
+        if not tape.is_recording:
+            return None
+        small = tape.elements <= _SMALL or self._step.saving
+        looks = small and self._step.mode is Mode.TRAIN and self._when.records
+        if looks and tape.leads_to(loss):
+            with self._step.hook.measured():
+                place = self._compare(loss, script_line())
+        self.forget()
+        return place
+
+    def _compare(self, loss: Any, place: str) -> str | None:
+        if self._has_called:
+            if self._step.saving and is_sum(loss):
+                self._known.computed(place, self.tape, loss, of_functions=True)
+        elif self._skill.compare_by_hand(self.tape, loss, place):
+            self._known.computed(place, self.tape, loss)
+        elif self._skill.ignores_order(place):
+            return place
+        return None
+
+    def left(self, tensor: Any) -> None:
+        """A tensor has become an array or a list, after a pass of an evaluation."""
+        with self._step.hook.measured():
+            self._evaluated.left(tensor)
+
+    def hand_over(self) -> None:
+        """Add to an evaluation the losses by labels that left PyTorch."""
+        self._evaluated.hand_over(compares=lambda: self._when.compares)
