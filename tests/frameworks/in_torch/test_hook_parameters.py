@@ -199,6 +199,24 @@ def test_a_loop_that_updates_by_itself(net: Net, run: Path, batch: Any, written:
     assert hooks_of(net) == before
 
 
+def test_a_loop_that_updates_by_itself_with_gradients_that_it_asks_for(
+    net: Net, run: Path, batch: Any, written: Read
+) -> None:
+    before, parameters = hooks_of(net), [*net.parameters()]
+    with TorchHook.attach(net, run, **EVERY) as hook:
+        for _ in range(12):
+            loss = nn.CrossEntropyLoss()(net(batch[0]), batch[1])
+            gradients = torch.autograd.grad(loss, parameters)
+            for each, gradient in zip(parameters, gradients, strict=True):
+                each.data.sub_(0.1 * gradient)
+        assert hook.stats.errors == 0
+    steps = written(run)
+    names = [f"gradient/Net_{name}" for name, _ in net.named_parameters()]
+    found = [l2(steps[TRAIN, 11][name]) for name in names]
+    assert found == [norm(each) for each in gradients]
+    assert hooks_of(net) == before
+
+
 @pytest.mark.parametrize("name", ["LBFGS", "SGD"])
 def test_an_optimizer_that_computes_the_loss_itself(
     name: str, net: Net, run: Path, batch: Any, written: Read

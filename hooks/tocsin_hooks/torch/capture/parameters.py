@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary, WeakSet, ref
 
 import torch
 from tocsin.model import Role
-from torch.autograd.graph import register_multi_grad_hook
+from torch.autograd import Variable
 from torch.nn.parameter import is_lazy
 
-from tocsin_hooks.guard import Guard
+from tocsin_hooks.guard import Guard, Report
 from tocsin_hooks.torch.capture.captured import Pairs, StepInHand
 from tocsin_hooks.torch.names import class_name, gradient_name, parameter_name
 
 _MOST_RATES = 16
+_NOT_CAPTURED = "gradients are not captured"
 
 
 class Parameters:
@@ -79,16 +81,11 @@ class Parameters:
         """For a loop that updates by itself: weights and gradients at the end of the next
         backward pass. Returns the handle to end that.
         """
-        trained = [each for each in root.parameters() if each.requires_grad and not is_lazy(each)]
-
-        def arrived(gradients: Iterable[Any]) -> None:
-            with Guard(self._step.hook.trouble, "gradients are not captured"):
-                handle.remove()
-                found = dict(zip(map(id, trained), gradients, strict=True))
-                self._add(root, lambda _: True, lambda parameter: found.get(id(parameter)))
-
-        handle = register_multi_grad_hook(trained, arrived)
-        return handle
+        return _WholeBackward(
+            [each for each in root.parameters() if each.requires_grad and not is_lazy(each)],
+            lambda found: self._add(root, lambda _: True, lambda each: found.get(id(each))),
+            self._step.hook.trouble,
+        )
 
     def _add(
         self, root: Any, weights: Callable[[Any], bool], gradient: Callable[[Any], Any]
@@ -129,6 +126,45 @@ class Parameters:
                 self._step.add([(plan, rate)])
             elif plan is not None and rate is not None:
                 hook.capture(plan, float(rate))
+
+
+class _WholeBackward:
+    """Calls ``ended`` at the end of the next backward pass that computes gradients of parameters,
+    also one by ``torch.autograd.grad``, with these by the parameters' identities.
+
+    PyTorch's ``register_multi_grad_hook`` does the same, but raises in ``torch.autograd.grad``.
+    """
+
+    def __init__(
+        self,
+        parameters: Iterable[Any],
+        ended: Callable[[dict[int, Any]], None],
+        trouble: Report,
+    ) -> None:
+        self._found: dict[int, Any] = {}
+        self._ended = ended
+        self._trouble = trouble
+        self._handles = [
+            each.register_hook(partial(self._arrived, id(each))) for each in parameters
+        ]
+
+    def remove(self) -> None:
+        while self._handles:
+            self._handles.pop().remove()
+        self._found.clear()
+
+    def _arrived(self, parameter: int, gradient: Any) -> None:
+        with Guard(self._trouble, _NOT_CAPTURED):
+            if self._handles and not self._found:
+                Variable._execution_engine.queue_callback(self._at_end)
+            self._found[parameter] = gradient
+
+    def _at_end(self) -> None:
+        with Guard(self._trouble, _NOT_CAPTURED):
+            if self._handles:
+                found = dict(self._found)
+                self.remove()
+                self._ended(found)
 
 
 class LastGradient:
