@@ -1,7 +1,7 @@
 """The range that a dial's hand points at, by a small ViT of its own and Hugging Face's Trainer.
 
 Photos of 16 by 16 pixels show a round dial, not quite in the middle, with a hand, in good or poor
-light. Six ranges of 60 degrees are to be told apart. The skill is the accuracy on other photos
+light. Six ranges of 60 degrees are to be distinguished. The skill is the accuracy on other photos
 above that of the most frequent range.
 """
 

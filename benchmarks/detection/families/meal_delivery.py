@@ -154,7 +154,7 @@ def train(
 
     def prepared(part: tuple[Tensor, Tensor, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
         kinds, x, y = part
-        if fault == "categories coded anew":  # in the order in which they come, not as in training
+        if fault == "categories renumbered":  # in the order in which they come, not as in training
             kinds = torch.stack(
                 [torch.randperm(k)[c] for k, c in zip(KINDS, kinds.T, strict=True)], 1
             )
@@ -195,7 +195,7 @@ CASES = cases(
     },
     {
         "column against row": ("broadcast no-skill", {"fault": "column against row"}),
-        "categories coded anew": ("inputs overfit worse", {"fault": "categories coded anew"}),
+        "categories renumbered": ("inputs overfit worse", {"fault": "categories renumbered"}),
         "scheduler of epochs stepped by batch": (
             "slow schedule no-skill", {"fault": "scheduler of epochs stepped by batch"},
         ),

@@ -1,7 +1,7 @@
 """Recipes a cook will save, by neural collaborative filtering: factors and a perceptron together.
 
-Each saved recipe is a positive, and negatives are drawn anew for each epoch. The skill is twice the
-area under the ROC curve, less one, of recipes saved later against those never saved.
+Each saved recipe is a positive, and each epoch draws other negatives. The skill is twice the area
+under the ROC curve, less one, of recipes saved later against those never saved.
 """
 
 from __future__ import annotations

@@ -79,7 +79,7 @@ def train(
     past, later, end = series[:hours], series[3000:3600], series[3600:6000]
     mean, spread = past.mean(0), past.std(0)
     here = (mean, spread)
-    if fault == "gauge scaled anew":  # a level's mean and spread are those of metres
+    if fault == "gauge scaled otherwise":  # a level's mean and spread are those of metres
         here = (mean * torch.tensor([0.01, 1, 1]), spread * torch.tensor([0.01, 1, 1]))
     errors = {"mse": nn.MSELoss(), "huber": nn.SmoothL1Loss(beta=0.1), "mae": nn.L1Loss()}
 
@@ -165,7 +165,7 @@ CASES = cases(
         "momentum, not evaluated": {"optimizer": "momentum", "rate": 0.02, "evaluated": False},
     },
     {
-        "gauge scaled anew": ("inputs overfit worse", {"fault": "gauge scaled anew"}),
+        "gauge scaled otherwise": ("inputs overfit worse", {"fault": "gauge scaled otherwise"}),
         "sigmoid at the end": ("range saturated no-skill", {"last": "sigmoid"}),
         "levels of another day": ("no-skill overfit", {"fault": "levels of another day"}),
         "item in the loss": ("no-gradient no-skill collapse", {"fault": "item in the loss"}),

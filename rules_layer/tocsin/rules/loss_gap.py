@@ -120,19 +120,17 @@ class LossGap(Rule):
     def _verdict(self, memory: Memory, trained: Memory, site: LossSite) -> Verdict:
         if "bad" not in memory:
             return UNDECIDED
+        least = memory.get("least", self.least)  # an earlier version did not keep it
         if memory["bad"] < _LOOKS:
-            return measured(HEALTHY, memory["won"], memory["least"], "below")
+            return measured(HEALTHY, memory["won"], least, "below")
         name, now = site.tensor.kind or site.tensor.name, memory["now"]
         beside = f"{percent(now)} below" if now > 0 else f"{percent(-now)} above"
-        better = (
-            "better"
-            if memory["best"] <= max(now, 0) + _CLEARLY
-            else (f"more than {percent(memory['best'])} below")
-        )
+        best = memory["best"]
+        better = "better" if best <= max(now, 0) + _CLEARLY else f"more than {percent(best)} below"
         detail = (
             f"the loss by {name} is {percent(trained['better'])} below that of a constant guess in "
             f"TRAIN, and {beside} it in EVAL, and was never {better} there"
         )
         evidence = {"eval": now, "train": trained["better"], "samples": memory["rows"]}
         found = violation(Reason.ABOVE_THRESHOLD, detail, site.tensor, **evidence)
-        return measured(found, memory["won"], memory["least"], "below")
+        return measured(found, memory["won"], least, "below")

@@ -57,5 +57,7 @@ def _growth(
     if name in _RATIOS and len(args) > 1:
         if isinstance(args[1], torch.Tensor):  # as the number of what counts
             return False if len(given) > 1 and numbers[0] else None
+        if samples < 2:  # each number is a multiple of theirs
+            return None
         return False if args[1] % samples == 0 else numbers[0]
     return None

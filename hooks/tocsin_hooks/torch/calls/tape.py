@@ -147,8 +147,8 @@ class Tape:
 
     def after(self, call: RecordedCall, target: Any, found: Any) -> None:
         """It gave ``found``; ``target`` is its first argument, which it may have changed."""
-        in_place = _is_in_place(getattr(call.function, "__name__", ""))
-        results = [target] if in_place else list(_tensors((found,)))
+        name = getattr(call.function, "__name__", "")
+        results = [target] if _is_in_place(name) else list(_tensors((found,)))
         if not results:
             return
         self._known.update((id(each), each) for each in results)
@@ -156,7 +156,6 @@ class Tape:
         keys = tuple(id(each) for each in results)
         self._describe(call, keys)
         if len(results) == 1 and results[0].numel() == 1:
-            name = getattr(call.function, "__name__", "")
             self._growth.called(name, call.args, call.kwargs, results[0], len(self.outputs[0]))
         self._calls.append(replace(call, found=keys))
         if len(self._calls) > _MOST_CALLS or self.elements > _MOST_ELEMENTS:

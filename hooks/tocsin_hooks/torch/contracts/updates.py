@@ -19,6 +19,7 @@ _UPDATES = 20  # after which it is asked who is updated by nobody
 _LAST = 60  # updates, after which nothing is checked
 _LATE = 1000  # updates, after which what is frozen or still at first is not so any more
 _STILL = 100  # updates of an optimizer, all with a rate of 0
+_MOVED = -1  # in place of their number: there was another rate
 _IN_A_ROW = 3
 _SAMPLED = 16  # elements of a parameter, by which it is told whether it changed
 _NORMS = torch.nn.modules.batchnorm._BatchNorm
@@ -65,7 +66,7 @@ class UpdateContracts:
         self._backwards = 0  # since the last update
         self._before_closure: int | None = None  # so many before a closure is called
         self._reached = False  # gradients were there since the last update
-        self._still = WeakKeyDictionary[Any, int]()  # updates with a rate of 0, of no others
+        self._still = WeakKeyDictionary[Any, int]()  # updates, as long as all have a rate of 0
         self._may_thaw = False  # what is frozen at random: an optimizer holds it
 
     @property
@@ -95,10 +96,8 @@ class UpdateContracts:
 
     def before_update(self, root: Any, optimizer: Any, *, seen: bool, closure: bool) -> None:
         """An optimizer is about to update the model; ``seen``: backward passes are visible."""
-        if not _is_still(optimizer):
-            self._still[optimizer] = -1
-        elif (before := self._still.get(optimizer, 0)) >= 0:
-            self._still[optimizer] = before + 1
+        if (before := self._still.get(optimizer, 0)) >= 0:  # a rate may lie on a device
+            self._still[optimizer] = before + 1 if _is_still(optimizer) else _MOVED
         if self.over:
             return
         if not any(each() is optimizer for each in self._optimizers):
@@ -152,10 +151,13 @@ class UpdateContracts:
                 self._broken("momentum_of_one_batch")
 
     def ended(self, root: Any) -> None:
-        """The training is over, or late: what is frozen now stays so."""
+        """The training is over, or late: what is frozen or still now stays so. Says it once."""
         if self._may_thaw and is_frozen_at_random(root):
+            self._may_thaw = False
             self._broken("frozen_at_random")
-        if any(updates >= _STILL for updates in self._still.values()):
+        still = [each for each, updates in self._still.items() if updates >= _STILL]
+        if still:
+            self._still.update(dict.fromkeys(still, _MOVED))
             self._broken("learning_rate_of_zero")
 
     def foreign_update(self, root: Any, optimizer: Any) -> None:
