@@ -12,6 +12,7 @@ from tocsin.rules._series import TRAINING
 _BLOCKS = 16  # of comparisons
 _GROWN = 0.05  # skill, since the first comparisons
 _KNOWS = 0.1  # skill, which no untrained model has of classes: it was trained before
+_KNOWS_NUMBERS = 0.5  # of which one that adds to its inputs has some untrained
 _CLASSES = ("cross_entropy", "nll_loss")
 
 
@@ -23,7 +24,9 @@ def follow_skill(memories: State, step: Step) -> State:
             memory = memories.get(site.key, {})
             if not memory.get("known"):
                 memory = added(memory, site, step.mode_step, _BLOCKS)
-                known = _is_known(memory, of_classes=site.tensor.kind in _CLASSES)
+                known = _is_known(
+                    memory, _KNOWS if site.tensor.kind in _CLASSES else _KNOWS_NUMBERS
+                )
                 memories[site.key] = {"known": True} if known else memory
     return memories
 
@@ -33,11 +36,11 @@ def has_skill(memories: State) -> bool:
     return any(memory.get("known") for memory in memories.values())
 
 
-def _is_known(memory: Mapping[str, Any], *, of_classes: bool) -> bool:
-    """Whether the skill of the last half is surely more than that of the first comparisons, or such
-    as an untrained model has none. One that adds to its inputs may have any skill in numbers."""
+def _is_known(memory: Mapping[str, Any], trained: float) -> bool:
+    """Whether the skill of the last half is surely more than that of the first comparisons, or than
+    that of a model that was ``trained`` before."""
     found = bounds(recent(memory, 0.5))
     if found is None:
         return False
     first = memory["blocks"][0][0] / min(memory["width"], memory["n"])
-    return bool(found.low > first + _GROWN or (of_classes and found.low > _KNOWS))
+    return bool(found.low > min(first + _GROWN, trained))

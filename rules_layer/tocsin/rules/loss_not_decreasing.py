@@ -58,11 +58,11 @@ class LossNotDecreasing(Rule):
     ``2 * smooth`` saves. It does not fire if a loss of the run was once ``settled_percent`` % below
     its beginning, if one of several training losses was as much above it (losses that compete, as a
     GAN's, fall in turns), if the noise is larger than that, or if it began below 0, as a likelihood
-    may, of which a share means nothing. Nor where the hook compares losses with those of other
-    labels, and the skill has grown by 5 %, or is surely above 10 % for classes: a model that was
-    trained before has little left to learn. The level of a loss says nothing where models compete,
-    in reinforcement, metric learning, ranking and self-supervised training: such a loss is not
-    judged unless it is named.
+    may, of which a share means nothing. Nor, unless it rose as much, where the hook compares losses
+    with those of other labels, and the skill has grown by 5 %, or is surely above 10 % for classes
+    and 50 % for numbers: a model that was trained before has little left to learn. The level of a
+    loss says nothing where models compete, in reinforcement, metric learning, ranking and
+    self-supervised training: such a loss is not judged unless it is named.
 
     Parameters
     ----------
@@ -145,11 +145,16 @@ class LossNotDecreasing(Rule):
             series[point.key], verdict = self._judge(series, point, step.mode_step)
             verdicts.append(verdict)
         verdict = worst_verdict(verdicts)
-        if has_skill(compared) and verdict.reason is Reason.NOT_DECREASING:
+        if has_skill(compared) and self._is_slight(verdict):
             return state, HEALTHY
         if verdict.outcome is Outcome.HEALTHY and any(memory["bad"] for memory in series.values()):
             verdict = UNDECIDED  # losses are judged at different steps: another one is not healthy
         return state, verdict
+
+    def _is_slight(self, verdict: Verdict) -> bool:
+        """Whether the loss fell too little, or rose by no more than noise does near an optimum."""
+        fell = verdict.evidence.get("decrease_percent")
+        return isinstance(fell, float) and fell > -(self.settled_percent or 0.0)
 
     def _judge(self, state: State, point: Point, now: int) -> tuple[Memory, Verdict]:
         """Returns the memory of one loss, and its verdict."""

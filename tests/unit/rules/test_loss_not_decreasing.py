@@ -175,21 +175,26 @@ def test_one_loss_in_profile_recommended(
 
 
 @pytest.mark.parametrize(
-    ("skill", "kind", "fires"),
+    ("skill", "kind", "slope", "fires"),
     [
-        (0.3, "cross_entropy", False),  # a model that was trained before
-        (0.05, "cross_entropy", True),
-        (0.3, "mse_loss", True),  # it may add to its inputs
+        (0.3, "cross_entropy", -1e-4, False),
+        (0.3, "cross_entropy", 1e-3, False),  # drifts within its noise
+        (0.3, "cross_entropy", 1e-2, True),
+        (0.05, "cross_entropy", -1e-4, True),
+        (0.3, "mse_loss", -1e-4, True),  # it may add to its inputs
+        (0.8, "mse_loss", -1e-4, False),
+        (0.8, "mse_loss", 1e-3, False),
+        (0.8, "mse_loss", 1e-2, True),
     ],
 )
 def test_a_model_that_was_trained_before(
-    make_step: MakeStep, skill: float, kind: str, fires: bool
+    make_step: MakeStep, skill: float, kind: str, slope: float, fires: bool
 ) -> None:
     steps = []
     for at, compared in enumerate(comparisons(noisy(skill, 400), kind=kind)):
-        found = make_step("losses", 10 * at, {"loss": 2.0 - 1e-4 * at})
+        found = make_step("losses", 10 * at, {"loss": 2.0 + slope * at})
         steps.append(replace(found, tensors={**found.tensors, **compared.tensors}))
-    assert bool(violations(rule(), steps)) is fires
+    assert bool(violations(rule("recommended"), steps)) is fires
 
 
 def test_the_documented_example(make_step: MakeStep) -> None:

@@ -160,6 +160,7 @@ MSE = "mse_loss"
         pytest.param([*np.linspace(0, 0.12, 30), *[0.12] * 770], MSE, None, id="grows soon"),
         pytest.param([0.3] * 800, MSE, 300, id="is there from the start, and does not grow"),
         pytest.param([0.3] * 800, "cross_entropy", None, id="of a model that was trained before"),
+        pytest.param([0.8] * 800, MSE, None, id="of numbers that were learned before"),
         pytest.param([0.05] * 800, "cross_entropy", 300, id="little"),
         pytest.param([0.0] * 800, MSE, 300, id="none"),
         pytest.param([0.3] * 50 + [0.0] * 750, MSE, 300, id="is lost"),
