@@ -99,16 +99,16 @@ def _are_alike(one: Any, other: Any) -> bool:
 
 
 def _scales(node: Any) -> bool:
-    """Whether it multiplies by one number, or divides, or multiplies by weights or a mask."""
+    """Whether it multiplies by one number, by weights or a mask, or divides by such."""
     if name_of(node) not in ("MulBackward0", "DivBackward0"):
         return False
     (first, _), (second, _) = node.next_functions
-    if first is not None and second is not None:
+    if (first is None) == (second is None) or (first is None and name_of(node)[0] == "D"):
         return False
     other = node._saved_self if first is None else node._saved_other
     if other is None or not other.dim():
         return other is not None
-    return name_of(node) == "MulBackward0" and bool((other >= 0).all())
+    return bool((other >= 0).all())
 
 
 def before_views(node: Any) -> Any:

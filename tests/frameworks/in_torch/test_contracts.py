@@ -205,6 +205,12 @@ FAULTS = {
             ((m(x) - 9 * y.float()[:, None]).abs() * (y[:, None] > 0)).mean() + m(x).mean()
         ),
     ),
+    "target_out_of_range of a relative loss": (
+        net(1, nn.Sigmoid()),
+        lambda m, x, y: (
+            (m(x) - 9 * y.float()[:, None]).norm(dim=1) / (1 + y.float()[:, None].norm(dim=1))
+        ).mean(),
+    ),
     "target_out_of_range of a sequence": (
         net(1, nn.Sigmoid()),
         lambda m, x, y: F.mse_loss(torch.cat([m(x), m(-x)], 1), 9.0 * torch.stack([y, y], 1)),
