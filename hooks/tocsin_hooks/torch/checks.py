@@ -21,6 +21,7 @@ from tocsin_hooks.torch.capture.spread import Spread
 from tocsin_hooks.torch.capture.step_loss import StepLoss
 from tocsin_hooks.torch.comparisons.skill import Skill
 from tocsin_hooks.torch.contracts.broken import BrokenContracts
+from tocsin_hooks.torch.contracts.discarded_gradients import DiscardedGradients
 from tocsin_hooks.torch.contracts.losses import broken_by_difference, compares_samples
 from tocsin_hooks.torch.contracts.modes import ModeContracts
 from tocsin_hooks.torch.contracts.schedules import Schedules
@@ -54,6 +55,7 @@ class Checks:
         self._held_out = SeenSamples(step, evaluates=True)
         self._broken = BrokenContracts(step)
         self._updates = UpdateContracts(self._broken.here)
+        self._discarded = DiscardedGradients(self._broken.here, step.hook.trouble)
         self._modes = ModeContracts(self._broken.here)
         self._schedules = Schedules(self._broken.here)
         self._opponents = Opponents()
@@ -106,6 +108,8 @@ class Checks:
         if self._when.wants_contracts:
             judged = self._step.has_losses
             self._modes.forward(root, alone=self._inputs.are_one_sample, judged=judged)
+            if self._step.mode is Mode.TRAIN:
+                self._discarded.forward_begins(root)
             looks = self._step.saving and self._step.passes == 1 and not self._updates.over
             if looks and self._step.mode is Mode.TRAIN:
                 self._broken.forward_begins(root)
@@ -181,6 +185,7 @@ class Checks:
 
     def update_begins(self, root: Any, optimizer: Any, *, held: bool, closure: bool) -> None:
         seen = self._window.is_open
+        self._discarded.end()
         self._losses.update_begins()
         if not closure:
             self.close()
@@ -225,6 +230,11 @@ class Checks:
         self._broken.begin_loss()
         self._derivatives.clear()
         self._losses.forget()
+
+    def release(self) -> None:
+        """Look at nothing any more."""
+        self.close()
+        self._discarded.end()
 
     def training_ends(self, root: Any) -> None:
         """No step comes after the one in hand. The model may be gone."""

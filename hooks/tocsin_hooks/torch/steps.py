@@ -91,7 +91,7 @@ class StepDetector:
             if self._passes < self._usual:
                 return False
             return self._fixed or self._passes >= _MOST_FORWARDS or not none_computed()
-        if self._passes >= _MOST_FORWARDS:
+        if self._since_update >= _MOST_FORWARDS:
             self._usual = 1
             return True
         return is_free()

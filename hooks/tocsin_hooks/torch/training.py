@@ -100,7 +100,7 @@ class ModelTraining:
         undo = (
             self._forward.close,
             self.loss.close,
-            self._checks.close,
+            self._checks.release,
             watched.remove,
             self._release_parts,
             before.remove,

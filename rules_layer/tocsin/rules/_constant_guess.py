@@ -50,7 +50,7 @@ Memory = Mapping[str, Any]
 ``since``: the mode step before the first of them; ``next``: when to look again.
 ``low``: the looks in a row that found no skill; ``below``: by how much the loss was lower.
 ``last``: of each of the last evaluations by how much it was lower, its skill and samples.
-``best``: by how much the loss was lower in the best evaluation.
+``best``: by how much the loss was lower in the best evaluation; ``rows``: samples in all of them.
 """
 
 
@@ -66,7 +66,8 @@ def judge_constant_guess(
     the newer half of them. A loss of three times the guess's in all of that half is enough by
     itself, after 200 steps. The same must hold of three evaluations in a row, of at least 400
     samples, in their means, after 200 steps. Where none of eight evaluations or more was better
-    than the guess, a model may depend on the labels somewhat more.
+    than the guess, a model may depend on the labels somewhat more; and where all were at least 3 %
+    above it, the samples of all of them count.
     """
     if step.mode is Mode.PREDICT:
         return state, not_applicable(Reason.NO_TENSOR, "a step of mode PREDICT")
@@ -99,12 +100,13 @@ def _evaluated(memory: Memory, site: LossSite, spent: int) -> Memory:
     now = [round(-math.log(ratio), 4), round(fmean(site.skills), 4), site.rows]
     last = [*memory.get("last", []), now][-_EVALUATIONS:]
     best = max(memory.get("best", now[0]), now[0])
-    memory = {**memory, "last": last, "best": best, "n": memory.get("n", 0) + 1}
+    n, rows = memory.get("n", 0) + 1, memory.get("rows", 0) + site.rows
+    memory = {**memory, "last": last, "best": best, "n": n, "rows": rows}
     below = [each for each, *_ in last]
-    enough = len(last) == _EVALUATIONS and sum(rows for *_, rows in last) >= _SAMPLES
-    if not enough or spent < _PATIENCE_FOR_EVALUATIONS:
+    never = n >= _MANY_EVALUATIONS and best < _HARDLY_BELOW
+    samples = rows if never and best < -_CLEARLY else sum(each for *_, each in last)
+    if len(last) < _EVALUATIONS or samples < _SAMPLES or spent < _PATIENCE_FOR_EVALUATIONS:
         return memory
-    never = memory["n"] >= _MANY_EVALUATIONS and best < _HARDLY_BELOW
     little = _SOME_SKILL if never else _LITTLE_SKILL
     depends = fmean(skill for _, skill, _ in last) >= little
     falls = below[-1] - below[0] >= max(_LEAST_WON, _ON_ITS_WAY * abs(below[-1]))

@@ -278,6 +278,12 @@ CONTRACTS: Mapping[str, Contract] = {
         "parameters() does not name them: they are not trained, saved or moved to a device",
         "use nn.ModuleList or nn.ModuleDict",
     ),
+    "never_updated": Contract(
+        Severity.CRITICAL,
+        "gradients are computed and cleared, and no weight changes: no optimizer's step is called",
+        "the model stays as it was made",
+        "call optimizer.step() after backward()",
+    ),
     "optimizer_of_another_model": Contract(
         Severity.CRITICAL,
         "the optimizer holds no parameter of the model that is trained",

@@ -67,6 +67,8 @@ def test_no_more_than_64_passes_are_one_step() -> None:
     """A loop without an optimizer that sets gradients to zero in place: each pass is a step."""
     assert begun("f" * 70, None) == "B" + 63 * "." + 6 * "B"
     assert begun(100 * "f" + "o" + 70 * "f", None).count("B") > 2
+    evaluated = begun("f" * 40 + "e" + "f" * 40, None)
+    assert evaluated == "B" + 39 * "." + "B" + 23 * "." + 16 * "B", "evaluations in between"
 
 
 def test_a_step_ends_though_nobody_updates_the_model() -> None:

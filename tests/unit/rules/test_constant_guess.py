@@ -114,3 +114,19 @@ def test_evaluations(evaluated: list[float], skill: float, expected: Outcome) ->
     tested = run(np.repeat(evaluated, 10), skill, mode=Mode.EVAL)
     steps = [*run(np.full(1000, 1.0), 0.5), *tested, *run(np.full(1200, 1.0), 0.5)]
     assert outcomes(NoBetterThanGuessing(), steps)[-1] is expected
+
+
+@pytest.mark.parametrize(
+    ("evaluated", "expected"),
+    [
+        pytest.param([3.6] * 14, VIOLATION, id="all clearly above the constant guess"),
+        pytest.param([3.6] * 10, HEALTHY, id="too few samples"),
+        pytest.param([3.6, 2.5] + [3.6] * 12, HEALTHY, id="one was better"),
+        pytest.param([3.05] * 14, HEALTHY, id="not clearly above"),
+    ],
+)
+def test_evaluations_of_few_samples(evaluated: list[float], expected: Outcome) -> None:
+    """Together they have enough where all say the same."""
+    tested = run(np.array(evaluated), 0.01, mode=Mode.EVAL, every=1)
+    steps = [*run(np.full(1000, 1.0), 0.5), *tested, *run(np.full(1200, 1.0), 0.5)]
+    assert outcomes(NoBetterThanGuessing(), steps)[-1] is expected

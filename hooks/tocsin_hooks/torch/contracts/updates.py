@@ -13,6 +13,7 @@ import torch
 from tocsin_hooks.script_line import script_line
 from tocsin_hooks.torch.contracts.cut_offs import CutOffs
 from tocsin_hooks.torch.contracts.frozen import is_frozen_at_random
+from tocsin_hooks.torch.contracts.remembered import Remembered
 from tocsin_hooks.torch.reductions.plain import plain
 
 _UPDATES = 20  # after which it is asked who is updated by nobody
@@ -21,7 +22,6 @@ _LATE = 1000  # updates, after which what is frozen or still at first is not so 
 _STILL = 100  # updates of an optimizer, all with a rate of 0
 _MOVED = -1  # in place of their number: there was another rate
 _IN_A_ROW = 3
-_SAMPLED = 16  # elements of a parameter, by which it is told whether it changed
 _NORMS = torch.nn.modules.batchnorm._BatchNorm
 _MOST_MOMENTUM = 0.9
 _WITH_PENALTY = (torch.optim.Adam, torch.optim.RMSprop, torch.optim.SGD)
@@ -58,7 +58,7 @@ class UpdateContracts:
         self._cut_offs = CutOffs(broken)
         self._updates = 0
         self._in_a_row = Counter[tuple[str, int]]()
-        self._samples: dict[int, tuple[Any, Any]] = {}
+        self._remembered = Remembered()
         self._optimizers: list[Any] = []
         self._foreign = WeakKeyDictionary[Any, int]()
         self._kept = WeakKeyDictionary[Any, list[_Left]]()
@@ -110,18 +110,20 @@ class UpdateContracts:
             name = "no_gradient" if cut else "update_without_backward"
             trained = [each for each in held if each.requires_grad]
             name = name if trained else "optimizer_of_frozen"
-            useless = without and seen and not self._is_updated(root)
+            useless = without and seen and not self._remembered.any_changed(root)
             self._count(name, optimizer, holds=useless)
             self._count("gradients_kept", optimizer, holds=id(optimizer) in self._kept_now)
-            idle = without and bool(trained) and not any(map(self._has_changed, trained))
-            idle = idle and (self._is_updated(root) or not seen)  # else it is known sooner
+            idle = without and bool(trained)
+            idle = idle and not any(map(self._remembered.has_changed, trained))
+            sooner = seen and not self._remembered.any_changed(root)  # another contract says so
+            idle = idle and not sooner
             self._count("optimizer_without_gradient", optimizer, holds=idle, enough=_UPDATES)
         still = all(map(_is_still, self._known()))  # one alone may begin later: see ``ended``
         self._count("learning_rate_of_zero", optimizer, holds=still, enough=_UPDATES)
         if self._updates == 0:
-            self._remember(root)
+            self._remembered.remember(root)
         elif not without:
-            self._cut_offs.before_update(held, self._has_changed)
+            self._cut_offs.before_update(held, self._remembered.has_changed)
 
     def after_update(self, root: Any, optimizer: Any) -> None:
         self._updates += 1
@@ -168,8 +170,8 @@ class UpdateContracts:
         self._backwards = 0
         count = self._foreign[optimizer] = self._foreign.get(optimizer, 0) + 1
         if count == 1:
-            self._remember(root)
-        elif count == _UPDATES and not self._is_updated(root):
+            self._remembered.remember(root)
+        elif count == _UPDATES and not self._remembered.any_changed(root):
             trained = [each for each in root.parameters() if each.requires_grad]
             ours, its = _shapes(trained), _shapes(_held(optimizer))
             has_gradients = any(each.grad is not None for each in trained)
@@ -193,7 +195,7 @@ class UpdateContracts:
         return (
             0 < size <= _MOST_FORGOTTEN * sum(each.numel() for each in trained)
             and any(_is_nonzero(each.grad) for each in forgotten if not each.grad.is_sparse)
-            and not any(self._has_changed(each) for each in forgotten)
+            and not any(self._remembered.has_changed(each) for each in forgotten)
             and len(_outside(_optimizers(), forgotten)) == len(forgotten)
         )
 
@@ -208,20 +210,6 @@ class UpdateContracts:
             for layer in _unregistered(root)
             for each in layer.parameters()
         )
-
-    def _remember(self, root: Any) -> None:
-        self._samples = {id(each): (ref(each), _sample(each)) for each in root.parameters()}
-
-    def _is_updated(self, root: Any) -> bool:
-        return any(self._has_changed(each) for each in root.parameters())
-
-    def _has_changed(self, parameter: Any) -> bool:
-        """Whether it is another than at the first update, as far as that is known."""
-        known = self._samples.get(id(parameter))
-        if known is None or known[0]() is not parameter:
-            return bool(self._samples)
-        now = _sample(parameter)
-        return now.shape != known[1].shape or not torch.equal(now, known[1])
 
 
 def _unregistered(root: Any) -> Iterator[torch.nn.Module]:
@@ -279,10 +267,3 @@ def _shapes(parameters: Iterable[Any]) -> Counter[Any]:
 def _is_nonzero(gradient: Any) -> bool:
     here = plain(gradient)
     return here is not None and bool(here.any())
-
-
-def _sample(parameter: Any) -> Any:
-    """A few elements; of a distributed tensor only those of this process."""
-    here = plain(parameter)
-    flat = torch.empty(0) if here is None else here.flatten()
-    return flat[:: max(1, len(flat) // _SAMPLED)][:_SAMPLED].clone()

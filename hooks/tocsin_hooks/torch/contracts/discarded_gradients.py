@@ -1,0 +1,69 @@
+"""Gradients that are computed and thrown away."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+from weakref import ref
+
+import torch
+from torch.nn.parameter import is_lazy
+
+from tocsin_hooks.guard import Guard, Report
+from tocsin_hooks.script_line import script_line
+from tocsin_hooks.torch.contracts.remembered import Remembered
+
+_ENOUGH = 50  # in a row, from the start on: with loss scaling the first updates are skipped
+_MOST = 64  # parameters that are looked at
+
+
+class DiscardedGradients:
+    """Knows a model that nobody updates: its gradients are cleared, and its weights stay.
+
+    Each backward pass gives a parameter a new gradient, or adds to the one that it has. One that is
+    new each time takes the place of another that somebody has cleared. Looks no longer once an
+    optimizer was seen; a loop that updates by itself changes the weights.
+    """
+
+    def __init__(self, broken: Callable[[str, str], None], trouble: Report) -> None:
+        self._broken = broken
+        self._trouble = trouble
+        self._handles: list[Any] | None = None  # none before the first pass
+        self._remembered = Remembered()
+        self._latest: dict[int, tuple[Callable[[], Any], int]] = {}  # gradients, by parameters
+        self._discarded = Counter[int]()
+
+    def forward_begins(self, root: Any) -> None:
+        """A forward pass of training begins."""
+        if self._handles is None:
+            self._remembered.remember(root)
+            self._handles = [
+                each.register_post_accumulate_grad_hook(self._arrived)
+                for each in [*root.parameters()][-_MOST:]
+                if each.requires_grad and each.is_leaf and not is_lazy(each)
+            ]
+        elif max(self._discarded.values(), default=0) >= _ENOUGH:
+            if self._handles and not self._remembered.any_changed(root):
+                self._broken("never_updated", script_line())
+            self.end()
+
+    def end(self) -> None:
+        """Somebody updates the model, or it is watched no longer."""
+        for handle in self._handles or ():
+            handle.remove()
+        self._handles = []
+        self._latest.clear()
+        self._discarded.clear()
+
+    def _arrived(self, parameter: Any) -> None:
+        """A gradient was computed."""
+        with Guard(self._trouble, "gradients are not looked at"):
+            gradient, key = parameter.grad, id(parameter)
+            if not self._handles or gradient is None or gradient.layout != torch.strided:
+                return  # sums of sparse gradients are other tensors
+            before = self._latest.get(key)
+            self._latest[key] = ref(gradient), gradient._version
+            if before is not None:
+                was, version = before
+                self._discarded[key] += was() is not gradient or gradient._version > version + 1

@@ -1,0 +1,40 @@
+"""Parameters as they were, to say later whether they have changed."""
+
+from __future__ import annotations
+
+from typing import Any
+from weakref import ref
+
+import torch
+
+from tocsin_hooks.torch.reductions.plain import plain
+
+_SAMPLED = 16  # elements of a parameter
+
+
+class Remembered:
+    """A few elements of each parameter of a model, as they were when it was remembered."""
+
+    def __init__(self) -> None:
+        self._samples: dict[int, tuple[Any, Any]] = {}
+
+    def remember(self, root: Any) -> None:
+        self._samples = {id(each): (ref(each), _sample(each)) for each in root.parameters()}
+
+    def any_changed(self, root: Any) -> bool:
+        return any(self.has_changed(each) for each in root.parameters())
+
+    def has_changed(self, parameter: Any) -> bool:
+        """Whether it is another than it was, as far as that is known."""
+        known = self._samples.get(id(parameter))
+        if known is None or known[0]() is not parameter:
+            return bool(self._samples)
+        now = _sample(parameter)
+        return now.shape != known[1].shape or not torch.equal(now, known[1])
+
+
+def _sample(parameter: Any) -> Any:
+    """A few elements; of a distributed tensor only those of this process."""
+    here = plain(parameter)
+    flat = torch.empty(0) if here is None else here.flatten()
+    return flat[:: max(1, len(flat) // _SAMPLED)][:_SAMPLED].clone()
