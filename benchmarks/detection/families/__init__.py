@@ -266,8 +266,6 @@ HALVES: dict[str, tuple[str, ...]] = {
         "street_pairs",
         "support_tickets",
         "weld_flaws",
-    ),
-    "report": (
         "bare_appliances",
         "bare_deliveries",
         "bending_beam",
@@ -281,6 +279,20 @@ HALVES: dict[str, tuple[str, ...]] = {
         "meter_digits",
         "recipe_book",
         "tide_levels",
+    ),
+    "report": (
+        "allergen_lists",
+        "bare_milk",
+        "catch_apples",
+        "feeder_voltages",
+        "holiday_letters",
+        "keras_donors",
+        "lift_doors",
+        "lorry_fuel",
+        "pollen_centres",
+        "sky_clouds",
+        "steel_strength",
+        "water_days",
     ),
 }
 
