@@ -20,9 +20,10 @@ from tocsin_hooks.torch.capture.seen_samples import SeenSamples
 from tocsin_hooks.torch.capture.spread import Spread
 from tocsin_hooks.torch.capture.step_loss import StepLoss
 from tocsin_hooks.torch.comparisons.skill import Skill
+from tocsin_hooks.torch.contracts.across import broken_by_difference, goes_across
 from tocsin_hooks.torch.contracts.broken import BrokenContracts
 from tocsin_hooks.torch.contracts.discarded_gradients import DiscardedGradients
-from tocsin_hooks.torch.contracts.losses import broken_by_difference, compares_samples
+from tocsin_hooks.torch.contracts.losses import compares_samples
 from tocsin_hooks.torch.contracts.modes import ModeContracts
 from tocsin_hooks.torch.contracts.schedules import Schedules
 from tocsin_hooks.torch.contracts.softmaxes import has_log_softmax
@@ -69,6 +70,7 @@ class Checks:
             Listener(
                 loss=self._loss,
                 difference=self._difference,
+                product=self._product,
                 backward=self._backward,
                 after_backward=self._updates.after_backward,
                 recorded=self._recorded,
@@ -272,12 +274,18 @@ class Checks:
         if broken_by_difference(one, other, result, samples):
             self._broken.broadcast(result)
 
+    def _product(self, one: Any, other: Any, result: Any) -> None:
+        looks = self._step.saving and self._when.wants_contracts and not self._inside
+        if looks and self._inputs and goes_across(one, other, self._inputs.samples):
+            self._broken.multiplied(one, other, result)
+
     def _backward(self, loss: Any) -> None:
         self._opponents.passed()
         self._updates.backward()
         if self._when.wants_contracts:
             with self._step.hook.measured():
                 self._broken.check_differences(loss)
+                self._broken.check_products(loss)
                 self._broken.check_derivatives(self._derivatives, loss)
                 if self._step.saving:
                     self._broken.check_graph(loss)

@@ -31,6 +31,13 @@ CONTRACTS: Mapping[str, Contract] = {
         "the model learns the mean of the labels",
         "call squeeze(1) on the prediction or unsqueeze(1) on the label",
     ),
+    "product_across_samples": Contract(
+        Severity.WARNING,
+        "what is computed of each sample is multiplied by the mask or the weight of every sample: "
+        "shapes as (N, 1) and (N), or (N, 1, H, W) and (N, H, W), broadcast",
+        "masks and weights are mixed up, and the loss is a mean over all pairs",
+        "call squeeze(1) on the one or unsqueeze(1) on the other, and compare their shapes",
+    ),
     "probabilities_as_logits": Contract(
         Severity.CRITICAL,
         "a loss that takes logits gets probabilities: softmax or sigmoid is applied twice",

@@ -54,6 +54,11 @@ def train(
     return broken(run)
 
 
+def maps() -> nn.Sequential:
+    """Maps of one channel."""
+    return net(16, nn.Unflatten(1, (1, 4, 4)), nn.Tanh())
+
+
 def one_of(y: Any) -> Any:
     return y.float() / 4
 
@@ -116,6 +121,26 @@ FAULTS = {
     "broadcast_by_hand of two passes": (
         net(1),
         lambda m, x, y: (torch.cat([m(x), m(x)]) - y.repeat(2).float()).square().mean(),
+    ),
+    "broadcast_by_hand of maps": (
+        maps(),
+        lambda m, x, y: (m(x) - x.repeat(1, 2).view(-1, 4, 4)).square().mean(),
+    ),
+    "broadcast_by_hand of labels with a channel": (
+        maps(),
+        lambda m, x, y: (m(x)[:, 0] - x.repeat(1, 2)[None].reshape(-1, 1, 4, 4) * 1).abs().mean(),
+    ),
+    "product_across_samples of maps": (
+        maps(),
+        lambda m, x, y: (m(x).square() * (x.repeat(1, 2).view(-1, 4, 4) > 0)).sum() / SIZE,
+    ),
+    "product_across_samples before a difference": (
+        maps(),
+        lambda m, x, y: (m(x) * x.repeat(1, 2).view(-1, 4, 4).sign() - 1.0).square().mean(),
+    ),
+    "product_across_samples of weights": (
+        net(1),
+        lambda m, x, y: ((m(x) - y[:, None]).square() * (1.0 + y)).mean(),
     ),
     "probabilities_as_logits": (
         net(4, nn.Softmax(1)),
@@ -446,6 +471,14 @@ HEALTHY: dict[str, Callable[[nn.Module, Any, Any], Any]] = {
     "attended": attended,
     "actions": actions,
     "all pairs": all_pairs,
+    "distances between all": lambda m, x, y: (m(x)[:, None] - x[:, :4]).square().mean(),
+    "scores of all by all labels": lambda m, x, y: (m(x)[:, 0].unsqueeze(1) * y).sigmoid().mean(),
+    "the same frequencies for all": lambda m, x, y: (
+        (m(x).mean(1, keepdim=True) * torch.arange(float(SIZE))).sin().mean()
+    ),
+    "a mask of maps": lambda m, x, y: (
+        m(x).view(-1, 1, 2, 2).square() * (x[:, :4].view(-1, 1, 2, 2) > 0)
+    ).mean(),
     "quantiles": quantiles,
     "labels that are padded with the blank": lambda m, x, y: F.ctc_loss(
         m(x).view(-1, 2, 2).log_softmax(2).permute(1, 0, 2),

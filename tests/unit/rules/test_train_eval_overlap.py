@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tocsin.model import ACTING, Mode
+from tocsin.model import ACTING, Mode, Role, TensorSummary
 from tocsin.rules import Step, Tensor
 from tocsin.rules.train_eval_overlap import TrainEvalOverlap
 
@@ -61,6 +61,48 @@ def run(
 )
 def test_train_eval_overlap(steps: Iterator[Step], expected: object) -> None:
     assert outcomes(TrainEvalOverlap(), steps)[-1] is expected
+
+
+def folds(first: float, moved: float, *, evaluations: int = 3) -> Iterator[Step]:
+    """Two folds: what the second one evaluates was trained on in the first one. At the begin of the
+    second one the loss is ``first``, and the weights have ``moved`` by so many times their size."""
+    draw = np.random.default_rng(0)
+    parts = draw.random((2, 300))
+    of_fold = 51 * evaluations
+    for at in range(2 * of_fold):
+        fold, number = divmod(at, of_fold)
+        trained, held = parts[fold], parts[1 - fold]
+        if number % 51 == 50:
+            found = {"samples": (samples([1, 300, 20, *np.unique(held)[:KEPT]]),)}
+            yield step(at, Mode.EVAL, {**found, "losses": (loss(0.1),)})
+            continue
+        begins = fold == 1 and number == 0
+        value = first if begins else 2.0 if at < 5 else 0.1
+        update = 40.0 * (moved if begins else 0.01)
+        summary = TensorSummary(size=40, l1=40.0, update_l1=update)
+        drawn = np.unique(draw.choice(trained, 64, replace=False))[:KEPT]
+        yield step(
+            at,
+            Mode.TRAIN,
+            {
+                "samples": (samples([1, 64, 20, *drawn]),),
+                "losses": (loss(value),),
+                "weights": (Tensor("w", "worker_0", summary, role=Role.WEIGHT),),
+            },
+        )
+
+
+@pytest.mark.parametrize(
+    ("first", "moved", "alarmed"),
+    [
+        (0.1, 0.01, True),  # the model goes on, and knows the samples
+        (1.8, 0.3, False),  # its first weights are loaded again
+        (0.1, 1.3, False),  # its weights are drawn again, long before they are saved
+        (0.5, 0.01, True),  # other samples, or a higher learning rate
+    ],
+)
+def test_folds(first: float, moved: float, alarmed: bool) -> None:
+    assert (VIOLATION in outcomes(TrainEvalOverlap(), folds(first, moved))) is alarmed
 
 
 def test_says_how_many() -> None:

@@ -49,6 +49,12 @@ _DIFFERENCES = frozenset(
     for name in ("sub", "subtract", "rsub", "__sub__", "__rsub__")
     if hasattr(owner, name)
 )
+_PRODUCTS = frozenset(
+    getattr(owner, name)
+    for owner in (torch, torch.Tensor)
+    for name in ("mul", "multiply", "__mul__", "__rmul__")
+    if hasattr(owner, name)
+)
 _LEAVES = frozenset({torch.Tensor.__array__, torch.Tensor.numpy, torch.Tensor.tolist})
 _DETACHES = frozenset(
     {torch.detach, torch.Tensor.detach, torch.Tensor.detach_, torch.Tensor.data.__get__}
@@ -113,18 +119,19 @@ def picked_classes(call: RecordedCall) -> LossCall | None:
 
 @dataclass(frozen=True)
 class Listener:
-    """Gets each loss that is called, each difference of two tensors, and each backward pass when it
-    begins, with what it begins at, and when it has ended; each tensor that is going to be detached,
-    each that has become an array or a list, the share that each dropout drops, with what it gave,
-    and derivatives that are taken, with their inputs. While the ``tape`` records, it gets every
-    call, and then the listener as well, with what it gave; ``derivatives`` get what was called
-    while they follow, and ``axes`` while they look.
+    """Gets each loss that is called, each difference and each product of two values, and each
+    backward pass when it begins, with what it begins at, and when it has ended; each tensor that is
+    going to be detached, each that has become an array or a list, the share that each dropout
+    drops, with what it gave, and derivatives that are taken, with their inputs. While the ``tape``
+    records, it gets every call, and then the listener as well, with what it gave; ``derivatives``
+    get what was called while they follow, and ``axes`` while they look.
 
     What the listener computes itself while it ``is_at_work`` counts as nothing.
     """
 
     loss: Callable[[LossCall], None]
     difference: Callable[[Any, Any, Any], None]
+    product: Callable[[Any, Any, Any], None]
     backward: Callable[[Any], None]
     after_backward: Callable[[], None]
     recorded: Callable[[RecordedCall, Any], None]
@@ -259,6 +266,8 @@ def _after(
         listener.left(args[0])
     elif func in _DIFFERENCES and len(args) == 2:
         listener.difference(args[0], args[1], found)
+    elif func in _PRODUCTS and len(args) == 2:
+        listener.product(args[0], args[1], found)
 
 
 def _call(function: Any, args: Any, kwargs: Any, value: Any) -> LossCall:

@@ -28,11 +28,13 @@ from tocsin_hooks.torch.contracts.pictures import are_empty_masks, are_scrambled
 from tocsin_hooks.torch.contracts.reach import is_out_of_reach
 from tocsin_hooks.torch.contracts.softmaxes import has_cosines, has_softmax_twice
 from tocsin_hooks.torch.contracts.token_probe import TokenProbe
-from tocsin_hooks.torch.graph import is_summed
+from tocsin_hooks.torch.graph import is_summed, nodes_of
 
 _LOOKS = 3  # at the values of one call, in steps that are saved
 _MOST_CALLS = 32  # lines of a script that are looked at
 _MOST_DIFFERENCES = 16  # of a loss
+_MOST_NODES = 200  # of a loss
+_COMPARED = 4096  # elements of a mask or of weights
 _SOON = 300  # training passes in which a model that is to find its input learns to copy it
 
 
@@ -57,6 +59,8 @@ class BrokenContracts:
         self._columns: dict[tuple[int, int], str] = {}  # of inputs, which are labels of the step
         self._found: dict[Name, bool] = {}  # and whether that is saved
         self._differences: list[_Difference] = []
+        self._products: list[tuple[str, Any]] = []  # of each with each: their lines and nodes
+        self._factors: dict[str, Any] = {}  # some of their elements, by the line
         self._tokens, self._axis = TokenProbe(step.hook), BatchAxis(step.hook)
         self._probes = (self._tokens, self._axis)
 
@@ -150,7 +154,28 @@ class BrokenContracts:
 
     def begin_loss(self) -> None:
         """What a loss is made of comes from now on: of several forward passes, perhaps."""
-        self._differences = []
+        self._differences, self._products = [], []
+
+    def multiplied(self, one: Any, other: Any, result: Any) -> None:
+        """Remember a product of each computed value and each mask or weight, if that is another
+        than in the last one: positions or frequencies stay as they are."""
+        place = script_line()
+        if self._looks_at(self._step.mode, f"product of {place}"):
+            given = other if one.requires_grad else one
+            some = given.detach().flatten()[:_COMPARED].clone()
+            before = self._factors.get(place)
+            if before is None or not torch.equal(some, before):
+                self._products.append((place, result.grad_fn))
+            self._factors[place] = some
+
+    def check_products(self, loss: Any) -> None:
+        """Judge those that a loss is computed from."""
+        found, self._products = self._products, []
+        if found and isinstance(loss, torch.Tensor):
+            parts = {*nodes_of(loss.grad_fn, _MOST_NODES)}
+            for place, node in found:
+                if node in parts:
+                    self._count("product_across_samples", place)
 
     def check_differences(self, loss: Any) -> None:
         """Judge those that are squared, or whose sizes are summed up, in a loss: not what becomes

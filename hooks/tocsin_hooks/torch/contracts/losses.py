@@ -10,6 +10,7 @@ import torch
 
 from tocsin_hooks.leaks import MOST_COLUMNS, MOST_SAMPLES, column_of
 from tocsin_hooks.torch.calls.loss_calls import LossCall
+from tocsin_hooks.torch.contracts.across import broadcasts
 from tocsin_hooks.torch.contracts.reach import does_not_reach
 from tocsin_hooks.torch.contracts.softmaxes import (
     adds_up_to_more,
@@ -44,6 +45,7 @@ SEVERAL_TIMES = frozenset(
         "label_is_an_input",
         "labels_all_alike",
         "labels_equal_inputs",
+        "product_across_samples",
         "softmax_of_one",
         "targets_shifted_twice",
         "tokens_all_alike",
@@ -100,37 +102,10 @@ def broken_by_loss(call: LossCall) -> Iterator[str]:
         yield "kl_not_log"
 
 
-def broadcasts(one: Any, other: Any) -> bool:
-    """Whether shapes as (N, 1) and (N) meet, of which one is computed and the other given. Of as
-    many axes, as (N, 1) and (1, N), all pairs are meant."""
-    count = one.numel()
-    if one.dim() == other.dim() or count != other.numel() or count < 2:
-        return False
-    if one.requires_grad == other.requires_grad or one.squeeze().shape != other.squeeze().shape:
-        return False
-    return bool(torch.broadcast_shapes(one.shape, other.shape).numel() > count)
-
-
 def _is_each_with_each(one: Any, other: Any) -> bool:
     """Whether shapes (N) and (N, N) meet, the second from an earlier broadcast."""
     few, many = sorted((one, other), key=lambda each: each.dim())
     return bool(few.dim() == 1 < len(few) and many.shape == (len(few), len(few)))
-
-
-def broken_by_difference(one: Any, other: Any, result: Any, samples: int) -> bool:
-    """Whether predictions and labels are subtracted each from each: of so many samples, or of
-    several passes with so many."""
-    if not (isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor)):
-        return False
-    computed = one if one.requires_grad else other
-    return (
-        isinstance(result, torch.Tensor)
-        and {one.dim(), other.dim()} == {1, 2}
-        and one.numel() % samples == 0
-        and computed.grad_fn is not None
-        and one.data_ptr() != other.data_ptr()
-        and broadcasts(one, other)
-    )
 
 
 def compares_samples(one: Any, other: Any, samples: int) -> bool:
