@@ -20,6 +20,7 @@ from tocsin.rules import (
     register,
     violation,
 )
+from tocsin.rules._pairing import SKILLS
 from tocsin.rules._series import Direction
 from tocsin.rules._train_eval import (
     ENOUGH,
@@ -29,6 +30,7 @@ from tocsin.rules._train_eval import (
     read_losses,
     select_losses,
 )
+from tocsin.rules._won import lost_share, with_evaluation
 
 Mark = tuple[float, int]  # the best so far, and the number of stalled saves in a row since
 
@@ -40,7 +42,9 @@ class Overtraining(Rule):
 
     Fires when a validation loss had clearly improved (by a fifth of its best), and has since been
     clearly above its best for ``patience_validation`` evaluations in a row: by more than its noise,
-    and by the fraction ``least_rise`` of its improvement. Takes medians of three evaluations and
+    and by the fraction ``least_rise`` of its improvement. Where the hook compares losses with that
+    of a constant guess, evaluations must have lost ``least_rise`` of what they had won over it, as
+    the first evaluation may come when most is learned. Takes medians of three evaluations and
     waits for the fifth. A loss that levels off has converged and does not fire. If the training
     loss rises by half as much, the training diverges or has a new learning rate, and the rule does
     not fire either. Overtraining is meant as in Rauschmayr et al., "Amazon SageMaker Debugger",
@@ -93,7 +97,8 @@ class Overtraining(Rule):
     direction: Direction | None = None
 
     def reads(self) -> Reads:
-        return Reads({"losses": read_losses(self.tensor_regex)})
+        named = {"losses": read_losses(self.tensor_regex)}
+        return Reads(named if self.tensor_regex else {**named, "skills": SKILLS})
 
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
         losses = select_losses(step.tensors["losses"], self.tensor_regex)
@@ -101,9 +106,11 @@ class Overtraining(Rule):
             state.get("losses", {}), step, losses, self.direction
         )
         marks: dict[str, Mark] = dict(state.get("marks", {}))
+        won = with_evaluation(state.get("won", {}), step, step.tensors.get("skills", ()))
+        lost = lost_share(won)
         found = []
         for now in finished:
-            marks[now.name] = best, stalled = self._evaluated(marks.get(now.name), now)
+            marks[now.name] = best, stalled = self._evaluated(marks.get(now.name), now, lost)
             if stalled >= self.patience_validation:
                 patience = self.patience_validation
                 found.append(self._found(now.tensor, now.cost, best, stalled, patience))
@@ -112,7 +119,7 @@ class Overtraining(Rule):
             marks[point.key] = best, stalled = self._since_best(marks.get(point.key), point.cost)
             if stalled >= patience:
                 found.append(self._found(point.tensor, point.cost, best, stalled, patience))
-        state = {"losses": followed, "marks": marks}
+        state = {"losses": followed, "marks": marks, "won": won}
         if found:
             return state, max(found, key=lambda verdict: verdict.evidence["stalled"])
         if not marks and not followed["eval"]:
@@ -124,10 +131,11 @@ class Overtraining(Rule):
             return state, UNDECIDED
         return state, measured(HEALTHY, 0, self.patience_validation)
 
-    def _evaluated(self, mark: Mark | None, now: FinishedEvaluation) -> Mark:
+    def _evaluated(self, mark: Mark | None, now: FinishedEvaluation, lost: float | None) -> Mark:
         if self.least_rise is None:
             return self._since_best(mark, now.cost)
-        return now.best, mark[1] + 1 if mark and self._worse(now, self.least_rise) else 0
+        worse = self._worse(now, self.least_rise) and (lost is None or lost >= self.least_rise)
+        return now.best, mark[1] + 1 if mark and worse else 0
 
     def _since_best(self, mark: Mark | None, cost: float) -> Mark:
         if mark is None or cost < mark[0] - self.delta:

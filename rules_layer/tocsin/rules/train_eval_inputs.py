@@ -44,6 +44,7 @@ _Memory = Mapping[str, Any]
 
 ``n``, ``samples``: the number of batches, and of samples in them.
 ``variance``: the sum over the batches of the mean variance of all features.
+``range``: the smallest and the largest of these variances.
 ``sums``: for some features the sums over the batches of mean, squared mean and variance.
 ``rows``: of the smallest batch.
 """
@@ -56,9 +57,11 @@ class TrainEvalInputs(Rule):
 
     Compares mean and variance of each feature, or of each channel of images, between TRAIN and
     EVAL, over all saves. Fires when the standard deviation over all features differs by a factor
-    above ``scale``, or when the means of at least the share ``shifted`` of the features differ by
-    more than one standard deviation of the feature and by six standard errors, where errors follow
-    from the differences between batches. So neither samples of another kind nor augmentation fire.
+    above ``scale``, and lies outside of what single batches of TRAIN have (a column with a long
+    tail has another one in each), or when the means of at least the share ``shifted`` of the
+    features differ by more than one standard deviation of the feature and by six standard errors,
+    where errors follow from the differences between batches. So neither samples of another kind nor
+    augmentation fire.
 
     Counts batches of at least four samples, to judge means of eight, and waits for five of TRAIN
     and for ``samples`` samples of EVAL. Does not fire while the loss of EVAL is not above that of
@@ -152,7 +155,7 @@ class TrainEvalInputs(Rule):
         by_means = measured(HEALTHY, share, self.shifted)
         if worse is not None and worse <= 0:
             return worst_verdict([by_scale, by_means])
-        if most > self.scale * least:
+        if most > self.scale * least and not _is_usual(held_scale, train):
             detail = (
                 f"the standard deviation of {tensor.name} is {held_scale:.3g} in EVAL and "
                 f"{train_scale:.3g} in TRAIN: evaluation data is scaled differently"
@@ -210,6 +213,7 @@ def _added(memory: _Memory, found: Sequence[tuple[float, float]], samples: int) 
     chosen = [found[at * len(found) // _FEATURES] for at in range(_FEATURES)]
     chosen = chosen if len(found) > _FEATURES else list(found)
     before = memory.get("sums", ())
+    variance = _rounded(fmean(v for _, v in found))
     if len(before) != len(chosen):
         memory, before = {}, [(0.0, 0.0, 0.0)] * len(chosen)
     sums = [
@@ -220,9 +224,23 @@ def _added(memory: _Memory, found: Sequence[tuple[float, float]], samples: int) 
         "n": memory.get("n", 0) + 1,
         "samples": memory.get("samples", 0) + samples,
         "rows": min(memory.get("rows", samples), samples),
-        "variance": _rounded(memory.get("variance", 0.0) + fmean(v for _, v in found)),
+        "variance": _rounded(memory.get("variance", 0.0) + variance),
+        "range": _widened(memory.get("range", (variance, variance)), variance),
         "sums": sums,
     }
+
+
+def _widened(span: Sequence[float], now: float) -> list[float]:
+    return [min(span[0], now), max(span[1], now)]
+
+
+def _is_usual(scale: float, train: _Memory) -> bool:
+    """Whether single batches of TRAIN have such a standard deviation, and larger and smaller ones.
+
+    Evaluations often begin with the same few samples, of which one far away may be missing.
+    """
+    low, high = train.get("range", (math.inf, 0.0))  # of earlier versions: not known
+    return bool(low <= scale**2 <= high)
 
 
 def _rounded(number: float) -> float:

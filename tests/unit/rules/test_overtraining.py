@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -93,6 +94,22 @@ def test_fires(run: Any, train: Any, validation: Any, parameters: Any, at: int) 
 
 
 FALLS = tuple(np.linspace(3, 1, 14))
+
+
+@pytest.mark.parametrize(
+    ("constant", "fires"),
+    [(1.3, True), (20.0, False), (NAN, True)],
+    ids=["half is lost", "a twentieth of what was won is lost", "unknown"],
+)
+def test_beside_a_constant_guess(run: Any, make_tensor: Any, constant: float, fires: bool) -> None:
+    """The same course is judged by what it means."""
+    steps = []
+    for step in run(FLAT, TURNS):
+        (loss,) = step.tensors["losses"]
+        rows = np.array([[loss.summary.mean, 30.0, constant, 64.0]] * 4)
+        skill = replace(make_tensor("loss/skill", rows), value=rows)
+        steps.append(replace(step, tensors={**step.tensors, "skills": (skill,)}))
+    assert (first_end(rule(), steps) is not None) is fires
 
 
 @pytest.mark.parametrize(

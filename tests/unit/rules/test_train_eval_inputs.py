@@ -78,3 +78,24 @@ def test_it_says_what_differs() -> None:
     details = [judged(TrainEvalInputs(), run(*how))[-1].detail for how in ((255.0,), (1.0, 3.0))]
     assert "evaluation data is scaled differently" in details[0]
     assert "the means of 100 % of the features of X_input_0 differ" in details[1]
+
+
+def test_a_long_tail_that_the_evaluation_happens_to_miss() -> None:
+    """One row in a batch is far away, in half of the batches of training; the evaluation is always
+    of the same rows, and has none."""
+
+    def steps(scale: float) -> Iterator[Step]:
+        random = np.random.default_rng(0)
+        held = random.normal(size=(16, 8))
+        for at in range(30):
+            evaluates = at % 3 == 2
+            x = scale * held if evaluates else random.normal(size=(16, 8))
+            x[0, 0] = x[0, 0] if evaluates or at % 2 else 60.0
+            inputs = valued("inputs", x, read=READ, role=Role.INPUT)
+            losses = (valued("loss", 1.0 if evaluates else 0.5, role=Role.LOSS),)
+            mode = Mode.EVAL if evaluates else Mode.TRAIN
+            yield Step(at, mode, at, float(at), {"inputs": (inputs,), "losses": losses})
+
+    assert VIOLATION not in outcomes(TrainEvalInputs(), steps(1.0))
+    assert VIOLATION in outcomes(TrainEvalInputs(), steps(255.0))
+    assert VIOLATION in outcomes(TrainEvalInputs(), steps(1 / 255))
