@@ -18,6 +18,7 @@ from tocsin.rules import (
     violation,
 )
 from tocsin.rules._boosted import TREES, judge_boosted
+from tocsin.rules._columns import COLUMNS, trained_rows
 from tocsin.rules._looks import judge_evaluations, with_streak
 from tocsin.rules._pairing import SKILLS, LossSite, Memory, bounds, has_proof, percent, recent
 from tocsin.rules._train_eval import read_losses
@@ -51,8 +52,9 @@ class LossGap(Rule):
 
     In boosted trees the first round takes the place of that model. Fires when no later one is
     better by 2 %, by any loss of an evaluation, ten rounds after the best one (thirty for a share
-    of errors) or after a hundred; or none by 10 % while the same loss has fallen by 90 % in TRAIN;
-    or if all are five times above that of TRAIN after the first round.
+    of errors) or after a hundred; or none by 10 % while the same loss has fallen by 90 % in TRAIN
+    (by 25 % and 99 %, if a hundred rows or fewer are trained on); or if all are five times above
+    that of TRAIN after the first round.
 
     Parameters
     ----------
@@ -82,12 +84,14 @@ class LossGap(Rule):
     samples: Annotated[int, Meta(ge=1)] = 200
 
     def reads(self) -> Reads:
-        return Reads({"skills": SKILLS, "losses": read_losses(()), "trees": TREES})
+        losses = read_losses(())
+        return Reads({"skills": SKILLS, "losses": losses, "trees": TREES, "columns": COLUMNS})
 
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
         if "boosted" in state or (step.tensors.get("trees") and not step.tensors["skills"]):
-            boosted, verdict = judge_boosted(state.get("boosted", {}), step)
-            return {"boosted": boosted}, verdict
+            rows = state.get("rows") or trained_rows(step.tensors.get("columns", ()))
+            boosted, verdict = judge_boosted(state.get("boosted", {}), step, rows)
+            return {"boosted": boosted, "rows": rows}, verdict
         compared = state.get("compared", {})
         compared, verdict = judge_evaluations(compared, step, self._looked, self._verdict)
         if any("best" in memory for memory in compared.values()):

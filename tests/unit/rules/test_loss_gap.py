@@ -4,8 +4,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import cycle
 
+import numpy as np
 import pytest
-from tocsin.model import Mode, Outcome, Role, TensorSummary
+from tocsin.model import TRAINED, Mode, Outcome, Role, TensorSummary
 from tocsin.rules import Step, Tensor
 from tocsin.rules.loss_gap import LossGap
 
@@ -162,6 +163,27 @@ def boosted(
     ],
 )
 def test_boosted_trees(steps: Iterator[Step], expected: Outcome) -> None:
+    assert outcomes(LossGap(), steps)[-1] is expected
+
+
+@pytest.mark.parametrize(
+    ("rows", "lowest", "left", "expected"),
+    [
+        (30, 1.6, 1e-3, VIOLATION),
+        (30, 1.4, 1e-3, HEALTHY),
+        (30, 1.6, 0.05, HEALTHY),
+        (101, 1.6, 1e-3, HEALTHY),
+        (0, 1.6, 1e-3, HEALTHY),  # their number is not known
+    ],
+)
+def test_few_rows_by_heart(rows: int, lowest: float, left: float, expected: Outcome) -> None:
+    trained = [1.0, *[left] * 19]
+    steps = list(boosted([2.0, *[lowest] * 19], trained))
+    count = np.array([[0.0, 1.0, 2.0, rows], [0.0, 0.0, 0.0, 0.0]])
+    columns = Tensor(
+        "columns/train", "worker_0", TensorSummary(), value=count, role=Role.COLUMN, kind=TRAINED
+    )
+    steps[0] = replace(steps[0], tensors={**steps[0].tensors, "columns": (columns,)})
     assert outcomes(LossGap(), steps)[-1] is expected
 
 
