@@ -46,9 +46,10 @@ class LossGap(Rule):
     constant is unknown, as of pictures, the guess is the model before it was trained: that of the
     first three saves, in the first 40 steps, before the first evaluation. Fires when the training
     loss has halved, and no evaluation has won more than a seventh of that, or two fifths if less
-    than 5 % of it is left; or when none was lower by 2 %, and they get no better, unless the
-    training loss rises as well, as a divergence from a prior does. From the third evaluation and
-    200 steps on, in two looks in a row. Evaluations that fell to half of the first do not fire.
+    than 5 % of it is left, or four fifths if it once was a hundred-millionth; or when none was
+    lower by 2 %, and they get no better, unless the training loss rises as well, as a divergence
+    from a prior does. From the third evaluation and 200 steps on, in two looks in a row.
+    Evaluations that fell to half of the first do not fire.
 
     In boosted trees the first round takes the place of that model. Fires when no later one is
     better by 2 %, by any loss of an evaluation, ten rounds after the best one (thirty for a share

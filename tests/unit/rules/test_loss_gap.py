@@ -97,6 +97,10 @@ FALLS = [2.0, 1.9, 1.8] + [0.5] * 31
         (FALLS, [3.0] * 5 + [1.7] * 6, 0, HEALTHY),  # better than at the start: it overfits
         ([2.0, 1.9, 1.8] + [0.05] * 31, [1.4] * 11, 0, VIOLATION),  # by heart
         ([2.0, 1.9, 1.8] + [0.05] * 31, [1.1] * 11, 0, HEALTHY),
+        ([2.0, 1.9, 1.8] + [1e-9] * 31, [0.5] * 11, 0, VIOLATION),  # numbers by heart
+        ([2.0, 1.9, 1.8] + [1e-9] * 20 + [0.01] * 11, [0.5] * 11, 0, VIOLATION),  # and unstable
+        ([2.0, 1.9, 1.8] + [1e-9] * 31, [0.3] * 11, 0, HEALTHY),
+        ([2.0, 1.9, 1.8] + [1e-6] * 31, [0.5] * 11, 0, HEALTHY),  # classes may be
         (FALLS, [9.0, 8.0, 4.0] + [3.0] * 8, 0, HEALTHY),  # in another unit
         (FALLS, [3.0] * 11, 100, UNDECIDED),  # the start was not seen
         ([2.0] * 34, [2.0, 1.99, 2.01] * 4, 0, VIOLATION),  # nothing learned
