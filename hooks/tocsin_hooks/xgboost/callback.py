@@ -16,7 +16,8 @@ from tocsin_hooks import Hook
 from tocsin_hooks.guard import Guard, log_error
 from tocsin_hooks.settings import given_watch
 from tocsin_hooks.xgboost.capture import Evaluations, Rounds
-from tocsin_hooks.xgboost.given import Given, find_given, save_contracts
+from tocsin_hooks.xgboost.curves import falls_to_the_end
+from tocsin_hooks.xgboost.given import Given, find_given, save_contract, save_contracts
 
 _WITHOUT_LOSS = (
     "evaluate (evals, eval_set) a metric that falls: an eval_metric of XGBoost such as rmse or "
@@ -76,6 +77,7 @@ class TocsinCallback(xgb.callback.TrainingCallback):
         }
         self._hook: Hook | None = None
         self._rounds: Rounds | None = None
+        self._given = Given()
         self._looked = False  # at what it is given
 
     @property
@@ -93,12 +95,16 @@ class TocsinCallback(xgb.callback.TrainingCallback):
         if hook is None or rounds is None:
             return _agreed(stop=False)
         with Guard(hook.trouble, "round %d is not captured", epoch):
-            if hook.begin(Mode.TRAIN):
+            given = self._given
+            last = epoch + 1 == given.planned  # is saved, whatever the interval
+            if hook.begin(Mode.TRAIN, turn=0 if last else None):
                 with hook.measured():
                     rounds.capture(model, evals_log)
                     if not self._looked:
                         self._looked = True
                         save_contracts(hook)
+                    if last and falls_to_the_end(evals_log, given):
+                        save_contract(hook, "rounds_too_few")
             hook.end()
         return _agreed(hook.should_stop)
 
@@ -116,7 +122,8 @@ class TocsinCallback(xgb.callback.TrainingCallback):
         }
         if isinstance(plain["out"], Hook):
             plain["out"] = None
-        return {"_arguments": plain, "_hook": None, "_rounds": None, "_looked": False}
+        fresh = {"_hook": None, "_rounds": None, "_given": Given(), "_looked": False}
+        return {"_arguments": plain, **fresh}
 
     def __deepcopy__(self, memo: dict[int, Any]) -> TocsinCallback:
         """For an estimator that is cloned with its callbacks."""
@@ -129,10 +136,10 @@ class TocsinCallback(xgb.callback.TrainingCallback):
         data = [options.pop(name, None) for name in ("train", "validation")]
         self._hook = hook = out if isinstance(out, Hook) else _hook(out, model, options)
         train, validation = (self._matrix(hook, each) for each in data)
-        given = Given()
+        self._given = Given()
         with Guard(hook.trouble, "which data set is trained on is not known"):
-            given = find_given()
-        self._rounds = Rounds(hook, train, validation, given, shap=shap)
+            self._given = find_given()
+        self._rounds = Rounds(hook, train, validation, self._given, shap=shap)
         self._looked = False
 
     def _off(self, what: str, error: Exception) -> None:

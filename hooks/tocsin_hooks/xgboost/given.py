@@ -31,6 +31,8 @@ _OF_ESTIMATORS = {
 _SIZES = ("num_row", "num_col", "num_nonmissing")
 _ROUNDS = 10
 _MOVES = 0.3  # of the way from the base score to the labels
+_MANY_ROWS = 30  # of which the labels are compared
+_LEAVES = 3  # that the rows allow, at least, where a depth asks for eight
 
 
 @dataclass(frozen=True)
@@ -41,12 +43,14 @@ class Given:
     kinds: of the metrics of each data set that is evaluated, by its name.
     sets: data sets by their names; the one that is trained on comes first.
     own_objective: is a function of the script; what it makes of a margin is not known.
+    continued: goes on with the rounds of a model.
     """
 
     planned: int = 0
     kinds: Mapping[str, str] = field(default_factory=dict)
     sets: Mapping[str, Any] = field(default_factory=dict)
     own_objective: bool = False
+    continued: bool = False
 
 
 def find_given() -> Given:
@@ -59,7 +63,8 @@ def find_given() -> Given:
     names = [name for name, kind in kinds.items() if kind == TRAINED] or ["trained data"]
     others = {name: data for data, name in evals if kinds[name] == HELD_OUT}
     planned, own = int(given.get("num_boost_round") or 0), given.get("obj") is not None
-    return Given(planned, kinds, {names[0]: trained, **others}, own)
+    continued = given.get("xgb_model") is not None
+    return Given(planned, kinds, {names[0]: trained, **others}, own, continued)
 
 
 def save_contracts(hook: Hook) -> None:
@@ -68,11 +73,15 @@ def save_contracts(hook: Hook) -> None:
     with Guard(hook.trouble, "the data and the parameters are not looked at"):
         given = _arguments()
         if _are_unused(given):
-            _save(hook, "parameters_unused")
+            save_contract(hook, "parameters_unused")
         if _hardly_move(given):
-            _save(hook, "learning_rate_of_trees")
+            save_contract(hook, "learning_rate_of_trees")
+        if _have_one_split(given):
+            save_contract(hook, "min_child_weight_of_most")
+        if _are_beyond(given):
+            save_contract(hook, "labels_beyond_training")
         if _has_leak(given.get("dtrain")):
-            _save(hook, "label_is_an_input")
+            save_contract(hook, "label_is_an_input")
 
 
 def _are_same(data: Any, trained: Any) -> bool:
@@ -86,7 +95,8 @@ def _are_same(data: Any, trained: Any) -> bool:
     return bool(known and np.array_equal(*labels) and (rows[0] != rows[1]).nnz == 0)
 
 
-def _save(hook: Hook, contract: str) -> None:
+def save_contract(hook: Hook, contract: str) -> None:
+    """Save in the step in hand that a contract is broken."""
     name = contract_name(contract, script_line())
     plan = hook.plan(name.name, name.collections, role=name.role)
     if plan is not None:
@@ -119,6 +129,35 @@ def _hardly_move(given: Mapping[str, Any]) -> bool:
     if eta is None or scheduled or given.get("xgb_model") is not None or rounds < _ROUNDS:
         return False
     return bool(0 < float(eta) * rounds < _MOVES)
+
+
+def _have_one_split(given: Mapping[str, Any]) -> bool:
+    """Whether both sides of a split must hold so many rows that no tree has a second one, though a
+    depth of three or more is asked for. Of squared errors a row weighs 1, or its own weight."""
+    parameters = dict(given.get("params") or {})
+    objective = parameters.get("objective") or "reg:squarederror"
+    least = float(parameters.get("min_child_weight") or 0)
+    depth, trees = parameters.get("max_depth"), parameters.get("booster") != "gblinear"
+    shallow = depth is not None and 0 < int(depth) < _LEAVES
+    squared = objective == "reg:squarederror" and given.get("obj") is None
+    if shallow or not (squared and trees) or "dtrain" not in given:
+        return False
+    weights = given["dtrain"].get_weight()
+    rows = float(weights.sum()) if weights.size else float(given["dtrain"].num_row())
+    return rows * float(parameters.get("subsample") or 1) < _LEAVES * least
+
+
+def _are_beyond(given: Mapping[str, Any]) -> bool:
+    """Whether all labels of an evaluated data set are larger than all of training, or smaller."""
+    objective = str((given.get("params") or {}).get("objective") or "")
+    if "dtrain" not in given or objective.startswith(("rank:", "survival:")):
+        return False
+    ours = given["dtrain"].get_label()
+    others = [data.get_label() for data, _ in given.get("evals") or ()]
+    return ours.size >= _MANY_ROWS and any(
+        theirs.size >= _MANY_ROWS and (theirs.min() > ours.max() or theirs.max() < ours.min())
+        for theirs in others
+    )
 
 
 def _has_leak(data: Any) -> bool:

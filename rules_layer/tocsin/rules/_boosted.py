@@ -32,6 +32,9 @@ _ERRORS = re.compile(r"(?<![a-z])m?error(?![a-z])")
 _AT_ALL = 100  # rounds, after which even a slow one has won something
 _TRAINED = ""  # no loss has this name
 _BY_HEART = 0.1  # of its first, that a training loss has left, and that evaluations have won
+_FEW_ROWS = 100
+_WON_OF_FEW = 0.25  # of the first loss, that evaluations must have won then
+_ALL = 0.01  # of its first, that a training loss has left then
 _FAR = 5.0  # times the training loss of the first round, in which the model is next to a constant
 _SLOWLY = 0.3  # of its first, that a training loss has left for so long: the first won little
 
@@ -39,13 +42,15 @@ TREES = Read(roles=(Role.FEATURE_IMPORTANCE,), kinds=("weight",), fields=("size"
 """Reads what only boosted trees have; other rules read it, too."""
 
 
-def judge_boosted(state: State, step: Step) -> tuple[State, Verdict]:
+def judge_boosted(state: State, step: Step, rows: int = 0) -> tuple[State, Verdict]:
     """Fires where no round is better than the first one by 2 %, in an evaluation.
 
     That is so ten rounds after the best one (thirty for a share of errors), or after a hundred, and
     for all losses of the evaluation. The first round has a tree that is scaled down, and mostly the
     best constant beneath it. Where the same loss of training has fallen to a tenth, evaluations
-    must have won a tenth; a share of errors becomes 0 too easily for that. Where the evaluation's
+    must have won a tenth; a share of errors becomes 0 too easily for that. They must have won a
+    quarter where a hundred ``rows`` or fewer are trained on and next to no loss is left; 0 is an
+    unknown number. Where the evaluation's
     loss was five times that of training after the first round, and stays there, other labels than
     those of training are evaluated.
 
@@ -74,7 +79,7 @@ def judge_boosted(state: State, step: Step) -> tuple[State, Verdict]:
         first, low, since, at = state.get(name, (cost, cost, now, now))
         low, at = (cost, now) if cost < low else (low, at)
         state[name] = (first, low, since, at)
-        verdict = _by_heart(point.tensor, first, low, now - at, trained.get(loss))
+        verdict = _by_heart(point.tensor, first, low, now - at, trained.get(loss), rows)
         verdict = verdict or _other_labels(point.tensor, first, low, now - since, trained.get(loss))
         verdict = verdict or _verdict(point.tensor, first, low, now - since, now - at)
         sets.setdefault(name.removesuffix(loss), []).append(verdict)
@@ -92,22 +97,29 @@ def _known(trained: Sequence[float]) -> tuple[float, float, float]:
 
 
 def _by_heart(
-    tensor: Tensor, first: float, low: float, waited: int, trained: tuple[float, ...] | None
+    tensor: Tensor,
+    first: float,
+    low: float,
+    waited: int,
+    trained: tuple[float, ...] | None,
+    rows: int,
 ) -> Verdict | None:
     """Finds that the trees know the rows of training by heart, and little else."""
     won = (first - low) / first
-    if trained is None or waited < _SINCE or won > _BY_HEART or _ERRORS.search(tensor.name):
+    if trained is None or _ERRORS.search(tensor.name):
         return None
     begun, now, _ = _known(trained)
-    if now > _BY_HEART * begun:
+    few = 0 < rows <= _FEW_ROWS and now <= _ALL * begun  # there is nothing left to learn
+    least = _WON_OF_FEW if few else _BY_HEART
+    if won > least or now > _BY_HEART * begun or (waited < _SINCE and not few):
         return None
     detail = (
         f"{tensor.name} was {first:.3g} after the first round and never below {low:.3g}, while "
         f"that of training fell from {begun:.3g} to {now:.3g}: the trees know its rows by heart"
-    )
+    ) + (f", of which there are {rows}" if few else "")
     evidence: dict[str, Any] = {"first": first, "lowest": low, "trained": now}
     found = violation(Reason.ABOVE_THRESHOLD, detail, tensor, **evidence)
-    return measured(found, won, _BY_HEART, "below")
+    return measured(found, won, least, "below")
 
 
 def _other_labels(

@@ -273,6 +273,25 @@ CONTRACTS: Mapping[str, Contract] = {
         "the model has hardly left its base score when training ends",
         "use more rounds with early_stopping_rounds, or a larger eta",
     ),
+    "rounds_too_few": Contract(
+        Severity.WARNING,
+        "the loss of the evaluation falls as fast in the last rounds as in the first ones",
+        "training ends long before the model has learned what it can",
+        "use more rounds with early_stopping_rounds, or a larger eta; look at lambda and "
+        "max_delta_step",
+    ),
+    "min_child_weight_of_most": Contract(
+        Severity.WARNING,
+        "min_child_weight lets no tree have more than one split",
+        "each side of it must hold more than a third of the rows, whatever max_depth says",
+        "of squared errors it is a number of rows: use 1, or a hundredth of them",
+    ),
+    "labels_beyond_training": Contract(
+        Severity.WARNING,
+        "all labels of an evaluated data set lie beyond those of training",
+        "trees predict nothing outside of the labels that they have seen",
+        "shuffle rows before they are split; of what grows with time, predict the change",
+    ),
     "parameter_in_no_optimizer": Contract(
         Severity.WARNING,
         "a parameter gets gradients and is in no optimizer",

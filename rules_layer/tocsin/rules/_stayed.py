@@ -19,7 +19,8 @@ _MOST = 4  # losses of each kind
 _NAME = 40  # letters of a name
 _FIRST = 5  # saves, of which the mean is the start
 _EVALUATIONS = 5
-_NO_BETTER = 0.03  # of the loss of the first evaluation
+_NO_BETTER = 0.03  # of the loss of the first evaluation, that the mean of the others may win
+_MUCH_BETTER = 0.1  # of it, that none of them may
 _ERRORS = 2.0  # standard errors
 _SOME = 0.02  # of the start: a fall of less is none
 _ROSE = 0.05  # of the start
@@ -43,7 +44,7 @@ class Stayed:
     """A training loss that has not fallen.
 
     ``start``, ``now``: its mean in the first saves, and in the last half of all.
-    ``evaluations``: how many there were, none of them better than the first one.
+    ``evaluations``: how many there were, in the mean no better than the first one.
     """
 
     tensor: Tensor
@@ -77,26 +78,38 @@ def follow(
 
 def _with_batch(evaluation: Sequence[Any] | None, cost: float, phase: int) -> Sequence[Any]:
     """Adds a save to an evaluation: phase, saves and mean of the latest one; the first one's mean,
-    the lowest before the latest one, and their number."""
+    the lowest before the latest one, their number, and the sum of those between the two."""
     cost = rounded(cost, 7) or 0.0  # one that is not finite ends the judging, as 0 does
     if evaluation is None:
-        return phase, 1, cost, None, None, 0
-    before, saves, mean, first, low, count = evaluation
+        return phase, 1, cost, None, None, 0, 0.0
+    before, saves, mean, first, low, count, between = _known(evaluation)
     if phase == before:
         mean += (cost - mean) / (saves + 1)
-        return phase, saves + 1, rounded(mean, 7), first, low, count
-    first = mean if first is None else first
-    return phase, 1, cost, first, mean if low is None else min(mean, low), count + 1
+        return phase, saves + 1, rounded(mean, 7), first, low, count, between
+    if first is None:
+        return phase, 1, cost, mean, mean, 1, 0.0
+    between = rounded(between + mean, 7) or 0.0
+    return phase, 1, cost, first, min(mean, low), count + 1, between
 
 
-def _finished(evaluation: Sequence[Any]) -> tuple[float, float, int]:
-    """Returns the mean of the first evaluation, the lowest, and their number, with the latest."""
-    _, _, mean, first, low, count = evaluation
-    return (
-        mean if first is None else first,
-        mean if low is None else min(mean, low),
-        count + 1,
-    )
+def _known(evaluation: Sequence[Any]) -> Sequence[Any]:
+    """Returns what is kept of evaluations; an earlier version kept no sum."""
+    *_, low, count = evaluation[:6]
+    return (*evaluation, (low or 0.0) * max(0, count - 1))[:7]
+
+
+def _finished(evaluation: Sequence[Any]) -> tuple[float, float, float, int]:
+    """Returns the mean of the first evaluation, the lowest, the mean of all but the first, and
+    their number, with the latest."""
+    _, _, mean, first, low, count, between = _known(evaluation)
+    if first is None:
+        return mean, mean, mean, 1
+    return first, min(mean, low), (between + mean) / count, count + 1
+
+
+def _are_better(first: float, low: float, others: float) -> bool:
+    """Whether evaluations have improved on the first one, by more than some are by chance."""
+    return low < (1 - _MUCH_BETTER) * first or others < (1 - _NO_BETTER) * first
 
 
 def stayed(
@@ -106,16 +119,16 @@ def stayed(
 
     That is so if the mean of the last half of a loss is not below that of its first saves by two
     standard errors, nor a quarter below it with two more (without evaluations a tenth), and if
-    evaluations have not improved on the first one. ``steps`` must have passed, of which three
-    fifths with evaluations. Losses that are 0 or less have no such share. Fewer than five
-    evaluations, or none, need more saves.
+    evaluations have not improved on the first one, in their mean. ``steps`` must have passed, of
+    which three fifths with evaluations. Losses that are 0 or less have no such share. Fewer than
+    five evaluations, or none, need more saves.
     """
     if step.mode is Mode.EVAL or not state["train"]:
         return None
     evaluated = [_finished(each) for each in state["eval"].values()]
-    if any(not first > 0 or low < (1 - _NO_BETTER) * first for first, low, _ in evaluated):
+    if any(not first > 0 or _are_better(first, low, mean) for first, low, mean, _ in evaluated):
         return None
-    count = min((each[2] for each in evaluated), default=0)
+    count = min((each[3] for each in evaluated), default=0)
     patience = _WITH_EVALUATIONS if count >= _EVALUATIONS else _ALONE
     levels = {name: _levels(course, patience) for name, course in state["train"].items()}
     begun = min(course["begun"] for course in state["train"].values())
@@ -140,18 +153,46 @@ def _with_save(course: Mapping[str, Any], cost: float) -> dict[str, Any]:
     return {**course, "first": first, "sketch": sketch, "saves": course.get("saves", 0) + 1}
 
 
+def has_fallen(state: State) -> bool:
+    """Whether a loss has clearly fallen: evaluations in their mean, or one of training by more than
+    its noise. Until then one that has stayed is still there."""
+    evaluated = (_finished(each) for each in state["eval"].values())
+    if any(_are_better(first, low, mean) for first, low, mean, _ in evaluated):
+        return True
+    known = (_course(course) for course in state["train"].values() if course.get("sketch"))
+    return any(course.fell for course in known)
+
+
+@dataclass(frozen=True)
+class _Course:
+    """A loss at its start and lately, whether it fell, and by how much it may have fallen."""
+
+    start: float
+    now: float
+    fell: bool
+    most: float
+
+
 def _levels(course: Mapping[str, Any], patience: _Patience) -> tuple[float, float] | None:
     """Returns the mean of the first saves and that of the last half; None if the loss fell."""
     if course.get("saves", 0) < patience.saves:
         return None
+    known = _course(course)
+    stayed = not known.fell and known.most < patience.fall * known.start
+    return (known.start, known.now) if stayed else None
+
+
+def _course(course: Mapping[str, Any]) -> _Course:
     blocks, width = course["sketch"]["blocks"], course["sketch"]["width"]
     half, latest = blocks[len(blocks) // 2 :], blocks[-max(1, len(blocks) // 8) :]
     start, now, spread = fmean(course["first"]), fmean(half), pstdev(half)
-    errors = spread * math.hypot(math.sqrt(width / _FIRST), 1 / math.sqrt(len(half)))
-    fall, latest_fall = start - now, start - fmean(latest)
-    fell = max(fall, latest_fall) >= _ERRORS * errors + _SOME * start
-    may_have = fall + _ERRORS * errors >= patience.fall * start
-    return None if fell or may_have else (start, now)
+    errors, latest_errors = (
+        spread * math.hypot(math.sqrt(width / _FIRST), 1 / math.sqrt(len(part)))
+        for part in (half, latest)
+    )
+    fell = start - now >= _ERRORS * errors + _SOME * start
+    fell = fell or start - fmean(latest) >= _ERRORS * latest_errors + _SOME * start
+    return _Course(start, now, fell, start - now + _ERRORS * errors)
 
 
 def _rose(levels: tuple[float, float] | None) -> bool:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from typing import Any
 
 from tocsin.model import Mode, Reason, Verdict
 from tocsin.rules._kinds import with_level
@@ -24,6 +26,8 @@ _FELL = 0.5  # of the first loss, that the training loss must have fallen by
 _WON = 0.15  # of that, by evaluations: less is next to nothing
 _LEFT = 0.05  # of the first loss: in training nearly all is learned, by heart perhaps
 _WON_BY_HEART = 0.4  # of that, by evaluations
+_NOTHING = 1e-8  # of the first loss, the same of labels that are numbers: all are met by heart
+_WON_BY_NOTHING = 0.8  # of that, by evaluations
 _NO_BETTER = 0.02  # of the first loss: evaluations that are below it by less are no better
 _STAYED = 0.5  # of the first evaluation's loss, that later ones stay above
 
@@ -32,14 +36,16 @@ def judge_by_start(state: State, step: Step) -> tuple[State, Verdict]:
     """Fires where no evaluation ever had a much lower loss than the first steps of training.
 
     Either the training loss has halved since, and evaluations have won less than a seventh of that,
-    or less than two fifths if hardly any of it is left. Or evaluations are not clearly better than
-    that start and get no better, unless the training loss is worse, too: a divergence from a prior
-    rises while the model learns. Losses that may be negative are not judged, nor a training that
-    was not seen from its start or was evaluated before its third save: a history of epochs has no
-    start.
+    or less than two fifths if hardly any of it is left, or four fifths if it once was 0 but for
+    rounding: labels that are so well met and have any noise are known by heart. Or evaluations are
+    not clearly better than that start and get no better, unless the training loss is worse, too: a
+    divergence from a prior rises while the model learns. Losses that may be negative are not
+    judged, nor a training that was not seen from its start or was evaluated before its third save:
+    a history of epochs has no start.
 
     The state has of each training loss the largest of the first saves, their mean and number, and
-    of each validation loss the lowest so far and the looks in a row that were bad.
+    of each validation loss the lowest so far, the looks in a row that were bad, and the lowest of
+    the training losses beside it.
     """
     losses, _ = with_level(select_losses(step.tensors["losses"], ()), named=False)
     followed, finished, trained = follow_losses(state.get("losses", {}), step, losses, None)
@@ -48,19 +54,20 @@ def judge_by_start(state: State, step: Step) -> tuple[State, Verdict]:
     for point in trained:
         base = classify_loss(step.mode, point.tensor)[1]
         starts[base] = _with_save(starts.get(base), point.cost, step.mode_step, base in evaluated)
-    lows: dict[str, tuple[float, int]] = dict(state.get("lows", {}))
+    lows: dict[str, Sequence[Any]] = dict(state.get("lows", {}))
     now = step.mode_step if step.mode is not Mode.EVAL else state.get("now", 0)
     verdicts = []
     for each in finished:
         top, mean, saves = starts.get(followed["eval"][each.name]["base"], (0.0, 0.0, 0))
-        low, bad = lows.get(each.name, (each.cost, 0))
-        low = min(low, each.cost)
+        trained_low = math.inf if each.train_level is None else max(each.train_level, 0.0)
+        kept = lows.get(each.name, (each.cost, 0))
+        low, bad, trained_low = min(kept[0], each.cost), kept[1], min((trained_low, *kept[2:]))
         known = saves == _FIRST and mean > 0 and each.train_level is not None
         known = known and each.count >= _EVALUATIONS and now >= _PATIENCE
-        limit = _limit(each, top, mean)
+        limit = _limit(each, top, mean, trained_low)
         is_bad = known and low > max(limit, _STAYED * each.first)
         bad = bad + 1 if is_bad else 0
-        lows[each.name] = (low, bad)
+        lows[each.name] = (low, bad, trained_low) if trained_low < math.inf else (low, bad)
         if known:
             verdicts.append(_verdict(each, mean, low, limit) if bad >= _LOOKS else HEALTHY)
     return {"losses": followed, "starts": starts, "lows": lows, "now": now}, worst_verdict(verdicts)
@@ -78,13 +85,15 @@ def _with_save(start: _Start | None, cost: float, now: int, evaluated: bool) -> 
     return max(top, cost), mean + (cost - mean) / (saves + 1), saves + 1
 
 
-def _limit(now: FinishedEvaluation, top: float, mean: float) -> float:
+def _limit(now: FinishedEvaluation, top: float, mean: float, trained_low: float) -> float:
     """The loss that the best evaluation must be below, if training began between these."""
     limits = [math.inf]
     trained = now.train_level or 0.0
     if 0 <= trained <= (1 - _FELL) * top:
         won = _WON_BY_HEART if trained <= _LEFT * top else _WON
         limits.append(top - won * (top - trained))
+    if 0 <= trained_low <= _NOTHING * top:
+        limits.append((1 - _WON_BY_NOTHING) * top)
     rises = trained > (1 + _NO_BETTER) * mean  # in training as well: a divergence from a prior does
     if now.level > now.best and not rises:
         limits.append((1 - _NO_BETTER) * mean)

@@ -18,6 +18,7 @@ from tocsin.rules import (
     violation,
 )
 from tocsin.rules._boosted import TREES, judge_boosted
+from tocsin.rules._columns import COLUMNS, trained_rows
 from tocsin.rules._looks import judge_evaluations, with_streak
 from tocsin.rules._pairing import SKILLS, LossSite, Memory, bounds, has_proof, percent, recent
 from tocsin.rules._train_eval import read_losses
@@ -45,14 +46,16 @@ class LossGap(Rule):
     constant is unknown, as of pictures, the guess is the model before it was trained: that of the
     first three saves, in the first 40 steps, before the first evaluation. Fires when the training
     loss has halved, and no evaluation has won more than a seventh of that, or two fifths if less
-    than 5 % of it is left; or when none was lower by 2 %, and they get no better, unless the
-    training loss rises as well, as a divergence from a prior does. From the third evaluation and
-    200 steps on, in two looks in a row. Evaluations that fell to half of the first do not fire.
+    than 5 % of it is left, or four fifths if it once was a hundred-millionth; or when none was
+    lower by 2 %, and they get no better, unless the training loss rises as well, as a divergence
+    from a prior does. From the third evaluation and 200 steps on, in two looks in a row.
+    Evaluations that fell to half of the first do not fire.
 
     In boosted trees the first round takes the place of that model. Fires when no later one is
     better by 2 %, by any loss of an evaluation, ten rounds after the best one (thirty for a share
-    of errors) or after a hundred; or none by 10 % while the same loss has fallen by 90 % in TRAIN;
-    or if all are five times above that of TRAIN after the first round.
+    of errors) or after a hundred; or none by 10 % while the same loss has fallen by 90 % in TRAIN
+    (by 25 % and 99 %, if a hundred rows or fewer are trained on); or if all are five times above
+    that of TRAIN after the first round.
 
     Parameters
     ----------
@@ -82,12 +85,14 @@ class LossGap(Rule):
     samples: Annotated[int, Meta(ge=1)] = 200
 
     def reads(self) -> Reads:
-        return Reads({"skills": SKILLS, "losses": read_losses(()), "trees": TREES})
+        losses = read_losses(())
+        return Reads({"skills": SKILLS, "losses": losses, "trees": TREES, "columns": COLUMNS})
 
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
         if "boosted" in state or (step.tensors.get("trees") and not step.tensors["skills"]):
-            boosted, verdict = judge_boosted(state.get("boosted", {}), step)
-            return {"boosted": boosted}, verdict
+            rows = state.get("rows") or trained_rows(step.tensors.get("columns", ()))
+            boosted, verdict = judge_boosted(state.get("boosted", {}), step, rows)
+            return {"boosted": boosted, "rows": rows}, verdict
         compared = state.get("compared", {})
         compared, verdict = judge_evaluations(compared, step, self._looked, self._verdict)
         if any("best" in memory for memory in compared.values()):

@@ -23,6 +23,7 @@ from tocsin.rules import (
 )
 from tocsin.rules._classes import worker_batches
 from tocsin.rules._constant_guess import judge_constant_guess
+from tocsin.rules._guess_of_classes import GRADIENTS, judge_classes
 from tocsin.rules._pairing import SKILLS, percent
 from tocsin.rules._recorded_accuracy import (
     ACCURACIES,
@@ -74,9 +75,10 @@ class NoBetterThanGuessing(Rule):
     100 classes. Without labels or predictions it judges a recorded accuracy, a metric whose name
     says so: it fires when this was from the first save to the last that of chance, for as many
     classes as the smallest bias has elements, or, without one, as the mean of the loss beside it is
-    the logarithm of. Of an area under the ROC curve that evaluations
-    recorded (``validation-auc`` of XGBoost, ``roc_auc``) it fires when this was never above 0.5 in
-    ``evaluations`` saves.
+    the logarithm of. It fires as well when the loss of four evaluations or more was never below
+    that logarithm, if gradients of the last bias are those of a softmax with a cross-entropy. Of an
+    area under the ROC curve that evaluations recorded (``validation-auc`` of XGBoost, ``roc_auc``)
+    it fires when this was never above 0.5 in ``evaluations`` saves.
 
     Rankings, known by such a metric as ndcg, are not judged: their scores have no level. Neither
     are other predictions of XGBoost in another unit than the labels.
@@ -127,6 +129,7 @@ class NoBetterThanGuessing(Rule):
                 "metrics": ACCURACIES,
                 "losses": LOSSES,
                 "biases": BIASES,
+                "gradients": GRADIENTS,
             }
         )
 
@@ -171,9 +174,12 @@ class NoBetterThanGuessing(Rule):
 
     def _by_metrics(self, state: State, step: Step) -> tuple[State, Verdict]:
         areas, verdict = judge_areas(state.get("areas", {}), step, self.evaluations)
-        if verdict is None or step.mode is Mode.PREDICT:
-            return self._by_accuracy(state, step)
-        return {**state, "areas": areas}, verdict
+        if verdict is not None and step.mode is not Mode.PREDICT:
+            return {**state, "areas": areas}, verdict
+        classes, by_classes = judge_classes(state.get("by_classes", {}), step)
+        after, verdict = self._by_accuracy(state, step)
+        after = {**after, "by_classes": classes} if "classes" in classes else after
+        return after, verdict if by_classes is None or verdict.violation else by_classes
 
     def _by_accuracy(self, state: State, step: Step) -> tuple[State, Verdict]:
         """Judges a recorded accuracy, unless batches are judged."""

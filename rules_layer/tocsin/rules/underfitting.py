@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
-from tocsin.model import Mode, Reason, Verdict
+from tocsin.model import Mode, Outcome, Reason, Verdict
 from tocsin.rules import (
     HEALTHY,
     UNDECIDED,
@@ -23,7 +23,7 @@ from tocsin.rules._known_skill import follow_skill, has_skill
 from tocsin.rules._losses import loss_reads, losses_with_level
 from tocsin.rules._pairing import SKILLS
 from tocsin.rules._series import TRAINING, Direction, Point, points
-from tocsin.rules._stayed import Stayed, follow, stayed
+from tocsin.rules._stayed import Stayed, follow, has_fallen, stayed
 from tocsin.rules._window import (
     Memory,
     any_moved,
@@ -57,10 +57,11 @@ class Underfitting(Rule):
     after all, it is resolved.
 
     Also fires, whatever the noise, where every loss has stayed where it began: after three fifths
-    of ``patience`` and five evaluations if none of these was 3 % better than the first one, and the
-    mean of the last half of the training loss is not below that of its first five saves by two
-    standard errors, nor a quarter below it with two more. With fewer evaluations after ``patience``
-    and 40 saves, not a tenth below it.
+    of ``patience`` and five evaluations if these are not 3 % better than the first one in their
+    mean, and none by 10 %, and the mean of the last half of the training loss is not below that of
+    its first five saves by two standard errors, nor a quarter below it with two more. With fewer
+    evaluations after ``patience`` and 40 saves, not a tenth below it. That is so until a loss has
+    clearly fallen.
 
     Judges nothing where the hook compares losses with those of other labels, and the skill has
     grown by 5 % since the first comparisons, or is surely above 10 % for classes: then something is
@@ -112,14 +113,16 @@ class Underfitting(Rule):
         for point in here:
             memory = series.get(point.key) or {"begun": step.mode_step}
             series[point.key] = self._remembered(memory, point.cost)
-        state = {"series": series, "courses": courses, "compared": compared}
+        shown = state.get("stayed", False) and not has_fallen(courses)
+        state = {"series": series, "courses": courses, "compared": compared, "stayed": shown}
         if step.mode not in TRAINING:
             return state, UNDECIDED
         if has_skill(compared):
             return state, HEALTHY
         if (found := stayed(courses, step, losses, self.direction, self.patience)) is not None:
-            return state, self._stayed(found, step.mode_step)
-        return state, worst_verdict(self._judge(series, point, step.mode_step) for point in here)
+            return {**state, "stayed": True}, self._stayed(found, step.mode_step)
+        verdict = worst_verdict(self._judge(series, point, step.mode_step) for point in here)
+        return state, UNDECIDED if shown and verdict.outcome is Outcome.HEALTHY else verdict
 
     def _stayed(self, loss: Stayed, now: int) -> Verdict:
         detail = (
@@ -171,7 +174,7 @@ def _fell_below_zero(memory: Memory, now: float, begun: float) -> bool:
 
 def _evaluations(count: int) -> str:
     return (
-        f"none of {count} evaluations was better than the first one"
+        f"{count} evaluations were on average no better than the first one"
         if count
         else "no loss of an evaluation is known"
     )

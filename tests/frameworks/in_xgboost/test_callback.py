@@ -694,6 +694,95 @@ def test_rounds_that_hardly_move(
     assert [name.split("/")[1] for name in found] == ["learning_rate_of_trees"] * expected
 
 
+def evaluated(apart: float = 0.0) -> tuple[Any, Any]:
+    """200 rows to train and 100 to evaluate, whose labels are larger by ``apart``."""
+    x = np.random.default_rng(0).standard_normal((300, 4))
+    y = x[:, 0] + x[:, 1] * x[:, 2]
+    return xgb.DMatrix(x[:200], label=y[:200]), xgb.DMatrix(x[200:], label=y[200:] + apart)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "rounds", "expected"),
+    [
+        ({"eta": 0.011}, 30, True),
+        ({"lambda": 1e4}, 30, True),
+        ({"max_delta_step": 0.01}, 30, True),
+        ({"max_delta_step": 0.01}, 9, False),
+        ({"max_delta_step": 0.01, "eval_metric": "error"}, 30, False),
+        ({"eta": 0.1}, 30, False),
+        ({}, 30, False),
+    ],
+)
+def test_a_loss_that_falls_to_the_end(
+    parameters: dict[str, Any], rounds: int, expected: bool, tmp_path: Path
+) -> None:
+    """It is said in the last round, which is saved whatever the interval."""
+    callback = TocsinCallback(tmp_path, save_interval=7)
+    data, held = evaluated()
+    sets = [(data, "train"), (held, "held")]
+    given = {"nthread": 1, **parameters}
+    xgb.train(given, data, rounds, sets, callbacks=[callback], verbose_eval=False)
+    assert callback.hook.stats.errors == 0
+    found = [name for name in names(tmp_path) if name.startswith("contract/")]
+    assert [name.split("/")[1] for name in found] == ["rounds_too_few"] * expected
+    assert rounds - 1 in create_trial(str(tmp_path)).steps()
+
+
+def test_a_continued_training_may_fall_slowly(tmp_path: Path) -> None:
+    data, held = evaluated()
+    given = {"nthread": 1, "eta": 0.011}
+    before = xgb.train({"nthread": 1, "eta": 0.01}, data, 40)
+    callback = TocsinCallback(tmp_path, save_interval=1)
+    sets, options = [(held, "held")], {"callbacks": [callback], "verbose_eval": False}
+    xgb.train(given, data, 30, sets, xgb_model=before, **options)
+    assert callback.hook.stats.errors == 0
+    assert not [name for name in names(tmp_path) if name.startswith("contract/")]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "expected"),
+    [
+        ({"min_child_weight": 80}, True),
+        ({"min_child_weight": 60}, False),  # three leaves
+        ({"min_child_weight": 60, "subsample": 0.8}, True),
+        ({"min_child_weight": 80, "max_depth": 2}, False),
+        ({"min_child_weight": 80, "max_depth": 0}, True),
+        ({"min_child_weight": "80", "objective": "reg:squarederror"}, True),
+        ({"min_child_weight": 80, "objective": "reg:absoluteerror"}, False),
+        ({"min_child_weight": 80, "booster": "gblinear"}, False),
+    ],
+)
+def test_a_child_of_most_rows(parameters: dict[str, Any], expected: bool, tmp_path: Path) -> None:
+    callback = TocsinCallback(tmp_path, save_interval=1)
+    data, _ = evaluated()
+    xgb.train({"nthread": 1, **parameters}, data, 3, callbacks=[callback])
+    assert callback.hook.stats.errors == 0
+    found = [name for name in names(tmp_path) if name.startswith("contract/")]
+    assert [name.split("/")[1] for name in found] == ["min_child_weight_of_most"] * expected
+
+
+@pytest.mark.parametrize(
+    ("apart", "objective", "expected"),
+    [
+        (1000.0, "reg:squarederror", True),
+        (-1000.0, "reg:squarederror", True),
+        (1.0, "reg:squarederror", False),
+        (1000.0, "survival:cox", False),
+    ],
+)
+def test_labels_beyond_those_of_training(
+    apart: float, objective: str, expected: bool, tmp_path: Path
+) -> None:
+    callback = TocsinCallback(tmp_path, save_interval=1)
+    data, held = evaluated(apart=apart)
+    given = {"nthread": 1, "objective": objective}
+    sets = [(data, "train"), (held, "held")]
+    xgb.train(given, data, 3, sets, callbacks=[callback], verbose_eval=False)
+    assert callback.hook.stats.errors == 0
+    found = [name for name in names(tmp_path) if name.startswith("contract/")]
+    assert [name.split("/")[1] for name in found] == ["labels_beyond_training"] * expected
+
+
 def test_a_ranking_is_looked_at_as_well(tmp_path: Path) -> None:
     x, _ = with_label("label")
     ranks = xgb.DMatrix(x, label=np.arange(300) % 5, qid=np.arange(300) // 10)

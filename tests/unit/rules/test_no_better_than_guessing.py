@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -300,4 +301,50 @@ def test_an_area_that_is_never_above_chance(
     for at, area in enumerate(areas):
         metric = Tensor(name, "worker_0", TensorSummary(mean=area), role=Role.METRIC)
         steps.append(Step(at, Mode.TRAIN, at, 0.0, {**empty, "metrics": (metric,)}))
+    assert outcomes(NoBetterThanGuessing(), steps)[-1] is expected
+
+
+def bare(
+    evaluated: Iterable[float], first: float = 1.8, classes: int = 6, sums_up: bool = True
+) -> Iterator[Step]:
+    """Losses and gradients, without labels: an evaluation after every hundred steps."""
+    step = 0
+    for number, loss in enumerate(evaluated):
+        for at in range(10):
+            value = first if not number else 0.1
+            trained = Tensor("loss", "worker_0", TensorSummary(mean=value), role=Role.LOSS)
+            mean = 0.0 if sums_up else 0.02
+            of_bias = TensorSummary(size=classes, mean=mean, abs_mean=0.1, min=-0.3, max=0.2)
+            large = TensorSummary(size=classes * 8, mean=0.1, abs_mean=0.1, min=-3.0, max=3.0)
+            gradients = tuple(
+                Tensor(name, "worker_0", each, role=Role.GRADIENT)
+                for name, each in (("gradient/weight", large), ("gradient/bias", of_bias))
+            )
+            found = {"losses": (trained,), "gradients": gradients}
+            yield Step(step, Mode.TRAIN, 100 * number + 10 * at, 0.0, NOTHING | found)
+            step += 1
+        tensor = Tensor("loss", "worker_0", TensorSummary(mean=loss), role=Role.LOSS)
+        yield Step(step, Mode.EVAL, number, 0.0, NOTHING | {"losses": (tensor,)})
+        step += 1
+
+
+NOTHING: dict[str, tuple[Tensor, ...]] = dict.fromkeys(
+    ("labels", "predictions", "skills", "metrics", "losses", "biases"), ()
+)
+
+
+@pytest.mark.parametrize(
+    ("steps", "expected"),
+    [
+        (bare([2.0, 1.79, 3.0, 2.5, 1.8]), VIOLATION),
+        (bare([2.0, 1.7, 3.0, 2.5, 1.8]), HEALTHY),  # once it was better
+        (bare([2.0, 1.79, 3.0]), UNDECIDED),
+        (bare([2.0] * 5, sums_up=False), NOT_APPLICABLE),  # of other scores than a softmax's
+        (bare([2.0] * 5, first=18.0), NOT_APPLICABLE),  # a sum, or a weight
+        (bare([2.0] * 5, classes=1), NOT_APPLICABLE),
+    ],
+)
+def test_evaluations_beside_a_guess_between_classes(
+    steps: Iterator[Step], expected: Outcome
+) -> None:
     assert outcomes(NoBetterThanGuessing(), steps)[-1] is expected

@@ -127,6 +127,8 @@ def test_predictions_are_not_judged(make_step: MakeStep) -> None:
         pytest.param(lambda at: 1.0, lambda at: 1.0, 300, id="stays"),
         pytest.param(lambda at: 1.2 if at < 5 else 1.0, lambda at: 1.0, None, id="TRAIN fell"),
         pytest.param(lambda at: 1.0, lambda at: 0.9 if at > 20 else 1.0, None, id="EVAL falls"),
+        pytest.param(lambda at: 1.0, lambda at: 1 + 0.05 * NOISE[at], 300, id="EVAL is noisy"),
+        pytest.param(lambda at: 1.0, lambda at: 1 - at / 300, None, id="EVAL falls slowly"),
         pytest.param(lambda at: 1.0, lambda at: 1 + at / 100, 300, id="EVAL rises"),
         pytest.param(lambda at: 1.0, None, None, id="no evaluations: too noisy"),
         pytest.param(lambda at: 1.0 if at < 28 else 0.5, None, None, id="late"),
@@ -148,6 +150,22 @@ def test_stays_whatever_the_noise(
             found = {"loss": evaluated(at)}
             steps.append(make_step("losses", 11 * at + 1, found, mode=Mode.EVAL, mode_step=at // 6))
     assert first(rule(), steps) == (expected and 11 * expected // 10)
+
+
+def test_it_stays_until_a_loss_has_clearly_fallen(make_step: MakeStep) -> None:
+    """Chance alone, by which medians fall and means may have fallen, does not take it back."""
+    steps, luck = [], [1.0] * 32 + [0.95] * 8 + [1.0] * 40
+    for at in range(80):
+        loss = {"loss": luck[at] + 0.15 * NOISE[at]}
+        steps.append(make_step("losses", 11 * at, loss, mode_step=10 * at))
+        if at % 6 == 5:
+            found = {"loss": 1.0 if at < 60 else 0.5}
+            steps.append(make_step("losses", 11 * at + 1, found, mode=Mode.EVAL, mode_step=at // 6))
+    found = decided(rule(), steps)
+    since = min(at for at, verdict in found.items() if verdict.violation)
+    healthy = [at for at, verdict in found.items() if verdict.outcome is Outcome.HEALTHY]
+    assert not [at for at in healthy if since <= at < 11 * 66]
+    assert found[max(found)].outcome is Outcome.HEALTHY
 
 
 MSE = "mse_loss"
