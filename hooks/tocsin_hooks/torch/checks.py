@@ -184,8 +184,10 @@ class Checks:
         self._losses.update_begins()
         if not closure:
             self.close()
-        if not held and self._opponents.has_passed:  # another model's, by way of this one
-            self._count_turn(optimizer)
+        if held:
+            self._opponents.updating()
+        elif self._opponents.is_linked(optimizer) or self._opponents.has_passed:
+            self._count_turn(optimizer)  # another model's, by way of this one
         if not self._when.wants_contracts:
             return
         if held:
