@@ -11,6 +11,7 @@ from tocsin_hooks.guard import Guard
 from tocsin_hooks.torch.callbacks import compilations
 from tocsin_hooks.torch.calls.axes import Axes
 from tocsin_hooks.torch.calls.derivatives import Derivatives
+from tocsin_hooks.torch.calls.draws import Draws
 from tocsin_hooks.torch.calls.loss_calls import Listener, LossCall, LossWindow, picked_classes
 from tocsin_hooks.torch.calls.tape import RecordedCall
 from tocsin_hooks.torch.capture.captured import StepInHand
@@ -21,6 +22,7 @@ from tocsin_hooks.torch.capture.spread import Spread
 from tocsin_hooks.torch.capture.step_loss import StepLoss
 from tocsin_hooks.torch.comparisons.skill import Skill
 from tocsin_hooks.torch.contracts.across import broken_by_difference, goes_across
+from tocsin_hooks.torch.contracts.agreement import Agreement
 from tocsin_hooks.torch.contracts.broken import BrokenContracts
 from tocsin_hooks.torch.contracts.discarded_gradients import DiscardedGradients
 from tocsin_hooks.torch.contracts.losses import compares_samples
@@ -36,6 +38,7 @@ from tocsin_hooks.torch.opponents import Opponents
 from tocsin_hooks.torch.outermost_calls import Call
 from tocsin_hooks.torch.values import tensors_in
 
+_IN_A_ROW = 3
 _MOST_DROPPED = 0.85  # of a layer: more is a share that is to be kept
 
 
@@ -60,10 +63,13 @@ class Checks:
         self._modes = ModeContracts(self._broken.here)
         self._schedules = Schedules(self._broken.here)
         self._opponents = Opponents()
+        self._agreement = Agreement(self._agree, step.hook.trouble)
         self._when = LookSchedule(step, self._skill, self._updates, self._opponents)
         self._losses = LossComparisons(step, loss, self._skill, self._when)
         self._derivatives = Derivatives()
         self._axes = Axes()
+        self._draws = Draws()
+        self._drawn_again = 0  # updates in a row
         self._dropouts = set[Any]()  # of the step in hand, by their nodes
         hook = step.hook
         self._window = LossWindow(
@@ -80,6 +86,7 @@ class Checks:
                 derived=self._derived,
                 derivatives=self._derivatives,
                 axes=self._axes,
+                draws=self._draws,
                 tape=self._losses.tape,
                 trouble=hook.trouble,
                 is_at_work=lambda: hook.is_at_work,
@@ -188,11 +195,16 @@ class Checks:
     def update_begins(self, root: Any, optimizer: Any, *, held: bool, closure: bool) -> None:
         seen = self._window.is_open
         self._discarded.end()
+        if held and seen and not closure:
+            self._check_draws()
+        self._agreement.updating(optimizer)
         self._losses.update_begins()
         if not closure:
             self.close()
-        if not held and self._opponents.has_passed:  # another model's, by way of this one
-            self._count_turn(optimizer)
+        if held:
+            self._opponents.updating()
+        elif self._opponents.is_linked(optimizer) or self._opponents.has_passed:
+            self._count_turn(optimizer)  # another model's, by way of this one
         if not self._when.wants_contracts:
             return
         if held:
@@ -203,8 +215,15 @@ class Checks:
         else:
             self._updates.foreign_update(root, optimizer)
 
+    def _check_draws(self) -> None:
+        place = self._draws.not_used()
+        self._drawn_again = 0 if place is None else self._drawn_again + 1
+        if place is not None and self._drawn_again == _IN_A_ROW and self._when.wants_contracts:
+            self._broken.here("drawn_again", place)
+
     def update_ends(self, root: Any, optimizer: Any) -> None:
         self.close()
+        self._draws.clear()
         self._count_turn(optimizer)
         if self._when.wants_contracts:
             self._updates.after_update(root, optimizer)
@@ -214,11 +233,16 @@ class Checks:
     def _count_turn(self, optimizer: Any) -> None:
         if self._opponents.updated(optimizer):
             self._competes()
+            if self._when.wants_contracts:
+                self._agreement.begin()
 
     def _competes(self) -> None:
         """The loss has no level that is good."""
         self._skill.forget()
         self._step.loss_kind = COMPETING
+
+    def _agree(self) -> None:
+        self._broken.here("opponents_agree")
 
     def pause(self) -> None:
         """Look at nothing until the next forward pass has ended."""
@@ -240,6 +264,7 @@ class Checks:
 
     def training_ends(self, root: Any) -> None:
         """No step comes after the one in hand. The model may be gone."""
+        self._agreement.close()
         if self._step.saving and self._when.wants_contracts:
             self._schedules.ended()
             if root is not None:
@@ -282,6 +307,7 @@ class Checks:
     def _backward(self, loss: Any) -> None:
         self._opponents.passed()
         self._updates.backward()
+        self._draws.backward(loss)
         if self._when.wants_contracts:
             with self._step.hook.measured():
                 self._broken.check_differences(loss)

@@ -4,18 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary, WeakSet, ref
 
 _TURNS = 3  # after which they are opponents
 _SAMPLED = 3  # parameters of an optimizer
 
 
+class _Left(NamedTuple):
+    """A gradient as an update left it; a pass that adds to it changes its version."""
+
+    gradient: Callable[[], Any]
+    version: int
+
+
 class Opponents:
     """A turn ends when another optimizer updates, after a pass of its own.
 
     Optimizers that all update after the same pass share one turn: those of sparse and of other
-    weights, or of body and head. A backward pass that nobody saw shows in new gradients.
+    weights, or of body and head. A backward pass that nobody saw shows in new gradients. An
+    optimizer of another model is an opponent's if the watched model is trained by way of that one:
+    it has new gradients then, which are none of its own update.
     """
 
     def __init__(self) -> None:
@@ -25,6 +34,8 @@ class Opponents:
         self._now = WeakSet[Any]()  # and after the next
         self._turns = 0
         self._gradients = WeakKeyDictionary[Any, list[Callable[[], Any]]]()  # at the last update
+        self._of_others = WeakKeyDictionary[Any, list[_Left]]()  # at their last update
+        self._linked = WeakSet[Any]()
 
     @property
     def are_known(self) -> bool:
@@ -33,6 +44,19 @@ class Opponents:
     def passed(self) -> None:
         """Something was computed, forward or backward."""
         self.has_passed = True
+
+    def updating(self) -> None:
+        """The watched model is about to be updated: by way of which others?"""
+        if not self.are_known:
+            for optimizer, left in self._of_others.items():
+                if any(_is_new(each, left) for each in _gradients(optimizer)):
+                    self._linked.add(optimizer)
+
+    def is_linked(self, optimizer: Any) -> bool:
+        """Whether this one, which updates another model now, gets gradients of the watched one."""
+        found = _gradients(optimizer)
+        self._of_others[optimizer] = [_Left(ref(each), each._version) for each in found]
+        return optimizer in self._linked
 
     def updated(self, optimizer: Any) -> bool:
         """Whether by this update it becomes known that there are opponents."""
@@ -51,6 +75,13 @@ class Opponents:
         for each in self._gradients:
             self._gradients[each] = [ref(found) for found in _gradients(each)]
         return self.are_known and not known
+
+
+def _is_new(gradient: Any, left: list[_Left]) -> bool:
+    """Whether something was computed into it since. Waits for the device: it may have been set
+    to zero."""
+    same = any(gradient is each.gradient() and gradient._version == each.version for each in left)
+    return not same and not gradient.is_sparse and bool(gradient.any())
 
 
 def _gradients(optimizer: Any) -> list[Any]:

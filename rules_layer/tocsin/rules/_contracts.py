@@ -165,6 +165,18 @@ CONTRACTS: Mapping[str, Contract] = {
         "the loss is lowered by targets that move towards the predictions as well",
         "compute it in torch.no_grad(), or call detach() on it",
     ),
+    "drawn_again": Contract(
+        Severity.WARNING,
+        "the loss has log-probabilities of actions that were drawn for it, and never used",
+        "the action that was taken is another draw: what came of it says nothing about this one",
+        "call log_prob with the action that was taken; of PPO pass the stored actions",
+    ),
+    "opponents_agree": Contract(
+        Severity.WARNING,
+        "generator and discriminator pull the scores of generated samples in the same direction",
+        "the generator learns samples that are the easier to tell from real ones",
+        "look at the labels and signs of the two losses: one of them is the wrong way round",
+    ),
     "channels_scrambled": Contract(
         Severity.WARNING,
         "pictures (N, 3, H, W) hold their numbers in the order of (N, H, W, 3)",

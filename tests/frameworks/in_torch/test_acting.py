@@ -180,3 +180,31 @@ def test_samples_of_a_generator_that_are_used_twice(watched: set[str], run: Path
         hook.close()
         assert hook.stats.errors == 0
         assert kinds(run / name)[-1] == COMPETING
+
+
+@pytest.mark.parametrize(
+    ("by_way", "expected"), [(True, COMPETING), (False, None)], ids=["opponents", "two models"]
+)
+def test_another_model_is_updated_without_a_pass_of_this_one(
+    by_way: bool, expected: str | None, run: Path
+) -> None:
+    """The generator first, and then the discriminator with the same samples; or two models that
+    have nothing to do with each other."""
+    torch.manual_seed(0)
+    model, other = nn.Linear(4, 8), nn.Linear(8, 1)
+    ours, its = (torch.optim.Adam(each.parameters(), 1e-3) for each in (model, other))
+    judged = nn.BCEWithLogitsLoss()
+    with TorchHook.attach(model, run, save_interval=4, max_overhead=None) as hook:
+        for _ in range(24):
+            ours.zero_grad()
+            made = model(torch.randn(16, 4))
+            given = made if by_way else torch.randn(16, 8)
+            its.zero_grad(set_to_none=False)
+            (judged(other(made), torch.ones(16, 1)) if by_way else made.square().mean()).backward()
+            ours.step()
+            its.zero_grad()
+            loss = judged(other(torch.randn(16, 8)), torch.ones(16, 1))
+            (loss + judged(other(given.detach()), torch.zeros(16, 1))).backward()
+            its.step()
+        assert hook.stats.errors == 0
+    assert kinds(run)[-1] == expected

@@ -17,6 +17,7 @@ from tocsin_hooks.script_line import script_caller, script_line
 from tocsin_hooks.torch.callbacks import compilations, is_transforming
 from tocsin_hooks.torch.calls.axes import Axes
 from tocsin_hooks.torch.calls.derivatives import Derivatives
+from tocsin_hooks.torch.calls.draws import Draws
 from tocsin_hooks.torch.calls.tape import RecordedCall, Tape
 from tocsin_hooks.torch.names import is_loss
 
@@ -124,7 +125,7 @@ class Listener:
     going to be detached, each that has become an array or a list, the share that each dropout
     drops, with what it gave, and derivatives that are taken, with their inputs. While the ``tape``
     records, it gets every call, and then the listener as well, with what it gave; ``derivatives``
-    get what was called while they follow, and ``axes`` while they look.
+    get what was called while they follow, ``axes`` while they look, and ``draws``.
 
     What the listener computes itself while it ``is_at_work`` counts as nothing.
     """
@@ -141,6 +142,7 @@ class Listener:
     derived: Callable[[Any, Any], None]
     derivatives: Derivatives
     axes: Axes
+    draws: Draws
     tape: Tape
     trouble: Report
     is_at_work: Callable[[], bool]
@@ -254,6 +256,7 @@ def _after(
         listener.derivatives.called(func, args, kwargs, found)
     if listener.axes.is_looking:
         listener.axes.called(func, args, kwargs, found)
+    listener.draws.called(func, args, kwargs, found)
     if func in _BACKWARDS:
         listener.after_backward()
     elif func in _PARAMETERS:

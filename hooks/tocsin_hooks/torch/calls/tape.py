@@ -27,7 +27,7 @@ _RANDOM = re.compile(
 _DRAWS = frozenset({"multinomial", "normal"})
 _CHANGES_ITS_ARGUMENTS = frozenset({"batch_norm", "instance_norm"})  # running means
 _BY_FORM = frozenset({"expand_as", "reshape_as", "type_as", "view_as"})  # of their second argument
-_FORMS = frozenset(  # whose results have the numbers of their first argument
+FORMS = frozenset(  # whose results have the numbers of their first argument
     {
         "bfloat16",
         "clone",
@@ -125,7 +125,7 @@ class Tape:
 
     def before(self, function: Any, args: Any, kwargs: Any) -> RecordedCall | None:
         """A function is going to be called; None if it is not given anything that is known."""
-        tensors = list(_tensors((args, kwargs)))
+        tensors = list(tensors_of((args, kwargs)))
         given = frozenset(id(each) for each in tensors) & self._known.keys()
         if not given:
             return None
@@ -140,7 +140,7 @@ class Tape:
         if _is_in_place(name) and id(args[0]) not in given:
             given |= {id(args[0])}
             args = (Copied(args[0].detach().clone()), *args[1:])
-        constants = [(each, _version(each)) for each in _tensors((args, kwargs))]
+        constants = [(each, _version(each)) for each in tensors_of((args, kwargs))]
         constants = [each for each in constants if id(each[0]) not in self._known]
         precision = _precision(self.outputs[0].device.type)
         return RecordedCall(function, args, kwargs, given, constants, precision)
@@ -148,7 +148,7 @@ class Tape:
     def after(self, call: RecordedCall, target: Any, found: Any) -> None:
         """It gave ``found``; ``target`` is its first argument, which it may have changed."""
         name = getattr(call.function, "__name__", "")
-        results = [target] if _is_in_place(name) else list(_tensors((found,)))
+        results = [target] if _is_in_place(name) else list(tensors_of((found,)))
         if not results:
             return
         self._known.update((id(each), each) for each in results)
@@ -167,7 +167,7 @@ class Tape:
             self._recipes.update((key, self._recipes[id(same)]) for key in keys)
             self._sources.update((key, self.sources(same)) for key in keys)
             return
-        given = [self._recipes.get(id(each), 0) for each in _tensors((call.args, call.kwargs))]
+        given = [self._recipes.get(id(each), 0) for each in tensors_of((call.args, call.kwargs))]
         made = hash((name, *sorted(call.kwargs), *given))
         sources = frozenset[int]().union(*(self._sources.get(key, ()) for key in call.given))
         self._recipes.update((key, hash((made, at))) for at, key in enumerate(keys))
@@ -177,10 +177,10 @@ class Tape:
         """The tensor whose numbers a call gives in another form, or beside those of others like it,
         as of all batches of an evaluation."""
         first = call.args[0] if call.args else None
-        if name in _FORMS and id(first) in self._recipes:
+        if name in FORMS and id(first) in self._recipes:
             return first
         if name in _JOINS and len(call.args) == 1 and not call.kwargs:
-            parts = list(_tensors(first))
+            parts = list(tensors_of(first))
             known = [each for each in parts if id(each) in self._recipes]
             if len({self._recipes[id(each)] for each in known}) == 1:
                 alike = {each.shape[1:] for each in parts} == {known[0].shape[1:]}
@@ -246,7 +246,7 @@ class Tape:
                 with _as_then(call, loss.device.type):
                     found = call.function(*args, **kwargs)
                 in_place = _is_in_place(getattr(call.function, "__name__", ""))
-                results = [args[0]] if in_place else _tensors((found,))
+                results = [args[0]] if in_place else tensors_of((found,))
                 values.update(zip(call.found, results, strict=True))
             return values[id(loss)].detach().mean()
 
@@ -281,16 +281,16 @@ def _is_in_place(name: str) -> bool:
     return name in _IN_PLACE or (name.endswith("_") and not name.endswith("__"))
 
 
-def _tensors(value: Any) -> Iterator[Any]:
+def tensors_of(value: Any) -> Iterator[Any]:
     if isinstance(value, torch.Tensor):
         yield value
     elif isinstance(value, Copied):
         yield value.tensor
     elif isinstance(value, list | tuple):
         for each in value:
-            yield from _tensors(each)
+            yield from tensors_of(each)
     elif isinstance(value, dict):
-        yield from _tensors([*value.values()])
+        yield from tensors_of([*value.values()])
 
 
 def _swapped(value: Any, values: Mapping[int, Any]) -> Any:

@@ -1,0 +1,117 @@
+"""Actions that are drawn by chance, and what is done with them until the model is updated."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import torch
+
+from tocsin_hooks.script_line import script_line
+from tocsin_hooks.torch.calls.tape import FORMS, tensors_of
+from tocsin_hooks.torch.graph import nodes_of
+
+_TORCH = str(Path(str(torch.__file__)).parent)
+_DISTRIBUTIONS = str(Path(str(torch.distributions.__file__)).parent)
+_OWN = str(Path(__file__).parent)
+_DRAWING = frozenset(
+    {"_standard_gamma", "bernoulli", "multinomial", "normal", "poisson", "rand", "randn"}
+)
+_MOST_DRAWS = 1 << 14  # until an update
+_MOST_NODES = 20_000
+
+
+class Draws:
+    """Follows what ``torch.distributions`` draw by ``sample``, by identity.
+
+    The loss of a policy weighs the log-probability of an action by what came of it: so the action
+    has been used before, whatever the environment is. One whose log-probability is all that was
+    ever computed from it was drawn a second time, beside the one that was used.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[Any, int]] = {}  # tensors, and which draw they are of
+        self._draws = 0
+        self._used: set[int] = set()
+        self._judged: dict[int, tuple[Any, str]] = {}  # the nodes of log-probabilities, and lines
+        self._others = False  # log-probabilities of what was not drawn here
+        self._losses: list[Any] = []
+
+    def clear(self) -> None:
+        """What comes now belongs to another update."""
+        self._known, self._draws, self._used, self._judged = {}, 0, set(), {}
+        self._others, self._losses = False, []
+
+    def backward(self, loss: Any) -> None:
+        """Gradients of ``loss`` are going to be computed."""
+        self._losses.append(getattr(loss, "grad_fn", None))
+
+    def called(self, function: Any, args: Any, kwargs: Any, found: Any) -> None:
+        """A function of PyTorch gave ``found``."""
+        given = [self._known[id(t)][1] for t in tensors_of((args, kwargs)) if id(t) in self._known]
+        name = getattr(function, "__name__", "")
+        results = [each for each in tensors_of(found) if isinstance(each, torch.Tensor)]
+        if not given and name not in _DRAWING and not any(each.requires_grad for each in results):
+            return
+        frame = _of_distribution()
+        method = "" if frame is None else frame.f_code.co_name
+        if method == "sample":
+            self._drawn(given, results, is_new=name in _DRAWING)
+        elif method == "log_prob" and frame is not None:
+            self._judge(frame, given, results)
+        elif given and frame is None and name in FORMS:
+            self._follow(given[0], results)
+        else:
+            self._used.update(given)
+
+    def not_used(self) -> str | None:
+        """Before an update: the line that computes log-probabilities of draws that nothing else was
+        computed from, if the loss is of no other ones."""
+        if self._others or not self._judged or len(self._losses) != 1:
+            return None
+        if not self._used.isdisjoint(self._judged):
+            return None
+        nodes = set(nodes_of(self._losses[0], _MOST_NODES))
+        return next((place for node, place in self._judged.values() if node in nodes), None)
+
+    def _drawn(self, given: list[int], results: list[Any], *, is_new: bool) -> None:
+        if given:
+            self._follow(given[0], results)
+        elif is_new:
+            self._draws += 1
+            self._follow(self._draws, results)
+
+    def _follow(self, draw: int, results: list[Any]) -> None:
+        if self._draws > _MOST_DRAWS:
+            self.clear()
+            self._others = True
+            return
+        for each in results:
+            if not each.requires_grad:
+                self._known[id(each)] = each, draw
+
+    def _judge(self, frame: FrameType, given: list[int], results: list[Any]) -> None:
+        known = self._known.get(id(frame.f_locals.get("value")))
+        for each in results:
+            if each.requires_grad and known is None:
+                self._others = True
+            elif each.requires_grad and known is not None and given:
+                self._judged.setdefault(known[1], (each.grad_fn, script_line()))
+        if given and known is not None:
+            self._follow(known[1], results)
+
+
+def _of_distribution() -> FrameType | None:
+    """The outermost method of a distribution that a function was called in, None outside of one."""
+    frame: FrameType | None = sys._getframe(1)
+    found = None
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if file.startswith(_DISTRIBUTIONS):
+            found = frame
+        elif not file.startswith((_TORCH, _OWN)):
+            break
+        frame = frame.f_back
+    return found

@@ -1,0 +1,185 @@
+"""Whether two that should be opponents, as those of a GAN, pull in the same direction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary, ref
+
+import torch
+from torch.nn.modules.module import (
+    register_module_forward_hook,
+    register_module_forward_pre_hook,
+)
+
+from tocsin_hooks.guard import Guard, Report
+from tocsin_hooks.torch.callbacks import compilations, is_elsewhere
+from tocsin_hooks.torch.graph import before_views
+from tocsin_hooks.torch.values import tensors_in
+
+_AGREED = 50  # turns in a row
+_OPPOSED = 10  # turns, after which they are opponents
+_MOST_UPDATES = 2000
+_ALIKE = 0.95  # of the samples, whose scores are pulled in one direction
+_MOST_TENSORS = 4
+_MOST_MADE = 8
+_MOST_CALLS = 64  # between two updates
+
+
+class _Made(NamedTuple):
+    """What a module gave: its numbers, which are kept alive, and the tensor with its graph."""
+
+    numbers: Any
+    tensor: Callable[[], Any]
+    module: Callable[[], Any]
+
+    def leads_to(self, other: Any) -> bool:
+        """Whether gradients of another tensor of the same numbers come here as they are."""
+        tensor = self.tensor()
+        return tensor is not None and before_views(other.grad_fn) is before_views(tensor.grad_fn)
+
+
+@dataclass
+class _Score:
+    """What a module gave for samples, and the gradients of that until the next update."""
+
+    module: Callable[[], Any]
+    maker: Callable[[], Any] | None  # of the samples
+    attached: bool  # gradients go on into the maker
+    gradients: list[Any] = field(default_factory=list)
+
+
+class Agreement:
+    """Compares the directions in which two optimizers pull the scores of samples that were made.
+
+    One that tells real samples from made ones pulls the scores of the two apart; who makes them is
+    to pull theirs back. Where both pull them in the same direction for many turns, a label or a
+    sign is wrong. ``broken`` is called in that update. Nothing is watched any more once that is
+    known, or that they are opponents.
+    """
+
+    def __init__(self, broken: Callable[[], None], trouble: Report) -> None:
+        self._broken, self._trouble = broken, trouble
+        self._handles: list[Any] = []
+        self._made: list[_Made] = []
+        self._scores: list[_Score] = []
+        self._held = WeakKeyDictionary[Any, set[int]]()
+        self._directions: tuple[Any, int] | None = None  # of the scores of made samples
+        self._depth = self._updates = self._agreed = self._opposed = 0
+
+    def begin(self) -> None:
+        if not self._handles and not compilations():
+            before = register_module_forward_pre_hook(self._begins)
+            after = register_module_forward_hook(self._ends, always_call=True)
+            self._handles = [before, after]
+
+    def close(self) -> None:
+        while self._handles:
+            self._handles.pop().remove()
+        self._made, self._scores, self._directions = [], [], None
+
+    def updating(self, optimizer: Any) -> None:
+        """An optimizer is about to update something. Waits for the device."""
+        if not self._handles:
+            return
+        self._depth, self._updates = 0, self._updates + 1
+        scores, self._scores = self._scores, []
+        judged = (each.module for each in scores if each.gradients and each.maker is not None)
+        if any(self._holds(optimizer, each) for each in judged):
+            self._directions = self._of_judge(optimizer, scores)
+        if self._directions is not None:
+            self._turn_of_maker(optimizer, scores, *self._directions)
+        self._scores = [each for each in scores if not each.gradients and not each.attached]
+        if self._agreed >= _AGREED:
+            self._broken()
+        known = self._agreed >= _AGREED or self._opposed >= _OPPOSED
+        if known or self._updates >= _MOST_UPDATES:
+            self.close()
+
+    def _of_judge(self, optimizer: Any, scores: list[_Score]) -> tuple[Any, int] | None:
+        """The module that judges and the direction in which it pulls the scores of made samples, if
+        it pulls those of real ones in the other."""
+        own = [each for each in scores if self._holds(optimizer, each.module)]
+        made = [e for e in own if e.maker is not None and not self._holds(optimizer, e.maker)]
+        made = [each for each in made if not each.attached] or made
+        real = [each for each in own if each.maker is None]
+        down, up = _direction(made), _direction(real)
+        return (made[0].module, down) if down and up == -down else None
+
+    def _turn_of_maker(
+        self, optimizer: Any, scores: list[_Score], judge: Any, direction: int
+    ) -> None:
+        pulled = [e for e in scores if e.attached and self._holds(optimizer, e.maker)]
+        pulled = [e for e in pulled if e.module() is judge() and not self._holds(optimizer, judge)]
+        if not (found := _direction(pulled)):
+            return
+        agree = found == direction
+        self._agreed = self._agreed + 1 if agree else 0
+        self._opposed += not agree
+
+    def _holds(self, optimizer: Any, module: Callable[[], Any] | None) -> bool:
+        if optimizer not in self._held:
+            groups = optimizer.param_groups
+            self._held[optimizer] = {id(each) for one in groups for each in one["params"]}
+        found = None if module is None else module()
+        first = None if found is None else next(found.parameters(), None)
+        return first is not None and id(first) in self._held[optimizer]
+
+    def _begins(self, module: Any, args: Any) -> None:
+        self._depth += not is_elsewhere(module)
+
+    def _ends(self, module: Any, args: Any, output: Any) -> None:
+        if is_elsewhere(module):
+            return
+        self._depth = max(0, self._depth - 1)
+        if self._depth or output is None:
+            return
+        with Guard(self._trouble, "opponents are not compared"):
+            self._called(module, args, output)
+
+    def _called(self, module: Any, args: Any, output: Any) -> None:
+        if next(module.parameters(), None) is None:
+            return
+        given = [each for _, each in tensors_in(args, _MOST_TENSORS)]
+        gave = [each for _, each in tensors_in(output, 1)]
+        if not gave or not gave[0].is_floating_point():
+            return
+        sources = (
+            (one, each)
+            for each in given
+            for one in self._made
+            if one.module() is not module and _are_same(each, one.numbers)
+        )
+        one, taken = next(sources, (None, None))
+        # What reverses gradients on the way, as for domains, has a node of its own.
+        is_plain = one is None or not taken.requires_grad or one.leads_to(taken)
+        if gave[0].requires_grad and is_plain and len(self._scores) < _MOST_CALLS:
+            maker, attached = (None, False) if one is None else (one.module, taken.requires_grad)
+            score = _Score(ref(module), maker, attached)
+            self._scores.append(score)
+            gave[0].register_hook(_keep(score.gradients))
+        made = _Made(gave[0].detach(), ref(gave[0]), ref(module))
+        self._made = [*self._made[-_MOST_MADE:], made]
+
+
+def _keep(gradients: list[Any]) -> Callable[[Any], None]:
+    def arrived(gradient: Any) -> None:
+        if not torch.is_grad_enabled():  # else it is that of a penalty on derivatives
+            gradients.append(gradient.detach())
+
+    return arrived
+
+
+def _are_same(one: Any, other: Any) -> bool:
+    return one.data_ptr() == other.data_ptr() and one.shape == other.shape
+
+
+def _direction(scores: list[_Score]) -> int:
+    """The sign of the gradients of almost all scores; 0 where they have not one and the same."""
+    gradients = [each.flatten() for score in scores for each in score.gradients]
+    if not gradients:
+        return 0
+    signs = torch.cat(gradients).sign().float()
+    mean, seen = float(signs.mean()), float(signs.abs().mean())
+    return 0 if seen < 0.5 or abs(mean) < _ALIKE * seen else (1 if mean > 0 else -1)
