@@ -50,6 +50,9 @@ class CompiledChecks:
         self._saving = False
         self._evaluated = 0  # batches of the evaluation in hand
         self._trained = 0  # batches that were kept
+        self._weighted = False
+        """Whether training has weights: evaluations without have another best guess, which is
+        known of shares of classes alone."""
 
     def begin(self, mode: Mode) -> bool:
         self._mode, self._evaluated = mode, 0
@@ -94,8 +97,11 @@ class CompiledChecks:
             self._check(losses, batches[-1])
         for each in batches:
             if losses and self._wanted.skill and "y" in each and "y_pred" in each:
+                weighted = WEIGHTS in each
+                self._weighted |= weighted and mode is Mode.TRAIN
                 for loss in losses.of(*_as_weighted(each)):
-                    self._skill.compare(loss, mode)
+                    if weighted or not self._weighted or loss.has_classes:
+                        self._skill.compare(loss, mode)
             if self._wanted.samples and mode is Mode.TRAIN and "x" in each:
                 self._samples.add(keras.tree.flatten(each["x"]))
         self._skill.hand_over(self._hook, mode)

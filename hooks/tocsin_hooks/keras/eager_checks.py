@@ -46,6 +46,7 @@ class EagerChecks:
         self._broken = BrokenContracts(self._step)
         self._passes = 0  # in training
         self._compared = 0  # of them
+        self._weighted = False  # samples, in training
         self._looks = Counter[str]()  # at losses of the script's own, by the output
         self._upside_down = 0  # batches with such weights of classes
         self._seen: Given | None = None
@@ -85,7 +86,15 @@ class EagerChecks:
                 if contracts:
                     self._check(model, given, inputs)
                 for loss in batch_losses(model, *_as_weighted(given)) if compares else ():
-                    self._look(loss)
+                    if self._has_its_guess(loss, given):
+                        self._look(loss)
+
+    def _has_its_guess(self, loss: LossCall | OtherLoss, given: Given) -> bool:
+        """Whether the best guess is that of training. An evaluation without weights, where training
+        has some, has another one; of shares of classes alone both are known."""
+        weighted = given.get(WEIGHTS) is not None
+        self._weighted |= weighted and self._step.trains
+        return weighted or not self._weighted or "cross_entropy" in getattr(loss, "name", "")
 
     def _check(self, model: Any, given: Given, inputs: list[Any]) -> None:
         for loss in batch_losses(model, given.get("y"), given.get("y_pred")):

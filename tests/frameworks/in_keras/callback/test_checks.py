@@ -359,6 +359,21 @@ def test_weighted_samples_are_compared_as_often_as_they_weigh(callback, samples,
     assert own < best
 
 
+@pytest.mark.parametrize("loss", ["mse", losses.BinaryFocalCrossentropy()])
+def test_evaluations_without_the_weights_of_training_are_not_compared(
+    callback, samples, trial, loss
+):
+    x, scores = samples
+    y = labels_of("first", scores)
+    model_of(1, "sigmoid", loss).fit(
+        x, y, batch_size=64, verbose=0, class_weight={0: 1.0, 1: 20.0},
+        validation_data=(x, y), callbacks=[callback(capture=None)],
+    )  # fmt: skip
+    skill = trial().tensor("loss/skill")
+    assert len(skill.steps(modes.TRAIN)) == 10
+    assert skill.steps(modes.EVAL) == []
+
+
 def test_single_samples_that_weigh_anything_are_not_compared(callback, samples, trial):
     x, scores = samples
     y, weights = scores[:, 0], np.zeros(len(x), np.float32)
