@@ -38,6 +38,11 @@ class ArrayLoss:
     guess: Callable[[Array], Array | None] | None = None
     output: str = ""
 
+    @property
+    def has_classes(self) -> bool:
+        """Whether predictions are scores of classes: zeros say even shares of them."""
+        return "cross_entropy" in self.kind
+
 
 class BatchLosses:
     """The losses that a model was compiled with, but for those with a state."""

@@ -128,7 +128,20 @@ class _Site:
             guess = None if known is None or len(known) < _ENOUGH else loss.guess(known)
         if guess is None:
             return float("nan")
-        return loss.mean(loss.labels, np.broadcast_to(guess, predictions.shape))
+        best = loss.mean(loss.labels, np.broadcast_to(guess, predictions.shape))
+        return max(best, self._of_other_shares(loss)) if mode is Mode.EVAL else best
+
+    def _of_other_shares(self, loss: ArrayLoss) -> float:
+        """The loss of the guess by labels of training, which may have other shares of classes than
+        those of an evaluation, as where rare ones weigh more; at most that of even shares."""
+        known = self._labels.get(Mode.TRAIN)
+        if loss.guess is None or known is None or len(known) < _ENOUGH or not loss.has_classes:
+            return 0.0
+        if known.shape[1:] != loss.labels.shape[1:] or (guess := loss.guess(known)) is None:
+            return 0.0
+        shape = loss.predictions.shape
+        guesses = np.broadcast_to(guess, shape), np.zeros(shape)
+        return min(loss.mean(loss.labels, each) for each in guesses)
 
     def _learn(self, labels: Array, mode: Mode) -> None:
         before = self._labels.get(mode)

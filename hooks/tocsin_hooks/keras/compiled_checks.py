@@ -17,6 +17,8 @@ from tocsin_hooks.keras.array_samples import ArraySamples
 from tocsin_hooks.keras.array_skill import ArraySkill
 from tocsin_hooks.keras.batches import ARGUMENTS, WEIGHTS, Given, save_batch
 from tocsin_hooks.keras.contracts import broken_by_labels, save_contracts
+from tocsin_hooks.keras.losses import compares_all
+from tocsin_hooks.keras.weighted import are_upside_down, drawn_by_weight
 from tocsin_hooks.looks import EVERY_STEP, Wanted, is_compared
 
 _MOST_WAITING = 1 << 24  # bytes of batches that wait for the next save
@@ -48,7 +50,9 @@ class CompiledChecks:
         self._saving = False
         self._evaluated = 0  # batches of the evaluation in hand
         self._trained = 0  # batches that were kept
-        self._weighted = False  # samples: then the loss is another one
+        self._weighted = False
+        """Whether training has weights: evaluations without have another best guess, which is
+        known of shares of classes alone."""
 
     def begin(self, mode: Mode) -> bool:
         self._mode, self._evaluated = mode, 0
@@ -67,12 +71,11 @@ class CompiledChecks:
 
     def called(self, model: Any, given: Given) -> None:
         mode = Mode.TRAIN if given["training"] else Mode.EVAL
-        self._weighted = self._weighted or given.get(WEIGHTS) is not None
         if mode is self._mode and self._is_due(mode):  # else the script itself evaluates
             if self._losses is None or not self._losses.are_of(model):
                 self._losses = BatchLosses(model)
             waiting = self._waiting.setdefault(mode, [])
-            batch = {name: given[name] for name in ARGUMENTS if name in given}
+            batch = {name: given[name] for name in (*ARGUMENTS, WEIGHTS) if name in given}
             if self._saving or sum(map(_nbytes, [*waiting, batch])) <= _MOST_WAITING:
                 waiting.append(batch)
 
@@ -91,25 +94,50 @@ class CompiledChecks:
         losses = self._losses
         checks = mode is Mode.TRAIN and self._wanted.contracts and self._looks < _MOST_LOOKS
         if losses and checks and "y" in batches[-1]:
-            self._check(losses.model, batches[-1])
+            self._check(losses, batches[-1])
         for each in batches:
-            compares = self._wanted.skill and not self._weighted
-            if losses and compares and "y" in each and "y_pred" in each:
-                for loss in losses.of(each["y"], each["y_pred"]):
-                    self._skill.compare(loss, mode)
+            if losses and self._wanted.skill and "y" in each and "y_pred" in each:
+                weighted = WEIGHTS in each
+                self._weighted |= weighted and mode is Mode.TRAIN
+                for loss in losses.of(*_as_weighted(each)):
+                    if weighted or not self._weighted or loss.has_classes:
+                        self._skill.compare(loss, mode)
             if self._wanted.samples and mode is Mode.TRAIN and "x" in each:
                 self._samples.add(keras.tree.flatten(each["x"]))
         self._skill.hand_over(self._hook, mode)
         if mode is Mode.TRAIN:
             self._samples.hand_over(self._hook)
 
-    def _check(self, model: Any, batch: Given) -> None:
+    def _check(self, losses: BatchLosses, batch: Given) -> None:
         """What is broken several times is saved: one batch may be so by chance."""
         self._looks += 1
-        self._seen.update({*broken_by_labels(model, batch["y"], batch.get("x"))})
+        self._seen.update({*broken_by_labels(losses.model, batch["y"], batch.get("x"))})
+        made = losses.of(batch["y"], batch.get("y_pred"))
+        own = [each for each in made if each.guess is None]
+        if any(compares_all(each.mean, each.labels, each.predictions) for each in own):
+            self._seen["broadcast_by_hand"] += 1
+        if WEIGHTS in batch and are_upside_down(batch["y"], batch[WEIGHTS]):
+            self._seen["weights_upside_down"] += 1
         broken = {name for name, times in self._seen.items() if times == _TIMES}
         save_contracts(self._hook, broken - self._broken)
         self._broken |= broken
+
+
+def _as_weighted(batch: Given) -> tuple[Any, Any]:
+    """Labels and predictions of the samples, each as often as its weight says; nothing of those
+    whose weights do not say that."""
+    labels, predictions, weights = batch["y"], batch["y_pred"], batch.get(WEIGHTS)
+    if weights is None:
+        return labels, predictions
+    rows = drawn_by_weight(weights) if isinstance(weights, np.ndarray) else None
+    if rows is None:
+        return None, None
+    labels, predictions = (_drawn(each, rows) for each in (labels, predictions))
+    return labels, predictions
+
+
+def _drawn(values: Any, rows: Any) -> Any:
+    return keras.tree.map_structure(lambda each: each[rows], values)
 
 
 def _array(value: Any) -> Array:

@@ -83,7 +83,7 @@ def broken_by_labels(model: Any, labels: Any, inputs: Any) -> Iterator[str]:
         if loss.name == "binarycrossentropy":
             if _share_outside(target, 0.0, 1.0):
                 yield "bce_target_out_of_range"
-        elif loss.name in _DIFFERENCES and target.dtype.kind == "f":
+        elif loss.name in _DIFFERENCES and target.dtype.kind in "fiu":
             layer = _last_layer(_output(model, loss))
             reach = _REACHES.get(_activation(layer) or "")
             if reach is not None and _are_outside(target, *reach):

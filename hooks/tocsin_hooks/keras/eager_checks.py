@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from typing import Any
 
 import keras
+import torch
 from tocsin.model import Mode
 
 from tocsin_hooks import Hook
 from tocsin_hooks.guard import Guard
 from tocsin_hooks.keras.batches import ARGUMENTS, WEIGHTS, Given, save_batch
 from tocsin_hooks.keras.eager_losses import OtherLoss, batch_losses
+from tocsin_hooks.keras.losses import compares_all
+from tocsin_hooks.keras.weighted import are_upside_down, drawn_by_weight
 from tocsin_hooks.looks import EVERY_STEP, Wanted, is_compared
 from tocsin_hooks.torch.calls.loss_calls import LossCall
 from tocsin_hooks.torch.capture.captured import StepInHand
@@ -21,6 +25,8 @@ from tocsin_hooks.torch.contracts.broken import BrokenContracts
 from tocsin_hooks.torch.values import tensors_in
 
 _MOST_INPUTS = 8
+_LOOKS = 3
+_TIMES = 3  # that weights are upside down: one batch may have them so by chance
 
 
 class EagerChecks:
@@ -40,7 +46,9 @@ class EagerChecks:
         self._broken = BrokenContracts(self._step)
         self._passes = 0  # in training
         self._compared = 0  # of them
-        self._weighted = False  # samples: then the loss is another one
+        self._weighted = False  # samples, in training
+        self._looks = Counter[str]()  # at losses of the script's own, by the output
+        self._upside_down = 0  # batches with such weights of classes
         self._seen: Given | None = None
 
     def begin(self, mode: Mode) -> bool:
@@ -61,8 +69,7 @@ class EagerChecks:
             self._seen = {name: _detached(given.get(name)) for name in ARGUMENTS}
         step.passes += 1
         self._passes += step.trains
-        self._weighted = self._weighted or given.get(WEIGHTS) is not None
-        compares = self._wanted.skill and self._compares and not self._weighted
+        compares = self._wanted.skill and self._compares
         contracts = self._wanted.contracts and step.saving
         samples = self._wanted.samples and self._samples.is_due
         if not (compares or contracts or samples):
@@ -75,18 +82,39 @@ class EagerChecks:
                 return
             self._skill.begin_pass()
             self._compared += compares and step.trains
-            for loss in batch_losses(model, given.get("y"), given.get("y_pred")):
-                with Guard(step.hook.trouble, "a loss is not compared"):
-                    if contracts and isinstance(loss, LossCall):
-                        self._broken.check_loss(loss, inputs, self._passes)
-                    self._look(loss, compares=compares)
+            with Guard(step.hook.trouble, "a loss is not compared"):
+                if contracts:
+                    self._check(model, given, inputs)
+                for loss in batch_losses(model, *_as_weighted(given)) if compares else ():
+                    if self._has_its_guess(loss, given):
+                        self._look(loss)
 
-    def _look(self, loss: LossCall | OtherLoss, *, compares: bool) -> None:
+    def _has_its_guess(self, loss: LossCall | OtherLoss, given: Given) -> bool:
+        """Whether the best guess is that of training. An evaluation without weights, where training
+        has some, has another one; of shares of classes alone both are known."""
+        weighted = given.get(WEIGHTS) is not None
+        self._weighted |= weighted and self._step.trains
+        return weighted or not self._weighted or "cross_entropy" in getattr(loss, "name", "")
+
+    def _check(self, model: Any, given: Given, inputs: list[Any]) -> None:
+        for loss in batch_losses(model, given.get("y"), given.get("y_pred")):
+            if isinstance(loss, LossCall):
+                self._broken.check_loss(loss, inputs, self._passes)
+            elif self._step.trains and self._looks[loss.output] < _LOOKS:
+                self._looks[loss.output] += 1
+                if compares_all(loss.of, loss.target, loss.outputs[0].detach()):
+                    self._broken.here("broadcast_by_hand")
+        weights = given.get(WEIGHTS)
+        if weights is not None and self._step.trains and self._upside_down < _TIMES:
+            self._upside_down += are_upside_down(*map(_array, (given.get("y"), weights)))
+            if self._upside_down == _TIMES:
+                self._broken.here("weights_upside_down")
+
+    def _look(self, loss: LossCall | OtherLoss) -> None:
         if isinstance(loss, LossCall):
-            if compares:
-                self._skill.compare(replace(loss, place=""))  # fits and evaluations have many
+            self._skill.compare(replace(loss, place=""))  # fits and evaluations have many
             return
-        if not compares or self._skill.has_given_up(loss.output):
+        if self._skill.has_given_up(loss.output):
             return
         self._skill.compare_by_hand(loss, loss.value, loss.output)
         cancels = self._wanted.contracts and self._skill.ignores_order(loss.output)
@@ -105,6 +133,28 @@ class EagerChecks:
             self._samples.hand_over()
         self._skill.hand_over()
         self._broken.hand_over()
+
+
+def _as_weighted(given: Given) -> tuple[Any, Any]:
+    """Labels and predictions of the samples, each as often as its weight says; nothing of those
+    whose weights do not say that."""
+    labels, predictions, weights = (given.get(name) for name in ("y", "y_pred", WEIGHTS))
+    if weights is None:
+        return labels, predictions
+    rows = drawn_by_weight(_array(weights)) if torch.is_tensor(weights) else None
+    if rows is None:
+        return None, None
+    places = torch.as_tensor(rows, device=weights.device)
+    labels, predictions = (_drawn(each, places) for each in (labels, predictions))
+    return labels, predictions
+
+
+def _drawn(values: Any, rows: Any) -> Any:
+    return keras.tree.map_structure(lambda each: each[rows], values)
+
+
+def _array(value: Any) -> Any:
+    return value.detach().cpu().numpy() if torch.is_tensor(value) else value
 
 
 def _detached(value: Any) -> Any:

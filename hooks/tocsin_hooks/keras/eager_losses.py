@@ -36,7 +36,7 @@ class OtherLoss:
 
     @property
     def value(self) -> Any:
-        return self._of(self.target, self.outputs[0].detach())
+        return self.of(self.target, self.outputs[0].detach())
 
     @property
     def compares_labels(self) -> bool:
@@ -44,12 +44,13 @@ class OtherLoss:
         target = self.target
         if not target.is_floating_point() or bool((target == target[:1]).all()):
             return False
-        return bool(self._of(target + 1, self.outputs[0].detach()) != self.value)
+        return bool(self.of(target + 1, self.outputs[0].detach()) != self.value)
 
     def replay(self, loss: Any, changed: Callable[[Any], Any], of: Any) -> Any:
-        return self._of(self.target, changed(self.outputs[0].detach()))
+        return self.of(self.target, changed(self.outputs[0].detach()))
 
-    def _of(self, target: Any, output: Any) -> Any:
+    def of(self, target: Any, output: Any) -> Any:
+        """The loss of these labels and predictions; nothing else changes by that."""
         with _without_effect(output.device):
             return torch.as_tensor(self.function(target, output)).detach().mean()
 

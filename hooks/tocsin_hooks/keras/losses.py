@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,6 +11,9 @@ from typing import Any
 import keras
 
 from tocsin_hooks.keras.purity import is_pure
+
+_EXACT = 1e-3  # of a loss, what computing it from parts may change
+_LEAST_ROWS = 4
 
 Key = str | int | None
 
@@ -101,3 +105,21 @@ def _of_one_rank(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], An
         return function(labels, predictions)
 
     return called
+
+
+def compares_all(loss: Callable[[Any, Any], Any], labels: Any, predictions: Any) -> bool:
+    """Whether a loss compares every prediction with every label, as where shapes (N) and (N, 1)
+    broadcast: each half of the labels is then compared with all predictions, without an error, and
+    the loss is the mean of both."""
+    half = len(labels) // 2
+    if len(labels) != len(predictions) or len(labels) % 2 or len(labels) < _LEAST_ROWS:
+        return False
+    try:
+        whole = float(loss(labels, predictions))
+        first, second = (float(loss(each, predictions)) for each in (labels[:half], labels[half:]))
+    except Exception:  # noqa: BLE001 - that the shapes do not fit is what should happen
+        return False
+    least = _EXACT * abs(whole)
+    return abs(first - second) > 10 * least > 0 and math.isclose(
+        (first + second) / 2, whole, abs_tol=least
+    )

@@ -53,6 +53,10 @@ def mean_error_squared(y_true, y_pred):
     return keras.ops.square(keras.ops.mean(y_true - y_pred))
 
 
+def each_with_each(y_true, y_pred):
+    return keras.ops.mean(keras.ops.square(y_true[:, 0] - y_pred))
+
+
 def labels_of(kind, scores):
     """Classes, shares of classes, whether it is the first class, or a number."""
     classes = scores.argmax(1)
@@ -262,6 +266,7 @@ def test_a_model_that_gives_its_own_loss(callback, samples, contracts):
             marks=pytest.mark.skipif(TORCH, reason="PyTorch refuses such labels"),
         ),
         pytest.param(None, mean_error_squared, "errors_cancel", marks=eager),
+        (None, each_with_each, "broadcast_by_hand"),
     ],
 )
 def test_contracts_of_a_batch(callback, samples, contracts, activation, loss, expected):
@@ -271,6 +276,14 @@ def test_contracts_of_a_batch(callback, samples, contracts, activation, loss, ex
         x, y, batch_size=32, verbose=0, callbacks=[callback(capture=None)]
     )
     assert contracts() == {expected}
+
+
+def test_numbers_of_classes_to_a_sigmoid(callback, samples, contracts):
+    x, scores = samples
+    model = model_of(1, "sigmoid", "mse")
+    y = labels_of("classes", scores)
+    model.fit(x, y, batch_size=32, verbose=0, callbacks=[callback(capture=None)])
+    assert contracts() == {"target_out_of_range"}
 
 
 def test_a_label_among_the_inputs(callback, samples, contracts):
@@ -325,19 +338,61 @@ def test_a_loss_is_compared_with_that_of_other_labels(
     assert mean == pytest.approx(series("val_loss", modes.EVAL)[19], rel=1e-3)
 
 
-def test_weighted_samples_are_not_compared(callback, samples, trial):
+@pytest.mark.parametrize("weight", [20.0, 1.0])
+def test_weighted_samples_are_compared_as_often_as_they_weigh(callback, samples, series, weight):
     x, scores = samples
     y = labels_of("first", scores)
     model = model_of(1, "sigmoid", "binary_crossentropy")
-    weights = {0: 1.0, 1: 20.0}
+    weights = {0: 1.0, 1: weight}
     watched = callback(capture=None)
     model.fit(
-        x, y, batch_size=64, epochs=3, verbose=0, class_weight=weights,
+        x, y, batch_size=64, epochs=20, verbose=0, class_weight=weights,
         validation_data=(x[:64], y[:64]), callbacks=[watched],
     )  # fmt: skip
     assert watched.hook.stats.errors == 0
+    said, found = series("loss"), series("loss/skill")
+    own, other, best, count = found[199]
+    assert count == 64
+    mean = np.where(y == 1, weight, 1.0).mean()  # of the weights, by which Keras does not divide
+    assert own == pytest.approx(said[199] / mean, rel=0.5)
+    assert own < 0.8 * other
+    assert own < best
+
+
+@pytest.mark.parametrize("loss", ["mse", losses.BinaryFocalCrossentropy()])
+def test_evaluations_without_the_weights_of_training_are_not_compared(
+    callback, samples, trial, loss
+):
+    x, scores = samples
+    y = labels_of("first", scores)
+    model_of(1, "sigmoid", loss).fit(
+        x, y, batch_size=64, verbose=0, class_weight={0: 1.0, 1: 20.0},
+        validation_data=(x, y), callbacks=[callback(capture=None)],
+    )  # fmt: skip
+    skill = trial().tensor("loss/skill")
+    assert len(skill.steps(modes.TRAIN)) == 10
+    assert skill.steps(modes.EVAL) == []
+
+
+def test_single_samples_that_weigh_anything_are_not_compared(callback, samples, trial):
+    x, scores = samples
+    y, weights = scores[:, 0], np.zeros(len(x), np.float32)
+    weights[::64] = 1.0
+    model = model_of(1, None, "mse")
+    model.fit(x, y, batch_size=64, verbose=0, sample_weight=weights, callbacks=[callback()])
     assert trial().tensor_names(regex=".*/skill") == []
     assert "predictions" in trial().tensor_names()
+
+
+@pytest.mark.parametrize(("weight", "expected"), [(0.02, {"weights_upside_down"}), (50.0, set())])
+def test_weights_of_classes_the_wrong_way_round(callback, samples, contracts, weight, expected):
+    x, scores = samples
+    y = (scores[:, 0] > np.quantile(scores[:, 0], 0.85)).astype(np.float32)
+    model_of(1, "sigmoid", "binary_crossentropy").fit(
+        x, y, batch_size=64, verbose=0, class_weight={0: 1.0, 1: weight},
+        callbacks=[callback(capture=None)],
+    )  # fmt: skip
+    assert contracts() == expected
 
 
 def test_fits_and_evaluations_on_several_lines_compare_one_loss(callback, samples, trial):
