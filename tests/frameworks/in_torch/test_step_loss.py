@@ -84,6 +84,16 @@ def autograd_grad(model: Any, batch: Batch) -> list[float]:
     return [loss.item()]
 
 
+def functional_call(model: Any, batch: Batch) -> list[float]:
+    """The parameters are other tensors than those of the model."""
+    ours = {name: each.detach().requires_grad_() for name, each in model.named_parameters()}
+    loss = F.cross_entropy(torch.func.functional_call(model, ours, (batch[0],)), batch[1])
+    gradients = torch.autograd.grad(loss, [*ours.values()])
+    for parameter, gradient in zip(model.parameters(), gradients, strict=True):
+        parameter.grad = gradient
+    return [loss.item()]
+
+
 def autograd_backward(model: Any, batch: Batch) -> list[float]:
     loss = F.cross_entropy(model(batch[0]), batch[1])
     torch.autograd.backward([loss])
@@ -153,6 +163,7 @@ WAYS: list[tuple[Step, int]] = [
     (whole_sum, 0),
     (scaled, 0),
     (autograd_grad, 0),
+    (functional_call, 0),
     (autograd_backward, 0),
     (gradient_penalty, 0),
     (two_forward_passes, 0),

@@ -13,6 +13,7 @@ from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
 import torch
+from torch.nn.parameter import is_lazy
 
 from tocsin_hooks.guard import Report, guarded
 
@@ -81,11 +82,13 @@ class BackwardWatcher:
         self._trouble = trouble
         self._handles: list[Any] = []
         self._last: object = None  # the backward pass that was seen last
+        self._shapes: list[Any] = []  # of the model's parameters
         self._generation = 0
 
-    def watch_output(self, output: Any) -> bool:
+    def watch_output(self, model: Any, output: Any) -> bool:
         """Wait for a gradient of what a forward pass gave; whether any will come."""
         callback = self._callback()
+        self._shapes = _shapes(model.parameters())
         found = [each for each in _tensors(output) if each.requires_grad]
         self._handles += [each.register_hook(callback) for each in found]
         return bool(found)
@@ -118,23 +121,24 @@ class BackwardWatcher:
         task = torch._C._current_graph_task_id()
         if task == self._last:
             return
-        found = _begun(sys._current_frames().get(thread))
+        found = _begun(sys._current_frames().get(thread), self._shapes)
         if found is not None:
             self._last = task
             self._seen(found)
 
 
-def _begun(frame: FrameType | None) -> Backward | None:
+def _begun(frame: FrameType | None, shapes: list[Any]) -> Backward | None:
     """The outermost backward pass that a thread is in: others recompute a part of it.
 
     Gradients for their own sake, such as a gradient penalty's, are not those of a loss: they are
-    asked of something else than parameters.
+    asked of something else than parameters, or than what ``functional_call`` puts in the place of
+    all of them, with their ``shapes``.
     """
     found = None
     while frame is not None:
         if frame.f_code is _BACKWARD:
             found = Backward(_first(frame.f_locals["tensors"]), frame.f_back)
-        elif frame.f_code is _GRAD and _of_parameters(frame.f_locals["inputs"]):
+        elif frame.f_code is _GRAD and _of_parameters(frame.f_locals["inputs"], shapes):
             found = Backward(_first(frame.f_locals["outputs"]), frame.f_back)
         frame = frame.f_back
     return found
@@ -144,9 +148,16 @@ def _first(given: Any) -> Any:
     return given if isinstance(given, torch.Tensor) else next(iter(given), None)
 
 
-def _of_parameters(inputs: Any) -> bool:
+def _of_parameters(inputs: Any, shapes: list[Any]) -> bool:
     given = (inputs,) if isinstance(inputs, torch.Tensor) else inputs
-    return any(isinstance(each, torch.nn.Parameter) for each in given)
+    if any(isinstance(each, torch.nn.Parameter) for each in given):
+        return True
+    return len(given) > 1 and _shapes(given) == shapes
+
+
+def _shapes(tensors: Iterable[Any]) -> list[Any]:
+    known = (each for each in tensors if each.requires_grad and not is_lazy(each))
+    return sorted(tuple(each.shape) for each in known)
 
 
 def _passes_on(frame: FrameType) -> bool:

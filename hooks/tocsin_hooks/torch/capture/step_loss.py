@@ -125,7 +125,7 @@ class StepLoss:
             self._evaluated = own, name
 
     def _wait(self, model: Any, output: Any) -> None:
-        has_gradients = self._watcher.watch_output(output)
+        has_gradients = self._watcher.watch_output(model, output)
         self._waiting |= has_gradients and self._step.mode is Mode.TRAIN
         if torch.is_grad_enabled() and (self._by_parameters or not has_gradients):
             self._watcher.watch_parameters(model)
