@@ -13,6 +13,7 @@ import numpy as np
 import xgboost as xgb
 from numpy.typing import NDArray
 from tocsin.model import HELD_OUT, TRAINED
+from xgboost import collective
 
 from tocsin_hooks import Hook
 from tocsin_hooks.guard import Guard
@@ -76,9 +77,10 @@ def save_contracts(hook: Hook) -> None:
             save_contract(hook, "parameters_unused")
         if _hardly_move(given):
             save_contract(hook, "learning_rate_of_trees")
-        if _have_one_split(given):
+        alone = _is_alone()
+        if alone and _have_one_split(given):
             save_contract(hook, "min_child_weight_of_most")
-        if _are_beyond(given):
+        if alone and _are_beyond(given):
             save_contract(hook, "labels_beyond_training")
         if _has_leak(given.get("dtrain")):
             save_contract(hook, "label_is_an_input")
@@ -129,6 +131,11 @@ def _hardly_move(given: Mapping[str, Any]) -> bool:
     if eta is None or scheduled or given.get("xgb_model") is not None or rounds < _ROUNDS:
         return False
     return bool(0 < float(eta) * rounds < _MOVES)
+
+
+def _is_alone() -> bool:
+    """Whether this process has all rows: of several each has a part, perhaps by their order."""
+    return bool(collective.get_world_size() == 1)
 
 
 def _have_one_split(given: Mapping[str, Any]) -> bool:

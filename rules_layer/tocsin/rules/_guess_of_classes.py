@@ -43,7 +43,8 @@ def judge_classes(memory: Mapping[str, Any], step: Step) -> tuple[dict[str, Any]
     after = dict(memory)
     if step.mode in TRAINING:
         after = _trained(after, step, losses)
-        return after, None
+        tensor = next((point.tensor for point in points(step, losses, "falls")), None)
+        return after, _verdict(after, tensor) if tensor and "low" in after else None
     first, classes = after.get("first"), after.get("classes")
     if step.mode is not Mode.EVAL or first is None or classes is None:
         return after, None
@@ -55,7 +56,7 @@ def judge_classes(memory: Mapping[str, Any], step: Step) -> tuple[dict[str, Any]
         new = phase != after.get("phase")
         after |= {"phase": phase, "evaluations": after.get("evaluations", 0) + new}
         after["low"] = rounded(min(point.value, after.get("low", math.inf))) or 0.0
-        return after, _verdict(after, point.tensor)
+        return after, UNDECIDED  # there may be more of this evaluation
     return after, None
 
 

@@ -783,6 +783,16 @@ def test_labels_beyond_those_of_training(
     assert [name.split("/")[1] for name in found] == ["labels_beyond_training"] * expected
 
 
+def test_a_part_of_the_rows_is_not_judged(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr("tocsin_hooks.xgboost.given._is_alone", lambda: False)
+    callback = TocsinCallback(tmp_path, save_interval=1)
+    data, held = evaluated(apart=1000.0)
+    given = {"nthread": 1, "min_child_weight": 80}
+    xgb.train(given, data, 3, [(held, "held")], callbacks=[callback], verbose_eval=False)
+    assert callback.hook.stats.errors == 0
+    assert not [name for name in names(tmp_path) if name.startswith("contract/")]
+
+
 def test_a_ranking_is_looked_at_as_well(tmp_path: Path) -> None:
     x, _ = with_label("label")
     ranks = xgb.DMatrix(x, label=np.arange(300) % 5, qid=np.arange(300) // 10)
