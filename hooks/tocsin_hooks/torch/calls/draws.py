@@ -50,6 +50,8 @@ class Draws:
 
     def called(self, function: Any, args: Any, kwargs: Any, found: Any) -> None:
         """A function of PyTorch gave ``found``."""
+        if self._others:  # there is nothing to find before the next update
+            return
         given = [self._known[id(t)][1] for t in tensors_of((args, kwargs)) if id(t) in self._known]
         name = getattr(function, "__name__", "")
         results = [each for each in tensors_of(found) if isinstance(each, torch.Tensor)]
