@@ -124,7 +124,7 @@ class Draws:
 
 def _needs_gradient(found: Any) -> bool:
     if isinstance(found, torch.Tensor):
-        return found.requires_grad
+        return bool(found.requires_grad)
     return any(each.requires_grad for each in tensors_of(found))
 
 
