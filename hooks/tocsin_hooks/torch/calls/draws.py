@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from enum import Enum, auto
+from functools import cache
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -19,6 +21,16 @@ _OWN = str(Path(__file__).parent)
 _DRAWING = frozenset(
     {"_standard_gamma", "bernoulli", "multinomial", "normal", "poisson", "rand", "randn"}
 )
+
+
+class _Place(Enum):
+    """Of a function in the stack."""
+
+    DISTRIBUTION = auto()
+    BETWEEN = auto()
+    SCRIPT = auto()
+
+
 _MOST_DRAWS = 1 << 14  # until an update
 _MOST_NODES = 20_000
 
@@ -50,12 +62,13 @@ class Draws:
 
     def called(self, function: Any, args: Any, kwargs: Any, found: Any) -> None:
         """A function of PyTorch gave ``found``."""
-        given = [self._known[id(t)][1] for t in tensors_of((args, kwargs)) if id(t) in self._known]
-        name = getattr(function, "__name__", "")
-        results = [each for each in tensors_of(found) if isinstance(each, torch.Tensor)]
-        if not given and name not in _DRAWING and not any(each.requires_grad for each in results):
+        if self._others:  # there is nothing to find before the next update
+            return
+        given, name = self._given(args, kwargs), getattr(function, "__name__", "")
+        if not given and name not in _DRAWING and not _needs_gradient(found):
             return
         frame = _of_distribution()
+        results = [*tensors_of(found)]
         method = "" if frame is None else frame.f_code.co_name
         if method == "sample":
             self._drawn(given, results, is_new=name in _DRAWING)
@@ -75,6 +88,12 @@ class Draws:
             return None
         nodes = set(nodes_of(self._losses[0], _MOST_NODES))
         return next((place for node, place in self._judged.values() if node in nodes), None)
+
+    def _given(self, args: Any, kwargs: Any) -> list[int]:
+        """The draws that a function is given."""
+        if not self._known:
+            return []
+        return [self._known[id(t)][1] for t in tensors_of((args, kwargs)) if id(t) in self._known]
 
     def _drawn(self, given: list[int], results: list[Any], *, is_new: bool) -> None:
         if given:
@@ -103,15 +122,28 @@ class Draws:
             self._follow(known[1], results)
 
 
+def _needs_gradient(found: Any) -> bool:
+    if isinstance(found, torch.Tensor):
+        return bool(found.requires_grad)
+    return any(each.requires_grad for each in tensors_of(found))
+
+
 def _of_distribution() -> FrameType | None:
     """The outermost method of a distribution that a function was called in, None outside of one."""
     frame: FrameType | None = sys._getframe(1)
     found = None
     while frame is not None:
-        file = frame.f_code.co_filename
-        if file.startswith(_DISTRIBUTIONS):
+        place = _place(frame.f_code.co_filename)
+        if place is _Place.DISTRIBUTION:
             found = frame
-        elif not file.startswith((_TORCH, _OWN)):
+        elif place is _Place.SCRIPT:
             break
         frame = frame.f_back
     return found
+
+
+@cache
+def _place(file: str) -> _Place:
+    if file.startswith(_DISTRIBUTIONS):
+        return _Place.DISTRIBUTION
+    return _Place.BETWEEN if file.startswith((_TORCH, _OWN)) else _Place.SCRIPT

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary, ref
 
@@ -151,11 +152,12 @@ class Agreement:
             for one in self._made
             if one.module() is not module and _are_same(each, one.numbers)
         )
-        one, taken = next(sources, (None, None))
-        # What reverses gradients on the way, as for domains, has a node of its own.
-        is_plain = one is None or not taken.requires_grad or one.leads_to(taken)
+        maker, attached, is_plain = None, False, True
+        for one, taken in islice(sources, 1):
+            maker, attached = one.module, taken.requires_grad
+            # What reverses gradients on the way, as for domains, has a node of its own.
+            is_plain = not attached or one.leads_to(taken)
         if gave[0].requires_grad and is_plain and len(self._scores) < _MOST_CALLS:
-            maker, attached = (None, False) if one is None else (one.module, taken.requires_grad)
             score = _Score(ref(module), maker, attached)
             self._scores.append(score)
             gave[0].register_hook(_keep(score.gradients))
@@ -172,7 +174,7 @@ def _keep(gradients: list[Any]) -> Callable[[Any], None]:
 
 
 def _are_same(one: Any, other: Any) -> bool:
-    return one.data_ptr() == other.data_ptr() and one.shape == other.shape
+    return bool(one.data_ptr() == other.data_ptr() and one.shape == other.shape)
 
 
 def _direction(scores: list[_Score]) -> int:
