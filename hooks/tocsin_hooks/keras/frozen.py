@@ -79,9 +79,14 @@ def is_frozen_at_random(model: Any) -> bool:
     if not 0 < trained <= (1 - MOST_OF_MODEL) * size:
         return False
     layers = [each for each in model._flatten_layers() if not each.trainable]
-    frozen = [each for each in layers if getattr(each, "kernel", None) is not None]
-    drawn = sum(_size(each.kernel) for each in frozen if _is_as_drawn(each))
-    return 0 < MOST_OF_MODEL * sum(_size(each.kernel) for each in frozen) <= drawn
+    frozen = [each for each in layers if _table(each) is not None]
+    drawn = sum(_size(_table(each)) for each in frozen if _is_as_drawn(each))
+    return 0 < MOST_OF_MODEL * sum(_size(_table(each)) for each in frozen) <= drawn
+
+
+def _table(layer: Any) -> Any:
+    """The kernel of a layer, or its vectors of tokens; None of one without."""
+    return getattr(layer, "kernel", getattr(layer, "embeddings", None))
 
 
 def _size(variable: Any) -> int:
@@ -89,15 +94,24 @@ def _size(variable: Any) -> int:
 
 
 def _is_as_drawn(layer: Any) -> bool:
-    """Whether a kernel is one of its initializer's, as of Glorot and Bengio, AISTATS 2010."""
-    how: Any = getattr(layer, "kernel_initializer", None)
-    shape = layer.kernel.shape
-    even = isinstance(how, keras.initializers.VarianceScaling) and how.distribution == "uniform"
-    if not even or math.prod(shape) < ENOUGH:
+    """Whether a kernel is one of its initializer's, as of Glorot and Bengio, AISTATS 2010, or the
+    vectors of tokens are, which lie evenly between two bounds."""
+    how: Any = getattr(layer, "kernel_initializer", getattr(layer, "embeddings_initializer", None))
+    table = _table(layer)
+    bound = _bound(how, table.shape)
+    if bound is None or _size(table) < ENOUGH:
         return False
-    weights = np.ravel(keras.ops.convert_to_numpy(layer.kernel))
+    weights = np.ravel(keras.ops.convert_to_numpy(table))
+    return is_uniform(weights[:: -(-weights.size // MOST)], bound)
+
+
+def _bound(how: Any, shape: tuple[int, ...]) -> float | None:
+    """The bound on both sides of 0 between which an initializer draws evenly; None of others."""
+    if isinstance(how, keras.initializers.RandomUniform):
+        return float(how.maxval) if how.maxval == -how.minval > 0 else None
+    if not isinstance(how, keras.initializers.VarianceScaling) or how.distribution != "uniform":
+        return None
     *places, inputs, outputs = shape
     fans = math.prod(places) * inputs, math.prod(places) * outputs
     fan = {"fan_in": fans[0], "fan_out": fans[1]}.get(how.mode, sum(fans) / 2)
-    bound = math.sqrt(3 * how.scale / max(1.0, fan))
-    return is_uniform(weights[:: -(-weights.size // MOST)], bound)
+    return math.sqrt(3 * how.scale / max(1.0, fan))

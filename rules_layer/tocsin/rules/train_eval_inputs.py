@@ -57,11 +57,12 @@ class TrainEvalInputs(Rule):
 
     Compares mean and variance of each feature, or of each channel of images, between TRAIN and
     EVAL, over all saves. Fires when the standard deviation over all features differs by a factor
-    above ``scale``, and lies outside of what single batches of TRAIN have (a column with a long
-    tail has another one in each), or when the means of at least the share ``shifted`` of the
-    features differ by more than one standard deviation of the feature and by six standard errors,
-    where errors follow from the differences between batches. So neither samples of another kind nor
-    augmentation fire.
+    above ``scale``, and the size of the numbers by the root of that (windows of a series that
+    follow each other have as large numbers), and lies outside of what single batches of TRAIN have
+    (a column with a long tail has another one in each), or when the means of at least the share
+    ``shifted`` of the features differ by more than one standard deviation of the feature and by six
+    standard errors, where errors follow from the differences between batches. So neither samples of
+    another kind nor augmentation fire.
 
     Counts batches of at least four samples, to judge means of eight, and waits for five of TRAIN
     and for ``samples`` samples of EVAL. Does not fire while the loss of EVAL is not above that of
@@ -155,7 +156,8 @@ class TrainEvalInputs(Rule):
         by_means = measured(HEALTHY, share, self.shifted)
         if worse is not None and worse <= 0:
             return worst_verdict([by_scale, by_means])
-        if most > self.scale * least and not _is_usual(held_scale, train):
+        differs = most > self.scale * least and not _is_usual(held_scale, train)
+        if differs and _have_another_size(train, held, math.sqrt(self.scale)):
             detail = (
                 f"the standard deviation of {tensor.name} is {held_scale:.3g} in EVAL and "
                 f"{train_scale:.3g} in TRAIN: evaluation data is scaled differently"
@@ -206,6 +208,16 @@ def _lost(state: State) -> float:
     if not first or not train or not held or None in train or None in held:
         return math.inf
     return (fmean(held) - fmean(train)) / abs(float(first))
+
+
+def _have_another_size(train: _Memory, held: _Memory, least: float) -> bool:
+    """Whether the numbers themselves are larger or smaller, too, by a factor: samples of an
+    evaluation that follow each other, as windows of a series, only lie closer together."""
+    sizes = [
+        math.sqrt(sum(squares + within for _, squares, within in m["sums"]) / m["n"])
+        for m in (train, held)
+    ]
+    return max(sizes) > least * min(sizes)
 
 
 def _added(memory: _Memory, found: Sequence[tuple[float, float]], samples: int) -> _Memory:

@@ -99,3 +99,23 @@ def test_a_long_tail_that_the_evaluation_happens_to_miss() -> None:
     assert VIOLATION not in outcomes(TrainEvalInputs(), steps(1.0))
     assert VIOLATION in outcomes(TrainEvalInputs(), steps(255.0))
     assert VIOLATION in outcomes(TrainEvalInputs(), steps(1 / 255))
+
+
+@pytest.mark.parametrize(
+    ("scale", "shift", "fires"), [(1.0, 0.0, False), (0.05, 0.0, True), (1.0, -1.0, True)]
+)
+def test_windows_that_follow_each_other(scale: float, shift: float, fires: bool) -> None:
+    """Those of an evaluation are the first of their set, those of training are drawn from all."""
+    random = np.random.default_rng(0)
+    series = np.sin(np.arange(1000) / 20) + 2
+    held = np.stack([series[at : at + 8] for at in range(16)])
+    steps = []
+    for at in range(30):
+        evaluates = at % 3 == 2
+        begins = random.integers(0, 990, 16)
+        x = scale * (held + shift) if evaluates else np.stack([series[b : b + 8] for b in begins])
+        inputs = valued("inputs", x, read=READ, role=Role.INPUT)
+        losses = (valued("loss", 1.0 if evaluates else 0.5, role=Role.LOSS),)
+        mode = Mode.EVAL if evaluates else Mode.TRAIN
+        steps.append(Step(at, mode, at, float(at), {"inputs": (inputs,), "losses": losses}))
+    assert (VIOLATION in outcomes(TrainEvalInputs(), iter(steps))) is fires

@@ -149,6 +149,28 @@ def test_a_model_that_is_frozen_as_it_was_made(
     assert contracts() == (expected if frozen else set())
 
 
+@pytest.mark.parametrize(
+    ("vectors", "expected"),
+    [("uniform", {"frozen_at_random"}), ("zeros", set()), ("normal", set())],
+)
+def test_vectors_of_tokens_that_are_frozen_as_they_were_made(
+    callback, contracts, vectors, expected
+):
+    layers, draw = keras.layers, np.random.default_rng(0)
+    table = layers.Embedding(200, 32, vectors if vectors != "normal" else "uniform")
+    body = [table, layers.GlobalAveragePooling1D(), layers.Dense(3, "softmax")]
+    model = keras.Sequential([keras.Input((6,)), *body])
+    table.trainable = False
+    if vectors == "normal":  # loaded
+        table.set_weights([draw.normal(0, 0.03, (200, 32))])
+    model.compile("adam", SPARSE)
+    tocsin = callback(capture=None)
+    x, y = draw.integers(0, 200, (64, 6)), draw.integers(0, 3, 64)
+    model.fit(x, y, verbose=0, callbacks=[tocsin])
+    tocsin.close()
+    assert contracts() == expected
+
+
 @pytest.mark.parametrize("thaws", [True, False])
 @pytest.mark.parametrize("another", [True, False])
 def test_a_body_that_is_frozen_at_first_may_thaw_in_another_fit(
