@@ -35,7 +35,8 @@ CAUSES = {
     ),
     "slow": _cause(
         "LearningRateTooSmall UpdateTooSmall WeightUpdateRatio UnchangedTensor FrozenParameters "
-        "LearningRateSchedule EvaluationUnchanged"
+        "LearningRateSchedule EvaluationUnchanged",
+        r"\brounds\b",
     ),
     "unbound": _cause(
         "FrozenParameters UnchangedTensor UpdateTooSmall EvaluationUnchanged",
@@ -71,5 +72,5 @@ CAUSES = {
     "leak": _cause("LossTooGoodTooSoon LossGap TrainEvalOverlap", "equal|shift|leak"),
     "workers": _cause("WorkersDisagree WorkerLosses"),
     "schedule": _cause("LearningRateSchedule EvaluationUnchanged"),
-    "trees": _cause("TreeDepth UnusedFeatures FeatureImportanceOverweight"),
+    "trees": _cause("TreeDepth UnusedFeatures FeatureImportanceOverweight", r"\btrees?\b"),
 }

@@ -282,6 +282,7 @@ HALVES: dict[str, tuple[str, ...]] = {
     ),
     "report": (
         "allergen_lists",
+        "bare_breaths",
         "bare_milk",
         "catch_apples",
         "feeder_voltages",
@@ -292,6 +293,7 @@ HALVES: dict[str, tuple[str, ...]] = {
         "pollen_centres",
         "sky_clouds",
         "steel_strength",
+        "tuned_butterflies",
         "water_days",
     ),
 }
