@@ -66,10 +66,10 @@ class TrainEvalInputs(Rule):
 
     Counts batches of at least four samples, to judge means of eight, and waits for five of TRAIN
     and for ``samples`` samples of EVAL. Does not fire while the loss of EVAL is not above that of
-    TRAIN, for means by a fifth and by a twentieth of the first loss: then the difference is meant,
-    such as noise in training alone, or does no harm. If there is no loss of EVAL, means must differ
-    by three standard deviations. Ignores integers (token ids, bytes), and inputs with a name like
-    mask, index or length.
+    TRAIN, for means, and for a smaller deviation, by a fifth and by a twentieth of the first loss:
+    then the difference is meant, such as noise in training alone, or does no harm. If there is no
+    loss of EVAL, means must differ by three standard deviations. Ignores integers (token ids,
+    bytes), and inputs with a name like mask, index or length.
 
     Of boosted trees it compares the quartiles of each column in the data sets that ``train`` is
     given, and fires when the share ``shifted`` of the columns, and at least two, lie elsewhere, ten
@@ -157,6 +157,8 @@ class TrainEvalInputs(Rule):
         if worse is not None and worse <= 0:
             return worst_verdict([by_scale, by_means])
         differs = most > self.scale * least and not _is_usual(held_scale, train)
+        harmless = worse is not None and (worse < _WORSE or _lost(state) < _LOST)
+        differs = differs and (held_scale > train_scale or not harmless)
         if differs and _have_another_size(train, held, math.sqrt(self.scale)):
             detail = (
                 f"the standard deviation of {tensor.name} is {held_scale:.3g} in EVAL and "
@@ -165,7 +167,7 @@ class TrainEvalInputs(Rule):
             evidence = {"eval": held_scale, "train": train_scale, "limit": self.scale}
             found = violation(Reason.DIFFERENT, detail, tensor, **evidence)
             return replace(found, measure=by_scale.measure)
-        if share < self.shifted or (worse is not None and (worse < _WORSE or _lost(state) < _LOST)):
+        if share < self.shifted or harmless:
             return worst_verdict([by_scale, by_means])
         detail = (
             f"the means of {100 * share:.0f} % of the features of {tensor.name} differ between "

@@ -46,6 +46,8 @@ def run(
         (run(), HEALTHY),
         (run(255.0), VIOLATION),
         (run(1 / 255), VIOLATION),
+        (run(1 / 255, eval_loss=0.55), HEALTHY),  # samples may lie closer together
+        (run(1 / 255, eval_loss=0.7, first_loss=12.0), HEALTHY),
         (run(0.0), VIOLATION),
         (run(shift=3.0), VIOLATION),
         (run(shift=3.0, eval_loss=0.55), HEALTHY),  # it does no harm
