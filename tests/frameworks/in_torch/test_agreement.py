@@ -82,6 +82,7 @@ def play(
                     ours.step()
                     continue
                 its.zero_grad()
+                maker(torch.randn(1, 4))  # what no loss is computed from
                 loss = judges(judge(real), True) + judges(judge(made.detach()), False)
                 (loss + penalty(judge, real) if penalised else loss).backward()
                 its.step()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary, ref
@@ -49,6 +49,7 @@ class _Score:
     maker: Callable[[], Any] | None  # of the samples
     attached: bool  # gradients go on into the maker
     gradients: list[Any] = field(default_factory=list)
+    is_kept: bool = False  # over an update
 
 
 class Agreement:
@@ -91,7 +92,9 @@ class Agreement:
             self._directions = self._of_judge(optimizer, scores)
         if self._directions is not None:
             self._turn_of_maker(optimizer, scores, *self._directions)
-        self._scores = [each for each in scores if not each.gradients and not each.attached]
+        # Gradients of the others may come before the next update, not later.
+        kept = [e for e in scores if not (e.gradients or e.attached or e.is_kept)]
+        self._scores = [replace(each, is_kept=True) for each in kept]
         if self._agreed >= _AGREED:
             self._broken()
         known = self._agreed >= _AGREED or self._opposed >= _OPPOSED
