@@ -188,6 +188,36 @@ def test_a_large_batch_is_sampled(run: Path) -> None:
     assert skill(rows[-50:]) > 0.1
 
 
+def padded(p: Any, y: Any) -> Any:
+    """Three of four samples are padded, and have the first class."""
+    known = torch.arange(len(y)) % 4 == 0
+    losses = F.cross_entropy(p, torch.where(known, y, 0), reduction="none")
+    return (losses * known).sum() / known.sum()
+
+
+def hardest(p: Any, y: Any) -> Any:
+    return F.cross_entropy(p, y, reduction="none").topk(8).values.mean()
+
+
+def of_one_class(p: Any, y: Any) -> Any:
+    return F.cross_entropy(p, y, reduction="none")[y > 0].mean()
+
+
+@pytest.mark.parametrize("loss", [padded, hardest, of_one_class])
+def test_elements_that_do_not_count_alike(loss: Loss, run: Path) -> None:
+    """What the function gives for all of them is not what is trained: the script's own loss is."""
+    ((_, kind),) = train(run, loss)
+    assert kind == "loss"
+
+
+def test_elements_that_count_alike(run: Path) -> None:
+    def loss(p: Any, y: Any) -> Any:
+        each = F.cross_entropy(p, y, reduction="none", weight=torch.tensor([1.0, 2.0, 1.0, 1.0]))
+        return torch.stack([2.0 * each.mean(), p.square().mean()]).sum() / 3
+
+    assert list(train(run, loss)) == [("loss/skill", "cross_entropy")]
+
+
 class FocalLoss(nn.Module):
     def forward(self, p: Any, y: Any) -> Any:
         return F.cross_entropy(p, y, reduction="none").square().mean()
