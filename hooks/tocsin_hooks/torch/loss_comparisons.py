@@ -117,11 +117,9 @@ class LossComparisons:
             return False
         if self._step.mode is not Mode.TRAIN:
             return any(function is call.function for function, _ in self._weighted)
-        if (call.function, call.place) in self._weighted:
-            return True
         if len(self._elements) < _MOST_OUTPUTS and call.value.grad_fn is not None:
             self._elements.append(call)
-        return False
+        return (call.function, call.place) in self._weighted
 
     def _look_for_weights(self, loss: Any) -> None:
         if not isinstance(loss, torch.Tensor):
@@ -131,6 +129,8 @@ class LossComparisons:
                 self._weighted.add((call.function, call.place))
                 self._skill.forget_calls(call)
                 self._known.forget(call)
+                if call.module is not None:  # its mean is over all of them
+                    self._step.forget_loss(f"{call.module}_output_0")
 
     def recorded(self, call: RecordedCall, found: Any) -> bool:
         """Something was computed from the outputs; returns whether it may become a loss that

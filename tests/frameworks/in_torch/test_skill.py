@@ -210,6 +210,14 @@ def test_elements_that_do_not_count_alike(loss: Loss, run: Path) -> None:
     assert kind == "loss"
 
 
+def test_the_mean_of_elements_that_do_not_count_alike_is_no_loss(run: Path) -> None:
+    criterion = nn.CrossEntropyLoss(reduction="none")
+    train(run, lambda p, y: (criterion(p, y) * (y > 0)).sum() / 24)
+    storage = LocalStorage(run)
+    entries = [each for o in index_objects(storage) for each in read_index(storage, o).entries]
+    assert {each.name for each in entries if each.role == Role.LOSS} == {"loss"}
+
+
 def test_elements_that_count_alike(run: Path) -> None:
     def loss(p: Any, y: Any) -> Any:
         each = F.cross_entropy(p, y, reduction="none", weight=torch.tensor([1.0, 2.0, 1.0, 1.0]))
