@@ -126,9 +126,10 @@ class LossComparisons:
             return
         for call in self._elements:
             if is_weighted(loss, call.value.grad_fn):
-                self._weighted.add((call.function, call.place))
-                self._skill.forget_calls(call)
-                self._known.forget(call)
+                if (call.function, call.place) not in self._weighted:
+                    self._weighted.add((call.function, call.place))
+                    self._skill.forget_calls(call)
+                    self._known.forget(call)
                 if call.module is not None:  # its mean is over all of them
                     self._step.forget_loss(f"{call.module}_output_0")
 

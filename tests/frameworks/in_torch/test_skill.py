@@ -210,6 +210,11 @@ def test_elements_that_do_not_count_alike(loss: Loss, run: Path) -> None:
     assert kind == "loss"
 
 
+def test_another_loss_beside_elements_that_do_not_count_alike(run: Path) -> None:
+    found = train(run, lambda p, y: F.cross_entropy(p, y) + padded(p, y))
+    assert list(found) == [("loss/skill", "cross_entropy")]
+
+
 def test_the_mean_of_elements_that_do_not_count_alike_is_no_loss(run: Path) -> None:
     criterion = nn.CrossEntropyLoss(reduction="none")
     train(run, lambda p, y: (criterion(p, y) * (y > 0)).sum() / 24)
