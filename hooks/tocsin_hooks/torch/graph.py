@@ -17,6 +17,8 @@ _SUMS |= frozenset({"SumBackward0", "SumBackward1"})
 _WEIGHTS = frozenset({"DivBackward0", "MulBackward0", "NegBackward0", "SubBackward0"})
 _WEIGHTS |= frozenset({"WhereBackward0"})
 _ERRORS = frozenset({"AbsBackward0", "LinalgVectorNormBackward0", "PowBackward0"})
+_PLAIN = (_SUMS - {"SqrtBackward0"}) | {"CatBackward0", "NegBackward0", "StackBackward0"}
+_PLAIN |= {"PowBackward0", "SubBackward0"}
 _MOST_NODES = 200
 _LARGEST = frozenset({"AmaxBackward0", "MaxBackward0"})  # along an axis
 _ARITHMETIC = frozenset({"AddBackward0", "MulBackward0", "SubBackward0"})
@@ -58,6 +60,21 @@ def is_summed(loss: Any, node: Any, *, weighted: bool) -> bool:
         elif name in passed or _RESHAPES.fullmatch(name) or _scales(found):
             waiting += before
     return False
+
+
+def is_weighted(loss: Any, node: Any) -> bool:
+    """Whether the numbers of a node are in a loss, but not as their plain mean or sum: some are
+    left out, or have other weights than others. Looks at the newest part of the graph."""
+    waiting, plain = [loss.grad_fn], set[Any]()
+    while waiting and len(plain) < _MOST_NODES:
+        found = waiting.pop()
+        if found is None or found in plain:
+            continue
+        plain.add(found)
+        name = name_of(found)
+        if name in _PLAIN or _RESHAPES.fullmatch(name) or _is_multiple(found):
+            waiting += [each for each, _ in found.next_functions]
+    return node not in plain and node in {*nodes_of(loss.grad_fn, _MOST_NODES)}
 
 
 def is_maximum(node: Any) -> bool:
@@ -109,6 +126,17 @@ def _scales(node: Any) -> bool:
     if other is None or not other.dim():
         return other is not None
     return bool((other >= 0).all())
+
+
+def _is_multiple(node: Any) -> bool:
+    """Whether it multiplies all its numbers by the same one, or divides them, or by what is
+    computed of the same samples, as where easy ones count less."""
+    if name_of(node) not in ("MulBackward0", "DivBackward0"):
+        return False
+    if all(each is not None for each, _ in node.next_functions):
+        return True
+    other = node._saved_self if node.next_functions[0][0] is None else node._saved_other
+    return other is None or other.numel() == 1
 
 
 def before_views(node: Any) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import torch
 from tocsin.model import Mode
 
 from tocsin_hooks.script_line import script_line
@@ -17,6 +18,7 @@ from tocsin_hooks.torch.capture.step_loss import StepLoss
 from tocsin_hooks.torch.comparisons.evaluated_losses import EvaluatedLosses
 from tocsin_hooks.torch.comparisons.known_losses import KnownLosses
 from tocsin_hooks.torch.comparisons.skill import Skill
+from tocsin_hooks.torch.graph import is_weighted
 from tocsin_hooks.torch.look_schedule import LookSchedule
 from tocsin_hooks.torch.values import tensors_in, tensors_of_distributions
 
@@ -43,6 +45,8 @@ class LossComparisons:
         self._evaluated = EvaluatedLosses(step, loss, skill, self._known, self.tape)
         self._within: list[LossCall] = []  # losses that the pass in hand computed itself
         self._has_called = False  # a loss function, since the outputs
+        self._elements: list[LossCall] = []  # losses of elements, since the outputs
+        self._weighted: set[tuple[Any, str]] = set()  # functions and lines of such with weights
         self._draws = 0  # updates before which something was drawn by the outputs
 
     @property
@@ -84,6 +88,7 @@ class LossComparisons:
         """What was computed so far leads to no loss."""
         self.tape.clear()
         self._has_called = False
+        self._elements.clear()
 
     def is_guess(self, call: LossCall, inputs: Iterable[Any]) -> bool:
         """Whether a loss of an evaluation is that of a guess, and not of the model."""
@@ -91,6 +96,8 @@ class LossComparisons:
 
     def called(self, call: LossCall, *, inside: bool) -> None:
         """A loss function was called, perhaps ``inside`` of a forward pass."""
+        if self._is_weighted(call):
+            return
         if self._step.mode is not Mode.TRAIN:
             call = self._evaluated.called(call)
         elif not inside:
@@ -102,6 +109,29 @@ class LossComparisons:
             self._evaluated.is_over |= self._step.evaluates and not self._known.has_sums
         if self._when.wants_skill and self._when.compares:
             self._skill.compare(call)
+
+    def _is_weighted(self, call: LossCall) -> bool:
+        """Whether it gives losses of elements that do not count alike: what is padded, or has no
+        label, is masked. The function knows nothing of that, and the script's own loss does."""
+        if not (isinstance(call.value, torch.Tensor) and call.value.dim()):
+            return False
+        if self._step.mode is not Mode.TRAIN:
+            return any(function is call.function for function, _ in self._weighted)
+        if len(self._elements) < _MOST_OUTPUTS and call.value.grad_fn is not None:
+            self._elements.append(call)
+        return (call.function, call.place) in self._weighted
+
+    def _look_for_weights(self, loss: Any) -> None:
+        if not isinstance(loss, torch.Tensor):
+            return
+        for call in self._elements:
+            if is_weighted(loss, call.value.grad_fn):
+                if (call.function, call.place) not in self._weighted:
+                    self._weighted.add((call.function, call.place))
+                    self._skill.forget_calls(call)
+                    self._known.forget(call)
+                if call.module is not None:  # its mean is over all of them
+                    self._step.forget_loss(f"{call.module}_output_0")
 
     def recorded(self, call: RecordedCall, found: Any) -> bool:
         """Something was computed from the outputs; returns whether it may become a loss that
@@ -117,6 +147,7 @@ class LossComparisons:
     def backward(self, loss: Any) -> str | None:
         """Gradients of ``loss`` are going to be computed. Returns the line that does so if it is a
         loss by hand that is the same whichever label belongs to which sample."""
+        self._look_for_weights(loss)
         tape, place = self.tape, None
         if not tape.is_recording:
             return None

@@ -30,6 +30,7 @@ class Seen:
             Listener(
                 loss=self.losses.append,
                 difference=lambda *_: self.others.append("difference"),
+                product=lambda *_: self.others.append("product"),
                 backward=lambda _: self.others.append("backward"),
                 after_backward=lambda: self.others.append("after"),
                 recorded=lambda *_: self.others.append("recorded"),

@@ -188,6 +188,54 @@ def test_a_large_batch_is_sampled(run: Path) -> None:
     assert skill(rows[-50:]) > 0.1
 
 
+def padded(p: Any, y: Any) -> Any:
+    """Three of four samples are padded, and have the first class."""
+    known = torch.arange(len(y)) % 4 == 0
+    losses = F.cross_entropy(p, torch.where(known, y, 0), reduction="none")
+    return (losses * known).sum() / known.sum()
+
+
+def hardest(p: Any, y: Any) -> Any:
+    return F.cross_entropy(p, y, reduction="none").topk(8).values.mean()
+
+
+def of_one_class(p: Any, y: Any) -> Any:
+    return F.cross_entropy(p, y, reduction="none")[y > 0].mean()
+
+
+@pytest.mark.parametrize("loss", [padded, hardest, of_one_class])
+def test_elements_that_do_not_count_alike(loss: Loss, run: Path) -> None:
+    """What the function gives for all of them is not what is trained: the script's own loss is."""
+    ((_, kind),) = train(run, loss)
+    assert kind == "loss"
+
+
+def test_another_loss_beside_elements_that_do_not_count_alike(run: Path) -> None:
+    """In the same line."""
+
+    def loss(p: Any, y: Any) -> Any:
+        return F.cross_entropy(p, y) + (F.cross_entropy(p, y, reduction="none") * (y > 0)).mean()
+
+    (rows,) = train(run, loss).values()
+    assert len(rows) > 40
+
+
+def test_the_mean_of_elements_that_do_not_count_alike_is_no_loss(run: Path) -> None:
+    criterion = nn.CrossEntropyLoss(reduction="none")
+    train(run, lambda p, y: (criterion(p, y) * (y > 0)).sum() / 24)
+    storage = LocalStorage(run)
+    entries = [each for o in index_objects(storage) for each in read_index(storage, o).entries]
+    assert {each.name for each in entries if each.role == Role.LOSS} == {"loss"}
+
+
+def test_elements_that_count_alike(run: Path) -> None:
+    def loss(p: Any, y: Any) -> Any:
+        each = F.cross_entropy(p, y, reduction="none", weight=torch.tensor([1.0, 2.0, 1.0, 1.0]))
+        return torch.stack([2.0 * each.mean(), p.square().mean()]).sum() / 3
+
+    assert list(train(run, loss)) == [("loss/skill", "cross_entropy")]
+
+
 class FocalLoss(nn.Module):
     def forward(self, p: Any, y: Any) -> Any:
         return F.cross_entropy(p, y, reduction="none").square().mean()

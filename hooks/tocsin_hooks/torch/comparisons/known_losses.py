@@ -162,6 +162,12 @@ class KnownLosses:
             if place in self._called and self._called[place].has_numbers:
                 self._labels.add(call.target)
 
+    def forget(self, call: LossCall) -> None:
+        """What is called there is no loss of training."""
+        made = (call.function, call.place)
+        for place in [p for p, e in self._called.items() if (e.function, e.place) == made]:
+            del self._called[place]
+
     def evaluated(self, call: LossCall, outputs: Sequence[Any]) -> LossCall | None:
         """The loss of training, where an evaluation calls another function."""
         known = {made.function for made in self._called.values()}

@@ -147,6 +147,12 @@ class Skill:
                     found[:, _CONSTANT] = torch.nan
                 self._step.add([(plan, found)])
 
+    def forget_calls(self, call: LossCall) -> None:
+        """Hand over nothing of what a function gave at this line, and by it in evaluations."""
+        for key, site in self._sites.items():
+            if key.function == call.name and (key.place == call.place or Mode.EVAL in site.waiting):
+                site.waiting.clear()
+
     def forget(self) -> None:
         """Hand over nothing of what was compared."""
         for site in self._sites.values():
