@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from tocsin.model import COMPETING, Mode
@@ -38,7 +39,6 @@ from tocsin_hooks.torch.opponents import Opponents
 from tocsin_hooks.torch.outermost_calls import Call
 from tocsin_hooks.torch.values import tensors_in
 
-_IN_A_ROW = 3
 _MOST_DROPPED = 0.85  # of a layer: more is a share that is to be kept
 
 
@@ -63,13 +63,14 @@ class Checks:
         self._modes = ModeContracts(self._broken.here)
         self._schedules = Schedules(self._broken.here)
         self._opponents = Opponents()
-        self._agreement = Agreement(self._agree, step.hook.trouble)
+        self._agreement = Agreement(
+            partial(self._broken.here, "opponents_agree"), step.hook.trouble
+        )
         self._when = LookSchedule(step, self._skill, self._updates, self._opponents)
         self._losses = LossComparisons(step, loss, self._skill, self._when)
         self._derivatives = Derivatives()
         self._axes = Axes()
         self._draws = Draws()
-        self._drawn_again = 0  # updates in a row
         self._dropouts = set[Any]()  # of the step in hand, by their nodes
         hook = step.hook
         self._window = LossWindow(
@@ -195,8 +196,8 @@ class Checks:
     def update_begins(self, root: Any, optimizer: Any, *, held: bool, closure: bool) -> None:
         seen = self._window.is_open
         self._discarded.end()
-        if held and seen and not closure:
-            self._check_draws()
+        if held and seen and not closure and (place := self._draws.drawn_again()) is not None:
+            self._broken.here("drawn_again", place)
         self._agreement.updating(optimizer)
         self._losses.update_begins()
         if not closure:
@@ -214,12 +215,6 @@ class Checks:
             self._modes.before_update(root, optimizer, has_gradients=has_gradients)
         else:
             self._updates.foreign_update(root, optimizer)
-
-    def _check_draws(self) -> None:
-        place = self._draws.not_used()
-        self._drawn_again = 0 if place is None else self._drawn_again + 1
-        if place is not None and self._drawn_again == _IN_A_ROW and self._when.wants_contracts:
-            self._broken.here("drawn_again", place)
 
     def update_ends(self, root: Any, optimizer: Any) -> None:
         self.close()
@@ -240,9 +235,6 @@ class Checks:
         """The loss has no level that is good."""
         self._skill.forget()
         self._step.loss_kind = COMPETING
-
-    def _agree(self) -> None:
-        self._broken.here("opponents_agree")
 
     def pause(self) -> None:
         """Look at nothing until the next forward pass has ended."""

@@ -9,6 +9,7 @@ from weakref import WeakKeyDictionary, WeakSet, ref
 
 _TURNS = 3  # after which they are opponents
 _SAMPLED = 3  # parameters of an optimizer
+_LOOKS = 100  # updates, in which it is asked by way of which others the model is trained
 
 
 class _Left(NamedTuple):
@@ -36,6 +37,7 @@ class Opponents:
         self._gradients = WeakKeyDictionary[Any, list[Callable[[], Any]]]()  # at the last update
         self._of_others = WeakKeyDictionary[Any, list[_Left]]()  # at their last update
         self._linked = WeakSet[Any]()
+        self._looks = 0
 
     @property
     def are_known(self) -> bool:
@@ -47,7 +49,8 @@ class Opponents:
 
     def updating(self) -> None:
         """The watched model is about to be updated: by way of which others?"""
-        if not self.are_known:
+        if not self.are_known and self._looks < _LOOKS:
+            self._looks += bool(self._of_others)
             for optimizer, left in self._of_others.items():
                 if any(_is_new(each, left) for each in _gradients(optimizer)):
                     self._linked.add(optimizer)

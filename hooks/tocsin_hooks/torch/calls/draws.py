@@ -31,6 +31,7 @@ class _Place(Enum):
     SCRIPT = auto()
 
 
+_IN_A_ROW = 3
 _MOST_DRAWS = 1 << 14  # until an update
 _MOST_NODES = 20_000
 
@@ -50,6 +51,7 @@ class Draws:
         self._judged: dict[int, tuple[Any, str]] = {}  # the nodes of log-probabilities, and lines
         self._others = False  # log-probabilities of what was not drawn here
         self._losses: list[Any] = []
+        self._again = 0  # updates in a row
 
     def clear(self) -> None:
         """What comes now belongs to another update."""
@@ -79,9 +81,16 @@ class Draws:
         else:
             self._used.update(given)
 
-    def not_used(self) -> str | None:
-        """Before an update: the line that computes log-probabilities of draws that nothing else was
-        computed from, if the loss is of no other ones."""
+    def drawn_again(self) -> str | None:
+        """Before an update: says in the third one in a row that actions were drawn a second time,
+        by the line that computes their log-probabilities."""
+        place = self._not_used()
+        self._again = 0 if place is None else self._again + 1
+        return place if self._again == _IN_A_ROW else None
+
+    def _not_used(self) -> str | None:
+        """The line that computes log-probabilities of draws that nothing else was computed from, if
+        the loss is of no other ones."""
         if self._others or not self._judged or len(self._losses) != 1:
             return None
         if not self._used.isdisjoint(self._judged):
