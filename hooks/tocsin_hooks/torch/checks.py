@@ -22,20 +22,16 @@ from tocsin_hooks.torch.capture.seen_samples import SeenSamples
 from tocsin_hooks.torch.capture.spread import Spread
 from tocsin_hooks.torch.capture.step_loss import StepLoss
 from tocsin_hooks.torch.comparisons.skill import Skill
+from tocsin_hooks.torch.competition import Competition
 from tocsin_hooks.torch.contracts.across import broken_by_difference, goes_across
-from tocsin_hooks.torch.contracts.agreement import Agreement
 from tocsin_hooks.torch.contracts.broken import BrokenContracts
-from tocsin_hooks.torch.contracts.discarded_gradients import DiscardedGradients
+from tocsin_hooks.torch.contracts.loop import LoopContracts
 from tocsin_hooks.torch.contracts.losses import compares_samples
-from tocsin_hooks.torch.contracts.modes import ModeContracts
-from tocsin_hooks.torch.contracts.schedules import Schedules
 from tocsin_hooks.torch.contracts.softmaxes import has_log_softmax
-from tocsin_hooks.torch.contracts.updates import UpdateContracts
 from tocsin_hooks.torch.graph import before_views, is_gap
 from tocsin_hooks.torch.look_schedule import LookSchedule
 from tocsin_hooks.torch.loss_comparisons import LossComparisons
 from tocsin_hooks.torch.names import class_name, output_name
-from tocsin_hooks.torch.opponents import Opponents
 from tocsin_hooks.torch.outermost_calls import Call
 from tocsin_hooks.torch.values import tensors_in
 
@@ -58,15 +54,12 @@ class Checks:
         self._samples = SeenSamples(step)
         self._held_out = SeenSamples(step, evaluates=True)
         self._broken = BrokenContracts(step)
-        self._updates = UpdateContracts(self._broken.here)
-        self._discarded = DiscardedGradients(self._broken.here, step.hook.trouble)
-        self._modes = ModeContracts(self._broken.here)
-        self._schedules = Schedules(self._broken.here)
-        self._opponents = Opponents()
-        self._agreement = Agreement(
-            partial(self._broken.here, "opponents_agree"), step.hook.trouble
+        trouble = step.hook.trouble
+        self._loop = LoopContracts(self._broken.here, trouble)
+        self._competition = Competition(
+            self._competes, partial(self._broken.here, "opponents_agree"), trouble
         )
-        self._when = LookSchedule(step, self._skill, self._updates, self._opponents)
+        self._when = LookSchedule(step, self._skill, self._loop, self._competition)
         self._losses = LossComparisons(step, loss, self._skill, self._when)
         self._derivatives = Derivatives()
         self._axes = Axes()
@@ -79,7 +72,7 @@ class Checks:
                 difference=self._difference,
                 product=self._product,
                 backward=self._backward,
-                after_backward=self._updates.after_backward,
+                after_backward=self._loop.updates.after_backward,
                 recorded=self._recorded,
                 left=self._left,
                 detached=self._detached,
@@ -100,7 +93,7 @@ class Checks:
         step.before_end = self._hand_over
 
     def forward_begins(self, root: Any, args: Any, kwargs: Any, *, compiled: bool) -> None:
-        self._opponents.passed()
+        self._competition.passed()
         self._inside = True
         self._passes += self._step.mode is Mode.TRAIN
         self._operands.begin_pass()
@@ -117,11 +110,10 @@ class Checks:
         self._given(class_name(root), args, kwargs)
         if self._when.wants_contracts:
             judged = self._step.has_losses
-            self._modes.forward(root, alone=self._inputs.are_one_sample, judged=judged)
-            if self._step.mode is Mode.TRAIN:
-                self._discarded.forward_begins(root)
-            looks = self._step.saving and self._step.passes == 1 and not self._updates.over
-            if looks and self._step.mode is Mode.TRAIN:
+            trains, alone = self._step.mode is Mode.TRAIN, self._inputs.are_one_sample
+            self._loop.forward_begins(root, trains=trains, alone=alone, judged=judged)
+            looks = self._step.saving and self._step.passes == 1 and not self._loop.over
+            if looks and trains:
                 self._broken.forward_begins(root)
                 self._axes.forward_begins()
         if not self._when.is_due:
@@ -138,7 +130,7 @@ class Checks:
     def acts(self, root: Any, *, alone: bool) -> None:
         """The model is called without gradients, and no step begins; ``alone``: one sample."""
         if self._when.wants_contracts:
-            self._modes.forward(root, alone=alone, judged=False)
+            self._loop.modes.forward(root, alone=alone, judged=False)
 
     def _given(self, own: str, args: Any, kwargs: Any, *, whole: bool = True) -> None:
         """A model is given these arguments: inputs of samples, as a rule. A part of it may be given
@@ -151,7 +143,7 @@ class Checks:
                     with self._step.hook.measured():
                         sketch.forward_begins(self._inputs.tensors)
         first = self._step.saving and self._step.passes == 1
-        if self._when.wants_contracts and first and self._inputs and not self._updates.over:
+        if self._when.wants_contracts and first and self._inputs and not self._loop.over:
             self._broken.check_inputs(self._inputs.tensors)
 
     def forward_ends(self, root: Any, output: Any, *, compiled: bool) -> None:
@@ -195,41 +187,23 @@ class Checks:
 
     def update_begins(self, root: Any, optimizer: Any, *, held: bool, closure: bool) -> None:
         seen = self._window.is_open
-        self._discarded.end()
+        looks = self._when.wants_contracts
+        self._loop.somebody_updates()
         if held and seen and not closure and (place := self._draws.drawn_again()) is not None:
             self._broken.here("drawn_again", place)
-        self._agreement.updating(optimizer)
         self._losses.update_begins()
         if not closure:
             self.close()
-        if held:
-            self._opponents.updating()
-        elif self._opponents.is_linked(optimizer) or self._opponents.has_passed:
-            self._count_turn(optimizer)  # another model's, by way of this one
-        if not self._when.wants_contracts:
-            return
-        if held:
-            self._updates.before_update(root, optimizer, seen=seen, closure=closure)
-            groups = optimizer.param_groups
-            has_gradients = any(each.grad is not None for one in groups for each in one["params"])
-            self._modes.before_update(root, optimizer, has_gradients=has_gradients)
-        else:
-            self._updates.foreign_update(root, optimizer)
+        self._competition.update_begins(optimizer, held=held, looks=looks)
+        if looks:
+            self._loop.update_begins(root, optimizer, held=held, seen=seen, closure=closure)
 
     def update_ends(self, root: Any, optimizer: Any) -> None:
         self.close()
         self._draws.clear()
-        self._count_turn(optimizer)
+        self._competition.updated(optimizer, looks=self._when.wants_contracts)
         if self._when.wants_contracts:
-            self._updates.after_update(root, optimizer)
-            self._modes.after_update()
-            self._schedules.updated(optimizer)
-
-    def _count_turn(self, optimizer: Any) -> None:
-        if self._opponents.updated(optimizer):
-            self._competes()
-            if self._when.wants_contracts:
-                self._agreement.begin()
+            self._loop.update_ends(root, optimizer)
 
     def _competes(self) -> None:
         """The loss has no level that is good."""
@@ -252,15 +226,13 @@ class Checks:
     def release(self) -> None:
         """Look at nothing any more."""
         self.close()
-        self._discarded.end()
+        self._loop.somebody_updates()
 
     def training_ends(self, root: Any) -> None:
         """No step comes after the one in hand. The model may be gone."""
-        self._agreement.close()
+        self._competition.close()
         if self._step.saving and self._when.wants_contracts:
-            self._schedules.ended()
-            if root is not None:
-                self._updates.ended(root)
+            self._loop.training_ends(root)
 
     # What the window shows.
 
@@ -297,8 +269,8 @@ class Checks:
             self._broken.multiplied(one, other, result)
 
     def _backward(self, loss: Any) -> None:
-        self._opponents.passed()
-        self._updates.backward()
+        self._competition.passed()
+        self._loop.updates.backward()
         self._draws.backward(loss)
         if self._when.wants_contracts:
             with self._step.hook.measured():
@@ -328,13 +300,13 @@ class Checks:
     def _detached(self, tensor: Any) -> None:
         if self._step.mode is Mode.TRAIN and self._when.wants_contracts:
             with self._step.hook.measured():
-                self._updates.detached(tensor)
+                self._loop.updates.detached(tensor)
 
     def _dropped(self, share: float, found: Any) -> None:
         if not (self._inside and self._when.wants_contracts):
             return
         if self._step.evaluates:
-            self._modes.dropped()
+            self._loop.modes.dropped()
         else:
             self._dropouts.add(found.grad_fn)
             if share >= _MOST_DROPPED:
@@ -357,11 +329,11 @@ class Checks:
             self._held_out.hand_over()
             if self._when.wants_contracts:
                 with Guard(self._step.hook.trouble, "schedules are not looked at"):
-                    self._schedules.evaluated(self._step.loss)
+                    self._loop.schedules.evaluated(self._step.loss)
         if self._step.trains:
             self._samples.hand_over()
         self._spread.hand_over()
-        if not self._opponents.are_known:
+        if not self._competition.is_known:
             self._skill.hand_over()
         self._broken.hand_over()
 

@@ -7,8 +7,8 @@ from tocsin.model import Mode
 from tocsin_hooks.looks import EVERY_STEP, Wanted, is_compared
 from tocsin_hooks.torch.capture.captured import StepInHand
 from tocsin_hooks.torch.comparisons.skill import Skill
-from tocsin_hooks.torch.contracts.updates import UpdateContracts
-from tocsin_hooks.torch.opponents import Opponents
+from tocsin_hooks.torch.competition import Competition
+from tocsin_hooks.torch.contracts.loop import LoopContracts
 
 
 class LookSchedule:
@@ -16,13 +16,13 @@ class LookSchedule:
     are saved, more and more rarely a pass. Nothing is compared where optimizers take turns."""
 
     def __init__(
-        self, step: StepInHand, skill: Skill, updates: UpdateContracts, opponents: Opponents
+        self, step: StepInHand, skill: Skill, loop: LoopContracts, competition: Competition
     ) -> None:
         self._step = step
         self._wanted = Wanted(step.hook)
         self._skill = skill
-        self._updates = updates
-        self._opponents = opponents
+        self._loop = loop
+        self._competition = competition
 
     @property
     def is_due(self) -> bool:
@@ -32,7 +32,7 @@ class LookSchedule:
         if self._step.mode is not Mode.TRAIN:
             return False
         often = self.wants_skill and self._skill.compared < EVERY_STEP
-        return often or (self.wants_contracts and not self._updates.over)
+        return often or (self.wants_contracts and not self._loop.over)
 
     @property
     def compares(self) -> bool:
@@ -50,7 +50,7 @@ class LookSchedule:
 
     @property
     def wants_skill(self) -> bool:
-        return self._wanted.skill and not self._opponents.are_known
+        return self._wanted.skill and not self._competition.is_known
 
     @property
     def wants_contracts(self) -> bool:
