@@ -9,16 +9,10 @@ from typing import Any
 from tocsin.model import Mode, Reason, Verdict
 from tocsin.rules._kinds import with_level
 from tocsin.rules._rule import HEALTHY, State, Step, measured, violation
-from tocsin.rules._train_eval import (
-    FinishedEvaluation,
-    classify_loss,
-    follow_losses,
-    select_losses,
-)
+from tocsin.rules._starts import is_known, with_starts
+from tocsin.rules._train_eval import FinishedEvaluation, follow_losses, select_losses
 from tocsin.rules._window import worst_verdict
 
-_FIRST = 3  # saves whose loss is that of an untrained model: none was evaluated before
-_SOON = 40  # training steps, in which the first of them must be
 _PATIENCE = 200  # training steps before the first look
 _EVALUATIONS = 3  # too
 _LOOKS = 2  # in a row
@@ -49,20 +43,17 @@ def judge_by_start(state: State, step: Step) -> tuple[State, Verdict]:
     """
     losses, _ = with_level(select_losses(step.tensors["losses"], ()), named=False)
     followed, finished, trained = follow_losses(state.get("losses", {}), step, losses, None)
-    starts: dict[str, _Start] = dict(state.get("starts", {}))
-    evaluated = {memory["base"] for memory in followed["eval"].values()}
-    for point in trained:
-        base = classify_loss(step.mode, point.tensor)[1]
-        starts[base] = _with_save(starts.get(base), point.cost, step.mode_step, base in evaluated)
+    starts = with_starts(state.get("starts", {}), step, trained, followed)
     lows: dict[str, Sequence[Any]] = dict(state.get("lows", {}))
     now = step.mode_step if step.mode is not Mode.EVAL else state.get("now", 0)
     verdicts = []
     for each in finished:
-        top, mean, saves = starts.get(followed["eval"][each.name]["base"], (0.0, 0.0, 0))
+        start = starts.get(followed["eval"][each.name]["base"])
+        top, mean, _ = start or (0.0, 0.0, 0)
         trained_low = math.inf if each.train_level is None else max(each.train_level, 0.0)
         kept = lows.get(each.name, (each.cost, 0))
         low, bad, trained_low = min(kept[0], each.cost), kept[1], min((trained_low, *kept[2:]))
-        known = saves == _FIRST and mean > 0 and each.train_level is not None
+        known = is_known(start) and each.train_level is not None
         known = known and each.count >= _EVALUATIONS and now >= _PATIENCE
         limit = _limit(each, top, mean, trained_low)
         is_bad = known and low > max(limit, _STAYED * each.first)
@@ -71,18 +62,6 @@ def judge_by_start(state: State, step: Step) -> tuple[State, Verdict]:
         if known:
             verdicts.append(_verdict(each, mean, low, limit) if bad >= _LOOKS else HEALTHY)
     return {"losses": followed, "starts": starts, "lows": lows, "now": now}, worst_verdict(verdicts)
-
-
-_Start = tuple[float, float, int]
-
-
-def _with_save(start: _Start | None, cost: float, now: int, evaluated: bool) -> _Start:
-    top, mean, saves = start or (cost, 0.0, 0 if now <= _SOON else -1)
-    if not 0 <= saves < _FIRST:
-        return top, mean, saves
-    if evaluated:
-        return top, mean, -1
-    return max(top, cost), mean + (cost - mean) / (saves + 1), saves + 1
 
 
 def _limit(now: FinishedEvaluation, top: float, mean: float, trained_low: float) -> float:

@@ -9,6 +9,8 @@ from typing import Any
 from tocsin.model import Mode
 from tocsin.rules._pairing import MOST_SITES, sites
 from tocsin.rules._rule import Step, Tensor
+from tocsin.rules._starts import Start, is_known
+from tocsin.rules._train_eval import FinishedEvaluation
 
 _TOGETHER = 3  # evaluations, of which the median counts
 
@@ -34,3 +36,11 @@ def lost_share(won: Mapping[str, Any]) -> float | None:
     """Returns the largest share that is lost of what was won once; None if nothing is known."""
     known = [(each["best"] - each["level"]) / each["best"] for each in won.values() if each["best"]]
     return max(known, default=None)
+
+
+def lost_since_start(now: FinishedEvaluation, start: Start | None) -> float | None:
+    """Returns the share that is lost of what evaluations once had won over the untrained model;
+    None if its loss is not known."""
+    if start is None or not is_known(start) or not 0 <= now.best < start[0]:
+        return None
+    return (now.level - now.best) / (start[0] - now.best)

@@ -23,6 +23,7 @@ from tocsin.rules import (
 )
 from tocsin.rules._pairing import SKILLS
 from tocsin.rules._series import Direction
+from tocsin.rules._starts import Start, with_starts
 from tocsin.rules._train_eval import (
     ENOUGH,
     FinishedEvaluation,
@@ -32,7 +33,7 @@ from tocsin.rules._train_eval import (
     read_losses,
     select_losses,
 )
-from tocsin.rules._won import lost_share, with_evaluation
+from tocsin.rules._won import lost_share, lost_since_start, with_evaluation
 
 _WRONG = re.compile(r"(?i)(?<![a-z])m?error(?![a-z])")
 
@@ -49,8 +50,9 @@ class Overfit(Rule):
     Most good models have such a gap, so profile ``recommended`` has more conditions. The validation
     loss must have risen from its best, by ``least_rise``, by ``ratio_threshold``, and by clearly
     more than its noise. Where the hook compares losses with that of a constant guess, evaluations
-    must have lost ``least_rise`` of what they had won over it. And the training loss must have
-    fallen by 5 % since then. A share of wrong classes must have fallen clearly once: it begins with
+    must have lost ``least_rise`` of what they had won over it, else over the model as it was before
+    it was trained, if its first losses were saved. And the training loss must have fallen by 5 %
+    since then. A share of wrong classes must have fallen clearly once: it begins with
     that of the most frequent class, and other weights in training give it up. That profile takes
     medians of three evaluations and waits for the fifth. So plateaus, noise, restarts of the
     learning rate and divergence do not fire.
@@ -98,15 +100,19 @@ class Overfit(Rule):
 
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
         losses = select_losses(step.tensors["losses"], self.tensor_regex)
-        followed, finished, _ = follow_losses(state.get("losses", {}), step, losses, self.direction)
+        followed, finished, trained = follow_losses(
+            state.get("losses", {}), step, losses, self.direction
+        )
+        starts = with_starts(state.get("starts", {}), step, trained, followed)
         finished = tuple(evaluation for evaluation in finished if evaluation.train is not None)
         won = with_evaluation(state.get("won", {}), step, step.tensors.get("skills", ()))
         streaks = dict(state.get("streaks", {}))
         for evaluation in finished:
             longer = streaks.get(evaluation.name, 0) + 1
-            overfits = self._overfits(evaluation) and self._loses(won)
+            start = starts.get(followed["eval"][evaluation.name]["base"])
+            overfits = self._overfits(evaluation) and self._loses(won, evaluation, start)
             streaks[evaluation.name] = longer if overfits else 0
-        state = {"losses": followed, "streaks": streaks, "won": won}
+        state = {"losses": followed, "starts": starts, "streaks": streaks, "won": won}
         if not has_pair(followed):
             return state, not_applicable(
                 Reason.NO_TENSOR, "no training loss and validation loss of the same name"
@@ -131,9 +137,10 @@ class Overfit(Rule):
             return False
         return fell and apart and above and now.rose(self.least_rise)
 
-    def _loses(self, won: Mapping[str, Any]) -> bool:
+    def _loses(self, won: Mapping[str, Any], now: FinishedEvaluation, start: Start | None) -> bool:
         """Whether evaluations lose enough of what they had won, as far as that is known."""
         lost = lost_share(won)
+        lost = lost_since_start(now, start) if lost is None else lost
         return self.least_rise is None or lost is None or lost >= self.least_rise
 
     def _found(self, now: FinishedEvaluation) -> Verdict:

@@ -22,6 +22,7 @@ from tocsin.rules import (
 )
 from tocsin.rules._pairing import SKILLS
 from tocsin.rules._series import Direction
+from tocsin.rules._starts import with_starts
 from tocsin.rules._train_eval import (
     ENOUGH,
     FinishedEvaluation,
@@ -30,7 +31,7 @@ from tocsin.rules._train_eval import (
     read_losses,
     select_losses,
 )
-from tocsin.rules._won import lost_share, with_evaluation
+from tocsin.rules._won import lost_share, lost_since_start, with_evaluation
 
 Mark = tuple[float, int]  # the best so far, and the number of stalled saves in a row since
 
@@ -43,9 +44,10 @@ class Overtraining(Rule):
     Fires when a validation loss had clearly improved (by a fifth of its best), and has since been
     clearly above its best for ``patience_validation`` evaluations in a row: by more than its noise,
     and by the fraction ``least_rise`` of its improvement. Where the hook compares losses with that
-    of a constant guess, evaluations must have lost ``least_rise`` of what they had won over it, as
-    the first evaluation may come when most is learned. Takes medians of three evaluations and
-    waits for the fifth. A loss that levels off has converged and does not fire. If the training
+    of a constant guess, evaluations must have lost ``least_rise`` of what they had won over it,
+    else over the first losses of training, as the first evaluation may come when most is learned.
+    Takes medians of three evaluations and waits for the fifth. A loss that levels off has converged
+    and does not fire. If the training
     loss rises by half as much, the training diverges or has a new learning rate, and the rule does
     not fire either. Overtraining is meant as in Rauschmayr et al., "Amazon SageMaker Debugger",
     MLSys 2021, table 1.
@@ -106,10 +108,13 @@ class Overtraining(Rule):
             state.get("losses", {}), step, losses, self.direction
         )
         marks: dict[str, Mark] = dict(state.get("marks", {}))
+        starts = with_starts(state.get("starts", {}), step, trained, followed)
         won = with_evaluation(state.get("won", {}), step, step.tensors.get("skills", ()))
-        lost = lost_share(won)
         found = []
         for now in finished:
+            lost = lost_share(won)
+            if lost is None:
+                lost = lost_since_start(now, starts.get(followed["eval"][now.name]["base"]))
             marks[now.name] = best, stalled = self._evaluated(marks.get(now.name), now, lost)
             if stalled >= self.patience_validation:
                 patience = self.patience_validation
@@ -119,7 +124,7 @@ class Overtraining(Rule):
             marks[point.key] = best, stalled = self._since_best(marks.get(point.key), point.cost)
             if stalled >= patience:
                 found.append(self._found(point.tensor, point.cost, best, stalled, patience))
-        state = {"losses": followed, "marks": marks, "won": won}
+        state = {"losses": followed, "starts": starts, "marks": marks, "won": won}
         if found:
             return state, max(found, key=lambda verdict: verdict.evidence["stalled"])
         if not marks and not followed["eval"]:

@@ -84,6 +84,20 @@ def test_beside_a_constant_guess(
     assert first_end(rule(), steps) == expected
 
 
+@pytest.mark.parametrize(
+    ("start", "expected"),
+    [(1.3, 11), (20.0, None)],  # three saves come before
+    ids=["most is lost", "a twentieth of what was won is lost"],
+)
+def test_beside_the_untrained_model(
+    run: Any, make_step: MakeStep, start: float, expected: int | None
+) -> None:
+    """Where no guess is known, the first losses of training stand for it."""
+    begun = [make_step("losses", at, {"loss": start}) for at in range(3)]
+    steps = [replace(s, step=s.step + 3, mode_step=s.mode_step + 3) for s in run(FALLS, TURNS)]
+    assert first_end(rule(), [*begun, *steps]) == expected
+
+
 QUIET = {
     "levels off far above training": (FALLS, LEVELS_OFF),
     "falls with training": (FALLS, FALLS),
