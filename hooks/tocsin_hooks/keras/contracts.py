@@ -32,7 +32,6 @@ _REACHES = {
 }
 _LEAST_AWAY = 0.15  # of the spread of the labels: what is measured has noise
 _LEAST_SHARE = 0.05  # of the labels
-_SEVERAL = 1.5  # the sum of the labels of a sample: more than one of them holds
 _CLOSE = 1e-3
 _SCORES = frozenset({"linear", "relu", "tanh"})
 _PROBABILITIES = frozenset({"sigmoid", "softmax"})
@@ -84,9 +83,6 @@ def broken_by_labels(model: Any, labels: Any, inputs: Any) -> Iterator[str]:
         if loss.name == "binarycrossentropy":
             if _share_outside(target, 0.0, 1.0):
                 yield "bce_target_out_of_range"
-        elif loss.name == "categoricalcrossentropy":
-            if np.mean(target.sum(-1) > _SEVERAL) > _LEAST_SHARE:
-                yield "target_out_of_range"
         elif loss.name in _DIFFERENCES and target.dtype.kind in "fiu":
             layer = _last_layer(_output(model, loss))
             reach = _REACHES.get(_activation(layer) or "")

@@ -112,7 +112,8 @@ def compares_all(loss: Callable[[Any, Any], Any], labels: Any, predictions: Any)
     broadcast: each half of the labels is then compared with all predictions, without an error, and
     the loss is the mean of both."""
     half = len(labels) // 2
-    if len(labels) != len(predictions) or len(labels) % 2 or len(labels) < _LEAST_ROWS:
+    alike = len(labels) != len(predictions) or labels.shape == predictions.shape
+    if alike or len(labels) % 2 or len(labels) < _LEAST_ROWS:
         return False
     try:
         whole = float(loss(labels, predictions))

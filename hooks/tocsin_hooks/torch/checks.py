@@ -223,16 +223,12 @@ class Checks:
         self._derivatives.clear()
         self._losses.forget()
 
-    def release(self) -> None:
-        """Look at nothing any more."""
-        self.close()
-        self._loop.somebody_updates()
-
     def training_ends(self, root: Any) -> None:
         """No step comes after the one in hand. The model may be gone."""
         self._competition.close()
         if self._step.saving and self._when.wants_contracts:
             self._loop.training_ends(root)
+        self._loop.somebody_updates()
 
     # What the window shows.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tocsin_hooks.guard import Report
+from tocsin_hooks.guard import Guard, Report
 from tocsin_hooks.torch.contracts.agreement import Agreement
 from tocsin_hooks.torch.opponents import Opponents
 
@@ -22,6 +22,7 @@ class Competition:
         self._known = known
         self._opponents = Opponents()
         self._agreement = Agreement(agree, trouble)
+        self._trouble = trouble
 
     @property
     def is_known(self) -> bool:
@@ -33,7 +34,8 @@ class Competition:
 
     def update_begins(self, optimizer: Any, *, held: bool, looks: bool) -> None:
         """An optimizer is about to update the watched model, or if it is not ``held``, another."""
-        self._agreement.updating(optimizer)
+        with Guard(self._trouble, "opponents are not compared"):
+            self._agreement.updating(optimizer)
         if held:
             self._opponents.updating()
         elif self._opponents.is_linked(optimizer) or self._opponents.has_passed:

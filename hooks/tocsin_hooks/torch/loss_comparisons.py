@@ -148,6 +148,7 @@ class LossComparisons:
         """Gradients of ``loss`` are going to be computed. Returns the line that does so if it is a
         loss by hand that is the same whichever label belongs to which sample."""
         self._look_for_weights(loss)
+        self._elements.clear()
         tape, place = self.tape, None
         if not tape.is_recording:
             return None

@@ -32,6 +32,7 @@ class StepDetector:
             raise ValueError(f"accumulate is {accumulate}, but must be at least 1")
         self._fixed = accumulate is not None
         self._usual = accumulate
+        self._guessed = False  # the usual number, as nobody had updated the model for long
         self._between = deque[int](maxlen=_REMEMBERED)
         self._training = False
         self._updated = False
@@ -76,9 +77,10 @@ class StepDetector:
         self._evaluations = 0
         passes, self._since_update = self._since_update, 0
         if passes and not self._fixed:
-            skipped = self._usual is not None and passes % self._usual == 0
+            known = self._usual is not None and not self._guessed
+            skipped = known and passes % (self._usual or 1) == 0
             self._between.append(self._usual if self._usual and skipped else passes)
-            self._usual = min(max(self._between), _MOST_FORWARDS)
+            self._usual, self._guessed = min(max(self._between), _MOST_FORWARDS), False
 
     def left(self) -> None:
         """Something else than training begins."""
@@ -92,7 +94,7 @@ class StepDetector:
                 return False
             return self._fixed or self._passes >= _MOST_FORWARDS or not none_computed()
         if self._since_update >= _MOST_FORWARDS:
-            self._usual = 1
+            self._usual, self._guessed = 1, True
             return True
         return is_free()
 

@@ -100,7 +100,7 @@ class ModelTraining:
         undo = (
             self._forward.close,
             self.loss.close,
-            self._checks.release,
+            self._checks.close,
             watched.remove,
             self._release_parts,
             before.remove,

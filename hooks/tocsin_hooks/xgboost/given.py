@@ -156,7 +156,7 @@ def _have_one_split(given: Mapping[str, Any]) -> bool:
 
 def _are_beyond(given: Mapping[str, Any]) -> bool:
     """Whether all labels of an evaluated data set are larger than all of training, or smaller."""
-    objective = str((given.get("params") or {}).get("objective") or "")
+    objective = str(dict(given.get("params") or {}).get("objective") or "")
     if "dtrain" not in given or objective.startswith(("rank:", "survival:")):
         return False
     ours = given["dtrain"].get_label()

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 from tocsin.model import Role
-from tocsin.rules._rule import Read, State, Step
+from tocsin.rules._rule import Read, State, Step, Tensor
 from tocsin.rules._series import points
 
 WEIGHTS = Read(roles=(Role.WEIGHT,), fields=("size", "l1", "update_l1"))
@@ -17,20 +18,23 @@ _LEARNED = 0.5  # of the first loss, or less
 _BACK = 2 / 3  # of what had been won is lost
 
 
-def begins_anew(state: State, step: Step) -> tuple[State, bool]:
-    """Whether a model is about as untrained in a step of training as at first: most of its weights
-    are others than at the last save, or most of what its loss had won is lost at once.
+def begins_anew(state: State, step: Step, losses: Iterable[Tensor]) -> tuple[State, bool]:
+    """Whether a model that had learned is about as untrained in a step of training as at first:
+    most of what its loss had won is lost at once, or most weights are others than at the last save.
 
-    Reads ``weights`` and ``losses``; ``first`` and ``least`` of the state are its own.
+    Reads ``weights``; ``loss``, ``first`` and ``least`` of the state are its own. The first loss
+    that was seen is followed.
     """
-    known = [each.value for each in points(step, step.tensors["losses"], "falls")]
-    if not known or not math.isfinite(loss := sum(known)):
-        return state, _are_replaced(step)
+    known = {each.key: each.value for each in points(step, losses, "falls")}
+    name = state.get("loss", next(iter(known), None))
+    loss = known.get(name, math.nan)
+    if not math.isfinite(loss):
+        return state, name is None and _are_replaced(step)
     first, least = state.get("first", loss), state.get("least", loss)
-    lost = least <= _LEARNED * first and loss >= least + _BACK * (first - least)
-    if _are_replaced(step) or (first > least and lost):
-        return {**state, "first": loss, "least": loss}, True
-    return {**state, "first": first, "least": min(least, loss)}, False
+    back = (loss - least) / (first - least) if first > least else 0.0
+    if least <= _LEARNED * first and (back >= _BACK or _are_replaced(step)):
+        return {**state, "loss": name, "first": loss, "least": loss}, True
+    return {**state, "loss": name, "first": first, "least": min(least, loss)}, False
 
 
 def _are_replaced(step: Step) -> bool:

@@ -54,8 +54,8 @@ class LossGap(Rule):
     In boosted trees the first round takes the place of that model. Fires when no later one is
     better by 2 %, by any loss of an evaluation, ten rounds after the best one (thirty for a share
     of errors) or after a hundred; or none by 10 % while the same loss has fallen by 90 % in TRAIN
-    (by 25 % and 99 %, if a hundred rows or fewer are trained on); or if all are five times above
-    that of TRAIN after the first round.
+    (by 25 % and 99 %, and at once, if a hundred rows or fewer are trained on); or if all are five
+    times above that of TRAIN after the first round.
 
     Parameters
     ----------

@@ -178,6 +178,8 @@ class NoBetterThanGuessing(Rule):
             return {**state, "areas": areas}, verdict
         classes, by_classes = judge_classes(state.get("by_classes", {}), step)
         after, verdict = self._by_accuracy(state, step)
+        if _is_judged_otherwise(after):
+            return after, verdict
         after = {**after, "by_classes": classes} if "classes" in classes else after
         return after, verdict if by_classes is None or verdict.violation else by_classes
 
@@ -219,6 +221,12 @@ class NoBetterThanGuessing(Rule):
         if len(recent) == _RECENT and (now := skill(recent)) is not None:
             skills = _thinned([*skills, [batches, now]])
         return {**memory, "past": past, "recent": recent, "batches": batches, "skills": skills}
+
+
+def _is_judged_otherwise(state: State) -> bool:
+    """Whether the run has batches, or an accuracy, which says more than the level of a loss."""
+    modes = (Mode.EVAL.name, Mode.TRAIN.name)
+    return any(key in state or f"accuracy {key}" in state for key in modes)
 
 
 def _with(state: State, key: str, **changes: object) -> State:

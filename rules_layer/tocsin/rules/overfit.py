@@ -103,7 +103,9 @@ class Overfit(Rule):
         followed, finished, trained = follow_losses(
             state.get("losses", {}), step, losses, self.direction
         )
-        starts = with_starts(state.get("starts", {}), step, trained, followed)
+        starts: Mapping[str, Start] = state.get("starts", {})
+        if self.least_rise is not None:
+            starts = with_starts(starts, step, trained, followed)
         finished = tuple(evaluation for evaluation in finished if evaluation.train is not None)
         won = with_evaluation(state.get("won", {}), step, step.tensors.get("skills", ()))
         streaks = dict(state.get("streaks", {}))

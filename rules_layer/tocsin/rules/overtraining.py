@@ -22,7 +22,7 @@ from tocsin.rules import (
 )
 from tocsin.rules._pairing import SKILLS
 from tocsin.rules._series import Direction
-from tocsin.rules._starts import with_starts
+from tocsin.rules._starts import Start, with_starts
 from tocsin.rules._train_eval import (
     ENOUGH,
     FinishedEvaluation,
@@ -108,7 +108,9 @@ class Overtraining(Rule):
             state.get("losses", {}), step, losses, self.direction
         )
         marks: dict[str, Mark] = dict(state.get("marks", {}))
-        starts = with_starts(state.get("starts", {}), step, trained, followed)
+        starts: Mapping[str, Start] = state.get("starts", {})
+        if self.least_rise is not None:
+            starts = with_starts(starts, step, trained, followed)
         won = with_evaluation(state.get("won", {}), step, step.tensors.get("skills", ()))
         found = []
         for now in finished:

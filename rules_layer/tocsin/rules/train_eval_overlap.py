@@ -80,7 +80,7 @@ class TrainEvalOverlap(Rule):
             return state, not_applicable(Reason.NO_TENSOR, "an evaluation without a loss")
         anew = False
         if not evaluates:
-            state, anew = begins_anew(state, step)
+            state, anew = begins_anew(state, step, losses)
         if anew:  # the samples since the last save may be those of before
             return {**state, "held": None, "seen": None}, UNDECIDED
         key = "held" if evaluates else "seen"

@@ -54,6 +54,13 @@ class Reversed(torch.autograd.Function):
         return -gradient
 
 
+class Halves(nn.Module):
+    """Gives two outputs of one node of autograd: of the second one there is no gradient."""
+
+    def forward(self, x: Any) -> Any:
+        return torch.cat([x, x], 1).chunk(2, 1)
+
+
 def play(
     run: Path,
     judges: Any,
@@ -63,10 +70,11 @@ def play(
     first: str,
     penalised: bool = False,
     between: Callable[[Any], Any] = lambda made: made,
+    last: tuple[nn.Module, ...] = (),
 ) -> set[str]:
     torch.manual_seed(0)
     maker = nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Linear(16, 2))
-    judge = nn.Sequential(nn.Linear(2, 16), nn.ReLU(), nn.Linear(16, 1))
+    judge = nn.Sequential(nn.Linear(2, 16), nn.ReLU(), nn.Linear(16, 1), *last)
     its, ours = (torch.optim.Adam(each.parameters(), 1e-3) for each in (judge, maker))
     model = {"maker": maker, "judge": judge}[watched]
     with TorchHook.attach(model, run, save_interval=4, max_overhead=None) as hook:
@@ -123,4 +131,12 @@ def test_opponents(judges: Any, makes: Any, penalised: bool, first: str, run: Pa
 def test_gradients_that_are_reversed_on_the_way(first: str, run: Path) -> None:
     reverse = {"between": Reversed.apply}
     found = play(run, logistic, turned(logistic), watched="maker", first=first, **reverse)
+    assert found == set()
+
+
+def test_outputs_without_a_gradient(run: Path) -> None:
+    def of_second(score: Any, real: bool) -> Any:
+        return logistic(score[1], real)
+
+    found = play(run, of_second, of_second, watched="maker", first="judge", last=(Halves(),))
     assert found == set()

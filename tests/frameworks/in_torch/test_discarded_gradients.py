@@ -16,7 +16,13 @@ from tests.frameworks.in_torch.test_contracts import ASKED, broken
 
 
 def loop(
-    run: Path, cleared: str = "before", *, steps: int = 120, updated: int = 0, by_hand: bool = False
+    run: Path,
+    cleared: str = "before",
+    *,
+    steps: int = 120,
+    updated: int = 0,
+    by_hand: bool = False,
+    samples: int = 16,
 ) -> TorchHook:
     """Evaluates every 40 steps. Gradients are cleared before the forward pass, or ``after`` it, or
     set to ``zero``, or never; the optimizer updates the model every ``updated`` steps, if any."""
@@ -24,7 +30,7 @@ def loop(
     optimizer = torch.optim.SGD(model.parameters(), 1e-2)
     with TorchHook.attach(model, run, capture=ASKED, save_interval=5, max_overhead=None) as hook:
         for step in range(steps):
-            x, y = torch.randn(16, 8), torch.randint(4, (16,))
+            x, y = torch.randn(samples, 8), torch.randint(4, (samples,))
             if cleared == "before":
                 optimizer.zero_grad()
             loss = F.cross_entropy(model(x), y)
@@ -49,8 +55,9 @@ def loop(
 
 
 @pytest.mark.parametrize("cleared", ["before", "after", "zero"])
-def test_gradients_that_are_cleared_without_an_update(run: Path, cleared: str) -> None:
-    loop(run, cleared)
+@pytest.mark.parametrize("steps", [120, 241])  # the last one is saved, or not
+def test_gradients_that_are_cleared_without_an_update(run: Path, cleared: str, steps: int) -> None:
+    loop(run, cleared, steps=steps)
     assert {*broken(run)} == {"never_updated"}
     assert len(create_trial(run).steps(mode=Mode.TRAIN)) > 5, "each pass is a step at last"
 
@@ -63,6 +70,7 @@ def test_gradients_that_are_cleared_without_an_update(run: Path, cleared: str) -
         pytest.param({"cleared": "never", "updated": 60}, id="accumulated for long"),
         pytest.param({"by_hand": True}, id="updated by hand"),
         pytest.param({"steps": 40}, id="a short look"),
+        pytest.param({"samples": 1, "steps": 300, "updated": 128}, id="each sample by itself"),
     ],
 )
 def test_healthy_loops(run: Path, options: dict[str, object]) -> None:

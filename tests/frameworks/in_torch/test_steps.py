@@ -71,6 +71,12 @@ def test_no_more_than_64_passes_are_one_step() -> None:
     assert evaluated == "B" + 39 * "." + "B" + 23 * "." + 16 * "B", "evaluations in between"
 
 
+def test_many_passes_before_the_first_update_are_no_guess_for_ever() -> None:
+    """An episode of 200 passes, as of REINFORCE."""
+    episode = "f" * 200 + "o"
+    assert begun(2 * episode, None)[200:].count("B") == 4
+
+
 def test_a_step_ends_though_nobody_updates_the_model() -> None:
     assert begun("fo" + 130 * "s", None).count("B") == 4
 

@@ -349,3 +349,14 @@ def test_evaluations_beside_a_guess_between_classes(
     steps: Iterator[Step], expected: Outcome
 ) -> None:
     assert outcomes(NoBetterThanGuessing(), steps)[-1] is expected
+
+
+def test_an_accuracy_says_more_than_the_loss_of_an_evaluation() -> None:
+    """A model that is too sure of itself."""
+    summary = TensorSummary(mean=0.6)
+    right = {"metrics": (Tensor("val_accuracy", "worker_0", summary, role=Role.METRIC),)}
+    steps = (
+        replace(step, tensors=step.tensors | right) if step.mode is Mode.EVAL else step
+        for step in bare([2.4, 2.5, 2.8, 3.1, 3.2])
+    )
+    assert VIOLATION not in outcomes(NoBetterThanGuessing(), steps)

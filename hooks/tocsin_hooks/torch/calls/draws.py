@@ -33,6 +33,7 @@ class _Place(Enum):
 
 _IN_A_ROW = 3
 _MOST_DRAWS = 1 << 14  # until an update
+_MOST_ELEMENTS = 1 << 22  # of them: actions are small
 _MOST_NODES = 20_000
 
 
@@ -46,7 +47,7 @@ class Draws:
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[Any, int]] = {}  # tensors, and which draw they are of
-        self._draws = 0
+        self._draws = self._elements = 0
         self._used: set[int] = set()
         self._judged: dict[int, tuple[Any, str]] = {}  # the nodes of log-probabilities, and lines
         self._others = False  # log-probabilities of what was not drawn here
@@ -56,11 +57,13 @@ class Draws:
     def clear(self) -> None:
         """What comes now belongs to another update."""
         self._known, self._draws, self._used, self._judged = {}, 0, set(), {}
+        self._elements = 0
         self._others, self._losses = False, []
 
     def backward(self, loss: Any) -> None:
         """Gradients of ``loss`` are going to be computed."""
-        self._losses.append(getattr(loss, "grad_fn", None))
+        if self._judged and len(self._losses) < 2:
+            self._losses.append(getattr(loss, "grad_fn", None))
 
     def called(self, function: Any, args: Any, kwargs: Any, found: Any) -> None:
         """A function of PyTorch gave ``found``."""
@@ -112,7 +115,8 @@ class Draws:
             self._follow(self._draws, results)
 
     def _follow(self, draw: int, results: list[Any]) -> None:
-        if self._draws > _MOST_DRAWS:
+        self._elements += sum(each.numel() for each in results)
+        if self._draws > _MOST_DRAWS or self._elements > _MOST_ELEMENTS:
             self.clear()
             self._others = True
             return

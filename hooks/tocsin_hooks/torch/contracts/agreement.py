@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary, ref
 
 import torch
+from torch.multiprocessing.reductions import StorageWeakRef
 from torch.nn.modules.module import (
     register_module_forward_hook,
     register_module_forward_pre_hook,
@@ -28,10 +29,27 @@ _MOST_MADE = 8
 _MOST_CALLS = 64  # between two updates
 
 
-class _Made(NamedTuple):
-    """What a module gave: its numbers, which are kept alive, and the tensor with its graph."""
+class _Numbers(NamedTuple):
+    """The numbers of a tensor, by where they lie; they are not kept alive."""
 
-    numbers: Any
+    storage: StorageWeakRef
+    place: int
+    shape: Any
+
+    @classmethod
+    def of(cls, tensor: Any) -> _Numbers:
+        storage = StorageWeakRef(tensor.untyped_storage())
+        return cls(storage, tensor.data_ptr(), tensor.shape)
+
+    def are_in(self, tensor: Any) -> bool:
+        same = tensor.data_ptr() == self.place and tensor.shape == self.shape
+        return bool(same and not self.storage.expired())
+
+
+class _Made(NamedTuple):
+    """What a module gave: its numbers, and the tensor with its graph."""
+
+    numbers: _Numbers
     tensor: Callable[[], Any]
     module: Callable[[], Any]
 
@@ -43,7 +61,8 @@ class _Made(NamedTuple):
 
 @dataclass
 class _Score:
-    """What a module gave for samples, and the gradients of that until the next update."""
+    """What a module gave for samples, and the signs of the gradients of that until the next
+    update."""
 
     module: Callable[[], Any]
     maker: Callable[[], Any] | None  # of the samples
@@ -153,7 +172,7 @@ class Agreement:
             (one, each)
             for each in given
             for one in self._made
-            if one.module() is not module and _are_same(each, one.numbers)
+            if one.module() is not module and one.numbers.are_in(each)
         )
         maker, attached, is_plain = None, False, True
         for one, taken in islice(sources, 1):
@@ -163,28 +182,29 @@ class Agreement:
         if gave[0].requires_grad and is_plain and len(self._scores) < _MOST_CALLS:
             score = _Score(ref(module), maker, attached)
             self._scores.append(score)
-            gave[0].register_hook(_keep(score.gradients))
-        made = _Made(gave[0].detach(), ref(gave[0]), ref(module))
+            gave[0].register_hook(_keep(score.gradients, self._trouble))
+        made = _Made(_Numbers.of(gave[0]), ref(gave[0]), ref(module))
         self._made = [*self._made[-_MOST_MADE:], made]
 
 
-def _keep(gradients: list[Any]) -> Callable[[Any], None]:
+def _keep(signs: list[Any], trouble: Report) -> Callable[[Any], None]:
+    """Keeps of gradients how many are above 0 more than below, how many are not 0, and all."""
+
     def arrived(gradient: Any) -> None:
-        if not torch.is_grad_enabled():  # else it is that of a penalty on derivatives
-            gradients.append(gradient.detach())
+        with Guard(trouble, "opponents are not compared"):
+            # Else it is that of a penalty on derivatives, or of another output.
+            if gradient is not None and not torch.is_grad_enabled():
+                sign = gradient.detach().sign().float()
+                signs.append((sign.sum(), sign.abs().sum(), sign.numel()))
 
     return arrived
 
 
-def _are_same(one: Any, other: Any) -> bool:
-    return bool(one.data_ptr() == other.data_ptr() and one.shape == other.shape)
-
-
 def _direction(scores: list[_Score]) -> int:
     """The sign of the gradients of almost all scores; 0 where they have not one and the same."""
-    gradients = [each.flatten() for score in scores for each in score.gradients]
-    if not gradients:
+    known = [each for score in scores for each in score.gradients]
+    if not known:
         return 0
-    signs = torch.cat(gradients).sign().float()
-    mean, seen = float(signs.mean()), float(signs.abs().mean())
+    count = max(1, sum(each[2] for each in known))
+    mean, seen = (sum(float(each[at]) for each in known) / count for at in (0, 1))
     return 0 if seen < 0.5 or abs(mean) < _ALIKE * seen else (1 if mean > 0 else -1)

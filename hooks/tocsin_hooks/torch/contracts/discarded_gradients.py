@@ -15,6 +15,7 @@ from tocsin_hooks.script_line import script_line
 from tocsin_hooks.torch.contracts.remembered import Remembered
 
 _ENOUGH = 50  # in a row, from the start on: with loss scaling the first updates are skipped
+_SURE = 200  # so many come before training, at most, to learn of its gradients
 _MOST = 64  # parameters that are looked at
 
 
@@ -33,9 +34,11 @@ class DiscardedGradients:
         self._remembered = Remembered()
         self._latest: dict[int, tuple[Callable[[], Any], int]] = {}  # gradients, by parameters
         self._discarded = Counter[int]()
+        self._place = ""
 
     def forward_begins(self, root: Any) -> None:
-        """A forward pass of training begins."""
+        """A forward pass of training begins, of several samples: gradients of single ones may be
+        summed up by the script."""
         if self._handles is None:
             self._remembered.remember(root)
             self._handles = [
@@ -43,10 +46,26 @@ class DiscardedGradients:
                 for each in [*root.parameters()][-_MOST:]
                 if each.requires_grad and each.is_leaf and not is_lazy(each)
             ]
-        elif max(self._discarded.values(), default=0) >= _ENOUGH:
-            if self._handles and not self._remembered.any_changed(root):
-                self._broken("never_updated", script_line())
-            self.end()
+            return
+        if not self._handles:
+            return
+        self._place = script_line()
+        if self._count >= _SURE:
+            self._judge(root)
+
+    def training_ends(self, root: Any) -> None:
+        """No step comes after the one in hand."""
+        if self._handles and self._count >= _ENOUGH:
+            self._judge(root)
+
+    def _judge(self, root: Any) -> None:
+        if not self._remembered.any_changed(root):
+            self._broken("never_updated", self._place)
+        self.end()
+
+    @property
+    def _count(self) -> int:
+        return max(self._discarded.values(), default=0)
 
     def end(self) -> None:
         """Somebody updates the model, or it is watched no longer."""

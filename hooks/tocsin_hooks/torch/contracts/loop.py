@@ -30,7 +30,7 @@ class LoopContracts:
 
     def forward_begins(self, root: Any, *, trains: bool, alone: bool, judged: bool) -> None:
         self.modes.forward(root, alone=alone, judged=judged)
-        if trains:
+        if trains and not alone:
             self._discarded.forward_begins(root)
 
     def update_begins(
@@ -51,7 +51,7 @@ class LoopContracts:
         self.schedules.updated(optimizer)
 
     def somebody_updates(self) -> None:
-        """An optimizer was seen, or the model is watched no longer."""
+        """An optimizer was seen, or no step comes any more."""
         self._discarded.end()
 
     def training_ends(self, root: Any) -> None:
@@ -59,3 +59,4 @@ class LoopContracts:
         self.schedules.ended()
         if root is not None:
             self.updates.ended(root)
+            self._discarded.training_ends(root)

@@ -16,7 +16,6 @@ from tocsin_hooks.torch.contracts.softmaxes import (
     adds_up_to_more,
     goes_over_batch,
     goes_over_positions,
-    has_several_labels,
     is_of_one,
 )
 from tocsin_hooks.torch.graph import before_views, is_maximum, name_of
@@ -70,8 +69,6 @@ def broken_by_loss(call: LossCall) -> Iterator[str]:
         elif name in _ELEMENTWISE and does_not_reach(node, target):
             yield "target_out_of_range"
     if name == "binary_cross_entropy" and adds_up_to_more(node, target):
-        yield "target_out_of_range"
-    if name == "cross_entropy" and has_several_labels(call):
         yield "target_out_of_range"
     if is_of_one(call, node):
         yield "softmax_of_one"

@@ -12,7 +12,6 @@ _PRODUCTS = frozenset({"BmmBackward0", "MmBackward0"})
 _MOST_NODES = 1000
 _MANY = 32  # classes, of which cosines cannot make one likely
 _LEAST_SHARE = 0.05  # of the rows of labels
-_SEVERAL = 1.5  # their sum: more than one of them holds
 _CLOSE = 1e-3
 
 
@@ -91,18 +90,8 @@ def adds_up_to_more(node: Any, target: Any) -> bool:
     """Whether labels of several classes meet a softmax, whose rows have a sum of 1."""
     if name_of(node) != "SoftmaxBackward0" or node._saved_result.shape != target.shape:
         return False
-    return _are_several(target, _axis(node, target.dim()))
-
-
-def has_several_labels(call: LossCall) -> bool:
-    """Whether a cross-entropy of classes that exclude each other gets several for a sample."""
-    prediction, target = call.prediction, call.target
-    shares = target.is_floating_point() and target.shape == prediction.shape
-    return shares and _are_several(target, 1 if target.dim() > 1 else 0)
-
-
-def _are_several(target: Any, axis: int) -> bool:
-    return bool((target.sum(axis) > _SEVERAL).float().mean() > _LEAST_SHARE)
+    sums = target.sum(_axis(node, target.dim()))
+    return bool((sums > 1.5).float().mean() > _LEAST_SHARE)
 
 
 def is_of_one(call: LossCall, node: Any) -> bool:

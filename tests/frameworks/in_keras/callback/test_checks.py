@@ -308,14 +308,6 @@ def test_numbers_of_classes_to_a_sigmoid(callback, samples, contracts):
     assert contracts() == {"target_out_of_range"}
 
 
-def test_several_classes_to_a_softmax(callback, samples, contracts):
-    x, _ = samples
-    labels = np.tile([[1.0, 1.0, 0.0]], (len(x), 1)).astype(np.float32)
-    model = model_of(3, "softmax", "categorical_crossentropy")
-    model.fit(x, labels, batch_size=32, verbose=0, callbacks=[callback(capture=None)])
-    assert contracts() == {"target_out_of_range"}
-
-
 def test_a_label_among_the_inputs(callback, samples, contracts):
     x, scores = samples
     table = np.concatenate([x[:, 1:], 3 - scores[:, 1:2]], 1)
