@@ -110,17 +110,19 @@ def _of_one_rank(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], An
 def compares_all(loss: Callable[[Any, Any], Any], labels: Any, predictions: Any) -> bool:
     """Whether a loss compares every prediction with every label, as where shapes (N) and (N, 1)
     broadcast: each half of the labels is then compared with all predictions, without an error, and
-    the loss is the mean of both."""
+    the loss is the mean of both. One that compares means alone is meant."""
     half = len(labels) // 2
-    alike = len(labels) != len(predictions) or labels.shape == predictions.shape
-    if alike or len(labels) % 2 or len(labels) < _LEAST_ROWS:
+    if len(labels) != len(predictions) or len(labels) % 2 or len(labels) < _LEAST_ROWS:
         return False
     try:
         whole = float(loss(labels, predictions))
         first, second = (float(loss(each, predictions)) for each in (labels[:half], labels[half:]))
+        of_mean = float(loss(labels * 0 + labels.mean(), predictions))
     except Exception:  # noqa: BLE001 - that the shapes do not fit is what should happen
         return False
     least = _EXACT * abs(whole)
+    if math.isclose(of_mean, whole, abs_tol=least):
+        return False
     return abs(first - second) > 10 * least > 0 and math.isclose(
         (first + second) / 2, whole, abs_tol=least
     )

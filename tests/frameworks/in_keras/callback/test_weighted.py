@@ -65,6 +65,7 @@ NUMBERS = np.random.default_rng(0).normal(size=(2, 16, 1))
         (lambda y, p: np.mean(y - p.mean()) ** 2, False),
         (lambda y, p: (np.mean(y) - np.mean(p)) ** 2, False),
         (lambda y, p: np.mean(p**2), False),
+        (lambda y, p: np.mean(y) - np.mean(p), False),
     ],
 )
 def test_a_loss_of_each_prediction_with_each_label(loss, expected):
