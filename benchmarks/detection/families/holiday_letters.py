@@ -110,11 +110,13 @@ def train(
         groups = [{"params": model.classify.parameters()}]
     more = {"momentum": 0.9} if optimizer == "SGD" else {}
     updates = getattr(torch.optim, optimizer)(groups, lr=rate, **more)
-    if schedule == "square root":
-        shape = lambda step: min((step + 1) / 200, math.sqrt(200 / (step + 1)))  # noqa: E731
-    else:
-        shape = lambda step: 1.0  # noqa: E731
-    scheduler = torch.optim.lr_scheduler.LambdaLR(updates, shape)
+
+    def factor(step: int) -> float:
+        if schedule != "square root":
+            return 1.0
+        return min((step + 1) / 200, math.sqrt(200 / (step + 1)))
+
+    scheduler = torch.optim.lr_scheduler.LambdaLR(updates, factor)
     loss_of: nn.Module = nn.CrossEntropyLoss(label_smoothing=smoothing)
     if head:
         loss_of = nn.NLLLoss()

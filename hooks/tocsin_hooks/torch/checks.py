@@ -188,7 +188,6 @@ class Checks:
     def update_begins(self, root: Any, optimizer: Any, *, held: bool, closure: bool) -> None:
         seen = self._window.is_open
         looks = self._when.wants_contracts
-        self._loop.somebody_updates()
         if held and seen and not closure and (place := self._draws.drawn_again()) is not None:
             self._broken.here("drawn_again", place)
         self._losses.update_begins()
@@ -226,9 +225,7 @@ class Checks:
     def training_ends(self, root: Any) -> None:
         """No step comes after the one in hand. The model may be gone."""
         self._competition.close()
-        if self._step.saving and self._when.wants_contracts:
-            self._loop.training_ends(root)
-        self._loop.somebody_updates()
+        self._loop.training_ends(root, saving=self._step.saving and self._when.wants_contracts)
 
     # What the window shows.
 

@@ -26,17 +26,13 @@ def falls_to_the_end(evaluations: Mapping[str, Mapping[str, Sequence[Any]]], giv
     What boosting has left to learn shrinks by a share in each round. Where the fall has not
     slowed down, most of it is still to be learned. A loss that is mostly noise slows down sooner.
     """
-    curves = (
-        []
-        if given.continued
-        else [
-            values
-            for data, metrics in evaluations.items()
-            for metric, values in metrics.items()
-            if given.kinds.get(data) == HELD_OUT and _is_loss(metric)
-        ]
-    )
-    return bool(curves) and all(map(_falls, curves))
+    curves = [
+        values
+        for data, metrics in evaluations.items()
+        for metric, values in metrics.items()
+        if given.kinds.get(data) == HELD_OUT and _is_loss(metric)
+    ]
+    return not given.continued and bool(curves) and all(map(_falls, curves))
 
 
 def _is_loss(metric: str) -> bool:

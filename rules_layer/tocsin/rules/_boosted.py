@@ -50,9 +50,8 @@ def judge_boosted(state: State, step: Step, rows: int = 0) -> tuple[State, Verdi
     best constant beneath it. Where the same loss of training has fallen to a tenth, evaluations
     must have won a tenth; a share of errors becomes 0 too easily for that. They must have won a
     quarter where a hundred ``rows`` or fewer are trained on and next to no loss is left; 0 is an
-    unknown number. Where the evaluation's
-    loss was five times that of training after the first round, and stays there, other labels than
-    those of training are evaluated.
+    unknown number. Where the evaluation's loss was five times that of training after the first
+    round, and stays there, other labels than those of training are evaluated.
 
     The state has of each evaluation's loss that after the first round seen, the lowest, and the
     rounds at these; of those of training the first, the last, and whether it fell fast (1.0).

@@ -167,9 +167,9 @@ CONTRACTS: Mapping[str, Contract] = {
     ),
     "drawn_again": Contract(
         Severity.WARNING,
-        "the loss has log-probabilities of actions that were drawn for it, and never used",
-        "the action that was taken is another draw: what came of it says nothing about this one",
-        "call log_prob with the action that was taken; of PPO pass the stored actions",
+        "the loss has log-probabilities of actions that the environment never used",
+        "they were drawn a second time: the reward belongs to another action",
+        "call log_prob with the action that the environment used; in PPO with the stored actions",
     ),
     "opponents_agree": Contract(
         Severity.WARNING,

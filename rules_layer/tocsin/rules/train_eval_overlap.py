@@ -19,8 +19,8 @@ from tocsin.rules import (
     register,
     violation,
 )
-from tocsin.rules._anew import WEIGHTS, begins_anew
 from tocsin.rules._kinds import with_level
+from tocsin.rules._restart import WEIGHTS, has_restarted
 from tocsin.rules._samples import SAMPLES, add_batches, different_samples, sample_batches
 from tocsin.rules._series import TRAINING
 from tocsin.rules._train_eval import read_losses, select_losses
@@ -40,9 +40,9 @@ class TrainEvalOverlap(Rule):
     both are compared: fires when at least the share ``most`` of those of evaluations were seen in
     training, from the second evaluation on. Where evaluations see both kinds, it does not fire.
     Judges only samples of at least eight numbers, of which some are no integers, and evaluations
-    with a loss. Where a model begins anew, as in the next fold of a cross-validation, what was seen
-    before does not count. Does not judge models that act or compete, nor where each batch holds
-    all samples, as in a graph whose nodes are masked.
+    with a loss. Where a model starts again, as in the next fold of a cross-validation, what it saw
+    before does not count. Does not judge models that act or compete, nor where each batch holds all
+    samples, as in a graph whose nodes are masked.
 
     Parameters
     ----------
@@ -78,10 +78,10 @@ class TrainEvalOverlap(Rule):
             return state, not_applicable(Reason.NO_TENSOR, f"a loss that is {kinds}")
         if evaluates and not losses:
             return state, not_applicable(Reason.NO_TENSOR, "an evaluation without a loss")
-        anew = False
+        restarted = False
         if not evaluates:
-            state, anew = begins_anew(state, step, losses)
-        if anew:  # the samples since the last save may be those of before
+            state, restarted = has_restarted(state, step, losses)
+        if restarted:  # the samples since the last save may be those of before
             return {**state, "held": None, "seen": None}, UNDECIDED
         key = "held" if evaluates else "seen"
         state = {**state, key: add_batches(state.get(key) or {}, batches)}

@@ -40,9 +40,9 @@ _MOST_NODES = 20_000
 class Draws:
     """Follows what ``torch.distributions`` draw by ``sample``, by identity.
 
-    The loss of a policy weighs the log-probability of an action by what came of it: so the action
-    has been used before, whatever the environment is. One whose log-probability is all that was
-    ever computed from it was drawn a second time, beside the one that was used.
+    The loss of a policy multiplies the log-probability of an action by its reward or advantage. So
+    the environment has used that action before. An action from which nothing but its
+    log-probability was computed was drawn a second time: the environment used another one.
     """
 
     def __init__(self) -> None:

@@ -105,6 +105,9 @@ class Agreement:
         if not self._handles:
             return
         self._depth, self._updates = 0, self._updates + 1
+        if self._updates > _MOST_UPDATES:
+            self.close()
+            return
         scores, self._scores = self._scores, []
         judged = (each.module for each in scores if each.gradients and each.maker is not None)
         if any(self._holds(optimizer, each) for each in judged):
@@ -116,8 +119,7 @@ class Agreement:
         self._scores = [replace(each, is_kept=True) for each in kept]
         if self._agreed >= _AGREED:
             self._broken()
-        known = self._agreed >= _AGREED or self._opposed >= _OPPOSED
-        if known or self._updates >= _MOST_UPDATES:
+        if self._agreed >= _AGREED or self._opposed >= _OPPOSED:
             self.close()
 
     def _of_judge(self, optimizer: Any, scores: list[_Score]) -> tuple[Any, int] | None:

@@ -22,9 +22,9 @@ _MOST = 64  # parameters that are looked at
 class DiscardedGradients:
     """Knows a model that nobody updates: its gradients are cleared, and its weights stay.
 
-    Each backward pass gives a parameter a new gradient, or adds to the one that it has. One that is
-    new each time takes the place of another that somebody has cleared. Looks no longer once an
-    optimizer was seen; a loop that updates by itself changes the weights.
+    A backward pass adds to the gradient that a parameter has, or makes a new one where it has none.
+    So a new one in each pass means that the script clears them. Looks until an optimizer updates; a
+    loop that updates by itself changes the weights.
     """
 
     def __init__(self, broken: Callable[[str, str], None], trouble: Report) -> None:
@@ -68,7 +68,7 @@ class DiscardedGradients:
         return max(self._discarded.values(), default=0)
 
     def end(self) -> None:
-        """Somebody updates the model, or it is watched no longer."""
+        """An optimizer updates something, or no step follows."""
         for handle in self._handles or ():
             handle.remove()
         self._handles = []

@@ -37,6 +37,7 @@ class LoopContracts:
         self, root: Any, optimizer: Any, *, held: bool, seen: bool, closure: bool
     ) -> None:
         """An optimizer is about to update the model, or if it is not ``held``, something else."""
+        self._discarded.end()
         if not held:
             self.updates.foreign_update(root, optimizer)
             return
@@ -50,13 +51,12 @@ class LoopContracts:
         self.modes.after_update()
         self.schedules.updated(optimizer)
 
-    def somebody_updates(self) -> None:
-        """An optimizer was seen, or no step comes any more."""
+    def training_ends(self, root: Any, *, saving: bool) -> None:
+        """No step comes after the one in hand, of which ``saving`` says whether it is saved. The
+        model may be gone."""
+        if saving:
+            self.schedules.ended()
+            if root is not None:
+                self.updates.ended(root)
+                self._discarded.training_ends(root)
         self._discarded.end()
-
-    def training_ends(self, root: Any) -> None:
-        """No step comes after the one in hand, which is saved. The model may be gone."""
-        self.schedules.ended()
-        if root is not None:
-            self.updates.ended(root)
-            self._discarded.training_ends(root)

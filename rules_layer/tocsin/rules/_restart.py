@@ -1,4 +1,4 @@
-"""Recognises a model whose weights were drawn anew, as for the next fold of a cross-validation."""
+"""Recognises a model that starts again with other weights, as in the next fold."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LEARNED = 0.5  # of the first loss, or less
 _BACK = 2 / 3  # of what had been won is lost
 
 
-def begins_anew(state: State, step: Step, losses: Iterable[Tensor]) -> tuple[State, bool]:
+def has_restarted(state: State, step: Step, losses: Iterable[Tensor]) -> tuple[State, bool]:
     """Whether a model that had learned is about as untrained in a step of training as at first:
     most of what its loss had won is lost at once, or most weights are others than at the last save.
 
