@@ -40,6 +40,7 @@ class StepDetector:
         self._evaluations = 0  # by the optimizer that is updating
         self._passes = 0
         self._since_update = 0
+        self._since_free = 0  # or since an update
         self.begun = 0
         """Steps so far."""
 
@@ -56,6 +57,7 @@ class StepDetector:
             self.begun += 1
         self._passes += 1
         self._since_update += 1
+        self._since_free += 1
         self._evaluations += self._updating
         return first
 
@@ -76,6 +78,7 @@ class StepDetector:
         self._updating, self._updated = False, True
         self._evaluations = 0
         passes, self._since_update = self._since_update, 0
+        self._since_free = 0
         if passes and not self._fixed:
             known = self._usual is not None and not self._guessed
             skipped = known and passes % (self._usual or 1) == 0
@@ -93,10 +96,13 @@ class StepDetector:
             if self._passes < self._usual:
                 return False
             return self._fixed or self._passes >= _MOST_FORWARDS or not none_computed()
-        if self._since_update >= _MOST_FORWARDS:
+        if self._since_free >= _MOST_FORWARDS:
             self._usual, self._guessed = 1, True
             return True
-        return is_free()
+        free = is_free()
+        if free:
+            self._since_free = 0
+        return free
 
 
 class Turns:

@@ -8,8 +8,17 @@ from statistics import fmean
 from typing import Any
 
 from tocsin.model import Mode, Reason, Verdict
+from tocsin.rules._blocks import newest, with_part
 from tocsin.rules._looks import with_streak
-from tocsin.rules._pairing import MOST_BLOCKS, MOST_SITES, LossSite, bounds, percent, sites
+from tocsin.rules._pairing import (
+    MOST_BLOCKS,
+    MOST_SITES,
+    TOGETHER,
+    LossSite,
+    bounds,
+    percent,
+    sites,
+)
 from tocsin.rules._rule import (
     HEALTHY,
     UNDECIDED,
@@ -45,8 +54,9 @@ _HARDLY_BELOW = 0.03  # in each of them
 Memory = Mapping[str, Any]
 """What is kept of a site.
 
-``n``: the number of comparisons with a known constant; ``width``: of those in a block.
-``blocks``: of each block the sums of losses, of re-paired losses and of those of the constant.
+``n``: the number of comparisons with a known constant.
+``sums``: of each block the sums of losses, of re-paired losses and of those of the constant, each
+save with its means; and what else ``with_part`` keeps.
 ``since``: the mode step before the first of them; ``next``: when to look again.
 ``low``: the looks in a row that found no skill; ``below``: by how much the loss was lower.
 ``last``: of each of the last evaluations by how much it was lower, its skill and samples.
@@ -59,7 +69,7 @@ def judge_constant_guess(
 ) -> tuple[State, Verdict]:
     """Fires where a loss stays as high as that of the best constant guess, or higher.
 
-    In training it looks at the last half of all comparisons, after 300 steps and then after every
+    In training it looks at the last half of all saves, after 300 steps and then after every
     quarter more; at losses that are at least 3 % above the guess's from 150 steps on. There the
     loss must not be below the constant guess's with 99.9 % confidence, must hardly depend on which
     label belongs to which sample, and must not be on its way down: a quarter of what is missing, in
@@ -116,30 +126,23 @@ def _evaluated(memory: Memory, site: LossSite, spent: int) -> Memory:
 
 
 def _added(memory: Memory, site: LossSite, now: int) -> dict[str, Any]:
-    n, width = memory.get("n", 0), memory.get("width", 1)
-    blocks = [list(block) for block in memory.get("blocks", ())]
-    for loss, repaired, constant in site.losses:
-        if not 0 < constant < _LARGEST:  # unknown, too
-            continue
-        loss, repaired = min(loss, _LARGEST), min(repaired, _LARGEST)
-        if n % width == 0:
-            blocks.append([0.0, 0.0, 0.0])
-        last = blocks[-1]
-        blocks[-1] = [last[0] + loss, last[1] + repaired, last[2] + constant]
-        n += 1
-        if len(blocks) == MOST_BLOCKS and n % width == 0:
-            pairs = zip(blocks[::2], blocks[1::2], strict=True)
-            blocks = [[a + b for a, b in zip(*pair, strict=True)] for pair in pairs]
-            width *= 2
-    kept = [[rounded(total) or 0.0 for total in block] for block in blocks]
-    return {**memory, "n": n, "width": width, "blocks": kept, "since": memory.get("since", now)}
+    known = [
+        (min(loss, _LARGEST), min(repaired, _LARGEST), constant)
+        for loss, repaired, constant in site.losses
+        if 0 < constant < _LARGEST  # not unknown
+    ]
+    added = {**memory, "n": memory.get("n", 0) + len(known), "since": memory.get("since", now)}
+    for first in range(0, len(known), TOGETHER):
+        means = map(fmean, zip(*known[first : first + TOGETHER], strict=True))
+        added |= with_part(added, [rounded(mean) or 0.0 for mean in means], MOST_BLOCKS)
+    return added
 
 
 def _looked(memory: Memory, now: int) -> Memory:
     spent = now - memory["since"]
     if spent < memory.get("next", _CLEAR_SOONER) or memory["n"] < _COMPARISONS:
         return memory
-    half = memory["blocks"][len(memory["blocks"]) // 2 :]
+    half = newest(memory, 0.5)
     below = [[1.0, _below(block)] for block in half]
     found = bounds(below)
     if found is None:

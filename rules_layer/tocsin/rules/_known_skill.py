@@ -23,7 +23,7 @@ def follow_skill(memories: State, step: Step) -> State:
         if site.key in memories or len(memories) < MOST_SITES:
             memory = memories.get(site.key, {})
             if not memory.get("known"):
-                memory = added(memory, site, step.mode_step, _BLOCKS)
+                memory = added(memory, site, step.mode_step, most=_BLOCKS)
                 known = _is_known(
                     memory, _KNOWS if site.tensor.kind in _CLASSES else _KNOWS_NUMBERS
                 )
@@ -42,5 +42,5 @@ def _is_known(memory: Mapping[str, Any], trained: float) -> bool:
     found = bounds(recent(memory, 0.5))
     if found is None:
         return False
-    first = memory["blocks"][0][0] / min(memory["width"], memory["n"])
-    return bool(found.low > min(first + _GROWN, trained))
+    comparisons, skills, *_ = memory["sums"][0]
+    return bool(found.low > min(skills / comparisons + _GROWN, trained))

@@ -6,12 +6,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 from tocsin.model import Mode, Reason, Verdict
-from tocsin.rules._pairing import MOST_SITES, LossSite, Memory, added, sites
+from tocsin.rules._pairing import MOST_SITES, TOGETHER, LossSite, Memory, added, sites
 from tocsin.rules._rule import UNDECIDED, State, Step, not_applicable
 from tocsin.rules._series import TRAINING
 from tocsin.rules._window import worst_verdict
-
-_TOGETHER = 16  # comparisons between two looks, however many a save holds
 
 
 def judge_training_sites(
@@ -23,7 +21,8 @@ def judge_training_sites(
     """Judges each call of a loss in training, and returns the worst verdict.
 
     ``look`` gets the memory of a call with new comparisons in it, and the step of the last one.
-    It looks several times at a save with many comparisons: rare saves come to the same verdicts.
+    It looks several times at a save with many comparisons, after each of the parts that count as
+    one: rare saves come to the same verdicts.
     """
     if step.mode not in TRAINING:
         return state, not_applicable(Reason.NO_TENSOR, f"a step of mode {step.mode.name}")
@@ -62,7 +61,8 @@ def judge_evaluations(
         trained, key = f"{Mode.TRAIN.name}/{loss}", f"{mode.name}/{loss}"
         if key not in state and len(state) >= 2 * MOST_SITES:
             continue
-        memory: Memory = added(state.get(key, {}), site, step.mode_step)
+        together = TOGETHER if mode is Mode.TRAIN else 1
+        memory: Memory = added(state.get(key, {}), site, step.mode_step, together=together)
         if mode is Mode.TRAIN:
             better = memory.get("better", 0.0) if site.constant is None else site.constant
             memory = {**memory, "now": step.mode_step, "better": round(better, 4)}
@@ -90,8 +90,8 @@ def _parts(site: LossSite, before: int | None, now: int) -> Iterator[tuple[LossS
     """Yields the comparisons of a save in small parts, with the step of the last in each."""
     skills = site.skills
     first = max(0, now - len(skills)) if before is None else before
-    for at in range(0, len(skills), _TOGETHER):
-        part = skills[at : at + _TOGETHER]
+    for at in range(0, len(skills), TOGETHER):
+        part = skills[at : at + TOGETHER]
         done = at + len(part)
         rows = site.rows * done // len(skills) - site.rows * at // len(skills)
         step = first + round((now - first) * done / len(skills))

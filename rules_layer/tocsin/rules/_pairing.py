@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from tocsin.model import Role
+from tocsin.rules._blocks import newest, with_part
 from tocsin.rules._rule import Read, Step, Tensor
 
 SKILLS = Read(roles=(Role.SKILL,), values=True)
@@ -27,6 +28,10 @@ MOST_SITES = 4
 """The number of calls of a loss that a rule follows in one mode."""
 
 MOST_BLOCKS = 64
+
+TOGETHER = 16
+"""Comparisons of a save in training that count as one. The first steps are compared one by one, and
+then only those that are saved; so a save counts, and of a long one each part of this length."""
 
 _STAKES = (0.2, 0.4, 0.8)
 _PROOF = math.log(100.0)
@@ -43,8 +48,8 @@ Memory = Mapping[str, Any]
 ``since``: the mode step before the first of them.
 ``wealth``: the logarithms of what bets on skill have won so far.
 ``proved``: after how many comparisons it was proved that there is skill.
-``width``: the number of comparisons in a block.
-``blocks``: of each block the sum of skills, the comparisons won and those lost.
+``sums``: of each block the number of comparisons, the sum of skills, those won and those lost;
+and what else ``with_part`` keeps.
 """
 
 
@@ -111,37 +116,37 @@ def sites(step: Step, tensors: Iterable[Tensor]) -> Iterator[LossSite]:
 
 
 def added(
-    memory: Memory, site: LossSite, mode_step: int, most: int = MOST_BLOCKS
+    memory: Memory,
+    site: LossSite,
+    mode_step: int,
+    *,
+    most: int = MOST_BLOCKS,
+    together: int = TOGETHER,
 ) -> dict[str, Any]:
-    """Adds comparisons to the memory of their site."""
-    n, width = memory.get("n", 0), memory.get("width", 1)
-    blocks = [list(block) for block in memory.get("blocks", ())]
+    """Adds the comparisons of a save to the memory of their site: ``together`` count as one, as
+    fewer do."""
+    n, blocks = memory.get("n", 0), memory
     wealth = list(memory.get("wealth", (0.0,) * len(_STAKES)))
     proved = memory.get("proved")
-    for skill in site.skills:
-        won, lost = skill > LEAST_SKILL, skill < LEAST_SKILL
-        for at, stake in enumerate(_STAKES):
-            wealth[at] += math.log1p(stake) * won + math.log1p(-stake) * lost
-        if n % width == 0:
-            blocks.append([0.0, 0, 0])
-        last = blocks[-1]
-        blocks[-1] = [last[0] + skill, last[1] + won, last[2] + lost]
-        n += 1
-        if proved is None and _is_proof(wealth):
-            proved = n
-        if len(blocks) == most and n % width == 0:
-            pairs = zip(blocks[::2], blocks[1::2], strict=True)
-            blocks = [[a + b for a, b in zip(*pair, strict=True)] for pair in pairs]
-            width *= 2
+    for first in range(0, len(site.skills), together):
+        part = site.skills[first : first + together]
+        for skill in part:
+            won, lost = skill > LEAST_SKILL, skill < LEAST_SKILL
+            for at, stake in enumerate(_STAKES):
+                wealth[at] += math.log1p(stake) * won + math.log1p(-stake) * lost
+            n += 1
+            if proved is None and _is_proof(wealth):
+                proved = n
+        won, lost = (sum(sign * (each - LEAST_SKILL) > 0 for each in part) for sign in (1, -1))
+        blocks = with_part(blocks, [len(part), round(sum(part), 4), won, lost], most)
     return {
         **memory,
+        **{key: blocks[key] for key in ("parts", "span", "sums") if key in blocks},
         "n": n,
         "rows": memory.get("rows", 0) + site.rows,
         "since": memory.get("since", mode_step),
         "wealth": [round(each, 3) for each in wealth],
         "proved": proved,
-        "width": width,
-        "blocks": [[round(total, 4), won, lost] for total, won, lost in blocks],
     }
 
 
@@ -152,19 +157,14 @@ def _is_proof(wealth: Sequence[float]) -> bool:
     return mean >= _PROOF
 
 
-def recent(memory: Memory, share: float, least: int = 0) -> list[list[float]]:
-    """Returns the newest blocks that hold this share of all comparisons, and at least so many.
-
-    Each has its number of comparisons, and what the memory keeps of a block.
-    """
-    width, blocks = memory["width"], memory["blocks"]
-    sizes = [width] * (len(blocks) - 1) + [memory["n"] - width * (len(blocks) - 1)]
-    wanted = max(least, share * memory["n"])
-    found: list[list[float]] = []
-    for size, block in zip(reversed(sizes), reversed(blocks), strict=True):
-        if sum(each[0] for each in found) >= wanted:
+def recent(memory: Memory, share: float, least: int = 0) -> list[Sequence[float]]:
+    """Returns the newest blocks that hold this share of all saves, and so many comparisons."""
+    found = newest(memory, share)
+    older = memory.get("sums", ())[: -len(found) or None]
+    for block in reversed(older):
+        if sum(each[0] for each in found) >= least:
             break
-        found.insert(0, [size, *block])
+        found.insert(0, block)
     return found
 
 

@@ -42,10 +42,10 @@ class NoSkill(Rule):
     that a script computes by hand, from the outputs of other samples. The skill is the share by
     which the true pairs have the lower loss: 0 if predictions do not depend on the sample. This
     needs no limit for any kind of loss, and no scale. Looks after ``patience`` steps, then after
-    every quarter more, at the last half of all comparisons. Fires when these hold no proof of
-    learning in two looks in a row, and when their skill is below ``least_skill`` with 99.9 %
-    confidence, or below ``most_skill`` after 100 comparisons without any proof so far or any sign
-    of one.
+    every quarter more, at the comparisons of the last half of all saves. Fires when these hold no
+    proof of learning in two looks in a row, and when their skill is below ``least_skill`` with
+    99.9 % confidence, or below ``most_skill`` after 100 comparisons without any proof so far or
+    any sign of one.
     A proof resolves it: some models start late.
 
     Parameters

@@ -28,7 +28,8 @@ from tocsin.rules._train_eval import read_losses, select_losses
 _ELEMENTS = 8  # of a sample: those with fewer may be alike by chance
 _COMPARED = 12  # hashes of samples of evaluations
 _EVALUATIONS = 2
-_WHOLE = 0.9  # of all samples, in each batch: evaluations may be of other labels of the same
+_WHOLE = 0.6  # of all samples, in each batch: evaluations may be of other labels of the same. Their
+# number is an estimate by 64 hashes, of which an eighth is the standard error.
 
 
 @register

@@ -43,7 +43,8 @@ class VanishingGradient(Rule):
     all units of a layer off. The scale of the loss does not matter, nor a batch whose loss is 0. A
     gradient that is alone is compared with 1e-7. With a ``threshold`` all are compared with that.
     Ignores gradients of biases (by their names) unless they are selected: they are tiny if the mean
-    of the targets is zero. Also ignores gradients of LoRA's A, which are multiplied by a B that
+    of the targets is zero. So may be that of a single number, which is ignored as well unless there
+    is a ``threshold``. Also ignores gradients of LoRA's A, which are multiplied by a B that
     starts at zero, those of experts of a mixture that are 0 while others are not, since they
     got no sample, and those of a recurrent layer's weights of its state that are 0: a state of
     zeros, as in a series of one step. Ignores empty tensors. Is taken back when gradients come,
@@ -129,8 +130,10 @@ class VanishingGradient(Rule):
         return summary.abs_mean * summary.size / max(1, summary.size - summary.zeros)
 
     def _judges(self, tensor: Tensor) -> bool:
-        named = bool(self.collection_names or self.tensor_regex)
-        return named or _LEFT_OUT.search(tensor.name) is None
+        if self.collection_names or self.tensor_regex:
+            return True
+        is_number = tensor.summary.size == 1 and self.threshold is None
+        return not is_number and _LEFT_OUT.search(tensor.name) is None
 
 
 def _zeros(state: State, known: Sequence[tuple[float, Tensor]]) -> State:

@@ -92,7 +92,7 @@ class WorkerLosses(Rule):
         for worker, (own, tensor) in found.items():
             shares = _differences(own, (total - own) / (len(found) - 1))
             site = LossSite(worker, tensor, tuple(shares.tolist()), (), 0, None)
-            after[worker] = added(state.get(worker, {}), site, step.mode_step, _BLOCKS)
+            after[worker] = added(state.get(worker, {}), site, step.mode_step, most=_BLOCKS)
             half = recent(after[worker], 0.5)
             within = bounds(half)
             gaps.append(within.mean if within else 0.0)

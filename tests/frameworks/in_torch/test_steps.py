@@ -71,6 +71,11 @@ def test_no_more_than_64_passes_are_one_step() -> None:
     assert evaluated == "B" + 39 * "." + "B" + 23 * "." + 16 * "B", "evaluations in between"
 
 
+def test_a_loop_that_updates_by_itself_passes_through_a_sequence() -> None:
+    """A recurrent model is called for each letter, and gradients are None after each word."""
+    assert begun(40 * "zfff", None) == 40 * "B..."
+
+
 def test_many_passes_before_the_first_update_are_no_guess_for_ever() -> None:
     """An episode of 200 passes, as of REINFORCE."""
     episode = "f" * 200 + "o"

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -56,6 +57,18 @@ def test_it_fires_a_quarter_after_its_patience_and_a_proof_resolves_it() -> None
     assert verdicts[-1].outcome is HEALTHY
     assert "nothing proves" in verdicts[at].detail
     assert "not below that of a constant guess" in verdicts[at].detail
+
+
+def test_few_comparisons_count_as_much_as_many() -> None:
+    """The first 400 steps are compared one by one, and then those that are saved, more rarely."""
+    early = list(comparisons(noisy([0.0] * 400)))
+    late = [
+        replace(step, step=400 + 40 * step.step, mode_step=400 + 40 * step.step)
+        for step in comparisons([0.4] * 41, 1)
+    ]
+    verdicts = judged(NoSkill(), [*early, *late])
+    assert first(verdicts) is not None
+    assert verdicts[-1].outcome is HEALTHY
 
 
 @pytest.mark.parametrize("every", [1, 5, 20])

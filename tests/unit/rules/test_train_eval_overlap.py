@@ -55,6 +55,7 @@ def run(
         (run(1.0, rows=2000, held_out=10), UNDECIDED),
         (run(1.0, elements=2), UNDECIDED),  # points
         (run(1.0, rows=400, batch=400), UNDECIDED),  # a graph
+        (run(1.0, rows=400, batch=260), UNDECIDED),  # or so, by the estimate of their number
         (run(1.0, kind=ACTING), NOT_APPLICABLE),
         (run(1.0, judges=False), NOT_APPLICABLE),
     ],

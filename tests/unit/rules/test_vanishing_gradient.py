@@ -71,7 +71,8 @@ def test_reports_the_smallest_and_the_numbers_that_decided(
 
 def test_a_batch_without_any_gradient_is_not_judged(make_step: MakeStep) -> None:
     """A triplet loss is 0 where all triplets are far enough apart."""
-    step = make_step("gradients", 0, {"gradient/a.weight": [0.0], "gradient/b.weight": [0.0]})
+    zeros = [0.0, 0.0]
+    step = make_step("gradients", 0, {"gradient/a.weight": zeros, "gradient/b.weight": zeros})
     assert VanishingGradient().evaluate({}, step)[1].outcome is HEALTHY
 
 
@@ -83,22 +84,27 @@ def test_a_layer_beside_the_others_of_its_worker(
     make_step: MakeStep, make_tensor: MakeTensor, first: float, scale: float, expected: Outcome
 ) -> None:
     found = [
-        make_tensor("gradient/fc1.weight", [first * scale]),
-        make_tensor("gradient/fc2.weight", [scale]),
-        make_tensor("gradient/fc1.weight", [1e9 * scale], worker="worker_1"),
+        make_tensor("gradient/fc1.weight", 2 * [first * scale]),
+        make_tensor("gradient/fc2.weight", 2 * [scale]),
+        make_tensor("gradient/fc1.weight", 2 * [1e9 * scale], worker="worker_1"),
     ]
     assert after_eight(make_step("gradients", 0, found)).outcome is expected
 
 
 def test_a_gradient_of_zero_counts_if_it_lasts(make_step: MakeStep) -> None:
     """A batch of one sample may leave all units of a layer off."""
-    zero, some = ({"gradient/a": [number], "gradient/b": [1.0]} for number in (0.0, 1e-3))
+    zero, some = ({"gradient/a": 2 * [number], "gradient/b": [1.0, 1.0]} for number in (0.0, 1e-3))
     state: dict[str, Any] = {}
     found = []
     for at, each in enumerate([zero] * 7 + [some] + [zero] * 8):
         state, verdict = VanishingGradient().evaluate(state, make_step("gradients", at, each))
         found.append(verdict.outcome)
     assert found == [HEALTHY] * 15 + [VIOLATION]
+
+
+def test_a_single_number_may_be_at_its_optimum(make_step: MakeStep) -> None:
+    found = {"gradient/offset": 1e-9, "gradient/scale": [1e-9], "gradient/w": [1.0, 1.0]}
+    assert after_eight(make_step("gradients", 0, found)).outcome is HEALTHY
 
 
 def after_eight(step: Step) -> Verdict:
@@ -136,7 +142,7 @@ def test_gradients_of_biases_count_only_if_they_are_selected(
     make_step: MakeStep, name: str, parameters: dict[str, Any], expected: Outcome
 ) -> None:
     rule, _ = build("VanishingGradient", parameters)
-    _, verdict = rule.evaluate({}, make_step("gradients", 0, {name: [1e-9]}))
+    _, verdict = rule.evaluate({}, make_step("gradients", 0, {name: [1e-9, 1e-9]}))
     assert verdict.outcome is expected
 
 
@@ -159,7 +165,7 @@ def test_an_embedding_of_which_few_rows_are_used(
 
 
 def test_loras_a_waits_for_its_b(make_step: MakeStep) -> None:
-    found = {"gradient/q.lora_A.default.weight": [1e-12], "gradient/q.lora_B.default.weight": [0.1]}
+    found = {"gradient/q.lora_A.default.weight": 2 * [1e-12], "gradient/q.lora_B.weight": 2 * [0.1]}
     step = make_step("gradients", 0, found)
     assert VanishingGradient().evaluate({}, step)[1].outcome is HEALTHY
 
@@ -177,7 +183,7 @@ def test_loras_a_waits_for_its_b(make_step: MakeStep) -> None:
 def test_an_expert_may_get_no_sample(
     gradients: dict[str, float], expected: Outcome, make_step: MakeStep
 ) -> None:
-    found = {f"gradient/{name}": [value] for name, value in gradients.items()}
+    found = {f"gradient/{name}": [value, value] for name, value in gradients.items()}
     assert after_eight(make_step("gradients", 0, found)).outcome is expected
 
 
@@ -193,5 +199,5 @@ def test_an_expert_may_get_no_sample(
 def test_a_series_of_one_step_has_a_state_of_zeros(
     gradients: dict[str, float], expected: Outcome, make_step: MakeStep
 ) -> None:
-    found = {f"gradient/{name}": [value] for name, value in gradients.items()}
+    found = {f"gradient/{name}": [value, value] for name, value in gradients.items()}
     assert after_eight(make_step("gradients", 0, found)).outcome is expected
