@@ -130,15 +130,15 @@ def added(
     proved = memory.get("proved")
     for first in range(0, len(site.skills), together):
         part = site.skills[first : first + together]
-        for skill in part:
-            won, lost = skill > LEAST_SKILL, skill < LEAST_SKILL
+        signs = [(skill > LEAST_SKILL, skill < LEAST_SKILL) for skill in part]
+        for won, lost in signs:
             for at, stake in enumerate(_STAKES):
                 wealth[at] += math.log1p(stake) * won + math.log1p(-stake) * lost
             n += 1
             if proved is None and _is_proof(wealth):
                 proved = n
-        won, lost = (sum(sign * (each - LEAST_SKILL) > 0 for each in part) for sign in (1, -1))
-        blocks = with_part(blocks, [len(part), round(sum(part), 4), won, lost], most)
+        sums = [len(part), round(sum(part), 4), *map(sum, zip(*signs, strict=True))]
+        blocks = with_part(blocks, sums, most)
     return {
         **memory,
         **{key: blocks[key] for key in ("parts", "span", "sums") if key in blocks},
