@@ -28,7 +28,8 @@ from tocsin_hooks.torch.contracts.broken import BrokenContracts
 from tocsin_hooks.torch.contracts.loop import LoopContracts
 from tocsin_hooks.torch.contracts.losses import compares_samples
 from tocsin_hooks.torch.contracts.softmaxes import has_log_softmax
-from tocsin_hooks.torch.graph import before_views, is_gap
+from tocsin_hooks.torch.contracts.target_copies import TargetCopies
+from tocsin_hooks.torch.graph import before_views, is_gap, is_of_picked_values
 from tocsin_hooks.torch.look_schedule import LookSchedule
 from tocsin_hooks.torch.loss_comparisons import LossComparisons
 from tocsin_hooks.torch.names import class_name, output_name
@@ -59,6 +60,7 @@ class Checks:
         self._competition = Competition(
             self._competes, partial(self._broken.here, "opponents_agree"), trouble
         )
+        self._copies = TargetCopies(self._broken.here, trouble)
         self._when = LookSchedule(step, self._skill, self._loop, self._competition)
         self._losses = LossComparisons(step, loss, self._skill, self._when)
         self._derivatives = Derivatives()
@@ -194,6 +196,7 @@ class Checks:
         if not closure:
             self.close()
         self._competition.update_begins(optimizer, held=held, looks=looks)
+        self._copies.updating(optimizer)
         if looks:
             self._loop.update_begins(root, optimizer, held=held, seen=seen, closure=closure)
 
@@ -225,7 +228,13 @@ class Checks:
     def training_ends(self, root: Any) -> None:
         """No step comes after the one in hand. The model may be gone."""
         self._competition.close()
+        self._copies.ended()
         self._loop.training_ends(root, saving=self._step.saving and self._when.wants_contracts)
+
+    @property
+    def has_more(self) -> bool:
+        """Whether a contract was found broken that no saved step holds."""
+        return self._when.wants_contracts and self._broken.has_more
 
     # What the window shows.
 
@@ -272,6 +281,8 @@ class Checks:
                 self._broken.check_derivatives(self._derivatives, loss)
                 if self._step.saving:
                     self._broken.check_graph(loss)
+                    two = self._step.loss_kind is not None or len(self._inputs.tensors) > 1
+                    self._copies.backward(picks=is_of_picked_values(loss), two=two)
                     if isinstance(loss, Tensor) and is_gap(loss):
                         self._competes()
         unordered = self._losses.backward(loss)

@@ -7,6 +7,8 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
+import torch
+
 _RESHAPES = re.compile(
     r"(Alias|Clone|Permute|ReshapeAlias|Squeeze|T|ToCopy|Transpose|UnsafeView|Unsqueeze|View)"
     r"Backward\d"
@@ -17,9 +19,12 @@ _SUMS |= frozenset({"SumBackward0", "SumBackward1"})
 _WEIGHTS = frozenset({"DivBackward0", "MulBackward0", "NegBackward0", "SubBackward0"})
 _WEIGHTS |= frozenset({"WhereBackward0"})
 _ERRORS = frozenset({"AbsBackward0", "LinalgVectorNormBackward0", "PowBackward0"})
+_LOSSES = frozenset({"HuberLossBackward0", "MseLossBackward0", "SmoothL1LossBackward0"})
+_SHARES = frozenset({"LogSoftmaxBackward0", "SoftmaxBackward0"})
 _PLAIN = (_SUMS - {"SqrtBackward0"}) | {"CatBackward0", "NegBackward0", "StackBackward0"}
 _PLAIN |= {"PowBackward0", "SubBackward0"}
 _MOST_NODES = 200
+_OF_ERRORS = _SUMS | _WEIGHTS | _ERRORS | _LOSSES
 _LARGEST = frozenset({"AmaxBackward0", "MaxBackward0"})  # along an axis
 _ARITHMETIC = frozenset({"AddBackward0", "MulBackward0", "SubBackward0"})
 _NEAR = 12  # nodes
@@ -75,6 +80,37 @@ def is_weighted(loss: Any, node: Any) -> bool:
         if name in _PLAIN or _RESHAPES.fullmatch(name) or _is_multiple(found):
             waiting += [each for each, _ in found.next_functions]
     return node not in plain and node in {*nodes_of(loss.grad_fn, _MOST_NODES)}
+
+
+def is_of_picked_values(loss: Any) -> bool:
+    """Whether a loss is of the errors of numbers that are picked from a table, as the values of
+    actions are, and no probabilities. Looks at the newest part of the graph."""
+    waiting, seen = [(getattr(loss, "grad_fn", None), False)], set[Any]()
+    while waiting and len(seen) < _MOST_NODES:
+        found, errors = waiting.pop()
+        if found is None or found in seen:
+            continue
+        seen.add(found)
+        name, before = name_of(found), [each for each, _ in found.next_functions]
+        if errors and _picks_one(found):
+            return name_of(before_views(before[0])) not in _SHARES
+        errors = errors or name in _ERRORS or name in _LOSSES
+        errors = errors or (name == "MulBackward0" and before[:1] == before[1:])
+        if name in _OF_ERRORS or _RESHAPES.fullmatch(name):
+            waiting += [(each, errors) for each in before]
+    return False
+
+
+def _picks_one(node: Any) -> bool:
+    """Whether it picks a number from each row of a table."""
+    if name_of(node) == "GatherBackward0":
+        index = node._saved_index
+        return bool(index.dim() == 2 and index.shape[1] == 1)
+    indices = [*node._saved_indices] if name_of(node) == "IndexBackward0" else []
+    if len(indices) != 2 or any(each is None or each.dim() != 1 for each in indices):
+        return False
+    rows = indices[0]
+    return bool((rows == torch.arange(len(rows), device=rows.device)).all())
 
 
 def is_maximum(node: Any) -> bool:

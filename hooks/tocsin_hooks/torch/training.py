@@ -294,6 +294,9 @@ class ModelTraining:
         with Guard(self.step.hook.trouble, "schedules are not checked"):
             self._checks.training_ends(self._model())
         self.step.end()
+        if self._checks.has_more:  # which is known at the end only
+            self.step.begin(Mode.TRAIN, turn=0)
+            self.step.end()
 
     def _begin_ahead(self) -> None:
         """Begin the next training step where forward passes are not seen, at an optimizer's step:

@@ -165,6 +165,18 @@ CONTRACTS: Mapping[str, Contract] = {
         "the loss is lowered by targets that move towards the predictions as well",
         "compute it in torch.no_grad(), or call detach() on it",
     ),
+    "next_state_is_state": Contract(
+        Severity.WARNING,
+        "the copy of the model that values next states is given the very states before them",
+        "nothing is learned of what an action leads to",
+        "store copies: what an environment or a loop writes into is kept as it is at the end",
+    ),
+    "target_never_renewed": Contract(
+        Severity.WARNING,
+        "the copy of the model that gives the targets is the one of the start to the end",
+        "targets are those of the weights that it was made with, and values are never learned",
+        "copy the weights of the model that is trained into it, or a small share at each update",
+    ),
     "drawn_again": Contract(
         Severity.WARNING,
         "the loss has log-probabilities of actions that the environment never used",

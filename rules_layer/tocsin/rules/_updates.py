@@ -143,7 +143,7 @@ def gradient_norms(step: Step) -> Mapping[tuple[str, str], float]:
     names = {base_name(weight.name) for weight in step.tensors["weights"]}
     norms = {}
     for tensor in step.tensors["gradients"]:
-        name = _weight_of(base_name(tensor.name), names)
+        name = weight_of(base_name(tensor.name), names)
         if name is not None and tensor.summary.l2 is not None:
             norms[tensor.worker, name] = tensor.summary.l2
     return norms
@@ -155,7 +155,7 @@ def base_name(name: str) -> str:
     return _ENDING.sub("", name, count=1)
 
 
-def _weight_of(gradient: str, names: Container[str]) -> str | None:
+def weight_of(gradient: str, names: Container[str]) -> str | None:
     """Returns the weight whose name is this gradient's name, or its end after a slash."""
     while gradient not in names:
         _, slash, gradient = gradient.partition("/")

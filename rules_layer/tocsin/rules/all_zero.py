@@ -19,6 +19,7 @@ from tocsin.rules import (
     register,
     violation,
 )
+from tocsin.rules._updates import base_name, weight_of
 
 
 @register
@@ -32,7 +33,8 @@ class AllZero(Rule):
     Without a selection it watches the weights with two dimensions or more. Profile ``recommended``
     fires after twenty saves in a row. It ignores what healthy runs have: gradients of zero (frozen
     or unused layers, words that are not in a batch), biases of zero (at the start), and layers that
-    start at zero but do not stay there: it is taken back when one is trained later. In profile
+    start at zero but do not stay there: it is taken back when one is trained later. Where gradients
+    are saved, a weight without one, which nothing is computed with, does not count. In profile
     ``sagemaker`` the user must select tensors, as in Amazon's documents.
 
     Parameters
@@ -64,15 +66,24 @@ class AllZero(Rule):
         if not (self._selected or self.weights):
             return Reads({})
         read = Read(roles=(Role.WEIGHT,), fields=("size", "zeros"))
-        return Reads({"tensors": read.explicitly(self.collection_names, self.tensor_regex)})
+        tensors = read.explicitly(self.collection_names, self.tensor_regex)
+        if self._selected:
+            return Reads({"tensors": tensors})
+        return Reads({"tensors": tensors, "gradients": Read(roles=(Role.GRADIENT,))})
 
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
         if "tensors" not in step.tensors:
             return state, not_applicable(Reason.NO_TENSOR, "name collection_names or tensor_regex")
+        names = {base_name(each.name) for each in step.tensors["tensors"]}
+        gradients = step.tensors.get("gradients", ())
+        pairs = ((each.worker, weight_of(base_name(each.name), names)) for each in gradients)
+        trained = {(worker, name) for worker, name in pairs if name is not None}
         known = [
             (100 * tensor.summary.zeros / tensor.summary.size, tensor)
             for tensor in step.tensors["tensors"]
-            if tensor.summary.size and tensor.summary.zeros is not None and self._watches(tensor)
+            if self._watches(tensor, trained)
+            and tensor.summary.size
+            and tensor.summary.zeros is not None
         ]
         if not known:
             return state, not_applicable(Reason.NO_TENSOR, "no tensor whose zeros are counted")
@@ -89,5 +100,8 @@ class AllZero(Rule):
     def _selected(self) -> bool:
         return bool(self.collection_names or self.tensor_regex)
 
-    def _watches(self, tensor: Tensor) -> bool:
-        return self._selected or (tensor.shape is not None and len(tensor.shape) > 1)
+    def _watches(self, tensor: Tensor, trained: set[tuple[str, str]]) -> bool:
+        if self._selected:
+            return True
+        used = not trained or (tensor.worker, base_name(tensor.name)) in trained
+        return used and tensor.shape is not None and len(tensor.shape) > 1

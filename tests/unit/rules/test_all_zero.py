@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tocsin.model import Outcome, Reason, Role, TensorSummary
+from tocsin.model import Mode, Outcome, Reason, Role, TensorSummary
 from tocsin.rules import Step, Tensor
 from tocsin.rules.all_zero import AllZero
 
@@ -64,4 +64,26 @@ def test_unasked_it_watches_weights_between_layers(
     make_step: MakeStep, make_tensor: MakeTensor, shape: tuple[int, ...], expected: Outcome
 ) -> None:
     step = make_step("tensors", 0, [make_tensor("w", np.zeros(shape), role=Role.WEIGHT)])
+    assert AllZero().evaluate({}, step)[1].outcome is expected
+
+
+@pytest.mark.parametrize(
+    ("gradients", "expected"),
+    [
+        ((), VIOLATION),
+        (("gradient/v", "gradient/w"), VIOLATION),
+        (("gradient/v",), HEALTHY),
+        (("gradient/another",), VIOLATION),
+    ],
+)
+def test_a_weight_that_nothing_is_computed_with(
+    make_tensor: MakeTensor, gradients: tuple[str, ...], expected: Outcome
+) -> None:
+    """As the deviation of continuous actions, where actions are discrete."""
+    weights = tuple(
+        make_tensor(name, np.full((1, 2), value), role=Role.WEIGHT)
+        for name, value in (("v", 1.0), ("w", 0.0))
+    )
+    others = tuple(make_tensor(name, np.ones((1, 2)), role=Role.GRADIENT) for name in gradients)
+    step = Step(0, Mode.TRAIN, 0, 0.0, {"tensors": weights, "gradients": others})
     assert AllZero().evaluate({}, step)[1].outcome is expected

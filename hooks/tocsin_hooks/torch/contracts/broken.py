@@ -78,6 +78,11 @@ class BrokenContracts:
         for probe in self._probes:
             probe.forget()
 
+    @property
+    def has_more(self) -> bool:
+        """Whether something was found that is not saved yet."""
+        return not all(self._found.values())
+
     def here(self, contract: str, place: str | None = None, /) -> None:
         """The line of the script that is being executed breaks a contract, or an earlier one."""
         self._found.setdefault(contract_name(contract, place or script_line()), False)

@@ -1,0 +1,201 @@
+"""Copies of a model that values what comes next, as the target network of Q-learning."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary, ref
+
+import torch
+from torch.nn.modules.module import (
+    register_module_forward_hook,
+    register_module_forward_pre_hook,
+)
+
+from tocsin_hooks.guard import Guard, Report
+from tocsin_hooks.script_line import script_line
+from tocsin_hooks.torch.callbacks import compilations, is_elsewhere
+from tocsin_hooks.torch.contracts.remembered import Remembered
+from tocsin_hooks.torch.reductions.plain import plain
+from tocsin_hooks.torch.values import tensors_in
+
+_SEEN = 3  # saved steps that look like learning of values
+_LOOKS = 40  # updates, in which samples are compared
+_MOST_UPDATES = 400  # for that
+_ALL = 0.98  # of the samples: while actions are random, hardly any environment stays as it is
+_LEAST_ROWS = 8
+_MOST_CALLS = 16  # between two updates
+_AGAIN = 100  # updates, until it is looked whether a copy is still called
+_SHORTLY = 3
+_LATE = 500  # updates with one and the same copy, at the end of the training
+_MUCH_TOO_LATE = 20_000
+
+
+class _Call(NamedTuple):
+    """A call of a module: what it was given, whether gradients can go into what it gave, and
+    whether that was a number for each sample; and the line of the script."""
+
+    module: Callable[[], Any]
+    given: list[Any]
+    trains: bool
+    numbers: bool
+    place: str
+
+
+class TargetCopies:
+    """Knows the copy of a model that a training takes its targets from, if it learns values.
+
+    Such a copy values the next states, and the model the states before. So the two are never given
+    the same samples, and the copy is renewed: else the targets are those of random weights to the
+    end. It is one if it has the class and the shapes of a model that is updated, is not updated
+    itself, and the loss is of values that are picked by actions, or the model gives a number for
+    what is given as two, a state and an action. ``broken`` gets the name of a contract, and the
+    line or the class that breaks it.
+    """
+
+    def __init__(self, broken: Callable[[str, str], None], trouble: Report) -> None:
+        self._broken, self._trouble = broken, trouble
+        self._handles: list[Any] = []
+        self._calls: list[_Call] = []
+        self._held = WeakKeyDictionary[Any, set[int]]()
+        self._depth = self._seen = self._updates = self._until = 0
+        self._picks = False
+        self._rows = self._same = 0.0
+        self._looks = 0
+        self._compared = False
+        self._copy: Callable[[], Any] = lambda: None
+        self._remembered = Remembered()
+        self._since = self._called_at = 0
+        self._over = False
+
+    def backward(self, *, picks: bool, two: bool) -> None:
+        """Gradients of a loss are going to be computed in a saved step: of values that are picked,
+        or where a model may value what is given as ``two``."""
+        if not (self._over or self._seen >= _SEEN):
+            self._picks = self._picks or picks
+            self._seen += picks or two
+            if self._seen == _SEEN:
+                self._watch(_MOST_UPDATES)
+
+    def close(self) -> None:
+        while self._handles:
+            self._handles.pop().remove()
+        self._calls = []
+
+    def updating(self, optimizer: Any) -> None:
+        """An optimizer is about to update something. Waits for the device."""
+        if self._over:
+            return
+        if optimizer not in self._held:
+            groups = optimizer.param_groups
+            self._held[optimizer] = {id(each) for one in groups for each in one["params"]}
+        if self._seen < _SEEN:
+            return
+        with Guard(self._trouble, "copies of the model are not looked at"):
+            self._updates += 1
+            calls, self._calls, self._depth = self._calls, [], 0
+            pair = self._pair(self._held[optimizer], calls)
+            if pair is not None:
+                self._look(*pair)
+            copy = self._copy()
+            if copy is not None and self._updates % _AGAIN == 0:
+                self._watch(_SHORTLY)
+                self._is_renewed(copy)
+            if copy is not None and self._updates - self._since >= _MUCH_TOO_LATE:
+                self.ended()
+            if self._updates >= self._until:
+                self.close()
+                self._over = self._over or self._copy() is None
+
+    def ended(self) -> None:
+        """The training is over: says whether the copy is still the one that it was."""
+        copy, self._over = self._copy(), True
+        self.close()
+        lately = self._updates - self._called_at <= 2 * _AGAIN
+        if copy is None or self._updates - self._since < _LATE or not lately:
+            return
+        if not self._remembered.any_changed(copy):
+            self._broken("target_never_renewed", type(copy).__name__)
+
+    def _watch(self, updates: int) -> None:
+        self._until = max(self._until, self._updates + updates)
+        if not self._handles and not compilations():
+            before = register_module_forward_pre_hook(self._begins)
+            after = register_module_forward_hook(self._ends, always_call=True)
+            self._handles, self._depth = [before, after], 0
+
+    def _look(self, own: _Call, other: _Call) -> None:
+        copy = other.module()
+        if self._copy() is None and not self._compared:
+            self._copy, self._since = ref(copy), self._updates
+            self._remembered.remember(copy)
+        if copy is self._copy():
+            self._called_at = self._updates
+        first, *others = (_equal(*both) for both in zip(own.given, other.given, strict=False))
+        if self._compared or first is None:
+            return
+        if any(each == len(own.given[0]) for each in others):
+            self._over = True  # given the same altogether: another kind of copy
+            return
+        self._looks += 1
+        self._rows += len(own.given[0])
+        self._same += first
+        if self._looks == _LOOKS:
+            self._compared = True
+            self._until = self._updates
+            if self._same >= _ALL * self._rows:
+                self._broken("next_state_is_state", other.place)
+                self._over = True
+
+    def _pair(self, held: set[int], calls: list[_Call]) -> tuple[_Call, _Call] | None:
+        """A call of a model that is updated, and one of its copy."""
+        all_held = set[int]().union(*self._held.values())
+        known = [(each, module) for each in calls if (module := each.module()) is not None]
+        for own, model in known:
+            values = self._picks or (own.numbers and len(own.given) > 1)
+            if not (values and own.trains and _is_held(model, held)):
+                continue
+            for other, copy in known:
+                alike = type(copy) is type(model) and _shapes(copy) == _shapes(model)
+                if alike and not other.trains and not _is_held(copy, all_held):
+                    return own, other
+        return None
+
+    def _is_renewed(self, copy: Any) -> None:
+        if self._remembered.any_changed(copy):
+            self._over = self._over or self._compared
+            self._copy = lambda: None
+
+    def _begins(self, module: Any, args: Any) -> None:
+        self._depth += not is_elsewhere(module)
+
+    def _ends(self, module: Any, args: Any, output: Any) -> None:
+        if is_elsewhere(module):
+            return
+        self._depth = max(0, self._depth - 1)
+        if self._depth or output is None or len(self._calls) >= _MOST_CALLS:
+            return
+        with Guard(self._trouble, "copies of the model are not looked at"):
+            given = [each for _, each in tensors_in(args, 2) if each.dim() > 1]
+            gave = next((each for _, each in tensors_in(output, 1)), None)
+            if gave is None or not given or len(given[0]) < _LEAST_ROWS:
+                return
+            numbers = gave.numel() == len(given[0])
+            place, trains = script_line(), gave.requires_grad
+            self._calls.append(_Call(ref(module), given, trains, numbers, place))
+
+
+def _equal(one: Any, other: Any) -> int | None:
+    """The number of samples that are the same in both; None where they cannot be compared."""
+    one, other = plain(one), plain(other)
+    if one is None or other is None or one.shape != other.shape or one.device != other.device:
+        return None
+    return int((one == other).flatten(1).all(1).sum())
+
+
+def _is_held(module: Any, held: set[int]) -> bool:
+    return any(id(each) in held for each in module.parameters())
+
+
+def _shapes(module: Any) -> list[torch.Size]:
+    return [each.shape for each in module.parameters()]

@@ -1,0 +1,176 @@
+"""Copies of a model that value the next states: what they are given, who renews them."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F  # noqa: N812 - everybody calls it so
+from tocsin.model import Role
+from tocsin.tensors import LocalStorage, index_objects, read_index
+from tocsin_hooks.torch import TorchHook
+from torch import nn
+
+ROWS = 16
+ALIAS = {"next_state_is_state"}
+NEVER = {"target_never_renewed"}
+
+
+def contracts(run: Path) -> set[str]:
+    storage = LocalStorage(run)
+    entries = [each for o in index_objects(storage) for each in read_index(storage, o).entries]
+    return {each.name.split("/")[1] for each in entries if each.role == Role.CONTRACT}
+
+
+def network(inputs: int, outputs: int) -> nn.Module:
+    return nn.Sequential(nn.Linear(inputs, 8), nn.ReLU(), nn.Linear(8, outputs))
+
+
+class Critic(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = network(4, 1)
+
+    def forward(self, state: Any, action: Any) -> Any:
+        return self.body(torch.cat([state, action], 1))
+
+
+class Policy(nn.Module):
+    """Holds its copy, and is itself called by those who act."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.q_net, self.target = network(3, 2), network(3, 2)
+
+    def forward(self, state: Any) -> Any:
+        return self.q_net(state).argmax(1)
+
+
+def squares(q: Any, action: Any, target: Any) -> Any:
+    return F.mse_loss(q.gather(1, action[:, None]).squeeze(1), target)
+
+
+def by_hand(q: Any, action: Any, target: Any) -> Any:
+    weights = torch.rand(ROWS)
+    return (weights * (target - q[torch.arange(ROWS), action]).pow(2)).mean()
+
+
+def all_actions(q: Any, action: Any, target: Any) -> Any:
+    return F.mse_loss(q, target[:, None].expand(-1, 2))
+
+
+def likelihood(q: Any, action: Any, target: Any) -> Any:
+    """Of classes, with an error of some kind."""
+    return (q.log_softmax(1).gather(1, action[:, None]).squeeze(1) + target).square().mean()
+
+
+def learn(
+    run: Path,
+    *,
+    updates: int,
+    loss: Callable[[Any, Any, Any], Any] = squares,
+    overwritten: bool = False,
+    renewed: int = 0,
+    anew: int = 0,
+) -> set[str]:
+    """``renewed`` copies weights every so many updates, ``anew`` makes another copy then."""
+    torch.manual_seed(0)
+    model = network(3, 2)
+    target = copy.deepcopy(model)
+    optimizer = torch.optim.SGD(model.parameters(), 1e-2)
+    with TorchHook.attach(model, run, save_interval=5, max_overhead=None):
+        for update in range(updates):
+            state, action = torch.randn(ROWS, 3), torch.randint(2, (ROWS,))
+            then = state if overwritten else torch.randn(ROWS, 3)
+            with torch.no_grad():
+                wanted = torch.randn(ROWS) + 0.9 * target(then).max(1).values
+            optimizer.zero_grad()
+            loss(model(state), action, wanted).backward()
+            optimizer.step()
+            if renewed and update % renewed == renewed - 1:
+                for old, new in zip(target.parameters(), model.parameters(), strict=True):
+                    old.data.copy_(0.1 * new.data + 0.9 * old.data)
+            if anew and update % anew == anew - 1:
+                target = copy.deepcopy(model)
+    return contracts(run)
+
+
+@pytest.mark.parametrize("loss", [squares, by_hand])
+def test_states_that_are_overwritten(run: Path, loss: Any) -> None:
+    assert learn(run, updates=80, loss=loss, overwritten=True, renewed=1) == ALIAS
+
+
+@pytest.mark.parametrize("loss", [all_actions, likelihood])
+def test_a_teacher_is_given_the_same_samples(run: Path, loss: Any) -> None:
+    assert not learn(run, updates=620, loss=loss, overwritten=True)
+
+
+@pytest.mark.parametrize("loss", [squares, by_hand])
+def test_a_copy_that_is_never_renewed(run: Path, loss: Any) -> None:
+    assert learn(run, updates=622, loss=loss) == NEVER  # in whatever step training ends
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"updates": 622, "renewed": 1},
+        {"updates": 622, "renewed": 600},
+        {"updates": 622, "anew": 250},
+        {"updates": 300},  # it may come
+        {"updates": 622, "loss": all_actions},  # a teacher with samples of its own
+    ],
+)
+def test_a_copy_that_is_renewed_or_may_be(run: Path, options: dict[str, Any]) -> None:
+    assert not learn(run, **options)
+
+
+def test_a_copy_beside_the_model_in_another_one(run: Path) -> None:
+    policy = Policy()
+    optimizer = torch.optim.SGD(policy.q_net.parameters(), 1e-2)
+    with TorchHook.attach(policy, run, save_interval=5, max_overhead=None):
+        for _ in range(100):
+            state, action = torch.randn(ROWS, 3), torch.randint(2, (ROWS,))
+            with torch.no_grad():
+                policy(state[:1])
+                wanted = torch.randn(ROWS) + policy.target(state).max(1).values
+            optimizer.zero_grad()
+            squares(policy.q_net(state), action, wanted).backward()
+            optimizer.step()
+            policy.target.load_state_dict(policy.q_net.state_dict())
+    assert contracts(run) == ALIAS
+
+
+@pytest.mark.parametrize("overwritten", [False, True])
+@pytest.mark.parametrize("apart", [False, True])
+def test_two_critics_with_their_copies(run: Path, overwritten: bool, apart: bool) -> None:
+    """The second one is no copy of the first, also where it has an optimizer of its own."""
+    actor, critics = network(3, 1), [Critic(), Critic()]
+    targets = copy.deepcopy(critics)
+    parameters = [[*each.parameters()] for each in critics]
+    groups = parameters if apart else [[*parameters[0], *parameters[1]]]
+    optimizers = [torch.optim.SGD(each, 1e-2) for each in groups]
+    ours = torch.optim.SGD(actor.parameters(), 1e-2)
+    with TorchHook.attach(actor, run, save_interval=5, max_overhead=None):
+        for _ in range(160):
+            state, action = torch.randn(ROWS, 3), torch.rand(ROWS, 1)
+            then = state if overwritten else torch.randn(ROWS, 3)
+            with torch.no_grad():
+                actor(state[:1])
+                ahead = actor(then)
+                values = torch.minimum(*(each(then, ahead) for each in targets))
+            wanted = torch.randn(ROWS, 1) + 0.9 * values
+            for each in optimizers:
+                each.zero_grad()
+            sum(F.mse_loss(each(state, action), wanted) for each in critics).backward()
+            for each in optimizers:
+                each.step()
+            ours.zero_grad()
+            (-critics[0](state, actor(state)).mean()).backward()
+            ours.step()
+            for of, to in zip(critics, targets, strict=True):
+                to.load_state_dict(of.state_dict())
+    assert contracts(run) == (ALIAS if overwritten else set())
