@@ -74,7 +74,7 @@ class TrainEvalInputs(Rule):
     Of boosted trees it compares the quartiles of each column in the data sets that ``train`` is
     given, and fires when the share ``shifted`` of the columns, and at least two, lie elsewhere, ten
     rounds after the first one, while the evaluation has won less than a quarter of what training
-    has.
+    has; and at once, when columns have exchanged their places.
 
     Parameters
     ----------
