@@ -157,7 +157,8 @@ def _comparable(
 
 
 def _wide(quartiles: NDArray[Any]) -> NDArray[Any]:
-    return quartiles[:, 2] - quartiles[:, 0]
+    wide: NDArray[Any] = quartiles[:, 2] - quartiles[:, 0]
+    return wide
 
 
 def _exchange(tensor: Tensor, places: list[int]) -> Verdict:
