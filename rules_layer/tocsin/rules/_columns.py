@@ -34,6 +34,9 @@ _FEW = 2  # columns: one that differs may be a date, or a number of rows
 _ROUNDS = 10  # after the first one
 _FAR = 1e100
 _WON = 0.25  # of what training has won by its loss: evaluations that won more do not suffer
+_ERRORS = 6.0  # standard errors of a quartile, within which it is that of the same column
+_NAMED = 6
+_OWN = 0.2  # of the distance between quartiles: so far a column lies from its own place, or farther
 
 COLUMNS = Read(roles=(Role.COLUMN,), values=True)
 """Reads the quartiles of each column, and the number of its values: shape (columns, 4)."""
@@ -41,14 +44,18 @@ COLUMNS = Read(roles=(Role.COLUMN,), values=True)
 
 def judge_columns(state: State, step: Step, shifted: float) -> tuple[State, Verdict]:
     """Fires where at least the share ``shifted`` of the columns, and two, lie elsewhere in an
-    evaluated data set, and its loss has won less than a quarter of what that of training has.
+    evaluated data set, and its loss has won less than a quarter of what that of training has; and
+    where columns have exchanged their places, whatever its loss.
 
     A column lies elsewhere if the medians, or the distances between the quartiles, differ. The
-    state has of each evaluated set the share of such columns, and of each loss the round and the
-    value of the first save, and the lowest.
+    state has of each evaluated set the share of such columns, and which are exchanged, and of each
+    loss the round and the value of the first save, and the lowest.
     """
-    tensors = step.tensors["columns"]
-    shares = dict(islice(({**state.get("shares", {}), **_shares(tensors)}).items(), MOST_SERIES))
+    pairs = _pairs(step.tensors["columns"])
+    found = {name: _elsewhere(ours, theirs) for name, (ours, theirs) in pairs.items()}
+    shares = dict(islice({**state.get("shares", {}), **found}.items(), MOST_SERIES))
+    others = {name: _exchanged(ours, theirs) for name, (ours, theirs) in pairs.items()}
+    exchanged: dict[str, list[int]] = {**state.get("exchanged", {}), **others}
     losses, _ = with_level(select_losses(step.tensors["losses"], ()), named=False)
     known: dict[str, tuple[int, float, float]] = dict(state.get("losses", {}))
     ours, theirs = dict[str, float](), list[tuple[Tensor, str, float]]()
@@ -65,13 +72,17 @@ def judge_columns(state: State, step: Step, shifted: float) -> tuple[State, Verd
         else:
             ours[base] = won
     verdicts = [
-        _verdict(tensor, shares[name], won, ours[base], shifted)
+        _exchange(tensor, exchanged[name])
+        if exchanged.get(name)
+        else _verdict(tensor, shares[name], won, ours[base], shifted)
         for tensor, base, won in theirs
-        if (name := tensor.name.removesuffix(f"-{base}")) in shares and ours.get(base, 0.0) > 0
+        if (name := tensor.name.removesuffix(f"-{base}")) in shares
+        and (exchanged.get(name) or ours.get(base, 0.0) > 0)
     ]
     if not shares:
         return {}, not_applicable(Reason.NO_TENSOR, "no columns of evaluated data")
-    state = {"shares": shares, "losses": known}
+    exchanged = {name: places for name, places in exchanged.items() if places and name in shares}
+    state = {"shares": shares, "losses": known, **({"exchanged": exchanged} if exchanged else {})}
     return state, worst_verdict(verdicts) if verdicts else UNDECIDED
 
 
@@ -82,14 +93,14 @@ def trained_rows(tensors: Iterable[Tensor]) -> int:
     return max((int(value[:, 3].max()) for value in known if value is not None), default=0)
 
 
-def _shares(tensors: Iterable[Tensor]) -> dict[str, tuple[float, int]]:
-    """Of each evaluated set the share of the columns that lie elsewhere, and their number."""
+def _pairs(tensors: Iterable[Tensor]) -> dict[str, tuple[NDArray[Any], NDArray[Any]]]:
+    """The columns of training, and those of each evaluated set, by its name."""
     known = {each.name.partition("/")[2]: each for each in tensors if _are_columns(each.value)}
     trained = next((each.value for each in known.values() if each.kind == TRAINED), None)
     if trained is None:
         return {}
     return {
-        name: _elsewhere(trained, each.value)
+        name: (trained, each.value)
         for name, each in known.items()
         if each.kind != TRAINED and each.value is not None and each.value.shape == trained.shape
     }
@@ -100,14 +111,65 @@ def _are_columns(value: NDArray[Any] | None) -> bool:
 
 
 def _elsewhere(ours: NDArray[Any], theirs: NDArray[Any]) -> tuple[float, int]:
-    finite = np.isfinite(ours).all(axis=1) & np.isfinite(theirs).all(axis=1)
-    ours, theirs = (np.clip(each[finite], -_FAR, _FAR) for each in (ours, theirs))
-    wide, their_wide = (each[:, 2] - each[:, 0] for each in (ours, theirs))
-    live = (ours[:, 3] >= _ROWS) & (theirs[:, 3] >= _ROWS) & (wide > 0)
+    """The share of the columns that lie elsewhere, and their number."""
+    ours, theirs, live = _comparable(ours, theirs)
+    wide, their_wide = _wide(ours), _wide(theirs)
     apart = np.abs(ours[:, 1] - theirs[:, 1]) > _APART * np.maximum(wide, their_wide)
     other = (their_wide > _FACTOR * wide) | (wide > _FACTOR * their_wide)
     far = int(np.count_nonzero(live & (apart | other)))
     return far / max(1, int(np.count_nonzero(live))), far
+
+
+def _exchanged(ours: NDArray[Any], theirs: NDArray[Any]) -> list[int]:
+    """The columns whose quartiles are far from their own in training, and those of another such
+    column there, in a circle: they have exchanged their places.
+
+    Where columns drift, some may get the quartiles of others, but not all of a circle. They must be
+    three different numbers: columns of zeros and ones may well change places.
+    """
+    ours, theirs, live = _comparable(ours, theirs)
+    for each in (ours, theirs):
+        live &= (np.diff(each[:, :3], axis=1) > 0).all(axis=1)
+    places = np.flatnonzero(live)
+    ours, theirs = ours[places], theirs[places]
+    error = _ERRORS * np.sqrt(1 / ours[:, 3] + 1 / theirs[:, 3])
+    whole = (ours[:, :3] % 1 == 0).all(axis=1)  # its quartiles are off by one, or not at all
+    error += np.where(whole, 1 / _wide(ours), 0.0)
+    apart = np.abs(theirs[:, None, :3] - ours[None, :, :3]).max(axis=2) / _wide(ours)
+    far = np.diagonal(apart) > np.maximum(2 * error, _OWN)
+    became = (apart <= error) & far[:, None] & far
+    for _ in places:  # who is nobody's place, or has none, is in no circle
+        inside = became.any(axis=0) & became.any(axis=1)
+        became &= inside[:, None] & inside
+    return [int(at) for at in places[became.any(axis=1)]]
+
+
+def _comparable(
+    ours: NDArray[Any], theirs: NDArray[Any]
+) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.bool_]]:
+    """The quartiles, finite, and which columns have enough values that differ."""
+    finite = np.isfinite(ours).all(axis=1) & np.isfinite(theirs).all(axis=1)
+    ours, theirs = (
+        np.clip(np.where(finite[:, None], each, 0.0), -_FAR, _FAR) for each in (ours, theirs)
+    )
+    live = (ours[:, 3] >= _ROWS) & (theirs[:, 3] >= _ROWS) & (_wide(ours) > 0)
+    return ours, theirs, live
+
+
+def _wide(quartiles: NDArray[Any]) -> NDArray[Any]:
+    wide: NDArray[Any] = quartiles[:, 2] - quartiles[:, 0]
+    return wide
+
+
+def _exchange(tensor: Tensor, places: list[int]) -> Verdict:
+    few = ", ".join(map(str, sorted(places)[:_NAMED]))
+    detail = (
+        f"columns {few}{' …' if len(places) > _NAMED else ''} (the first is 0) have exchanged "
+        f"their places in the data of {tensor.name}: each has the quartiles of another one in "
+        "training"
+    )
+    found = violation(Reason.DIFFERENT, detail, tensor, columns=len(places))
+    return measured(found, len(places), _FEW)
 
 
 def _verdict(

@@ -21,9 +21,11 @@ from tocsin.rules import (
     register,
     violation,
 )
+from tocsin.rules._beside_losses import lost, lost_of_won, with_losses, worse_by
 from tocsin.rules._columns import COLUMNS, judge_columns
+from tocsin.rules._columns_of_inputs import feature_of, goes_on, other_feature, with_batch
 from tocsin.rules._inputs import INPUTS, has_features, moments
-from tocsin.rules._series import LOSSES, points
+from tocsin.rules._series import LOSSES
 from tocsin.rules._window import worst_verdict
 
 _FEATURES = 32  # of an input that the memory keeps, evenly selected
@@ -34,8 +36,9 @@ _BATCHES = 5  # of TRAIN
 _DEVIATIONS = 1.0  # a mean is shifted by more than this standard deviation of its feature
 _FAR = 3.0  # or by so many, where it is not known whether evaluations suffer
 _ERRORS = 6.0  # and by so many standard errors
-_LOSSES = 5  # of each mode, of which the mean is compared
 _WORSE = 0.2  # by which the loss of EVAL is larger, as a share of that of TRAIN
+_OF_WON = 0.25  # of what training has won: so much larger it is where one feature differs
+_ONE_QUANTITY = 3  # dimensions, at most, of windows of a series
 _LOST = 0.05  # and of the first one of TRAIN: less is little beside what was learned
 _DIGITS = 5
 
@@ -47,6 +50,7 @@ _Memory = Mapping[str, Any]
 ``range``: the smallest and the largest of these variances.
 ``sums``: for some features the sums over the batches of mean, squared mean and variance.
 ``rows``: of the smallest batch.
+``kept``: of TRAIN, for some features what ``with_batch`` keeps.
 """
 
 
@@ -62,7 +66,10 @@ class TrainEvalInputs(Rule):
     (a column with a long tail has another one in each), or when the means of at least the share
     ``shifted`` of the features differ by more than one standard deviation of the feature and by six
     standard errors, where errors follow from the differences between batches. So neither samples of
-    another kind nor augmentation fire.
+    another kind nor augmentation fire, nor windows of a series that goes on where training ended.
+    It fires, too, when a single feature is in another unit, with another deviation than in all
+    batches of TRAIN or a mean far away, most others are as they were, and the loss of EVAL is above
+    that of TRAIN by a quarter of what this has won.
 
     Counts batches of at least four samples, to judge means of eight, and waits for five of TRAIN
     and for ``samples`` samples of EVAL. Does not fire while the loss of EVAL is not above that of
@@ -74,7 +81,7 @@ class TrainEvalInputs(Rule):
     Of boosted trees it compares the quartiles of each column in the data sets that ``train`` is
     given, and fires when the share ``shifted`` of the columns, and at least two, lie elsewhere, ten
     rounds after the first one, while the evaluation has won less than a quarter of what training
-    has.
+    has; and at once, when columns have exchanged their places.
 
     Parameters
     ----------
@@ -126,7 +133,7 @@ class TrainEvalInputs(Rule):
                 "no inputs with features of real numbers, of four samples or more",
             )
         mode = Mode.EVAL if step.mode is Mode.EVAL else Mode.TRAIN
-        state = _with_losses(state, step, mode)
+        state = with_losses(state, step, mode)
         verdicts = []
         for tensor, found in known:
             memory: dict[str, Any] = dict(state.get("inputs", {}))
@@ -135,7 +142,8 @@ class TrainEvalInputs(Rule):
                 continue
             here = memory.get(name, {})
             before = here.get(mode.name, {})
-            here = {**here, mode.name: _added(before, found, (tensor.shape or (1,))[0])}
+            added = _added(before, found, (tensor.shape or (1,))[0], mode)
+            here = {**here, mode.name: added}
             state = {**state, "inputs": {**memory, name: here}}
             verdicts.append(self._judged(here, state, tensor))
         return state, worst_verdict(verdicts)
@@ -149,15 +157,17 @@ class TrainEvalInputs(Rule):
         train_scale, held_scale = (math.sqrt(m["variance"] / m["n"]) for m in (train, held))
         least, most = sorted((train_scale, held_scale))
         ratio = most / least if least else (math.inf if most else 1.0)
-        worse = _worse(state)
+        worse = worse_by(state)
         many = min(train["rows"], held["rows"]) >= _MANY_ROWS
         share = _shifted(train, held, _FAR if worse is None else _DEVIATIONS) if many else 0.0
         by_scale = measured(HEALTHY, ratio, self.scale)
         by_means = measured(HEALTHY, share, self.shifted)
         if worse is not None and worse <= 0:
             return worst_verdict([by_scale, by_means])
+        if len(tensor.shape or ()) <= _ONE_QUANTITY and goes_on(train, held):
+            return worst_verdict([by_scale, by_means])
         differs = most > self.scale * least and not _is_usual(held_scale, train)
-        harmless = worse is not None and (worse < _WORSE or _lost(state) < _LOST)
+        harmless = worse is not None and (worse < _WORSE or lost(state) < _LOST)
         differs = differs and (held_scale > train_scale or not harmless)
         if differs and _have_another_size(train, held, math.sqrt(self.scale)):
             detail = (
@@ -168,7 +178,9 @@ class TrainEvalInputs(Rule):
             found = violation(Reason.DIFFERENT, detail, tensor, **evidence)
             return replace(found, measure=by_scale.measure)
         if share < self.shifted or harmless:
-            return worst_verdict([by_scale, by_means])
+            one = other_feature(train, held) if many and lost_of_won(state) >= _OF_WON else None
+            healthy = worst_verdict([by_scale, by_means])
+            return healthy if one is None else self._single(one, train, held, tensor)
         detail = (
             f"the means of {100 * share:.0f} % of the features of {tensor.name} differ between "
             "EVAL and TRAIN by more than a standard deviation: evaluation data is prepared "
@@ -177,39 +189,18 @@ class TrainEvalInputs(Rule):
         found = violation(Reason.DIFFERENT, detail, tensor, shifted=share, limit=self.shifted)
         return replace(found, measure=by_means.measure)
 
-
-def _with_losses(state: State, step: Step, mode: Mode) -> dict[str, Any]:
-    """Adds the mean of a step's losses to the last few of its mode."""
-    losses = [point.value for point in points(step, step.tensors["losses"], "falls")]
-    if not losses:
-        return dict(state)
-    mean = fmean(losses)
-    here = float(f"{mean:.6g}") if math.isfinite(mean) else None
-    if mode is Mode.TRAIN and "first loss" not in state:
-        state = {**state, "first loss": here}
-    last = [*state.get(f"{mode.name} losses", []), here][-_LOSSES:]
-    return {**state, f"{mode.name} losses": last}
-
-
-def _worse(state: State) -> float | None:
-    """Returns by how much the losses of EVAL are above those of TRAIN, as a share of these; None if
-    it is not known."""
-    train, held = (state.get(f"{mode.name} losses") for mode in (Mode.TRAIN, Mode.EVAL))
-    if not train or not held:
-        return None
-    if None in train or None in held:
-        return math.inf
-    return (fmean(held) - fmean(train)) / (abs(fmean(train)) or 1.0)
-
-
-def _lost(state: State) -> float:
-    """Returns by how much the losses of EVAL are above those of TRAIN, as a share of the first one
-    of TRAIN; infinity if it is not known."""
-    train, held = (state.get(f"{mode.name} losses", ()) for mode in (Mode.TRAIN, Mode.EVAL))
-    first: float | None = state.get("first loss")
-    if not first or not train or not held or None in train or None in held:
-        return math.inf
-    return (fmean(held) - fmean(train)) / abs(float(first))
+    def _single(self, at: int, train: _Memory, held: _Memory, tensor: Tensor) -> Verdict:
+        ours, theirs = (feature_of(each["sums"][at], each["n"]) for each in (train, held))
+        many = train.get("features", 0)
+        place = f"feature {at * many // min(many, _FEATURES)}" if many else "a feature"
+        detail = (
+            f"{place} of {tensor.name} has mean {theirs.mean:.3g} and deviation "
+            f"{theirs.deviation:.3g} in EVAL, and {ours.mean:.3g} and {ours.deviation:.3g} in "
+            "TRAIN, and others are as they were: it is in another unit, or scaled differently"
+        )
+        evidence = {"eval": theirs.deviation, "train": ours.deviation}
+        found = violation(Reason.DIFFERENT, detail, tensor, **evidence)
+        return measured(found, 1.0, 1.0)
 
 
 def _have_another_size(train: _Memory, held: _Memory, least: float) -> bool:
@@ -222,7 +213,9 @@ def _have_another_size(train: _Memory, held: _Memory, least: float) -> bool:
     return max(sizes) > least * min(sizes)
 
 
-def _added(memory: _Memory, found: Sequence[tuple[float, float]], samples: int) -> _Memory:
+def _added(
+    memory: _Memory, found: Sequence[tuple[float, float]], samples: int, mode: Mode
+) -> _Memory:
     """Adds a batch to a memory. Features that are not finite at times make it start again."""
     chosen = [found[at * len(found) // _FEATURES] for at in range(_FEATURES)]
     chosen = chosen if len(found) > _FEATURES else list(found)
@@ -234,6 +227,11 @@ def _added(memory: _Memory, found: Sequence[tuple[float, float]], samples: int) 
         [_rounded(total + mean), _rounded(squares + mean * mean), _rounded(within + variance)]
         for (total, squares, within), (mean, variance) in zip(before, chosen, strict=True)
     ]
+    kept = memory.get("kept") or ([()] * len(chosen) if not memory else ())
+    more: dict[str, Any] = {"features": len(found)}
+    if mode is Mode.TRAIN and kept:  # an earlier version kept nothing of this
+        now = [with_batch(a, *b) for a, b in zip(kept, chosen, strict=True)]
+        more["kept"] = [[_rounded(number) for number in each] for each in now]
     return {
         "n": memory.get("n", 0) + 1,
         "samples": memory.get("samples", 0) + samples,
@@ -241,6 +239,7 @@ def _added(memory: _Memory, found: Sequence[tuple[float, float]], samples: int) 
         "variance": _rounded(memory.get("variance", 0.0) + variance),
         "range": _widened(memory.get("range", (variance, variance)), variance),
         "sums": sums,
+        **more,
     }
 
 
@@ -265,8 +264,8 @@ def _shifted(train: _Memory, held: _Memory, deviations: float) -> float:
     """Returns the share of the features, of those that vary, with another mean in EVAL."""
     far, live = 0, 0
     for ours, theirs in zip(train["sums"], held["sums"], strict=False):
-        (mean, between, within), n = _of_feature(ours, train["n"]), train["n"]
-        (held_mean, held_between, held_within), k = _of_feature(theirs, held["n"]), held["n"]
+        (mean, between, within), n = feature_of(ours, train["n"]), train["n"]
+        (held_mean, held_between, held_within), k = feature_of(theirs, held["n"]), held["n"]
         deviation = math.sqrt(max(within, held_within))
         if not deviation > 0:
             continue
@@ -276,10 +275,3 @@ def _shifted(train: _Memory, held: _Memory, deviations: float) -> float:
         apart = abs(mean - held_mean)
         far += apart > deviations * deviation and apart > _ERRORS * error
     return far / live if live else 0.0
-
-
-def _of_feature(sums: Sequence[float], n: int) -> tuple[float, float, float]:
-    """Returns the mean of a feature, its variance between batches, and that within them."""
-    mean = sums[0] / n
-    between = max(0.0, sums[1] / n - mean * mean) * n / max(1, n - 1)
-    return mean, between, sums[2] / n

@@ -197,6 +197,41 @@ def test_a_function_and_a_penalty(run: Path) -> None:
     assert losses(run, "loss", Mode.EVAL) == pytest.approx({0: expected})
 
 
+@pytest.mark.parametrize("reduced", [torch.mean, torch.sum])
+def test_a_loss_by_hand_of_all_batches_together(reduced: Callable[[Any], Any], run: Path) -> None:
+    def loss(found: Any, y: Any) -> Any:
+        return reduced((found - y[:, None]).square())
+
+    model, batches = net(), [batch(size) for size in (32, 32, 7)]
+    with TorchHook.attach(model, run, **EVERY) as hook:
+        train(model, loss, 3)
+        model.eval()
+        with torch.no_grad():
+            found = torch.cat([model(x) for x, _ in batches])
+            value = loss(found, torch.cat([y for _, y in batches])).item()
+        assert hook.stats.errors == 0
+    expected = value * 32 / 71 if reduced is torch.sum else value
+    assert losses(run, "loss", Mode.EVAL) == pytest.approx({0: expected})
+
+
+def test_two_passes_that_training_joins_are_no_batches(run: Path) -> None:
+    def loss(model: nn.Module, x: Any) -> Any:
+        both = torch.cat([model(x), model(x + 0.1)])
+        return (both[: len(x)] - both[len(x) :]).square().mean()
+
+    model = net()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    with TorchHook.attach(model, run, **EVERY):
+        for _ in range(3):
+            optimizer.zero_grad()
+            loss(model, torch.randn(32, 8)).backward()
+            optimizer.step()
+        model.eval()
+        with torch.no_grad():
+            value = loss(model, torch.randn(32, 8)).item()
+    assert losses(run, "loss", Mode.EVAL) == pytest.approx({0: value})
+
+
 def batch_by_batch(model: nn.Module, batches: Batches) -> None:
     predicted, true = [], []
     for x, y in batches:

@@ -69,3 +69,49 @@ def rounds(held: object, evaluated: float, trained: float = 0.5, count: int = 20
 )
 def test_columns_of_boosted_trees(steps: Iterator[Step], expected: Outcome) -> None:
     assert outcomes(TrainEvalInputs(), steps)[-1] is expected
+
+
+def several(order: list[int], moved: float = 0.0, seed: int = 0) -> object:
+    """Columns of their own places and widths, in an order, each sample of them a little other."""
+    at = np.array([[0.0, 1.0, 3.0], [50.0, 60.0, 65.0], [-3.0, -2.9, -2.7], [5.0, 9.0, 10.0]])
+    random = np.random.default_rng(seed)
+    wide = (at[:, 2] - at[:, 0])[:, None]
+    at = at + 0.05 * wide * random.uniform(-1, 1, at.shape) + moved * wide
+    return np.column_stack([at, np.full(4, 400.0)])[order]
+
+
+def held_out(ours: object, theirs: object, evaluated: float = 0.5) -> list[Outcome]:
+    def steps() -> Iterator[Step]:
+        for step in rounds(theirs, evaluated):
+            columns = step.tensors["columns"][1:]
+            mine = valued("columns/mine", np.asarray(ours), role=Role.COLUMN, kind=TRAINED)
+            tensors = {**step.tensors, "columns": (mine, *columns) if columns else ()}
+            yield Step(step.step, step.mode, step.mode_step, 0.0, tensors)
+
+    return outcomes(TrainEvalInputs(), steps())
+
+
+@pytest.mark.parametrize(
+    ("order", "expected"),
+    [
+        ([0, 1, 2, 3], HEALTHY),
+        ([1, 0, 2, 3], VIOLATION),
+        ([2, 3, 1, 0], VIOLATION),
+        ([1, 1, 2, 3], HEALTHY),  # one that is there twice: no exchange
+    ],
+)
+def test_columns_that_have_exchanged_their_places(order: list[int], expected: Outcome) -> None:
+    found = held_out(several([0, 1, 2, 3]), several(order, seed=1))
+    assert found[-1] is expected
+    assert found[0] is expected or expected is HEALTHY  # at once, whatever the loss
+
+
+def test_columns_that_drift_or_are_alike_have_exchanged_nothing() -> None:
+    ours = several([0, 1, 2, 3])
+    assert VIOLATION not in held_out(ours, several([0, 1, 2, 3], moved=0.5))
+    flags = np.array([[0.0, 0.0, 1.0, 400.0], [0.0, 1.0, 1.0, 400.0]])
+    assert VIOLATION not in held_out(flags, flags[::-1])
+    chain = np.array([[at, at + 1.0, at + 2.0, 400.0] for at in range(5)])
+    assert VIOLATION not in held_out(chain, chain + np.array([1.0, 1.0, 1.0, 0.0]))
+    alike = np.asarray(several([0, 0, 1, 1]))
+    assert VIOLATION not in held_out(alike, alike[[1, 0, 3, 2]])

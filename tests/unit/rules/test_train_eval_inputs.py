@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
@@ -117,6 +117,86 @@ def test_windows_that_follow_each_other(scale: float, shift: float, fires: bool)
         begins = random.integers(0, 990, 16)
         x = scale * (held + shift) if evaluates else np.stack([series[b : b + 8] for b in begins])
         inputs = valued("inputs", x, read=READ, role=Role.INPUT)
+        losses = (valued("loss", 1.0 if evaluates else 0.5, role=Role.LOSS),)
+        mode = Mode.EVAL if evaluates else Mode.TRAIN
+        steps.append(Step(at, mode, at, float(at), {"inputs": (inputs,), "losses": losses}))
+    assert (VIOLATION in outcomes(TrainEvalInputs(), iter(steps))) is fires
+
+
+def table(held: Callable[[np.ndarray], np.ndarray], eval_loss: float = 0.6) -> Iterator[Step]:
+    """Five columns: normal, normal, flags, a long tail, rows in order of time; the loss falls from
+    1 to 0.1. ``held`` changes what is evaluated."""
+    random = np.random.default_rng(3)
+
+    def rows(count: int, late: float = 0.0) -> np.ndarray:
+        normal = random.normal(size=(count, 2))
+        others = random.random(count) < 0.3, random.lognormal(size=count), random.random(count)
+        return np.column_stack([normal, *others[:2], others[2] + late])
+
+    fixed = held(rows(128))
+    for at in range(60):
+        evaluates = at % 6 == 5
+        x = fixed if evaluates else rows(32)
+        inputs = valued("X_input_0", x, read=READ, role=Role.INPUT)
+        loss = eval_loss if evaluates else 0.1 + 0.9 * (at == 0)
+        losses = (valued("loss", loss, role=Role.LOSS),)
+        mode = Mode.EVAL if evaluates else Mode.TRAIN
+        yield Step(at, mode, at, float(at), {"inputs": (inputs,), "losses": losses})
+
+
+def changed(column: int, times: float = 1.0, plus: float = 0.0) -> Callable[..., np.ndarray]:
+    def change(rows: np.ndarray) -> np.ndarray:
+        rows = rows.copy()
+        rows[:, column] = rows[:, column] * times + plus
+        return rows
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("steps", "expected"),
+    [
+        (table(changed(0)), HEALTHY),
+        (table(changed(0, 1 / 3.6)), VIOLATION),
+        (table(changed(0, 3.6)), VIOLATION),
+        (table(changed(1, 1.0, 30.0)), VIOLATION),
+        (table(changed(3, 1 / 1000)), HEALTHY),  # near its mean, as later samples may be
+        (table(changed(3, 1000.0)), VIOLATION),
+        (table(changed(0, 3.6), eval_loss=0.3), HEALTHY),  # it does little harm
+        (table(changed(0, 2.0)), HEALTHY),
+        (table(changed(2, 0.0)), HEALTHY),  # all are of one kind
+        (table(changed(2, 0.0, 1.0)), HEALTHY),
+        (table(changed(4, 0.2, 1.0)), HEALTHY),  # a date
+    ],
+)
+def test_a_column_in_another_unit(steps: Iterator[Step], expected: Outcome) -> None:
+    assert outcomes(TrainEvalInputs(), steps)[-1] is expected
+
+
+def test_it_says_which_column() -> None:
+    found = judged(TrainEvalInputs(), table(changed(1, 1.0, 30.0)))[-1]
+    assert found.detail.startswith("feature 1 of X_input_0 has mean 30")
+
+
+@pytest.mark.parametrize(
+    ("held", "fires"),
+    [
+        (lambda at: 1.4 + at / 900, False),  # goes on where training ended
+        (lambda at: (1.2 + at / 900) ** 2, False),
+        (lambda at: 500 + at, True),
+        (lambda at: 12 + 3 * np.sin(at), True),
+    ],
+)
+def test_windows_of_a_series_with_a_trend(held: Callable[..., np.ndarray], fires: bool) -> None:
+    random = np.random.default_rng(0)
+    series = np.arange(1000) / 1000 + 0.3 + random.normal(size=1000) * 0.1
+    later = held(np.arange(400)) + random.normal(size=400) * 0.1
+    steps = []
+    for at in range(30):
+        evaluates = at % 3 == 2
+        begins = range(64) if evaluates else random.integers(0, 980, 32)
+        x = np.stack([(later if evaluates else series)[b : b + 12] for b in begins])
+        inputs = valued("inputs", x[:, :, None], read=READ, role=Role.INPUT)
         losses = (valued("loss", 1.0 if evaluates else 0.5, role=Role.LOSS),)
         mode = Mode.EVAL if evaluates else Mode.TRAIN
         steps.append(Step(at, mode, at, float(at), {"inputs": (inputs,), "losses": losses}))

@@ -90,12 +90,16 @@ class Tape:
         """Of all tensors that were computed from the outputs."""
         self.drawn = False
         """Whether something was drawn by chances that the outputs give, as an action is."""
+        self.times = 1.0
+        """How many times as long as an output what was joined of outputs of several passes is."""
         self._known: dict[int, Any] = {}
         self._versions: list[int] = []
         self._calls: list[RecordedCall] = []
         self._recipes: dict[int, int] = {}
         self._sources: dict[int, frozenset[int]] = {}
         self._growth = Growth()
+        self._evaluates = False
+        self._joined = set[int]()  # recipes of what training joins, as the views of a sample
 
     @property
     def is_recording(self) -> bool:
@@ -107,6 +111,9 @@ class Tape:
 
     def begin(self, outputs: Iterable[Any], *, training: bool = True) -> None:
         """Record what is done with these, and with those of earlier passes."""
+        self._evaluates = not training
+        if sum(each.numel() for each in self.outputs) > _MOST_ELEMENTS:
+            self.clear()
         for each in outputs:
             if (each.requires_grad or not training) and each.dim() and id(each) not in self._known:
                 place = len(self.outputs)
@@ -121,7 +128,7 @@ class Tape:
         self.outputs, self._known, self._versions, self._calls = [], {}, [], []
         self._recipes, self._sources = {}, {}
         self._growth.clear()
-        self.elements = 0
+        self.elements, self.times = 0, 1.0
 
     def before(self, function: Any, args: Any, kwargs: Any) -> RecordedCall | None:
         """A function is going to be called; None if it is not given anything that is known."""
@@ -163,29 +170,36 @@ class Tape:
 
     def _describe(self, call: RecordedCall, keys: Sequence[int]) -> None:
         name = getattr(call.function, "__name__", "")
-        if (same := self._as_before(name, call)) is not None:
-            self._recipes.update((key, self._recipes[id(same)]) for key in keys)
-            self._sources.update((key, self.sources(same)) for key in keys)
-            return
         given = [self._recipes.get(id(each), 0) for each in tensors_of((call.args, call.kwargs))]
         made = hash((name, *sorted(call.kwargs), *given))
+        if (same := self._as_before(name, call, made)) is not None:
+            self._recipes.update((key, self._recipes[id(same)]) for key in keys)
+            self._sources.update((key, self.sources(same)) for key in keys)
+            if name in _JOINS:
+                self.times = self._known[keys[0]].numel() / max(1, same.numel())
+            return
         sources = frozenset[int]().union(*(self._sources.get(key, ()) for key in call.given))
         self._recipes.update((key, hash((made, at))) for at, key in enumerate(keys))
         self._sources.update((key, sources) for key in keys)
 
-    def _as_before(self, name: str, call: RecordedCall) -> Any:
+    def _as_before(self, name: str, call: RecordedCall, made: int) -> Any:
         """The tensor whose numbers a call gives in another form, or beside those of others like it,
-        as of all batches of an evaluation."""
+        as of all batches of an evaluation; ``made`` is what the call is known by otherwise."""
         first = call.args[0] if call.args else None
         if name in FORMS and id(first) in self._recipes:
             return first
-        if name in _JOINS and len(call.args) == 1 and not call.kwargs:
-            parts = list(tensors_of(first))
-            known = [each for each in parts if id(each) in self._recipes]
-            if len({self._recipes[id(each)] for each in known}) == 1:
-                alike = {each.shape[1:] for each in parts} == {known[0].shape[1:]}
-                return known[0] if alike else None
-        return None
+        if name not in _JOINS or len(call.args) != 1 or call.kwargs:
+            return None
+        parts = list(tensors_of(first))
+        known = [each for each in parts if id(each) in self._recipes]
+        if {each.shape[1:] for each in parts} != {known[0].shape[1:]}:
+            return None
+        if len({self._recipes[id(each)] for each in known}) == 1:
+            return known[0]
+        if not self._evaluates:
+            self._joined.add(made)
+        several = self._evaluates and made not in self._joined and len(known) == len(parts)
+        return known[0] if several and all(map(self.is_output, parts)) else None
 
     def is_output(self, tensor: Any) -> bool:
         """Whether it has the numbers of an output."""

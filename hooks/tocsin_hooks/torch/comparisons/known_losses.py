@@ -82,7 +82,7 @@ class _Computed:
 
     place: str
     multiple: Any
-    samples: int
+    samples: float
     of_functions: bool
 
 
@@ -142,7 +142,7 @@ class KnownLosses:
                 return
             if adds is None:
                 continue
-            samples = len(tape.outputs[0]) if adds else 0
+            samples = len(tape.outputs[0]) * tape.times if adds else 0.0
             self._computed[recipe] = _Computed(place, multiple, samples, of_functions)
 
     def called(self, call: LossCall, outputs: Sequence[Any]) -> None:
@@ -219,7 +219,8 @@ class KnownLosses:
             return None
         value = found if known.multiple is None else found * known.multiple
         place = None if known.of_functions else known.place
-        return place, value * (known.samples / len(tape.outputs[0]) if known.samples else 1.0)
+        samples = len(tape.outputs[0]) * tape.times
+        return place, value * (known.samples / samples if known.samples else 1.0)
 
     def judged(self, tape: Tape, call: RecordedCall, found: Any) -> LossCall | None:
         """The loss by the labels that ``call`` compares with an output, or with predictions."""
