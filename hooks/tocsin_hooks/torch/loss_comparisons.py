@@ -78,7 +78,7 @@ class LossComparisons:
         if self._step.evaluates:
             self._evaluated.forward_ended(found)
         for call in within:
-            self._known.called(call, self.tape.outputs)
+            self._known.called(call, self.tape)
 
     def update_begins(self) -> None:
         self._draws += self.tape.drawn
@@ -101,7 +101,7 @@ class LossComparisons:
         if self._step.mode is not Mode.TRAIN:
             call = self._evaluated.called(call)
         elif not inside:
-            self._known.called(call, self.tape.outputs)
+            self._known.called(call, self.tape)
         elif len(self._within) < _MOST_OUTPUTS:
             self._within.append(call)  # the outputs are known when the pass has ended
         if call.name not in UNPAIRED:

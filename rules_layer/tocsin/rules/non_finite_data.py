@@ -11,6 +11,7 @@ from tocsin.rules import (
     Rule,
     State,
     Step,
+    Tensor,
     measured,
     not_applicable,
     register,
@@ -26,7 +27,8 @@ class NonFiniteData(Rule):
     Fires at the first saved step whose inputs or labels contain a NaN or an infinity. It reports
     the cause, while ExplodingTensor reports the effect. Allowed are infinities in an input with
     ``mask`` in its name and, if every loss captured in that step is finite, -infinity in inputs,
-    which masks attention, and NaN in labels, for "unknown".
+    which masks attention, and NaN in labels, for "unknown". Where no loss is captured, as while a
+    model generates, -infinity is allowed beside nothing but zeros: such an input is a mask.
 
     Parameters
     ----------
@@ -49,7 +51,7 @@ class NonFiniteData(Rule):
     tensor_regex: tuple[str, ...] = ()
 
     def reads(self) -> Reads:
-        data = Read((Role.INPUT, Role.LABEL), fields=COUNTS)
+        data = Read((Role.INPUT, Role.LABEL), fields=(*COUNTS, "zeros"))
         return Reads(
             {
                 "data": data.explicitly((), self.tensor_regex),
@@ -68,9 +70,17 @@ class NonFiniteData(Rule):
             if tensor.role is Role.LABEL and finite:
                 nan = 0
             if tensor.role is Role.INPUT:
-                infinite = tensor.summary.posinf or 0 if finite else infinite
+                masks = not losses and _is_mask(tensor)
+                infinite = tensor.summary.posinf or 0 if finite or masks else infinite
                 infinite = 0 if "mask" in tensor.name.lower() else infinite
             if nan or infinite:
                 counts = {"non_finite": nan + infinite, "nan": nan, "infinite": infinite}
                 return state, not_finite(tensor, counts)
         return state, measured(HEALTHY, 0, 0)
+
+
+def _is_mask(tensor: Tensor) -> bool:
+    """Whether it is added to scores of attention: 0 keeps them, and -infinity hides them."""
+    found = tensor.summary
+    zeros, hidden = found.zeros or 0, found.neginf or 0
+    return zeros > 0 and zeros + hidden == found.size

@@ -29,6 +29,10 @@ def step(*data: Tensor, losses: tuple[Tensor, ...] = ()) -> Step:
         (Role.INPUT, "x", [1.0, -INF], None, VIOLATION),
         (Role.INPUT, "x", [0.0, -INF], 0.5, HEALTHY),  # masks attention: the loss would show it
         (Role.INPUT, "x", [0.0, -INF], NAN, VIOLATION),
+        (Role.INPUT, "x", [0.0, -INF], None, HEALTHY),  # a mask, while a model generates
+        (Role.INPUT, "x", [0.0, 1.0, -INF], None, VIOLATION),
+        (Role.INPUT, "x", [-INF, -INF], None, VIOLATION),
+        (Role.INPUT, "x", [0.0, INF], None, VIOLATION),
         (Role.INPUT, "x", [0.0, INF], 0.5, VIOLATION),
         (Role.INPUT, "x", [NAN, -INF], 0.5, VIOLATION),
         (Role.INPUT, "x", NAN, None, VIOLATION),

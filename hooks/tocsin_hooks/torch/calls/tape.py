@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from tocsin_hooks.torch.calls.growth import Growth
+from tocsin_hooks.torch.calls.picks import Picked, Picks
 
 _MOST_CALLS = 512  # between the outputs and a loss
 _MOST_ELEMENTS = 1 << 23  # in all that they give
@@ -98,6 +99,7 @@ class Tape:
         self._recipes: dict[int, int] = {}
         self._sources: dict[int, frozenset[int]] = {}
         self._growth = Growth()
+        self._picks = Picks()
         self._evaluates = False
         self._joined = set[int]()  # recipes of what training joins, as the views of a sample
 
@@ -128,6 +130,7 @@ class Tape:
         self.outputs, self._known, self._versions, self._calls = [], {}, [], []
         self._recipes, self._sources = {}, {}
         self._growth.clear()
+        self._picks.clear()
         self.elements, self.times = 0, 1.0
 
     def before(self, function: Any, args: Any, kwargs: Any) -> RecordedCall | None:
@@ -161,26 +164,29 @@ class Tape:
         self._known.update((id(each), each) for each in results)
         self.elements += sum(each.numel() for each in results)
         keys = tuple(id(each) for each in results)
-        self._describe(call, keys)
+        self._describe(call, dict(zip(keys, results, strict=True)))
         if len(results) == 1 and results[0].numel() == 1:
             self._growth.called(name, call.args, call.kwargs, results[0], len(self.outputs[0]))
         self._calls.append(replace(call, found=keys))
         if len(self._calls) > _MOST_CALLS or self.elements > _MOST_ELEMENTS:
             self.clear()
 
-    def _describe(self, call: RecordedCall, keys: Sequence[int]) -> None:
+    def _describe(self, call: RecordedCall, found: Mapping[int, Any]) -> None:
         name = getattr(call.function, "__name__", "")
         given = [self._recipes.get(id(each), 0) for each in tensors_of((call.args, call.kwargs))]
         made = hash((name, *sorted(call.kwargs), *given))
         if (same := self._as_before(name, call, made)) is not None:
-            self._recipes.update((key, self._recipes[id(same)]) for key in keys)
-            self._sources.update((key, self.sources(same)) for key in keys)
+            self._recipes.update((key, self._recipes[id(same)]) for key in found)
+            self._sources.update((key, self.sources(same)) for key in found)
+            self._picks.same(same, found)
             if name in _JOINS:
-                self.times = self._known[keys[0]].numel() / max(1, same.numel())
+                (joined,) = found.values()
+                self.times = joined.numel() / max(1, same.numel())
             return
+        self._picks.called(name, call.args, call.kwargs, call.given, found)
         sources = frozenset[int]().union(*(self._sources.get(key, ()) for key in call.given))
-        self._recipes.update((key, hash((made, at))) for at, key in enumerate(keys))
-        self._sources.update((key, sources) for key in keys)
+        self._recipes.update((key, hash((made, at))) for at, key in enumerate(found))
+        self._sources.update((key, sources) for key in found)
 
     def _as_before(self, name: str, call: RecordedCall, made: int) -> Any:
         """The tensor whose numbers a call gives in another form, or beside those of others like it,
@@ -217,6 +223,10 @@ class Tape:
     def sources(self, tensor: Any) -> frozenset[int]:
         """The places of the outputs that it was computed from."""
         return self._sources.get(id(tensor), frozenset())
+
+    def picked(self, tensor: Any) -> Picked | None:
+        """What it was picked from by an index, or computed of what was; None if it was not."""
+        return self._picks.of(tensor)
 
     def parts_of(self, loss: Any) -> Iterator[tuple[int, Any, bool | None]]:
         """The recipe of the loss, and those of the numbers that it is a multiple of; how many times

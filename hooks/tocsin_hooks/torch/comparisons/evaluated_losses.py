@@ -40,10 +40,10 @@ class EvaluatedLosses:
     def is_guess(self, call: LossCall, inputs: Iterable[Any]) -> bool:
         """Whether a loss function compares a guess that the model is to beat, and not what
         the model predicts, as far as that is known: one for all samples, as a mean of labels, or
-        one of the ``inputs``, as the last value of a series."""
+        one of the ``inputs``, as the last value of a series. What it was trained on is no more."""
         prediction = call.prediction
         if self._tape.recipe(prediction) is not None:
-            return False
+            return self._known.is_of_training(prediction, self._tape)
         if any(_share_memory(prediction, each) for each in inputs):
             return True
         return len(prediction) > 1 and bool((prediction == prediction[:1]).all())
@@ -67,7 +67,8 @@ class EvaluatedLosses:
         made = self._known.judged(self._tape, call, found)
         if made is None:
             return False
-        self._step_loss.evaluated_by(made)
+        if not self._known.repeats:
+            self._step_loss.evaluated_by(made)
         if compares:
             self._skill.compare(made)
         return True

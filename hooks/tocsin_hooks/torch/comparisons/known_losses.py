@@ -10,7 +10,9 @@ from typing import Any
 import torch
 
 from tocsin_hooks.torch.calls.loss_calls import LossCall
+from tocsin_hooks.torch.calls.picks import Picked
 from tocsin_hooks.torch.calls.tape import RecordedCall, Tape
+from tocsin_hooks.torch.comparisons.label_moments import LabelMoments
 
 _TWO_CLASSES = "binary_cross_entropy"
 _BY_NUMBERS = frozenset({"huber_loss", "l1_loss", "mse_loss", "smooth_l1_loss"})
@@ -20,13 +22,12 @@ _UNIONS = frozenset({"bitwise_or", "logical_or", "__or__", "__ror__"})
 _DIFFERENCES = frozenset({"sub", "subtract", "__sub__", "__rsub__"})
 _SIZES = frozenset({"abs", "absolute", "square", "pow", "mul"}) | {"__abs__", "__pow__", "__mul__"}
 _MOST_RECIPES = 64
-_FAR = 2.0  # deviations, between means of labels in one unit
-_WIDER = 4.0  # times the deviation
 
 
 @dataclass(frozen=True)
 class _Called:
-    """A loss function that got an output of the model as it is, and classes or numbers.
+    """A loss function that got an output of the model as it is, or what was ``picked`` from it, and
+    classes or numbers.
 
     ``arguments``: all others; ``prediction``, ``label``: the forms of those of a sample.
     """
@@ -37,6 +38,7 @@ class _Called:
     label: tuple[int, ...]
     place: str
     module: str | None
+    picked: tuple[Any, ...] | None
 
     @property
     def has_numbers(self) -> bool:
@@ -45,6 +47,12 @@ class _Called:
     @property
     def is_binary(self) -> bool:
         return self.function.__name__.startswith(_TWO_CLASSES)
+
+    def part_of(self, output: Any, picked: Picked | None) -> Any:
+        """What the function is to get of another output; None if it is not picked as there."""
+        if picked is None:
+            return output if self.picked is None else None
+        return picked.rows_of(output, self.prediction) if picked.kind == self.picked else None
 
     def loss(self, output: Any, labels: Any) -> LossCall | None:
         """The loss of another output with these labels; None if they are none."""
@@ -86,31 +94,6 @@ class _Computed:
     of_functions: bool
 
 
-class _Moments:
-    """The mean and the deviation of the labels that were seen."""
-
-    def __init__(self) -> None:
-        self._sums: Any = 0.0
-
-    def add(self, labels: Any) -> None:
-        self._sums = self._sums + _sums(labels)
-
-    def are_like(self, labels: Any) -> bool:
-        """Whether other labels have the unit of these: about their mean, and their deviation."""
-        count, total, squares = self._sums.tolist()
-        own, own_total, own_squares = _sums(labels).tolist()
-        mean, own_mean = total / count, own_total / own
-        deviation = max(0.0, squares / count - mean**2) ** 0.5
-        own_deviation = max(0.0, own_squares / own - own_mean**2) ** 0.5
-        near = abs(own_mean - mean) <= _FAR * deviation
-        return bool(near) and deviation <= _WIDER * own_deviation <= _WIDER**2 * deviation
-
-
-def _sums(labels: Any) -> Any:
-    wide = labels.detach().flatten().double()
-    return torch.stack([torch.ones_like(wide).sum(), wide.sum(), wide.square().sum()])
-
-
 class KnownLosses:
     """The losses that are compared in training.
 
@@ -122,12 +105,16 @@ class KnownLosses:
     def __init__(self) -> None:
         self._computed: dict[int, _Computed] = {}
         self._called: dict[int, _Called] = {}  # by the place of the output
+        self._trained: dict[int, Any] = {}  # what is picked there in training, by its index
         self._differences: dict[int, LossCall] = {}
         self._masks: dict[bool, tuple[int | None, Any]] = {}  # of the last overlap, and union
         self.has_sums = False
         """Whether a loss of training is a sum of what functions of PyTorch gave, and more."""
+        self.repeats = False
+        """Whether each pass of training picks by one and the same index, as that of the nodes of a
+        graph that have labels: soon they are known by heart, and others are classified as ever."""
         self._evaluates = False  # by the functions of training
-        self._labels = _Moments()
+        self._labels = LabelMoments()
 
     def begin_pass(self) -> None:
         self._differences.clear()
@@ -145,8 +132,8 @@ class KnownLosses:
             samples = len(tape.outputs[0]) * tape.times if adds else 0.0
             self._computed[recipe] = _Computed(place, multiple, samples, of_functions)
 
-    def called(self, call: LossCall, outputs: Sequence[Any]) -> None:
-        """A loss function was called in training, after ``outputs`` of the model."""
+    def called(self, call: LossCall, tape: Tape) -> None:
+        """A loss function was called in training, after outputs of the model."""
         judged = call.has_classes or call.name in _BY_NUMBERS or call.name.startswith(_TWO_CLASSES)
         if not judged or call.prediction.dim() <= call.has_classes:
             return
@@ -154,12 +141,21 @@ class KnownLosses:
         of_classes = {"pos_weight", "weight"} if call.has_classes else {"pos_weight"}
         if any(isinstance(v, torch.Tensor) for n, v in others.items() if n not in of_classes):
             return  # of samples, which evaluations do not have
-        for place, output in enumerate(outputs):
-            if place not in self._called and _is_same(output, call.prediction):
+        picked = _picked(tape, call.prediction)
+        for place, output in enumerate(tape.outputs):
+            of = call.prediction if picked is None else picked.of
+            if not _is_same(output, of):
+                continue
+            if picked is not None:
+                self.repeats = picked.is_same(self._trained.get(place))
+                self._trained[place] = picked.index
+            known = self._called.get(place)
+            if known is None or (picked is None and known.picked is not None):
                 form, label = tuple(call.prediction.shape[1:]), tuple(call.target.shape[1:])
-                made = _Called(call.function, others, form, label, call.place, call.module)
+                kind = None if picked is None else picked.kind
+                made = _Called(call.function, others, form, label, call.place, call.module, kind)
                 self._called[place] = made
-            if place in self._called and self._called[place].has_numbers:
+            if self._called[place].has_numbers:
                 self._labels.add(call.target)
 
     def forget(self, call: LossCall) -> None:
@@ -175,7 +171,8 @@ class KnownLosses:
         if self._evaluates:
             return None
         for place, made in self._called.items():
-            if place < len(outputs) and _is_same(outputs[place], call.prediction):
+            whole = made.picked is None and place < len(outputs)
+            if whole and _is_same(outputs[place], call.prediction):
                 return made.loss(outputs[place], call.target)
         return None
 
@@ -189,8 +186,8 @@ class KnownLosses:
         do not compute it themselves."""
         if self._evaluates or len(self._called) != 1:
             return None
-        (place,) = self._called
-        return outputs[place] if place < len(outputs) else None
+        ((place, made),) = self._called.items()
+        return outputs[place] if place < len(outputs) and made.picked is None else None
 
     def are_labels(self, tensor: Any, *outputs: Any) -> bool:
         """Whether a tensor may be the labels of these outputs together: its form, and its numbers
@@ -207,6 +204,14 @@ class KnownLosses:
         """The loss of training, of an output and its labels in an evaluation."""
         (made,) = self._called.values()
         return made.loss(output, labels)
+
+    def is_of_training(self, prediction: Any, tape: Tape) -> bool:
+        """Whether a prediction is for what training picks: the nodes of a graph, all of which a
+        model is given in training and in evaluations, with the same index for those of training."""
+        picked = tape.picked(prediction)
+        places = tape.sources(prediction) if picked is not None else frozenset()
+        indices = [self._trained[place] for place in places if place in self._trained]
+        return picked is not None and any(picked.is_same(each) for each in indices)
 
     def loss(self, tape: Tape, found: Any) -> tuple[str | None, Any] | None:
         """The loss of training that ``found`` is, as it is there: perhaps a multiple. Before it the
@@ -244,10 +249,18 @@ class KnownLosses:
             trained.is_binary and self._has_both(name in _UNIONS, tape.recipe(known[0]), others[0])
         ):
             return None
+        picked = tape.picked(known[0])
+        if self.is_of_training(known[0], tape):
+            return None
+        output = trained.part_of(tape.outputs[place], picked)
+        if output is None:
+            return None
         if name not in _DIFFERENCES:
-            return trained.loss(tape.outputs[place], others[0])
-        if _is_same(tape.outputs[place], known[0]):  # a difference is judged when its size is asked
-            made = trained.loss(tape.outputs[place], others[0])
+            return trained.loss(output, others[0])
+        plain = _picked(tape, known[0])
+        whole = known[0] if plain is None else plain.of
+        if _is_same(tape.outputs[place], whole):  # a difference is judged when its size is asked
+            made = trained.loss(output, others[0])
             if made is not None:
                 self._differences[id(found)] = made
         return None
@@ -263,6 +276,12 @@ class KnownLosses:
 def _are_equal(one: Any, other: Any) -> bool:
     alike = (one.dtype, one.device, one.shape) == (other.dtype, other.device, other.shape)
     return one is other or (alike and torch.equal(one, other))
+
+
+def _picked(tape: Tape, prediction: Any) -> Picked | None:
+    """How a prediction was picked, if nothing was computed of it since."""
+    picked = tape.picked(prediction)
+    return picked if picked is not None and picked.is_plain else None
 
 
 def _is_same(output: Any, prediction: Any) -> bool:

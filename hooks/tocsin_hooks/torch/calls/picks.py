@@ -1,0 +1,120 @@
+"""What was picked from something by an index, as the nodes of a graph that have labels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Any
+
+import torch
+
+_CHOSEN = "chosen"  # in place of what is another index for each batch, or each set of samples
+
+
+@dataclass(frozen=True)
+class Picked:
+    """``index``: by which something was picked ``of`` a tensor; ``is_plain``: it is as it was
+    there, but for its form, and nothing was computed of it."""
+
+    of: Any
+    index: Any
+    is_plain: bool = True
+
+    @property
+    def kind(self) -> tuple[Any, ...]:
+        """Equal for the same columns or places of all samples, and for any choice of samples."""
+        return tuple(_kind(place, each) for place, each in enumerate(_parts(self.index)))
+
+    def is_same(self, index: Any) -> bool:
+        """Whether it was chosen by this very index, whatever the values that this has by now."""
+        own, other = _parts(self.index), _parts(index)
+        choices = [(a, b) for a, b in zip(own, other, strict=False) if _is_choice(a)]
+        return len(own) == len(other) and bool(choices) and all(_is_one(*each) for each in choices)
+
+    def rows_of(self, output: Any, form: Sequence[int]) -> Any:
+        """The part of an ``output`` that was picked, of which ``form`` is that of a sample; None if
+        it was picked from something of another form."""
+        shape = tuple(self.of.shape)
+        if self.of.numel() != output.numel():
+            shape = (*shape, *form)
+        if prod(shape) != output.numel():
+            return None
+        return output.detach().reshape(shape)[self.index].contiguous()
+
+
+class Picks:
+    """Follows what is picked, and what is computed of that alone, by the identity of tensors."""
+
+    def __init__(self) -> None:
+        self._picked: dict[int, Picked] = {}
+
+    def clear(self) -> None:
+        self._picked.clear()
+
+    def of(self, tensor: Any) -> Picked | None:
+        return self._picked.get(id(tensor))
+
+    def same(self, before: Any, keys: Iterable[int]) -> None:
+        """Tensors have the numbers of another one."""
+        if (picked := self.of(before)) is not None:
+            self._picked.update((key, picked) for key in keys)
+
+    def called(
+        self,
+        name: str,
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        given: Set[int],
+        found: Mapping[int, Any],
+    ) -> None:
+        """A function ``found`` tensors, by their keys, of those that are ``given`` and others."""
+        before = [self._picked.get(key) for key in given]
+        index = _index(name, args, kwargs)
+        if index is not None and len(given) == 1 and id(args[0]) in given:
+            picked = None if before[0] else Picked(args[0], index)
+            if picked is not None and _is_all(picked, found.values()):
+                picked = None
+        else:
+            first = before[0] if before else None
+            alike = first is not None and all(e is not None and _is_as(e, first) for e in before)
+            picked = replace(first, is_plain=False) if first is not None and alike else None
+        if picked is not None:
+            self._picked.update((key, picked) for key in found)
+
+
+def _is_all(picked: Picked, found: Iterable[Any]) -> bool:
+    """Whether nothing was left out, as where the only column is picked."""
+    chosen = any(map(_is_choice, _parts(picked.index)))
+    return not chosen and all(each.numel() == picked.of.numel() for each in found)
+
+
+def _is_as(one: Picked, other: Picked) -> bool:
+    return one.of is other.of and one.index is other.index
+
+
+def _index(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    if name == "__getitem__" and len(args) == 2:
+        return args[1]
+    if name == "index_select" and len(args) == 3 and args[1] == 0 and not kwargs:
+        return args[2]
+    return None
+
+
+def _parts(index: Any) -> tuple[Any, ...]:
+    return index if isinstance(index, tuple) else (index,)
+
+
+def _is_choice(part: Any) -> bool:
+    return isinstance(part, torch.Tensor | list) or hasattr(part, "__array__")
+
+
+def _kind(place: int, part: Any) -> Any:
+    of_samples = place == 0 and isinstance(part, slice) and part != slice(None)
+    return _CHOSEN if of_samples or _is_choice(part) else part
+
+
+def _is_one(one: Any, other: Any) -> bool:
+    if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
+        return bool(one.data_ptr() == other.data_ptr() and one.shape == other.shape)
+    return one is other
