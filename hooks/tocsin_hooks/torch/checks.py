@@ -271,7 +271,7 @@ class Checks:
                 self._broken.check_products(loss)
                 self._broken.check_derivatives(self._derivatives, loss)
                 if self._step.saving:
-                    self._broken.check_graph(loss)
+                    self._broken.check_graph(loss, self._losses.tape.outputs)
                     if isinstance(loss, Tensor) and is_gap(loss):
                         self._competes()
         unordered = self._losses.backward(loss)
