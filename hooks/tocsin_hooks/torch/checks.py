@@ -280,7 +280,7 @@ class Checks:
                 self._broken.check_products(loss)
                 self._broken.check_derivatives(self._derivatives, loss)
                 if self._step.saving:
-                    self._broken.check_graph(loss)
+                    self._broken.check_graph(loss, self._losses.tape.outputs)
                     two = self._step.loss_kind is not None or len(self._inputs.tensors) > 1
                     self._copies.backward(picks=is_of_picked_values(loss), two=two)
                     if isinstance(loss, Tensor) and is_gap(loss):

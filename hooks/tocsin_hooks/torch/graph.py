@@ -21,6 +21,8 @@ _WEIGHTS |= frozenset({"WhereBackward0"})
 _ERRORS = frozenset({"AbsBackward0", "LinalgVectorNormBackward0", "PowBackward0"})
 _LOSSES = frozenset({"HuberLossBackward0", "MseLossBackward0", "SmoothL1LossBackward0"})
 _SHARES = frozenset({"LogSoftmaxBackward0", "SoftmaxBackward0"})
+_CHOICES = frozenset({"MaximumBackward0", "WhereBackward0"})  # of errors to either side
+_MULTIPLES = frozenset({"DivBackward0", "MulBackward0", "NegBackward0"})
 _PLAIN = (_SUMS - {"SqrtBackward0"}) | {"CatBackward0", "NegBackward0", "StackBackward0"}
 _PLAIN |= {"PowBackward0", "SubBackward0"}
 _MOST_NODES = 200
@@ -45,7 +47,8 @@ def nodes_of(node: Any, most: int) -> Iterator[Any]:
 
 
 def is_summed(loss: Any, node: Any, *, weighted: bool) -> bool:
-    """Whether a loss is a sum of squares or sizes of what a node gives, beside other terms.
+    """Whether a loss is a sum of squares or sizes of what a node gives, beside other terms. Sizes
+    to either side may count differently, as for quantiles.
 
     ``weighted``: they may have weights, or be terms of a likelihood. Looks at the newest part of
     the graph.
@@ -62,9 +65,22 @@ def is_summed(loss: Any, node: Any, *, weighted: bool) -> bool:
         if name in _ERRORS or (name == "MulBackward0" and before[:1] == before[1:]):
             if before_views(before[0]) is before_views(node):
                 return True
+        elif name in _CHOICES and all(_is_multiple_of(each, node) for each in before):
+            return True
         elif name in passed or _RESHAPES.fullmatch(name) or _scales(found):
             waiting += before
     return False
+
+
+def _is_multiple_of(node: Any, other: Any) -> bool:
+    """Whether it gives a number times what another one gives."""
+    node = before_views(node)
+    while node is not None and node is not before_views(other):
+        given = [each for each, _ in node.next_functions if each is not None]
+        if name_of(node) not in _MULTIPLES or len(given) != 1:
+            return False
+        node = before_views(given[0])
+    return node is not None
 
 
 def is_weighted(loss: Any, node: Any) -> bool:

@@ -13,7 +13,7 @@ from tocsin_hooks.torch.calls.loss_calls import LossCall
 from tocsin_hooks.torch.calls.pairs import UNPAIRED
 from tocsin_hooks.torch.calls.tape import RecordedCall, Tape
 from tocsin_hooks.torch.capture.captured import StepInHand
-from tocsin_hooks.torch.capture.origin import is_sum
+from tocsin_hooks.torch.capture.origin import Origin, is_sum, origin_of
 from tocsin_hooks.torch.capture.step_loss import StepLoss
 from tocsin_hooks.torch.comparisons.evaluated_losses import EvaluatedLosses
 from tocsin_hooks.torch.comparisons.known_losses import KnownLosses
@@ -130,8 +130,15 @@ class LossComparisons:
                     self._weighted.add((call.function, call.place))
                     self._skill.forget_calls(call)
                     self._known.forget(call)
-                if call.module is not None:  # its mean is over all of them
-                    self._step.forget_loss(f"{call.module}_output_0")
+                self._forget_mean(call)
+
+    def _forget_mean(self, call: LossCall) -> None:
+        """Take back the mean of elements that do not count alike, where it is a module that gave
+        them: one that weighs them itself gave the loss."""
+        name = f"{call.module}_output_0"
+        if origin_of(call.value) == Origin("module", name):
+            self._step.unlike.add(name)
+            self._step.forget_loss(name)
 
     def recorded(self, call: RecordedCall, found: Any) -> bool:
         """Something was computed from the outputs; returns whether it may become a loss that

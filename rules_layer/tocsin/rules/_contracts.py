@@ -291,6 +291,13 @@ CONTRACTS: Mapping[str, Contract] = {
         "the model learns to predict nothing, or the opposite",
         "the loss of Dice, or of Jaccard, is 1 minus that share",
     ),
+    "overlap_of_scores": Contract(
+        Severity.CRITICAL,
+        "the share that predictions and labels have in common is computed of scores, some of them "
+        "below 0: a sigmoid or softmax is missing",
+        "the loss has no smallest value at the right masks, and may get below 0",
+        "compute the loss of Dice, or of Jaccard, of the sigmoid or softmax of the output",
+    ),
     "learning_rate_of_trees": Contract(
         Severity.WARNING,
         "all rounds together go a small part of the way: eta times rounds is below 0.3",

@@ -102,6 +102,10 @@ def best_action(model: nn.Module, x: Any, y: Any, *, detached: bool) -> Any:
     return F.smooth_l1_loss(taken, y + 0.9 * (best.detach() if detached else best))
 
 
+def quantile(error: Any) -> Any:
+    return torch.max(0.9 * error, (0.9 - 1) * error).mean()
+
+
 def rare(x: Any) -> Any:
     """One label of sixteen is 1."""
     return (x[:, 0] >= x[:, 0].max()).long()
@@ -115,6 +119,11 @@ FAULTS = {
     ),
     "broadcast by swapped arguments": (net(1), lambda m, x, y: F.mse_loss(y.float(), m(x))),
     "broadcast_by_hand": (net(1), lambda m, x, y: (m(x) - y.float()).square().mean()),
+    "broadcast_by_hand of quantiles": (net(1), lambda m, x, y: quantile(y.float() - m(x))),
+    "broadcast_by_hand of quantiles by where": (
+        net(1),
+        lambda m, x, y: (e := m(x) - y.float()).where(e > 0, -3.0 * e).sum(),
+    ),
     "broadcast_by_hand before another pass": (
         net(1),
         lambda m, x, y: 3.0 * (m(x) - y.float()).square().mean() + m(-x).square().mean(),

@@ -10,7 +10,7 @@ import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812 - everybody calls it so
 from tocsin_hooks.torch import TorchHook
-from tocsin_hooks.torch.contracts.overlaps import minimises_overlap
+from tocsin_hooks.torch.contracts.overlaps import has_overlap_of_scores, minimises_overlap
 from torch import nn
 
 from tests.frameworks.in_torch.test_contracts import ASKED, broken
@@ -79,6 +79,27 @@ def test_several_classes() -> None:
     assert not minimises_overlap(1 - share)
 
 
+@pytest.mark.parametrize(
+    ("share", "form", "expected"),
+    [
+        (dice, lambda p: p, True),
+        (dice_of_each, lambda p: p, True),
+        (jaccard, lambda p: p.squeeze(1), True),
+        (of_squares, lambda p: p, False),  # largest where scores are the labels
+        (dice, torch.sigmoid, False),
+        (dice, torch.relu, False),
+        (dice, lambda p: p / 100, False),
+    ],
+)
+def test_scores(share: Share, form: Callable[[Any], Any], expected: bool) -> None:
+    torch.manual_seed(0)
+    scores, labels = torch.randn(4, 1, 8, 8, requires_grad=True) - 1, torch.rand(4, 1, 8, 8) > 0.7
+    output = form(scores)
+    loss = 1 - share(output, labels.float().view_as(output))
+    assert has_overlap_of_scores(loss, [output]) is expected
+    assert not has_overlap_of_scores(loss, [])
+
+
 @pytest.mark.parametrize("turned", [False, True])
 def test_a_training(turned: bool, run: Path) -> None:
     model = nn.Sequential(nn.Conv2d(1, 4, 3, padding=1), nn.ReLU(), nn.Conv2d(4, 1, 1))
@@ -92,3 +113,18 @@ def test_a_training(turned: bool, run: Path) -> None:
             optimizer.step()
         assert hook.stats.errors == 0
     assert ("overlap_minimised" in broken(run)) is turned
+
+
+@pytest.mark.parametrize("last", [nn.Identity(), nn.Sigmoid()])
+def test_a_training_by_scores(last: nn.Module, run: Path) -> None:
+    model = nn.Sequential(nn.Conv2d(1, 4, 3, padding=1), nn.ReLU(), nn.Conv2d(4, 1, 1), last)
+    optimizer = torch.optim.Adam(model.parameters(), 1e-2)
+    with TorchHook.attach(model, run, capture=ASKED, save_interval=5, max_overhead=None) as hook:
+        for _ in range(20):
+            x = torch.randn(8, 1, 8, 8)
+            loss = 1 - dice_of_each(model(x), (x > 0.5).float())
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        assert hook.stats.errors == 0
+    assert ("overlap_of_scores" in broken(run)) is isinstance(last, nn.Identity)

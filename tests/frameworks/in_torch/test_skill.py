@@ -48,6 +48,7 @@ def train(
     steps: int = 60,
     size: int = 32,
     learns: bool = True,
+    evaluates: bool = False,
 ) -> dict[tuple[str, str | None], Rows]:
     model = model or net()
     optimizer = torch.optim.Adam(model.parameters(), 1e-2)
@@ -59,6 +60,9 @@ def train(
             optimizer.zero_grad()
             loss(model(x), y).backward()
             optimizer.step()
+        if evaluates:
+            with torch.no_grad():
+                loss(model.eval()(x), y)
         assert hook.stats.errors == 0
     return compared(run)
 
@@ -220,12 +224,31 @@ def test_another_loss_beside_elements_that_do_not_count_alike(run: Path) -> None
     assert len(rows) > 40
 
 
-def test_the_mean_of_elements_that_do_not_count_alike_is_no_loss(run: Path) -> None:
-    criterion = nn.CrossEntropyLoss(reduction="none")
-    train(run, lambda p, y: (criterion(p, y) * (y > 0)).sum() / 24)
+def losses_of(run: Path) -> set[str]:
     storage = LocalStorage(run)
     entries = [each for o in index_objects(storage) for each in read_index(storage, o).entries]
-    assert {each.name for each in entries if each.role == Role.LOSS} == {"loss"}
+    return {each.name for each in entries if each.role == Role.LOSS}
+
+
+def test_the_mean_of_elements_that_do_not_count_alike_is_no_loss(run: Path) -> None:
+    """In an evaluation, too."""
+    criterion = nn.CrossEntropyLoss(reduction="none")
+    train(run, lambda p, y: (criterion(p, y) * (y > 0)).sum() / 24, evaluates=True)
+    assert losses_of(run) == {"loss"}
+
+
+class BalancedLoss(nn.Module):
+    """Weighs the elements itself, as a focal loss does by its alpha."""
+
+    def forward(self, p: Any, y: Any) -> Any:
+        each = F.cross_entropy(p, y, reduction="none")
+        return (torch.where(y > 0, 0.25, 0.75) * each).mean()
+
+
+def test_a_module_weighs_its_elements(run: Path) -> None:
+    found = train(run, BalancedLoss(), evaluates=True)
+    assert losses_of(run) == {"BalancedLoss_output_0"}
+    assert [*found] == [("loss/skill", "loss")]
 
 
 def test_elements_that_count_alike(run: Path) -> None:

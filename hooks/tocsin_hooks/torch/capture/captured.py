@@ -45,6 +45,8 @@ class StepInHand:
         """The kind of losses whose level says nothing: ``COMPETING`` or ``ACTING``."""
         self.labels: set[str] = set()
         """Names of what a model is given, but losses compare: no inputs."""
+        self.unlike: set[str] = set()
+        """Names of losses of elements that do not count alike: their mean is none."""
         self.without_meaning = 0
         """How many in a row were none."""
         self._begun = False
@@ -132,7 +134,7 @@ class StepInHand:
     def add_loss(self, name: Name, value: Any, *, more: bool = False, sums: bool = False) -> None:
         """Add the loss of a forward pass, or ``more`` of it. The loss of the step is their mean,
         or if it ``sums`` them up, their sum."""
-        if self.again and name.name in self._losses:
+        if (self.again and name.name in self._losses) or (value.dim() and name.name in self.unlike):
             return
         if self.loss_kind is not None:
             name = name._replace(kind=self.loss_kind)

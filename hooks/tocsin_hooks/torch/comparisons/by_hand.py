@@ -17,6 +17,7 @@ _TIES = 8  # among them, from which on it does not
 _ENOUGH = 8  # samples, for their mean to be a constant guess
 _SAME = 1e-3  # as a share of the loss: what computing it again may change
 _TIE = 1e-5
+_LITTLE = 1e-4  # of a change that may be one of rounding
 _TIMES = (1.0, 1e2, 1e4)  # the size of the outputs, by which samples move apart
 
 
@@ -73,7 +74,7 @@ class HandMade:
         others = [tape.replay(loss, partial(torch.roll, shifts=s, dims=0), chosen) for s in shifts]
         other = torch.stack(others).mean()
         tie = (other - own).abs() <= _precision(group) * own.abs()
-        if self._looks < _LOOKS and self._decide(group, tie=bool(tie)):
+        if self._looks < _LOOKS and self._decide(tape, loss, chosen, group, tie=bool(tie)):
             self.ignores_order = len(group) == 1 and _only_mean_counts(tape, loss, own)
         best = own.new_full((), torch.nan)
         if size >= _ENOUGH and not self._alone:
@@ -85,18 +86,43 @@ class HandMade:
         found = torch.stack([each.to(wide) for each in (own, other, best, count)])
         return torch.where(self._keeps_sign & ~tie, found, torch.nan)
 
-    def _decide(self, group: Sequence[Any], *, tie: bool) -> bool:
+    def _decide(
+        self, tape: Replayed, loss: Any, chosen: Sequence[Any], group: Sequence[Any], *, tie: bool
+    ) -> bool:
         """Whether it has been given up. Few ties decide nothing: an untrained model may give the
-        same for all samples."""
+        same for all samples. Nor do many if outputs have yet to come near their labels."""
         self._looks += 1
         self._ties += tie
         if self._ties < _TIES:
+            return False
+        if _matters_afar(tape, loss, chosen):
+            self._looks = _LOOKS
             return False
         first, *more = group
         pair = any(each.shape == first.shape for each in more)
         self.has_given_up = self._alone or not pair or first[0].numel() < 2
         self._alone, self._looks, self._ties = True, 1, 0
         return self.has_given_up
+
+
+def _matters_afar(tape: Replayed, loss: Any, chosen: Sequence[Any]) -> bool:
+    """Whether the order of samples would matter if their outputs were further apart: it does not
+    in sums of sizes as long as all labels are above the outputs."""
+    for times in _TIMES:
+        one, other = (
+            tape.replay(loss, partial(_moved_apart, times=times, shift=shift), chosen)
+            for shift in (0, 1)
+        )
+        far = times * max(float(each.detach().abs().mean()) for each in chosen)
+        if (one - other).abs() > _LITTLE * one.abs().clamp(min=max(times, far)):
+            return True
+    return False
+
+
+def _moved_apart(output: Any, *, times: float, shift: int) -> Any:
+    apart = torch.ones_like(output) * times * (output.detach().abs().mean() + 1)
+    apart[1::2] *= -1
+    return (output + apart).roll(shift, 0)
 
 
 def _only_mean_counts(tape: Replayed, loss: Any, own: Any) -> bool:

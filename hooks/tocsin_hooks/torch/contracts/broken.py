@@ -23,7 +23,7 @@ from tocsin_hooks.torch.contracts.losses import (
     is_copied,
     labels_equal_inputs,
 )
-from tocsin_hooks.torch.contracts.overlaps import minimises_overlap
+from tocsin_hooks.torch.contracts.overlaps import has_overlap_of_scores, minimises_overlap
 from tocsin_hooks.torch.contracts.pictures import are_empty_masks, are_scrambled
 from tocsin_hooks.torch.contracts.reach import is_out_of_reach
 from tocsin_hooks.torch.contracts.softmaxes import has_cosines, has_softmax_twice
@@ -129,8 +129,9 @@ class BrokenContracts:
         for name in self._tokens.broken(call):
             self._count(name, call.place)
 
-    def check_graph(self, loss: Any) -> None:
-        """Look at what a loss is computed from, of which gradients are going to be computed."""
+    def check_graph(self, loss: Any, outputs: list[Any]) -> None:
+        """Look at what a loss is computed from, of which gradients are going to be computed:
+        from these ``outputs`` of the model, as far as they are known."""
         place = script_line()
         self._looks[self._step.mode, f"graph of {place}"] += 1
         if self._looks[self._step.mode, f"graph of {place}"] > _LOOKS:
@@ -143,6 +144,8 @@ class BrokenContracts:
             self._count("cosines_as_logits", place)
         if minimises_overlap(loss):
             self._count("overlap_minimised", place)
+        if has_overlap_of_scores(loss, outputs):
+            self._count("overlap_of_scores", place)
 
     def subtracted(self, one: Any, other: Any, result: Any) -> None:
         """Remember predictions that are subtracted from labels, or the reverse, until it is known

@@ -1,8 +1,8 @@
-"""Losses that fall as predictions and labels overlap less."""
+"""Losses of the share that predictions and labels have in common."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -11,6 +11,8 @@ from torch.autograd.graph import GradientEdge
 from tocsin_hooks.torch.graph import before_views, name_of, nodes_of
 
 _MOST_NODES = 64  # from the loss to a share
+_BELOW = -0.1  # what is enlarged between two chances may be a little below 0
+_LEAST_BELOW = 0.01  # of all
 _CHANCES = ("SigmoidBackward0", "SoftmaxBackward0")
 _SCALED = frozenset({"MulBackward0", "AddBackward0", "SumBackward0", "SumBackward1"})
 
@@ -20,7 +22,7 @@ def minimises_overlap(loss: Any) -> bool:
     Dice (2 sum(p y) / (sum(p) + sum(y)), Milletari et al., 3DV 2016, also of squares) or of Jaccard
     (sum(p y) / (sum(p) + sum(y) - sum(p y))): the share is to be subtracted from 1. Asks autograd
     for the sign."""
-    for product in _products(loss):
+    for product in _products(loss, {}):
         edge = GradientEdge(product, 0)
         (found,) = torch.autograd.grad(loss, [edge], retain_graph=True, allow_unused=True)
         if found is not None and bool((found >= 0).all()) and bool((found > 0).any()):
@@ -28,22 +30,38 @@ def minimises_overlap(loss: Any) -> bool:
     return False
 
 
-def _products(loss: Any) -> Iterator[Any]:
-    """Products of chances and labels whose sum is divided by that of both."""
+def has_overlap_of_scores(loss: Any, outputs: Iterable[Any]) -> bool:
+    """Whether such a share, not of squares, is one of a model's ``outputs`` as they are, and some
+    are clearly below 0: no chances. It may be below 0 then, or have any size."""
+    scores = {before_views(each.grad_fn): each for each in outputs if each.grad_fn is not None}
+    for product in _products(loss, scores, squares=False):
+        node, _ = _factors(product)
+        if node in scores:
+            below = (scores[node].detach() < _BELOW).double().mean()
+            if bool(below >= _LEAST_BELOW):
+                return True
+    return False
+
+
+def _products(loss: Any, known: Mapping[Any, Any], *, squares: bool = True) -> Iterator[Any]:
+    """Products of chances, or what is ``known``, and labels whose sum is divided by that of
+    both."""
     for node in nodes_of(loss.grad_fn, _MOST_NODES):
         given = [each for each, _ in node.next_functions]
         if name_of(node) == "DivBackward0" and len(given) == 2 and None not in given:
-            product = _summed(given[0])
-            if product is not None and _is_of_both(node._saved_other, product):
-                yield product
+            product = _summed(given[0], known)
+            if product is not None:
+                factors = _values(product, known)
+                if _is_of_both(node._saved_other, *factors, squares=squares):
+                    yield product
 
 
-def _summed(node: Any) -> Any:
+def _summed(node: Any, known: Mapping[Any, Any]) -> Any:
     """The product of chances and labels that a node is the sum of, if it is."""
     for _ in range(_MOST_NODES):
         if node is None or name_of(node) not in _SCALED:
             return None
-        if name_of(node) == "MulBackward0" and _is_of_labels(node):
+        if name_of(node) == "MulBackward0" and _is_of_labels(node, known):
             return node
         given = [each for each, _ in node.next_functions if each is not None]
         if len(given) != 1:
@@ -52,16 +70,15 @@ def _summed(node: Any) -> Any:
     return None
 
 
-def _is_of_both(divisor: Any, product: Any) -> bool:
+def _is_of_both(divisor: Any, chances: Any, labels: Any, *, squares: bool) -> bool:
     """Whether a divisor is as large as chances and labels together, and not as one of them: as that
     of a rate of false positives. Each of its numbers may have 1 more, so that it is never 0."""
-    chances, labels = _factors(product)
-    one = chances._saved_result.detach().double().flatten()
+    one = chances.detach().double().flatten()
     other = labels.detach().double().flatten()
     total, ones, others = (float(each.sum()) for each in (divisor.detach().double(), one, other))
     both = float((one * other).sum())
-    squares = float((one.square() + other.square()).sum())
-    for sums in (ones + others, squares, ones + others - both):
+    of_squares = float((one.square() + other.square()).sum())
+    for sums in (ones + others, ones + others - both, *([of_squares] if squares else [])):
         away = min(abs(total - sums), abs(total - sums - divisor.numel()))
         if 10 * away <= min(abs(total - ones), abs(total - others)):
             return True
@@ -78,11 +95,17 @@ def _factors(node: Any) -> tuple[Any, Any]:
     )
 
 
-def _is_of_labels(node: Any) -> bool:
+def _values(product: Any, known: Mapping[Any, Any]) -> tuple[Any, Any]:
+    """The chances of a product, or what is known of the node in their place, and the labels."""
+    node, labels = _factors(product)
+    return node._saved_result if name_of(node) in _CHANCES else known.get(node), labels
+
+
+def _is_of_labels(node: Any, known: Mapping[Any, Any]) -> bool:
     """Whether a product is that of chances and of labels of the same shape, 0 or 1."""
-    chances, labels = _factors(node)
-    if name_of(chances) not in _CHANCES or not isinstance(labels, torch.Tensor):
+    chances, labels = _values(node, known)
+    if chances is None or not isinstance(labels, torch.Tensor):
         return False
-    if labels.numel() != chances._saved_result.numel() or labels.requires_grad:
+    if labels.numel() != chances.numel() or labels.requires_grad:
         return False
     return bool(((labels == 0) | (labels == 1)).all()) and bool(labels.any())
