@@ -138,8 +138,8 @@ def train(
     criterion = nn.CrossEntropyLoss(
         1 / (CLASSES * SHARES) if weights else None, reduction=reduction, label_smoothing=smoothing
     )
-    hook.torch(model)
     trainer = Trainer(model, criterion, Settings(fault=fault, **settings))
+    hook.torch(model)
     best = trainer.fit(TensorDataset(x, y), TensorDataset(held_x, held_y))
     best.eval()
     with torch.no_grad():
