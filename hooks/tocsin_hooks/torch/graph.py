@@ -98,6 +98,24 @@ def is_weighted(loss: Any, node: Any) -> bool:
     return node not in plain and node in {*nodes_of(loss.grad_fn, _MOST_NODES)}
 
 
+def has_plain_terms(loss: Any) -> bool:
+    """Whether a loss has terms that are neither squares nor sizes, nor parameters as they are."""
+    waiting, seen = deque([loss.grad_fn]), set[Any]()
+    while waiting and len(seen) < _MOST_NODES:
+        found = waiting.popleft()
+        if found is None or found in seen:
+            continue
+        seen.add(found)
+        name, before = name_of(found), [each for each, _ in found.next_functions]
+        is_square = name == "MulBackward0" and before[:1] == before[1:]
+        if name in _ERRORS or name in _LOSSES or is_square or not before:
+            continue
+        if name not in _SUMS | _WEIGHTS and not _RESHAPES.fullmatch(name):
+            return True
+        waiting += before
+    return False
+
+
 def is_of_picked_values(loss: Any) -> bool:
     """Whether a loss is of the errors of numbers that are picked from a table, as the values of
     actions are, and no probabilities. Looks at the newest part of the graph."""

@@ -183,6 +183,18 @@ CONTRACTS: Mapping[str, Contract] = {
         "they were drawn a second time: the reward belongs to another action",
         "call log_prob with the action that the environment used; in PPO with the stored actions",
     ),
+    "clipped_objective_reversed": Contract(
+        Severity.WARNING,
+        "of the plain and the clipped objective of a policy the loss takes the better one",
+        "the policy is trained to do worse, or its change is not limited where it should be",
+        "minimise -torch.min(ratio * advantage, clipped * advantage).mean()",
+    ),
+    "penalty_subtracted": Contract(
+        Severity.WARNING,
+        "the loss falls as derivatives by inputs grow: their penalty has the wrong sign",
+        "they grow without limit, and so do the scores",
+        "add the penalty to the loss that is minimised",
+    ),
     "opponents_agree": Contract(
         Severity.WARNING,
         "generator and discriminator pull the scores of generated samples in the same direction",

@@ -26,6 +26,7 @@ from tocsin_hooks.torch.contracts.losses import (
 from tocsin_hooks.torch.contracts.overlaps import has_overlap_of_scores, minimises_overlap
 from tocsin_hooks.torch.contracts.pictures import are_empty_masks, are_scrambled
 from tocsin_hooks.torch.contracts.reach import is_out_of_reach
+from tocsin_hooks.torch.contracts.signs import rewards_derivatives, takes_the_optimistic
 from tocsin_hooks.torch.contracts.softmaxes import has_cosines, has_softmax_twice
 from tocsin_hooks.torch.contracts.token_probe import TokenProbe
 from tocsin_hooks.torch.graph import is_summed, nodes_of
@@ -146,6 +147,10 @@ class BrokenContracts:
             self._count("overlap_minimised", place)
         if has_overlap_of_scores(loss, outputs):
             self._count("overlap_of_scores", place)
+        if takes_the_optimistic(loss):
+            self._count("clipped_objective_reversed", place)
+        if rewards_derivatives(loss):
+            self._count("penalty_subtracted", place)
 
     def subtracted(self, one: Any, other: Any, result: Any) -> None:
         """Remember predictions that are subtracted from labels, or the reverse, until it is known

@@ -1,0 +1,102 @@
+"""Terms of losses with the wrong sign."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tocsin.model import Role
+from tocsin.tensors import LocalStorage, index_objects, read_index
+from tocsin_hooks.torch import TorchHook
+from tocsin_hooks.torch.contracts.signs import rewards_derivatives, takes_the_optimistic
+from torch import nn
+
+WORTH = torch.tensor([1.0, -2.0, 0.5, -0.1])
+
+
+def ratio(model: Any) -> Any:
+    return (model(torch.randn(4, 3)).squeeze(1) - 0.1).exp()
+
+
+def both(model: Any, worth: Any) -> tuple[Any, Any]:
+    plain = ratio(model)
+    return worth * plain, torch.clamp(plain, 0.8, 1.2) * worth
+
+
+OBJECTIVES: dict[str, tuple[Callable[[Any], Any], bool]] = {
+    "the smaller one grows": (lambda m: -torch.min(*both(m, WORTH)).mean(), False),
+    "of losses the larger one falls": (lambda m: torch.max(*both(m, -WORTH)).mean(), False),
+    "beside others": (
+        lambda m: 0.5 * m(torch.ones(4, 3)).square().mean() - 2 * torch.min(*both(m, WORTH)).sum(),
+        False,
+    ),
+    "a minus is missing": (lambda m: torch.min(*both(m, WORTH)).mean(), True),
+    "the smaller one of losses falls": (lambda m: torch.min(*both(m, -WORTH)).mean(), True),
+    "the larger one grows": (lambda m: 3 - torch.max(*both(m, WORTH)).mean() / 2, True),
+    "of two losses the smaller one": (
+        lambda m: torch.min(
+            m(torch.ones(4, 3)).square(), (m(torch.ones(4, 3)) - 1).square()
+        ).mean(),
+        False,
+    ),
+    "values that are clipped": (
+        lambda m: torch.min(m(torch.ones(4, 3)), m(torch.ones(4, 3)).clamp(-1, 1)).mean(),
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_the_better_objective(name: str) -> None:
+    loss, expected = OBJECTIVES[name]
+    assert takes_the_optimistic(loss(nn.Linear(3, 1))) is expected
+
+
+def norms(model: Any) -> Any:
+    given = torch.randn(4, 3, requires_grad=True)
+    (found,) = torch.autograd.grad(model(given).sum(), given, create_graph=True)
+    return found.norm(2, dim=1)
+
+
+def scores(model: Any) -> Any:
+    return model(torch.randn(4, 3)).mean() - model(torch.randn(4, 3)).mean()
+
+
+PENALTIES: dict[str, tuple[Callable[[Any], Any], bool]] = {
+    "added": (lambda m: scores(m) + 10 * ((norms(m) - 1) ** 2).mean(), False),
+    "subtracted from what is turned": (lambda m: -(scores(m) - norms(m).pow(2).mean()), False),
+    "subtracted": (lambda m: scores(m) - 10 * ((norms(m) - 1) ** 2).mean(), True),
+    "with a negative weight": (lambda m: scores(m) + ((norms(m) - 1) ** 2).mean() * -10, True),
+    "turned with the rest": (lambda m: -(scores(m) + 10 * norms(m).square().mean()), True),
+    "squares alone": (
+        lambda m: -(norms(m).square().mean() + m(torch.ones(4, 3)).square().mean()),
+        False,
+    ),
+    "a square of no derivative": (lambda m: scores(m) - m(torch.ones(4, 3)).pow(2).mean(), False),
+    "without a graph": (lambda m: scores(m) - (norms(m).detach() - 1).pow(2).mean(), False),
+}
+
+
+@pytest.mark.parametrize("name", PENALTIES)
+@pytest.mark.parametrize("activation", [nn.Tanh, nn.LeakyReLU, nn.ReLU])
+def test_penalties_of_derivatives(name: str, activation: Any) -> None:
+    loss, expected = PENALTIES[name]
+    model = nn.Sequential(nn.Linear(3, 8), activation(), nn.Linear(8, 1))
+    assert rewards_derivatives(loss(model)) is expected
+
+
+def test_a_training_with_a_penalty_subtracted(run: Path) -> None:
+    critic = nn.Sequential(nn.Linear(3, 8), nn.LeakyReLU(), nn.Linear(8, 1))
+    optimizer = torch.optim.Adam(critic.parameters(), 1e-4)
+    with TorchHook.attach(critic, run, save_interval=2, max_overhead=None):
+        for _ in range(8):
+            optimizer.zero_grad()
+            PENALTIES["subtracted"][0](critic).backward()
+            optimizer.step()
+    storage = LocalStorage(run)
+    entries = [each for o in index_objects(storage) for each in read_index(storage, o).entries]
+    found = {each.name.split("/")[1] for each in entries if each.role == Role.CONTRACT}
+    assert found == {"penalty_subtracted"}
