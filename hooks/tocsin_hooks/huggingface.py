@@ -21,6 +21,9 @@ else:
 _AGREED_EVERY = 16
 """Steps between two questions among several processes whether to stop: each is a message."""
 
+_EVALUATED = 7
+"""Batches of an evaluation whose losses are compared; a Trainer's own may have few samples each."""
+
 _NO_METRICS = ("_runtime", "_per_second", "_time")
 
 
@@ -51,7 +54,12 @@ class TocsinCallback(TrainerCallback):
         self._capture.close(finished=False)
         if state.global_step and self._capture.position is None:
             self._capture.position = _position(state)
-        self._capture.open(kwargs["model"], args.gradient_accumulation_steps, losses_add_up=True)
+        self._capture.open(
+            kwargs["model"],
+            args.gradient_accumulation_steps,
+            losses_add_up=True,
+            evaluated_batches=_EVALUATED,
+        )
         best, largest = args.metric_for_best_model, bool(args.greater_is_better)
         if args.load_best_model_at_end and best and takes_the_worst(best, largest=largest):
             self._capture.breaks("best_is_worst", script_line())

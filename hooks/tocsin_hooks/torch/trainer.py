@@ -43,6 +43,8 @@ class TrainerCapture:
         self._options["save_interval"] = _intervals(options.get("save_interval"))
         self._driver: Driver | None = None
         self._evaluating = False
+        self._batches = 0  # of the evaluation in hand
+        self._most_batches = 1
         self._calls: OutermostCalls | None = None
         self.torch: TorchHook | None = None
 
@@ -72,14 +74,17 @@ class TrainerCapture:
         compiled: bool = False,
         losses_add_up: bool = False,
         losses_are_divided: bool = False,
+        evaluated_batches: int = 1,
         **options: Any,
     ) -> None:
         """A training begins. ``options`` hold where the user gave none.
 
         ``losses_add_up``: the trainer divides the losses of micro-batches by their number.
         ``losses_are_divided``: by ``accumulate``, also where there are fewer micro-batches.
+        ``evaluated_batches``: so many are looked at, each a forward pass of the model itself.
         """
         self.close(finished=False)
+        self._most_batches = evaluated_batches
         if isinstance(self._out, Hook):
             given = {key: self._options[key] for key in ("loss",) if key in self._options}
         else:
@@ -115,20 +120,28 @@ class TrainerCapture:
             self._driver.breaks(contract, place)
 
     def evaluated(self) -> None:
-        """The first batch of an evaluation is through: further ones are not looked at."""
+        """A batch of an evaluation is through: after the first few none is looked at."""
         if self._driver is not None and not self._evaluating:
-            self._evaluating = True
-            self._driver.pause()
+            self._batches += 1
+            if self._batches == self._most_batches:
+                self._pause()
 
     def end_evaluation(self, found: Mapping[str, Any]) -> None:
         """An evaluation has ended, and found that. Without a batch it is a step all the same."""
         if self.torch is None or self._driver is None:
             return
-        if not self._evaluating:
+        if not self._batches:
             self._driver.begin_evaluation()
+        elif not self._evaluating:
+            self._pause()
         self.save_scalars(found)
-        self._evaluating = False
+        self._evaluating, self._batches = False, 0
         self._driver.resume()
+
+    def _pause(self) -> None:
+        self._evaluating = True
+        if self._driver is not None:
+            self._driver.pause()
 
     def save_scalars(self, values: Mapping[str, Any]) -> None:
         """Save numbers of the step in hand: losses by their names, the others as metrics."""
@@ -146,7 +159,7 @@ class TrainerCapture:
         if self.torch is not None:
             hook, self.torch, self._driver = self.torch, None, None
             self.position = hook.position
-            self._evaluating = False
+            self._evaluating, self._batches = False, 0
             if self._calls is not None:
                 self._calls.remove()
                 self._calls = None

@@ -114,7 +114,10 @@ def by_a_function(outputs: Any, labels: Any, num_items_in_batch: Any = None) -> 
 @pytest.mark.parametrize("accumulated", [1, 3])
 def test_an_evaluation_has_the_unit_of_training(accumulated: int, trainer: Any, run: Path) -> None:
     trained = trainer(
-        evaluation=texts(4), eval_strategy="steps", gradient_accumulation_steps=accumulated
+        evaluation=texts(12),  # three batches, all of which count
+        eval_strategy="steps",
+        per_device_eval_batch_size=4,
+        gradient_accumulation_steps=accumulated,
     )
     trained.compute_loss_func = by_a_function
     trained.train()
