@@ -102,7 +102,7 @@ class Checks:
         if compiled:
             self.close()
             return
-        if self._is_first_saved and not compilations():
+        if self._is_first_saved:
             self._spread.forward_begins(root)
         samples = self._samples.is_due or self._held_out.is_due
         samples = samples and self._when.wants_samples

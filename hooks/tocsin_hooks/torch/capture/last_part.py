@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tocsin_hooks.torch.callbacks import is_elsewhere
-from tocsin_hooks.torch.names import unwrapped
+from tocsin_hooks.torch.names import is_compiled, unwrapped
 from tocsin_hooks.torch.outermost_calls import parts_of
 from tocsin_hooks.torch.root import ModuleHook
 from tocsin_hooks.torch.values import tensors_in
@@ -30,7 +30,8 @@ class LastPart:
         self.close()
         if self._gives_numbers:
             for name, part in parts_of(unwrapped(root)):
-                self._watch(name, part)
+                if not is_compiled(part):  # it would be compiled again for another hook
+                    self._watch(name, part)
 
     def forward_ended(self, output: Any) -> tuple[str, Any] | None:
         """The name of the last part, and what it gave, if the model gave but numbers."""
