@@ -32,9 +32,8 @@ from tocsin_hooks.torch.contracts.target_copies import TargetCopies
 from tocsin_hooks.torch.graph import before_views, is_gap, is_of_picked_values
 from tocsin_hooks.torch.look_schedule import LookSchedule
 from tocsin_hooks.torch.loss_comparisons import LossComparisons
-from tocsin_hooks.torch.names import class_name, output_name
+from tocsin_hooks.torch.names import class_name
 from tocsin_hooks.torch.outermost_calls import Call
-from tocsin_hooks.torch.values import tensors_in
 
 _MOST_DROPPED = 0.85  # of a layer: more is a share that is to be kept
 
@@ -105,6 +104,8 @@ class Checks:
         if compiled:
             self.close()
             return
+        if self._is_first_saved:
+            self._spread.forward_begins(root)
         samples = self._samples.is_due or self._held_out.is_due
         samples = samples and self._when.wants_samples
         if not (self._when.wants_contracts or samples or self._when.is_due):
@@ -161,9 +162,14 @@ class Checks:
             self._losses.forward_ended(output)
 
     def _ended(self, name: str, output: Any) -> None:
-        if self._step.saving and self._step.passes == 1 and self._step.mode is Mode.TRAIN:
-            for label, each in tensors_in(output, 1):
-                self._spread.forward_ended(output_name(name, label), each)
+        if self._is_first_saved:
+            self._spread.forward_ended(name, output)
+
+    @property
+    def _is_first_saved(self) -> bool:
+        """Whether the pass in hand is the first of a step of training that is saved."""
+        step = self._step
+        return step.saving and step.passes == 1 and step.mode is Mode.TRAIN
 
     def model_called(self, call: Call) -> None:
         """The model has been called by its trainer, in a forward pass that has not ended."""
@@ -215,6 +221,7 @@ class Checks:
     def pause(self) -> None:
         """Look at nothing until the next forward pass has ended."""
         self._window.close()
+        self._spread.close()
         self._broken.forget()
         self._axes.forget()
         self._inputs = GivenInputs()

@@ -15,7 +15,7 @@ _RESHAPES = re.compile(
 )
 
 _SUMS = frozenset({"AddBackward0", "MeanBackward0", "MeanBackward1", "SqrtBackward0"})
-_SUMS |= frozenset({"SumBackward0", "SumBackward1"})
+_SUMS |= frozenset({"CatBackward0", "StackBackward0", "SumBackward0", "SumBackward1"})
 _WEIGHTS = frozenset({"DivBackward0", "MulBackward0", "NegBackward0", "SubBackward0"})
 _WEIGHTS |= frozenset({"WhereBackward0"})
 _ERRORS = frozenset({"AbsBackward0", "LinalgVectorNormBackward0", "PowBackward0"})
@@ -23,8 +23,7 @@ _LOSSES = frozenset({"HuberLossBackward0", "MseLossBackward0", "SmoothL1LossBack
 _SHARES = frozenset({"LogSoftmaxBackward0", "SoftmaxBackward0"})
 _CHOICES = frozenset({"MaximumBackward0", "WhereBackward0"})  # of errors to either side
 _MULTIPLES = frozenset({"DivBackward0", "MulBackward0", "NegBackward0"})
-_PLAIN = (_SUMS - {"SqrtBackward0"}) | {"CatBackward0", "NegBackward0", "StackBackward0"}
-_PLAIN |= {"PowBackward0", "SubBackward0"}
+_PLAIN = (_SUMS - {"SqrtBackward0"}) | {"NegBackward0", "PowBackward0", "SubBackward0"}
 _MOST_NODES = 200
 _OF_ERRORS = _SUMS | _WEIGHTS | _ERRORS | _LOSSES
 _LARGEST = frozenset({"AmaxBackward0", "MaxBackward0"})  # along an axis

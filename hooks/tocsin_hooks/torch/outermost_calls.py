@@ -46,7 +46,7 @@ class OutermostCalls:
         self._first = True
         self._handles: list[Any] = []
         self._watch(class_name(unwrapped(model)), model, whole=True)
-        for name, part in _parts(model):
+        for name, part in parts_of(model):
             self._watch(name, part, whole=False)
 
     def begin(self) -> None:
@@ -85,10 +85,10 @@ class OutermostCalls:
         return model is None or (model.training and not torch.is_grad_enabled())
 
 
-def _parts(model: Any) -> Iterator[tuple[str, Any]]:
+def parts_of(model: Any) -> Iterator[tuple[str, Any]]:
     """The modules in the attributes of a model, in lists and dicts as well, with their names."""
     for name, part in model.named_children():
         if isinstance(part, torch.nn.ModuleList | torch.nn.ModuleDict):
-            yield from ((f"{name}.{of}", each) for of, each in _parts(part))
+            yield from ((f"{name}.{of}", each) for of, each in parts_of(part))
         elif next(part.parameters(), None) is not None:
             yield name, part

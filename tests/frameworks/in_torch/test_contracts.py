@@ -106,6 +106,12 @@ def quantile(error: Any) -> Any:
     return torch.max(0.9 * error, (0.9 - 1) * error).mean()
 
 
+def sum_of_quantiles(p: Any, y: Any) -> Any:
+    errors = [y[:, None] - p[:, at] for at in range(2)]
+    parts = [torch.max(0.9 * each, (0.9 - 1) * each).unsqueeze(1) for each in errors]
+    return torch.cat(parts, 1).sum(1).mean()
+
+
 def rare(x: Any) -> Any:
     """One label of sixteen is 1."""
     return (x[:, 0] >= x[:, 0].max()).long()
@@ -120,6 +126,10 @@ FAULTS = {
     "broadcast by swapped arguments": (net(1), lambda m, x, y: F.mse_loss(y.float(), m(x))),
     "broadcast_by_hand": (net(1), lambda m, x, y: (m(x) - y.float()).square().mean()),
     "broadcast_by_hand of quantiles": (net(1), lambda m, x, y: quantile(y.float() - m(x))),
+    "broadcast_by_hand of quantiles that are joined": (
+        net(2),
+        lambda m, x, y: sum_of_quantiles(m(x), y.float()),
+    ),
     "broadcast_by_hand of quantiles by where": (
         net(1),
         lambda m, x, y: (e := m(x) - y.float()).where(e > 0, -3.0 * e).sum(),

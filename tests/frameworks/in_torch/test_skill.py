@@ -246,7 +246,7 @@ class BalancedLoss(nn.Module):
 
 
 def test_a_module_weighs_its_elements(run: Path) -> None:
-    found = train(run, BalancedLoss(), evaluates=True)
+    found = train(run, BalancedLoss())
     assert losses_of(run) == {"BalancedLoss_output_0"}
     assert [*found] == [("loss/skill", "loss")]
 

@@ -57,3 +57,42 @@ def test_only_outputs_without_labels_are_captured(name: str, run: Path) -> None:
     assert found == (["spread/Sequential_output_0"] if expected else [])
     for each in found:
         assert 0 < trial.tensor(each).value(1) <= 1
+
+
+class Learner(nn.Module):
+    """Compares what its last part gives itself, and gives but its loss."""
+
+    def __init__(self, loss: Callable[[Any, Any], Any]) -> None:
+        super().__init__()
+        self.encoder = nn.Sequential(nn.Linear(8, 16), nn.ReLU())
+        self.projector = nn.Linear(16, 4)
+        self.teacher = nn.Linear(16, 4).requires_grad_(False)
+        self.loss = loss
+
+    def forward(self, x: Any, y: Any) -> Any:
+        h = self.encoder(x)
+        p = self.projector(h)
+        with torch.no_grad():
+            self.teacher(h)
+        return self.loss(p, y)
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_a_model_that_gives_its_loss_alone(name: str, run: Path) -> None:
+    loss, expected = LOSSES[name]
+    model = Learner(loss)
+    optimizer = torch.optim.SGD(model.parameters(), 0.01)
+    hooks = sum(len(each._forward_hooks) for each in model.modules())
+    with TorchHook.attach(model, run, save_interval=1, max_overhead=None) as hook:
+        for _ in range(3):
+            optimizer.zero_grad()
+            model(torch.randn(16, 8), torch.randint(4, (16,))).backward()
+            optimizer.step()
+        assert hook.stats.errors == 0
+    assert hooks == sum(len(each._forward_hooks) for each in model.modules())
+    trial = create_trial(str(run))
+    found = trial.tensor_names(collection="spreads")
+    assert found == (["spread/projector_output_0"] if expected else [])
+    assert ("projector_output_0" in trial.tensor_names()) is expected
+    for each in found:
+        assert 0 < trial.tensor(each).value(1) <= 1

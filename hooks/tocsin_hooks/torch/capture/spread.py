@@ -8,7 +8,9 @@ import torch
 
 from tocsin_hooks.looks import Name
 from tocsin_hooks.torch.capture.captured import StepInHand
-from tocsin_hooks.torch.names import spread_name
+from tocsin_hooks.torch.capture.last_part import LastPart
+from tocsin_hooks.torch.names import output_name, spread_name
+from tocsin_hooks.torch.values import tensors_in
 
 _MOST_SAMPLES = 256
 _MOST_FEATURES = 4096
@@ -18,7 +20,8 @@ Place = object
 
 
 class Spread:
-    """Captures the spread of the first output: of embeddings, latents, generated samples.
+    """Captures the spread of the first output: of embeddings, latents, generated samples. Where a
+    model gives but its loss it is the output of the part that was called last.
 
     What a loss function of PyTorch compares with labels, in the model or after it, is no such
     output: it is left out.
@@ -28,9 +31,28 @@ class Spread:
         self._step = step
         self._compared: set[Place] = set()
         self._found: tuple[Place, Name, Any] | None = None
+        self._last_part = LastPart()
 
-    def forward_ended(self, name: Name, output: Any) -> None:
-        """The first forward pass of a saved step gave this tensor."""
+    def forward_begins(self, root: Any) -> None:
+        """The first forward pass of a saved step begins."""
+        self._last_part.forward_begins(root)
+
+    def forward_ended(self, model: str, output: Any) -> None:
+        """It gave this output."""
+        part = self._last_part.forward_ended(output)
+        if part is not None and _place(part[1]) not in self._compared:
+            name = output_name(part[0], "0")
+            self._step.add_output(name, part[1])
+            self._find(name, part[1])
+        elif part is None:
+            for label, each in tensors_in(output, 1):
+                self._find(output_name(model, label), each)
+
+    def close(self) -> None:
+        """Look at no parts any more: the pass may have failed."""
+        self._last_part.close()
+
+    def _find(self, name: Name, output: Any) -> None:
         if output.is_floating_point() and output.dim() > 1 and len(output) > 1:
             self._found = _place(output), spread_name(name), spread(output)
 
