@@ -76,8 +76,10 @@ def learn(
     overwritten: bool = False,
     renewed: int = 0,
     anew: int = 0,
+    chooses: bool = False,
 ) -> set[str]:
-    """``renewed`` copies weights every so many updates, ``anew`` makes another copy then."""
+    """``renewed`` copies weights every so many updates, ``anew`` makes another copy then. The model
+    itself ``chooses`` the next action, as in double Q-learning."""
     torch.manual_seed(0)
     model = network(3, 2)
     target = copy.deepcopy(model)
@@ -86,8 +88,11 @@ def learn(
         for update in range(updates):
             state, action = torch.randn(ROWS, 3), torch.randint(2, (ROWS,))
             then = state if overwritten else torch.randn(ROWS, 3)
+            best = model(then).argmax(1) if chooses else None
             with torch.no_grad():
-                wanted = torch.randn(ROWS) + 0.9 * target(then).max(1).values
+                values = target(then)
+                value = values.max(1).values if best is None else values[torch.arange(ROWS), best]
+                wanted = torch.randn(ROWS) + 0.9 * value
             optimizer.zero_grad()
             loss(model(state), action, wanted).backward()
             optimizer.step()
@@ -102,6 +107,10 @@ def learn(
 @pytest.mark.parametrize("loss", [squares, by_hand])
 def test_states_that_are_overwritten(run: Path, loss: Any) -> None:
     assert learn(run, updates=80, loss=loss, overwritten=True, renewed=1) == ALIAS
+
+
+def test_states_that_are_overwritten_where_the_model_chooses(run: Path) -> None:
+    assert learn(run, updates=80, overwritten=True, renewed=1, chooses=True) == ALIAS
 
 
 @pytest.mark.parametrize("loss", [all_actions, likelihood])
@@ -119,6 +128,7 @@ def test_a_copy_that_is_never_renewed(run: Path, loss: Any) -> None:
     [
         {"updates": 622, "renewed": 1},
         {"updates": 622, "renewed": 600},
+        {"updates": 80, "renewed": 1, "chooses": True},
         {"updates": 622, "anew": 250},
         {"updates": 300},  # it may come
         {"updates": 622, "loss": all_actions},  # a teacher with samples of its own

@@ -148,18 +148,26 @@ class TargetCopies:
                 self._over = True
 
     def _pair(self, held: set[int], calls: list[_Call]) -> tuple[_Call, _Call] | None:
-        """A call of a model that is updated, and one of its copy."""
+        """A call of a model that is updated, and one of its copy. Of several of the model it is the
+        one that was given the most other samples: it may value next states, too, to choose the
+        action there."""
         all_held = set[int]().union(*self._held.values())
         known = [(each, module) for each in calls if (module := each.module()) is not None]
-        for own, model in known:
-            values = self._picks or (own.numbers and len(own.given) > 1)
-            if not (values and own.trains and _is_held(model, held)):
-                continue
-            for other, copy in known:
-                alike = type(copy) is type(model) and _shapes(copy) == _shapes(model)
-                if alike and not other.trains and not _is_held(copy, all_held):
-                    return own, other
-        return None
+        pairs = [
+            (own, other)
+            for own, model in known
+            if (self._picks or (own.numbers and len(own.given) > 1))
+            and own.trains
+            and _is_held(model, held)
+            for other, copy in known
+            if type(copy) is type(model)
+            and _shapes(copy) == _shapes(model)
+            and not other.trains
+            and not _is_held(copy, all_held)
+        ]
+        if len(pairs) < 2:
+            return pairs[0] if pairs else None
+        return min(pairs, key=lambda both: _equal(both[0].given[0], both[1].given[0]) or 0)
 
     def _is_renewed(self, copy: Any) -> None:
         if self._remembered.any_changed(copy):
