@@ -279,8 +279,6 @@ HALVES: dict[str, tuple[str, ...]] = {
         "meter_digits",
         "recipe_book",
         "tide_levels",
-    ),
-    "report": (
         "allergen_lists",
         "bare_breaths",
         "bare_milk",
@@ -295,6 +293,23 @@ HALVES: dict[str, tuple[str, ...]] = {
         "steel_strength",
         "tuned_butterflies",
         "water_days",
+    ),
+    "report": (
+        "airport_queues",
+        "bare_chords",
+        "call_graphs",
+        "dictated_marks",
+        "forest_stands",
+        "grip_force",
+        "hummed_tunes",
+        "junction_lights",
+        "keras_scans",
+        "lane_rows",
+        "room_occupancy",
+        "second_spectrometer",
+        "statement_lines",
+        "wind_direction",
+        "wind_farm_days",
     ),
 }
 
