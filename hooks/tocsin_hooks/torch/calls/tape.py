@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from tocsin_hooks.torch.calls.growth import Growth
-from tocsin_hooks.torch.calls.picks import Picked, Picks
+from tocsin_hooks.torch.calls.recipes import Copied, Recipes, tensors_of
 
 _MOST_CALLS = 512  # between the outputs and a loss
 _MOST_ELEMENTS = 1 << 23  # in all that they give
@@ -28,22 +28,6 @@ _RANDOM = re.compile(
 _DRAWS = frozenset({"multinomial", "normal"})
 _CHANGES_ITS_ARGUMENTS = frozenset({"batch_norm", "instance_norm"})  # running means
 _BY_FORM = frozenset({"expand_as", "reshape_as", "type_as", "view_as"})  # of their second argument
-FORMS = frozenset(  # whose results have the numbers of their first argument
-    {
-        "bfloat16",
-        "clone",
-        "contiguous",
-        "cpu",
-        "cuda",
-        "detach",
-        "double",
-        "flatten",
-        "float",
-        "half",
-    }
-    | {"ravel", "reshape", "squeeze", "to", "type", "unsqueeze", "view"}
-)
-_JOINS = frozenset({"cat", "concat", "concatenate"})
 _MULTIPLES = frozenset({"mean", "sum", "mul", "div", "to", "float", "double", "squeeze"}) | {
     f"__{name}__" for name in ("mul", "rmul", "truediv")
 }
@@ -52,13 +36,6 @@ _SUMS = frozenset({"add", "__add__", "__radd__"})
 
 class CannotReplay(Exception):
     """What was computed cannot be computed a second time."""
-
-
-@dataclass(frozen=True)
-class Copied:
-    """A tensor as it was before a function changed it."""
-
-    tensor: Any
 
 
 @dataclass(frozen=True)
@@ -91,17 +68,11 @@ class Tape:
         """Of all tensors that were computed from the outputs."""
         self.drawn = False
         """Whether something was drawn by chances that the outputs give, as an action is."""
-        self.times = 1.0
-        """How many times as long as an output what was joined of outputs of several passes is."""
         self._known: dict[int, Any] = {}
         self._versions: list[int] = []
         self._calls: list[RecordedCall] = []
-        self._recipes: dict[int, int] = {}
-        self._sources: dict[int, frozenset[int]] = {}
+        self.recipes = Recipes()
         self._growth = Growth()
-        self._picks = Picks()
-        self._evaluates = False
-        self._joined = set[int]()  # recipes of what training joins, as the views of a sample
 
     @property
     def is_recording(self) -> bool:
@@ -113,7 +84,7 @@ class Tape:
 
     def begin(self, outputs: Iterable[Any], *, training: bool = True) -> None:
         """Record what is done with these, and with those of earlier passes."""
-        self._evaluates = not training
+        self.recipes.begin(training=training)
         if sum(each.numel() for each in self.outputs) > _MOST_ELEMENTS:
             self.clear()
         for each in outputs:
@@ -122,16 +93,14 @@ class Tape:
                 self.outputs.append(each)
                 self._versions.append(_version(each))
                 self._known[id(each)] = each
-                self._recipes[id(each)] = hash(("output", place))
-                self._sources[id(each)] = frozenset({place})
+                self.recipes.add_output(id(each), place)
 
     def clear(self) -> None:
         """Forget everything, and record no more."""
         self.outputs, self._known, self._versions, self._calls = [], {}, [], []
-        self._recipes, self._sources = {}, {}
+        self.recipes.clear()
         self._growth.clear()
-        self._picks.clear()
-        self.elements, self.times = 0, 1.0
+        self.elements = 0
 
     def before(self, function: Any, args: Any, kwargs: Any) -> RecordedCall | None:
         """A function is going to be called; None if it is not given anything that is known."""
@@ -164,69 +133,16 @@ class Tape:
         self._known.update((id(each), each) for each in results)
         self.elements += sum(each.numel() for each in results)
         keys = tuple(id(each) for each in results)
-        self._describe(call, dict(zip(keys, results, strict=True)))
+        made = dict(zip(keys, results, strict=True))
+        self.recipes.called(name, call.args, call.kwargs, call.given, made)
         if len(results) == 1 and results[0].numel() == 1:
             self._growth.called(name, call.args, call.kwargs, results[0], len(self.outputs[0]))
         self._calls.append(replace(call, found=keys))
         if len(self._calls) > _MOST_CALLS or self.elements > _MOST_ELEMENTS:
             self.clear()
 
-    def _describe(self, call: RecordedCall, found: Mapping[int, Any]) -> None:
-        name = getattr(call.function, "__name__", "")
-        given = [self._recipes.get(id(each), 0) for each in tensors_of((call.args, call.kwargs))]
-        made = hash((name, *sorted(call.kwargs), *given))
-        if (same := self._as_before(name, call, made)) is not None:
-            self._recipes.update((key, self._recipes[id(same)]) for key in found)
-            self._sources.update((key, self.sources(same)) for key in found)
-            self._picks.same(same, found)
-            if name in _JOINS:
-                (joined,) = found.values()
-                self.times = joined.numel() / max(1, same.numel())
-            return
-        self._picks.called(name, call.args, call.kwargs, call.given, found)
-        sources = frozenset[int]().union(*(self._sources.get(key, ()) for key in call.given))
-        self._recipes.update((key, hash((made, at))) for at, key in enumerate(found))
-        self._sources.update((key, sources) for key in found)
-
-    def _as_before(self, name: str, call: RecordedCall, made: int) -> Any:
-        """The tensor whose numbers a call gives in another form, or beside those of others like it,
-        as of all batches of an evaluation; ``made`` is what the call is known by otherwise."""
-        first = call.args[0] if call.args else None
-        if name in FORMS and id(first) in self._recipes:
-            return first
-        if name not in _JOINS or len(call.args) != 1 or call.kwargs:
-            return None
-        parts = list(tensors_of(first))
-        known = [each for each in parts if id(each) in self._recipes]
-        if {each.shape[1:] for each in parts} != {known[0].shape[1:]}:
-            return None
-        if len({self._recipes[id(each)] for each in known}) == 1:
-            return known[0]
-        if not self._evaluates:
-            self._joined.add(made)
-        several = self._evaluates and made not in self._joined and len(known) == len(parts)
-        return known[0] if several and all(map(self.is_output, parts)) else None
-
-    def is_output(self, tensor: Any) -> bool:
-        """Whether it has the numbers of an output."""
-        recipe = self.recipe(tensor)
-        return any(self._recipes[id(each)] == recipe for each in self.outputs)
-
     def leads_to(self, loss: Any) -> bool:
         return id(loss) in self._known
-
-    def recipe(self, tensor: Any) -> int | None:
-        """Says by which calls it was computed from which outputs, whatever their values and the
-        number of samples; None of what does not depend on them."""
-        return self._recipes.get(id(tensor))
-
-    def sources(self, tensor: Any) -> frozenset[int]:
-        """The places of the outputs that it was computed from."""
-        return self._sources.get(id(tensor), frozenset())
-
-    def picked(self, tensor: Any) -> Picked | None:
-        """What it was picked from by an index, or computed of what was; None if it was not."""
-        return self._picks.of(tensor)
 
     def parts_of(self, loss: Any) -> Iterator[tuple[int, Any, bool | None]]:
         """The recipe of the loss, and those of the numbers that it is a multiple of; how many times
@@ -241,9 +157,10 @@ class Tape:
             if wanted not in call.found:
                 continue
             name, found = getattr(call.function, "__name__", ""), self._known[wanted]
-            if found.numel() == 1:
+            made = self.recipes.of(found)
+            if made is not None and found.numel() == 1:
                 times = None if found is loss else (scale * whole / found).detach()
-                yield self._recipes[wanted], times, self._growth.of(found)
+                yield made, times, self._growth.of(found)
             penalised = name in _SUMS and any(each.dim() == 0 for each, _ in call.versions)
             if not (penalised or name in _MULTIPLES) or len(call.given) != 1:
                 return
@@ -303,18 +220,6 @@ def _as_then(call: RecordedCall, device: str) -> AbstractContextManager[object]:
 
 def _is_in_place(name: str) -> bool:
     return name in _IN_PLACE or (name.endswith("_") and not name.endswith("__"))
-
-
-def tensors_of(value: Any) -> Iterator[Any]:
-    if isinstance(value, torch.Tensor):
-        yield value
-    elif isinstance(value, Copied):
-        yield value.tensor
-    elif isinstance(value, list | tuple):
-        for each in value:
-            yield from tensors_of(each)
-    elif isinstance(value, dict):
-        yield from tensors_of([*value.values()])
 
 
 def _swapped(value: Any, values: Mapping[int, Any]) -> Any:

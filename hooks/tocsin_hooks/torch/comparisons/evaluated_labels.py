@@ -67,9 +67,10 @@ class EvaluatedLabels:
         if self._is_unclear or not self._passes:
             return
         here = self._passes[-1]
-        if self._tape.recipe(tensor) is not None:
+        recipes = self._tape.recipes
+        if recipes.of(tensor) is not None:
             here.predicts = True
-            self._is_unclear = not self._known.has_classes and not self._tape.is_output(tensor)
+            self._is_unclear = not (self._known.has_classes or recipes.is_output(tensor))
         elif self._known.are_labels(tensor, here.output):
             self._is_unclear = here.labels is not None and not _is_same(here.labels, tensor)
             here.labels = tensor

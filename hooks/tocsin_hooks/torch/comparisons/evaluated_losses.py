@@ -42,7 +42,7 @@ class EvaluatedLosses:
         the model predicts, as far as that is known: one for all samples, as a mean of labels, or
         one of the ``inputs``, as the last value of a series. What it was trained on is no more."""
         prediction = call.prediction
-        if self._tape.recipe(prediction) is not None:
+        if self._tape.recipes.of(prediction) is not None:
             return self._known.is_of_training(prediction, self._tape)
         if any(_share_memory(prediction, each) for each in inputs):
             return True

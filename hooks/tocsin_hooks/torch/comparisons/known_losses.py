@@ -129,7 +129,7 @@ class KnownLosses:
                 return
             if adds is None:
                 continue
-            samples = len(tape.outputs[0]) * tape.times if adds else 0.0
+            samples = len(tape.outputs[0]) * tape.recipes.times if adds else 0.0
             self._computed[recipe] = _Computed(place, multiple, samples, of_functions)
 
     def called(self, call: LossCall, tape: Tape) -> None:
@@ -208,8 +208,8 @@ class KnownLosses:
     def is_of_training(self, prediction: Any, tape: Tape) -> bool:
         """Whether a prediction is for what training picks: the nodes of a graph, all of which a
         model is given in training and in evaluations, with the same index for those of training."""
-        picked = tape.picked(prediction)
-        places = tape.sources(prediction) if picked is not None else frozenset()
+        picked = tape.recipes.picked(prediction)
+        places = tape.recipes.sources(prediction) if picked is not None else frozenset()
         indices = [self._trained[place] for place in places if place in self._trained]
         return picked is not None and any(picked.is_same(each) for each in indices)
 
@@ -218,13 +218,13 @@ class KnownLosses:
         place where its gradients are computed, None if functions compare what it is made of."""
         if not (isinstance(found, torch.Tensor) and found.numel() == 1):
             return None
-        recipe = tape.recipe(found)
+        recipe = tape.recipes.of(found)
         known = None if recipe is None else self._computed.get(recipe)
         if known is None:
             return None
         value = found if known.multiple is None else found * known.multiple
         place = None if known.of_functions else known.place
-        samples = len(tape.outputs[0]) * tape.times
+        samples = len(tape.outputs[0]) * tape.recipes.times
         return place, value * (known.samples / samples if known.samples else 1.0)
 
     def judged(self, tape: Tape, call: RecordedCall, found: Any) -> LossCall | None:
@@ -238,7 +238,7 @@ class KnownLosses:
             return None
         known = [each for each in call.args if id(each) in call.given]
         others = [e for e in call.args if id(e) not in call.given and isinstance(e, torch.Tensor)]
-        places = tape.sources(known[0]) if len(known) == len(others) == 1 else frozenset()
+        places = tape.recipes.sources(known[0]) if len(known) == len(others) == 1 else frozenset()
         place = next(iter(places)) if len(places) == 1 else -1
         if place not in self._called:
             return None
@@ -246,10 +246,11 @@ class KnownLosses:
         if trained.has_numbers is not (name in _DIFFERENCES):
             return None
         if name in _OVERLAPS | _UNIONS and not (
-            trained.is_binary and self._has_both(name in _UNIONS, tape.recipe(known[0]), others[0])
+            trained.is_binary
+            and self._has_both(name in _UNIONS, tape.recipes.of(known[0]), others[0])
         ):
             return None
-        picked = tape.picked(known[0])
+        picked = tape.recipes.picked(known[0])
         if self.is_of_training(known[0], tape):
             return None
         output = trained.part_of(tape.outputs[place], picked)
@@ -280,7 +281,7 @@ def _are_equal(one: Any, other: Any) -> bool:
 
 def _picked(tape: Tape, prediction: Any) -> Picked | None:
     """How a prediction was picked, if nothing was computed of it since."""
-    picked = tape.picked(prediction)
+    picked = tape.recipes.picked(prediction)
     return picked if picked is not None and picked.is_plain else None
 
 

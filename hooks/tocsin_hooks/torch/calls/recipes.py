@@ -1,0 +1,134 @@
+"""By which calls tensors were computed from which outputs of a model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from tocsin_hooks.torch.calls.picks import Picked, Picks
+
+FORMS = frozenset(  # whose results have the numbers of their first argument
+    {
+        "bfloat16",
+        "clone",
+        "contiguous",
+        "cpu",
+        "cuda",
+        "detach",
+        "double",
+        "flatten",
+        "float",
+        "half",
+    }
+    | {"ravel", "reshape", "squeeze", "to", "type", "unsqueeze", "view"}
+)
+_JOINS = frozenset({"cat", "concat", "concatenate"})
+
+
+@dataclass(frozen=True)
+class Copied:
+    """A tensor as it was before a function changed it."""
+
+    tensor: Any
+
+
+class Recipes:
+    """Knows tensors by identity: of each the calls that lead to it from the outputs, whatever their
+    values and the number of samples, and what was picked from an output on the way."""
+
+    def __init__(self) -> None:
+        self.times = 1.0
+        """How many times as long as an output what was joined of outputs of several passes is."""
+        self._made: dict[int, int] = {}
+        self._sources: dict[int, frozenset[int]] = {}
+        self._outputs = set[int]()  # what they are made by
+        self._picks = Picks()
+        self._evaluates = False
+        self._joined = set[int]()  # what training joins is made by, as the views of a sample
+
+    def begin(self, *, training: bool) -> None:
+        self._evaluates = not training
+
+    def add_output(self, key: int, place: int) -> None:
+        made = hash(("output", place))
+        self._outputs.add(made)
+        self._made[key], self._sources[key] = made, frozenset({place})
+
+    def clear(self) -> None:
+        self._made, self._sources, self._outputs = {}, {}, set()
+        self._picks.clear()
+        self.times = 1.0
+
+    def called(
+        self,
+        name: str,
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        given: Set[int],
+        found: Mapping[int, Any],
+    ) -> None:
+        """A function ``found`` tensors, by their keys, of those that are ``given`` and others."""
+        made = hash((name, *sorted(kwargs), *(self._made.get(id(e), 0) for e in _in(args, kwargs))))
+        same = args[0] if args and name in FORMS and id(args[0]) in self._made else None
+        if name in _JOINS and len(args) == 1 and not kwargs:
+            same = self._like_its_parts(list(tensors_of(args[0])), made)
+            if same is not None:
+                (joined,) = found.values()
+                self.times = joined.numel() / max(1, same.numel())
+        if same is not None:
+            self._made.update((key, self._made[id(same)]) for key in found)
+            self._sources.update((key, self.sources(same)) for key in found)
+            self._picks.same(same, found)
+            return
+        self._picks.called(name, args, kwargs, given, found)
+        sources = frozenset[int]().union(*(self._sources.get(key, ()) for key in given))
+        self._made.update((key, hash((made, at))) for at, key in enumerate(found))
+        self._sources.update((key, sources) for key in found)
+
+    def of(self, tensor: Any) -> int | None:
+        """By which calls it was made; None of what does not depend on an output."""
+        return self._made.get(id(tensor))
+
+    def sources(self, tensor: Any) -> frozenset[int]:
+        """The places of the outputs that it was computed from."""
+        return self._sources.get(id(tensor), frozenset())
+
+    def picked(self, tensor: Any) -> Picked | None:
+        """What it was picked from by an index, or computed of what was; None if it was not."""
+        return self._picks.of(tensor)
+
+    def is_output(self, tensor: Any) -> bool:
+        """Whether it has the numbers of an output."""
+        return self._made.get(id(tensor)) in self._outputs
+
+    def _like_its_parts(self, parts: Sequence[Any], made: int) -> Any:
+        """One of the tensors that are joined, if the result is as they are: made by the same calls,
+        or outputs of all batches of an evaluation."""
+        known = [each for each in parts if id(each) in self._made]
+        if {each.shape[1:] for each in parts} != {known[0].shape[1:]}:
+            return None
+        if len({self._made[id(each)] for each in known}) == 1:
+            return known[0]
+        if not self._evaluates:
+            self._joined.add(made)
+        several = self._evaluates and made not in self._joined
+        return known[0] if several and all(map(self.is_output, parts)) else None
+
+
+def tensors_of(value: Any) -> Iterator[Any]:
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, Copied):
+        yield value.tensor
+    elif isinstance(value, list | tuple):
+        for each in value:
+            yield from tensors_of(each)
+    elif isinstance(value, dict):
+        yield from tensors_of([*value.values()])
+
+
+def _in(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[Any]:
+    return tensors_of((args, kwargs))
