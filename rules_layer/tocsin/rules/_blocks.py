@@ -6,6 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+_DIGITS = 9  # of a sum, so that a state stays small
+
 Blocks = Mapping[str, Any]
 """``parts``: how many were added; ``span``: of those in a block; ``sums``: of each block."""
 
@@ -37,4 +39,8 @@ def newest(blocks: Blocks, share: float) -> list[Sequence[float]]:
 
 
 def _added(some: Sequence[float], others: Sequence[float]) -> list[float]:
-    return [a + b for a, b in zip(some, others, strict=True)]
+    return [_short(a + b) for a, b in zip(some, others, strict=True)]
+
+
+def _short(number: float) -> float:
+    return number if isinstance(number, int) else float(f"{number:.{_DIGITS}g}")

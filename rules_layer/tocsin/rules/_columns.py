@@ -36,6 +36,8 @@ _FAR = 1e100
 _WON = 0.25  # of what training has won by its loss: evaluations that won more do not suffer
 _ERRORS = 6.0  # standard errors of a quartile, within which it is that of the same column
 _NAMED = 6
+_MATCHED = 2 / 3  # of the columns that are far from their place, if some are exchanged
+_CHANCE = 0.5  # of these, that matched as well had all moved the other way
 _OWN = 0.2  # of the distance between quartiles: so far a column lies from its own place, or farther
 
 COLUMNS = Read(roles=(Role.COLUMN,), values=True)
@@ -48,13 +50,13 @@ def judge_columns(state: State, step: Step, shifted: float) -> tuple[State, Verd
     where columns have exchanged their places, whatever its loss.
 
     A column lies elsewhere if the medians, or the distances between the quartiles, differ. The
-    state has of each evaluated set the share of such columns, and which are exchanged, and of each
-    loss the round and the value of the first save, and the lowest.
+    state has of each evaluated set the share of such columns, and how many are exchanged, with the
+    first few of them; and of each loss the round and the value of the first save, and the lowest.
     """
     pairs = _pairs(step.tensors["columns"])
     found = {name: _elsewhere(ours, theirs) for name, (ours, theirs) in pairs.items()}
     shares = dict(islice({**state.get("shares", {}), **found}.items(), MOST_SERIES))
-    others = {name: _exchanged(ours, theirs) for name, (ours, theirs) in pairs.items()}
+    others = {name: _short(_exchanged(*pair)) for name, pair in pairs.items()}
     exchanged: dict[str, list[int]] = {**state.get("exchanged", {}), **others}
     losses, _ = with_level(select_losses(step.tensors["losses"], ()), named=False)
     known: dict[str, tuple[int, float, float]] = dict(state.get("losses", {}))
@@ -124,8 +126,10 @@ def _exchanged(ours: NDArray[Any], theirs: NDArray[Any]) -> list[int]:
     """The columns whose quartiles are far from their own in training, and those of another such
     column there, in a circle: they have exchanged their places.
 
-    Where columns drift, some may get the quartiles of others, but not all of a circle. They must be
-    three different numbers: columns of zeros and ones may well change places.
+    Where columns drift, some may get the quartiles of others, and of many columns even those of a
+    circle. So two thirds of the columns that are far must have those of another, and twice as many
+    as if each had drifted the other way. They must be three different numbers: columns of zeros and
+    ones may well change places.
     """
     ours, theirs, live = _comparable(ours, theirs)
     for each in (ours, theirs):
@@ -135,13 +139,33 @@ def _exchanged(ours: NDArray[Any], theirs: NDArray[Any]) -> list[int]:
     error = _ERRORS * np.sqrt(1 / ours[:, 3] + 1 / theirs[:, 3])
     whole = (ours[:, :3] % 1 == 0).all(axis=1)  # its quartiles are off by one, or not at all
     error += np.where(whole, 1 / _wide(ours), 0.0)
-    apart = np.abs(theirs[:, None, :3] - ours[None, :, :3]).max(axis=2) / _wide(ours)
-    far = np.diagonal(apart) > np.maximum(2 * error, _OWN)
-    became = (apart <= error) & far[:, None] & far
-    for _ in places:  # who is nobody's place, or has none, is in no circle
-        inside = became.any(axis=0) & became.any(axis=1)
-        became &= inside[:, None] & inside
-    return [int(at) for at in places[became.any(axis=1)]]
+    moved = theirs[:, :3] - ours[:, :3]
+    far = np.abs(moved).max(axis=1) / _wide(ours) > np.maximum(2 * error, _OWN)
+    became = _are(theirs, ours, error)[far]
+    turned = theirs[:, :3] - 2 * moved[:, [1]]
+    by_chance = int(_are(turned, ours, error)[far].any(axis=1).sum())
+    matched = int(became.any(axis=1).sum())
+    if matched < _MATCHED * len(became) or by_chance > _CHANCE * matched:
+        return []
+    return [int(at) for at in places[far][_in_circles(became[:, far])]]
+
+
+def _are(some: NDArray[Any], others: NDArray[Any], error: NDArray[Any]) -> NDArray[np.bool_]:
+    """Which columns have the quartiles of which others: shape (columns, columns)."""
+    apart = np.abs(some[:, None, :3] - others[None, :, :3]).max(axis=2) / _wide(others)
+    same: NDArray[np.bool_] = apart <= error
+    np.fill_diagonal(same, val=False)
+    return same
+
+
+def _in_circles(became: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Which columns are in a circle, or between two: nobody's place, or one without, is not."""
+    inside = np.ones(len(became), dtype=bool)
+    while True:
+        kept = inside & became[:, inside].any(axis=1) & became[inside].any(axis=0)
+        if (kept == inside).all():
+            return inside
+        inside = kept
 
 
 def _comparable(
@@ -161,15 +185,20 @@ def _wide(quartiles: NDArray[Any]) -> NDArray[Any]:
     return wide
 
 
+def _short(places: list[int]) -> list[int]:
+    """What is kept of exchanged columns: their number, and the first few."""
+    return [len(places), *places[:_NAMED]] if places else []
+
+
 def _exchange(tensor: Tensor, places: list[int]) -> Verdict:
-    few = ", ".join(map(str, sorted(places)[:_NAMED]))
+    count, few = places[0], ", ".join(map(str, places[1:]))
     detail = (
-        f"columns {few}{' …' if len(places) > _NAMED else ''} (the first is 0) have exchanged "
+        f"columns {few}{' …' if count > _NAMED else ''} (the first is 0) have exchanged "
         f"their places in the data of {tensor.name}: each has the quartiles of another one in "
         "training"
     )
-    found = violation(Reason.DIFFERENT, detail, tensor, columns=len(places))
-    return measured(found, len(places), _FEW)
+    found = violation(Reason.DIFFERENT, detail, tensor, columns=count)
+    return measured(found, count, _FEW)
 
 
 def _verdict(

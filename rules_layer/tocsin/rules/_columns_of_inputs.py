@@ -15,6 +15,7 @@ _ERRORS = 3.0  # standard errors, within which they are
 _OTHERS = 2  # features that are as in training, at least, and half of all
 _SAME = 1.5  # between deviations, of these
 _TWO_VALUES = 0.98  # of the variance of mean squares that means explain
+_ROUNDING = 1e-12  # of a variance: so little is that of equal numbers
 _EDGE = math.sqrt(3)  # deviations from the mean to the end of an even distribution
 _ALIKE = 0.25  # deviations between the means of features that are one quantity, as in a series
 _ALIKE_IN_ONE = 1.0  # the same of an evaluation, of which one batch may be known
@@ -60,7 +61,8 @@ def other_feature(train: Mapping[str, Any], held: Mapping[str, Any]) -> int | No
     Its mean is five deviations away; or its deviation differs by a factor of three and is beyond
     those of all batches of TRAIN, while it lies about the same mean, or reaches farther on both
     sides, or lies far beyond: later samples of a series often vary less, and lie on one side. Not
-    judged is what has two values, of which an evaluation may well have one alone.
+    judged is what has two values, of which an evaluation may well have one alone, nor by its
+    deviation what has one value in each batch of EVAL: its samples may be of one group.
     """
     n, k, found, same, live = train["n"], held["n"], list[int](), 0, 0
     if n < _BATCHES or len(train.get("kept", ())) != len(held["sums"]):
@@ -80,7 +82,8 @@ def other_feature(train: Mapping[str, Any], held: Mapping[str, Any]) -> int | No
         beyond = apart > _EDGE * 1.5 * (ours.deviation + other.deviation)
         is_unusual = not kept[6] <= other.within <= kept[7]
         placed = (larger and apart < other.deviation) or (smaller and centred) or beyond
-        scaled = wide > _FACTOR * narrow and is_unusual and placed
+        varies = other.within > _ROUNDING * ours.within  # else they are of one group, perhaps
+        scaled = varies and wide > _FACTOR * narrow and is_unusual and placed
         if (scaled or apart > _FAR * wide) and not _has_two_values(kept, n):
             found.append(at)
     return found[0] if found and same >= max(_OTHERS, live / 2) else None
@@ -91,7 +94,8 @@ def _has_two_values(kept: Sequence[float], n: int) -> bool:
     nothing is known of that, as all batches are the same."""
     _, d1, d2, e1, e2, both, _, _ = kept
     means, squares = d2 - d1 * d1 / n, e2 - e1 * e1 / n
-    return not (both - d1 * e1 / n) ** 2 < _TWO_VALUES * means * squares
+    products = both - d1 * e1 / n
+    return not products * products < _TWO_VALUES * means * squares
 
 
 def goes_on(train: Mapping[str, Any], held: Mapping[str, Any]) -> bool:

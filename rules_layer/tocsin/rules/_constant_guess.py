@@ -45,6 +45,7 @@ _ON_ITS_WAY = 0.25  # of what is missing, won in a quarter of the comparisons
 _LEAST_WON = 0.01
 _MOST = 3.0  # by which a loss counts as lower or higher: the logarithm of a ratio
 _LARGEST = 1e100  # sums of larger losses might not be finite
+_MANY_TIMES = 10  # the guess's loss, from which on a text says so
 _EVALUATIONS = 3  # in a row
 _MANY_EVALUATIONS = 8  # if none of them was better than the guess, some skill excuses nothing
 _SOME_SKILL = 0.2
@@ -127,8 +128,8 @@ def _evaluated(memory: Memory, site: LossSite, spent: int) -> Memory:
 
 def _added(memory: Memory, site: LossSite, now: int) -> dict[str, Any]:
     known = [
-        (min(loss, _LARGEST), min(repaired, _LARGEST), constant)
-        for loss, repaired, constant in site.losses
+        (*(max(-_LARGEST, min(each, _LARGEST)) for each in both), constant)
+        for *both, constant in site.losses
         if 0 < constant < _LARGEST  # not unknown
     ]
     added = {**memory, "n": memory.get("n", 0) + len(known), "since": memory.get("since", now)}
@@ -171,20 +172,26 @@ def _below(block: Sequence[float]) -> float:
     return max(-_MOST, min(math.log(constant / loss), _MOST))
 
 
+def _level(below: float) -> str:
+    """A loss beside that of the guess in words. A ratio is known up to twenty."""
+    times = math.exp(-below)
+    if times >= _MANY_TIMES:
+        return f"at least {math.floor(times)} times that"
+    return f"{percent(times - 1)} above that" if times >= 1.01 else "not below that"
+
+
 def _verdict(memory: Memory, tensor: Tensor) -> Verdict:
     if "below" not in memory:
         return UNDECIDED
     below = memory["below"]
     if memory["low"] < _LOOKS:
         return measured(HEALTHY, below, 0.0, "below")
-    above = math.exp(-below) - 1
-    level = f"{percent(above)} above that" if above >= 0.01 else "not below that"
-    half = f"the last half of {memory['n']} comparisons"
+    half = f"the last half of the saves, of {memory['n']} comparisons in all"
     where = f"{_EVALUATIONS} evaluations in a row" if "last" in memory else half
     kind = memory.get("kind")
     name = f"the loss by {kind}" if kind not in (None, "loss") else "the loss"
     falls = "" if below < -math.log(_FAR_ABOVE) else ", and hardly falls"
-    detail = f"{name} is {level} of a constant guess in {where}{falls}"
+    detail = f"{name} is {_level(below)} of a constant guess in {where}{falls}"
     evidence = {"below": below, "comparisons": memory["n"]}
     found = violation(Reason.BELOW_THRESHOLD, detail, tensor, **evidence)
     return measured(found, below, 0.0, "below")

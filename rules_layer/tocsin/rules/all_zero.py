@@ -34,8 +34,8 @@ class AllZero(Rule):
     fires after twenty saves in a row. It ignores what healthy runs have: gradients of zero (frozen
     or unused layers, words that are not in a batch), biases of zero (at the start), and layers that
     start at zero but do not stay there: it is taken back when one is trained later. Where gradients
-    are saved, a weight without one, which nothing is computed with, does not count. In profile
-    ``sagemaker`` the user must select tensors, as in Amazon's documents.
+    are saved, a weight without one does not count: it is frozen, or nothing is computed with it. In
+    profile ``sagemaker`` the user must select tensors, as in Amazon's documents.
 
     Parameters
     ----------

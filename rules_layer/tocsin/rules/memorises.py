@@ -40,7 +40,7 @@ class Memorises(Rule):
 
     The skill is that of NoSkill: by how much the loss is lower for the true pairs of predictions
     and labels. Compares TRAIN with EVAL for each loss function, over the last half of the
-    comparisons of each. Fires when training is proved to have at least ``known`` and evaluations
+    saves of each. Fires when training is proved to have at least ``known`` and evaluations
     have less than ``least_skill``, both with 99.9 % confidence, in two looks in a row, after
     ``patience`` training steps and ``samples`` samples in EVAL. Four evaluations in a row none of
     which is better than a constant guess are confidence, too. When evaluations have more, it is

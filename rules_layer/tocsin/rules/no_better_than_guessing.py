@@ -85,11 +85,10 @@ class NoBetterThanGuessing(Rule):
 
     Where the hook computes what the loss of the best constant guess is, that decides instead: after
     300 steps of training, and 100 comparisons, the rule fires if the loss was not below it in the
-    last half of them, hardly depends on which label belongs to which sample, and is not about to
-    get there. Where it is 3 % above, 150 steps are enough; where it is three times as large all
-    that time, 200 are, even if it falls. For a loss that a script computes by
-    hand the guess is the mean output of the batch. It also fires if three evaluations in a row are
-    no better.
+    last half of the saves, hardly depends on which label belongs to which sample, and is not about
+    to get there. Where it is 3 % above, 150 steps are enough; where it is three times as large all
+    that time, 200 are, even if it falls. For a loss that a script computes by hand the guess is the
+    mean output of the batch. It also fires if three evaluations in a row are no better.
 
     Parameters
     ----------

@@ -117,7 +117,8 @@ class NoSkill(Rule):
         name = site.tensor.kind or site.tensor.name
         detail = (
             f"with other labels {name} is hardly larger: the skill is {percent(skill)} in the last "
-            f"half of {memory['n']} comparisons, and nothing proves that anything is learned"
+            f"half of the saves, of {memory['n']} comparisons in all, and nothing proves that "
+            "anything is learned"
         )
         if site.constant is not None:
             better = f"{percent(site.constant)} below" if site.constant > 0 else "not below"

@@ -28,7 +28,7 @@ from tocsin.rules._pairing import (
 )
 
 _COMPARISONS = 12  # in what is judged together, at least
-_WINDOW = 0.125  # of all comparisons
+_WINDOW = 0.125  # of all saves
 _LOOKS = 3  # in a row
 
 
@@ -38,9 +38,9 @@ class SkillLost(Rule):
     """The model has forgotten which label belongs to which sample.
 
     The skill is that of NoSkill: by how much the loss is lower for the true pairs of predictions
-    and labels. Follows the last eighth of all comparisons, at least 12. Fires when their skill is
-    below ``kept`` of the best lower bound so far, with 99.9 % confidence and in three looks in a
-    row, where this best was above ``least_skill``. Half of the best resolves it.
+    and labels. Follows the last eighth of all saves, and at least 12 comparisons. Fires when their
+    skill is below ``kept`` of the best lower bound so far, with 99.9 % confidence and in three
+    looks in a row, where this best was above ``least_skill``. Half of the best resolves it.
 
     Parameters
     ----------

@@ -196,7 +196,7 @@ class TrainEvalInputs(Rule):
         detail = (
             f"{place} of {tensor.name} has mean {theirs.mean:.3g} and deviation "
             f"{theirs.deviation:.3g} in EVAL, and {ours.mean:.3g} and {ours.deviation:.3g} in "
-            "TRAIN, and others are as they were: it is in another unit, or scaled differently"
+            "TRAIN, and most others are as they were: it is in another unit, or scaled differently"
         )
         evidence = {"eval": theirs.deviation, "train": ours.deviation}
         found = violation(Reason.DIFFERENT, detail, tensor, **evidence)

@@ -43,13 +43,13 @@ class VanishingGradient(Rule):
     all units of a layer off. The scale of the loss does not matter, nor a batch whose loss is 0. A
     gradient that is alone is compared with 1e-7. With a ``threshold`` all are compared with that.
     Ignores gradients of biases (by their names) unless they are selected: they are tiny if the mean
-    of the targets is zero. So may be that of a single number, which is ignored as well unless there
-    is a ``threshold``. Also ignores gradients of LoRA's A, which are multiplied by a B that
-    starts at zero, those of experts of a mixture that are 0 while others are not, since they
-    got no sample, and those of a recurrent layer's weights of its state that are 0: a state of
-    zeros, as in a series of one step. Ignores empty tensors. Is taken back when gradients come,
-    as where a part of the model is trained later. ExplodingTensor reports gradients without a
-    finite element.
+    of the targets is zero. So may be that of a single number, which is ignored unless it is
+    selected or there is a ``threshold``. Also ignores gradients of LoRA's A, which are multiplied
+    by a B that starts at zero, those of experts of a mixture that are 0 while others are not, since
+    they got no sample, and those of a recurrent layer's weights of its state that are 0: a state of
+    zeros, as in a series of one step. Ignores empty tensors. Is taken back when gradients come, as
+    where a part of the model is trained later. ExplodingTensor reports gradients without a finite
+    element.
 
     Parameters
     ----------
@@ -94,13 +94,14 @@ class VanishingGradient(Rule):
         known = _without_idle_experts(known)
         if self.threshold is None:
             known = [each for each in known if each[0] or not _HIDDEN.search(each[1].name)]
-        state = _zeros(state, known) if self.threshold is None and len(known) > 1 else state
-        if not known:
+        judged = [each for each in known if not self._is_number(each[1])]
+        state = _zeros(state, judged) if self.threshold is None and len(known) > 1 else state
+        if not judged:
             return state, not_applicable(Reason.NO_TENSOR, "no gradient with a finite mean")
         ratio, mean, tensor = min(
             (
                 (mean / limit if limit and not brief else math.inf, mean, tensor)
-                for mean, tensor in known
+                for mean, tensor in judged
                 for limit, brief in [(self._limit(tensor, known), _is_brief(state, tensor))]
             ),
             key=lambda each: each[0],
@@ -130,10 +131,15 @@ class VanishingGradient(Rule):
         return summary.abs_mean * summary.size / max(1, summary.size - summary.zeros)
 
     def _judges(self, tensor: Tensor) -> bool:
-        if self.collection_names or self.tensor_regex:
-            return True
-        is_number = tensor.summary.size == 1 and self.threshold is None
-        return not is_number and _LEFT_OUT.search(tensor.name) is None
+        return self._selected or _LEFT_OUT.search(tensor.name) is None
+
+    def _is_number(self, tensor: Tensor) -> bool:
+        """Whether it is a single number: others are compared with it, but it is not judged."""
+        return tensor.summary.size == 1 and self.threshold is None and not self._selected
+
+    @property
+    def _selected(self) -> bool:
+        return bool(self.collection_names or self.tensor_regex)
 
 
 def _zeros(state: State, known: Sequence[tuple[float, Tensor]]) -> State:

@@ -50,7 +50,7 @@ class WorkerLosses(Rule):
     Workers of one training have the same weights, and their batches come from the same data. So at
     a step the loss of each is above the mean of the others at most as often as below, however
     the losses drift. Takes the difference as a share of the larger of both, in the last half of
-    all comparisons. Fires when one worker was above so often that chance does not explain it,
+    all saves. Fires when one worker was above so often that chance does not explain it,
     and when the mean share is above 0 with 99.9 % confidence and above ``gap``. Compares the
     loss of every step where the hook hands them over, else that of the saved steps.
 
@@ -106,7 +106,7 @@ class WorkerLosses(Rule):
         gap, worst = max(above, key=lambda each: each[0])
         detail = (
             f"the loss of {worst.worker} is above that of the other workers by {percent(gap)} of "
-            f"its size, in the last half of {n} comparisons"
+            f"its size, in the last half of the saves, of {n} comparisons in all"
         )
         fault = violation(Reason.DIFFERENT, detail, worst, gap=gap, comparisons=n)
         return after, measured(fault, gap, self.gap)

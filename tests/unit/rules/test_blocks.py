@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -34,6 +35,13 @@ def test_the_newest_hold_a_share_and_no_block_too_many(count: int, share: float)
     held = [size for _, size in newest(found, share)]
     assert sum(held) >= share * count - 1e-9
     assert len(held) == 1 or sum(held[1:]) < share * count
+
+
+def test_sums_of_fractions_stay_short() -> None:
+    found: dict[str, Any] = {}
+    for at in range(1000):
+        found = with_part(found, [0.1 + at / 7, 1e-9 / 3], 64)
+    assert len(json.dumps(found["sums"])) < 64 * 32
 
 
 @pytest.mark.parametrize("blocks", [{}, {"n": 3, "width": 1, "blocks": [[0.1, 1, 0]]}])

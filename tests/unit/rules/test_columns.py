@@ -115,3 +115,31 @@ def test_columns_that_drift_or_are_alike_have_exchanged_nothing() -> None:
     assert VIOLATION not in held_out(chain, chain + np.array([1.0, 1.0, 1.0, 0.0]))
     alike = np.asarray(several([0, 0, 1, 1]))
     assert VIOLATION not in held_out(alike, alike[[1, 0, 3, 2]])
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_many_columns_that_drift_have_exchanged_nothing(seed: int) -> None:
+    """As of another laboratory: some get the quartiles of others, a few those of a circle."""
+    random = np.random.default_rng(seed)
+    middle, wide = random.uniform(0, 12, 300), random.uniform(0.5, 1.5, 300)
+    later = middle + wide * random.normal(size=300) * (random.random(300) < 0.5)
+
+    def columns(at: np.ndarray, values: float) -> np.ndarray:
+        quartiles = at[:, None] + wide[:, None] * np.array([-0.5, 0.0, 0.5])
+        return np.column_stack([quartiles, np.full(300, values)])
+
+    assert VIOLATION not in held_out(columns(middle, 1000.0), columns(later, 500.0))
+
+
+def test_many_that_have_exchanged_their_places_leave_a_small_state() -> None:
+    places = 1e6 * np.random.default_rng(1).random(1024)
+    ours = np.array([[at, at + 0.3, at + 1.0, 4000.0] for at in places])
+    steps = rounds(ours[np.random.default_rng(0).permutation(1024)], 0.5)
+    first = next(steps)
+    mine = valued("columns/mine", ours, role=Role.COLUMN, kind=TRAINED)
+    tensors = {**first.tensors, "columns": (mine, first.tensors["columns"][1])}
+    state, verdict = TrainEvalInputs().evaluate({}, Step(0, Mode.TRAIN, 0, 0.0, tensors))
+    assert verdict.measure is not None
+    assert verdict.measure.value > 1000
+    assert "columns 0, 1, 2, 3, 4, 5 … (the first is 0)" in (verdict.detail or "")
+    assert len(str(state)) < 400

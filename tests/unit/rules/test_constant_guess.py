@@ -72,6 +72,21 @@ def test_a_late_start_resolves_it() -> None:
     assert verdicts[-1].outcome is HEALTHY
 
 
+@pytest.mark.parametrize(
+    ("loss", "expected"),
+    [
+        (4.0, "the loss by cross_entropy is 33 % above that of a constant guess in the last half "),
+        (37.0, "is at least 12 times that of a constant guess"),
+        (3e5, "is at least 20 times that of a constant guess"),  # so many are told apart
+        (3.03, "is not below that of a constant guess"),
+    ],
+)
+def test_it_says_how_much_above(loss: float, expected: str) -> None:
+    detail = judged(NoBetterThanGuessing(), run(np.full(1000, loss)))[-1].detail or ""
+    assert expected in detail
+    assert "in the last half of the saves, of 999 comparisons in all" in detail
+
+
 @pytest.mark.parametrize("scale", [1e-6, 1e6])
 def test_it_has_no_unit(scale: float) -> None:
     losses = 4.4 - 0.3 * AT
@@ -88,6 +103,24 @@ def test_losses_without_bounds_leave_a_state_that_can_be_kept(mode: Mode) -> Non
         state, verdict = NoBetterThanGuessing().evaluate(state, step)
     assert verdict.outcome is VIOLATION
     assert json.loads(json.dumps(state, allow_nan=False)) == state
+
+
+@pytest.mark.filterwarnings("ignore:overflow")
+@pytest.mark.parametrize(("loss", "expected"), [(-8e307, HEALTHY), (8e307, VIOLATION)])
+def test_losses_whose_sums_are_not_finite(loss: float, expected: Outcome) -> None:
+    assert outcomes(NoBetterThanGuessing(), run(np.full(400, loss)))[-1] is expected
+
+
+def test_what_an_earlier_version_kept_is_no_error() -> None:
+    """Its blocks had other names: those of the comparisons from here on count."""
+    kept = {"n": 400, "width": 8, "blocks": [[32.0, 33.0, 24.0]] * 50, "since": -400}
+    state: Any = {"compared": {"spent": 0, "sites": {"TRAIN/loss/skill": kept}}}
+    found = []
+    for step in run(np.full(1000, 4.0)):
+        state, verdict = NoBetterThanGuessing().evaluate(state, step)
+        found.append(verdict.outcome)
+    assert found[0] is UNDECIDED
+    assert found[-1] is VIOLATION
 
 
 def test_rare_saves_come_to_the_same_verdict() -> None:

@@ -2,11 +2,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 from tocsin.model import Mode, Outcome
+from tocsin.rules import Rule
+from tocsin.rules.loss_gap import LossGap
+from tocsin.rules.memorises import Memorises
 from tocsin.rules.no_skill import NoSkill
+from tocsin.rules.skill_lost import SkillLost
+from tocsin.rules.underfitting import Underfitting
 
 from tests.unit.rules.comparing import comparisons, noisy
 from tests.unit.rules.judging import (
@@ -56,6 +62,7 @@ def test_it_fires_a_quarter_after_its_patience_and_a_proof_resolves_it() -> None
     assert steps[at].step <= 270
     assert verdicts[-1].outcome is HEALTHY
     assert "nothing proves" in verdicts[at].detail
+    assert "in the last half of the saves, of " in verdicts[at].detail
     assert "not below that of a constant guess" in verdicts[at].detail
 
 
@@ -69,6 +76,33 @@ def test_few_comparisons_count_as_much_as_many() -> None:
     verdicts = judged(NoSkill(), [*early, *late])
     assert first(verdicts) is not None
     assert verdicts[-1].outcome is HEALTHY
+
+
+@pytest.mark.parametrize("rule", [NoSkill(), SkillLost(), Memorises(), LossGap(), Underfitting()])
+@pytest.mark.parametrize("mode", [Mode.TRAIN, Mode.EVAL])
+def test_what_an_earlier_version_kept_is_no_error(rule: Rule, mode: Mode) -> None:
+    """Its blocks had other names: those of the comparisons from here on count."""
+    both = [*comparisons(noisy(0.3, 300)), *comparisons(noisy(0.3, 300), mode=mode)]
+    read = dict.fromkeys(rule.reads().tensors, ())
+    steps = [replace(step, tensors={**read, **step.tensors}) for step in both]
+    state: Any = {}
+    for step in steps[: len(steps) // 2]:
+        state, _ = rule.evaluate(state, step)
+    state = as_earlier(state)
+    for step in steps:
+        state, verdict = rule.evaluate(state, step)
+        assert not verdict.violation
+
+
+def as_earlier(kept: Any) -> Any:
+    """A state as it was before saves counted: blocks of equally many comparisons."""
+    if not isinstance(kept, dict):
+        return kept
+    if "sums" not in kept:
+        return {key: as_earlier(each) for key, each in kept.items()}
+    blocks = [sums[1:] for sums in kept["sums"]]
+    others = {key: each for key, each in kept.items() if key not in ("parts", "span", "sums")}
+    return {**others, "width": 8, "blocks": blocks}
 
 
 @pytest.mark.parametrize("every", [1, 5, 20])

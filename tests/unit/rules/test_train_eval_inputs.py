@@ -164,6 +164,9 @@ def changed(column: int, times: float = 1.0, plus: float = 0.0) -> Callable[...,
         (table(changed(3, 1000.0)), VIOLATION),
         (table(changed(0, 3.6), eval_loss=0.3), HEALTHY),  # it does little harm
         (table(changed(0, 2.0)), HEALTHY),
+        (table(changed(0, 0.0, 0.1)), HEALTHY),  # all are of one person
+        (table(changed(0, 0.0, 30.0)), VIOLATION),
+        (table(changed(0, 1e150)), VIOLATION),
         (table(changed(2, 0.0)), HEALTHY),  # all are of one kind
         (table(changed(2, 0.0, 1.0)), HEALTHY),
         (table(changed(4, 0.2, 1.0)), HEALTHY),  # a date

@@ -107,6 +107,15 @@ def test_a_single_number_may_be_at_its_optimum(make_step: MakeStep) -> None:
     assert after_eight(make_step("gradients", 0, found)).outcome is HEALTHY
 
 
+@pytest.mark.parametrize(("number", "expected"), [(1e-9, HEALTHY), (1.0, VIOLATION)])
+def test_others_are_compared_with_a_single_number(
+    make_step: MakeStep, number: float, expected: Outcome
+) -> None:
+    """A line through points gets there: both gradients become tiny."""
+    step = make_step("gradients", 0, {"gradient/w": [1e-9, 1e-9], "gradient/b": [number]})
+    assert after_eight(step).outcome is expected
+
+
 def after_eight(step: Step) -> Verdict:
     """The verdict on a step that comes eight times."""
     state: dict[str, Any] = {}

@@ -66,3 +66,4 @@ def test_it_names_the_worker() -> None:
     verdict = judged(WorkerLosses(), run(1.0, 1.0, 3.0))[-1]
     assert verdict.worker == "worker_2"
     assert "the loss of worker_2 is above that of the other workers" in (verdict.detail or "")
+    assert "in the last half of the saves, of 200 comparisons in all" in (verdict.detail or "")

@@ -1,0 +1,51 @@
+"""Single features of inputs, from the moments of their batches."""
+
+from __future__ import annotations
+
+import pytest
+from tocsin.rules._columns_of_inputs import other_feature, with_batch
+
+Batch = list[tuple[float, float]]
+
+
+def kept(*batches: Batch) -> dict[str, object]:
+    """What is kept of batches, of each the mean and variance of each feature."""
+    features = list(zip(*batches, strict=True))
+    more: list[list[float]] = [[] for _ in features]
+    for batch in batches:
+        more = [with_batch(before, *found) for before, found in zip(more, batch, strict=True)]
+    sums = [
+        [sum(m for m, _ in f), sum(m * m for m, _ in f), sum(v for _, v in f)] for f in features
+    ]
+    return {"n": len(batches), "rows": 32, "sums": sums, "kept": more}
+
+
+def trained(size: float = 1.0) -> dict[str, object]:
+    """Three features, the last one of that size."""
+    means = (0.1, -0.2, 0.15, -0.05, 0.02, -0.1)
+    plain = [(0.1, 1.0), (-0.1, 1.1)]
+    return kept(*([*plain, (m * size, (1 + m * m) * size * size)] for m in means))
+
+
+@pytest.mark.parametrize(
+    ("size", "held", "expected"),
+    [
+        (1.0, (0.0, 1.0), None),
+        (1.0, (0.0, 1e6), 2),
+        (1.0, (0.0, 1e-6), 2),
+        (1.0, (0.0, 0.0), None),  # all samples are of one group
+        (1.0, (9.0, 0.0), 2),
+        (1e40, (0.0, 1e77), 2),
+        (1e90, (0.0, 1e177), None),  # whether it has two values cannot be told
+    ],
+)
+def test_a_feature_that_is_another_one(
+    size: float, held: tuple[float, float], expected: int | None
+) -> None:
+    found = kept([(0.1, 1.0), (-0.1, 1.1), held])
+    assert other_feature(trained(size), {**found, "rows": 256, "kept": ()}) == expected
+
+
+def test_what_an_earlier_version_kept_is_not_judged() -> None:
+    train = {key: each for key, each in trained().items() if key != "kept"}
+    assert other_feature(train, kept([(0.1, 1.0), (-0.1, 1.1), (0.0, 1e6)])) is None
