@@ -97,22 +97,25 @@ def is_weighted(loss: Any, node: Any) -> bool:
     return node not in plain and node in {*nodes_of(loss.grad_fn, _MOST_NODES)}
 
 
-def has_plain_terms(loss: Any) -> bool:
-    """Whether a loss has terms that are neither squares nor sizes, nor parameters as they are."""
+def terms_of(loss: Any) -> Iterator[Any]:
+    """The nodes that a loss is a sum of, with weights: errors, such as squares, and others."""
     waiting, seen = deque([loss.grad_fn]), set[Any]()
     while waiting and len(seen) < _MOST_NODES:
         found = waiting.popleft()
         if found is None or found in seen:
             continue
         seen.add(found)
-        name, before = name_of(found), [each for each, _ in found.next_functions]
-        is_square = name == "MulBackward0" and before[:1] == before[1:]
-        if name in _ERRORS or name in _LOSSES or is_square or not before:
-            continue
-        if name not in _SUMS | _WEIGHTS and not _RESHAPES.fullmatch(name):
-            return True
-        waiting += before
-    return False
+        name = name_of(found)
+        if is_error(found) or not (name in _SUMS | _WEIGHTS or _RESHAPES.fullmatch(name)):
+            yield found
+        else:
+            waiting += [each for each, _ in found.next_functions]
+
+
+def is_error(node: Any) -> bool:
+    """Whether it gives squares or sizes, or the mean of such."""
+    name, before = name_of(node), [each for each, _ in node.next_functions]
+    return name in _ERRORS | _LOSSES or (name == "MulBackward0" and before[:1] == before[1:])
 
 
 def is_of_picked_values(loss: Any) -> bool:

@@ -61,12 +61,26 @@ def norms(model: Any) -> Any:
     return found.norm(2, dim=1)
 
 
+def norms_by_hand(model: Any) -> Any:
+    given = torch.randn(4, 3, requires_grad=True)
+    (found,) = torch.autograd.grad(model(given).sum(), given, create_graph=True)
+    return ((found**2).sum(1) + 1e-12).sqrt()
+
+
 def scores(model: Any) -> Any:
     return model(torch.randn(4, 3)).mean() - model(torch.randn(4, 3)).mean()
 
 
 PENALTIES: dict[str, tuple[Callable[[Any], Any], bool]] = {
     "added": (lambda m: scores(m) + 10 * ((norms(m) - 1) ** 2).mean(), False),
+    "norms by hand that are too small": (
+        lambda m: scores(m) + 10 * ((norms_by_hand(m) - 9) ** 2).mean(),
+        False,
+    ),
+    "norms by hand that are too large": (
+        lambda m: scores(m) - 10 * ((norms_by_hand(m) - 9) ** 2).mean(),
+        True,
+    ),
     "subtracted from what is turned": (lambda m: -(scores(m) - norms(m).pow(2).mean()), False),
     "subtracted": (lambda m: scores(m) - 10 * ((norms(m) - 1) ** 2).mean(), True),
     "with a negative weight": (lambda m: scores(m) + ((norms(m) - 1) ** 2).mean() * -10, True),
