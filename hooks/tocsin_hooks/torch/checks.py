@@ -198,6 +198,8 @@ class Checks:
         looks = self._when.wants_contracts
         if held and seen and not closure and (place := self._draws.drawn_again()) is not None:
             self._broken.here("drawn_again", place)
+        if any(each.get("maximize") for each in optimizer.param_groups):
+            self._broken.meant_to_grow()
         self._losses.update_begins()
         if not closure:
             self.close()

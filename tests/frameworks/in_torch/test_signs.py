@@ -102,9 +102,10 @@ def test_penalties_of_derivatives(name: str, activation: Any) -> None:
     assert rewards_derivatives(loss(model)) is expected
 
 
-def test_a_training_with_a_penalty_subtracted(run: Path) -> None:
+@pytest.mark.parametrize("maximize", [False, True])
+def test_a_training_with_a_penalty_subtracted(run: Path, maximize: bool) -> None:
     critic = nn.Sequential(nn.Linear(3, 8), nn.LeakyReLU(), nn.Linear(8, 1))
-    optimizer = torch.optim.Adam(critic.parameters(), 1e-4)
+    optimizer = torch.optim.Adam(critic.parameters(), 1e-4, maximize=maximize)
     with TorchHook.attach(critic, run, save_interval=2, max_overhead=None):
         for _ in range(8):
             optimizer.zero_grad()
@@ -113,4 +114,4 @@ def test_a_training_with_a_penalty_subtracted(run: Path) -> None:
     storage = LocalStorage(run)
     entries = [each for o in index_objects(storage) for each in read_index(storage, o).entries]
     found = {each.name.split("/")[1] for each in entries if each.role == Role.CONTRACT}
-    assert found == {"penalty_subtracted"}
+    assert found == (set() if maximize else {"penalty_subtracted"})
