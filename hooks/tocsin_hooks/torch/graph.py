@@ -20,7 +20,8 @@ _WEIGHTS = frozenset({"DivBackward0", "MulBackward0", "NegBackward0", "SubBackwa
 _WEIGHTS |= frozenset({"WhereBackward0"})
 _ERRORS = frozenset({"AbsBackward0", "LinalgVectorNormBackward0", "PowBackward0"})
 _LOSSES = frozenset({"HuberLossBackward0", "MseLossBackward0", "SmoothL1LossBackward0"})
-_SHARES = frozenset({"LogSoftmaxBackward0", "SoftmaxBackward0"})
+_SHARES = frozenset({"LogBackward0", "LogSoftmaxBackward0", "SoftmaxBackward0"})
+_TOTALS = frozenset({"LogsumexpBackward0"})  # logarithms of sums, which shares are parts of
 _CHOICES = frozenset({"MaximumBackward0", "WhereBackward0"})  # of errors to either side
 _MULTIPLES = frozenset({"DivBackward0", "MulBackward0", "NegBackward0"})
 _PLAIN = (_SUMS - {"SqrtBackward0"}) | {"NegBackward0", "PowBackward0", "SubBackward0"}
@@ -118,9 +119,9 @@ def is_error(node: Any) -> bool:
     return name in _ERRORS | _LOSSES or (name == "MulBackward0" and before[:1] == before[1:])
 
 
-def is_of_picked_values(loss: Any) -> bool:
-    """Whether a loss is of the errors of numbers that are picked from a table, as the values of
-    actions are, and no probabilities. Looks at the newest part of the graph."""
+def picked_values(loss: Any) -> Any:
+    """The node of a table from whose rows numbers are picked, as the values of actions, if a loss
+    is of their errors, and they are no probabilities. Looks at the newest part of the graph."""
     waiting, seen = [(getattr(loss, "grad_fn", None), False)], set[Any]()
     while waiting and len(seen) < _MOST_NODES:
         found, errors = waiting.pop()
@@ -129,12 +130,28 @@ def is_of_picked_values(loss: Any) -> bool:
         seen.add(found)
         name, before = name_of(found), [each for each, _ in found.next_functions]
         if errors and _picks_one(found):
-            return name_of(before_views(before[0])) not in _SHARES
+            return None if _has_shares(before[0]) else before[0]
         errors = errors or name in _ERRORS or name in _LOSSES
         errors = errors or (name == "MulBackward0" and before[:1] == before[1:])
         if name in _OF_ERRORS or _RESHAPES.fullmatch(name):
             waiting += [(each, errors) for each in before]
-    return False
+    return None
+
+
+def parameters_near(node: Any, most: int) -> set[int]:
+    """The identities of those parameters that are among so many nodes before this one."""
+    near = [each for each in nodes_of(node, most) if name_of(each).endswith("AccumulateGrad")]
+    return {id(each.variable) for each in near}
+
+
+def _has_shares(node: Any) -> bool:
+    """Whether it gives probabilities or their logarithms, as ``torch.distributions`` does."""
+    node = before_views(node)
+    while name_of(node) == "ExpandBackward0":
+        node = before_views(node.next_functions[0][0])
+    if name_of(node) == "SubBackward0":
+        return any(name_of(before_views(each)) in _TOTALS for each, _ in node.next_functions)
+    return name_of(node) in _SHARES
 
 
 def _picks_one(node: Any) -> bool:
