@@ -93,6 +93,7 @@ class Tape:
         """Whether something was drawn by chances that the outputs give, as an action is."""
         self.times = 1.0
         """How many times as long as an output what was joined of outputs of several passes is."""
+        self._held = 0  # elements of the outputs
         self._known: dict[int, Any] = {}
         self._versions: list[int] = []
         self._calls: list[RecordedCall] = []
@@ -111,15 +112,19 @@ class Tape:
     def has_calls(self) -> bool:
         return bool(self._calls)
 
+    @property
+    def is_full(self) -> bool:
+        """Whether its outputs are too large to be kept beside those of other passes."""
+        return self._held > _MOST_ELEMENTS
+
     def begin(self, outputs: Iterable[Any], *, training: bool = True) -> None:
         """Record what is done with these, and with those of earlier passes."""
         self._evaluates = not training
-        if sum(each.numel() for each in self.outputs) > _MOST_ELEMENTS:
-            self.clear()
         for each in outputs:
             if (each.requires_grad or not training) and each.dim() and id(each) not in self._known:
                 place = len(self.outputs)
                 self.outputs.append(each)
+                self._held += each.numel()
                 self._versions.append(_version(each))
                 self._known[id(each)] = each
                 self._recipes[id(each)] = hash(("output", place))
@@ -131,7 +136,8 @@ class Tape:
         self._recipes, self._sources = {}, {}
         self._growth.clear()
         self._picks.clear()
-        self.elements, self.times = 0, 1.0
+        self.elements = self._held = 0
+        self.times = 1.0
 
     def before(self, function: Any, args: Any, kwargs: Any) -> RecordedCall | None:
         """A function is going to be called; None if it is not given anything that is known."""
@@ -205,12 +211,16 @@ class Tape:
         if not self._evaluates:
             self._joined.add(made)
         several = self._evaluates and made not in self._joined and len(known) == len(parts)
-        return known[0] if several and all(map(self.is_output, parts)) else None
+        of_outputs = several and {self._recipes[id(each)] for each in parts} <= self._own
+        return known[0] if of_outputs else None
 
     def is_output(self, tensor: Any) -> bool:
         """Whether it has the numbers of an output."""
-        recipe = self.recipe(tensor)
-        return any(self._recipes[id(each)] == recipe for each in self.outputs)
+        return self.recipe(tensor) in self._own
+
+    @property
+    def _own(self) -> set[int | None]:
+        return {self._recipes[id(each)] for each in self.outputs}
 
     def leads_to(self, loss: Any) -> bool:
         return id(loss) in self._known
