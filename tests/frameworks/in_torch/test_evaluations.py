@@ -228,6 +228,24 @@ def test_large_outputs_are_not_kept_for_another_pass(run: Path) -> None:
     assert is_gone == [True]
 
 
+def test_sums_of_batches_beside_what_is_joined(run: Path) -> None:
+    def loss(found: Any, y: Any) -> Any:
+        return (found - y[:, None]).square().sum()
+
+    model, batches = net(), [batch(size) for size in (32, 32, 7)]
+    with TorchHook.attach(model, run, **EVERY) as hook:
+        train(model, loss)
+        model.eval()
+        kept, value = torch.empty(0, 4), 0.0
+        with torch.no_grad():
+            for x, y in batches:
+                found = model(x)
+                kept = torch.cat([kept, found])
+                value += loss(found, y).item()
+        assert hook.stats.errors == 0
+    assert losses(run, "loss", Mode.EVAL) == pytest.approx({0: value * 32 / 71})
+
+
 def test_two_passes_that_training_joins_are_no_batches(run: Path) -> None:
     def loss(model: nn.Module, x: Any) -> Any:
         both = torch.cat([model(x), model(x + 0.1)])

@@ -91,14 +91,13 @@ class Tape:
         """Of all tensors that were computed from the outputs."""
         self.drawn = False
         """Whether something was drawn by chances that the outputs give, as an action is."""
-        self.times = 1.0
-        """How many times as long as an output what was joined of outputs of several passes is."""
         self._held = 0  # elements of the outputs
         self._known: dict[int, Any] = {}
         self._versions: list[int] = []
         self._calls: list[RecordedCall] = []
         self._recipes: dict[int, int] = {}
         self._sources: dict[int, frozenset[int]] = {}
+        self._times: dict[int, float] = {}  # of what was joined, and of what was computed of it
         self._growth = Growth()
         self._picks = Picks()
         self._evaluates = False
@@ -136,8 +135,8 @@ class Tape:
         self._recipes, self._sources = {}, {}
         self._growth.clear()
         self._picks.clear()
+        self._times.clear()
         self.elements = self._held = 0
-        self.times = 1.0
 
     def before(self, function: Any, args: Any, kwargs: Any) -> RecordedCall | None:
         """A function is going to be called; None if it is not given anything that is known."""
@@ -185,14 +184,16 @@ class Tape:
             self._recipes.update((key, self._recipes[id(same)]) for key in found)
             self._sources.update((key, self.sources(same)) for key in found)
             self._picks.same(same, found)
-            if name in _JOINS:
-                (joined,) = found.values()
-                self.times = joined.numel() / max(1, same.numel())
+            parts = found.values() if name in _JOINS else ()
+            longer = [each.numel() / max(1, same.numel()) for each in parts] or [1.0]
+            self._times.update((key, longer[0] * self.times(same)) for key in found)
             return
         self._picks.called(name, call.args, call.kwargs, call.given, found)
         sources = frozenset[int]().union(*(self._sources.get(key, ()) for key in call.given))
         self._recipes.update((key, hash((made, at))) for at, key in enumerate(found))
         self._sources.update((key, sources) for key in found)
+        times = max(self._times.get(key, 1.0) for key in call.given)
+        self._times.update((key, times) for key in found)
 
     def _as_before(self, name: str, call: RecordedCall, made: int) -> Any:
         """The tensor whose numbers a call gives in another form, or beside those of others like it,
@@ -233,6 +234,11 @@ class Tape:
     def sources(self, tensor: Any) -> frozenset[int]:
         """The places of the outputs that it was computed from."""
         return self._sources.get(id(tensor), frozenset())
+
+    def times(self, tensor: Any) -> float:
+        """How many times as many samples it was computed of as an output has: as many as outputs
+        of several passes were joined."""
+        return self._times.get(id(tensor), 1.0)
 
     def picked(self, tensor: Any) -> Picked | None:
         """What it was picked from by an index, or computed of what was; None if it was not."""
