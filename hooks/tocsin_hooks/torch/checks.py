@@ -29,7 +29,7 @@ from tocsin_hooks.torch.contracts.loop import LoopContracts
 from tocsin_hooks.torch.contracts.losses import compares_samples
 from tocsin_hooks.torch.contracts.softmaxes import has_log_softmax
 from tocsin_hooks.torch.contracts.target_copies import TargetCopies
-from tocsin_hooks.torch.graph import before_views, is_gap, is_of_picked_values
+from tocsin_hooks.torch.graph import before_views, is_gap
 from tocsin_hooks.torch.look_schedule import LookSchedule
 from tocsin_hooks.torch.loss_comparisons import LossComparisons
 from tocsin_hooks.torch.names import class_name
@@ -198,6 +198,8 @@ class Checks:
         looks = self._when.wants_contracts
         if held and seen and not closure and (place := self._draws.drawn_again()) is not None:
             self._broken.here("drawn_again", place)
+        if any(each.get("maximize") for each in optimizer.param_groups):
+            self._broken.meant_to_grow()
         self._losses.update_begins()
         if not closure:
             self.close()
@@ -289,7 +291,7 @@ class Checks:
                 if self._step.saving:
                     self._broken.check_graph(loss, self._losses.tape.outputs)
                     two = self._step.loss_kind is not None or len(self._inputs.tensors) > 1
-                    self._copies.backward(picks=is_of_picked_values(loss), two=two)
+                    self._copies.backward(loss, two=two)
                     if isinstance(loss, Tensor) and is_gap(loss):
                         self._competes()
         unordered = self._losses.backward(loss)

@@ -20,7 +20,8 @@ _WEIGHTS = frozenset({"DivBackward0", "MulBackward0", "NegBackward0", "SubBackwa
 _WEIGHTS |= frozenset({"WhereBackward0"})
 _ERRORS = frozenset({"AbsBackward0", "LinalgVectorNormBackward0", "PowBackward0"})
 _LOSSES = frozenset({"HuberLossBackward0", "MseLossBackward0", "SmoothL1LossBackward0"})
-_SHARES = frozenset({"LogSoftmaxBackward0", "SoftmaxBackward0"})
+_SHARES = frozenset({"LogBackward0", "LogSoftmaxBackward0", "SoftmaxBackward0"})
+_TOTALS = frozenset({"LogsumexpBackward0"})  # logarithms of sums, which shares are parts of
 _CHOICES = frozenset({"MaximumBackward0", "WhereBackward0"})  # of errors to either side
 _MULTIPLES = frozenset({"DivBackward0", "MulBackward0", "NegBackward0"})
 _PLAIN = (_SUMS - {"SqrtBackward0"}) | {"NegBackward0", "PowBackward0", "SubBackward0"}
@@ -97,27 +98,30 @@ def is_weighted(loss: Any, node: Any) -> bool:
     return node not in plain and node in {*nodes_of(loss.grad_fn, _MOST_NODES)}
 
 
-def has_plain_terms(loss: Any) -> bool:
-    """Whether a loss has terms that are neither squares nor sizes, nor parameters as they are."""
+def terms_of(loss: Any) -> Iterator[Any]:
+    """The nodes that a loss is a sum of, with weights: errors, such as squares, and others."""
     waiting, seen = deque([loss.grad_fn]), set[Any]()
     while waiting and len(seen) < _MOST_NODES:
         found = waiting.popleft()
         if found is None or found in seen:
             continue
         seen.add(found)
-        name, before = name_of(found), [each for each, _ in found.next_functions]
-        is_square = name == "MulBackward0" and before[:1] == before[1:]
-        if name in _ERRORS or name in _LOSSES or is_square or not before:
-            continue
-        if name not in _SUMS | _WEIGHTS and not _RESHAPES.fullmatch(name):
-            return True
-        waiting += before
-    return False
+        name = name_of(found)
+        if is_error(found) or not (name in _SUMS | _WEIGHTS or _RESHAPES.fullmatch(name)):
+            yield found
+        else:
+            waiting += [each for each, _ in found.next_functions]
 
 
-def is_of_picked_values(loss: Any) -> bool:
-    """Whether a loss is of the errors of numbers that are picked from a table, as the values of
-    actions are, and no probabilities. Looks at the newest part of the graph."""
+def is_error(node: Any) -> bool:
+    """Whether it gives squares or sizes, or the mean of such."""
+    name, before = name_of(node), [each for each, _ in node.next_functions]
+    return name in _ERRORS | _LOSSES or (name == "MulBackward0" and before[:1] == before[1:])
+
+
+def picked_values(loss: Any) -> Any:
+    """The node of a table from whose rows numbers are picked, as the values of actions, if a loss
+    is of their errors, and they are no probabilities. Looks at the newest part of the graph."""
     waiting, seen = [(getattr(loss, "grad_fn", None), False)], set[Any]()
     while waiting and len(seen) < _MOST_NODES:
         found, errors = waiting.pop()
@@ -126,12 +130,28 @@ def is_of_picked_values(loss: Any) -> bool:
         seen.add(found)
         name, before = name_of(found), [each for each, _ in found.next_functions]
         if errors and _picks_one(found):
-            return name_of(before_views(before[0])) not in _SHARES
+            return None if _has_shares(before[0]) else before[0]
         errors = errors or name in _ERRORS or name in _LOSSES
         errors = errors or (name == "MulBackward0" and before[:1] == before[1:])
         if name in _OF_ERRORS or _RESHAPES.fullmatch(name):
             waiting += [(each, errors) for each in before]
-    return False
+    return None
+
+
+def parameters_near(node: Any, most: int) -> set[int]:
+    """The identities of those parameters that are among so many nodes before this one."""
+    near = [each for each in nodes_of(node, most) if name_of(each).endswith("AccumulateGrad")]
+    return {id(each.variable) for each in near}
+
+
+def _has_shares(node: Any) -> bool:
+    """Whether it gives probabilities or their logarithms, as ``torch.distributions`` does."""
+    node = before_views(node)
+    while name_of(node) == "ExpandBackward0":
+        node = before_views(node.next_functions[0][0])
+    if name_of(node) == "SubBackward0":
+        return any(name_of(before_views(each)) in _TOTALS for each, _ in node.next_functions)
+    return name_of(node) in _SHARES
 
 
 def _picks_one(node: Any) -> bool:

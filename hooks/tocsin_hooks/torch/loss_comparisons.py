@@ -58,7 +58,8 @@ class LossComparisons:
         """A forward pass begins; returns whether it is the first that leads to a loss."""
         self._within = []
         self._skill.begin_pass()
-        evaluated = self._step.mode is not Mode.TRAIN and self.tape.has_calls
+        over = self.tape.has_calls or self.tape.is_full
+        evaluated = self._step.mode is not Mode.TRAIN and over
         first = self._step.passes == 1 or evaluated
         if first:
             self.forget()

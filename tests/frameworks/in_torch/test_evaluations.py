@@ -6,6 +6,7 @@ import copy
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from weakref import ref
 
 import numpy as np
 import pytest
@@ -212,6 +213,37 @@ def test_a_loss_by_hand_of_all_batches_together(reduced: Callable[[Any], Any], r
         assert hook.stats.errors == 0
     expected = value * 32 / 71 if reduced is torch.sum else value
     assert losses(run, "loss", Mode.EVAL) == pytest.approx({0: expected})
+
+
+def test_large_outputs_are_not_kept_for_another_pass(run: Path) -> None:
+    model, is_gone = net(), []
+    x, _ = batch((1 << 21) + 1)
+    with TorchHook.attach(model, run, save_interval=1, max_overhead=None):
+        train(model, F.cross_entropy)
+        model.eval()
+        with torch.no_grad():
+            earlier = ref(model(x))
+            model[0].register_forward_hook(lambda *_: is_gone.append(earlier() is None))
+            model(x[:8])
+    assert is_gone == [True]
+
+
+def test_sums_of_batches_beside_what_is_joined(run: Path) -> None:
+    def loss(found: Any, y: Any) -> Any:
+        return (found - y[:, None]).square().sum()
+
+    model, batches = net(), [batch(size) for size in (32, 32, 7)]
+    with TorchHook.attach(model, run, **EVERY) as hook:
+        train(model, loss)
+        model.eval()
+        kept, value = torch.empty(0, 4), 0.0
+        with torch.no_grad():
+            for x, y in batches:
+                found = model(x)
+                kept = torch.cat([kept, found])
+                value += loss(found, y).item()
+        assert hook.stats.errors == 0
+    assert losses(run, "loss", Mode.EVAL) == pytest.approx({0: value * 32 / 71})
 
 
 def test_two_passes_that_training_joins_are_no_batches(run: Path) -> None:

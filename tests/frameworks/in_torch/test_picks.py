@@ -123,3 +123,21 @@ def test_tokens_behind_a_mask_have_a_loss_in_evaluations(judge: Judge, run: Path
     assert [each[:, 0] for each in compared(run)] == [pytest.approx([expected])]
     found = create_trial(str(run)).tensor("loss").values(mode=Mode.EVAL)
     assert found == {0: pytest.approx(expected)}
+
+
+def test_columns_that_are_picked_of_all_samples(run: Path) -> None:
+    """Of samples that were not trained on, these are a loss like any other."""
+    columns = torch.tensor([0, 2])
+    model = nn.Linear(8, CLASSES)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    with watched(model, run) as hook:
+        for _ in range(5):
+            optimizer.zero_grad()
+            F.mse_loss(model(torch.randn(16, 8))[:, columns], torch.randn(16, 2)).backward()
+            optimizer.step()
+        model.eval()
+        with torch.no_grad():
+            value = F.mse_loss(model(torch.randn(16, 8))[:, columns], torch.randn(16, 2)).item()
+        assert hook.stats.errors == 0
+    found = create_trial(str(run)).tensor("loss").values(mode=Mode.EVAL)
+    assert found == {0: pytest.approx(value)}

@@ -61,12 +61,26 @@ def norms(model: Any) -> Any:
     return found.norm(2, dim=1)
 
 
+def norms_by_hand(model: Any) -> Any:
+    given = torch.randn(4, 3, requires_grad=True)
+    (found,) = torch.autograd.grad(model(given).sum(), given, create_graph=True)
+    return ((found**2).sum(1) + 1e-12).sqrt()
+
+
 def scores(model: Any) -> Any:
     return model(torch.randn(4, 3)).mean() - model(torch.randn(4, 3)).mean()
 
 
 PENALTIES: dict[str, tuple[Callable[[Any], Any], bool]] = {
     "added": (lambda m: scores(m) + 10 * ((norms(m) - 1) ** 2).mean(), False),
+    "norms by hand that are too small": (
+        lambda m: scores(m) + 10 * ((norms_by_hand(m) - 9) ** 2).mean(),
+        False,
+    ),
+    "norms by hand that are too large": (
+        lambda m: scores(m) - 10 * ((norms_by_hand(m) - 9) ** 2).mean(),
+        True,
+    ),
     "subtracted from what is turned": (lambda m: -(scores(m) - norms(m).pow(2).mean()), False),
     "subtracted": (lambda m: scores(m) - 10 * ((norms(m) - 1) ** 2).mean(), True),
     "with a negative weight": (lambda m: scores(m) + ((norms(m) - 1) ** 2).mean() * -10, True),
@@ -88,9 +102,10 @@ def test_penalties_of_derivatives(name: str, activation: Any) -> None:
     assert rewards_derivatives(loss(model)) is expected
 
 
-def test_a_training_with_a_penalty_subtracted(run: Path) -> None:
+@pytest.mark.parametrize("maximize", [False, True])
+def test_a_training_with_a_penalty_subtracted(run: Path, maximize: bool) -> None:
     critic = nn.Sequential(nn.Linear(3, 8), nn.LeakyReLU(), nn.Linear(8, 1))
-    optimizer = torch.optim.Adam(critic.parameters(), 1e-4)
+    optimizer = torch.optim.Adam(critic.parameters(), 1e-4, maximize=maximize)
     with TorchHook.attach(critic, run, save_interval=2, max_overhead=None):
         for _ in range(8):
             optimizer.zero_grad()
@@ -99,4 +114,4 @@ def test_a_training_with_a_penalty_subtracted(run: Path) -> None:
     storage = LocalStorage(run)
     entries = [each for o in index_objects(storage) for each in read_index(storage, o).entries]
     found = {each.name.split("/")[1] for each in entries if each.role == Role.CONTRACT}
-    assert found == {"penalty_subtracted"}
+    assert found == (set() if maximize else {"penalty_subtracted"})

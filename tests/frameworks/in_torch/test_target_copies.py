@@ -68,6 +68,12 @@ def likelihood(q: Any, action: Any, target: Any) -> Any:
     return (q.log_softmax(1).gather(1, action[:, None]).squeeze(1) + target).square().mean()
 
 
+def density(q: Any, action: Any, target: Any) -> Any:
+    """Of a policy that is to stay near another one."""
+    found = torch.distributions.Categorical(logits=q).log_prob(action)
+    return (found - target).square().mean()
+
+
 def learn(
     run: Path,
     *,
@@ -113,7 +119,7 @@ def test_states_that_are_overwritten_where_the_model_chooses(run: Path) -> None:
     assert learn(run, updates=80, overwritten=True, renewed=1, chooses=True) == ALIAS
 
 
-@pytest.mark.parametrize("loss", [all_actions, likelihood])
+@pytest.mark.parametrize("loss", [all_actions, likelihood, density])
 def test_a_teacher_is_given_the_same_samples(run: Path, loss: Any) -> None:
     assert not learn(run, updates=620, loss=loss, overwritten=True)
 
@@ -184,3 +190,94 @@ def test_two_critics_with_their_copies(run: Path, overwritten: bool, apart: bool
             for of, to in zip(critics, targets, strict=True):
                 to.load_state_dict(of.state_dict())
     assert contracts(run) == (ALIAS if overwritten else set())
+
+
+def test_a_random_network_that_another_one_predicts(run: Path) -> None:
+    """The two are always given the same, and nobody renews the random one."""
+    model, predictor, random = network(3, 2), network(3, 5), network(3, 5).requires_grad_(False)
+    target = copy.deepcopy(model)
+    optimizers = [torch.optim.SGD(each.parameters(), 1e-2) for each in (model, predictor)]
+    with TorchHook.attach(model, run, save_interval=5, max_overhead=None):
+        for _ in range(320):
+            state, then, action = *torch.randn(2, ROWS, 3), torch.randint(2, (ROWS,))
+            with torch.no_grad():
+                wanted = torch.randn(ROWS) + target(then).max(1).values
+            for each in optimizers:
+                each.zero_grad()
+            squares(model(state), action, wanted).backward()
+            optimizers[0].step()
+            F.mse_loss(predictor(then), random(then).detach()).backward()
+            optimizers[1].step()
+            target.load_state_dict(model.state_dict())
+    assert not contracts(run)
+
+
+class Likelihood(nn.Module):
+    """Of an answer to a prompt."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = network(6, 1)
+
+    def forward(self, prompt: Any, answer: Any) -> Any:
+        return self.body(torch.cat([prompt, answer], 1)).squeeze(1)
+
+
+def test_the_reference_of_a_policy_that_learns_preferences(run: Path) -> None:
+    model = Likelihood()
+    reference = copy.deepcopy(model)
+    optimizer = torch.optim.SGD(model.parameters(), 1e-2)
+    with TorchHook.attach(model, run, save_interval=5, max_overhead=None):
+        for _ in range(622):
+            prompt, better, worse = torch.randn(3, ROWS, 3)
+            with torch.no_grad():
+                before = -reference(prompt, worse) + reference(prompt, better)
+            optimizer.zero_grad()
+            now = model(prompt, better) - model(prompt, worse)
+            (-F.logsigmoid(now - before).mean()).backward()
+            optimizer.step()
+    assert not contracts(run)
+
+
+class OfAMap(nn.Module):
+    """Values actions by a map, which stays, and a place on it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = network(5, 2)
+
+    def forward(self, layout: Any, place: Any) -> Any:
+        return self.body(torch.cat([layout, place], 1))
+
+
+def test_a_part_of_the_state_that_stays(run: Path) -> None:
+    model = OfAMap()
+    target = copy.deepcopy(model)
+    optimizer = torch.optim.SGD(model.parameters(), 1e-2)
+    with TorchHook.attach(model, run, save_interval=5, max_overhead=None):
+        for _ in range(80):
+            layout, action = torch.randn(ROWS, 2), torch.randint(2, (ROWS,))
+            state, then = torch.randn(2, ROWS, 3)
+            with torch.no_grad():
+                wanted = torch.randn(ROWS) + target(layout, then).max(1).values
+            optimizer.zero_grad()
+            squares(model(layout, state), action, wanted).backward()
+            optimizer.step()
+            target.load_state_dict(model.state_dict())
+    assert not contracts(run)
+
+
+def test_a_buffer_that_is_filled_again(run: Path) -> None:
+    model = network(3, 2)
+    target = copy.deepcopy(model)
+    optimizer = torch.optim.SGD(model.parameters(), 1e-2)
+    buffer = torch.empty(ROWS, 3)
+    with TorchHook.attach(model, run, save_interval=5, max_overhead=None):
+        for _ in range(80):
+            with torch.no_grad():
+                wanted = torch.randn(ROWS) + target(buffer.normal_()).max(1).values
+            optimizer.zero_grad()
+            squares(model(buffer.normal_()), torch.randint(2, (ROWS,)), wanted).backward()
+            optimizer.step()
+            target.load_state_dict(model.state_dict())
+    assert not contracts(run)

@@ -27,10 +27,17 @@ class Picked:
         return tuple(_kind(place, each) for place, each in enumerate(_parts(self.index)))
 
     def is_same(self, index: Any) -> bool:
-        """Whether it was chosen by this very index, whatever the values that this has by now."""
+        """Whether samples were chosen by this very index, whatever the values that this has by now:
+        columns are the same ones of all samples."""
         own, other = _parts(self.index), _parts(index)
         choices = [(a, b) for a, b in zip(own, other, strict=False) if _is_choice(a)]
-        return len(own) == len(other) and bool(choices) and all(_is_one(*each) for each in choices)
+        same = len(own) == len(other) and all(_is_one(*each) for each in choices)
+        return same and self._chooses_samples(own)
+
+    def _chooses_samples(self, parts: tuple[Any, ...]) -> bool:
+        """Whether the first choice is among samples: a single graph may have an axis before."""
+        first = next((place for place, each in enumerate(parts) if _is_choice(each)), None)
+        return first is not None and prod(self.of.shape[:first]) == 1
 
     def rows_of(self, output: Any, form: Sequence[int]) -> Any:
         """The part of an ``output`` that was picked, of which ``form`` is that of a sample; None if

@@ -40,10 +40,9 @@ class Recipes:
     values and the number of samples, and what was picked from an output on the way."""
 
     def __init__(self) -> None:
-        self.times = 1.0
-        """How many times as long as an output what was joined of outputs of several passes is."""
         self._made: dict[int, int] = {}
         self._sources: dict[int, frozenset[int]] = {}
+        self._times: dict[int, float] = {}  # of what was joined, and of what was computed of it
         self._outputs = set[int]()  # what they are made by
         self._picks = Picks()
         self._evaluates = False
@@ -58,9 +57,8 @@ class Recipes:
         self._made[key], self._sources[key] = made, frozenset({place})
 
     def clear(self) -> None:
-        self._made, self._sources, self._outputs = {}, {}, set()
+        self._made, self._sources, self._times, self._outputs = {}, {}, {}, set()
         self._picks.clear()
-        self.times = 1.0
 
     def called(
         self,
@@ -75,18 +73,20 @@ class Recipes:
         same = args[0] if args and name in FORMS and id(args[0]) in self._made else None
         if name in _JOINS and len(args) == 1 and not kwargs:
             same = self._like_its_parts(list(tensors_of(args[0])), made)
-            if same is not None:
-                (joined,) = found.values()
-                self.times = joined.numel() / max(1, same.numel())
         if same is not None:
             self._made.update((key, self._made[id(same)]) for key in found)
             self._sources.update((key, self.sources(same)) for key in found)
             self._picks.same(same, found)
+            longer = [each.numel() / max(1, same.numel()) for each in found.values()]
+            times = self.times(same) * (longer[0] if name in _JOINS else 1.0)
+            self._times.update((key, times) for key in found)
             return
         self._picks.called(name, args, kwargs, given, found)
         sources = frozenset[int]().union(*(self._sources.get(key, ()) for key in given))
         self._made.update((key, hash((made, at))) for at, key in enumerate(found))
         self._sources.update((key, sources) for key in found)
+        times = max((self._times.get(key, 1.0) for key in given), default=1.0)
+        self._times.update((key, times) for key in found)
 
     def of(self, tensor: Any) -> int | None:
         """By which calls it was made; None of what does not depend on an output."""
@@ -95,6 +95,11 @@ class Recipes:
     def sources(self, tensor: Any) -> frozenset[int]:
         """The places of the outputs that it was computed from."""
         return self._sources.get(id(tensor), frozenset())
+
+    def times(self, tensor: Any) -> float:
+        """How many times as many samples it was computed of as an output has: as many as outputs
+        of several passes were joined."""
+        return self._times.get(id(tensor), 1.0)
 
     def picked(self, tensor: Any) -> Picked | None:
         """What it was picked from by an index, or computed of what was; None if it was not."""

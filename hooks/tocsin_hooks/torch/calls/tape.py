@@ -68,6 +68,7 @@ class Tape:
         """Of all tensors that were computed from the outputs."""
         self.drawn = False
         """Whether something was drawn by chances that the outputs give, as an action is."""
+        self._held = 0  # elements of the outputs
         self._known: dict[int, Any] = {}
         self._versions: list[int] = []
         self._calls: list[RecordedCall] = []
@@ -82,15 +83,19 @@ class Tape:
     def has_calls(self) -> bool:
         return bool(self._calls)
 
+    @property
+    def is_full(self) -> bool:
+        """Whether its outputs are too large to be kept beside those of other passes."""
+        return self._held > _MOST_ELEMENTS
+
     def begin(self, outputs: Iterable[Any], *, training: bool = True) -> None:
         """Record what is done with these, and with those of earlier passes."""
         self.recipes.begin(training=training)
-        if sum(each.numel() for each in self.outputs) > _MOST_ELEMENTS:
-            self.clear()
         for each in outputs:
             if (each.requires_grad or not training) and each.dim() and id(each) not in self._known:
                 place = len(self.outputs)
                 self.outputs.append(each)
+                self._held += each.numel()
                 self._versions.append(_version(each))
                 self._known[id(each)] = each
                 self.recipes.add_output(id(each), place)
@@ -100,7 +105,7 @@ class Tape:
         self.outputs, self._known, self._versions, self._calls = [], {}, [], []
         self.recipes.clear()
         self._growth.clear()
-        self.elements = 0
+        self.elements = self._held = 0
 
     def before(self, function: Any, args: Any, kwargs: Any) -> RecordedCall | None:
         """A function is going to be called; None if it is not given anything that is known."""

@@ -129,7 +129,7 @@ class KnownLosses:
                 return
             if adds is None:
                 continue
-            samples = len(tape.outputs[0]) * tape.recipes.times if adds else 0.0
+            samples = len(tape.outputs[0]) * tape.recipes.times(loss) if adds else 0.0
             self._computed[recipe] = _Computed(place, multiple, samples, of_functions)
 
     def called(self, call: LossCall, tape: Tape) -> None:
@@ -224,7 +224,7 @@ class KnownLosses:
             return None
         value = found if known.multiple is None else found * known.multiple
         place = None if known.of_functions else known.place
-        samples = len(tape.outputs[0]) * tape.recipes.times
+        samples = len(tape.outputs[0]) * tape.recipes.times(found)
         return place, value * (known.samples / samples if known.samples else 1.0)
 
     def judged(self, tape: Tape, call: RecordedCall, found: Any) -> LossCall | None:

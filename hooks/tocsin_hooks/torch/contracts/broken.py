@@ -36,6 +36,7 @@ _MOST_CALLS = 32  # lines of a script that are looked at
 _MOST_DIFFERENCES = 16  # of a loss
 _MOST_NODES = 200  # of a loss
 _COMPARED = 4096  # elements of a mask or of weights
+_OF_SIGNS = frozenset({"clipped_objective_reversed", "overlap_minimised", "penalty_subtracted"})
 _SOON = 300  # training passes in which a model that is to find its input learns to copy it
 
 
@@ -151,6 +152,12 @@ class BrokenContracts:
             self._count("clipped_objective_reversed", place)
         if rewards_derivatives(loss):
             self._count("penalty_subtracted", place)
+
+    def meant_to_grow(self) -> None:
+        """The optimizer makes the loss of this step larger, so signs are the other way round."""
+        for name in [name for name, saved in self._found.items() if not saved]:
+            if name.name.split("/")[1] in _OF_SIGNS:
+                del self._found[name]
 
     def subtracted(self, one: Any, other: Any, result: Any) -> None:
         """Remember predictions that are subtracted from labels, or the reverse, until it is known

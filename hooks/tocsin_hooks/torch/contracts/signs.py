@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch.autograd.graph import GradientEdge
 
-from tocsin_hooks.torch.graph import before_views, has_plain_terms, name_of, nodes_of
+from tocsin_hooks.torch.graph import before_views, is_error, name_of, nodes_of, terms_of
 
 _MOST_NODES = 64  # from the loss to a term
 _NEAR = 12  # nodes, from a smaller one of two to their ratio
@@ -28,13 +28,15 @@ def takes_the_optimistic(loss: Any) -> bool:
 
 def rewards_derivatives(loss: Any) -> bool:
     """Whether a loss falls as the squares of derivatives by inputs grow, or of their norms' errors,
-    beside terms that are no squares: it is a penalty, and nothing else limits them. All of the
-    squares may be meant to grow, as by weights that go where an equation does not hold."""
-    return has_plain_terms(loss) and any(
+    beside terms that are no errors: it is a penalty, and nothing else limits them. All of the
+    squares may be meant to grow, as by weights that go where an equation does not hold. A square
+    within an error, as in that of a norm, is to grow as long as it is too small."""
+    terms = [each for each in terms_of(loss) if each.next_functions]  # no parameters as they are
+    return not all(map(is_error, terms)) and any(
         _is_square(node)
         and any(_OF_DERIVATIVES in name_of(each) for each in nodes_of(node, _MOST_NODES))
         and _sign(loss, node) < 0
-        for node in nodes_of(loss.grad_fn, _MOST_NODES)
+        for node in terms
     )
 
 

@@ -14,8 +14,9 @@ from torch.nn.modules.module import (
 
 from tocsin_hooks.guard import Guard, Report
 from tocsin_hooks.script_line import script_line
-from tocsin_hooks.torch.callbacks import compilations, is_elsewhere
+from tocsin_hooks.torch.callbacks import compilations, is_elsewhere, weakly
 from tocsin_hooks.torch.contracts.remembered import Remembered
+from tocsin_hooks.torch.graph import parameters_near, picked_values
 from tocsin_hooks.torch.reductions.plain import plain
 from tocsin_hooks.torch.values import tensors_in
 
@@ -25,6 +26,7 @@ _MOST_UPDATES = 400  # for that
 _ALL = 0.98  # of the samples: while actions are random, hardly any environment stays as it is
 _LEAST_ROWS = 8
 _MOST_CALLS = 16  # between two updates
+_MOST_NODES = 32  # from picked values to the parameters of the last layer
 _AGAIN = 100  # updates, until it is looked whether a copy is still called
 _SHORTLY = 3
 _LATE = 500  # updates with one and the same copy, at the end of the training
@@ -32,11 +34,13 @@ _MUCH_TOO_LATE = 20_000
 
 
 class _Call(NamedTuple):
-    """A call of a module: what it was given, whether gradients can go into what it gave, and
-    whether that was a number for each sample; and the line of the script."""
+    """A call of a module: what it was given, and how often that had been written into; whether
+    gradients can go into what it gave, and whether that was a number for each sample; and the line
+    of the script."""
 
     module: Callable[[], Any]
     given: list[Any]
+    versions: list[int]
     trains: bool
     numbers: bool
     place: str
@@ -48,9 +52,9 @@ class TargetCopies:
     Such a copy values the next states, and the model the states before. So the two are never given
     the same samples, and the copy is renewed: else the targets are those of random weights to the
     end. It is one if it has the class and the shapes of a model that is updated, is not updated
-    itself, and the loss is of values that are picked by actions, or the model gives a number for
-    what is given as two, a state and an action. ``broken`` gets the name of a contract, and the
-    line or the class that breaks it.
+    itself, and the loss is of values of the model that are picked by actions, or the model gives a
+    number for what is given as two, a state and an action. ``broken`` gets the name of a contract,
+    and the line or the class that breaks it.
     """
 
     def __init__(self, broken: Callable[[str, str], None], trouble: Report) -> None:
@@ -59,7 +63,7 @@ class TargetCopies:
         self._calls: list[_Call] = []
         self._held = WeakKeyDictionary[Any, set[int]]()
         self._depth = self._seen = self._updates = self._until = 0
-        self._picks = False
+        self._picked: set[int] = set()  # identities of parameters
         self._rows = self._same = 0.0
         self._looks = 0
         self._compared = False
@@ -68,12 +72,15 @@ class TargetCopies:
         self._since = self._called_at = 0
         self._over = False
 
-    def backward(self, *, picks: bool, two: bool) -> None:
+    def backward(self, loss: Any, *, two: bool) -> None:
         """Gradients of a loss are going to be computed in a saved step: of values that are picked,
         or where a model may value what is given as ``two``."""
-        if not (self._over or self._seen >= _SEEN):
-            self._picks = self._picks or picks
-            self._seen += picks or two
+        if self._over:
+            return
+        picked = picked_values(loss)
+        self._picked |= parameters_near(picked, _MOST_NODES)
+        if self._seen < _SEEN:
+            self._seen += two or picked is not None
             if self._seen == _SEEN:
                 self._watch(_MOST_UPDATES)
 
@@ -94,9 +101,7 @@ class TargetCopies:
         with Guard(self._trouble, "copies of the model are not looked at"):
             self._updates += 1
             calls, self._calls, self._depth = self._calls, [], 0
-            pair = self._pair(self._held[optimizer], calls)
-            if pair is not None:
-                self._look(*pair)
+            self._look(self._pairs(self._held[optimizer], calls))
             copy = self._copy()
             if copy is not None and self._updates % _AGAIN == 0:
                 self._watch(_SHORTLY)
@@ -120,26 +125,32 @@ class TargetCopies:
     def _watch(self, updates: int) -> None:
         self._until = max(self._until, self._updates + updates)
         if not self._handles and not compilations():
-            before = register_module_forward_pre_hook(self._begins)
-            after = register_module_forward_hook(self._ends, always_call=True)
+            before = register_module_forward_pre_hook(weakly(self._begins))
+            after = register_module_forward_hook(weakly(self._ends), always_call=True)
             self._handles, self._depth = [before, after], 0
 
-    def _look(self, own: _Call, other: _Call) -> None:
+    def _look(self, pairs: list[tuple[_Call, _Call]]) -> None:
+        """Look at calls of the model and its copy. Of several of the model it is the one that was
+        given the most other samples: it may value next states, too, to choose the action there."""
+        if not self._compared and any(_are_given_the_same(*both) for both in pairs):
+            self._over = True  # another kind of copy, as the reference of a policy
+            return
+        if not pairs:
+            return
+        own, other = min(pairs, key=lambda both: _equal(both[0].given[0], both[1].given[0]) or 0)
         copy = other.module()
         if self._copy() is None and not self._compared:
             self._copy, self._since = ref(copy), self._updates
             self._remembered.remember(copy)
         if copy is self._copy():
             self._called_at = self._updates
-        first, *others = (_equal(*both) for both in zip(own.given, other.given, strict=False))
-        if self._compared or first is None:
-            return
-        if any(each == len(own.given[0]) for each in others):
-            self._over = True  # given the same altogether: another kind of copy
+        equal = [_equal(*both) for both in zip(own.given, other.given, strict=False)]
+        if self._compared or equal[0] is None:
             return
         self._looks += 1
         self._rows += len(own.given[0])
-        self._same += first
+        # The action is another one. Of a state in two parts, one may stay as it is.
+        self._same += equal[0] if own.numbers else min(each or 0 for each in equal)
         if self._looks == _LOOKS:
             self._compared = True
             self._until = self._updates
@@ -147,16 +158,15 @@ class TargetCopies:
                 self._broken("next_state_is_state", other.place)
                 self._over = True
 
-    def _pair(self, held: set[int], calls: list[_Call]) -> tuple[_Call, _Call] | None:
-        """A call of a model that is updated, and one of its copy. Of several of the model it is the
-        one that was given the most other samples: it may value next states, too, to choose the
-        action there."""
+    def _pairs(self, held: set[int], calls: list[_Call]) -> list[tuple[_Call, _Call]]:
+        """Calls of a model that is updated, and of a copy."""
         all_held = set[int]().union(*self._held.values())
+        calls = [each for each in calls if each.versions == _versions(each.given)]
         known = [(each, module) for each in calls if (module := each.module()) is not None]
-        pairs = [
+        return [
             (own, other)
             for own, model in known
-            if (self._picks or (own.numbers and len(own.given) > 1))
+            if (_is_held(model, self._picked) or (own.numbers and len(own.given) > 1))
             and own.trains
             and _is_held(model, held)
             for other, copy in known
@@ -165,9 +175,6 @@ class TargetCopies:
             and not other.trains
             and not _is_held(copy, all_held)
         ]
-        if len(pairs) < 2:
-            return pairs[0] if pairs else None
-        return min(pairs, key=lambda both: _equal(both[0].given[0], both[1].given[0]) or 0)
 
     def _is_renewed(self, copy: Any) -> None:
         if self._remembered.any_changed(copy):
@@ -190,7 +197,14 @@ class TargetCopies:
                 return
             numbers = gave.numel() == len(given[0])
             place, trains = script_line(), gave.requires_grad
-            self._calls.append(_Call(ref(module), given, trains, numbers, place))
+            call = _Call(ref(module), given, _versions(given), trains, numbers, place)
+            self._calls.append(call)
+
+
+def _are_given_the_same(one: _Call, other: _Call) -> bool:
+    """Whether two calls were given the same altogether, or all that comes with other samples."""
+    pairs = zip(one.given[1:], other.given[1:], strict=False)
+    return any(_equal(*both) == len(one.given[0]) for both in pairs)
 
 
 def _equal(one: Any, other: Any) -> int | None:
@@ -199,6 +213,10 @@ def _equal(one: Any, other: Any) -> int | None:
     if one is None or other is None or one.shape != other.shape or one.device != other.device:
         return None
     return int((one == other).flatten(1).all(1).sum())
+
+
+def _versions(given: list[Any]) -> list[int]:
+    return [0 if each.is_inference() else each._version for each in given]
 
 
 def _is_held(module: Any, held: set[int]) -> bool:
