@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tocsin_hooks.torch.callbacks import is_elsewhere
+from tocsin_hooks.hook import Hook
+from tocsin_hooks.torch.callbacks import is_elsewhere, safely
 from tocsin_hooks.torch.names import is_compiled, unwrapped
 from tocsin_hooks.torch.outermost_calls import parts_of
 from tocsin_hooks.torch.root import ModuleHook
@@ -20,7 +21,8 @@ class LastPart:
     forward pass, and parts are looked at in later ones.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, hook: Hook) -> None:
+        self._hook = hook
         self._handles: list[Any] = []
         self._gives_numbers = False
         self._found: tuple[str, Any] | None = None
@@ -47,10 +49,10 @@ class LastPart:
             self._handles.pop().remove()
 
     def _watch(self, name: str, part: Any) -> None:
-        def ended(module: Any, args: Any, kwargs: Any, output: Any) -> None:
+        def ended(module: Any, _: Any, __: Any, output: Any) -> None:
             first = next(iter(tensors_in(output, 1)), None)
             if first is not None and first[1].requires_grad and not is_elsewhere(module):
                 self._found = name, first[1]
 
-        seen = ModuleHook(ended, None, before=False)
+        seen = ModuleHook(safely(self._hook, ended), None, before=False)
         self._handles.append(part.register_forward_hook(seen, with_kwargs=True))

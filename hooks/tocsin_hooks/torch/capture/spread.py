@@ -31,7 +31,7 @@ class Spread:
         self._step = step
         self._compared: set[Place] = set()
         self._found: tuple[Place, Name, Any] | None = None
-        self._last_part = LastPart()
+        self._last_part = LastPart(step.hook)
 
     def forward_begins(self, root: Any) -> None:
         """The first forward pass of a saved step begins."""

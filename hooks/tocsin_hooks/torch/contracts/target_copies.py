@@ -23,6 +23,7 @@ from tocsin_hooks.torch.values import tensors_in
 _SEEN = 3  # saved steps that look like learning of values
 _LOOKS = 40  # updates, in which samples are compared
 _MOST_UPDATES = 400  # for that
+_WITHOUT_A_COPY = 60  # updates, after which there is none
 _ALL = 0.98  # of the samples: while actions are random, hardly any environment stays as it is
 _LEAST_ROWS = 8
 _MOST_CALLS = 16  # between two updates
@@ -103,6 +104,8 @@ class TargetCopies:
             calls, self._calls, self._depth = self._calls, [], 0
             self._look(self._pairs(self._held[optimizer], calls))
             copy = self._copy()
+            if copy is None and not self._looks and self._updates >= _WITHOUT_A_COPY:
+                self._until = self._updates
             if copy is not None and self._updates % _AGAIN == 0:
                 self._watch(_SHORTLY)
                 self._is_renewed(copy)
