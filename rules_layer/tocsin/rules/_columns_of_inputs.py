@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean, pstdev
 from typing import Any, NamedTuple
 
-_BATCHES = 20  # of TRAIN: of columns with long tails few say little
+_BATCHES = 5  # of TRAIN
 _FACTOR = 3.0  # between the deviations of a feature
 _FAR = 5.0  # deviations, between its means
 _NEAR = 0.3  # deviations, between means that are the same
