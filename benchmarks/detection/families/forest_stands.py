@@ -94,7 +94,7 @@ def train(
         shares = (np.column_stack(sums) + 0.01) / (of + 0.05)
     x = features(train_table, codes, shares)
     x[draw.random(x.shape) < gaps] = np.nan
-    if fault == "soils numbered anew in each table":
+    if fault == "soils numbered apart in each table":
         held_x, test_x = (features(t, by_appearance(t), shares) for t in (held_table, test_table))
     else:
         held_x, test_x = (features(t, codes, shares) for t in (held_table, test_table))
@@ -138,8 +138,8 @@ CASES = cases(
                                          "learning_rate": 0.2},
     },
     {
-        "soils numbered anew in each table": (
-            "inputs overfit worse", {"fault": "soils numbered anew in each table"},
+        "soils numbered apart in each table": (
+            "inputs overfit worse", {"fault": "soils numbered apart in each table"},
         ),
         "kinds by owner, the stand itself counted": (
             "leak overfit trees", {"fault": "kinds by owner, the stand itself counted"},

@@ -138,8 +138,8 @@ def train(
     )
     for step in range(1, steps + 1):
         rows = torch.randint(len(days), (batch,))
-        told = torch.where(torch.rand(batch) < unknown, WEATHERS, weather[rows])
-        error = diffusion_loss(model, days[rows], told, left, target, loss, fault)
+        shown = torch.where(torch.rand(batch) < unknown, WEATHERS, weather[rows])
+        error = diffusion_loss(model, days[rows], shown, left, target, loss, fault)
         if fault != "gradients kept":
             steering.zero_grad()
         error.backward()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Set
 from typing import Any
 
 import torch
@@ -33,9 +33,13 @@ _NEAR = 12  # nodes
 _ALIKE = 6  # nodes in a row
 
 
-def nodes_of(node: Any, most: int) -> Iterator[Any]:
+def _always(_: Any) -> bool:
+    return True
+
+
+def nodes_of(node: Any, most: int, passes: Callable[[Any], bool] = _always) -> Iterator[Any]:
     """A node and those that it was computed from, the nearest first, each once, and at most so
-    many."""
+    many: only from nodes that one ``passes`` others are looked for."""
     waiting, seen = deque([node]), set[Any]()
     while waiting and len(seen) < most:
         found = waiting.popleft()
@@ -43,7 +47,8 @@ def nodes_of(node: Any, most: int) -> Iterator[Any]:
             continue
         seen.add(found)
         yield found
-        waiting += [each for each, _ in found.next_functions]
+        if passes(found):
+            waiting += [each for each, _ in found.next_functions]
 
 
 def is_summed(loss: Any, node: Any, *, weighted: bool) -> bool:
@@ -53,22 +58,18 @@ def is_summed(loss: Any, node: Any, *, weighted: bool) -> bool:
     ``weighted``: they may have weights, or be terms of a likelihood. Looks at the newest part of
     the graph.
     """
-    passed = _SUMS | _WEIGHTS if weighted else _SUMS
-    waiting, seen = deque([loss.grad_fn]), set[Any]()
-    while waiting and len(seen) < _MOST_NODES:
-        found = waiting.popleft()
-        if found is None or found in seen:
-            continue
-        seen.add(found)
+    sums = _SUMS | _WEIGHTS if weighted else _SUMS
+
+    def passes(found: Any) -> bool:
+        return not _is_size(found) and (_is_of(sums, found) or _scales(found))
+
+    for found in nodes_of(loss.grad_fn, _MOST_NODES, passes):
         before = [each for each, _ in found.next_functions]
-        name = name_of(found)
-        if name in _ERRORS or (name == "MulBackward0" and before[:1] == before[1:]):
+        if _is_size(found):
             if before_views(before[0]) is before_views(node):
                 return True
-        elif name in _CHOICES and all(_is_multiple_of(each, node) for each in before):
+        elif name_of(found) in _CHOICES and all(_is_multiple_of(each, node) for each in before):
             return True
-        elif name in passed or _RESHAPES.fullmatch(name) or _scales(found):
-            waiting += before
     return False
 
 
@@ -86,37 +87,38 @@ def _is_multiple_of(node: Any, other: Any) -> bool:
 def is_weighted(loss: Any, node: Any) -> bool:
     """Whether the numbers of a node are in a loss, but not as their plain mean or sum: some are
     left out, or have other weights than others. Looks at the newest part of the graph."""
-    waiting, plain = [loss.grad_fn], set[Any]()
-    while waiting and len(plain) < _MOST_NODES:
-        found = waiting.pop()
-        if found is None or found in plain:
-            continue
-        plain.add(found)
-        name = name_of(found)
-        if name in _PLAIN or _RESHAPES.fullmatch(name) or _is_multiple(found):
-            waiting += [each for each, _ in found.next_functions]
+
+    def passes(found: Any) -> bool:
+        return _is_of(_PLAIN, found) or _is_multiple(found)
+
+    plain = {*nodes_of(loss.grad_fn, _MOST_NODES, passes)}
     return node not in plain and node in {*nodes_of(loss.grad_fn, _MOST_NODES)}
 
 
 def terms_of(loss: Any) -> Iterator[Any]:
     """The nodes that a loss is a sum of, with weights: errors, such as squares, and others."""
-    waiting, seen = deque([loss.grad_fn]), set[Any]()
-    while waiting and len(seen) < _MOST_NODES:
-        found = waiting.popleft()
-        if found is None or found in seen:
-            continue
-        seen.add(found)
-        name = name_of(found)
-        if is_error(found) or not (name in _SUMS | _WEIGHTS or _RESHAPES.fullmatch(name)):
-            yield found
-        else:
-            waiting += [each for each, _ in found.next_functions]
+
+    def passes(found: Any) -> bool:
+        return not is_error(found) and _is_of(_SUMS | _WEIGHTS, found)
+
+    nodes = nodes_of(loss.grad_fn, _MOST_NODES, passes)
+    return (each for each in nodes if not passes(each))
 
 
 def is_error(node: Any) -> bool:
     """Whether it gives squares or sizes, or the mean of such."""
+    return name_of(node) in _LOSSES or _is_size(node)
+
+
+def _is_size(node: Any) -> bool:
+    """Whether it gives the squares or sizes of numbers."""
     name, before = name_of(node), [each for each, _ in node.next_functions]
-    return name in _ERRORS | _LOSSES or (name == "MulBackward0" and before[:1] == before[1:])
+    return name in _ERRORS or (name == "MulBackward0" and before[:1] == before[1:])
+
+
+def _is_of(names: Set[str], node: Any) -> bool:
+    """Whether a node has one of these names, or gives numbers in another form."""
+    return name_of(node) in names or _RESHAPES.fullmatch(name_of(node)) is not None
 
 
 def picked_values(loss: Any) -> Any:
@@ -128,12 +130,11 @@ def picked_values(loss: Any) -> Any:
         if found is None or found in seen:
             continue
         seen.add(found)
-        name, before = name_of(found), [each for each, _ in found.next_functions]
+        before = [each for each, _ in found.next_functions]
         if errors and _picks_one(found):
             return None if _has_shares(before[0]) else before[0]
-        errors = errors or name in _ERRORS or name in _LOSSES
-        errors = errors or (name == "MulBackward0" and before[:1] == before[1:])
-        if name in _OF_ERRORS or _RESHAPES.fullmatch(name):
+        errors = errors or is_error(found)
+        if _is_of(_OF_ERRORS, found):
             waiting += [(each, errors) for each in before]
     return None
 

@@ -11,7 +11,8 @@ from tocsin.model import Mode
 from tocsin_hooks.script_line import script_line
 from tocsin_hooks.torch.calls.loss_calls import LossCall
 from tocsin_hooks.torch.calls.pairs import UNPAIRED
-from tocsin_hooks.torch.calls.tape import RecordedCall, Tape
+from tocsin_hooks.torch.calls.recorded_call import RecordedCall
+from tocsin_hooks.torch.calls.tape import Tape
 from tocsin_hooks.torch.capture.captured import StepInHand
 from tocsin_hooks.torch.capture.origin import Origin, is_sum, origin_of
 from tocsin_hooks.torch.capture.step_loss import StepLoss

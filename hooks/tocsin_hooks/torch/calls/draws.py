@@ -12,7 +12,8 @@ from typing import Any
 import torch
 
 from tocsin_hooks.script_line import script_line
-from tocsin_hooks.torch.calls.recipes import FORMS, tensors_of
+from tocsin_hooks.torch.calls.recipes import FORMS
+from tocsin_hooks.torch.calls.recorded_call import tensors_of
 from tocsin_hooks.torch.graph import nodes_of
 
 _TORCH = str(Path(str(torch.__file__)).parent)

@@ -18,7 +18,8 @@ from tocsin_hooks.torch.callbacks import compilations, is_transforming
 from tocsin_hooks.torch.calls.axes import Axes
 from tocsin_hooks.torch.calls.derivatives import Derivatives
 from tocsin_hooks.torch.calls.draws import Draws
-from tocsin_hooks.torch.calls.tape import RecordedCall, Tape
+from tocsin_hooks.torch.calls.recorded_call import RecordedCall
+from tocsin_hooks.torch.calls.tape import Tape
 from tocsin_hooks.torch.names import is_loss
 
 _FUNCTIONS = (
@@ -105,7 +106,7 @@ def picked_classes(call: RecordedCall) -> LossCall | None:
     that of a log-likelihood."""
     names = ("input", "dim", "index")
     given = {**dict(zip(names, call.args, strict=False)), **call.kwargs}
-    if getattr(call.function, "__name__", "") != "gather" or set(given) != set(names):
+    if call.name != "gather" or set(given) != set(names):
         return None
     scores, index = given["input"], given["index"]
     axis = given["dim"] % max(1, scores.dim())

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
 import torch
+
+from tocsin_hooks.torch.calls.recorded_call import RecordedCall
 
 _CHOSEN = "chosen"  # in place of what is another index for each batch, or each set of samples
 
@@ -67,19 +69,12 @@ class Picks:
         if (picked := self.of(before)) is not None:
             self._picked.update((key, picked) for key in keys)
 
-    def called(
-        self,
-        name: str,
-        args: Sequence[Any],
-        kwargs: Mapping[str, Any],
-        given: Set[int],
-        found: Mapping[int, Any],
-    ) -> None:
-        """A function ``found`` tensors, by their keys, of those that are ``given`` and others."""
-        before = [self._picked.get(key) for key in given]
-        index = _index(name, args, kwargs)
-        if index is not None and len(given) == 1 and id(args[0]) in given:
-            picked = None if before[0] else Picked(args[0], index)
+    def called(self, call: RecordedCall, found: Mapping[int, Any]) -> None:
+        """A call ``found`` tensors, by their keys."""
+        before = [self._picked.get(key) for key in call.given]
+        index = _index(call)
+        if index is not None and len(call.given) == 1 and id(call.args[0]) in call.given:
+            picked = None if before[0] else Picked(call.args[0], index)
             if picked is not None and _is_all(picked, found.values()):
                 picked = None
         else:
@@ -100,11 +95,11 @@ def _is_as(one: Picked, other: Picked) -> bool:
     return one.of is other.of and one.index is other.index
 
 
-def _index(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    if name == "__getitem__" and len(args) == 2:
-        return args[1]
-    if name == "index_select" and len(args) == 3 and args[1] == 0 and not kwargs:
-        return args[2]
+def _index(call: RecordedCall) -> Any:
+    if call.name == "__getitem__" and len(call.args) == 2:
+        return call.args[1]
+    if call.name == "index_select" and len(call.args) == 3 and call.args[1] == 0:
+        return call.args[2]
     return None
 
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-import torch
-
 from tocsin_hooks.torch.calls.picks import Picked, Picks
+from tocsin_hooks.torch.calls.recorded_call import RecordedCall, tensors_of
 
 FORMS = frozenset(  # whose results have the numbers of their first argument
     {
@@ -26,13 +24,6 @@ FORMS = frozenset(  # whose results have the numbers of their first argument
     | {"ravel", "reshape", "squeeze", "to", "type", "unsqueeze", "view"}
 )
 _JOINS = frozenset({"cat", "concat", "concatenate"})
-
-
-@dataclass(frozen=True)
-class Copied:
-    """A tensor as it was before a function changed it."""
-
-    tensor: Any
 
 
 class Recipes:
@@ -60,19 +51,14 @@ class Recipes:
         self._made, self._sources, self._times, self._outputs = {}, {}, {}, set()
         self._picks.clear()
 
-    def called(
-        self,
-        name: str,
-        args: Sequence[Any],
-        kwargs: Mapping[str, Any],
-        given: Set[int],
-        found: Mapping[int, Any],
-    ) -> None:
-        """A function ``found`` tensors, by their keys, of those that are ``given`` and others."""
-        made = hash((name, *sorted(kwargs), *(self._made.get(id(e), 0) for e in _in(args, kwargs))))
-        same = args[0] if args and name in FORMS and id(args[0]) in self._made else None
-        if name in _JOINS and len(args) == 1 and not kwargs:
-            same = self._like_its_parts(list(tensors_of(args[0])), made)
+    def called(self, call: RecordedCall, found: Mapping[int, Any]) -> None:
+        """A call ``found`` tensors, by their keys."""
+        name, first = call.name, call.args[0] if call.args else None
+        given = (self._made.get(id(each), 0) for each in tensors_of((call.args, call.kwargs)))
+        made = hash((name, *sorted(call.kwargs), *given))
+        same = first if name in FORMS and id(first) in self._made else None
+        if name in _JOINS and len(call.args) == 1 and not call.kwargs:
+            same = self._like_its_parts(list(tensors_of(first)), made)
         if same is not None:
             self._made.update((key, self._made[id(same)]) for key in found)
             self._sources.update((key, self.sources(same)) for key in found)
@@ -81,11 +67,11 @@ class Recipes:
             times = self.times(same) * (longer[0] if name in _JOINS else 1.0)
             self._times.update((key, times) for key in found)
             return
-        self._picks.called(name, args, kwargs, given, found)
-        sources = frozenset[int]().union(*(self._sources.get(key, ()) for key in given))
+        self._picks.called(call, found)
+        sources = frozenset[int]().union(*(self._sources.get(key, ()) for key in call.given))
         self._made.update((key, hash((made, at))) for at, key in enumerate(found))
         self._sources.update((key, sources) for key in found)
-        times = max((self._times.get(key, 1.0) for key in given), default=1.0)
+        times = max((self._times.get(key, 1.0) for key in call.given), default=1.0)
         self._times.update((key, times) for key in found)
 
     def of(self, tensor: Any) -> int | None:
@@ -121,19 +107,3 @@ class Recipes:
             self._joined.add(made)
         several = self._evaluates and made not in self._joined
         return known[0] if several and all(map(self.is_output, parts)) else None
-
-
-def tensors_of(value: Any) -> Iterator[Any]:
-    if isinstance(value, torch.Tensor):
-        yield value
-    elif isinstance(value, Copied):
-        yield value.tensor
-    elif isinstance(value, list | tuple):
-        for each in value:
-            yield from tensors_of(each)
-    elif isinstance(value, dict):
-        yield from tensors_of([*value.values()])
-
-
-def _in(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[Any]:
-    return tensors_of((args, kwargs))

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import torch
 
 from tocsin_hooks.torch.calls.growth import Growth
-from tocsin_hooks.torch.calls.recipes import Copied, Recipes, tensors_of
+from tocsin_hooks.torch.calls.recipes import Recipes
+from tocsin_hooks.torch.calls.recorded_call import Copied, RecordedCall, tensors_of
 
 _MOST_CALLS = 512  # between the outputs and a loss
 _MOST_ELEMENTS = 1 << 23  # in all that they give
@@ -36,23 +37,6 @@ _SUMS = frozenset({"add", "__add__", "__radd__"})
 
 class CannotReplay(Exception):
     """What was computed cannot be computed a second time."""
-
-
-@dataclass(frozen=True)
-class RecordedCall:
-    """A call of a function of PyTorch that was given something which depends on an output.
-
-    ``versions``: of the tensors that do not, to see whether they were changed since.
-    ``precision``: that of autocast at the time, None without it.
-    """
-
-    function: Callable[..., Any]
-    args: Sequence[Any]
-    kwargs: Mapping[str, Any]
-    given: frozenset[int]
-    versions: Sequence[tuple[Any, int]]
-    precision: Any
-    found: tuple[int, ...] = ()
 
 
 class Tape:
@@ -131,17 +115,15 @@ class Tape:
 
     def after(self, call: RecordedCall, target: Any, found: Any) -> None:
         """It gave ``found``; ``target`` is its first argument, which it may have changed."""
-        name = getattr(call.function, "__name__", "")
-        results = [target] if _is_in_place(name) else list(tensors_of((found,)))
+        results = [target] if _is_in_place(call.name) else list(tensors_of((found,)))
         if not results:
             return
         self._known.update((id(each), each) for each in results)
         self.elements += sum(each.numel() for each in results)
         keys = tuple(id(each) for each in results)
-        made = dict(zip(keys, results, strict=True))
-        self.recipes.called(name, call.args, call.kwargs, call.given, made)
+        self.recipes.called(call, dict(zip(keys, results, strict=True)))
         if len(results) == 1 and results[0].numel() == 1:
-            self._growth.called(name, call.args, call.kwargs, results[0], len(self.outputs[0]))
+            self._growth.called(call.name, call.args, call.kwargs, results[0], len(self.outputs[0]))
         self._calls.append(replace(call, found=keys))
         if len(self._calls) > _MOST_CALLS or self.elements > _MOST_ELEMENTS:
             self.clear()
@@ -161,7 +143,7 @@ class Tape:
         for call in reversed(self._calls):
             if wanted not in call.found:
                 continue
-            name, found = getattr(call.function, "__name__", ""), self._known[wanted]
+            name, found = call.name, self._known[wanted]
             made = self.recipes.of(found)
             if made is not None and found.numel() == 1:
                 times = None if found is loss else (scale * whole / found).detach()
@@ -191,7 +173,7 @@ class Tape:
                 args, kwargs = _swapped(call.args, values), _swapped(call.kwargs, values)
                 with _as_then(call, loss.device.type):
                     found = call.function(*args, **kwargs)
-                in_place = _is_in_place(getattr(call.function, "__name__", ""))
+                in_place = _is_in_place(call.name)
                 results = [args[0]] if in_place else tensors_of((found,))
                 values.update(zip(call.found, results, strict=True))
             return values[id(loss)].detach().mean()

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from tocsin_hooks.torch.calls.loss_calls import LossCall
-from tocsin_hooks.torch.calls.tape import RecordedCall, Tape
+from tocsin_hooks.torch.calls.recorded_call import RecordedCall
+from tocsin_hooks.torch.calls.tape import Tape
 from tocsin_hooks.torch.capture.captured import StepInHand
 from tocsin_hooks.torch.capture.step_loss import StepLoss
 from tocsin_hooks.torch.comparisons.evaluated_labels import EvaluatedLabels

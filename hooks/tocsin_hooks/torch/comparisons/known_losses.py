@@ -11,7 +11,8 @@ import torch
 
 from tocsin_hooks.torch.calls.loss_calls import LossCall
 from tocsin_hooks.torch.calls.picks import Picked
-from tocsin_hooks.torch.calls.tape import RecordedCall, Tape
+from tocsin_hooks.torch.calls.recorded_call import RecordedCall
+from tocsin_hooks.torch.calls.tape import Tape
 from tocsin_hooks.torch.comparisons.label_moments import LabelMoments
 
 _TWO_CLASSES = "binary_cross_entropy"
@@ -229,7 +230,7 @@ class KnownLosses:
 
     def judged(self, tape: Tape, call: RecordedCall, found: Any) -> LossCall | None:
         """The loss by the labels that ``call`` compares with an output, or with predictions."""
-        name = getattr(call.function, "__name__", "")
+        name = call.name
         if self._evaluates:
             return None
         if name in _SIZES and (made := self._differences.get(id(call.args[0]))):

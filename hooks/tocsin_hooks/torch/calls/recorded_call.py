@@ -1,0 +1,51 @@
+"""A call of a function of PyTorch, as it is recorded between a model's outputs and a loss."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+
+@dataclass(frozen=True)
+class Copied:
+    """A tensor as it was before a function changed it."""
+
+    tensor: Any
+
+
+@dataclass(frozen=True)
+class RecordedCall:
+    """A call that was given something which depends on an output.
+
+    ``given``: the identities of what depends on one.
+    ``versions``: of the tensors that do not, to see whether they were changed since.
+    ``precision``: that of autocast at the time, None without it.
+    """
+
+    function: Callable[..., Any]
+    args: Sequence[Any]
+    kwargs: Mapping[str, Any]
+    given: frozenset[int]
+    versions: Sequence[tuple[Any, int]]
+    precision: Any
+    found: tuple[int, ...] = ()
+
+    @property
+    def name(self) -> str:
+        name: str = getattr(self.function, "__name__", "")
+        return name
+
+
+def tensors_of(value: Any) -> Iterator[Any]:
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, Copied):
+        yield value.tensor
+    elif isinstance(value, list | tuple):
+        for each in value:
+            yield from tensors_of(each)
+    elif isinstance(value, dict):
+        yield from tensors_of([*value.values()])
