@@ -38,6 +38,7 @@ def _alone(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     torch.manual_seed(0)
     yield
     torch._dynamo.reset()
+    torch._dynamo.utils.counters.clear()  # or the hook holds later models for compiled ones
 
 
 @pytest.fixture
