@@ -80,13 +80,21 @@ def other_feature(train: Mapping[str, Any], held: Mapping[str, Any]) -> int | No
         error = _ERRORS * math.sqrt(ours.between / n + of_held)
         centred = apart <= error < _NEAR * ours.deviation
         beyond = apart > _EDGE * 1.5 * (ours.deviation + other.deviation)
-        is_unusual = not kept[6] <= other.within <= kept[7]
+        is_unusual = not _is_near(other.within, kept[6], kept[7], n)
         placed = (larger and apart < other.deviation) or (smaller and centred) or beyond
         varies = other.within > _ROUNDING * ours.within  # else they are of one group, perhaps
         scaled = varies and wide > _FACTOR * narrow and is_unusual and placed
         if (scaled or apart > _FAR * wide) and not _has_two_values(kept, n):
             found.append(at)
     return found[0] if found and same >= max(_OTHERS, live / 2) else None
+
+
+def _is_near(variance: float, low: float, high: float, n: int) -> bool:
+    """Whether a variance lies between those of the ``n`` batches of TRAIN, or beside them by as
+    much as they differ: those of a column with a long tail differ much. Few batches show less of
+    that, so for five of them it is twice as much."""
+    margin = (high / low) ** (1 + _BATCHES / n) if low else math.inf
+    return low / margin <= variance <= high * margin
 
 
 def _has_two_values(kept: Sequence[float], n: int) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from tocsin.rules._columns_of_inputs import other_feature, with_batch
 
@@ -49,3 +50,22 @@ def test_a_feature_that_is_another_one(
 def test_what_an_earlier_version_kept_is_not_judged() -> None:
     train = {key: each for key, each in trained().items() if key != "kept"}
     assert other_feature(train, kept([(0.1, 1.0), (-0.1, 1.1), (0.0, 1e6)])) is None
+
+
+@pytest.mark.parametrize("scale", [1.0, 1000.0])
+def test_a_column_with_a_long_tail(scale: float) -> None:
+    """Its deviation differs from batch to batch, and an evaluation has another one again."""
+    random = np.random.default_rng(1)
+    found = []
+    for _ in range(200):
+        train, held = ([columns(random, rows) for _ in range(n)] for n, rows in ((20, 32), (2, 64)))
+        other = [[*batch[:3], (batch[3][0] * scale, batch[3][1] * scale**2)] for batch in held]
+        found.append(other_feature(kept(*train), {**kept(*other), "rows": 64}))
+    many = sum(each == 3 for each in found)
+    assert many > 100 if scale > 1 else many < 4
+
+
+def columns(random: np.random.Generator, rows: int) -> Batch:
+    """The moments of three normal columns, and of one with a long tail."""
+    values = np.column_stack([random.normal(size=(rows, 3)), random.lognormal(0, 2, rows)])
+    return list(zip(values.mean(0).tolist(), values.var(0).tolist(), strict=True))
