@@ -12,6 +12,7 @@ from tocsin.model import Mode
 from tocsin_hooks.torch.capture.captured import StepInHand
 from tocsin_hooks.torch.capture.parameters import LastGradient, Parameters, without_gradients
 from tocsin_hooks.torch.evaluations import EvaluationDetector, ModeArgument, samples_of
+from tocsin_hooks.torch.outermost_calls import Call
 from tocsin_hooks.torch.steps import StepDetector, Turns
 from tocsin_hooks.torch.unknown_updates import UnknownUpdates
 from tocsin_hooks.torch.values import tensors_in
@@ -117,6 +118,10 @@ class StepBoundaries:
             self._begin(Mode.EVAL)
             meant = False
         self._step.is_meant = meant or self.evaluations.is_meant
+
+    def part_begins(self, call: Call) -> None:
+        """A part of the model is trained by itself."""
+        self.evaluations.trained(samples_of(call.args, call.kwargs), call.name)
 
     def begin_evaluation(self) -> None:
         """Begin a step of EVAL that has no forward pass."""

@@ -267,6 +267,7 @@ class ModelTraining:
     def _part_called(self, call: Call) -> None:
         trains = self._boundaries.is_ahead and torch.is_grad_enabled()
         if trains and not call.whole and not self._paused:
+            self._boundaries.part_begins(call)
             self.model_called(call)
 
     def _release_parts(self) -> None:
