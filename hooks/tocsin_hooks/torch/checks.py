@@ -246,10 +246,11 @@ class Checks:
         if unordered is not None:
             self._contracts.loss_ignores_order(unordered)
 
-    def _left(self, tensor: Any) -> None:
-        """A tensor has become an array or a list: labels, perhaps."""
+    def _left(self, tensor: Any, asked: int | None) -> None:
+        """A tensor has become an array or a list, or is ``asked`` where it is that class: labels,
+        perhaps."""
         if self._step.evaluates and not self._inside:
-            self._losses.left(tensor)
+            self._losses.left(tensor, asked)
 
     def _hand_over(self) -> None:
         if self._step.evaluates:

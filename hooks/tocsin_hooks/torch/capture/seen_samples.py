@@ -92,7 +92,7 @@ class SeenSamples:
                 self._fold()
 
     def _are_sequences(self, tensors: list[Any]) -> bool:
-        """Whether lengths change from pass to pass, where a sample may lie along the second axis."""
+        """Whether lengths change from pass to pass, and the second axis may be that of samples."""
         if not self._evaluates:
             self._lengths.update(len(t) for t in tensors if t.dim() == 3 and t.shape[1] == 1)
         return len(self._lengths) > _LENGTHS

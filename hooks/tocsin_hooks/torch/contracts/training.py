@@ -11,7 +11,8 @@ from tocsin_hooks.looks import Wanted
 from tocsin_hooks.torch.calls.axes import Axes
 from tocsin_hooks.torch.calls.derivatives import Derivatives
 from tocsin_hooks.torch.calls.draws import Draws
-from tocsin_hooks.torch.calls.loss_calls import LossCall, picked_classes
+from tocsin_hooks.torch.calls.loss_calls import LossCall
+from tocsin_hooks.torch.calls.picked_classes import picked_classes
 from tocsin_hooks.torch.calls.recorded_call import RecordedCall
 from tocsin_hooks.torch.capture.captured import StepInHand
 from tocsin_hooks.torch.capture.given_inputs import GivenInputs
