@@ -30,7 +30,7 @@ from tocsin_hooks.torch.capture.parameters import LastGradient, Parameters, with
 from tocsin_hooks.torch.checks import Checks
 from tocsin_hooks.torch.evaluations import EvaluationDetector, ModeArgument, samples_of
 from tocsin_hooks.torch.names import input_name, is_compiled, output_name, unwrapped
-from tocsin_hooks.torch.outermost_calls import Call, OutermostCalls
+from tocsin_hooks.torch.outermost_calls import Call, EvaluatedParts, OutermostCalls, evaluates
 from tocsin_hooks.torch.root import ModelHooks, owners
 from tocsin_hooks.torch.steps import StepDetector, Turns
 from tocsin_hooks.torch.timing import TrainingTiming
@@ -78,6 +78,8 @@ class ModelTraining:
         self._backward: Any = None
         self._find_compiled: Callable[[], bool] = lambda: False
         self._parts: OutermostCalls | None = None
+        self._evaluated = EvaluatedParts()
+        self._left_out = False  # a step that was to be saved, as an evaluation came before it
 
     def watch(self, model: Any, owner: Any, ended: Callable[[], object]) -> Callable[[], None]:
         """Have PyTorch call back. Returns what takes it all back.
@@ -278,7 +280,7 @@ class ModelTraining:
 
     # Steps.
 
-    def _begin(self, mode: Mode) -> None:
+    def _begin(self, mode: Mode, turn: int | None = None) -> None:
         self.step.end()
         if self._raise_on_stop and self.step.hook.should_stop:
             raise TrainingStopped("a stop was requested")
@@ -287,7 +289,9 @@ class ModelTraining:
         if self.step.loss_kind != COMPETING:
             acts = self.evaluations.acts or self._checks.draws
             self.step.loss_kind = ACTING if acts else None
-        self.step.begin(mode, self._turns.next() if mode is Mode.TRAIN else None)
+        if turn is None and mode is Mode.TRAIN:
+            turn = self._turns.next()
+        self.step.begin(mode, turn)
 
     def _end(self) -> None:
         """No step comes after the one in hand."""
@@ -298,13 +302,14 @@ class ModelTraining:
             self.step.begin(Mode.TRAIN, turn=0)
             self.step.end()
 
-    def _begin_ahead(self) -> None:
+    def _begin_ahead(self, turn: int | None = None) -> None:
         """Begin the next training step where forward passes are not seen, at an optimizer's step:
         they are compiled with the hooks in them, or ``model.forward`` is called by itself.
+        After an evaluation of parts it begins with the first of these.
         """
         self._ahead = True
         self._forward.begin_pass()
-        self._begin(Mode.TRAIN)
+        self._begin(Mode.TRAIN, turn)
         root = self._model()
         if root is not None:
             self._checks.step_begins(compiled=is_compiled(root))
@@ -321,14 +326,52 @@ class ModelTraining:
         """Look at calls of parts of a model that is not called itself."""
         if self._parts is None and compilations() == self._compilations_before:
             aside = weakly(self.evaluations.called_aside)
-            self._parts = OutermostCalls(root, weakly(self._part_called), aside)
+            begins = weakly(self._part_begins)
+            self._parts = OutermostCalls(root, weakly(self._part_called), aside, begins)
         if self._parts is not None:
             self._parts.begin()
 
     @called
+    def _part_begins(self, name: str, args: Any, kwargs: Any) -> None:
+        """A part of a model that is not called itself is called."""
+        root = self._model()
+        if root is None or self._paused or self._seen_forward:
+            return
+        if torch.is_grad_enabled():
+            self._evaluated.trained(name)
+            if self.step.evaluates:
+                self._begin_ahead(turn=0 if self._left_out else None)
+        elif evaluates(root) and self._evaluated.begins(name):
+            self._begin_evaluating_parts(root, samples_of(args, kwargs))
+
+    def _begin_evaluating_parts(self, root: Any, samples: int) -> None:
+        """Begin a pass of an evaluation whose parts are called one by one."""
+        meant = self.step.evaluates and self.step.is_meant
+        if self.evaluations.is_none(
+            False, samples, meant=meant, without_meaning=self.step.without_meaning
+        ):
+            return
+        self._checks.pause()
+        self._close_capture()
+        self._forward.begin_pass()
+        if self._ahead:  # a step of training was begun too early
+            self._left_out, self._ahead = self.step.saving, False
+            self.step.hook.leave_out()
+        self._begin_evaluating()
+        self.step.passes += 1
+        self.step.samples = samples
+        self._checks.forward_begins(root, (), {}, compiled=False)
+        self._checks.forward_ends(root, (), compiled=False)
+        if self.step.saving:
+            self._forward.ends(root, (), compiled=False)
+        if self._parts is not None:
+            self._parts.begin_pass()
+
+    @called
     def _part_called(self, call: Call) -> None:
         trains = self._ahead and torch.is_grad_enabled()
-        if trains and not call.whole and not self._paused:
+        evaluates = self.step.evaluates and not self._seen_forward
+        if (trains or evaluates) and not call.whole and not self._paused:
             self.model_called(call)
 
     def _release_parts(self) -> None:
