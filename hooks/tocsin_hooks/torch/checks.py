@@ -97,9 +97,10 @@ class Checks:
             self._window.open()
 
     @property
-    def draws(self) -> bool:
-        """Whether what is trained draws actions, as a policy does."""
-        return self._losses.draws
+    def values_actions(self) -> bool:
+        """Whether what is trained draws actions, as a policy does, or learns their values from a
+        copy of itself, as where they were recorded before."""
+        return self._losses.draws or self._contracts.learns_by_a_copy
 
     def acts(self, root: Any, *, alone: bool) -> None:
         """The model is called without gradients, and no step begins; ``alone``: one sample."""

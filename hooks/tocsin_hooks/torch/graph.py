@@ -27,6 +27,7 @@ _MULTIPLES = frozenset({"DivBackward0", "MulBackward0", "NegBackward0"})
 _PLAIN = (_SUMS - {"SqrtBackward0"}) | {"NegBackward0", "PowBackward0", "SubBackward0"}
 _MOST_NODES = 200
 _OF_ERRORS = _SUMS | _WEIGHTS | _ERRORS | _LOSSES
+_COLUMN = "SelectBackward0"  # as ``[:, 0]`` takes it of a table with one column
 _LARGEST = frozenset({"AmaxBackward0", "MaxBackward0"})  # along an axis
 _ARITHMETIC = frozenset({"AddBackward0", "MulBackward0", "SubBackward0"})
 _NEAR = 12  # nodes
@@ -134,7 +135,7 @@ def picked_values(loss: Any) -> Any:
         if errors and _picks_one(found):
             return None if _has_shares(before[0]) else before[0]
         errors = errors or is_error(found)
-        if _is_of(_OF_ERRORS, found):
+        if _is_of(_OF_ERRORS, found) or name_of(found) == _COLUMN:
             waiting += [(each, errors) for each in before]
     return None
 

@@ -226,7 +226,7 @@ class ModelTraining:
         self._parameters.begin()
         self.loss.begin()
         if self.step.loss_kind != COMPETING:
-            acts = self.evaluations.acts or self._checks.draws
+            acts = self.evaluations.acts or self._checks.values_actions
             self.step.loss_kind = ACTING if acts else None
         self.step.begin(mode, self._boundaries.turn(mode))
 

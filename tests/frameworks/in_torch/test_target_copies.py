@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812 - everybody calls it so
-from tocsin.model import Role
+from tocsin.model import ACTING, Role
 from tocsin.tensors import LocalStorage, index_objects, read_index
 from tocsin_hooks.torch import TorchHook
 from torch import nn
@@ -18,6 +19,13 @@ from torch import nn
 ROWS = 16
 ALIAS = {"next_state_is_state"}
 NEVER = {"target_never_renewed"}
+
+
+def kinds(run: Path) -> set[str | None]:
+    """Kinds of the losses that were saved in the last steps."""
+    storage = LocalStorage(run)
+    last = [read_index(storage, each).entries for each in index_objects(storage)][-2:]
+    return {each.kind for one in last for each in one if each.role == Role.LOSS}
 
 
 def contracts(run: Path) -> set[str]:
@@ -54,6 +62,10 @@ def squares(q: Any, action: Any, target: Any) -> Any:
     return F.mse_loss(q.gather(1, action[:, None]).squeeze(1), target)
 
 
+def column(q: Any, action: Any, target: Any) -> Any:
+    return F.mse_loss(q.gather(1, action[:, None])[:, 0], target)
+
+
 def by_hand(q: Any, action: Any, target: Any) -> Any:
     weights = torch.rand(ROWS)
     return (weights * (target - q[torch.arange(ROWS), action]).pow(2)).mean()
@@ -83,9 +95,11 @@ def learn(
     renewed: int = 0,
     anew: int = 0,
     chooses: bool = False,
+    detached: bool = False,
 ) -> set[str]:
     """``renewed`` copies weights every so many updates, ``anew`` makes another copy then. The model
-    itself ``chooses`` the next action, as in double Q-learning."""
+    itself ``chooses`` the next action, as in double Q-learning. The targets are ``detached``, or
+    computed without gradients."""
     torch.manual_seed(0)
     model = network(3, 2)
     target = copy.deepcopy(model)
@@ -95,8 +109,8 @@ def learn(
             state, action = torch.randn(ROWS, 3), torch.randint(2, (ROWS,))
             then = state if overwritten else torch.randn(ROWS, 3)
             best = model(then).argmax(1) if chooses else None
-            with torch.no_grad():
-                values = target(then)
+            with nullcontext() if detached else torch.no_grad():
+                values = target(then).detach()
                 value = values.max(1).values if best is None else values[torch.arange(ROWS), best]
                 wanted = torch.randn(ROWS) + 0.9 * value
             optimizer.zero_grad()
@@ -110,13 +124,24 @@ def learn(
     return contracts(run)
 
 
-@pytest.mark.parametrize("loss", [squares, by_hand])
-def test_states_that_are_overwritten(run: Path, loss: Any) -> None:
-    assert learn(run, updates=80, loss=loss, overwritten=True, renewed=1) == ALIAS
+@pytest.mark.parametrize("loss", [squares, column, by_hand])
+@pytest.mark.parametrize("detached", [False, True])
+def test_states_that_are_overwritten(run: Path, loss: Any, detached: bool) -> None:
+    options: Any = {"loss": loss, "detached": detached, "renewed": 1}
+    assert learn(run, updates=80, overwritten=True, **options) == ALIAS
 
 
 def test_states_that_are_overwritten_where_the_model_chooses(run: Path) -> None:
     assert learn(run, updates=80, overwritten=True, renewed=1, chooses=True) == ALIAS
+
+
+@pytest.mark.parametrize(
+    ("loss", "kind"),
+    [(squares, ACTING), (column, ACTING), (all_actions, None), (likelihood, None)],
+)
+def test_a_loss_whose_targets_move_has_no_level(run: Path, loss: Any, kind: str | None) -> None:
+    learn(run, updates=80, loss=loss, renewed=1)  # of what was recorded before: nobody acts
+    assert kinds(run) == {kind}
 
 
 @pytest.mark.parametrize("loss", [all_actions, likelihood, density])
@@ -125,14 +150,17 @@ def test_a_teacher_is_given_the_same_samples(run: Path, loss: Any) -> None:
 
 
 @pytest.mark.parametrize("loss", [squares, by_hand])
-def test_a_copy_that_is_never_renewed(run: Path, loss: Any) -> None:
-    assert learn(run, updates=622, loss=loss) == NEVER  # in whatever step training ends
+@pytest.mark.parametrize("detached", [False, True])
+def test_a_copy_that_is_never_renewed(run: Path, loss: Any, detached: bool) -> None:
+    # In whatever step training ends.
+    assert learn(run, updates=622, loss=loss, detached=detached) == NEVER
 
 
 @pytest.mark.parametrize(
     "options",
     [
         {"updates": 622, "renewed": 1},
+        {"updates": 622, "renewed": 1, "detached": True},
         {"updates": 622, "renewed": 600},
         {"updates": 80, "renewed": 1, "chooses": True},
         {"updates": 622, "anew": 250},

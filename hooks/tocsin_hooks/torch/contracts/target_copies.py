@@ -73,6 +73,11 @@ class TargetCopies:
         self._since = self._called_at = 0
         self._over = False
 
+    @property
+    def are_known(self) -> bool:
+        """Whether a copy was compared: so the targets move, and a loss may rise with them."""
+        return self._compared
+
     def backward(self, loss: Any, *, two: bool) -> None:
         """Gradients of a loss are going to be computed in a saved step: of values that are picked,
         or where a model may value what is given as ``two``."""
@@ -175,7 +180,7 @@ class TargetCopies:
             for other, copy in known
             if type(copy) is type(model)
             and _shapes(copy) == _shapes(model)
-            and not other.trains
+            and not (other.trains and _has_gradients(copy))
             and not _is_held(copy, all_held)
         ]
 
@@ -224,6 +229,11 @@ def _versions(given: list[Any]) -> list[int]:
 
 def _is_held(module: Any, held: set[int]) -> bool:
     return any(id(each) in held for each in module.parameters())
+
+
+def _has_gradients(module: Any) -> bool:
+    """Whether any went into it: what ``target(state).detach()`` gives could have got some."""
+    return any(each.grad is not None for each in module.parameters())
 
 
 def _shapes(module: Any) -> list[torch.Size]:

@@ -57,6 +57,11 @@ class TrainingContracts:
         """Whether a contract was found broken that no saved step holds."""
         return self.are_wanted and self._broken.has_more
 
+    @property
+    def learns_by_a_copy(self) -> bool:
+        """Whether the targets are values that a copy of the model gave."""
+        return self._copies.are_known
+
     def breaks(self, contract: str, place: str) -> None:
         """A trainer has found that a contract is broken there."""
         if self.are_wanted:
