@@ -13,7 +13,8 @@ from tocsin_hooks.torch.callbacks import compilations
 from tocsin_hooks.torch.calls.axes import Axes
 from tocsin_hooks.torch.calls.derivatives import Derivatives
 from tocsin_hooks.torch.calls.draws import Draws
-from tocsin_hooks.torch.calls.loss_calls import Listener, LossCall, LossWindow, picked_classes
+from tocsin_hooks.torch.calls.loss_calls import Listener, LossCall, LossWindow
+from tocsin_hooks.torch.calls.picked_classes import picked_classes
 from tocsin_hooks.torch.calls.recorded_call import RecordedCall
 from tocsin_hooks.torch.capture.captured import StepInHand
 from tocsin_hooks.torch.capture.given_inputs import GivenInputs
@@ -331,10 +332,11 @@ class Checks:
             with self._step.hook.measured():
                 self._broken.derived(self._derivatives.taken(inputs, found))
 
-    def _left(self, tensor: Any) -> None:
-        """A tensor has become an array or a list: labels, perhaps."""
+    def _left(self, tensor: Any, asked: int | None) -> None:
+        """A tensor has become an array or a list, or is ``asked`` where it is that class: labels,
+        perhaps."""
         if self._step.evaluates and not self._inside:
-            self._losses.left(tensor)
+            self._losses.left(tensor, asked)
 
     def _hand_over(self) -> None:
         if self._step.evaluates:

@@ -179,10 +179,11 @@ class LossComparisons:
             return place
         return None
 
-    def left(self, tensor: Any) -> None:
-        """A tensor has become an array or a list, after a pass of an evaluation."""
+    def left(self, tensor: Any, asked: int | None) -> None:
+        """A tensor has become an array or a list, or is ``asked`` where it is that class, after a
+        pass of an evaluation."""
         with self._step.hook.measured():
-            self._evaluated.left(tensor)
+            self._evaluated.left(tensor, asked)
 
     def hand_over(self) -> None:
         """Add to an evaluation the losses by labels that left PyTorch."""

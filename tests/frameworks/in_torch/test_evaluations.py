@@ -291,6 +291,33 @@ def labels_first(model: nn.Module, batches: Batches) -> None:
         np.mean(np.equal(model(x).argmax(1).tolist(), true))
 
 
+def compared_together(model: nn.Module, batches: Batches) -> None:
+    predicted = torch.cat([model(x).argmax(1) for x, _ in batches])
+    torch.sum(predicted == torch.cat([y for _, y in batches]))
+
+
+def pair_by_pair(model: nn.Module, batches: Batches) -> None:
+    for x, y in batches:
+        sum(bool(p == each) for p, each in zip(model(x).argmax(1), y, strict=True))
+
+
+def class_by_class(model: nn.Module, batches: Batches) -> None:
+    for x, y in batches:
+        predicted = model(x).argmax(1)
+        for number in range(4):
+            torch.sum((predicted == number) * (y == number))
+
+
+def one_class(model: nn.Module, batches: Batches) -> None:
+    for x, y in batches:
+        torch.sum((model(x).argmax(1) == 1) * (y == 1))
+
+
+def in_columns(model: nn.Module, batches: Batches) -> None:
+    for x, y in batches:
+        torch.sum(F.one_hot(model(x).argmax(1), 4) * F.one_hot(y, 4))
+
+
 def with_another_column(model: nn.Module, batches: Batches) -> None:
     for x, y in batches:
         np.mean(model(x).argmax(1).numpy() == y.numpy())
@@ -304,6 +331,11 @@ def with_another_column(model: nn.Module, batches: Batches) -> None:
         (as_arrays, True),
         (together, True),
         (labels_first, True),
+        (compared_together, True),
+        (pair_by_pair, True),
+        (class_by_class, True),
+        (one_class, False),
+        (in_columns, True),
         (with_another_column, False),
     ],
 )
@@ -515,6 +547,36 @@ def of_others(output: Any, y: Any) -> Any:
     return (found & mask.roll(1, 0)).sum() / (found | mask).sum()
 
 
+def best_two(output: Any, y: Any) -> Any:
+    found = output.topk(2)[1].t()
+    return found.eq(y.view(1, -1).expand_as(found))[0].sum()
+
+
+def confusion(output: Any, y: Any, classes: int = 4) -> Any:
+    known = y >= 0
+    return torch.bincount(classes * y[known] + output.argmax(1)[known], minlength=classes**2)
+
+
+def dice(output: Any, y: Any) -> Any:
+    found, mask = (output > 0).float(), F.one_hot(y, 4).float()
+    return 2 * (found * mask).sum() / (found.sum() + mask.sum())
+
+
+def dice_of_flat_masks(output: Any, y: Any) -> Any:
+    found, mask = (output > 0).float().view(-1), F.one_hot(y, 4).float().view(-1)
+    return 2 * (found * mask).sum() / (found + mask).sum()
+
+
+def masked(output: Any, y: Any) -> Any:
+    found, mask = (output > 0).float(), F.one_hot(y, 4).float()
+    return (found * mask).sum() / mask.sum()
+
+
+def masked_errors(output: Any, y: Any) -> Any:
+    errors = (output.sigmoid() - F.one_hot(y, 4).float()).abs()
+    return (errors * (torch.rand(len(y), 4) > 0.5).float()).sum() / errors.sum()
+
+
 def weighed(output: Any, y: Any) -> Any:
     labels = F.one_hot(y, 4).float()
     weights = torch.rand(len(y), 1)
@@ -551,6 +613,16 @@ def right(output: Any, y: Any) -> Any:
         (whole, lambda p, y: (p - F.one_hot(y, 4).float() - y[:, None]).square(), None, 1),
         (masks, both, "loss", 1),
         (masks, of_others, None, 1),
+        (F.cross_entropy, best_two, "loss", 1),
+        (F.cross_entropy, confusion, "loss", 1),
+        (F.cross_entropy, lambda p, y: torch.bincount(y + p.argmax(1)), None, 1),
+        (masks, lambda p, y: 2 * F.one_hot(y, 4) + (p > 0).long(), "loss", 1),
+        (masks, dice, "loss", 1),
+        (masks, dice_of_flat_masks, "loss", 1),
+        (masks, masked, None, 1),
+        (masks, masked_errors, None, 1),
+        (whole, lambda p, y: (p.clamp(0, 1) - F.one_hot(y, 4).float()).square(), "loss", 1),
+        (whole, lambda p, y: torch.norm(p - F.one_hot(y, 4).float(), dim=1), "loss", 1),
         (masks, lambda p, y: (p > 0) | (F.one_hot(y, 4) > 0), None, 1),
         (masks, lambda p, y: (p > 0) & (F.one_hot(y, 4) > 0), None, 1),
         (F.cross_entropy, lambda p, y: both(p.argmax(1)[:, None], y), None, 1),
@@ -573,6 +645,16 @@ def right(output: Any, y: Any) -> Any:
         "another difference",
         "overlap and union of masks",
         "an overlap with another mask",
+        "the best two classes",
+        "a matrix of confusion",
+        "a sum of classes",
+        "a matrix of confusion of masks",
+        "sums of masks",
+        "sums of flat masks",
+        "a mask for what counts",
+        "a mask for errors",
+        "limited numbers",
+        "a norm",
         "a union alone",
         "an overlap alone",
         "overlap and union of classes",

@@ -58,6 +58,8 @@ _PRODUCTS = frozenset(
     if hasattr(owner, name)
 )
 _LEAVES = frozenset({torch.Tensor.__array__, torch.Tensor.numpy, torch.Tensor.tolist})
+_LEAVES |= {F.one_hot, torch.Tensor.unbind, torch.unbind}  # each sample by itself
+_EQUALS = frozenset({torch.eq, torch.Tensor.eq, torch.Tensor.__eq__})
 _DETACHES = frozenset(
     {torch.detach, torch.Tensor.detach, torch.Tensor.detach_, torch.Tensor.data.__get__}
 )
@@ -101,29 +103,12 @@ class LossCall:
         return self.name in ("cross_entropy", "nll_loss") and not self.target.is_floating_point()
 
 
-def picked_classes(call: RecordedCall) -> LossCall | None:
-    """The loss that a script computes by hand, if it picks one score of each sample by ``gather``:
-    that of a log-likelihood."""
-    names = ("input", "dim", "index")
-    given = {**dict(zip(names, call.args, strict=False)), **call.kwargs}
-    if call.name != "gather" or set(given) != set(names):
-        return None
-    scores, index = given["input"], given["index"]
-    axis = given["dim"] % max(1, scores.dim())
-    if scores.dim() < 2 or index.dim() != scores.dim() or index.shape[axis] != 1:
-        return None
-    prediction, target = scores.movedim(axis, 1), index.movedim(axis, 1)[:, 0]
-    if prediction.shape[0] != target.shape[0] or prediction.shape[2:] != target.shape[1:]:
-        return None
-    arguments = {"input": prediction, "target": target}
-    return LossCall(F.nll_loss, arguments, None, script_line())
-
-
 @dataclass(frozen=True)
 class Listener:
     """Gets each loss that is called, each difference and each product of two values, and each
     backward pass when it begins, with what it begins at, and when it has ended; each tensor that is
-    going to be detached, each that has become an array or a list, the share that each dropout
+    going to be detached, each that has become an array, a list or parts, or is asked where it is
+    some class, with that class, the share that each dropout
     drops, with what it gave, and derivatives that are taken, with their inputs. While the ``tape``
     records, it gets every call, and then the listener as well, with what it gave; ``derivatives``
     get what was called while they follow, ``axes`` while they look, and ``draws``.
@@ -137,7 +122,7 @@ class Listener:
     backward: Callable[[Any], None]
     after_backward: Callable[[], None]
     recorded: Callable[[RecordedCall, Any], None]
-    left: Callable[[Any], None]
+    left: Callable[[Any, int | None], None]
     detached: Callable[[Any], None]
     dropped: Callable[[float, Any], None]
     derived: Callable[[Any, Any], None]
@@ -267,7 +252,9 @@ def _after(
     elif share := _dropped(func, args, kwargs):
         listener.dropped(share, found)
     elif func in _LEAVES and args:
-        listener.left(args[0])
+        listener.left(args[0], None)
+    elif func in _EQUALS and len(args) == 2 and type(args[1]) is int:
+        listener.left(*args)
     elif func in _DIFFERENCES and len(args) == 2:
         listener.difference(args[0], args[1], found)
     elif func in _PRODUCTS and len(args) == 2:

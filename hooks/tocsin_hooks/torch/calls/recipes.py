@@ -23,6 +23,7 @@ FORMS = frozenset(  # whose results have the numbers of their first argument
     }
     | {"ravel", "reshape", "squeeze", "to", "type", "unsqueeze", "view"}
 )
+_LIMITS = frozenset({"clamp", "clip"})
 _JOINS = frozenset({"cat", "concat", "concatenate"})
 
 
@@ -35,6 +36,8 @@ class Recipes:
         self._sources: dict[int, frozenset[int]] = {}
         self._times: dict[int, float] = {}  # of what was joined, and of what was computed of it
         self._outputs = set[int]()  # what they are made by
+        self._alone = set[int]()  # of nothing but outputs
+        self._limited = set[int]()  # outputs, to a range
         self._picks = Picks()
         self._evaluates = False
         self._joined = set[int]()  # what training joins is made by, as the views of a sample
@@ -45,15 +48,22 @@ class Recipes:
     def add_output(self, key: int, place: int) -> None:
         made = hash(("output", place))
         self._outputs.add(made)
+        self._alone.add(key)
         self._made[key], self._sources[key] = made, frozenset({place})
 
     def clear(self) -> None:
         self._made, self._sources, self._times, self._outputs = {}, {}, {}, set()
+        self._alone.clear()
+        self._limited.clear()
         self._picks.clear()
 
     def called(self, call: RecordedCall, found: Mapping[int, Any]) -> None:
         """A call ``found`` tensors, by their keys."""
         name, first = call.name, call.args[0] if call.args else None
+        if all(id(each) in self._alone for each in tensors_of((call.args, call.kwargs))):
+            self._alone.update(found)
+        if name in _LIMITS and self.is_output(first):
+            self._limited.update(found)
         given = (self._made.get(id(each), 0) for each in tensors_of((call.args, call.kwargs)))
         made = hash((name, *sorted(call.kwargs), *given))
         same = first if name in FORMS and id(first) in self._made else None
@@ -81,6 +91,14 @@ class Recipes:
     def sources(self, tensor: Any) -> frozenset[int]:
         """The places of the outputs that it was computed from."""
         return self._sources.get(id(tensor), frozenset())
+
+    def is_limited(self, tensor: Any) -> bool:
+        """Whether it has the numbers of an output, limited to a range, as colours are."""
+        return id(tensor) in self._limited
+
+    def is_alone(self, tensor: Any) -> bool:
+        """Whether it was computed of outputs, and of no other tensor."""
+        return id(tensor) in self._alone
 
     def times(self, tensor: Any) -> float:
         """How many times as many samples it was computed of as an output has: as many as outputs

@@ -9,8 +9,10 @@ from typing import Any
 import torch
 
 from tocsin_hooks.torch.calls.loss_calls import LossCall
+from tocsin_hooks.torch.calls.recorded_call import RecordedCall
 from tocsin_hooks.torch.calls.tape import Tape
 from tocsin_hooks.torch.comparisons.known_losses import KnownLosses
+from tocsin_hooks.torch.comparisons.metric_labels import SAMES
 
 _MOST_ELEMENTS = 1 << 20  # of outputs that are kept until the evaluation has ended
 
@@ -34,6 +36,9 @@ class EvaluatedPass:
 class EvaluatedLabels:
     """Pairs what leaves PyTorch beside predictions with the outputs of the same pass.
 
+    So it does with what is asked for several classes where it is each, as predictions are, and with
+    what those of all passes are compared with.
+
     These are the labels only where each pass of an evaluation has one such tensor of their form, or
     one is left for all passes together. A script that takes them out before the pass that they
     belong to has none after the last one.
@@ -46,6 +51,7 @@ class EvaluatedLabels:
         self._together: Any = None  # labels of all passes
         self._elements = 0
         self._is_unclear = False
+        self._asked: dict[Any, int] = {}  # the first class, of tensors of the pass in hand
 
     def begin(self) -> None:
         """Another evaluation."""
@@ -53,6 +59,7 @@ class EvaluatedLabels:
 
     def forward_ended(self, outputs: Sequence[Any]) -> None:
         """A pass of the evaluation gave these."""
+        self._asked.clear()
         output = self._known.judged_output([each for each in outputs if each.dim()])
         self._is_unclear |= output is None
         if self._is_unclear:
@@ -62,10 +69,24 @@ class EvaluatedLabels:
         self._is_unclear = self._elements > _MOST_ELEMENTS
         self._passes.append(_Pass(output.detach()))
 
-    def left(self, tensor: Any) -> None:
-        """A tensor becomes an array or a list."""
+    def dismiss(self) -> None:
+        """The losses of this evaluation are known by other ways."""
+        self._is_unclear = True
+
+    def compared(self, call: RecordedCall) -> None:
+        """Something is compared with a prediction, perhaps that of all passes."""
+        if call.name not in SAMES or len(call.args) != 2:
+            return
+        tensors = [each for each in call.args if isinstance(each, torch.Tensor)]
+        for each in tensors if len(tensors) == 2 else ():
+            self.left(each)
+
+    def left(self, tensor: Any, asked: int | None = None) -> None:
+        """A tensor becomes an array or a list, or is ``asked`` where it is that class."""
         if self._is_unclear or not self._passes:
             return
+        if asked is not None and self._asked.setdefault(self._key(tensor), asked) == asked:
+            return  # the places of one class: of what is padded, perhaps
         here = self._passes[-1]
         recipes = self._tape.recipes
         if recipes.of(tensor) is not None:
@@ -77,6 +98,10 @@ class EvaluatedLabels:
         elif self._known.are_labels(tensor, *(each.output for each in self._passes)):
             self._is_unclear = self._together is not None and not _is_same(self._together, tensor)
             self._together = tensor
+
+    def _key(self, tensor: Any) -> Any:
+        made = self._tape.recipes.of(tensor)
+        return ("memory", tensor.data_ptr()) if made is None else made
 
     def ended(self) -> list[EvaluatedPass]:
         """The evaluation has ended: its passes with their losses, by the loss of training."""

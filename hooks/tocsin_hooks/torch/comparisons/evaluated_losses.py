@@ -67,16 +67,19 @@ class EvaluatedLosses:
             return True
         made = self._known.judged(self._tape, call, found)
         if made is None:
+            self._labels.compared(call)
             return False
+        self._labels.dismiss()
         if not self._known.repeats:
             self._step_loss.evaluated_by(made)
         if compares:
             self._skill.compare(made)
         return True
 
-    def left(self, tensor: Any) -> None:
-        """A tensor has become an array or a list: labels, perhaps."""
-        self._labels.left(tensor)
+    def left(self, tensor: Any, asked: int | None) -> None:
+        """A tensor has become an array or a list, or it is ``asked`` where it is that class:
+        labels, perhaps."""
+        self._labels.left(tensor, asked)
 
     def hand_over(self, *, compares: Callable[[], bool]) -> None:
         """Add the losses by labels that left PyTorch, each to its own pass."""

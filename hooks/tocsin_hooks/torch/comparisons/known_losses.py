@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -13,75 +13,27 @@ from tocsin_hooks.torch.calls.loss_calls import LossCall
 from tocsin_hooks.torch.calls.picks import Picked
 from tocsin_hooks.torch.calls.recorded_call import RecordedCall
 from tocsin_hooks.torch.calls.tape import Tape
+from tocsin_hooks.torch.comparisons.called_loss import BY_NUMBERS, TWO_CLASSES, CalledLoss
 from tocsin_hooks.torch.comparisons.label_moments import LabelMoments
+from tocsin_hooks.torch.comparisons.metric_labels import (
+    OF_MASKS,
+    SAMES,
+    SUM,
+    Masks,
+    counted,
+    is_mask,
+    once,
+)
 
-_TWO_CLASSES = "binary_cross_entropy"
-_BY_NUMBERS = frozenset({"huber_loss", "l1_loss", "mse_loss", "smooth_l1_loss"})
-_SAME = frozenset({"eq", "ne", "__eq__", "__ne__"})
-_OVERLAPS = frozenset({"bitwise_and", "logical_and", "__and__", "__rand__"})
-_UNIONS = frozenset({"bitwise_or", "logical_or", "__or__", "__ror__"})
 _DIFFERENCES = frozenset({"sub", "subtract", "__sub__", "__rsub__"})
-_SIZES = frozenset({"abs", "absolute", "square", "pow", "mul"}) | {"__abs__", "__pow__", "__mul__"}
+_SIZES = frozenset({"abs", "absolute", "square", "pow", "mul", "norm", "linalg_norm"}) | {
+    "__abs__",
+    "__mul__",
+    "__pow__",
+    "linalg_vector_norm",
+}
+_JUDGES = SAMES | _DIFFERENCES | OF_MASKS
 _MOST_RECIPES = 64
-
-
-@dataclass(frozen=True)
-class _Called:
-    """A loss function that got an output of the model as it is, or what was ``picked`` from it, and
-    classes or numbers.
-
-    ``arguments``: all others; ``prediction``, ``label``: the forms of those of a sample.
-    """
-
-    function: Callable[..., Any]
-    arguments: Mapping[str, Any]
-    prediction: tuple[int, ...]
-    label: tuple[int, ...]
-    place: str
-    module: str | None
-    picked: tuple[Any, ...] | None
-
-    @property
-    def has_numbers(self) -> bool:
-        return self.function.__name__ in _BY_NUMBERS
-
-    @property
-    def is_binary(self) -> bool:
-        return self.function.__name__.startswith(_TWO_CLASSES)
-
-    def part_of(self, output: Any, picked: Picked | None) -> Any:
-        """What the function is to get of another output; None if it is not picked as there."""
-        if picked is None:
-            return output if self.picked is None else None
-        return picked.rows_of(output, self.prediction) if picked.kind == self.picked else None
-
-    def loss(self, output: Any, labels: Any) -> LossCall | None:
-        """The loss of another output with these labels; None if they are none."""
-        samples = output.numel() // prod(self.prediction)
-        fits = labels.numel() == samples * prod(self.label) and output.is_contiguous()
-        if not samples or not fits:
-            return None
-        prediction = output.detach().reshape(samples, *self.prediction)
-        target = self.target(prediction, labels.detach().reshape(samples, *self.label))
-        if target is None:
-            return None
-        arguments = {**self.arguments, "input": prediction, "target": target}
-        with torch.no_grad():
-            value = self.function(**arguments)
-        return LossCall(self.function, arguments, value, self.place, self.module)
-
-    def target(self, prediction: Any, labels: Any) -> Any:
-        """The labels as the function takes them; None if they are none."""
-        if self.has_numbers:
-            return labels if labels.is_floating_point() else None
-        binary = self.is_binary
-        if labels.is_floating_point() and not binary:
-            return None
-        target = labels.to(prediction.dtype if binary else torch.int64)
-        ignored = target == self.arguments.get("ignore_index", -100)
-        most = 1 if binary else self.prediction[0] - 1
-        wrong = ((target < 0) | (target > most)).logical_and(~ignored)
-        return None if bool(wrong.any()) else target  # a device would end the process
 
 
 @dataclass(frozen=True)
@@ -105,10 +57,10 @@ class KnownLosses:
 
     def __init__(self) -> None:
         self._computed: dict[int, _Computed] = {}
-        self._called: dict[int, _Called] = {}  # by the place of the output
+        self._called: dict[int, CalledLoss] = {}  # by the place of the output
         self._trained: dict[int, Any] = {}  # what is picked there in training, by its index
         self._differences: dict[int, LossCall] = {}
-        self._masks: dict[bool, tuple[int | None, Any]] = {}  # of the last overlap, and union
+        self._masks = Masks()
         self.has_sums = False
         """Whether a loss of training is a sum of what functions of PyTorch gave, and more."""
         self.repeats = False
@@ -119,7 +71,7 @@ class KnownLosses:
 
     def begin_pass(self) -> None:
         self._differences.clear()
-        self._masks.clear()
+        self._masks.begin_pass()
 
     def computed(self, place: str, tape: Tape, loss: Any, *, of_functions: bool = False) -> None:
         """``loss`` was computed by hand in training, perhaps ``of_functions``; ``place``: where
@@ -135,7 +87,7 @@ class KnownLosses:
 
     def called(self, call: LossCall, tape: Tape) -> None:
         """A loss function was called in training, after outputs of the model."""
-        judged = call.has_classes or call.name in _BY_NUMBERS or call.name.startswith(_TWO_CLASSES)
+        judged = call.has_classes or call.name in BY_NUMBERS or call.name.startswith(TWO_CLASSES)
         if not judged or call.prediction.dim() <= call.has_classes:
             return
         others = {n: v for n, v in call.arguments.items() if n not in ("input", "target")}
@@ -154,7 +106,7 @@ class KnownLosses:
             if known is None or (picked is None and known.picked is not None):
                 form, label = tuple(call.prediction.shape[1:]), tuple(call.target.shape[1:])
                 kind = None if picked is None else picked.kind
-                made = _Called(call.function, others, form, label, call.place, call.module, kind)
+                made = CalledLoss(call.function, others, form, label, call.place, call.module, kind)
                 self._called[place] = made
             if self._called[place].has_numbers:
                 self._labels.add(call.target)
@@ -235,49 +187,50 @@ class KnownLosses:
             return None
         if name in _SIZES and (made := self._differences.get(id(call.args[0]))):
             return made
-        if len(call.args) != 2 or name not in _SAME | _OVERLAPS | _UNIONS | _DIFFERENCES:
+        if name == SUM and call.args and id(call.args[0]) in call.given:
+            known, others = [call.args[0]], [None]
+        elif len(call.args) == 2 and name in _JUDGES:
+            known = [each for each in call.args if id(each) in call.given]
+            others = [
+                e for e in call.args if id(e) not in call.given and isinstance(e, torch.Tensor)
+            ]
+        else:
             return None
-        known = [each for each in call.args if id(each) in call.given]
-        others = [e for e in call.args if id(e) not in call.given and isinstance(e, torch.Tensor)]
         places = tape.recipes.sources(known[0]) if len(known) == len(others) == 1 else frozenset()
         place = next(iter(places)) if len(places) == 1 else -1
-        if place not in self._called:
+        if place not in self._called or self.is_of_training(known[0], tape):
             return None
         trained = self._called[place]
         if trained.has_numbers is not (name in _DIFFERENCES):
             return None
-        if name in _OVERLAPS | _UNIONS and not (
-            trained.is_binary
-            and self._has_both(name in _UNIONS, tape.recipes.of(known[0]), others[0])
-        ):
-            return None
-        picked = tape.recipes.picked(known[0])
-        if self.is_of_training(known[0], tape):
-            return None
-        output = trained.part_of(tape.outputs[place], picked)
+        output = trained.part_of(tape.outputs[place], tape.recipes.picked(known[0]))
         if output is None:
             return None
         if name not in _DIFFERENCES:
-            return trained.loss(output, others[0])
+            labels = self._labels_of_classes(name, known[0], others[0], trained, tape)
+            return None if labels is None else trained.loss(output, labels)
         plain = _picked(tape, known[0])
         whole = known[0] if plain is None else plain.of
-        if _is_same(tape.outputs[place], whole):  # a difference is judged when its size is asked
+        same = _is_same(tape.outputs[place], whole)
+        if same or tape.recipes.is_limited(whole):  # a difference is judged when its size is asked
             made = trained.loss(output, others[0])
             if made is not None:
                 self._differences[id(found)] = made
         return None
 
-    def _has_both(self, is_union: bool, recipe: int | None, mask: Any) -> bool:
-        """Whether the overlap and the union of a prediction with a mask have been computed, as for
-        their share: with one of them alone a script may as well leave out what is not to count."""
-        self._masks[is_union] = recipe, mask
-        other, before = self._masks.get(not is_union, (None, mask))
-        return other is not None and other == recipe and _are_equal(mask, before)
-
-
-def _are_equal(one: Any, other: Any) -> bool:
-    alike = (one.dtype, one.device, one.shape) == (other.dtype, other.device, other.shape)
-    return one is other or (alike and torch.equal(one, other))
+    def _labels_of_classes(
+        self, name: str, known: Any, other: Any, trained: CalledLoss, tape: Tape
+    ) -> Any:
+        """The labels in what is compared, counted or joined with a prediction; None if there are
+        none as yet."""
+        if name in SAMES:
+            return once(other)
+        pairs = None if other is None else counted(name, known, other, trained.classes)
+        if pairs is not None or not trained.is_binary or not tape.recipes.is_alone(known):
+            return pairs
+        if other is not None and not is_mask(name, other):
+            return None
+        return self._masks.labels(name, tape.recipes.of(known), other)
 
 
 def _picked(tape: Tape, prediction: Any) -> Picked | None:
