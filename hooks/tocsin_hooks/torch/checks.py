@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 from tocsin.model import COMPETING, Mode
 from torch import Tensor, nn
 
-from tocsin_hooks.guard import Guard
+from tocsin_hooks.looks import Wanted
 from tocsin_hooks.torch.callbacks import compilations
-from tocsin_hooks.torch.calls.axes import Axes
-from tocsin_hooks.torch.calls.derivatives import Derivatives
-from tocsin_hooks.torch.calls.draws import Draws
 from tocsin_hooks.torch.calls.loss_calls import Listener, LossCall, LossWindow
-from tocsin_hooks.torch.calls.picked_classes import picked_classes
 from tocsin_hooks.torch.calls.recorded_call import RecordedCall
 from tocsin_hooks.torch.capture.captured import StepInHand
 from tocsin_hooks.torch.capture.given_inputs import GivenInputs
@@ -24,19 +19,12 @@ from tocsin_hooks.torch.capture.spread import Spread
 from tocsin_hooks.torch.capture.step_loss import StepLoss
 from tocsin_hooks.torch.comparisons.skill import Skill
 from tocsin_hooks.torch.competition import Competition
-from tocsin_hooks.torch.contracts.across import broken_by_difference, goes_across
-from tocsin_hooks.torch.contracts.broken import BrokenContracts
-from tocsin_hooks.torch.contracts.loop import LoopContracts
-from tocsin_hooks.torch.contracts.losses import compares_samples
-from tocsin_hooks.torch.contracts.softmaxes import has_log_softmax
-from tocsin_hooks.torch.contracts.target_copies import TargetCopies
-from tocsin_hooks.torch.graph import before_views, is_gap
+from tocsin_hooks.torch.contracts.training import TrainingContracts
+from tocsin_hooks.torch.graph import is_gap
 from tocsin_hooks.torch.look_schedule import LookSchedule
 from tocsin_hooks.torch.loss_comparisons import LossComparisons
 from tocsin_hooks.torch.names import class_name
 from tocsin_hooks.torch.outermost_calls import Call
-
-_MOST_DROPPED = 0.85  # of a layer: more is a share that is to be kept
 
 
 class Checks:
@@ -54,19 +42,13 @@ class Checks:
         self._spread = Spread(step)
         self._samples = SeenSamples(step)
         self._held_out = SeenSamples(step, evaluates=True)
-        self._broken = BrokenContracts(step)
-        trouble = step.hook.trouble
-        self._loop = LoopContracts(self._broken.here, trouble)
+        wanted = Wanted(step.hook)
+        contracts = self._contracts = TrainingContracts(step, wanted)
         self._competition = Competition(
-            self._competes, partial(self._broken.here, "opponents_agree"), trouble
+            self._competes, contracts.opponents_agree, step.hook.trouble
         )
-        self._copies = TargetCopies(self._broken.here, trouble)
-        self._when = LookSchedule(step, self._skill, self._loop, self._competition)
+        self._when = LookSchedule(step, wanted, self._skill, contracts.loop, self._competition)
         self._losses = LossComparisons(step, loss, self._skill, self._when)
-        self._derivatives = Derivatives()
-        self._axes = Axes()
-        self._draws = Draws()
-        self._dropouts = set[Any]()  # of the step in hand, by their nodes
         hook = step.hook
         self._window = LossWindow(
             Listener(
@@ -74,15 +56,15 @@ class Checks:
                 difference=self._difference,
                 product=self._product,
                 backward=self._backward,
-                after_backward=self._loop.updates.after_backward,
+                after_backward=contracts.loop.updates.after_backward,
                 recorded=self._recorded,
                 left=self._left,
-                detached=self._detached,
+                detached=contracts.detached,
                 dropped=self._dropped,
                 derived=self._derived,
-                derivatives=self._derivatives,
-                axes=self._axes,
-                draws=self._draws,
+                derivatives=contracts.derivatives,
+                axes=contracts.axes,
+                draws=contracts.draws,
                 tape=self._losses.tape,
                 trouble=hook.trouble,
                 is_at_work=lambda: hook.is_at_work,
@@ -90,18 +72,13 @@ class Checks:
         )
         self._inputs = GivenInputs()
         self._inside = False  # of a forward pass
-        self._subtracts = False  # labels from predictions, since that
-        self._passes = 0  # in training
         step.before_end = self._hand_over
 
     def forward_begins(self, root: Any, args: Any, kwargs: Any, *, compiled: bool) -> None:
         self._competition.passed()
         self._inside = True
-        self._passes += self._step.mode is Mode.TRAIN
         self._operands.begin_pass()
-        if self._losses.forward_begins():
-            self._broken.begin_loss()
-            self._dropouts.clear()
+        self._contracts.begin_pass(first=self._losses.forward_begins())
         if compiled:
             self.close()
             return
@@ -112,14 +89,7 @@ class Checks:
         if not (self._when.wants_contracts or samples or self._when.is_due):
             return
         self._given(class_name(root), args, kwargs)
-        if self._when.wants_contracts:
-            judged = self._step.has_losses
-            trains, alone = self._step.mode is Mode.TRAIN, self._inputs.are_one_sample
-            self._loop.forward_begins(root, trains=trains, alone=alone, judged=judged)
-            looks = self._step.saving and self._step.passes == 1 and not self._loop.over
-            if looks and trains:
-                self._broken.forward_begins(root)
-                self._axes.forward_begins()
+        self._contracts.forward_begins(root, alone=self._inputs.are_one_sample)
         if not self._when.is_due:
             return
         # In evaluation some modules compute in another way while there is a mode.
@@ -133,28 +103,23 @@ class Checks:
 
     def acts(self, root: Any, *, alone: bool) -> None:
         """The model is called without gradients, and no step begins; ``alone``: one sample."""
-        if self._when.wants_contracts:
-            self._loop.modes.forward(root, alone=alone, judged=False)
+        self._contracts.acts(root, alone=alone)
 
     def _given(self, own: str, args: Any, kwargs: Any, *, whole: bool = True) -> None:
         """A model is given these arguments: inputs of samples, as a rule. A part of it may be given
         but the places of tokens."""
-        self._inputs, self._subtracts = GivenInputs(own, args, kwargs), False
+        self._inputs = GivenInputs(own, args, kwargs)
         numbers = whole or any(each.is_floating_point() for each in self._inputs.tensors)
         if self._when.wants_samples and self._inputs and numbers:
             for sketch in (self._samples, self._held_out):
                 if sketch.is_due:
                     with self._step.hook.measured():
                         sketch.forward_begins(self._inputs.tensors)
-        first = self._step.saving and self._step.passes == 1
-        if self._when.wants_contracts and first and self._inputs and not self._loop.over:
-            self._broken.check_inputs(self._inputs.tensors)
+        self._contracts.given(self._inputs)
 
     def forward_ends(self, root: Any, output: Any, *, compiled: bool) -> None:
         self._inside = False
-        self._broken.forward_ends()
-        for contract, place in self._axes.forward_ended():
-            self._broken.here(contract, place)
+        self._contracts.forward_ends()
         if not compiled:
             self._ended(class_name(root), output)
         if self._when.is_due and not (compiled and self._step.mode is not Mode.TRAIN):
@@ -183,8 +148,7 @@ class Checks:
 
     def breaks(self, contract: str, place: str) -> None:
         """A trainer has found that a contract is broken there."""
-        if self._when.wants_contracts:
-            self._broken.here(contract, place)
+        self._contracts.breaks(contract, place)
 
     def step_begins(self, *, compiled: bool) -> None:
         """A step has begun whose forward passes are not seen, so compiled code may run in it."""
@@ -196,25 +160,17 @@ class Checks:
 
     def update_begins(self, root: Any, optimizer: Any, *, held: bool, closure: bool) -> None:
         seen = self._window.is_open
-        looks = self._when.wants_contracts
-        if held and seen and not closure and (place := self._draws.drawn_again()) is not None:
-            self._broken.here("drawn_again", place)
-        if any(each.get("maximize") for each in optimizer.param_groups):
-            self._broken.meant_to_grow()
         self._losses.update_begins()
         if not closure:
             self.close()
+        looks = self._when.wants_contracts
         self._competition.update_begins(optimizer, held=held, looks=looks)
-        self._copies.updating(optimizer)
-        if looks:
-            self._loop.update_begins(root, optimizer, held=held, seen=seen, closure=closure)
+        self._contracts.update_begins(root, optimizer, held=held, seen=seen, closure=closure)
 
     def update_ends(self, root: Any, optimizer: Any) -> None:
         self.close()
-        self._draws.clear()
         self._competition.updated(optimizer, looks=self._when.wants_contracts)
-        if self._when.wants_contracts:
-            self._loop.update_ends(root, optimizer)
+        self._contracts.update_ends(root, optimizer)
 
     def _competes(self) -> None:
         """The loss has no level that is good."""
@@ -225,26 +181,23 @@ class Checks:
         """Look at nothing until the next forward pass has ended."""
         self._window.close()
         self._spread.close()
-        self._broken.forget()
-        self._axes.forget()
+        self._contracts.pause()
         self._inputs = GivenInputs()
 
     def close(self) -> None:
         self.pause()
-        self._broken.begin_loss()
-        self._derivatives.clear()
+        self._contracts.close()
         self._losses.forget()
 
     def training_ends(self, root: Any) -> None:
         """No step comes after the one in hand. The model may be gone."""
         self._competition.close()
-        self._copies.ended()
-        self._loop.training_ends(root, saving=self._step.saving and self._when.wants_contracts)
+        self._contracts.training_ends(root)
 
     @property
     def has_more(self) -> bool:
         """Whether a contract was found broken that no saved step holds."""
-        return self._when.wants_contracts and self._broken.has_more
+        return self._contracts.has_more
 
     # What the window shows.
 
@@ -258,79 +211,40 @@ class Checks:
                     self._step.labels.add(label)
                 self._operands.called(call)
                 self._spread.compared(call.prediction)
-                if self._when.wants_contracts:
-                    self._broken.check_loss(call, self._inputs.tensors, self._passes)
-                    if before_views(call.prediction.grad_fn) in self._dropouts:
-                        self._broken.here("dropout_of_predictions", call.place)
+                self._contracts.loss(call, self._inputs)
             self._losses.called(call, inside=self._inside)
 
     def _difference(self, one: Any, other: Any, result: Any) -> None:
-        if self._inside or not self._when.wants_contracts or not self._inputs:
-            return
-        samples = self._inputs.samples
-        if compares_samples(one, other, samples):
-            self._subtracts = True
-            if self._step.saving:
-                self._broken.subtracted(one, other, result)
-        if broken_by_difference(one, other, result, samples):
-            self._broken.broadcast(result)
+        if not self._inside:
+            self._contracts.difference(one, other, result, self._inputs)
 
     def _product(self, one: Any, other: Any, result: Any) -> None:
-        looks = self._step.saving and self._when.wants_contracts and not self._inside
-        if looks and self._inputs and goes_across(one, other, self._inputs.samples):
-            self._broken.multiplied(one, other, result)
+        if not self._inside:
+            self._contracts.product(one, other, result, self._inputs)
 
-    def _backward(self, loss: Any) -> None:
-        self._competition.passed()
-        self._loop.updates.backward()
-        self._draws.backward(loss)
-        if self._when.wants_contracts:
-            with self._step.hook.measured():
-                self._broken.check_differences(loss)
-                self._broken.check_products(loss)
-                self._broken.check_derivatives(self._derivatives, loss)
-                if self._step.saving:
-                    self._broken.check_graph(loss, self._losses.tape.outputs)
-                    two = self._step.loss_kind is not None or len(self._inputs.tensors) > 1
-                    self._copies.backward(loss, two=two)
-                    if isinstance(loss, Tensor) and is_gap(loss):
-                        self._competes()
-        unordered = self._losses.backward(loss)
-        if unordered is not None and self._subtracts:
-            self._broken.here("errors_cancel", unordered)
+    def _derived(self, inputs: Any, found: Any) -> None:
+        if not self._inside:
+            self._contracts.derived(inputs, found)
+
+    def _dropped(self, share: float, found: Any) -> None:
+        if self._inside:
+            self._contracts.dropped(share, found)
 
     def _recorded(self, call: RecordedCall, found: Any) -> None:
         """A call in an evaluation may give a loss of training, or compare what is predicted."""
         if not self._inside and self._losses.recorded(call, found):
-            self._picked(call)
+            self._contracts.part_of_loss(call)
 
-    def _picked(self, call: RecordedCall) -> None:
-        """A call in training may be a part of a loss that the script computes itself."""
-        if self._step.saving and self._when.wants_contracts and (picked := picked_classes(call)):
+    def _backward(self, loss: Any) -> None:
+        self._competition.passed()
+        self._contracts.backward(loss, self._losses.tape.outputs, self._inputs)
+        if self._when.wants_contracts and self._step.saving and isinstance(loss, Tensor):
             with self._step.hook.measured():
-                if has_log_softmax(picked.prediction):
-                    self._broken.check_tokens(picked)
-
-    def _detached(self, tensor: Any) -> None:
-        if self._step.mode is Mode.TRAIN and self._when.wants_contracts:
-            with self._step.hook.measured():
-                self._loop.updates.detached(tensor)
-
-    def _dropped(self, share: float, found: Any) -> None:
-        if not (self._inside and self._when.wants_contracts):
-            return
-        if self._step.evaluates:
-            self._loop.modes.dropped()
-        else:
-            self._dropouts.add(found.grad_fn)
-            if share >= _MOST_DROPPED:
-                self._broken.here("dropout_of_most")
-
-    def _derived(self, inputs: Any, found: Any) -> None:
-        looks = self._step.saving and self._step.mode is Mode.TRAIN
-        if looks and self._when.wants_contracts and not self._inside:
-            with self._step.hook.measured():
-                self._broken.derived(self._derivatives.taken(inputs, found))
+                if is_gap(loss):
+                    self._competes()
+        unordered = self._losses.backward(loss)
+        if unordered is not None:
+            self._contracts.loss_ignores_order(unordered)
 
     def _left(self, tensor: Any, asked: int | None) -> None:
         """A tensor has become an array or a list, or is ``asked`` where it is that class: labels,
@@ -342,15 +256,12 @@ class Checks:
         if self._step.evaluates:
             self._losses.hand_over()
             self._held_out.hand_over()
-            if self._when.wants_contracts:
-                with Guard(self._step.hook.trouble, "schedules are not looked at"):
-                    self._loop.schedules.evaluated(self._step.loss)
         if self._step.trains:
             self._samples.hand_over()
         self._spread.hand_over()
         if not self._competition.is_known:
             self._skill.hand_over()
-        self._broken.hand_over()
+        self._contracts.hand_over()
 
 
 def _has_fast_path(root: Any) -> bool:

@@ -43,7 +43,8 @@ class EvaluationDetector:
         self._rolls = False  # and since the last one, as acting
         self._rollouts = 0  # updates before which that was so
         self._ones = self._states = 0
-        self._alone = self._together = False  # since then: trained on one sample, on several
+        self._alone, self._together = set[str](), set[str]()
+        # What was trained on one sample since then, and on several: the model, or parts of it.
         self._asides = self._asides_now = 0  # calls of parts without gradients, in training mode
         self._bursts = 0  # updates before which there were many of these
 
@@ -69,10 +70,11 @@ class EvaluationDetector:
         """What the model is trained on depends on an output that it gave without gradients."""
         self._acted = True
 
-    def trained(self, samples: int) -> None:
-        """A pass with gradients. Single samples before a batch are states in which it acts."""
-        self._alone = self._alone or samples == 1
-        self._together = self._together or samples > 1
+    def trained(self, samples: int, part: str = "") -> None:
+        """A pass with gradients, of the model or of a ``part``. Single samples before a batch are
+        states in which it acts."""
+        if samples:
+            (self._alone if samples == 1 else self._together).add(part)
 
     def called_aside(self) -> None:
         """A part of the model was called without gradients, in training mode."""
@@ -86,10 +88,12 @@ class EvaluationDetector:
         self._rollouts += self._rolls
         self._states += self._rolls and 1 <= self._ones <= 2
         self._ones = 0
-        self._latest.append(self._acted or (self._alone and self._together))
+        self._latest.append(self._acted or not self._alone.isdisjoint(self._together))
         self._bursts += self._asides_now >= _BURST
         self._asides_now = 0
-        self._acted = self._rolls = self._alone = self._together = False
+        self._acted = self._rolls = False
+        self._alone.clear()
+        self._together.clear()
 
     def is_none(self, training: bool, samples: int, *, meant: bool, without_meaning: int) -> bool:
         """Whether the pass, in ``training`` mode or not, belongs to no evaluation. ``meant``: one

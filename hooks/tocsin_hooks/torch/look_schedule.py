@@ -16,10 +16,15 @@ class LookSchedule:
     are saved, more and more rarely a pass. Nothing is compared where optimizers take turns."""
 
     def __init__(
-        self, step: StepInHand, skill: Skill, loop: LoopContracts, competition: Competition
+        self,
+        step: StepInHand,
+        wanted: Wanted,
+        skill: Skill,
+        loop: LoopContracts,
+        competition: Competition,
     ) -> None:
         self._step = step
-        self._wanted = Wanted(step.hook)
+        self._wanted = wanted
         self._skill = skill
         self._loop = loop
         self._competition = competition

@@ -26,15 +26,13 @@ from tocsin_hooks.torch.callbacks import (
 )
 from tocsin_hooks.torch.capture.captured import StepInHand
 from tocsin_hooks.torch.capture.forward import ForwardCapture
-from tocsin_hooks.torch.capture.parameters import LastGradient, Parameters, without_gradients
+from tocsin_hooks.torch.capture.parameters import Parameters
 from tocsin_hooks.torch.checks import Checks
-from tocsin_hooks.torch.evaluations import EvaluationDetector, ModeArgument, samples_of
 from tocsin_hooks.torch.names import input_name, is_compiled, output_name, unwrapped
 from tocsin_hooks.torch.outermost_calls import Call, OutermostCalls
 from tocsin_hooks.torch.root import ModelHooks, owners
-from tocsin_hooks.torch.steps import StepDetector, Turns
+from tocsin_hooks.torch.step_boundaries import StepBoundaries
 from tocsin_hooks.torch.timing import TrainingTiming
-from tocsin_hooks.torch.unknown_updates import UnknownUpdates
 from tocsin_hooks.torch.values import tensors_in
 
 _MOST_TENSORS = 8  # of one call of the model
@@ -56,24 +54,17 @@ class ModelTraining:
         raise_on_stop: bool,
     ) -> None:
         self.step = step
-        self.evaluations = EvaluationDetector()
-        self._steps = StepDetector(accumulate)
-        self._turns = Turns()
         self._timing = TrainingTiming(step.hook)
         self._raise_on_stop = raise_on_stop
         self._forward = ForwardCapture(step, losses)
         self.loss = self._forward.loss
         self._parameters = Parameters(step)
-        self._gradient = LastGradient()
-        self._argument = ModeArgument()
-        self._unknown = UnknownUpdates(self._parameters, self._steps)
+        self._boundaries = StepBoundaries(step, self._parameters, accumulate, self._begin)
+        self.evaluations = self._boundaries.evaluations
         self._checks = Checks(step, self.loss)
         self._model: Callable[[], Any] = lambda: None
         self._inside: Any = None  # the module whose forward pass we are in
         self._paused = False
-        self._updated_since_forward: set[int] = set()  # identities of optimizers
-        self._seen_forward = False
-        self._ahead = False  # the step in hand was begun without a forward pass
         self._compilations_before = compilations()
         self._backward: Any = None
         self._find_compiled: Callable[[], bool] = lambda: False
@@ -133,8 +124,7 @@ class ModelTraining:
     def begin_evaluation(self) -> None:
         """Begin a step of mode EVAL that has no forward pass."""
         self._close_windows()
-        self._steps.left()
-        self._begin(Mode.EVAL)
+        self._boundaries.begin_evaluation()
 
     # What PyTorch calls.
 
@@ -144,61 +134,22 @@ class ModelTraining:
         within = self._inside is not None and self._inside() not in (None, module)
         if root is None or self._paused or within or is_elsewhere(module):
             return
-        training = root.training and not self._argument.evaluates(kwargs)
-        trains = training and torch.is_grad_enabled()
-        samples = samples_of(args, kwargs)
-        in_between = not trains and self._asks_in_between(root)
-        if in_between:
-            self.evaluations.acted()
-        if in_between or (
-            not trains
-            and self.evaluations.is_none(
-                training,
-                samples,
-                meant=self.step.evaluates and self.step.is_meant,
-                without_meaning=self.step.without_meaning,
-            )
-        ):
-            self._checks.acts(root, alone=samples == 1)
+        call = self._boundaries.classify(root, args, kwargs)
+        if not call.in_step:
+            self._checks.acts(root, alone=call.samples == 1)
             return
         self._inside = ref(module)
         self._checks.pause()
         self._close_capture()
         self._forward.begin_pass()
-        self._seen_forward, self._ahead = True, False
-        self._updated_since_forward.clear()
-        if not trains:
-            self._begin_evaluating()
-        elif self._steps.begins(
-            partial(_is_free, root, args, kwargs), lambda: self._gradient.is_there
-        ):
-            self._begin(Mode.TRAIN)
-        if trains:
-            self.evaluations.trained(samples)
+        self._boundaries.forward_begins(call, root, args, kwargs)
+        if call.trains:
             self._timing.forward_begins(root)
-        self.step.passes += 1
-        self.step.samples = 1 if trains else samples  # micro-batches count alike
-        self.step.again = self._steps.again
         self._checks.forward_begins(root, args, kwargs, compiled=is_compiled(module))
         if self.step.saving:
             self._forward.begins(root, args, kwargs, compiled=is_compiled(module))
-            if self.step.passes == 1 and root.training and self._unknown.are_by_the_loop:
+            if self.step.passes == 1 and root.training and self._boundaries.is_updated_by_the_loop:
                 self._backward = self._parameters.capture_at_backward(root)
-
-    def _asks_in_between(self, root: Any) -> bool:
-        """Whether a training step needs a further output, of which no gradients are computed: the
-        value of the last state, as a rule. An evaluation comes after an update."""
-        begun = self.step.trains and self._seen_forward and not self._updated_since_forward
-        return begun and bool(root.training) and not self._parameters.updated_by_nobody
-
-    def _begin_evaluating(self) -> None:
-        """Begin a step of EVAL, or go on with one."""
-        self._steps.left()
-        meant = self.step.is_meant or self.step.has_losses
-        if self.evaluations.begins(goes_on=self.step.evaluates, meant=meant):
-            self._begin(Mode.EVAL)
-            meant = False
-        self.step.is_meant = meant or self.evaluations.is_meant
 
     @called
     def forward_ends(self, module: Any, args: Any, kwargs: Any, output: Any) -> None:
@@ -242,7 +193,7 @@ class ModelTraining:
         if held and closure is None:
             self._before_update(root, optimizer)
         elif held:
-            self._steps.updating()
+            self._boundaries.updating()
 
     @called
     def _optimizer_ends(self, optimizer: Any, args: Any, kwargs: Any) -> None:
@@ -250,27 +201,17 @@ class ModelTraining:
         if root is None:
             return
         if not self._parameters.hold(optimizer, root):
-            if self._unknown.updated_elsewhere(root, optimizer):
-                self._steps.updated()
-                self.evaluations.updated()
+            self._boundaries.updated_elsewhere(root, optimizer)
             return
         if closure_of(args, kwargs) is not None:  # it computed the gradients in between
             self._before_update(root, optimizer)
         self._checks.update_ends(root, optimizer)
         self._timing.update_ends()
-        self._argument.updated()
-        self._gradient.updated(optimizer)
-        self._steps.updated()
-        self.evaluations.updated()
-        self._turns.updated(optimizer)
-        unseen = id(optimizer) in self._updated_since_forward or not self._seen_forward
-        self._updated_since_forward.add(id(optimizer))
-        if unseen and not self._find_compiled():
+        if self._boundaries.updated(optimizer) and not self._find_compiled():
             self._begin_ahead()
 
     def _before_update(self, root: Any, optimizer: Any) -> None:
-        unseen = id(optimizer) in self._updated_since_forward or not self._seen_forward
-        if unseen and not self._ahead:
+        if self._boundaries.is_unseen(optimizer) and not self._boundaries.is_ahead:
             self._begin_ahead()
         if self.step.saving:
             self._close_windows()
@@ -287,7 +228,7 @@ class ModelTraining:
         if self.step.loss_kind != COMPETING:
             acts = self.evaluations.acts or self._checks.draws
             self.step.loss_kind = ACTING if acts else None
-        self.step.begin(mode, self._turns.next() if mode is Mode.TRAIN else None)
+        self.step.begin(mode, self._boundaries.turn(mode))
 
     def _end(self) -> None:
         """No step comes after the one in hand."""
@@ -299,12 +240,9 @@ class ModelTraining:
             self.step.end()
 
     def _begin_ahead(self) -> None:
-        """Begin the next training step where forward passes are not seen, at an optimizer's step:
-        they are compiled with the hooks in them, or ``model.forward`` is called by itself.
-        """
-        self._ahead = True
+        """Begin the next training step, whose forward passes are not seen."""
         self._forward.begin_pass()
-        self._begin(Mode.TRAIN)
+        self._boundaries.begin_ahead()
         root = self._model()
         if root is not None:
             self._checks.step_begins(compiled=is_compiled(root))
@@ -327,8 +265,9 @@ class ModelTraining:
 
     @called
     def _part_called(self, call: Call) -> None:
-        trains = self._ahead and torch.is_grad_enabled()
+        trains = self._boundaries.is_ahead and torch.is_grad_enabled()
         if trains and not call.whole and not self._paused:
+            self._boundaries.part_begins(call)
             self.model_called(call)
 
     def _release_parts(self) -> None:
@@ -345,13 +284,6 @@ class ModelTraining:
         if self._backward is not None:
             self._backward.remove()
             self._backward = None
-
-
-def _is_free(root: Any, args: Any, kwargs: Any) -> bool:
-    """Whether a pass may begin a step: there are no gradients yet, and it is not given what another
-    pass has computed, as the state of a recurrent model."""
-    given = (each for _, each in tensors_in((args, kwargs), _MOST_TENSORS))
-    return without_gradients(root) and all(each.grad_fn is None for each in given)
 
 
 def _call_all(report: Report, functions: Iterable[Callable[[], object]]) -> None:

@@ -21,7 +21,7 @@ from tocsin_hooks.xgboost.given import Given, find_given, save_contract, save_co
 
 _WITHOUT_LOSS = (
     "evaluate (evals, eval_set) a metric that falls: an eval_metric of XGBoost such as rmse or "
-    "logloss, which may stand beside others, or one of your own whose name ends in loss"
+    "logloss, which may stand beside others, or one of your own whose name ends in loss or error"
 )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -31,6 +32,9 @@ from tocsin_hooks.xgboost.trees import COLUMNS, tree_columns
 _log = logging.getLogger("tocsin")
 
 _SEVERAL_ROUNDS = 10
+# Of a function of the script's, as PyRMSLE or mean_absolute_error. Scorers turn the sign, and the
+# largest error and that of calibration may rise as a model gets better.
+_OWN_LOSS = re.compile(r"(?i)^(?!neg|max|calib)[\w-]*(?:error|rmsle|mse|mae|mape|nll|deviance)$")
 _MOST_KEPT = 1 << 20  # bytes of predictions or labels that are kept without being asked for
 
 Evaluations = Mapping[str, Mapping[str, list[Any]]]
@@ -68,9 +72,10 @@ class Rounds:
         self._metrics(evaluations)
         if hasattr(model, "cvfolds"):
             self._log_once(
-                "xgb.cv: metrics are captured, as means over the folds, and nothing else"
+                "xgb.cv: metrics are captured, as means over the folds, and the first fold's trees"
             )
-            return
+            model = model.cvfolds[0].bst
+            self._predicted = self._explained = None  # which rows the fold has seen is not known
         if not self._known:
             self._known = True
             self._try("hyperparameters", self._look_up, model)
@@ -178,4 +183,5 @@ class Rounds:
 def collections_of(metric: str) -> tuple[str, ...]:
     """The collections of a metric: losses, too, if it is known to fall as a model gets better."""
     known = named(f"train-{metric}")
-    return ("losses", "metrics") if known and known[0] is Role.LOSS else ("metrics",)
+    falls = known is not None and known[0] is Role.LOSS
+    return ("losses", "metrics") if falls or _OWN_LOSS.search(metric) else ("metrics",)

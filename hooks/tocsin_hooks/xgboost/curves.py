@@ -16,7 +16,7 @@ from tocsin_hooks.xgboost.given import Given
 _ROUNDS = 10
 _AS_FAST = 0.6  # of the first fall, in as many of the last rounds: over half of the way is left
 _LEAST, _MOST = 0.01, 0.3  # of the first loss, that is gone at the end
-_ERRORS = re.compile(r"(?<![a-z])m?error(?![a-z])")  # shares, which fall in steps
+_ERRORS = re.compile(r"error(?![a-z])")  # shares, which fall in steps
 
 
 def falls_to_the_end(evaluations: Mapping[str, Mapping[str, Sequence[Any]]], given: Given) -> bool:

@@ -59,12 +59,14 @@ def other_feature(train: Mapping[str, Any], held: Mapping[str, Any]) -> int | No
     and where not most others are as in training.
 
     Its mean is five deviations away; or its deviation differs by a factor of three and is beyond
-    those of all batches of TRAIN, while it lies about the same mean, or reaches farther on both
-    sides, or lies far beyond: later samples of a series often vary less, and lie on one side. Not
+    those of all batches of TRAIN, while it reaches farther on both sides, or lies far beyond: later
+    samples of a series often vary less, and lie on one side. A smaller one about the same mean must
+    be the only one that differs: samples of few groups, as persons, have several of them. Not
     judged is what has two values, of which an evaluation may well have one alone, nor by its
     deviation what has one value in each batch of EVAL: its samples may be of one group.
     """
     n, k, found, same, live = train["n"], held["n"], list[int](), 0, 0
+    narrower = list[int]()
     if n < _BATCHES or len(train.get("kept", ())) != len(held["sums"]):
         return None
     for at, (mine, theirs) in enumerate(zip(train["sums"], held["sums"], strict=True)):
@@ -81,12 +83,18 @@ def other_feature(train: Mapping[str, Any], held: Mapping[str, Any]) -> int | No
         centred = apart <= error < _NEAR * ours.deviation
         beyond = apart > _EDGE * 1.5 * (ours.deviation + other.deviation)
         is_unusual = not _is_near(other.within, kept[6], kept[7], n)
-        placed = (larger and apart < other.deviation) or (smaller and centred) or beyond
+        placed = (larger and apart < other.deviation) or beyond
         varies = other.within > _ROUNDING * ours.within  # else they are of one group, perhaps
-        scaled = varies and wide > _FACTOR * narrow and is_unusual and placed
-        if (scaled or apart > _FAR * wide) and not _has_two_values(kept, n):
+        scaled = varies and wide > _FACTOR * narrow and is_unusual
+        if _has_two_values(kept, n):
+            continue
+        if (scaled and placed) or apart > _FAR * wide:
             found.append(at)
-    return found[0] if found and same >= max(_OTHERS, live / 2) else None
+        elif scaled and smaller and centred:
+            narrower.append(at)
+    if found and same >= max(_OTHERS, live / 2):
+        return found[0]
+    return narrower[0] if narrower and same >= max(_OTHERS, live - 1) else None
 
 
 def _is_near(variance: float, low: float, high: float, n: int) -> bool:

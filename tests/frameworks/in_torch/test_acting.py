@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812 - everybody calls it so
-from tocsin.model import ACTING, COMPETING, Role
+from tocsin.model import ACTING, COMPETING, Mode, Role
 from tocsin.tensors import LocalStorage, index_objects, read_index, read_values
 from tocsin.watch import Capture, CollectionConfig
 from tocsin_hooks.torch import TorchHook
@@ -93,6 +93,14 @@ def by_parts(model: Policy, optimizer: torch.optim.Optimizer, number: int) -> No
     update(optimizer, model.actor(x).square().mean() + model.critic(x).square().mean())
 
 
+def part_with_gradients(model: Policy, optimizer: torch.optim.Optimizer, number: int) -> None:
+    """A part acts state by state, and keeps gradients that nobody asks for."""
+    states = torch.randn(16, 8)
+    for state in states:
+        model.actor(state[None]).argmax()
+    update(optimizer, model.actor(states).square().mean())
+
+
 def teacher(model: Policy, optimizer: torch.optim.Optimizer, number: int) -> None:
     """A part gives targets, without gradients."""
     x = torch.randn(32, 8)
@@ -119,6 +127,7 @@ ACTS: dict[str, tuple[Callable[[Any], Any], Callable[..., None], str | None]] = 
     ),
     "returned as a distribution": (lambda s: Categorical(logits=s), drawn(as_given), ACTING),
     "by parts": (as_given, by_parts, ACTING),
+    "part with gradients": (as_given, part_with_gradients, ACTING),
     "teacher": (as_given, teacher, None),
 }
 
@@ -180,6 +189,32 @@ def test_samples_of_a_generator_that_are_used_twice(watched: set[str], run: Path
         hook.close()
         assert hook.stats.errors == 0
         assert kinds(run / name)[-1] == COMPETING
+
+
+def test_a_critic_is_no_evaluation_of_its_generator(run: Path) -> None:
+    """Several of its updates follow samples that were drawn without gradients."""
+    torch.manual_seed(0)
+    model, critic = nn.Sequential(nn.Linear(4, 8), nn.Dropout()), nn.Linear(8, 1)
+    makes, judges = (torch.optim.Adam(each.parameters(), 1e-3) for each in (model, critic))
+    judged = nn.BCEWithLogitsLoss()
+    with TorchHook.attach(model, run, save_interval=4, max_overhead=None):
+        for _ in range(24):
+            model.eval()
+            for _ in range(3):
+                with torch.no_grad():
+                    made = model(torch.randn(16, 4))
+                judges.zero_grad()
+                judged(critic(made), torch.zeros(16, 1)).backward()
+                judges.step()
+            model.train()
+            makes.zero_grad()
+            judged(critic(model(torch.randn(16, 4))), torch.ones(16, 1)).backward()
+            makes.step()
+    storage = LocalStorage(run)
+    found = [read_index(storage, each) for each in index_objects(storage)]
+    of = {mode: [e for i in found if i.mode is mode for e in i.entries] for mode in Mode}
+    assert any(each.role == Role.LOSS for each in of[Mode.TRAIN])
+    assert not any(each.role == Role.LOSS for each in of[Mode.EVAL])
 
 
 @pytest.mark.parametrize(

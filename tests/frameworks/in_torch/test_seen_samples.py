@@ -235,3 +235,29 @@ def test_a_failure_costs_nothing_else(run: Path, monkeypatch: pytest.MonkeyPatch
     found = create_trial(str(run))
     assert found.tensor_names(collection="losses")
     assert not found.tensor_names(collection="samples")
+
+
+def test_single_sequences_are_no_batches_of_their_parts(run: Path) -> None:
+    """As the letters of names, (time, 1, features)."""
+    letters, draw = torch.eye(12), torch.Generator().manual_seed(0)
+
+    class Names(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.body, self.head = nn.GRU(12, 6), nn.Linear(6, 2)
+
+        def forward(self, name: Any) -> Any:
+            return self.head(self.body(name)[1][0])
+
+    model = Names()
+    optimizer = torch.optim.SGD(model.parameters(), 0.01)
+    with TorchHook.attach(model, run, save_interval=5, max_overhead=None) as hook:
+        for _ in range(60):
+            length = int(torch.randint(3, 9, (), generator=draw))
+            name = letters[torch.randint(12, (length, 1), generator=draw)]
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(model(name), torch.zeros(1, dtype=torch.int64)).backward()
+            optimizer.step()
+        assert hook.stats.errors == 0
+    tensor = create_trial(str(run)).tensor("samples")
+    assert all(step < 20 for step in tensor.steps())

@@ -83,6 +83,11 @@ def test_metrics_are_those_of_the_round(train: Any, data: Any, tmp_path: Path) -
         ("tweedie-nloglik@1.5", True),
         ("gamma-deviance", True),
         ("my_loss", True),
+        ("my-error", True),
+        ("PyRMSLE", True),
+        ("mean_absolute_error", True),
+        ("neg_mean_absolute_error", False),
+        ("max_error", False),
         ("auc", False),
         ("aucpr", False),
         ("ndcg@2-", False),
@@ -397,7 +402,7 @@ def test_a_request_ends_it(train: Any, tmp_path: Path) -> None:
     assert (tmp_path / "run" / END_MARKER).exists()
 
 
-def test_cross_validation_gives_the_means_of_metrics(
+def test_cross_validation_gives_the_means_of_metrics_and_the_trees_of_a_fold(
     data: Any, tmp_path: Path, caplog: Any
 ) -> None:
     callback = TocsinCallback(
@@ -406,11 +411,15 @@ def test_cross_validation_gives_the_means_of_metrics(
     table = xgb.cv(
         {"objective": "binary:logistic", "nthread": 1}, data[0], 3, nfold=2, callbacks=[callback]
     )
-    assert names(tmp_path / "run") == ["test-logloss", "train-logloss"]
+    saved = names(tmp_path / "run")
+    assert {"test-logloss", "train-logloss", "hyperparameters/eta"} <= {*saved}
+    for of_a_fold in ("feature_importance/weight/", "trees/"):
+        assert any(name.startswith(of_a_fold) for name in saved)
+    assert "predictions" not in saved
     for step, mean in enumerate(table["test-logloss-mean"]):
         assert value(tmp_path / "run", "test-logloss", step).tolist() == [mean]
     assert [r.message for r in caplog.records if "xgb.cv" in r.message] == [
-        "xgb.cv: metrics are captured, as means over the folds, and nothing else"
+        "xgb.cv: metrics are captured, as means over the folds, and the first fold's trees"
     ]
 
 

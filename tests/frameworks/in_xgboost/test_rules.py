@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import xgboost as xgb
+from tocsin_hooks.xgboost import TocsinCallback
 
 random = np.random.default_rng(0)
 FEATURES = random.normal(size=(300, 6)).astype(np.float32)
@@ -106,3 +107,14 @@ def test_a_rule(train: Any, tmp_path: Path, verdicts: Any, case: str) -> None:
         options={"validation": validation},
     )
     assert verdicts(tmp_path / "run", [rule]) == {rule["rule"]: status}
+
+
+@pytest.mark.parametrize(("learnable", "status"), [(True, "NoIssuesFound"), (False, "IssuesFound")])
+def test_cross_validation_of_what_cannot_be_learned(
+    tmp_path: Path, verdicts: Any, learnable: bool, status: str
+) -> None:
+    labels = (SUM > 0) * 1 if learnable else np.random.default_rng(1).integers(0, 2, 300)
+    callback = TocsinCallback(tmp_path / "run", max_overhead=None)
+    parameters = {"objective": "binary:logistic", "eval_metric": "logloss", "nthread": 1}
+    xgb.cv(parameters, matrix(labels), 40, nfold=3, callbacks=[callback])
+    assert verdicts(tmp_path / "run", [{"rule": "LossGap"}]) == {"LossGap": status}

@@ -69,3 +69,23 @@ def columns(random: np.random.Generator, rows: int) -> Batch:
     """The moments of three normal columns, and of one with a long tail."""
     values = np.column_stack([random.normal(size=(rows, 3)), random.lognormal(0, 2, rows)])
     return list(zip(values.mean(0).tolist(), values.var(0).tolist(), strict=True))
+
+
+@pytest.mark.parametrize("persons", [2, 3])
+def test_an_evaluation_of_few_persons(persons: int) -> None:
+    """Three columns are the person's, as age and weight; of two persons they may lie close."""
+    random = np.random.default_rng(2)
+    found = 0
+    for _ in range(100):
+        known, others = random.normal(size=(30, 3)), random.normal(size=(persons, 3))
+        train = [of_persons(random, known, 32) for _ in range(20)]
+        held = kept(*(of_persons(random, others, 256) for _ in range(10)))
+        found += other_feature(kept(*train), {**held, "rows": 256}) is not None
+    assert found < 10
+
+
+def of_persons(random: np.random.Generator, persons: np.ndarray, rows: int) -> Batch:
+    """The moments of three columns of persons, and of three others."""
+    chosen = persons[random.integers(len(persons), size=rows)]
+    values = np.column_stack([chosen, random.normal(size=(rows, 3))])
+    return list(zip(values.mean(0).tolist(), values.var(0).tolist(), strict=True))

@@ -32,7 +32,8 @@ def _of_module(losses: Losses, module: Any, *_: object) -> str:
 class Losses:
     """Captures what loss modules give, and what they compare, from one forward pass of a saved
     step to the next. In training those count that gradients flow from: not what is computed for
-    information, or for another model.
+    information, or for another model. After a pass without gradients those count that have none,
+    either: others train something else, as a critic after its generator has drawn samples.
 
     ``named`` are modules that count as losses whatever their class is. Of a loss that is computed
     by others only the outermost counts.
@@ -45,6 +46,7 @@ class Losses:
         self._calls = Counter[str]()
         self._recorded: list[tuple[int, str]] = []
         self._reductions: dict[str, Any] = {}  # of classes, in training
+        self._with_gradients = True  # computed in the forward pass
         self.are_inside = False
         """Whether there were any inside of the model when it was last looked at."""
 
@@ -53,6 +55,7 @@ class Losses:
         self.close()
         self._calls.clear()
         self._recorded.clear()
+        self._with_gradients = torch.is_grad_enabled()
 
     def open_inside(self, root: Any) -> None:
         """For the losses that are part of the model, while its forward pass goes on."""
@@ -112,9 +115,7 @@ class Losses:
         for label, value in tensors_in(output, _MOST_TENSORS):
             if only is not None and value is not only:
                 continue
-            if value.is_floating_point() and (
-                value.requires_grad or self._step.mode is not Mode.TRAIN
-            ):
+            if value.is_floating_point() and self._counts(value):
                 name = loss_name(module, label, call)
                 self._step.add_loss(name, value)
                 self._recorded.append((id(module), name.name))
@@ -122,6 +123,11 @@ class Losses:
                 found = True
         if found and self._step.passes == 1:
             self._show_operands(module, [*args, *kwargs.values()], call)
+
+    def _counts(self, loss: Any) -> bool:
+        if self._step.mode is Mode.TRAIN:
+            return bool(loss.requires_grad)
+        return self._with_gradients or not loss.requires_grad
 
     def _show_operands(self, module: Any, values: list[Any], call: int) -> None:
         predictions, labels = operand_names(module, call)

@@ -16,6 +16,7 @@ _TOGETHER = 16  # steps, of which hashes are computed at once
 _NONE = 2.0  # in place of a hash
 _INPUTS = 4
 _MOST_PASSES = 8  # of a step of training
+_LENGTHS = 2  # of batches: the last one may be shorter
 _MOST_EVALUATED = 1024  # passes of an evaluation
 _MOST_ROWS = 1 << 14
 _MOST_COLUMNS = 512
@@ -43,6 +44,7 @@ class SeenSamples:
         self._sums_of_steps: list[Any] = []
         self._hashes: Any = None
         self._unknown = False
+        self._lengths = set[int]()  # of what may be a sequence
 
     @property
     def is_due(self) -> bool:
@@ -62,11 +64,12 @@ class SeenSamples:
 
     def forward_begins(self, inputs: list[Any]) -> None:
         """A forward pass gets these inputs. If their lengths differ, as those of a batch and a
-        state, some passes may be counted and others not: then nothing is from there on."""
+        state, some passes may be counted and others not: then nothing is from there on. So it is
+        with single sequences, of (time, 1, features): their parts are no samples."""
         with Guard(self._step.hook.trouble, "samples are not counted"), torch.no_grad():
             tensors = [each for each in map(plain, inputs) if each is not None and each.dim()]
             tensors = [each for each in tensors if each.numel() > 1 or len(tensors) == 1]
-            if len({len(each) for each in tensors}) > 1:
+            if len({len(each) for each in tensors}) > 1 or self._are_sequences(tensors):
                 self._unknown, self._since = True, 0
             if not tensors or self._unknown:
                 return
@@ -87,6 +90,12 @@ class SeenSamples:
             self._elements = sum(_elements(each) for each in given)
             if len(self._sums_of_steps) >= _TOGETHER:
                 self._fold()
+
+    def _are_sequences(self, tensors: list[Any]) -> bool:
+        """Whether lengths change from pass to pass, and the second axis may be that of samples."""
+        if not self._evaluates:
+            self._lengths.update(len(t) for t in tensors if t.dim() == 3 and t.shape[1] == 1)
+        return len(self._lengths) > _LENGTHS
 
     def hand_over(self) -> None:
         """Add what was seen since the last save to the step in hand."""

@@ -1,0 +1,168 @@
+"""Where the steps of a training begin: at forward passes, or at updates if those are not seen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import torch
+from tocsin.model import Mode
+
+from tocsin_hooks.torch.capture.captured import StepInHand
+from tocsin_hooks.torch.capture.parameters import LastGradient, Parameters, without_gradients
+from tocsin_hooks.torch.evaluations import EvaluationDetector, ModeArgument, samples_of
+from tocsin_hooks.torch.outermost_calls import Call
+from tocsin_hooks.torch.steps import StepDetector, Turns
+from tocsin_hooks.torch.unknown_updates import UnknownUpdates
+from tocsin_hooks.torch.values import tensors_in
+
+_MOST_TENSORS = 8  # of one call of the model
+
+
+class ForwardPass(NamedTuple):
+    """A call of the model: whether it ``trains``, its number of ``samples``, and whether it is part
+    of a step at all."""
+
+    trains: bool
+    samples: int
+    in_step: bool
+
+
+class StepBoundaries:
+    """Calls ``begin`` with the mode where a step begins.
+
+    An update is followed by a forward pass, or else that pass is not seen: it is compiled with the
+    hooks in it, or ``model.forward`` is called by itself. Then the next step begins ahead of its
+    passes, at the update.
+    """
+
+    def __init__(
+        self,
+        step: StepInHand,
+        parameters: Parameters,
+        accumulate: int | None,
+        begin: Callable[[Mode], None],
+    ) -> None:
+        self.evaluations = EvaluationDetector()
+        self._step = step
+        self._parameters = parameters
+        self._begin = begin
+        self._steps = StepDetector(accumulate)
+        self._turns = Turns()
+        self._argument = ModeArgument()
+        self._gradient = LastGradient()
+        self._unknown = UnknownUpdates(parameters, self._steps)
+        self._updated_since_forward: set[int] = set()  # identities of optimizers
+        self._seen_forward = False
+        self.is_ahead = False
+        """Whether the step in hand was begun ahead of its forward passes."""
+
+    def turn(self, mode: Mode) -> int | None:
+        """The number of the next step among those of its optimizer, where several take turns."""
+        return self._turns.next() if mode is Mode.TRAIN else None
+
+    @property
+    def is_updated_by_the_loop(self) -> bool:
+        """Whether the loop updates the model by itself, without an optimizer."""
+        return self._unknown.are_by_the_loop
+
+    # Forward passes.
+
+    def classify(self, root: Any, args: Any, kwargs: Any) -> ForwardPass:
+        """Whether a call of the model that is about to begin trains it, and is part of a step."""
+        training = root.training and not self._argument.evaluates(kwargs)
+        trains = training and torch.is_grad_enabled()
+        samples = samples_of(args, kwargs)
+        in_step = trains or not (
+            self._is_in_between(root)
+            or self.evaluations.is_none(
+                training,
+                samples,
+                meant=self._step.evaluates and self._step.is_meant,
+                without_meaning=self._step.without_meaning,
+            )
+        )
+        return ForwardPass(trains, samples, in_step)
+
+    def _is_in_between(self, root: Any) -> bool:
+        """Whether a training step needs a further output, of which no gradients are computed: the
+        value of the last state, as a rule. An evaluation comes after an update."""
+        begun = self._step.trains and self._seen_forward and not self._updated_since_forward
+        found = begun and bool(root.training) and not self._parameters.updated_by_nobody
+        if found:
+            self.evaluations.acted()
+        return found
+
+    def forward_begins(self, call: ForwardPass, root: Any, args: Any, kwargs: Any) -> None:
+        """A pass begins that is part of a step: of a new one, or of the one in hand."""
+        self._seen_forward, self.is_ahead = True, False
+        self._updated_since_forward.clear()
+        if not call.trains:
+            self._evaluate()
+        elif self._steps.begins(
+            partial(_is_free, root, args, kwargs), lambda: self._gradient.is_there
+        ):
+            self._begin(Mode.TRAIN)
+        if call.trains:
+            self.evaluations.trained(call.samples)
+        self._step.passes += 1
+        self._step.samples = 1 if call.trains else call.samples  # micro-batches count alike
+        self._step.again = self._steps.again
+
+    def _evaluate(self) -> None:
+        """Begin a step of EVAL, or go on with one."""
+        self._steps.left()
+        meant = self._step.is_meant or self._step.has_losses
+        if self.evaluations.begins(goes_on=self._step.evaluates, meant=meant):
+            self._begin(Mode.EVAL)
+            meant = False
+        self._step.is_meant = meant or self.evaluations.is_meant
+
+    def part_begins(self, call: Call) -> None:
+        """A part of the model is trained by itself."""
+        self.evaluations.trained(samples_of(call.args, call.kwargs), call.name)
+
+    def begin_evaluation(self) -> None:
+        """Begin a step of EVAL that has no forward pass."""
+        self._steps.left()
+        self._begin(Mode.EVAL)
+
+    # Updates.
+
+    def begin_ahead(self) -> None:
+        """Begin the next step of TRAIN, whose forward passes are not seen."""
+        self.is_ahead = True
+        self._begin(Mode.TRAIN)
+
+    def is_unseen(self, optimizer: Any) -> bool:
+        """Whether the forward passes that lead to an update by that optimizer were not seen."""
+        return id(optimizer) in self._updated_since_forward or not self._seen_forward
+
+    def updating(self) -> None:
+        """An optimizer begins to update the model, and computes the loss by itself."""
+        self._steps.updating()
+
+    def updated(self, optimizer: Any) -> bool:
+        """An optimizer has updated the model; returns whether that ``is_unseen``."""
+        self._argument.updated()
+        self._gradient.updated(optimizer)
+        self._steps.updated()
+        self.evaluations.updated()
+        self._turns.updated(optimizer)
+        unseen = self.is_unseen(optimizer)
+        self._updated_since_forward.add(id(optimizer))
+        return unseen
+
+    def updated_elsewhere(self, root: Any, optimizer: Any) -> None:
+        """An optimizer has updated something else than the model."""
+        if self._unknown.updated_elsewhere(root, optimizer):
+            self._steps.updated()
+            self.evaluations.updated()
+
+
+def _is_free(root: Any, args: Any, kwargs: Any) -> bool:
+    """Whether a pass may begin a step: there are no gradients yet, and it is not given what another
+    pass has computed, as the state of a recurrent model."""
+    given = (each for _, each in tensors_in((args, kwargs), _MOST_TENSORS))
+    return without_gradients(root) and all(each.grad_fn is None for each in given)
