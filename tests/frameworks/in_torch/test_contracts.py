@@ -835,6 +835,15 @@ def test_dropout_in_the_wrong_place(
     assert set(train(run, model, lambda model, x, y: F.cross_entropy(model(x), y))) == expected
 
 
+def test_dropout_of_inputs_and_a_loss_without_gradients(run: Path) -> None:
+    def loss(model: Any, x: Any, y: Any) -> Any:
+        scores = model(x)
+        F.nll_loss(scores.detach().log_softmax(1), y)
+        return F.cross_entropy(scores, y)
+
+    assert train(run, nn.Sequential(nn.Dropout(0.1), net(4)), loss) == {}
+
+
 @pytest.mark.parametrize(
     ("cut", "both", "contracts"),
     [(True, False, {"cut_off"}), (False, False, set()), (True, True, set())],

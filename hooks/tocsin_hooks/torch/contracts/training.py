@@ -119,7 +119,8 @@ class TrainingContracts:
         if self._step.evaluates:
             self.loop.modes.dropped()
         else:
-            self._dropouts.add(found.grad_fn)
+            if found.grad_fn is not None:  # else the inputs are dropped, which need no gradients
+                self._dropouts.add(found.grad_fn)
             if share >= _MOST_DROPPED:
                 self._broken.here("dropout_of_most")
 
