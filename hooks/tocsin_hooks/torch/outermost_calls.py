@@ -26,8 +26,9 @@ class Call(NamedTuple):
 
 
 class OutermostCalls:
-    """Calls ``called`` after each call of a model that is its own forward pass, or of its parts;
-    ``aside`` after one that is none of the training's.
+    """Calls ``called`` after each call of a model that is its own forward pass, or of its parts,
+    and ``begins`` with its name, arguments and keywords before it; ``aside`` after one that is none
+    of the training's.
 
     Many a script calls ``model.encoder(x)`` and not ``model(x)``. Parts are the modules in its
     attributes that have parameters.
@@ -38,9 +39,11 @@ class OutermostCalls:
         model: Any,
         called: Callable[[Call], None],
         aside: Callable[[], None] = lambda: None,
+        begins: Callable[[str, Any, Any], None] = lambda name, args, kwargs: None,
     ) -> None:
         self._called = called
         self._aside = aside
+        self._begins = begins
         self._model = ref(model)
         self._depth = 0
         self._first = True
@@ -51,7 +54,12 @@ class OutermostCalls:
 
     def begin(self) -> None:
         """A forward pass begins."""
-        self._depth, self._first = 0, True
+        self._depth = 0
+        self.begin_pass()
+
+    def begin_pass(self) -> None:
+        """The next call is the first one of a pass."""
+        self._first = True
 
     def remove(self) -> None:
         while self._handles:
@@ -59,7 +67,12 @@ class OutermostCalls:
 
     def _watch(self, name: str, module: Any, *, whole: bool) -> None:
         def begins(module: Any, args: Any, kwargs: Any) -> None:
-            self._depth += not is_elsewhere(module)
+            if is_elsewhere(module):
+                return
+            self._depth += 1
+            if self._depth == 1 and not whole:
+                self._begins(name, args, kwargs)
+                self._depth = 1  # a step may have begun
 
         def ends(module: Any, args: Any, kwargs: Any, output: Any) -> None:
             if is_elsewhere(module):
@@ -82,7 +95,7 @@ class OutermostCalls:
     def _is_aside(self) -> bool:
         """Whether a call is none of the training's: as of a teacher, without gradients."""
         model = self._model()
-        return model is None or (model.training and not torch.is_grad_enabled())
+        return model is None or not (torch.is_grad_enabled() or evaluates(model))
 
 
 def parts_of(model: Any) -> Iterator[tuple[str, Any]]:
@@ -92,3 +105,36 @@ def parts_of(model: Any) -> Iterator[tuple[str, Any]]:
             yield from ((f"{name}.{of}", each) for of, each in parts_of(part))
         elif next(part.parameters(), None) is not None:
             yield name, part
+
+
+def evaluates(model: Any) -> bool:
+    """Whether calls of parts belong to an evaluation: no gradients are computed, and of all that is
+    trained nothing is in training mode. A script may set the parts and not the model."""
+    if torch.is_grad_enabled():
+        return False
+    trained = (p for _, p in parts_of(model) if any(each.requires_grad for each in p.parameters()))
+    return not (model.training and any(part.training for part in trained))
+
+
+class EvaluatedParts:
+    """Says of calls of parts in an evaluation with which a pass begins: the part that began the
+    last one is called again, after all that is called in training."""
+
+    def __init__(self) -> None:
+        self._trained: set[str] = set()
+        self._called: set[str] = set()
+        self._first = ""
+
+    def trained(self, name: str) -> None:
+        """The part is called in training."""
+        self._trained.add(name)
+        self._first = ""
+
+    def begins(self, name: str) -> bool:
+        """Count a call of the part in an evaluation; whether a pass begins with it."""
+        again = name == self._first and self._called >= self._trained
+        begins = not self._first or again
+        if begins:
+            self._first, self._called = name, set()
+        self._called.add(name)
+        return begins

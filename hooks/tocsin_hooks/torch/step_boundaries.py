@@ -12,7 +12,7 @@ from tocsin.model import Mode
 from tocsin_hooks.torch.capture.captured import StepInHand
 from tocsin_hooks.torch.capture.parameters import LastGradient, Parameters, without_gradients
 from tocsin_hooks.torch.evaluations import EvaluationDetector, ModeArgument, samples_of
-from tocsin_hooks.torch.outermost_calls import Call
+from tocsin_hooks.torch.outermost_calls import Call, EvaluatedParts, evaluates
 from tocsin_hooks.torch.steps import StepDetector, Turns
 from tocsin_hooks.torch.unknown_updates import UnknownUpdates
 from tocsin_hooks.torch.values import tensors_in
@@ -55,11 +55,16 @@ class StepBoundaries:
         self._unknown = UnknownUpdates(parameters, self._steps)
         self._updated_since_forward: set[int] = set()  # identities of optimizers
         self._seen_forward = False
+        self._parts = EvaluatedParts()
+        self._left_out = False  # a step that was to be saved, as an evaluation came before it
         self.is_ahead = False
         """Whether the step in hand was begun ahead of its forward passes."""
 
     def turn(self, mode: Mode) -> int | None:
         """The number of the next step among those of its optimizer, where several take turns."""
+        if mode is Mode.TRAIN and self._left_out:
+            self._left_out = False
+            return 0  # it is saved in place of the one that was left out
         return self._turns.next() if mode is Mode.TRAIN else None
 
     @property
@@ -122,6 +127,36 @@ class StepBoundaries:
     def part_begins(self, call: Call) -> None:
         """A part of the model is trained by itself."""
         self.evaluations.trained(samples_of(call.args, call.kwargs), call.name)
+
+    def is_trained_again(self, name: str) -> bool:
+        """A part is called with gradients; returns whether that ends an evaluation of parts."""
+        self._parts.trained(name)
+        return self.evaluates_parts
+
+    def is_evaluated(self, root: Any, name: str, args: Any, kwargs: Any) -> bool:
+        """A part is called without gradients; returns whether a pass of an evaluation begins."""
+        if self._seen_forward or not evaluates(root) or not self._parts.begins(name):
+            return False
+        return not self.evaluations.is_none(
+            False,
+            samples_of(args, kwargs),
+            meant=self._step.evaluates and self._step.is_meant,
+            without_meaning=self._step.without_meaning,
+        )
+
+    def evaluate_parts(self, args: Any, kwargs: Any) -> None:
+        """Begin that pass, whose parts are called one by one."""
+        if self.is_ahead:  # the step of training in hand was begun too early
+            self._left_out, self.is_ahead = self._step.saving, False
+            self._step.hook.leave_out()
+        self._evaluate()
+        self._step.passes += 1
+        self._step.samples = samples_of(args, kwargs)
+
+    @property
+    def evaluates_parts(self) -> bool:
+        """Whether the step in hand is an evaluation of a model that is not called itself."""
+        return self._step.evaluates and not self._seen_forward
 
     def begin_evaluation(self) -> None:
         """Begin a step of EVAL that has no forward pass."""

@@ -259,15 +259,38 @@ class ModelTraining:
         """Look at calls of parts of a model that is not called itself."""
         if self._parts is None and compilations() == self._compilations_before:
             aside = weakly(self.evaluations.called_aside)
-            self._parts = OutermostCalls(root, weakly(self._part_called), aside)
+            begins = weakly(self._part_begins)
+            self._parts = OutermostCalls(root, weakly(self._part_called), aside, begins)
         if self._parts is not None:
             self._parts.begin()
+
+    @called
+    def _part_begins(self, name: str, args: Any, kwargs: Any) -> None:
+        """A part of the model is called, and not the model."""
+        root = self._model()
+        if root is None or self._paused:
+            return
+        if torch.is_grad_enabled():
+            if self._boundaries.is_trained_again(name):
+                self._begin_ahead()
+        elif self._boundaries.is_evaluated(root, name, args, kwargs):
+            self._checks.pause()
+            self._close_capture()
+            self._forward.begin_pass()
+            self._boundaries.evaluate_parts(args, kwargs)
+            self._checks.forward_begins(root, (), {}, compiled=False)
+            self._checks.forward_ends(root, (), compiled=False)
+            if self.step.saving:
+                self._forward.ends(root, (), compiled=False)
+            if self._parts is not None:
+                self._parts.begin_pass()
 
     @called
     def _part_called(self, call: Call) -> None:
         trains = self._boundaries.is_ahead and torch.is_grad_enabled()
         if trains and not call.whole and not self._paused:
             self._boundaries.part_begins(call)
+        if (trains or self._boundaries.evaluates_parts) and not call.whole and not self._paused:
             self.model_called(call)
 
     def _release_parts(self) -> None:

@@ -695,6 +695,26 @@ def test_an_evaluation_that_calls_no_loss(
         assert losses(run, str(name), Mode.EVAL)[step] == pytest.approx(sum(values) / 2)
 
 
+def test_channels_that_are_last_in_memory(run: Path) -> None:
+    model = nn.Conv2d(1, 3, 3, padding=1).to(memory_format=torch.channels_last)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    x = torch.randn(8, 1, 6, 6).to(memory_format=torch.channels_last)
+    y = (x[:, 0] > 0).long()
+    with TorchHook.attach(model, run, **EVERY) as hook:
+        for _ in range(3):
+            optimizer.zero_grad()
+            F.cross_entropy(model(x), y).backward()
+            optimizer.step()
+        model.eval()
+        with torch.no_grad():
+            output = model(x)
+            assert not output.is_contiguous()
+            accuracy(output, y).item()
+        assert hook.stats.errors == 0
+    expected = F.cross_entropy(output, y).item()
+    assert losses(run, "loss", Mode.EVAL) == pytest.approx({0: expected})
+
+
 class ItsOwnLoss(nn.Module):
     """Gives its loss where it is given labels, as the models of Hugging Face do."""
 

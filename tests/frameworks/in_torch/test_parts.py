@@ -111,3 +111,55 @@ def test_a_teacher_is_no_part(run: Path) -> None:
     names = trained(run, model, loss)
     assert "encoder_input_0" in names
     assert "decoder_input_0" not in names
+
+
+class Translator(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.encoder = nn.Linear(8, 16)
+        self.decoder = nn.Linear(16, 4)
+
+
+def by_parts(model: Any, x: Any) -> Any:
+    return model.decoder(torch.relu(model.encoder(x)))
+
+
+def by_forward(model: Any, x: Any) -> Any:
+    return model.forward(x)
+
+
+@pytest.mark.parametrize("own_modes", [False, True])
+@pytest.mark.parametrize("by_hand", [False, True])
+@pytest.mark.parametrize("call", [by_parts, by_forward])
+def test_evaluations_by_parts(run: Path, call: Any, by_hand: bool, own_modes: bool) -> None:
+    """Of whole batches, with losses that are compared; each step of training is seen as before."""
+    torch.manual_seed(0)
+    model = Translator() if call is by_parts else nn.Sequential(nn.Linear(8, 16), nn.Linear(16, 4))
+    parts = [*model.children()] if own_modes else [model]
+    x, y = torch.randn(96, 8), torch.randn(96, 4)
+
+    def loss(at: slice) -> Any:
+        error = call(model, x[at]) - y[at]
+        return (error**2).mean() if by_hand else F.mse_loss(call(model, x[at]), y[at])
+
+    hook = TorchHook.attach(model, run, save_interval=2, max_overhead=None)
+    optimizer = torch.optim.Adam(model.parameters(), 1e-3)
+    evaluated = []
+    for _ in range(8):
+        for part in parts:
+            part.train()
+        for at in range(4):
+            optimizer.zero_grad()
+            loss(slice(16 * at, 16 * at + 16)).backward()
+            optimizer.step()
+        for part in parts:
+            part.eval()
+        with torch.no_grad():
+            evaluated.append((loss(slice(64, 80)) + loss(slice(80, 96))) / 2)
+    hook.close()
+    trial = create_trial(run)
+    steps = trial.steps(mode=Mode.EVAL)
+    saved = [float(trial.tensor("loss").value(step, mode=Mode.EVAL)) for step in steps]
+    assert saved == pytest.approx([float(each) for each in evaluated])
+    assert len(trial.tensor("loss").steps(mode=Mode.TRAIN)) >= 14
+    assert "loss/skill" in trial.tensor_names(mode=Mode.EVAL)

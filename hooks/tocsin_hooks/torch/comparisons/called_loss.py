@@ -54,8 +54,8 @@ class CalledLoss:
     def loss(self, output: Any, labels: Any) -> LossCall | None:
         """The loss of another output with these labels; None if they are none."""
         samples = output.numel() // prod(self.prediction)
-        fits = labels.numel() == samples * prod(self.label) and output.is_contiguous()
-        if not samples or not fits:
+        whole = output.is_contiguous() or tuple(output.shape[1:]) == self.prediction
+        if not samples or not whole or labels.numel() != samples * prod(self.label):
             return None
         prediction = output.detach().reshape(samples, *self.prediction)
         target = self.target(prediction, labels.detach().reshape(samples, *self.label))
