@@ -227,4 +227,6 @@ _PARALLEL = (nn.DataParallel, nn.parallel.DistributedDataParallel)
 
 
 def _inner(model: Any) -> Any:
-    return model.module if isinstance(model, _PARALLEL) else model._modules.get(_COMPILED)
+    if isinstance(model, _PARALLEL):
+        return model.module
+    return dict(model._modules.items()).get(_COMPILED)  # of a traced model it is no dict

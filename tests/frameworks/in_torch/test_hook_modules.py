@@ -415,3 +415,18 @@ def test_two_outputs_and_a_recurrent_network(run: Path, written: Read) -> None:
     model = Forward(lambda self, x: self.rnn(x), rnn=nn.LSTM(3, 4))
     found = through(model, run, written, torch.ones(2, 1, 3))
     assert {"Forward_output_0", "Forward_output_1", "Forward_output_2"} <= set(found)
+
+
+@pytest.mark.filterwarnings("ignore")  # what torch.jit says of itself
+def test_a_model_that_was_traced(run: Path, written: Read) -> None:
+    x = torch.randn(8, 3)
+    model = torch.jit.trace(nn.Sequential(nn.Linear(3, 4), nn.ReLU()), x)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    with TorchHook.attach(model, run, **EVERY) as hook:
+        for _ in range(2):
+            optimizer.zero_grad()
+            functional.mse_loss(model(x), torch.zeros(8, 4)).backward()
+            optimizer.step()
+        assert hook.stats.errors == 0
+    roles = {each.role for each in written(run)[FIRST].values()}
+    assert {Role.LOSS, Role.WEIGHT, Role.GRADIENT, Role.INPUT} <= roles
