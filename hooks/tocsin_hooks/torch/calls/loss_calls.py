@@ -108,10 +108,10 @@ class Listener:
     """Gets each loss that is called, each difference and each product of two values, and each
     backward pass when it begins, with what it begins at, and when it has ended; each tensor that is
     going to be detached, each that has become an array, a list or parts, or is asked where it is
-    some class, with that class, the share that each dropout
-    drops, with what it gave, and derivatives that are taken, with their inputs. While the ``tape``
-    records, it gets every call, and then the listener as well, with what it gave; ``derivatives``
-    get what was called while they follow, ``axes`` while they look, and ``draws``.
+    some class, with that class; the share that each dropout drops, with what it gave; and
+    derivatives that are taken, with their inputs. While the ``tape`` records, it gets every call,
+    and then the listener as well, with what it gave; ``derivatives`` get what was called while they
+    follow, ``axes`` while they look, and ``draws``.
 
     What the listener computes itself while it ``is_at_work`` counts as nothing.
     """

@@ -28,6 +28,12 @@ class Picked:
         """Equal for the same columns or places of all samples, and for any choice of samples."""
         return tuple(_kind(place, each) for place, each in enumerate(_parts(self.index)))
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether it was picked by a mask that is true everywhere."""
+        mask = self.index
+        return isinstance(mask, torch.Tensor) and mask.dtype == torch.bool and bool(mask.all())
+
     def is_same(self, index: Any) -> bool:
         """Whether samples were chosen by this very index, whatever the values that this has by now:
         columns are the same ones of all samples."""

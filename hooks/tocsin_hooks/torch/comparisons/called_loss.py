@@ -11,7 +11,6 @@ import torch
 
 from tocsin_hooks.torch.calls.loss_calls import LossCall
 from tocsin_hooks.torch.calls.picks import Picked
-from tocsin_hooks.torch.comparisons.metric_labels import leaves_nothing_out
 
 TWO_CLASSES = "binary_cross_entropy"
 BY_NUMBERS = frozenset({"huber_loss", "l1_loss", "mse_loss", "smooth_l1_loss"})
@@ -47,7 +46,7 @@ class CalledLoss:
 
     def part_of(self, output: Any, picked: Picked | None) -> Any:
         """What the function is to get of another output; None if it is not picked as there."""
-        if picked is None or (self.picked is None and leaves_nothing_out(picked)):
+        if picked is None or (self.picked is None and picked.is_whole):
             return output if self.picked is None else None
         return picked.rows_of(output, self.prediction) if picked.kind == self.picked else None
 

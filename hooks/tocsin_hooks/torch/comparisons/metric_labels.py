@@ -6,8 +6,6 @@ from typing import Any, NamedTuple
 
 import torch
 
-from tocsin_hooks.torch.calls.picks import Picked
-
 SAMES = frozenset({"eq", "ne", "__eq__", "__ne__"})
 SUM = "sum"
 _BY_BITS = frozenset({"bitwise_and", "logical_and", "__and__", "__rand__"})
@@ -33,12 +31,6 @@ def counted(name: str, predicted: Any, other: Any, classes: int) -> Any:
         return None
     found = other // classes
     return found if bool((found * classes == other).all() and found.any()) else None
-
-
-def leaves_nothing_out(picked: Picked) -> bool:
-    """Whether the mask by which something was picked is true everywhere."""
-    index = picked.index
-    return isinstance(index, torch.Tensor) and index.dtype == torch.bool and bool(index.all())
 
 
 class _Seen(NamedTuple):
