@@ -29,6 +29,7 @@ from tocsin.evaluation import (
 from tocsin.model import RuleStatus
 
 from tests.events import CHANGE, RUN
+from tests.faults.room import calls_of_aws
 
 REGION = "us-east-1"
 
@@ -94,6 +95,26 @@ def test_one_invocation_has_the_lease_and_newer_hints_send_it_round_again(
     other = coordination.take(RUN, "b", 102.0, 162.0)
     assert other is not None
     assert other.attempts == 1
+
+
+@pytest.mark.parametrize("others", ["hold it", "have given it back"])
+def test_a_hint_for_a_run_that_is_known_to_be_held_is_one_call(others: str) -> None:
+    coordination = dynamo_coordination()
+    elsewhere = DynamoCoordination(coordination.table, lambda: 100.0)
+    lease = elsewhere.take(RUN, "a", 100.0, 160.0)
+    assert lease is not None
+    assert coordination.take(RUN, "b", 101.0, 161.0) is None
+    if others == "have given it back":
+        elsewhere.release(lease, None, last=True)
+    with calls_of_aws() as calls:
+        taken = coordination.take(RUN, "b", 102.0, 162.0, ("a key",))
+    if taken is None:
+        assert others == "hold it"
+        assert len(calls) == 1
+    else:
+        assert (taken.hints, taken.keys) == (4, ("a key",))
+    again = elsewhere.release(lease, None)
+    assert (again is not None) == (others == "hold it")
 
 
 def test_an_expired_lease_is_taken_over_and_its_old_owner_changes_nothing(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from tocsin.aws.dynamodb import Item, Table, due_shard, number
@@ -14,16 +14,23 @@ T = TypeVar("T")
 
 _JOB_DAYS = 30 * 24 * 3600
 _RUN_DAYS = 90 * 24 * 3600
+KNOWN_HELD = 10.0  # seconds for which a process takes a run to be held that it has found held
+_MOST_KNOWN = 1000  # runs
 _MOST_KEYS = 200  # of files named since the last look; a restart shows in many
 _ROOM = "attribute_not_exists(file_keys) OR size(file_keys) < :most"
 
 
 @dataclass(frozen=True)
 class DynamoCoordination:
-    """Hints, lease and attempts as attributes of one small item; every change is atomic."""
+    """Hints, lease and attempts as attributes of one small item; every change is atomic.
+
+    held: until when this process takes a run to be held. A hint for it then is one call and not
+        two: the notifications of a run with a backlog are many, and delay those of the others.
+    """
 
     table: Table
     now: Callable[[], float]
+    held: dict[str, float] = field(default_factory=dict)
 
     def hint(self, run: str, keys: Sequence[str] = ()) -> None:
         self._hint(run, keys)
@@ -31,11 +38,13 @@ class DynamoCoordination:
     def take(
         self, run: str, owner: str, now: float, until: float, keys: Sequence[str] = ()
     ) -> Lease | None:
-        item = self._take(run, owner, now, until, keys)
+        is_known = self.held.pop(run, now) > now
+        item = None if is_known else self._take(run, owner, now, until, keys)
         if item is None:
             item = self._hint(run, keys)
             if _owner(item) != owner:  # else the answer was lost, and botocore has asked again
                 if _owner(item) is not None and _time(item, "lease_until", now) >= now:
+                    self._remember_held(run, min(now + KNOWN_HELD, _time(item, "lease_until", now)))
                     return None
                 item = self._take(run, owner, now, until, ())  # given back meanwhile
         if item is None:
@@ -86,6 +95,11 @@ class DynamoCoordination:
             expression += ", lease_until = :until, due_shard = :shard, due_at = :until"
             values |= {":until": number(until), ":shard": due_shard(_run_key(lease.run))}
         self.table.update(_run_key(lease.run), expression, values, "lease_owner = :owner")
+
+    def _remember_held(self, run: str, until: float) -> None:
+        while len(self.held) >= _MOST_KNOWN:
+            self.held.pop(next(iter(self.held)))
+        self.held[run] = until
 
     def _hint(self, run: str, keys: Sequence[str]) -> Item:
         """The item with one more hint; its keys are left out where there are too many of them."""
