@@ -119,14 +119,15 @@ class Training(Job):
         names: Sequence[str] = ("gradient/fc",),
         *,
         worker: str = "worker_0",
+        started: float | None = None,
         entry: Mapping[str, Any] = {},
         **summary: Any,
     ) -> str:
         """An index file that no writer of ours has checked; ``entry`` and ``summary`` are what all
-        its tensors have beside their names.
+        its tensors have beside their names. ``started``: when the start of the job began.
         """
         meta = {"mode": "TRAIN", "mode_step": step, "tocsin": 1}
-        meta |= {"run_id": self.run_id, "prev_step": previous}
+        meta |= {"run_id": self.run_id, "prev_step": previous, "started": started}
         known = {"size": 4, "nan": 0, "posinf": 0, "neginf": 0, "abs_mean": 1e-2, **summary}
         shapes = [
             {"tensorname": name, "originalname": name, "shape": [4], "summary": known, **entry}

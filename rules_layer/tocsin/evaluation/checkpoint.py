@@ -107,6 +107,7 @@ class Checkpoint:
 
     frontier: the last step evaluated or given up, -1 at first.
     run_ids: each worker's present start of the job.
+    began: when each present start of the job began, where its files say it.
     superseded: earlier starts, whose files do not count any more.
     delivered: the last step of each worker, of those that write no run id.
     incomplete: the last steps that were evaluated without a file of each worker.
@@ -130,6 +131,7 @@ class Checkpoint:
     run: str
     frontier: int = -1
     run_ids: Mapping[str, str] = field(default_factory=dict)
+    began: Mapping[str, float] = field(default_factory=dict)
     superseded: tuple[str, ...] = ()
     delivered: Mapping[str, int] = field(default_factory=dict)
     incomplete: tuple[int, ...] = ()

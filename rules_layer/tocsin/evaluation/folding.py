@@ -89,9 +89,16 @@ def _with_starts(checkpoint: Checkpoint, ready: ReadyStep) -> Checkpoint:
     present = checkpoint.run_ids
     replaced = [present[w] for w, start in starts.items() if present.get(w, start) != start]
     restarts = checkpoint.restarts
+    run_ids = _newest({**present, **starts})
+    metas = [f.file.meta for f in ready.files if f.file.meta is not None]
+    began = {meta.run_id: meta.started for meta in metas if meta.started is not None}
+    current = {*run_ids.values()}
     return replace(
         checkpoint,
-        run_ids=_newest({**present, **starts}),
+        run_ids=run_ids,
+        began={
+            start: at for start, at in {**checkpoint.began, **began}.items() if start in current
+        },
         restarts=(*restarts, ready.step)[-_MOST_RESTARTS:] if replaced else restarts,
         superseded=superseding(checkpoint, replaced),
     )

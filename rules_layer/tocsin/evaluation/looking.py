@@ -10,8 +10,8 @@ from functools import partial
 from tocsin.evaluation.checkpoint import Checkpoint
 from tocsin.evaluation.messages import Hint
 from tocsin.evaluation.planning import HOLD_SECONDS, FoundFile, held_until
-from tocsin.evaluation.restarting import find_restart
-from tocsin.evaluation.status_changes import superseding
+from tocsin.evaluation.restarting import find_restart, is_left_out
+from tocsin.evaluation.status_changes import superseding, without_start
 from tocsin.evaluation.unit_of_work import UnitOfWork
 from tocsin.tensors import (
     END_MARKER,
@@ -87,8 +87,7 @@ def find_files(
             if held is not None:
                 return NewFiles((), False, False, held)
         listed = list(_read_all(work, objects))
-        files, superseded = _of_last_start(work.checkpoint, listed, work.storage)
-        work.replace(replace(work.checkpoint, superseded=superseded))
+        files = _of_last_start(work, listed)
         if not files and more and work.ports.now() < deadline:
             after = last
             continue
@@ -135,6 +134,8 @@ def _is_over(end: End | None, checkpoint: Checkpoint, files: Sequence[FoundFile]
     current = {*present.values()} - replaced - {*checkpoint.superseded}
     if end.names(current):
         return True
+    if end.names(checkpoint.superseded):
+        return False  # a copy of an older start's, or that start is late
     newest = max([checkpoint.last_time, *(item.modified for item in files)])
     return end.ends(current, newest) and end.modified + HOLD_SECONDS >= newest
 
@@ -202,28 +203,34 @@ def _read_all(work: UnitOfWork, objects: Sequence[Object]) -> Iterator[FoundFile
             work.refuse_file(item.key, str(answer))
 
 
-def _of_last_start(
-    checkpoint: Checkpoint, found: Sequence[FoundFile], storage: Storage
-) -> tuple[list[FoundFile], tuple[str, ...]]:
-    """The files that belong to the last start of the job or that it resumed from, and the starts
-    that are superseded.
+def _of_last_start(work: UnitOfWork, found: Iterable[FoundFile]) -> Sequence[FoundFile]:
+    """The files that belong to the last start of the job or that it resumed from; the others are
+    superseded.
 
     ``found`` is a part of the run. To compare a start that the checkpoint does not know with those
     earlier ones, the index files just before its first file are read.
     """
-    found = [item for item in found if item.file.run_id not in checkpoint.superseded]
+    fresh: list[FoundFile] = []
+    for item in found:
+        if is_left_out(work.checkpoint, item.file):
+            work.replace(without_start(work.checkpoint, item))
+        else:
+            fresh.append(item)
+    checkpoint, storage = work.checkpoint, work.storage
     new = {
         item.file.worker
-        for item in found
+        for item in fresh
         if item.file.run_id not in (None, checkpoint.run_ids.get(item.file.worker))
     }
     if not new:
-        return found, checkpoint.superseded
+        return fresh
     last = _last_evaluated(checkpoint, sorted(new), storage)
-    starts = starts_of([*last, *(item.file for item in found)], partial(index_at, storage))
-    kept = [item for item in found if starts.keeps(item.file)]
-    gone = {item.file.run_id for item in found} - {item.file.run_id for item in kept}
-    return kept, superseding(checkpoint, sorted(run_id for run_id in gone if run_id is not None))
+    starts = starts_of([*last, *(item.file for item in fresh)], partial(index_at, storage))
+    kept = [item for item in fresh if starts.keeps(item.file)]
+    gone = {item.file.run_id for item in fresh} - {item.file.run_id for item in kept}
+    superseded = superseding(checkpoint, sorted(run_id for run_id in gone if run_id is not None))
+    work.replace(replace(checkpoint, superseded=superseded))
+    return kept
 
 
 def _last_evaluated(

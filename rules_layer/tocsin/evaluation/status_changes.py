@@ -8,9 +8,8 @@ from dataclasses import replace
 from tocsin.evaluation.checkpoint import Checkpoint, RuleRecord
 from tocsin.evaluation.not_judged import NotJudged, why_not_judged
 from tocsin.evaluation.outbox import last_step, with_change, with_removal, with_summary
-from tocsin.events import (
-    Ending,
-)
+from tocsin.evaluation.planning import FoundFile
+from tocsin.events import Ending, timestamp
 from tocsin.model import RuleStatus, Withdrawal
 from tocsin.rules import Step
 from tocsin.tensors import IndexFile
@@ -111,6 +110,38 @@ def restarted(checkpoint: Checkpoint, first: IndexFile, since: float) -> Checkpo
         refused={},
         note=f"evaluated again from step {step}: the job was restarted",
     )
+
+
+def without_start(checkpoint: Checkpoint, found: FoundFile) -> Checkpoint:
+    """The checkpoint without the start that wrote a file, and with a note if it still writes.
+
+    It does if the file is newer than one of the present start's that was evaluated.
+    """
+    run_id, meta = found.file.run_id, found.file.meta
+    if run_id is None or meta is None:
+        return checkpoint
+    if run_id not in checkpoint.superseded:
+        checkpoint = replace(checkpoint, superseded=superseding(checkpoint, [run_id]))
+    present = {*checkpoint.run_ids.values()} - {*checkpoint.superseded}
+    if not present or found.modified <= checkpoint.last_time:
+        return checkpoint
+    began = "" if meta.started is None else f" of {timestamp(meta.started)}"
+    return _with_note(
+        checkpoint,
+        f"two starts of the job write into this run: the older one{began} is not evaluated; stop"
+        " it, or move its files to another folder",
+    )
+
+
+def _with_note(checkpoint: Checkpoint, note: str) -> Checkpoint:
+    """The checkpoint with a note, which rules without a finding have as their details."""
+    rules = {
+        name: replace(record, details=note)
+        if record.status is RuleStatus.IN_PROGRESS and record.details in ("", checkpoint.note)
+        else record
+        for name, record in checkpoint.rules.items()
+    }
+    return checkpoint if note == checkpoint.note else replace(checkpoint, note=note, rules=rules)
 
 
 def superseding(checkpoint: Checkpoint, starts: Iterable[str]) -> tuple[str, ...]:

@@ -77,7 +77,7 @@ from tocsin.tensors.reductions import (
 )
 from tocsin.tensors.regular import open_regular
 from tocsin.tensors.scalars import BrokenOff, EventScalar, event_scalars, is_event_file
-from tocsin.tensors.starts import Starts, Written, first_of_start, starts_of
+from tocsin.tensors.starts import Starts, Written, first_of_start, is_older, starts_of
 from tocsin.tensors.step_trace import (
     MOST_TRACE_BYTES,
     MOST_TRACED_STEPS,
@@ -195,6 +195,7 @@ __all__ = [
     "inline_value",
     "is_event_file",
     "is_machine_run",
+    "is_older",
     "is_same_run",
     "itemsize",
     "job_name",

@@ -100,6 +100,9 @@ class IndexFile:
         return next((entry for entry in self.entries if entry.name == name), None)
 
 
+_Time = Annotated[float, Meta(ge=0, lt=1e11)]  # seconds since the epoch, up to the year 5138
+
+
 class _Meta(msgspec.Struct, frozen=True):
     mode: str
     mode_step: _Natural
@@ -108,7 +111,7 @@ class _Meta(msgspec.Struct, frozen=True):
     run_id: _Word | None = None
     prev_step: _Natural | None = None
     resumed_from: _Natural | None = None
-    started: float | None = None
+    started: _Time | None = None
     planned_steps: _Natural | None = None
 
 

@@ -145,8 +145,20 @@ CASES = {
         [Start("a", 100), Start("b", 20), Start("c", 60)],
         {"c": steps(0, 60)},
     ),
-    "what files tell goes before clocks": (
+    "what files tell goes before clocks that may be wrong": (
         [Start("a", 100, began=9.0), Start("b", 50, began=2.0)],
+        {"b": steps(0, 50)},
+    ),
+    "the beginning of an older start, copied over a later one": (
+        [Start("b", 100, began=9000.0), Start("a", 50, began=2.0)],
+        {"b": steps(60, 100)},
+    ),
+    "an older start, copied over a later one that resumed": (
+        [Start("b", 100, resumed=50, began=9000.0), Start("a", 70, began=2.0)],
+        {"a": steps(0, 70), "b": [80, 90, 100]},
+    ),
+    "a start of unknown age, written over a later one": (
+        [Start("a", 100, began=9000.0), Start("b", 50)],
         {"b": steps(0, 50)},
     ),
     "all workers alike": (
