@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from tocsin.aws.dynamodb import Item, Table, due_shard, number
 from tocsin.aws.settings import RUN_PREFIX
-from tocsin.evaluation import Lease, pause_after
+from tocsin.evaluation import Lease, Trouble, pause_after
 
 T = TypeVar("T")
 
@@ -50,10 +50,11 @@ class DynamoCoordination:
         if item is None:
             return None
         attempts, due_at = _count(item, "attempts"), _time(item, "due_at", None)
+        outages = _count(item, "outages")
         if due_at is None or attempts > 1:
             due_at = until + pause_after(attempts - 1)
             self._pause(run, owner, due_at)
-        return Lease(run, owner, _count(item, "hints"), attempts, _keys(item), due_at)
+        return Lease(run, owner, _count(item, "hints"), attempts, _keys(item), due_at, outages)
 
     def release(
         self, lease: Lease, due_at: float | None, *, last: bool = False, attempts: int = 0
@@ -64,7 +65,7 @@ class DynamoCoordination:
             ":expires": number(int(self.now()) + _RUN_DAYS),
         }
         expression = "SET attempts = :attempts, expires_at = :expires"
-        removes = " REMOVE lease_owner, lease_until"
+        removes = " REMOVE lease_owner, lease_until, outages, trouble"
         if due_at is None:
             removes += ", due_shard, due_at"
         elif due_at != lease.due_at:
@@ -86,15 +87,33 @@ class DynamoCoordination:
             return None
         return replace(lease, hints=_count(item, "hints"), keys=_keys(item))
 
-    def abandon(self, lease: Lease, *, attempts: int, until: float | None) -> None:
-        values: Item = {":owner": {"S": lease.owner}, ":attempts": number(attempts)}
-        expression = "SET attempts = :attempts"
+    def abandon(
+        self,
+        lease: Lease,
+        *,
+        attempts: int,
+        until: float | None,
+        outages: int = 0,
+        trouble: str = "",
+    ) -> None:
+        values: Item = {
+            ":owner": {"S": lease.owner},
+            ":attempts": number(attempts),
+            ":outages": number(outages),
+            ":trouble": {"S": trouble},
+        }
+        expression = "SET attempts = :attempts, outages = :outages, trouble = :trouble"
         if until is None:
             expression += " REMOVE lease_owner, lease_until"
         else:
             expression += ", lease_until = :until, due_shard = :shard, due_at = :until"
             values |= {":until": number(until), ":shard": due_shard(_run_key(lease.run))}
         self.table.update(_run_key(lease.run), expression, values, "lease_owner = :owner")
+
+    def trouble(self, run: str) -> Trouble | None:
+        item = self.table.get(_run_key(run)) or {}
+        reason: str = item.get("trouble", {}).get("S", "")
+        return Trouble(reason, _time(item, "lease_until", 0.0)) if reason else None
 
     def _remember_held(self, run: str, until: float) -> None:
         while len(self.held) >= _MOST_KNOWN:

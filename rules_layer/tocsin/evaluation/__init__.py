@@ -35,7 +35,9 @@ from tocsin.evaluation.ports import (
     Publisher,
     StoredCheckpoint,
     TraceStore,
+    Trouble,
     pause_after,
+    pause_after_outages,
 )
 from tocsin.evaluation.reconciliation import Progress, reconcile
 from tocsin.evaluation.status_changes import configure, finish
@@ -86,6 +88,7 @@ __all__ = [
     "StoredCheckpoint",
     "Trace",
     "TraceStore",
+    "Trouble",
     "UnitOfWork",
     "Violation",
     "check",
@@ -104,6 +107,7 @@ __all__ = [
     "memory_ports",
     "parse_message",
     "pause_after",
+    "pause_after_outages",
     "plan",
     "reconcile",
 ]

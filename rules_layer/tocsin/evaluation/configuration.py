@@ -92,7 +92,7 @@ def _files(work: UnitOfWork, again: bool) -> _Files:
     number, files = known.pop(run, (-1, None))
     if again or files is None or number != work.checkpoint.configured:
         problems: list[Unusable] = []
-        own = _own(work.storage, problems)
+        own = _own(work.files, problems)
         files = _Files(_collections(work), own, tuple(problems))
     if files.collections is not None:  # else they are still to come
         known[run] = work.checkpoint.configured, files
@@ -112,7 +112,7 @@ def known_workers(work: UnitOfWork) -> int | None:
 
 def _collections(work: UnitOfWork) -> Collections | None:
     try:
-        return read_collections(work.storage)
+        return read_collections(work.files)
     except BadCollections as error:
         work.refuse_file(COLLECTIONS, str(error))
         return None

@@ -16,6 +16,7 @@ from tocsin.evaluation.ports import (
     JobDescription,
     Lease,
     StoredCheckpoint,
+    Trouble,
     pause_after,
 )
 from tocsin.evaluation.reconciliation import reconcile
@@ -74,6 +75,8 @@ class _Item:
     attempts: int = 0
     due_at: float | None = None
     keys: tuple[str, ...] = ()
+    outages: int = 0
+    trouble: str = ""
 
 
 @dataclass
@@ -100,7 +103,7 @@ class MemoryCoordination:
             until += pause_after(attempts - 1)
             due_at = until
         self.items[run] = replace(item, owner=owner, until=until, attempts=attempts, due_at=due_at)
-        return Lease(run, owner, item.hints, attempts, item.keys, due_at)
+        return Lease(run, owner, item.hints, attempts, item.keys, due_at, item.outages)
 
     def release(
         self, lease: Lease, due_at: float | None, *, last: bool = False, attempts: int = 0
@@ -114,15 +117,27 @@ class MemoryCoordination:
         self.items[lease.run] = _Item(item.hints, attempts=attempts, due_at=due_at, keys=keys)
         return None
 
-    def abandon(self, lease: Lease, *, attempts: int, until: float | None) -> None:
+    def abandon(
+        self,
+        lease: Lease,
+        *,
+        attempts: int,
+        until: float | None,
+        outages: int = 0,
+        trouble: str = "",
+    ) -> None:
         item = self._item(lease.run)
         if item.owner != lease.owner:
             return
-        item = replace(item, attempts=attempts)
+        item = replace(item, attempts=attempts, outages=outages, trouble=trouble)
         if until is None:
             self.items[lease.run] = replace(item, owner=None)
         else:
             self.items[lease.run] = replace(item, until=until, due_at=until)
+
+    def trouble(self, run: str) -> Trouble | None:
+        item = self._item(run)
+        return Trouble(item.trouble, item.until) if item.trouble else None
 
     def remember_job(self, job: str, run: str) -> None:
         self.jobs.setdefault(job, set()).add(run)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -39,6 +40,7 @@ class Lease:
     attempts: how many invocations in a row have taken it without finishing, with this one.
     keys: the files that hints have named since a look last finished.
     due_at: when patrol looks at the run.
+    outages: how many looks in a row have failed for an error of a service.
     """
 
     run: str
@@ -47,6 +49,15 @@ class Lease:
     attempts: int
     keys: tuple[str, ...] = ()
     due_at: float | None = None
+    outages: int = 0
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """Why a run is not looked at now, and until when (seconds since the epoch)."""
+
+    reason: str
+    until: float
 
 
 _PAUSES = (10.0, 60.0, 240.0, 600.0)
@@ -55,6 +66,22 @@ _PAUSES = (10.0, 60.0, 240.0, 600.0)
 def pause_after(attempts: int) -> float:
     """For how many seconds a run makes room for others, after attempts that did not finish."""
     return _PAUSES[min(attempts, len(_PAUSES)) - 1] if attempts else 0.0
+
+
+_SHORTEST, _LONGEST, _LONGEST_DENIED = 10.0, 300.0, 3600.0
+_OUTAGES = 5  # in a row without a pause: most are over before
+
+
+def pause_after_outages(outages: int, *, denied: bool) -> float:
+    """For how many seconds a run pauses, after so many looks in a row that a service failed.
+
+    What is ``denied`` stays so until somebody grants it; every other error passes by itself.
+    """
+    doublings = outages - 1 - (0 if denied else _OUTAGES)
+    if doublings < 0:
+        return 0.0
+    longest = _LONGEST_DENIED if denied else _LONGEST
+    return min(math.ldexp(_SHORTEST, min(doublings, 20)), longest)
 
 
 class CheckpointStore(Protocol):
@@ -104,9 +131,22 @@ class Coordination(Protocol):
         that the next one to take it adds to.
         """
 
-    def abandon(self, lease: Lease, *, attempts: int, until: float | None) -> None:
+    def abandon(
+        self,
+        lease: Lease,
+        *,
+        attempts: int,
+        until: float | None,
+        outages: int = 0,
+        trouble: str = "",
+    ) -> None:
         """Give the lease back unfinished. Nobody takes it before ``until``, if that is given, and
-        patrol looks at the run then. Its keys are kept.
+        patrol looks at the run then. Its keys are kept. ``trouble`` is the reason, for people.
+        """
+
+    def trouble(self, run: str) -> Trouble | None:
+        """Why the last look at the run did not finish, if somebody knows, and it was not taken
+        since.
         """
 
     def remember_job(self, job: str, run: str) -> None:
@@ -169,6 +209,7 @@ class EvaluationPorts:
     configurations: by run, what its collections files and ``watch.json`` said last, with the
         number of their notifications then; kept in the process.
     outages: errors of the services, which say nothing about a run.
+    is_denied: whether such an error stays until somebody grants a permission.
     """
 
     storage: Callable[[str], Storage]
@@ -183,3 +224,4 @@ class EvaluationPorts:
     trials: Trials = field(default_factory=Trials)
     configurations: OrderedDict[str, tuple[int, Any]] = field(default_factory=OrderedDict)
     outages: tuple[type[Exception], ...] = (OSError,)
+    is_denied: Callable[[BaseException], bool] = lambda error: isinstance(error, PermissionError)

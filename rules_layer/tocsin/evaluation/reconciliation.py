@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from tocsin.evaluation.configuration import Configuration, known_workers, load_rules
 from tocsin.evaluation.folding import OnVerdict, advance, fold, fold_tick, ignore, skip
 from tocsin.evaluation.loading import LoadedStep, load
-from tocsin.evaluation.looking import NewFiles, count_late_files, find_end, find_files
+from tocsin.evaluation.looking import STEP_FILES, NewFiles, count_late_files, find_end, find_files
 from tocsin.evaluation.messages import Hint
 from tocsin.evaluation.planning import HOLD_SECONDS, ReadyStep, StepPlan, plan
 from tocsin.evaluation.ports import EvaluationPorts
@@ -38,6 +38,7 @@ SKIP_ATTEMPTS = 4  # after so many, the last three at the same step: it is given
 MOST_WAITS = 3  # for missing workers; after so many steps in a row none waits for them
 SILENCE_SECONDS = 24 * 3600.0
 RECHECK_SECONDS = 300.0
+OVERTIME = 4.0  # seconds after the deadline in which what is being read may end
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,11 @@ class Limits:
     @property
     def skips_first(self) -> bool:
         return self.attempts > SKIP_ATTEMPTS
+
+    @property
+    def files_of_step(self) -> int:
+        """Of a step that is given up only one file is read, which says which step it is."""
+        return 1 if self.skips_first else STEP_FILES
 
     def reached(self, steps: int, now: float) -> bool:
         return steps == self.steps or now >= self.deadline
@@ -91,20 +97,23 @@ def reconcile(
 
     After ``yields`` no further step begins; what takes long and cannot be divided goes on.
 
-    Raises CheckpointConflict if somebody else committed meanwhile; then nothing of this look's
-    uncommitted work has been published.
+    Raises CheckpointConflict if somebody else committed meanwhile, and OutOfTime if what comes
+    before a step took longer than until ``deadline``; then nothing of this look's uncommitted work
+    has been published.
     """
     limits = Limits(min(yields, deadline), attempts, on_step, on_verdict)
-    work = UnitOfWork.begin(hint.run, ports, report)
+    until = max(deadline, ports.now()) + OVERTIME
+    work = UnitOfWork.begin(hint.run, ports, report, until)
     if work.checkpoint.last_step is None and work.checkpoint.seen_at is None:
         work.replace(replace(work.checkpoint, seen_at=ports.now()))
     # Look. The end marker comes before the listing: then a run that has ended is listed whole.
     find_restart(work, hint.keys if hint.tick is None else (*hint.keys, *first_files(work)))
     end = find_end(work)
     most = limits.steps or BATCH_FILES
-    new = find_files(work, hint, end, most, deadline, _awaited(work, hint, end))
+    of_step = limits.files_of_step
+    new = find_files(work, hint, end, most, yields, _awaited(work, hint, end), of_step)
     if find_restart(work, files_before(work.checkpoint, new.files)):
-        new = find_files(work, hint, end, most, deadline)
+        new = find_files(work, hint, end, most, yields, of_step=of_step)
     if not all(map(parse_index_key, hint.keys)):
         work.replace(replace(work.checkpoint, configured=work.checkpoint.configured + 1))
     if new.held_until is not None:
@@ -126,7 +135,7 @@ def reconcile(
         if not new.more or held_until is not None:
             break
         most = most if planned.ready else 2 * most
-        new = find_files(work, hint, end, most, deadline)
+        new = find_files(work, hint, end, most, yields)
     _end_if_job_ended(work, rules, end)
     if not _fold_end_or_tick(work, rules, hint.tick, end if new.ended else None, deadline):
         work.commit()

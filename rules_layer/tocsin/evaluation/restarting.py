@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial
+from itertools import islice
 
 from tocsin.evaluation.checkpoint import Checkpoint
 from tocsin.evaluation.planning import GRACE_SECONDS, FoundFile
@@ -26,6 +27,8 @@ from tocsin.tensors import (
     read_index,
 )
 
+_MOST_KEYS = 200  # files that are looked at for a restart: those of one start are alike
+
 
 def find_restart(work: UnitOfWork, keys: Iterable[str]) -> bool:
     """Take the run back to before a restart, if one of ``keys`` shows one; whether it did.
@@ -35,18 +38,17 @@ def find_restart(work: UnitOfWork, keys: Iterable[str]) -> bool:
     that these are lost, in those of ``first_files`` and ``files_before``. So does a worker that has
     been given up, and is only slow.
     """
-    for key in keys:
-        place = parse_index_key(key)
-        if place is None or place[0] > work.checkpoint.frontier:
-            continue
+    places = ((key, parse_index_key(key)) for key in keys)
+    before = ((key, at) for key, at in places if at and at[0] <= work.checkpoint.frontier)
+    for key, place in islice(before, _MOST_KEYS):
         _wait_again(work, *place)
-        found = _other_start(work.checkpoint, key, work.storage)
+        found = _other_start(work.checkpoint, key, work.files)
         if found is not None and is_left_out(work.checkpoint, found.file):
             work.replace(without_start(work.checkpoint, found))
         elif found is not None:
-            first = first_of_start(found.file, partial(index_at, work.storage))
+            first = first_of_start(found.file, partial(index_at, work.files))
             since = work.checkpoint.last_time + GRACE_SECONDS
-            work.replace(restarted(work.checkpoint, first, since))
+            work.replace(restarted(work.checkpoint, found.file, first, since))
             return True
     return False
 
@@ -56,7 +58,7 @@ def first_files(work: UnitOfWork) -> Iterator[str]:
     that starts again from its beginning overwrites them.
     """
     first: int | None = None
-    for found in index_objects(work.storage):
+    for found in index_objects(work.files):
         step, _ = parse_index_key(found.key) or (-1, "")
         first = step if first is None else first
         if step != first:

@@ -81,19 +81,18 @@ def configure(
     return checkpoint
 
 
-def restarted(checkpoint: Checkpoint, first: IndexFile, since: float) -> Checkpoint:
-    """The checkpoint before the first step of a new start of the job.
+def restarted(checkpoint: Checkpoint, file: IndexFile, step: int, since: float) -> Checkpoint:
+    """The checkpoint before ``step``, the first of a new start of the job, which wrote ``file``.
 
     Where the start has no run id, files older than ``since`` are not its own.
     Rules keep their records until ``configure`` gives them new ones, with an event. A start that
     did not resume sets the counters to zero, too.
     """
-    step = first.step
     # A worker may have shown this start before another worker's files show that it began again.
-    others = [start for start in checkpoint.run_ids.values() if start != first.run_id]
-    if first.meta is None:
+    others = [start for start in checkpoint.run_ids.values() if start != file.run_id]
+    if file.meta is None:
         checkpoint = replace(checkpoint, since=since, delivered={}, incomplete=())
-    elif first.meta.resumed_from is None:
+    elif file.meta.resumed_from is None:
         checkpoint = replace(
             checkpoint, steps=0, first_step=None, first_time=None, files=0, workers=()
         )

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from tocsin.tensors.index import IndexFile, RunMeta
 
+_MOST_FOLLOWED = 500  # files of a start, one after the other
 CLOCK_ERROR = 60.0  # seconds by which the clocks of two hosts may differ
 
 
@@ -84,14 +85,20 @@ def is_older(began: float | None, other: float | None) -> bool:
     return began is not None and other is not None and began + CLOCK_ERROR < other
 
 
-def first_of_start(file: IndexFile, file_at: Callable[[int, str], IndexFile | None]) -> IndexFile:
-    """The first file of the start that wrote ``file``, along ``prev_step`` as far as it leads."""
-    while file.meta and (before := file.meta.prev_step) is not None and before < file.step:
+def first_of_start(file: IndexFile, file_at: Callable[[int, str], IndexFile | None]) -> int:
+    """The first step of the start that wrote ``file``, along ``prev_step`` as far as it leads.
+
+    Of a start with very many steps, the step at which it can have begun.
+    """
+    for _ in range(_MOST_FOLLOWED):
+        if file.meta is None or (before := file.meta.prev_step) is None or before >= file.step:
+            return file.step
         earlier = file_at(before, file.worker)
         if earlier is None or earlier.run_id != file.run_id:
-            break
+            return file.step
         file = earlier
-    return file
+    resumed_from = file.meta.resumed_from if file.meta else None
+    return 0 if resumed_from is None else min(resumed_from + 1, file.step)
 
 
 @dataclass
@@ -126,6 +133,14 @@ def _before(
     files: Iterable[Written], file_at: Callable[[int, str], Written | None]
 ) -> Iterator[Written]:
     """The files that the first ones of each start and worker name as their ``prev_step``."""
+    for step, worker in places_before(files):
+        found = file_at(step, worker)
+        if found is not None and found.meta is not None:
+            yield found
+
+
+def places_before(files: Iterable[Written]) -> Iterator[tuple[int, str]]:
+    """The step and worker of each file, not among ``files``, that shows what came before them."""
     first: dict[tuple[str, str], Written] = {}
     places = set()
     for file in files:
@@ -137,11 +152,8 @@ def _before(
             first[key] = file
     for file in first.values():
         step = file.meta.prev_step if file.meta else None
-        if step is None or (step, file.worker) in places:
-            continue
-        found = file_at(step, file.worker)
-        if found is not None and found.meta is not None:
-            yield found
+        if step is not None and (step, file.worker) not in places:
+            yield step, file.worker
 
 
 def _facts(files: Iterable[Written]) -> dict[str, _Start]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from tocsin.aws.clients import AWS_ERRORS, Client, LazyClient
+from tocsin.aws.clients import AWS_ERRORS, Client, LazyClient, is_denied
 from tocsin.aws.cloudwatch import MetricSink
 from tocsin.aws.coordination import DynamoCoordination
 from tocsin.aws.dynamodb import Table
@@ -41,4 +41,5 @@ def connect_evaluate(
         default=default,
         now=time.time,
         outages=(*AWS_ERRORS, OSError, NotPublished),
+        is_denied=is_denied,
     )
