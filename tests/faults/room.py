@@ -10,6 +10,7 @@ import json
 import math
 import re
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -321,8 +322,8 @@ class _Later:
 class Room:
     """Runs in folders, and ``evaluate`` over them in memory. ``watch`` is the deployment's file.
 
-    ``bus`` is what is published. All times are those of ``clock``; ``ends`` is when Lambda ends
-    the invocation at work.
+    ``bus`` is what is published, ``telemetry`` the sum of each metric of the looks. All times are
+    those of ``clock``; ``ends`` is when Lambda ends the invocation at work.
     """
 
     def __init__(
@@ -344,6 +345,7 @@ class Room:
             outages=(*AWS_ERRORS, OSError),
         )
         self.ends = math.inf
+        self.telemetry = Counter[str]()
         self._looks = 0
         self._delivered = 0
 
@@ -369,7 +371,9 @@ class Room:
         url = job if isinstance(job, str) else job.url
         self.ends = self.clock.now + seconds
         owner = f"invocation-{self._looks}"
-        evaluate(Hint(url, keys, tick), self.world, owner=owner, ends=self.ends)
+        report = evaluate(Hint(url, keys, tick), self.world, owner=owner, ends=self.ends)
+        for name, _, value in report.metrics:
+            self.telemetry[name] += value
 
     def tried(self, job: Training | str, **options: Any) -> str:
         """A look, and what it failed with: "" if it did not, else its message comes back."""
@@ -496,6 +500,11 @@ class Room:
         self.world.checkpoints.objects[job.url] = (b"not a checkpoint", version)
 
     # What came of it.
+
+    def trouble(self, job: Training) -> str:
+        """Why the run is not looked at, as ``tocsin status`` says it."""
+        found = self.world.coordination.trouble(job.url)
+        return found.reason if found else ""
 
     def known(self, job: Training) -> RunKnown:
         """What evaluation remembers of the run."""

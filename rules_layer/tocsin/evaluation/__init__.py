@@ -1,6 +1,7 @@
 """Wake up for a run; look for what is new, load it, fold it, commit, publish."""
 
 from tocsin.evaluation.batching import Failures, handle_batch
+from tocsin.evaluation.bounds import OutOfTime
 from tocsin.evaluation.checkpoint import (
     Checkpoint,
     RuleRecord,
@@ -78,6 +79,7 @@ __all__ = [
     "MemoryPublisher",
     "MemoryTraces",
     "OnVerdict",
+    "OutOfTime",
     "Point",
     "Progress",
     "Publisher",

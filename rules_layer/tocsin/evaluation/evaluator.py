@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 
 from tocsin.evaluation.bounds import OutOfTime
-from tocsin.evaluation.messages import Hint
+from tocsin.evaluation.messages import CONTINUE, Hint
 from tocsin.evaluation.ports import (
     CheckpointConflict,
     EvaluationPorts,
@@ -156,4 +156,4 @@ def _leave_rest(lease: Lease, ports: EvaluationPorts) -> None:
     """
     attempts = CAREFUL_ATTEMPTS if lease.attempts > CAREFUL_ATTEMPTS else 0
     ports.coordination.release(lease, ports.now(), last=True, attempts=attempts)
-    ports.hints.send(lease.run, "continue")
+    ports.hints.send(lease.run, CONTINUE)

@@ -68,7 +68,8 @@ def find_files(
     most: int,
     deadline: float,
     workers: int | None = None,
-    of_step: int = STEP_FILES,
+    *,
+    skips: bool = False,
 ) -> NewFiles:
     """About ``most`` index files after the frontier, without those of earlier starts of the job.
 
@@ -76,9 +77,9 @@ def find_files(
     frontier takes a long listing. They are looked for if the hint names one, at a tick, which comes
     every five minutes, and at the end. ``workers`` are those that a step waits for, if known: as
     long as one has no file, none is read, or each would be read at the notification of each other.
-    ``of_step``: how many files of a step are read at most.
+    ``skips``: of each step only one file is read, which says which step it is.
     """
-    after = work.checkpoint.frontier
+    after, of_step = work.checkpoint.frontier, 1 if skips else STEP_FILES
     named = [place[0] for key in hint.keys if (place := parse_index_key(key))]
     longer = hint.tick is not None or end is not None
     longer = longer or any(has_more_digits(step, after) for step in named)

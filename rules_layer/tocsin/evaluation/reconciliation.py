@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from tocsin.evaluation.configuration import Configuration, known_workers, load_rules
 from tocsin.evaluation.folding import OnVerdict, advance, fold, fold_tick, ignore, skip
 from tocsin.evaluation.loading import LoadedStep, load
-from tocsin.evaluation.looking import STEP_FILES, NewFiles, count_late_files, find_end, find_files
+from tocsin.evaluation.looking import NewFiles, count_late_files, find_end, find_files
 from tocsin.evaluation.messages import Hint
 from tocsin.evaluation.planning import HOLD_SECONDS, ReadyStep, StepPlan, plan
 from tocsin.evaluation.ports import EvaluationPorts
@@ -58,11 +58,6 @@ class Limits:
     def skips_first(self) -> bool:
         return self.attempts > SKIP_ATTEMPTS
 
-    @property
-    def files_of_step(self) -> int:
-        """Of a step that is given up only one file is read, which says which step it is."""
-        return 1 if self.skips_first else STEP_FILES
-
     def reached(self, steps: int, now: float) -> bool:
         return steps == self.steps or now >= self.deadline
 
@@ -110,10 +105,10 @@ def reconcile(
     find_restart(work, hint.keys if hint.tick is None else (*hint.keys, *first_files(work)))
     end = find_end(work)
     most = limits.steps or BATCH_FILES
-    of_step = limits.files_of_step
-    new = find_files(work, hint, end, most, yields, _awaited(work, hint, end), of_step)
+    awaited, skips = _awaited(work, hint, end), limits.skips_first
+    new = find_files(work, hint, end, most, yields, awaited, skips=skips)
     if find_restart(work, files_before(work.checkpoint, new.files)):
-        new = find_files(work, hint, end, most, yields, of_step=of_step)
+        new = find_files(work, hint, end, most, yields, skips=skips)
     if not all(map(parse_index_key, hint.keys)):
         work.replace(replace(work.checkpoint, configured=work.checkpoint.configured + 1))
     if new.held_until is not None:
