@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 from tocsin.alerts import AlertGroup, AlertPorts, Flush, StoredGroup, TryAgain, react
-from tocsin.aws.clients import AWS_ERRORS
+from tocsin.aws.clients import AWS_ERRORS, is_denied
 from tocsin.aws.cloudwatch import MetricSink
 from tocsin.aws.events import AwsPublisher, NotPublished
 from tocsin.aws.events import Bus as AwsBus
@@ -41,7 +41,7 @@ from tocsin.own_messages import encode_hint
 from tocsin.tensors import NotFound, Object
 from tocsin.watch import Watch
 
-from tests.faults.room import EPOCH, RUN, Crash, Metrics, throttled
+from tests.faults.room import EPOCH, RUN, Crash, Metrics, refused, throttled
 from tests.unit.alerts.world import Fake
 
 JOB = "j1"
@@ -205,6 +205,8 @@ class Invocation:
         if self._dead:
             raise Crash
         self._left -= 1
+        if service in self._model.refused:
+            raise refused(service)
         if self._model.throttled[service] > 0:
             self._model.throttled[service] -= 1
             raise throttled(service)
@@ -245,13 +247,17 @@ _EXPECTED = (*AWS_ERRORS, TryAgain, NotPublished)  # their messages come back
 
 @dataclass
 class Model:
-    """The deployment: its queues, and what is at work."""
+    """The deployment: its queues, and what is at work.
+
+    throttled: how many calls of a service fail. refused: services that refuse each call.
+    """
 
     watch: Watch
     now: float = EPOCH
     messages: list[Message] = field(default_factory=list)
     at_work: list[Invocation] = field(default_factory=list)
     throttled: Counter[str] = field(default_factory=Counter)
+    refused: set[str] = field(default_factory=set)
     cut_off: Counter[str] = field(default_factory=Counter)
     job_ended_at: float | None = None
     checkpoints: Checkpoints = field(default_factory=Checkpoints)
@@ -371,6 +377,7 @@ class Model:
             now=invocation.now,
             configurations=self.configurations,
             outages=(*AWS_ERRORS, OSError, NotPublished),
+            is_denied=is_denied,
         )
 
     def _alert_ports(self, invocation: Invocation) -> AlertPorts:

@@ -91,6 +91,12 @@ def throttled(operation: str) -> ClientError:
     return ClientError({"Error": error, "ResponseMetadata": {"HTTPStatusCode": 400}}, operation)
 
 
+def refused(operation: str) -> ClientError:
+    """What boto3 raises where a permission or a key is missing."""
+    error = {"Code": "AccessDenied", "Message": "not authorized"}
+    return ClientError({"Error": error, "ResponseMetadata": {"HTTPStatusCode": 403}}, operation)
+
+
 class Clock:
     """The time, in seconds since the epoch, as the test sets it."""
 

@@ -7,6 +7,7 @@ import os
 from collections import Counter
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -18,7 +19,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 from tocsin.evaluation import Hint, JobEnded, check
-from tocsin.tensors import END_MARKER, Collection, RunWriter, index_key
+from tocsin.tensors import END_MARKER, Collection, RunWriter, collections, index_key
 from tocsin.watch import to_watch
 
 from tests.faults.model import JOB, TO_THE_END, Message, Model
@@ -44,6 +45,8 @@ FATES = st.sampled_from(["comes", "comes", "twice", "late", "lost"])
 CALLS = st.sampled_from([1, 2, 3, 5, 8, TO_THE_END, TO_THE_END])
 BATCHES = st.sampled_from([1, 1, 2, 10])
 SKEWS = st.sampled_from([0.0, 0.0, -180.0, 180.0])
+REFUSING = ("s3", "events")
+DAY = 86_400.0
 MOST_AT_WORK = {"evaluate": 4, "act": 2}
 
 
@@ -52,7 +55,8 @@ class Pipeline(RuleBasedStateMachine):
 
     Invocations are left at any call and go on in any order: up to four of ``evaluate``, with one
     message or a batch, and two of ``act``. They are cut off before or after any call. Any service
-    is throttled. Notifications come twice, late, in another order, or never; leases expire. The
+    is throttled, or refuses every call until that is allowed. Files of an older run are copied over
+    those of the job. Notifications come twice, late, in another order, or never; leases expire. The
     clock of ``evaluate`` is minutes off, and that of the training. The job ends and starts again,
     and workers die.
 
@@ -82,13 +86,14 @@ class Pipeline(RuleBasedStateMachine):
         self.resumed_from: int | None = None
         self.skew = self.started = 0.0
         self.behind: list[tuple[str, dict[str, Any]]] = []
-        self.went_back = False
+        self.went_back = self.was_copied_over = False
 
     # The job.
 
     @initialize(skew=SKEWS)
     def begin_job(self, skew: float) -> None:
         self.skew, self.started = skew, self.model.now + skew
+        self.first_started = self.started
         collection = Collection("gradients", include_regex=("^gradient/",))
         for worker in WORKERS:
             writer = RunWriter(self.model.files, worker)
@@ -131,6 +136,20 @@ class Pipeline(RuleBasedStateMachine):
         self.went_back = self.went_back or (resumes and back > 0)
         self.step = max(self.step - back, 1) if resumes else 0
         self.resumed_from = self.step - 1 if resumes else None
+
+    @precondition(lambda self: self.step > 1)
+    @rule(copied=st.integers(1, 4), fate=FATES)
+    def copy_older(self, copied: int, fate: str) -> None:
+        """The first steps of an older run are copied over the job's, but not over its last."""
+        self.catch_up()
+        self.was_copied_over = True
+        for step in range(min(copied, self.step - 1)):
+            for worker in WORKERS:
+                previous = step - 1 if step else None
+                document = self._document(worker, bad=True)
+                document["meta"] |= {"mode_step": step, "run_id": "older", "prev_step": previous}
+                document["meta"] |= {"resumed_from": None, "started": self.first_started - DAY}
+                self._write(index_key(step, worker), document, fate)
 
     @precondition(lambda self: self.step)
     @rule(by_hook=st.booleans(), fate=FATES)
@@ -201,6 +220,16 @@ class Pipeline(RuleBasedStateMachine):
     def throttle(self, service: str, times: int) -> None:
         self.model.throttled[service] = times
 
+    @rule(service=st.sampled_from(REFUSING))
+    def refuse(self, service: str) -> None:
+        """A permission is missing, or a key is disabled."""
+        self.model.refused.add(service)
+
+    @precondition(lambda self: self.model.refused)
+    @rule()
+    def allow(self) -> None:
+        self.model.refused.clear()
+
     # Messages and time.
 
     @precondition(lambda self: self.model.messages)
@@ -243,12 +272,13 @@ class Pipeline(RuleBasedStateMachine):
         for invocation in [*model.at_work]:
             model.crash(invocation)
         model.throttled.clear()
+        model.refused.clear()
         if not self.step and self.starts == 1:
             return
         self.end(by_hook=True, fate="lost")
         model.messages = [each for each in model.messages if each.durable]
-        rest = model.now + 12 * 3600
-        for _ in range(300):
+        rest = model.now + 36 * 3600  # a run that was given up is looked at after a day
+        for _ in range(600):
             if (at := model.next_time()) is None or at >= rest:
                 return
             model.pass_time(max(30.0, at - model.now) + 1.0)
@@ -266,7 +296,8 @@ class Pipeline(RuleBasedStateMachine):
         offline, _ = check(model.files, WATCHING, now=lambda: model.now)
         expected = {name: record.status for name, record in offline.rules.items()}
         found = {name: record.status for name, record in checkpoint.rules.items()}
-        if self.went_back:  # a resumed rule is judged from there on
+        # A resumed rule is judged from there on. Of what was copied over, only Lambda has seen all.
+        if self.went_back or self.was_copied_over:
             del found["stays"], expected["stays"]
         assert checkpoint.ended == offline.ended
         assert found == expected or model.coordination.given_up
@@ -313,7 +344,8 @@ class Pipeline(RuleBasedStateMachine):
         assert len(alerts.posts) == tasks["webhook"]
 
 
-def test_any_sequence_of_faults() -> None:
+def test_any_sequence_of_faults(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(collections, "_MOST_READ", 2)  # of the files of three workers
     run_state_machine_as_test(
         Pipeline,
         settings=settings(

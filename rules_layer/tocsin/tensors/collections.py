@@ -161,7 +161,8 @@ def encode_collections(collections: Iterable[Collection], num_workers: int = 1) 
 
 def _to_read(files: Sequence[Object]) -> list[Object]:
     """The files to read: all, or some that are evenly distributed; always the first."""
-    number = min(len(files), _MOST_READ)
+    size = max(1, sum(found.size for found in files))
+    number = min(len(files), _MOST_READ, max(1, _MOST_BYTES * len(files) // size))
     chosen: list[Object] = []
     left = _MOST_BYTES
     for found in (files[at * len(files) // number] for at in range(number)):
