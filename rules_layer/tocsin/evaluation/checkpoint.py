@@ -58,6 +58,17 @@ class Reference:
         return index, entry
 
 
+@dataclass(frozen=True)
+class PartlyJudged:
+    """A step after the frontier that some rules have judged: those that have it in their records.
+
+    rules: their names in the configuration.
+    """
+
+    step: int
+    rules: tuple[str, ...]
+
+
 References = Mapping[str, tuple[Reference, ...]]
 """Mode, worker and tensor -> its earlier saves that rules look back at, newest first."""
 
@@ -106,6 +117,7 @@ class Checkpoint:
     """How far a run is evaluated, each rule's record, and what is to be published.
 
     frontier: the last step evaluated or given up, -1 at first.
+    partly: the step that is being evaluated, if an invocation ended in the middle of it.
     run_ids: each worker's present start of the job.
     superseded: earlier starts, whose files do not count any more.
     delivered: the last step of each worker, of those that write no run id.
@@ -129,6 +141,7 @@ class Checkpoint:
 
     run: str
     frontier: int = -1
+    partly: PartlyJudged | None = None
     run_ids: Mapping[str, str] = field(default_factory=dict)
     superseded: tuple[str, ...] = ()
     delivered: Mapping[str, int] = field(default_factory=dict)
@@ -208,6 +221,10 @@ class Checkpoint:
     def run_id(self) -> str | None:
         """The start of the job: the first worker's, where each worker made an id of its own."""
         return self.run_ids[min(self.run_ids)] if self.run_ids else None
+
+    def has_judged(self, rule: str, step: int) -> bool:
+        """Whether a rule has judged a step after the frontier."""
+        return self.partly is not None and step <= self.partly.step and rule in self.partly.rules
 
     def published(self) -> Checkpoint:
         """The same with nothing left to publish."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import partial
 
+from tocsin.evaluation.careful import Care
 from tocsin.evaluation.messages import Hint
 from tocsin.evaluation.ports import CheckpointConflict, EvaluationPorts, Lease, is_own, pause_after
 from tocsin.evaluation.reconciliation import CAREFUL_ATTEMPTS, Progress, reconcile
@@ -57,9 +59,11 @@ def _look(
     yields: float,
 ) -> Lease | None:
     """One look; the lease again if newer hints ask for another look and there is time for it."""
+    note, attempts = partial(ports.coordination.note, lease), lease.attempts
+    care = Care(attempts > 1, lease.suspect, note, deadline)
     try:
         progress = reconcile(
-            hint, ports, report, deadline=deadline, yields=yields, attempts=lease.attempts
+            hint, ports, report, deadline=deadline, yields=yields, attempts=attempts, care=care
         )
     except CheckpointConflict:
         # Another invocation has committed and sees what this one saw; patrol makes sure of it.

@@ -39,6 +39,7 @@ class Lease:
     attempts: how many invocations in a row have taken it without finishing, with this one.
     keys: the files that hints have named since a look last finished.
     due_at: when patrol looks at the run.
+    suspect: the custom rule that was at work when an earlier invocation died, "" if none was.
     """
 
     run: str
@@ -47,6 +48,7 @@ class Lease:
     attempts: int
     keys: tuple[str, ...] = ()
     due_at: float | None = None
+    suspect: str = ""
 
 
 _PAUSES = (10.0, 60.0, 240.0, 600.0)
@@ -108,6 +110,9 @@ class Coordination(Protocol):
         """Give the lease back unfinished. Nobody takes it before ``until``, if that is given, and
         patrol looks at the run then. Its keys are kept.
         """
+
+    def note(self, lease: Lease, rule: str) -> None:
+        """Note which custom rule is at work, "" for none. A look that finishes removes the note."""
 
     def remember_job(self, job: str, run: str) -> None:
         """Remember that the run is the job's, so that events of the job find it."""

@@ -101,6 +101,7 @@ def restarted(checkpoint: Checkpoint, first: IndexFile, since: float) -> Checkpo
     return replace(
         checkpoint,
         frontier=step - 1,
+        partly=None,
         superseded=superseding(checkpoint, others),
         rules={name: replace(old, fingerprint="") for name, old in checkpoint.rules.items()},
         references={},
