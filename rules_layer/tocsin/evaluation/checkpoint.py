@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from tocsin.evaluation.trace import Point
-from tocsin.evaluation.upgrade import VERSION, upgraded
+from tocsin.evaluation.upgrade import VERSION, upgraded, without_references
 from tocsin.events import (
     ConfigurationRefused,
     Ending,
@@ -299,6 +299,9 @@ def decode_checkpoint(data: bytes) -> Checkpoint:
             raise ValueError(f"it is of version {version}, and this is the code of {VERSION}")
         if version < VERSION:
             content = msgspec.json.encode(upgraded(msgspec.json.decode(content)))
-        return _decoder.decode(content)
+        try:
+            return _decoder.decode(content)
+        except msgspec.ValidationError:
+            return _decoder.decode(without_references(content))
     except (zlib.error, msgspec.DecodeError, *_WRONG_SHAPE) as error:
         raise ValueError(f"not a checkpoint: {error}") from error
