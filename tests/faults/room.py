@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import boto3
 import pytest
@@ -353,6 +353,7 @@ class Room:
         self.ends = math.inf
         self.telemetry = Counter[str]()
         self._looks = 0
+        self._killed = False
         self._delivered = 0
 
     # Runs.
@@ -390,31 +391,47 @@ class Room:
         return ""
 
     def cut_off(self, job: Training | str, *, at: str = "read", seconds: float = 60.0) -> bool:
-        """A look that is at its first ``at`` of the run's storage until Lambda ends it; nothing is
-        done after that, so the lease is not given back either. False if it never got there.
+        """A look that is at its first ``at`` of the run's storage until Lambda ends it. False if it
+        never got there.
         """
-        whole, ends, over = self.world, self.clock.now + seconds, False
+        whole = self.world
 
         def dies(name: str, *_: Any) -> None:
-            nonlocal over
-            over = over or name == at
-            if over:
-                raise CutOff
-
-        def stays_dead(*_: Any) -> None:
-            if over:
-                raise CutOff
+            if name == at:
+                self.kill()
 
         self.tap("storage", dies)
-        for port in ("checkpoints", "coordination", "publisher", "hints", "jobs"):
+        try:
+            return not self.survives(job, seconds=seconds)
+        finally:
+            self.world = whole
+
+    def kill(self) -> NoReturn:
+        """Ends the invocation at work: nothing is done after that, not even in a ``finally``."""
+        self._killed = True
+        raise CutOff
+
+    def survives(
+        self, job: Training | str, *keys: str, tick: float | None = None, seconds: float = 60.0
+    ) -> bool:
+        """A look. False if something in it kills the invocation, which then holds its lease until
+        Lambda would have ended it.
+        """
+        whole, ends, self._killed = self.world, self.clock.now + seconds, False
+
+        def stays_dead(*_: Any) -> None:
+            if self._killed:
+                raise CutOff
+
+        for port in ("storage", "checkpoints", "coordination", "publisher", "hints", "jobs"):
             self.tap(port, stays_dead)
         try:
-            self.look(job, seconds=seconds)
+            self.look(job, *keys, tick=tick, seconds=seconds)
         except CutOff:
             self.clock.now = ends
         finally:
             self.world = whole
-        return over
+        return not self._killed
 
     def wait(self, seconds: float) -> None:
         """The time goes on, and nothing happens."""

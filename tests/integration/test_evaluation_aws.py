@@ -156,6 +156,36 @@ def test_a_lease_that_is_abandoned_at_a_step_pauses_and_counts_as_an_attempt(
     assert (lease.attempts, lease.keys) == (2, ("a key",))
 
 
+def test_the_rule_at_work_is_known_to_the_next_invocation_until_a_look_finishes(
+    coordination: Coordination,
+) -> None:
+    lease = coordination.take(RUN, "a", 100.0, 160.0)
+    assert lease is not None
+    assert lease.suspect == ""
+    coordination.note(lease, "first")
+    coordination.note(lease, "second")
+    later = coordination.take(RUN, "b", 200.0, 260.0)
+    assert later is not None
+    coordination.note(lease, "third")  # by an owner that has lost the lease
+    again = coordination.take(RUN, "c", 400.0, 460.0)
+    assert again is not None
+    assert (later.suspect, again.suspect) == ("second", "second")
+    assert coordination.release(again, None) is None
+    after = coordination.take(RUN, "d", 500.0, 560.0)
+    assert after is not None
+    assert after.suspect == ""
+
+
+def test_a_rule_that_has_returned_is_not_noted(coordination: Coordination) -> None:
+    lease = coordination.take(RUN, "a", 100.0, 160.0)
+    assert lease is not None
+    coordination.note(lease, "a rule")
+    coordination.note(lease, "")
+    later = coordination.take(RUN, "b", 200.0, 260.0)
+    assert later is not None
+    assert later.suspect == ""
+
+
 def test_a_run_whose_invocations_are_cut_off_pauses_longer_and_longer(
     coordination: Coordination,
 ) -> None:

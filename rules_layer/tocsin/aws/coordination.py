@@ -54,7 +54,9 @@ class DynamoCoordination:
         if due_at is None or attempts > 1:
             due_at = until + pause_after(attempts - 1)
             self._pause(run, owner, due_at)
-        return Lease(run, owner, _count(item, "hints"), attempts, _keys(item), due_at, outages)
+        suspect: str = item.get("at_work", {}).get("S", "")
+        hints, keys = _count(item, "hints"), _keys(item)
+        return Lease(run, owner, hints, attempts, keys, due_at, outages, suspect)
 
     def release(
         self, lease: Lease, due_at: float | None, *, last: bool = False, attempts: int = 0
@@ -65,7 +67,7 @@ class DynamoCoordination:
             ":expires": number(int(self.now()) + _RUN_DAYS),
         }
         expression = "SET attempts = :attempts, expires_at = :expires"
-        removes = " REMOVE lease_owner, lease_until, outages, trouble"
+        removes = " REMOVE lease_owner, lease_until, at_work, outages, trouble"
         if due_at is None:
             removes += ", due_shard, due_at"
         elif due_at != lease.due_at:
@@ -85,7 +87,7 @@ class DynamoCoordination:
         item = self.table.get(key) or {}
         if _owner(item) != lease.owner:
             return None
-        return replace(lease, hints=_count(item, "hints"), keys=_keys(item))
+        return replace(lease, hints=_count(item, "hints"), keys=_keys(item), suspect="")
 
     def abandon(
         self,
@@ -104,10 +106,18 @@ class DynamoCoordination:
         }
         expression = "SET attempts = :attempts, outages = :outages, trouble = :trouble"
         if until is None:
-            expression += " REMOVE lease_owner, lease_until"
+            expression += " REMOVE lease_owner, lease_until, at_work"
         else:
             expression += ", lease_until = :until, due_shard = :shard, due_at = :until"
             values |= {":until": number(until), ":shard": due_shard(_run_key(lease.run))}
+        self.table.update(_run_key(lease.run), expression, values, "lease_owner = :owner")
+
+    def note(self, lease: Lease, rule: str) -> None:
+        values: Item = {":owner": {"S": lease.owner}}
+        expression = "REMOVE at_work"
+        if rule:
+            expression = "SET at_work = :rule"
+            values[":rule"] = {"S": rule}
         self.table.update(_run_key(lease.run), expression, values, "lease_owner = :owner")
 
     def trouble(self, run: str) -> Trouble | None:

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from tocsin.evaluation.trace import Point
-from tocsin.evaluation.upgrade import VERSION, upgraded
+from tocsin.evaluation.upgrade import VERSION, upgraded, without_references
 from tocsin.events import (
     ConfigurationRefused,
     Ending,
@@ -56,6 +56,17 @@ class Reference:
         entry = Entry(name=name, start=self.start, length=self.length)
         index = IndexFile(self.step, worker, Mode.GLOBAL, self.step, self.event_key, None, (entry,))
         return index, entry
+
+
+@dataclass(frozen=True)
+class PartlyJudged:
+    """A step after the frontier that some rules have judged: those that have it in their records.
+
+    rules: their names in the configuration.
+    """
+
+    step: int
+    rules: tuple[str, ...]
 
 
 References = Mapping[str, tuple[Reference, ...]]
@@ -106,6 +117,7 @@ class Checkpoint:
     """How far a run is evaluated, each rule's record, and what is to be published.
 
     frontier: the last step evaluated or given up, -1 at first.
+    partly: the step that is being evaluated, if an invocation ended in the middle of it.
     run_ids: each worker's present start of the job.
     began: when each present start of the job began, where its files say it.
     superseded: earlier starts, whose files do not count any more.
@@ -130,6 +142,7 @@ class Checkpoint:
 
     run: str
     frontier: int = -1
+    partly: PartlyJudged | None = None
     run_ids: Mapping[str, str] = field(default_factory=dict)
     began: Mapping[str, float] = field(default_factory=dict)
     superseded: tuple[str, ...] = ()
@@ -211,6 +224,10 @@ class Checkpoint:
         """The start of the job: the first worker's, where each worker made an id of its own."""
         return self.run_ids[min(self.run_ids)] if self.run_ids else None
 
+    def has_judged(self, rule: str, step: int) -> bool:
+        """Whether a rule has judged a step after the frontier."""
+        return self.partly is not None and step <= self.partly.step and rule in self.partly.rules
+
     def published(self) -> Checkpoint:
         """The same with nothing left to publish."""
         return replace(self, refusals=(), outbox=(), summaries=())
@@ -284,6 +301,9 @@ def decode_checkpoint(data: bytes) -> Checkpoint:
             raise ValueError(f"it is of version {version}, and this is the code of {VERSION}")
         if version < VERSION:
             content = msgspec.json.encode(upgraded(msgspec.json.decode(content)))
-        return _decoder.decode(content)
+        try:
+            return _decoder.decode(content)
+        except msgspec.ValidationError:
+            return _decoder.decode(without_references(content))
     except (zlib.error, msgspec.DecodeError, *_WRONG_SHAPE) as error:
         raise ValueError(f"not a checkpoint: {error}") from error

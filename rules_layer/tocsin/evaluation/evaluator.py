@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import partial
 
 from tocsin.evaluation.bounds import OutOfTime
+from tocsin.evaluation.careful import Care
 from tocsin.evaluation.messages import CONTINUE, Hint
 from tocsin.evaluation.ports import (
     CheckpointConflict,
@@ -74,9 +76,11 @@ def _look(
 ) -> Lease | None:
     """One look; the lease again if newer hints ask for another look and there is time for it."""
     steps = report.steps
+    note, attempts = partial(ports.coordination.note, lease), lease.attempts
+    care = Care(attempts > 1, lease.suspect, note, deadline)
     try:
         progress = reconcile(
-            hint, ports, report, deadline=deadline, yields=yields, attempts=lease.attempts
+            hint, ports, report, deadline=deadline, yields=yields, attempts=attempts, care=care
         )
     except OutOfTime as error:
         if report.steps == steps:

@@ -8,7 +8,6 @@ from typing import TypeVar
 
 from tocsin.evaluation.checkpoint import Checkpoint
 from tocsin.evaluation.judging import judged
-from tocsin.evaluation.outbox import last_step
 from tocsin.evaluation.planning import ReadyStep
 from tocsin.evaluation.status_changes import reopen, superseding, with_record
 from tocsin.model import RuleStatus, Verdict
@@ -35,9 +34,11 @@ def advance(checkpoint: Checkpoint, ready: ReadyStep) -> Checkpoint:
     refused = {
         key: why for key, why in checkpoint.refused.items() if not _is_at_or_before(key, ready.step)
     }
+    partly = checkpoint.partly
     after = replace(
         checkpoint,
         frontier=ready.step,
+        partly=partly if partly is not None and partly.step > ready.step else None,
         counted_to="",
         counted=0,
         missing_workers=checkpoint.missing_workers + ready.missing,
@@ -131,17 +132,6 @@ def fold(
                 on_verdict(rule.name, step, verdict, after.status)
             checkpoint = with_record(checkpoint, rule, after, step)
     return checkpoint
-
-
-def fold_tick(checkpoint: Checkpoint, watched: Iterable[Watched], now: float) -> Checkpoint:
-    """The checkpoint after the rules that read the time have judged it, each time once."""
-    timed = [rule for rule in watched if rule.reads.ticks]
-    if not timed or now <= checkpoint.last_tick:
-        return checkpoint
-    last = last_step(checkpoint)
-    tick = replace(last, time=now, tick=True, waiting_since=checkpoint.seen_at)
-    checkpoint = replace(checkpoint, last_tick=now)
-    return fold(checkpoint, timed, {rule.name: tick for rule in timed})
 
 
 def skip(checkpoint: Checkpoint, watched: Iterable[Watched], step: Step, reason: str) -> Checkpoint:

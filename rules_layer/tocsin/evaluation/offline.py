@@ -77,6 +77,7 @@ class _Item:
     keys: tuple[str, ...] = ()
     outages: int = 0
     trouble: str = ""
+    at_work: str = ""
 
 
 @dataclass
@@ -103,7 +104,9 @@ class MemoryCoordination:
             until += pause_after(attempts - 1)
             due_at = until
         self.items[run] = replace(item, owner=owner, until=until, attempts=attempts, due_at=due_at)
-        return Lease(run, owner, item.hints, attempts, item.keys, due_at, item.outages)
+        return Lease(
+            run, owner, item.hints, attempts, item.keys, due_at, item.outages, item.at_work
+        )
 
     def release(
         self, lease: Lease, due_at: float | None, *, last: bool = False, attempts: int = 0
@@ -112,7 +115,7 @@ class MemoryCoordination:
         if item.owner != lease.owner:
             return None
         if item.hints != lease.hints and not last:
-            return replace(lease, hints=item.hints, keys=item.keys)
+            return replace(lease, hints=item.hints, keys=item.keys, suspect="")
         keys = tuple(key for key in item.keys if key not in lease.keys)
         self.items[lease.run] = _Item(item.hints, attempts=attempts, due_at=due_at, keys=keys)
         return None
@@ -131,13 +134,18 @@ class MemoryCoordination:
             return
         item = replace(item, attempts=attempts, outages=outages, trouble=trouble)
         if until is None:
-            self.items[lease.run] = replace(item, owner=None)
+            self.items[lease.run] = replace(item, owner=None, at_work="")
         else:
             self.items[lease.run] = replace(item, until=until, due_at=until)
 
     def trouble(self, run: str) -> Trouble | None:
         item = self._item(run)
         return Trouble(item.trouble, item.until) if item.trouble else None
+
+    def note(self, lease: Lease, rule: str) -> None:
+        item = self._item(lease.run)
+        if item.owner == lease.owner:
+            self.items[lease.run] = replace(item, at_work=rule)
 
     def remember_job(self, job: str, run: str) -> None:
         self.jobs.setdefault(job, set()).add(run)

@@ -41,6 +41,7 @@ class Lease:
     keys: the files that hints have named since a look last finished.
     due_at: when patrol looks at the run.
     outages: how many looks in a row have failed for an error of a service.
+    suspect: the custom rule that was at work when an earlier invocation died, "" if none was.
     """
 
     run: str
@@ -50,6 +51,7 @@ class Lease:
     keys: tuple[str, ...] = ()
     due_at: float | None = None
     outages: int = 0
+    suspect: str = ""
 
 
 @dataclass(frozen=True)
@@ -148,6 +150,9 @@ class Coordination(Protocol):
         """Why the last look at the run did not finish, if somebody knows, and it was not taken
         since.
         """
+
+    def note(self, lease: Lease, rule: str) -> None:
+        """Note which custom rule is at work, "" for none. A look that finishes removes the note."""
 
     def remember_job(self, job: str, run: str) -> None:
         """Remember that the run is the job's, so that events of the job find it."""

@@ -99,6 +99,7 @@ def restarted(checkpoint: Checkpoint, file: IndexFile, step: int, since: float) 
     return replace(
         checkpoint,
         frontier=step - 1,
+        partly=None,
         superseded=superseding(checkpoint, others),
         rules={name: replace(old, fingerprint="") for name, old in checkpoint.rules.items()},
         references={},

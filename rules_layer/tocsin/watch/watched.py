@@ -79,6 +79,11 @@ class Watched:
     own_severity: bool = False
     own_actions: bool = True
 
+    @property
+    def is_custom(self) -> bool:
+        """Whether the rule is not one of Tocsin's own."""
+        return not type(self.rule).__module__.startswith("tocsin.rules.")
+
     def severity_of(self, verdict: Severity | None) -> Severity:
         """The severity of an alert for a verdict that has this one."""
         return verdict if self.own_severity and verdict is not None else self.severity
