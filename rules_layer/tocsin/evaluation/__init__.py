@@ -38,7 +38,7 @@ from tocsin.evaluation.ports import (
     pause_after,
 )
 from tocsin.evaluation.reconciliation import Progress, reconcile
-from tocsin.evaluation.status_changes import configure, finish
+from tocsin.evaluation.status_changes import configure, finish, replayed
 from tocsin.evaluation.status_document import document
 from tocsin.evaluation.trace import (
     MOST_POINTS,
@@ -106,4 +106,5 @@ __all__ = [
     "pause_after",
     "plan",
     "reconcile",
+    "replayed",
 ]

@@ -93,7 +93,10 @@ def restarted(checkpoint: Checkpoint, first: IndexFile, since: float) -> Checkpo
     # A worker may have shown this start before another worker's files show that it began again.
     others = [start for start in checkpoint.run_ids.values() if start != first.run_id]
     if first.meta is None:
-        checkpoint = replace(checkpoint, since=since, delivered={}, incomplete=())
+        generation = checkpoint.generation + 1
+        checkpoint = replace(
+            checkpoint, since=since, delivered={}, incomplete=(), generation=generation
+        )
     elif first.meta.resumed_from is None:
         checkpoint = replace(
             checkpoint, steps=0, first_step=None, first_time=None, files=0, workers=()
@@ -110,6 +113,20 @@ def restarted(checkpoint: Checkpoint, first: IndexFile, since: float) -> Checkpo
         ended=None,
         refused={},
         note=f"evaluated again from step {step}: the job was restarted",
+    )
+
+
+def replayed(checkpoint: Checkpoint, note: str, now: float) -> Checkpoint:
+    """The checkpoint of a run that is to be evaluated again from its start, with all that follows.
+
+    Its alerts are new ones, numbered above all that there were, and those that fired are withdrawn.
+    """
+    return Checkpoint(
+        checkpoint.run,
+        generation=checkpoint.generation + 1,
+        note=note,
+        rules={name: replace(old, fingerprint="") for name, old in checkpoint.rules.items()},
+        sequence=max(checkpoint.sequence, int(now)),
     )
 
 
