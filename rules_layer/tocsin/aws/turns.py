@@ -1,22 +1,16 @@
-"""Turns: how many invocations of ``act`` deliver at a time, counted in the table."""
+"""Turns: how many invocations of ``act`` deliver at a time, each an item of the table."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import msgspec
-
-from tocsin.aws.dynamodb import Table
-
-_KEY = "deliveries"
-
-_decoder = msgspec.json.Decoder(dict[str, float])
+from tocsin.aws.dynamodb import Table, number
 
 
 @dataclass(frozen=True)
 class Turns:
-    """The invocations that deliver, each until it gives its turn back or is over.
+    """The items ``deliver#0``, ``deliver#1`` …, each taken until it is given back or that is over.
 
     most: at a time. ``act`` has one invocation more, which is free for decisions and stops.
     """
@@ -27,23 +21,20 @@ class Turns:
 
     def take(self, owner: str, until: float) -> bool:
         """Takes a turn until then (seconds since the epoch); False if there is none."""
-
-        def edit(body: bytes | None) -> tuple[bytes | None, bool]:
-            turns = self._present(body)
-            if owner not in turns and len(turns) >= self.most:
-                return None, False
-            return msgspec.json.encode({**turns, owner: until}), True
-
-        return self.table.change(_KEY, edit)
+        values = {
+            ":owner": {"S": owner},
+            ":until": number(until),
+            ":now": number(self.now()),
+        }
+        change = "SET taken_by = :owner, taken_until = :until"
+        free = "attribute_not_exists(taken_until) OR taken_until <= :now"
+        return any(self.table.update(key, change, values, free) is not None for key in self._keys)
 
     def give_back(self, owner: str) -> None:
-        def edit(body: bytes | None) -> tuple[bytes | None, None]:
-            turns = self._present(body)
-            rest = {each: until for each, until in turns.items() if each != owner}
-            return (msgspec.json.encode(rest) if rest != turns else None), None
+        values = {":owner": {"S": owner}}
+        for key in self._keys:
+            self.table.update(key, "REMOVE taken_until", values, "taken_by = :owner")
 
-        self.table.change(_KEY, edit)
-
-    def _present(self, body: bytes | None) -> dict[str, float]:
-        turns = {} if body is None else _decoder.decode(body)
-        return {owner: until for owner, until in turns.items() if until > self.now()}
+    @property
+    def _keys(self) -> list[str]:
+        return [f"deliver#{turn}" for turn in range(self.most)]
