@@ -75,6 +75,7 @@ class Actions(Construct):
                 sms_run_cap=options.sms_run_cap,
                 email_run_cap=options.email_run_cap,
                 metric_run_cap=options.metric_run_cap,
+                deliverers=options.concurrency["act"] - 1,  # one is free for stops
                 dashboard=dashboard,
                 stage=options.stage or None,
                 member_roles=options.member_roles,

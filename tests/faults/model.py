@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
-from tocsin.alerts import AlertGroup, AlertPorts, Flush, StoredGroup, TryAgain, react
+from tocsin.alerts import AlertGroup, AlertPorts, Deliver, Flush, StoredGroup, TryAgain, react
 from tocsin.aws.clients import AWS_ERRORS, is_denied
 from tocsin.aws.cloudwatch import MetricSink
 from tocsin.aws.events import AwsPublisher, NotPublished
@@ -49,7 +49,7 @@ SECONDS = {"evaluate": 60.0, "act": 30.0}  # that an invocation has
 VISIBILITY = {"evaluate": 360.0, "act": 180.0}
 TO_THE_END = 1_000_000
 
-Body = Hint | JobEnded | RunNews | Flush
+Body = Hint | JobEnded | RunNews | Flush | Deliver
 
 
 def _encoded(body: Body) -> str:
@@ -264,6 +264,7 @@ class Model:
     traces: MemoryTraces = field(default_factory=MemoryTraces)
     coordination: Coordination = field(default_factory=Coordination)
     alerts: Alerts = field(default_factory=Alerts)
+    turns: dict[str, float] = field(default_factory=dict)
     configurations: OrderedDict[str, Any] = field(default_factory=OrderedDict)
 
     def __post_init__(self) -> None:
@@ -354,7 +355,7 @@ class Model:
 
     def _act(self, invocation: Invocation) -> None:
         body = invocation.messages[0].body
-        if isinstance(body, RunNews | Flush):
+        if isinstance(body, RunNews | Flush | Deliver):
             ends = invocation.now() + SECONDS["act"]
             react(body, self._alert_ports(invocation), ends=ends)
 
@@ -392,6 +393,7 @@ class Model:
             silences=port("dynamodb", alerts),
             checkpoints=KnownRuns(port("s3", self.checkpoints), invocation.now),
             timer=port("sqs", _Timer(self)),
+            turns=port("dynamodb", _Turns(self)),
             lookups=replace(lookups, describe_job=call("sagemaker", lookups.describe_job)),
             effects=replace(
                 effects,
@@ -400,7 +402,7 @@ class Model:
                 publish=call("sns", effects.publish),
                 post=call("webhook", alerts.post),
             ),
-            put_event=call("events", alerts.events.append),
+            put_events=call("events", alerts.events.extend),
             now=invocation.now,
         )
 
@@ -435,6 +437,26 @@ class _Timer:
 
     def flush(self, run: str, delay: float) -> None:
         self.model.send("act", Flush(run), delay)
+
+    def deliver(self, run: str, waits: int = 0, delay: float = 0.0) -> None:
+        self.model.send("act", Deliver(run, waits), delay)
+
+
+@dataclass
+class _Turns:
+    """One invocation delivers at a time."""
+
+    model: Model
+
+    def take(self, owner: str, until: float) -> bool:
+        turns = {each: at for each, at in self.model.turns.items() if at > self.model.now}
+        if turns.keys() - {owner}:
+            return False
+        self.model.turns = {owner: until}
+        return True
+
+    def give_back(self, owner: str) -> None:
+        self.model.turns.pop(owner, None)
 
 
 @dataclass(frozen=True)

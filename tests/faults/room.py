@@ -23,7 +23,7 @@ from botocore.client import BaseClient
 from botocore.exceptions import ClientError
 from moto import mock_aws
 from tocsin.actions import Effects
-from tocsin.alerts import AlertPorts, Flush, Known, RunCaps, TryAgain, parse_message, react
+from tocsin.alerts import AlertPorts, Deliver, Flush, Known, RunCaps, TryAgain, parse_message, react
 from tocsin.aws import groups
 from tocsin.aws.clients import AWS_ERRORS
 from tocsin.aws.cloudwatch import MetricSink
@@ -807,13 +807,17 @@ class Deployed:
     def receive(self, message: Any) -> None:
         """One message for ``act``, after ``evaluate`` has committed it."""
         self._runs.add(message.run)
-        react(self._evaluate.commit(message), self._act, ends=self.clock.now + 30)
+        self._react(self._evaluate.commit(message))
+
+    def _react(self, message: Any) -> None:
+        for each in (message, Deliver(message.run)):
+            react(each, self._act, ends=self.clock.now + 30)
 
     def pass_time(self, seconds: float) -> None:
         """Time passes; the patrol looks at all runs at its end."""
         self.clock.now += seconds
         for run in sorted(self._runs):
-            react(Flush(run), self._act, ends=self.clock.now + 30)
+            self._react(Flush(run))
 
     def outcomes(self, run: str, action: str) -> list[str]:
         """What came of an action for a run, in order."""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from tocsin.actions import Effects
 from tocsin.alerts import RunCaps
 from tocsin.events import StatusChange
 
-from tests.faults.room import CAPTURES, Act, Deployed, SageMaker, alert
+from tests.faults.room import CAPTURES, Act, Deployed, SageMaker, alert, throttled
 
 MINUTE = 60.0
 GROUP_INTERVAL = 5 * MINUTE  # between two messages of a run by one action
@@ -110,3 +112,42 @@ def test_a_run_that_has_used_up_its_emails_says_so() -> None:
     refused = next(event for event in act.events if event.outcome == "refused")
     assert "emailRunCap" in refused.detail
     assert refused.detail in [line.detail for line in act.group().log]
+
+
+class Texting(Act):
+    """Counts the SMS of the month as the deployment does."""
+
+    counted = 0
+
+    @property
+    def effects(self) -> Effects:
+        return replace(super().effects, reserve_texts=self._add, release_texts=self._remove)
+
+    def _add(self, count: int) -> None:
+        self.counted += count
+
+    def _remove(self, count: int) -> None:
+        self.counted -= count
+
+
+def test_a_text_that_sns_does_not_take_counts_once_and_is_given_back() -> None:
+    act = Texting()
+    act.broken["publish"] = throttled("Publish")
+    never = {"RepeatInterval": 365 * 86400.0}
+    act.receive(alert("LossSpike", Actions=["sms"], Severity="critical", Notify=never))
+    act.pass_time(3600)
+    assert (act.published, act.counted) == ([], 1)
+    act.pass_time(30 * 3600)
+    assert (act.group().tasks, act.counted) == ((), 0)
+    assert set(act.group().spent.values()) <= {0}
+
+
+def test_a_text_that_sns_takes_late_counts_once() -> None:
+    act = Texting()
+    act.broken["publish"] = throttled("Publish")
+    act.receive(alert("LossSpike", Actions=["sms"], Severity="critical"))
+    act.pass_time(3600)
+    act.broken.clear()
+    act.pass_time(3600)
+    assert (len(act.published), act.counted) == (1, 1)
+    assert set(act.group().spent.values()) == {1}

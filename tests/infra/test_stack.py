@@ -294,6 +294,7 @@ def test_those_who_write_to_their_own_queue_may_go_on_and_no_other(own: Synthesi
                 "STOP_CEILING",
                 "EMAIL_RUN_CAP",
                 "METRIC_RUN_CAP",
+                "DELIVERERS",
                 "MEMBER_ROLES",
             ],
         ),

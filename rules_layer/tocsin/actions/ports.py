@@ -103,6 +103,8 @@ class Lookups:
     broadcast: Mapping[str, int] = field(default_factory=dict)
     """How many recipients the deployment itself subscribes, by action: ``{"email": 2, "sms": 1}``.
     """
+    reaches: Callable[[str], bool] = lambda kind: True
+    """Whether anybody gets what is published to the topic as ``email`` or ``sms``."""
     links: Links = Links()
     report: Callable[[str], ReportLinks] = lambda run: ReportLinks()
     """Links to a run's (URL) report, which may not be written yet."""
@@ -134,6 +136,8 @@ class Effects:
     else why it does not yet."""
     reserve_texts: Callable[[int], str | None]
     """Counts so many more SMS in this month: None, or why they must not be sent."""
+    release_texts: Callable[[int], None]
+    """Counts so many SMS of this month less: they were not sent."""
     publish: Callable[[TopicMessage], None]
     post: Callable[[str, Mapping[str, Any], str], None]
     """Posts an event to an endpoint: its name, the event, the id of this delivery. Raises
@@ -152,6 +156,7 @@ NO_EFFECTS: Final = Effects(
     write=_nothing,
     subscribe=_nothing,
     reserve_texts=_nothing,
+    release_texts=_nothing,
     publish=_nothing,
     post=_nothing,
     put_metric=_nothing,

@@ -13,6 +13,7 @@ from tocsin.model import RUN_TAG, TERMINAL_JOB_STATUSES
 from tocsin.parsing import job_name_fault
 from tocsin.tensors import STOP, is_same_run, writes_to
 
+_LOOK_AGAIN = 300.0  # seconds until a job that does not lead to the run is described again
 _ENDED = frozenset({*TERMINAL_JOB_STATUSES, "Stopping", "Deleting"})
 
 
@@ -34,7 +35,8 @@ def stop(request: Request, lookups: Lookups, effects: Effects) -> Result:
     if job is None:
         return _ask_hook(alert, lookups, effects)
     if not _owns(job, alert, lookups):
-        return Result(ActionOutcome.REFUSED, _refusal(job, alert))
+        again = None if job.status in _ENDED else lookups.now().timestamp() + _LOOK_AGAIN
+        return Result(ActionOutcome.REFUSED, _refusal(job, alert), again)
     if job.status in _ENDED:
         return _ended(name, job)
     prefix = lookups.role_prefix(job.role)
@@ -58,7 +60,7 @@ def _ended(name: str, job: JobToStop) -> Result:
 
 
 def _held_back(held: StopHeld) -> Result:
-    return Result(ActionOutcome.REFUSED, held.why, retry_at=held.until)
+    return Result(ActionOutcome.REFUSED, held.why, retry_at=held.until, guarded=True)
 
 
 def _ask_hook(alert: StatusChange, lookups: Lookups, effects: Effects) -> Result:
@@ -92,5 +94,6 @@ def _refusal(job: JobToStop, alert: StatusChange) -> str:
     return (
         f"training job {alert.training_job_name} writes to {outputs}, not to this run, and its "
         f"tag {RUN_TAG} does not name this run. If the run belongs to this job: "
-        f"aws sagemaker add-tags --resource-arn {job.arn} --tags {tag}"
+        f"aws sagemaker add-tags --resource-arn {job.arn} --tags {tag}, "
+        "and the stop is tried again within 5 minutes"
     )

@@ -76,13 +76,24 @@ class Timer(Protocol):
     def flush(self, run: str, delay: float) -> None:
         """Have the run's group looked at after ``delay`` seconds (at most 900)."""
 
+    def deliver(self, run: str, waits: int = 0, delay: float = 0.0) -> None:
+        """Have the tasks that were handed on carried out, after ``delay`` seconds."""
+
+
+class Turns(Protocol):
+    def take(self, owner: str, until: float) -> bool:
+        """Whether ``owner`` may deliver, until then (seconds since the epoch) at most."""
+
+    def give_back(self, owner: str) -> None:
+        """Lets another one deliver."""
+
 
 @dataclass(frozen=True)
 class AlertPorts:
     """All that alerts use of the outside world.
 
     lookups, effects: for actions.
-    put_event: publishes on the bus that an action was taken.
+    put_events: publishes on the bus that actions were taken.
     now: the time in seconds since the epoch.
     caps: what one run may use.
     """
@@ -91,8 +102,9 @@ class AlertPorts:
     silences: Silences
     checkpoints: Checkpoints
     timer: Timer
+    turns: Turns
     lookups: Lookups
     effects: Effects
-    put_event: Callable[[ActionTaken], None]
+    put_events: Callable[[Sequence[ActionTaken]], None]
     now: Callable[[], float]
     caps: RunCaps = field(default_factory=RunCaps)

@@ -9,6 +9,9 @@ from datetime import UTC, datetime
 
 from tocsin.actions import CapReached, Effects, TopicMessage
 
+SUMMARY = "summary "
+"""The kind of spending that messages at the run's end are."""
+
 Spent = Mapping[str, int]
 """How many of each kind, such as ``email 2026-11-22``; each metric has a key of its own."""
 
@@ -29,11 +32,17 @@ class RunCaps:
 
 @dataclass
 class Spending:
-    """Counts what an action uses: ``added`` to what the run has ``spent`` before."""
+    """Counts what an action uses: ``added`` to what the run has ``spent`` before.
+
+    reserved: SMS that earlier tries of the same action have counted, and not sent.
+    kind: SUMMARY for messages at the run's end. They use up nothing that alerts need.
+    """
 
     spent: Spent
     caps: RunCaps
     now: float
+    reserved: Spent = field(default_factory=dict)
+    kind: str = ""
     added: dict[str, int] = field(default_factory=dict)
 
     def within_caps(self, effects: Effects) -> Effects:
@@ -41,7 +50,9 @@ class Spending:
         at = datetime.fromtimestamp(self.now, UTC)
 
         def reserve_texts(count: int) -> str | None:
-            key = f"sms {at:%Y-%m}"
+            key = self._texts_key
+            if self.reserved.get(key, 0) >= count:
+                return None
             if self._total(key) + count > self.caps.texts:
                 return (
                     f"{count} SMS more would pass this run's cap of {self.caps.texts} in "
@@ -50,10 +61,11 @@ class Spending:
             if why := effects.reserve_texts(count):
                 return why
             self._add(key, count)
+            self.reserved = {key: count}
             return None
 
         def publish(message: TopicMessage) -> None:
-            key = f"email {at:%Y-%m-%d}"
+            key = f"{self.kind}email {at:%Y-%m-%d}"
             if "email" in message.texts:
                 if self._total(key) >= self.caps.emails:
                     raise CapReached(
@@ -83,8 +95,25 @@ class Spending:
         """What the run has spent with this; days and months that are over are forgotten."""
         at = datetime.fromtimestamp(self.now, UTC)
         present = ("metric ", f"sms {at:%Y-%m}", f"email {at:%Y-%m-%d}")
-        kept = {key: count for key, count in spent.items() if key.startswith(present)}
+        kept = {
+            key: count
+            for key, count in spent.items()
+            if key.removeprefix(SUMMARY).startswith(present)
+        }
         return {**kept, **{key: kept.get(key, 0) + count for key, count in self.added.items()}}
+
+    def give_back(self, effects: Effects) -> None:
+        """Gives back the SMS that were counted and not sent; those of a month that is over are
+        forgotten.
+        """
+        if count := self.reserved.get(self._texts_key, 0):
+            effects.release_texts(count)
+            self._add(self._texts_key, -count)
+        self.reserved = {}
+
+    @property
+    def _texts_key(self) -> str:
+        return f"{self.kind}sms {datetime.fromtimestamp(self.now, UTC):%Y-%m}"
 
     def _total(self, key: str) -> int:
         return self.spent.get(key, 0) + self.added.get(key, 0)

@@ -59,6 +59,9 @@ class Bus:
                 "bus %s refuses event %s of %s: %s", self.name, event.dedup_id, event.run, why
             )
 
+    def put_all(self, events: Sequence[Sent]) -> None:
+        self.put(*events)
+
     def _put(self, events: Iterable[Sent]) -> list[tuple[Sent, str]]:
         """Sends all, and returns those that are refused for their content, with the reason."""
         refused: list[tuple[Sent, str]] = []

@@ -111,6 +111,12 @@ class TextCap:
             )
         return None
 
+    def give_back(self, texts: int) -> None:
+        """Counts so many less, which were counted in this month and not sent."""
+        month = datetime.fromtimestamp(self.now(), UTC).strftime("%Y-%m")
+        values = {":less": number(-texts), ":texts": number(texts)}
+        self.table.update(f"sms#{month}", "ADD sent :less", values, "sent >= :texts")
+
     def _counted(self, month: str, texts: int) -> bool:
         values = {
             ":texts": number(texts),

@@ -136,6 +136,7 @@ class EvaluateSettings(FunctionSettings, frozen=True):
 class ActSettings(FunctionSettings, frozen=True):
     """The environment of ``act``.
 
+    deliverers: how many invocations may do more than decide and stop at a time.
     emails, phones: the recipients that the deployment subscribes itself.
     allowed_recipients: the recipients that a rule may name beside those.
     webhooks: the names of the deployment's webhooks.
@@ -165,6 +166,7 @@ class ActSettings(FunctionSettings, frozen=True):
     sms_run_cap: Annotated[int, msgspec.Meta(ge=0)] | None = None
     email_run_cap: Annotated[int, msgspec.Meta(ge=0)] = 100
     metric_run_cap: Annotated[int, msgspec.Meta(ge=0)] = 100
+    deliverers: Annotated[int, msgspec.Meta(ge=1)] = 1
     dashboard: str = ""
     stage: str | None = None
     member_roles: tuple[str, ...] = ()

@@ -10,11 +10,13 @@ from typing import Any
 import msgspec
 
 from tocsin.actions import TopicMessage
+from tocsin.aws.clients import AWS_ERRORS
 from tocsin.aws.settings import filter_policy
 
 # In place of an ARN: in a listing and in the answer of Subscribe; after an end.
 _PENDING = ("PendingConfirmation", "pending confirmation")
 _DELETED = "Deleted"
+_PEOPLE = ("email", "email-json", "sms")  # other protocols bring messages to programs
 # An alert is worth the dearer way: a promotional SMS may be dropped or come hours later.
 _TRANSACTIONAL = {
     "AWS.SNS.SMS.SMSType": {"DataType": "String", "StringValue": "Transactional"},
@@ -83,6 +85,20 @@ class Topic:
                 "AWS Notifications has sent there"
             )
         return None
+
+    def reaches(self, kind: str) -> bool:
+        """Whether anybody gets what is published as ``email`` or ``sms``: people who confirmed, or
+        a program. Yes, if that cannot be read.
+        """
+        others = {*_PEOPLE} - {kind, f"{kind}-json"}
+        try:
+            return any(
+                each["SubscriptionArn"] not in (*_PENDING, _DELETED)
+                and each["Protocol"] not in others
+                for each in self._subscriptions()
+            )
+        except AWS_ERRORS:
+            return True
 
     def unconfirmed(self) -> list[str]:
         """Endpoints that get nothing before they confirm their subscription."""

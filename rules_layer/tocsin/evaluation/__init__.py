@@ -41,7 +41,7 @@ from tocsin.evaluation.ports import (
     pause_after_outages,
 )
 from tocsin.evaluation.reconciliation import Progress, reconcile
-from tocsin.evaluation.status_changes import configure, finish
+from tocsin.evaluation.status_changes import configure, finish, replayed
 from tocsin.evaluation.status_document import document
 from tocsin.evaluation.trace import (
     MOST_POINTS,
@@ -112,4 +112,5 @@ __all__ = [
     "pause_after_outages",
     "plan",
     "reconcile",
+    "replayed",
 ]

@@ -130,7 +130,9 @@ class Checkpoint:
     refused: files after the frontier that cannot be used, with the reason.
     configured: counts the notifications of collections files and ``watch.json``.
     counted_to, counted: at the end, how far the files have been counted, and how many there are.
+    generation: how often the run began again without another run id that shows it.
     note: the details that new rule records begin with.
+    ended_by: the time of the end marker that ended the run last.
     seen_at: when the run was first looked at, until its first step is evaluated.
     last_tick: the newest time that rules were given.
     references: the earlier saves that rules look back at.
@@ -172,8 +174,10 @@ class Checkpoint:
     refused: Mapping[str, str] = field(default_factory=dict)
     refused_files: int = 0
     restarts: tuple[int, ...] = ()
+    generation: int = 0
     note: str = ""
     ended: Ending | None = None
+    ended_by: float = 0.0
     seen_at: float | None = None
     last_tick: float = 0.0
     job_watch: Watch | None = None
@@ -227,6 +231,11 @@ class Checkpoint:
     def has_judged(self, rule: str, step: int) -> bool:
         """Whether a rule has judged a step after the frontier."""
         return self.partly is not None and step <= self.partly.step and rule in self.partly.rules
+
+    @property
+    def start(self) -> str | None:
+        """What tells the alerts of this start of the job from those of others."""
+        return f"{self.run_id or ''}#{self.generation}" if self.generation else self.run_id
 
     def published(self) -> Checkpoint:
         """The same with nothing left to publish."""

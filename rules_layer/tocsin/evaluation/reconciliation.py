@@ -35,6 +35,7 @@ CAREFUL_ATTEMPTS = 2  # after so many that did not finish: one step per invocati
 SKIP_ATTEMPTS = 4  # after so many, the last three at the same step: it is given up
 MOST_WAITS = 3  # for missing workers; after so many steps in a row none waits for them
 SILENCE_SECONDS = 24 * 3600.0
+QUIET_SECONDS = 300.0  # without a step; then a marker ends a run again that went on after it
 RECHECK_SECONDS = 300.0
 OVERTIME = 4.0  # seconds after the deadline in which what is being read may end
 
@@ -302,17 +303,20 @@ def _fold_end_or_tick(
     The marker's time is a tick, too: a run that hung until its end has stalled. False if there
     was not time enough for the end of a large run.
     """
-    ended = work.checkpoint.ended
-    if end is not None and ended != "marker":
+    ended, quiet = work.checkpoint.ended, work.ports.now() - work.checkpoint.quiet_since
+    # Workers may go on after the end. Each of their steps reopens the run, and none ends it again.
+    is_new = end is not None and end.modified > work.checkpoint.ended_by
+    if end is not None and ended != "marker" and (is_new or quiet >= QUIET_SECONDS):
         if not count_late_files(work, deadline):
             return False
         if ended:
             work.replace(reopen(work.checkpoint))
         judge_tick(work, rules.watched, end.modified, care)
-        work.replace(finish(work.checkpoint, rules.watched, "marker", rules.watch))
+        checkpoint = finish(work.checkpoint, rules.watched, "marker", rules.watch)
+        work.replace(replace(checkpoint, ended_by=end.modified))
     elif ended:
         return True
-    elif work.ports.now() - work.checkpoint.quiet_since >= SILENCE_SECONDS:
+    elif quiet >= SILENCE_SECONDS:
         work.replace(finish(work.checkpoint, rules.watched, "silence", rules.watch))
     elif tick is not None:
         judge_tick(work, rules.watched, tick, care)

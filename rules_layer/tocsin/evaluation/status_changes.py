@@ -91,7 +91,10 @@ def restarted(checkpoint: Checkpoint, file: IndexFile, step: int, since: float) 
     # A worker may have shown this start before another worker's files show that it began again.
     others = [start for start in checkpoint.run_ids.values() if start != file.run_id]
     if file.meta is None:
-        checkpoint = replace(checkpoint, since=since, delivered={}, incomplete=())
+        generation = checkpoint.generation + 1
+        checkpoint = replace(
+            checkpoint, since=since, delivered={}, incomplete=(), generation=generation
+        )
     elif file.meta.resumed_from is None:
         checkpoint = replace(
             checkpoint, steps=0, first_step=None, first_time=None, files=0, workers=()
@@ -142,6 +145,20 @@ def _with_note(checkpoint: Checkpoint, note: str) -> Checkpoint:
         for name, record in checkpoint.rules.items()
     }
     return checkpoint if note == checkpoint.note else replace(checkpoint, note=note, rules=rules)
+
+
+def replayed(checkpoint: Checkpoint, note: str, now: float) -> Checkpoint:
+    """The checkpoint of a run that is to be evaluated again from its start, with all that follows.
+
+    Its alerts are new ones, numbered above all that there were, and those that fired are withdrawn.
+    """
+    return Checkpoint(
+        checkpoint.run,
+        generation=checkpoint.generation + 1,
+        note=note,
+        rules={name: replace(old, fingerprint="") for name, old in checkpoint.rules.items()},
+        sequence=max(checkpoint.sequence, int(now)),
+    )
 
 
 def superseding(checkpoint: Checkpoint, starts: Iterable[str]) -> tuple[str, ...]:

@@ -27,6 +27,7 @@ from tocsin.rules import (
     rule_names,
 )
 from tocsin.tensors import BadPattern, search
+from tocsin.watch.actions import usable
 from tocsin.watch.config import RuleConfig, Watch, as_tuple
 from tocsin.watch.notify_policy import policy
 from tocsin.watch.silence import Silence
@@ -163,7 +164,7 @@ def _watched(watch: Watch, config: RuleConfig) -> Watched:
         reads=reads,
         options=options,
         severity=given or own,
-        actions=watch.actions if config.actions is None else config.actions,
+        actions=usable(watch.actions if config.actions is None else config.actions),
         dry_run=watch.dry_run,
         fingerprint=_fingerprint(config.rule, rule, options),
         inhibits=tuple(other for other in config.inhibits if other != name),

@@ -24,6 +24,7 @@ from tocsin.aws.limits import StopGuard, TextCap
 from tocsin.aws.s3 import S3Checkpoints, checkpoint_key
 from tocsin.aws.silences import DynamoSilences
 from tocsin.aws.sqs import Queue, SqsTimer
+from tocsin.aws.turns import Turns
 from tocsin.evaluation import Checkpoint, RuleRecord
 from tocsin.events import StatusChange
 from tocsin.model import Severity
@@ -251,6 +252,16 @@ def test_never_more_texts_than_the_cap(
     assert all(f"cap of {cap} in 2027-01 (smsMonthlyCap)" in each for each in refusals)
 
 
+def test_texts_that_were_not_sent_are_given_back(table: Table, deployment: Deployment) -> None:
+    texts = TextCap(table, 2, lambda: NOW)
+    assert texts.may(2) is None
+    texts.give_back(1)
+    assert texts.may(1) is None
+    assert texts.may(1) is not None
+    texts.give_back(3)  # more than there were: of another month
+    assert deployment.item("sms#2027-01")["sent"]["N"] == "2"
+
+
 def test_each_month_begins_anew(table: Table, deployment: Deployment) -> None:
     clock = [datetime(2026, 11, 30, 23, 59, 59, tzinfo=UTC).timestamp()]
     texts = TextCap(table, 1, lambda: clock[0])
@@ -260,6 +271,22 @@ def test_each_month_begins_anew(table: Table, deployment: Deployment) -> None:
     assert texts.may(1) is None
     item = deployment.item("sms#2026-12")
     assert (item["sent"]["N"], float(item["expires_at"]["N"])) == ("1", clock[0] + 400 * 86400)
+
+
+# ---- who delivers
+
+
+def test_so_many_deliver_at_a_time(table: Table) -> None:
+    clock = [NOW]
+    turns = Turns(table, 2, lambda: clock[0])
+    assert [turns.take(owner, NOW + 30) for owner in "abc"] == [True, True, False]
+    turns.give_back("a")
+    turns.give_back("never")
+    assert turns.take("c", NOW + 60)
+    assert not turns.take("d", NOW + 60)
+    clock[0] += 31
+    assert turns.take("d", NOW + 60)  # b was cut off
+    assert not turns.take("e", NOW + 60)
 
 
 # ---- what evaluate knows

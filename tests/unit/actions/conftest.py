@@ -92,6 +92,7 @@ class World:
     cap: str | None = None
     recent: Mapping[str, Sequence[tuple[int, float]]] = field(default_factory=dict)
     broadcast: Mapping[str, int] = field(default_factory=lambda: {"email": 2, "sms": 3})
+    reaches: bool = True
     links: Links = field(default_factory=Links)
     report: ReportLinks = field(default_factory=ReportLinks)
     machine: Sequence[StatusChange] | None = None
@@ -105,6 +106,7 @@ class World:
             recent=lambda alert: self.recent.get(alert.tensor or "", ()),
             now=lambda: NOW,
             broadcast=self.broadcast,
+            reaches=lambda kind: self.reaches,
             links=self.links,
             report=lambda run: self.report,
             machine=lambda run: self.machine,
@@ -119,6 +121,7 @@ class World:
             write=lambda run, key, data: self._do("write", (run, key, data)),
             subscribe=lambda *to: self._ask("subscribe", to, self.unconfirmed.get(to[1])),
             reserve_texts=lambda count: self._ask("reserve_texts", count, self.cap),
+            release_texts=lambda count: self._do("release_texts", count),
             publish=lambda message: self._do("publish", message),
             post=lambda *delivery: self._do("post", delivery),
             put_metric=lambda *metric: self._do("metric", metric),

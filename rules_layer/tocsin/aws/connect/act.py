@@ -26,6 +26,7 @@ from tocsin.aws.silences import DynamoSilences
 from tocsin.aws.sns import Topic
 from tocsin.aws.sqs import Queue, SqsTimer
 from tocsin.aws.ssm import Endpoints
+from tocsin.aws.turns import Turns
 from tocsin.tensors import open_storage
 
 
@@ -38,6 +39,7 @@ def connect_act(
     topic = Topic(
         client("sns"), settings.topic_arn, {"email": settings.emails, "sms": settings.phones}
     )
+    texts = TextCap(table, settings.sms_monthly_cap, now)
     names = Names(settings.stage or "")
     allowed = (*settings.emails, *settings.phones, *settings.allowed_recipients)
     known = KnownRuns(S3Checkpoints(s3, settings.state_bucket), now)
@@ -46,6 +48,7 @@ def connect_act(
         silences=DynamoSilences(table, now),
         checkpoints=known,
         timer=SqsTimer(Queue(client("sqs"), settings.act_queue_url)),
+        turns=Turns(table, settings.deliverers, now),
         lookups=Lookups(
             describe_job=jobs.to_stop,
             job_tags=jobs.tags,
@@ -53,6 +56,7 @@ def connect_act(
             recent=lambda alert: recent(open_storage(alert.run, client=s3), alert),
             now=lambda: datetime.fromtimestamp(now(), UTC),
             broadcast={"email": len(settings.emails), "sms": len(settings.phones)},
+            reaches=topic.reaches,
             links=Links(dashboard=settings.dashboard),
             report=S3Reports(s3, settings.state_bucket).links,
             machine=lambda run: machine_findings(run, known.last_changes),
@@ -64,12 +68,13 @@ def connect_act(
             stop_job=jobs.stop,
             write=lambda run, key, data: open_storage(run, client=s3).write(key, data),
             subscribe=topic.subscribe,
-            reserve_texts=TextCap(table, settings.sms_monthly_cap, now).may,
+            reserve_texts=texts.may,
+            release_texts=texts.give_back,
             publish=topic.publish,
             post=Endpoints(client("ssm"), settings.webhooks, prefix=names.webhooks).post,
             put_metric=MetricSink(client("cloudwatch"), names.namespace).put,
         ),
-        put_event=Bus(client("events"), settings.bus).put,
+        put_events=Bus(client("events"), settings.bus).put_all,
         now=now,
         caps=RunCaps(settings.texts_of_run, settings.email_run_cap, settings.metric_run_cap),
     )
