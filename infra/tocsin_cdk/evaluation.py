@@ -60,6 +60,8 @@ class EvaluateFunction(Construct):
                 evaluate_queue_url=work.queue.queue_url,
                 bus=bus.event_bus_name,
                 job_metrics=options.job_metrics,
+                metric_run_cap=options.metric_run_cap,
+                capture_prefix=options.capture_prefix or None,
                 stage=options.stage or None,
                 member_roles=options.member_roles,
             ),

@@ -63,10 +63,11 @@ class DeploymentOptions:
     capture_prefix: empty, or ends with a slash.
     watch_file: an existing file.
     webhooks: names only; their URLs and secrets are SSM parameters.
-    stop_guard: the most runs of one prefix that may be stopped within a time.
+    stop_guard: the most runs of one owner that may be stopped within a time.
     stop_ceiling: the most runs of all; empty: five times as many.
     sms_run_cap: the most SMS of one run in a month; None: a quarter of the deployment's.
-    email_run_cap, metric_run_cap: the most e-mails of one run in a day; its most metrics.
+    email_run_cap, webhook_run_cap: the most e-mails, and posts to webhooks, of one run in a day.
+    metric_run_cap: the most metrics of one run.
     concurrency: the most invocations at a time, by function.
     memory: in MB, by function.
     member_roles: the roles in other accounts by which their jobs are described and stopped.
@@ -95,6 +96,7 @@ class DeploymentOptions:
     sms_run_cap: int | None = None
     email_run_cap: int = 100
     metric_run_cap: int = 100
+    webhook_run_cap: int = 100
     architecture: str = "arm64"
     job_metrics: bool = True
     retain_days: int = 90
@@ -134,6 +136,7 @@ class OptionValues(TypedDict, total=False):
     sms_run_cap: int
     email_run_cap: int
     metric_run_cap: int
+    webhook_run_cap: int
     architecture: str
     job_metrics: bool
     retain_days: int
@@ -214,6 +217,7 @@ _PARSERS: Mapping[str, Parser] = {
     "smsRunCap": cap,
     "emailRunCap": cap,
     "metricRunCap": cap,
+    "webhookRunCap": cap,
     "architecture": matching("arm64|x86_64", "arm64 or x86_64"),
     "jobMetrics": flag,
     "retainDays": one_of(_RETENTIONS, "days"),

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,11 +35,13 @@ from tocsin.aws.events import AwsPublisher
 from tocsin.aws.events import Bus as AwsBus
 from tocsin.aws.groups import DynamoGroups
 from tocsin.aws.known_runs import KnownRuns
+from tocsin.aws.limits import Shares, issue_caps
 from tocsin.aws.sagemaker import SageMakerJobs
 from tocsin.aws.settings import EvaluateSettings
 from tocsin.evaluation import Checkpoint, Hint, check, end_job, evaluate, memory_ports
 from tocsin.evaluation import checkpoint as checkpoints
 from tocsin.events import ACTION_TAKEN, RUN_NEWS, RUN_SUMMARY, STATUS_CHANGE
+from tocsin.owners import owner_of
 from tocsin.rules import Rule, _registry, register
 from tocsin.tensors import (
     END_MARKER,
@@ -253,10 +256,11 @@ class Bus:
 
 
 class Metrics:
-    """CloudWatch; ``names`` are the metrics that it got."""
+    """CloudWatch; ``names`` are the metrics that it got, ``billed`` those with their dimensions."""
 
     def __init__(self) -> None:
         self.names: set[str] = set()
+        self.billed: set[tuple[str, ...]] = set()
 
     def put_metric_data(
         self,
@@ -264,6 +268,9 @@ class Metrics:
         MetricData: Sequence[Mapping[str, Any]],  # noqa: N803
     ) -> None:
         self.names |= {datum["MetricName"] for datum in MetricData}
+        for datum in MetricData:
+            values = (each["Value"] for each in datum["Dimensions"])
+            self.billed.add((datum["MetricName"], *values))
 
 
 class SageMaker:
@@ -483,6 +490,22 @@ class Room:
         """The runs are coordinated by items of the table ``table``."""
         coordination = DynamoCoordination(Table(client, "table"), self.clock)
         self.world = replace(self.world, coordination=coordination)
+
+    def with_metrics(self, client: Any, most: int) -> Metrics:
+        """CloudWatch gets what the limits allow, which are counted in items of the table: at most
+        so many names of a run.
+        """
+        metrics = Metrics()
+        shares = Shares(Table(client, "table"), issue_caps(most), owner_of, self.clock)
+        publisher = AwsPublisher(
+            AwsBus(self.bus, "tocsin"),
+            MetricSink(metrics),
+            self.clock,
+            job_metrics=True,
+            admit=partial(shares.admit, "issue"),
+        )
+        self.world = replace(self.world, publisher=publisher)
+        return metrics
 
     def name_runs_after(self, job: str, runs: Sequence[str]) -> None:
         """Somebody writes runs into folders that are called like the job; each is looked at."""

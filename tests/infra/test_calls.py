@@ -107,8 +107,6 @@ def asked(operation: str, given: Mapping[str, Any]) -> list[Call]:
             return [Call(f"cloudwatch:{name}", "*", context)]
         case "sagemaker":
             return [Call(f"sagemaker:{name}", JOB)]
-        case "iam":
-            return [Call(f"iam:{name}", f"arn:aws:iam::1:role/{given['RoleName']}")]
         case "ssm":
             return [Call(f"ssm:{name}", f"arn:aws:ssm:R:1:parameter{given['Name']}")]
         case "sns":
@@ -193,7 +191,6 @@ def record_act(deployment: Deployment, recorder: Recorder) -> None:
     react(Flush(RUN), ports, ends=time.time() + 60)
     with suppress(NotImplementedError):  # moto has no StopTrainingJob; the call is recorded first
         ports.effects.stop_job("j1")
-    ports.lookups.role_prefix("arn:aws:iam::1:role/training")
     Endpoints(recorder.client("ssm"), ["pager"], send=lambda *_: None).post("pager", {}, "k")
     Queue(recorder.client("sqs"), deployment.act).back_off(RECORD)
 

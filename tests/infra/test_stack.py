@@ -64,7 +64,6 @@ def stack(request: pytest.FixtureRequest) -> Synthesised:
             | {f"dynamodb:{verb}Item" for verb in ("Get", "Put", "Update")}
             | {f"sagemaker:{verb}" for verb in ("DescribeTrainingJob", "StopTrainingJob")}
             | {"sagemaker:ListTags", "cloudwatch:PutMetricData", "events:PutEvents"}
-            | {"iam:ListRoleTags"}
             | CONSUME
             | LOG,
         ),

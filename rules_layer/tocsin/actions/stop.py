@@ -37,9 +37,7 @@ def stop(request: Request, lookups: Lookups, effects: Effects) -> Result:
         return Result(ActionOutcome.REFUSED, _refusal(job, alert))
     if job.status in _ENDED:
         return _ended(name, job)
-    prefix = lookups.role_prefix(job.role)
-    owner = f"prefix:{prefix}" if prefix else f"role:{job.role}"
-    if held := effects.reserve_stop(alert.run, owner):
+    if held := effects.reserve_stop(alert.run, "sagemaker"):
         return _held_back(held)
     try:
         effects.stop_job(name)
@@ -62,8 +60,7 @@ def _held_back(held: StopHeld) -> Result:
 
 
 def _ask_hook(alert: StatusChange, lookups: Lookups, effects: Effects) -> Result:
-    folder = alert.run.partition("://")[2].partition("/")[2].partition("/")[0]
-    if held := effects.reserve_stop(alert.run, f"folder:{folder}"):
+    if held := effects.reserve_stop(alert.run, "hook"):
         return _held_back(held)
     stop_request = {
         "requested_at": lookups.now().isoformat(),

@@ -157,7 +157,7 @@ class GroupUnitOfWork:
         if task.outcome is None:
             task = drop_stale_rules(task, self.group)
             spending = Spending(self.group.spent, self.ports.caps, self.ports.now())
-            effects = spending.within_caps(self.ports.effects)
+            effects = spending.within_caps(self.group.run, self.ports.effects)
             result = carry_out(task, self.group, self.ports.lookups, effects)
             if result.outcome is ActionOutcome.FAILED and not is_given_up(task):
                 self._fail(task, result)

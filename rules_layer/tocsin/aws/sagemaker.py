@@ -62,7 +62,6 @@ class SageMakerJobs:
             job["TrainingJobArn"],
             job["TrainingJobStatus"],
             _outputs(job),
-            job.get("RoleArn", ""),
         )
 
     def tags(self, arn: str) -> Mapping[str, str]:

@@ -122,13 +122,20 @@ class FunctionSettings(msgspec.Struct, frozen=True, rename=lambda name: f"TOCSIN
 
 
 class EvaluateSettings(FunctionSettings, frozen=True):
-    """The environment of ``evaluate``."""
+    """The environment of ``evaluate``.
+
+    job_metrics: whether ``IssuesFound`` is also by training job.
+    metric_run_cap: the most metrics of one run in a month.
+    capture_prefix: below it the first folder of a run is its owner.
+    """
 
     table: _Text
     state_bucket: _Text
     evaluate_queue_url: _Text
     bus: _Text
     job_metrics: bool = True
+    metric_run_cap: Annotated[int, msgspec.Meta(ge=0)] = 100
+    capture_prefix: str | None = None
     stage: str | None = None
     member_roles: tuple[str, ...] = ()
 
@@ -145,6 +152,8 @@ class ActSettings(FunctionSettings, frozen=True):
     sms_run_cap: the most SMS of one run in a month; None: a quarter of the deployment's.
     email_run_cap: the most e-mails of one run in a day.
     metric_run_cap: the most metrics of one run.
+    webhook_run_cap: the most posts to webhooks of one run in a day.
+    capture_prefix: below it the first folder of a run is its owner.
     dashboard: the URL that messages refer to.
     stage: of the deployment's names; None for the plain ones.
     member_roles: by which jobs in other accounts are described and stopped.
@@ -165,6 +174,8 @@ class ActSettings(FunctionSettings, frozen=True):
     sms_run_cap: Annotated[int, msgspec.Meta(ge=0)] | None = None
     email_run_cap: Annotated[int, msgspec.Meta(ge=0)] = 100
     metric_run_cap: Annotated[int, msgspec.Meta(ge=0)] = 100
+    webhook_run_cap: Annotated[int, msgspec.Meta(ge=0)] = 100
+    capture_prefix: str | None = None
     dashboard: str = ""
     stage: str | None = None
     member_roles: tuple[str, ...] = ()

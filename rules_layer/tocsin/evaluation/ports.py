@@ -11,6 +11,7 @@ from tocsin.evaluation.checkpoint import Checkpoint
 from tocsin.evaluation.trace import Trace
 from tocsin.evaluation.trials import Trials
 from tocsin.events import RunEvent
+from tocsin.owners import owner_of
 from tocsin.tensors import Storage, is_same_run, writes_to
 from tocsin.watch import Watch
 
@@ -169,6 +170,7 @@ class EvaluationPorts:
     configurations: by run, what its collections files and ``watch.json`` said last, with the
         number of their notifications then; kept in the process.
     outages: errors of the services, which say nothing about a run.
+    owner: the owner of a run (URL).
     """
 
     storage: Callable[[str], Storage]
@@ -183,3 +185,4 @@ class EvaluationPorts:
     trials: Trials = field(default_factory=Trials)
     configurations: OrderedDict[str, tuple[int, Any]] = field(default_factory=OrderedDict)
     outages: tuple[type[Exception], ...] = (OSError,)
+    owner: Callable[[str], str] = owner_of
