@@ -79,7 +79,7 @@ class Actions(Construct):
                 capture_prefix=options.capture_prefix or None,
                 dashboard=dashboard,
                 stage=options.stage or None,
-                member_roles=options.member_roles,
+                member_roles=options.member_settings,
             ),
         )
         self.act.function.add_event_source(
@@ -96,7 +96,7 @@ class Actions(Construct):
         self.act.allow(["sqs:SendMessage"], [self.work.queue.queue_arn])
         allow_on_training_jobs(self.act, "DescribeTrainingJob", "StopTrainingJob", "ListTags")
         if options.member_roles:
-            self.act.allow(["sts:AssumeRole"], options.member_roles)
+            self.act.allow(["sts:AssumeRole"], [*options.member_roles])
         self._allow_notifying(topics)
         self._allow_webhooks(options.webhooks, options.names.webhooks)
         self.act.allow(["kms:Decrypt", "kms:GenerateDataKey"], [topics.key.key_arn])

@@ -27,9 +27,9 @@ from tocsin_cdk.option_parsers import (
     file,
     flag,
     matching,
+    member_roles,
     one_of,
     prefix,
-    role_fault,
     stop_guard,
     tags,
 )
@@ -70,7 +70,8 @@ class DeploymentOptions:
     metric_run_cap: the most metrics of one run.
     concurrency: the most invocations at a time, by function.
     memory: in MB, by function.
-    member_roles: the roles in other accounts by which their jobs are described and stopped.
+    member_roles: the roles in other accounts by which their jobs are described and stopped, each
+        with the prefixes below ``capture_prefix`` that its account may write.
     stage: of the names; empty for the plain ones.
     tags: of every resource.
     local_python: an existing interpreter; the layer is installed for it instead of for Lambda.
@@ -80,7 +81,7 @@ class DeploymentOptions:
     tags: Mapping[str, str] = field(default_factory=dict)
     concurrency: Mapping[str, int] = field(default_factory=lambda: _CONCURRENCY)
     memory: Mapping[str, int] = field(default_factory=lambda: _MEMORY)
-    member_roles: tuple[str, ...] = ()
+    member_roles: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     capture_bucket: str | None = None
     capture_prefix: str = ""
     capture_key_arn: str | None = None
@@ -108,9 +109,21 @@ class DeploymentOptions:
         return Names(self.stage)
 
     @property
-    def member_accounts(self) -> tuple[str, ...]:
-        """The accounts of ``member_roles``."""
-        return tuple(sorted({arn.split(":")[4] for arn in self.member_roles}))
+    def member_accounts(self) -> Mapping[str, tuple[str, ...]]:
+        """The accounts of ``member_roles``, each with the prefixes that it may write."""
+        return {
+            role.split(":")[4]: tuple(self.capture_prefix + each for each in prefixes)
+            for role, prefixes in sorted(self.member_roles.items())
+        }
+
+    @property
+    def member_settings(self) -> tuple[str, ...]:
+        """``member_roles`` as the functions read it."""
+        return tuple(
+            f"{role}={self.capture_prefix}{each}"
+            for role, prefixes in self.member_roles.items()
+            for each in prefixes
+        )
 
     @property
     def recipients(self) -> tuple[str, ...]:
@@ -144,7 +157,7 @@ class OptionValues(TypedDict, total=False):
     tags: dict[str, str]
     concurrency: dict[str, int]
     memory: dict[str, int]
-    member_roles: list[str]
+    member_roles: list[str] | dict[str, list[str]]
 
 
 def given_options(given: OptionValues) -> DeploymentOptions:
@@ -225,7 +238,7 @@ _PARSERS: Mapping[str, Parser] = {
     "tags": tags,
     "concurrency": by_function(_CONCURRENCY, _LEAST_CONCURRENCY, 1000, "invocations at a time"),
     "memory": by_function(_MEMORY, _LEAST_MEMORY, 10_240, "MB"),
-    "memberRoles": each(role_fault, "arn:aws:iam::111122223333:role/TocsinMember"),
+    "memberRoles": member_roles,
     "tocsin:layerRuntime": matching("lambda|local", "lambda or local"),
     "tocsin:localPython": file,
 }

@@ -273,7 +273,16 @@ def test_those_who_write_to_their_own_queue_may_go_on_and_no_other(own: Synthesi
     [
         (
             "Evaluate",
-            ["TABLE", "STATE_BUCKET", "EVALUATE_QUEUE_URL", "BUS", "JOB_METRICS", "MEMBER_ROLES"],
+            [
+                "TABLE",
+                "STATE_BUCKET",
+                "EVALUATE_QUEUE_URL",
+                "BUS",
+                "JOB_METRICS",
+                "METRIC_RUN_CAP",
+                "CAPTURE_PREFIX",
+                "MEMBER_ROLES",
+            ],
         ),
         (
             "Act",
@@ -293,6 +302,8 @@ def test_those_who_write_to_their_own_queue_may_go_on_and_no_other(own: Synthesi
                 "STOP_CEILING",
                 "EMAIL_RUN_CAP",
                 "METRIC_RUN_CAP",
+                "WEBHOOK_RUN_CAP",
+                "CAPTURE_PREFIX",
                 "MEMBER_ROLES",
             ],
         ),

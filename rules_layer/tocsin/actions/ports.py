@@ -88,8 +88,9 @@ class UnknownEndpoint(Exception):
 class Lookups:
     """Questions that actions may ask. Nothing changes by them."""
 
-    describe_job: Callable[[str], JobToStop | None]
-    """The job of exactly this name; None when there is none."""
+    describe_job: Callable[[str, str], JobToStop | None]
+    """The job of exactly this name, in an account that may write the run (URL); None when there is
+    none."""
     job_tags: Callable[[str], Mapping[str, str]]
     """The tags of the job with this ARN."""
     refuses: Callable[[str, str], str | None]
@@ -122,7 +123,7 @@ class Effects:
     """Counts one more run to stop: its URL, and by ``sagemaker`` or a request to its ``hook``.
     None, or why it is held back."""
     stop_job: Callable[[str], None]
-    """Asks SageMaker to stop the job of this name. Raises NotRunning."""
+    """Asks SageMaker to stop the job with this ARN. Raises NotRunning."""
     write: Callable[[str, str, bytes], None]
     """Writes data under a run (URL) and key; the key stays inside the run."""
     subscribe: Callable[[str, str, str], str | None]

@@ -30,7 +30,7 @@ def stop(request: Request, lookups: Lookups, effects: Effects) -> Result:
         return Result(ActionOutcome.REFUSED, "nothing fires, so there is no reason to stop the job")
     alert = request.firing[0]
     name = alert.training_job_name
-    job = None if job_name_fault(name) else lookups.describe_job(name)
+    job = None if job_name_fault(name) else lookups.describe_job(name, alert.run)
     if job is None:
         return _ask_hook(alert, lookups, effects)
     if not _owns(job, alert, lookups):
@@ -40,9 +40,9 @@ def stop(request: Request, lookups: Lookups, effects: Effects) -> Result:
     if held := effects.reserve_stop(alert.run, "sagemaker"):
         return _held_back(held)
     try:
-        effects.stop_job(name)
+        effects.stop_job(job.arn)
     except NotRunning:
-        job = lookups.describe_job(name)
+        job = lookups.describe_job(name, alert.run)
         if job is None or job.status not in _ENDED:
             raise
         return _ended(name, job)

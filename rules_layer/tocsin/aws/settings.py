@@ -147,8 +147,8 @@ class ActSettings(FunctionSettings, frozen=True):
     allowed_recipients: the recipients that a rule may name beside those.
     webhooks: the names of the deployment's webhooks.
     sms_monthly_cap: the most SMS in a calendar month.
-    stop_guard: the stop guard's limit, runs of one prefix per time.
-    stop_ceiling: the stop guard's limit for all; empty: five times that of one prefix.
+    stop_guard: the stop guard's limit, runs of one owner per time.
+    stop_ceiling: the stop guard's limit for all; empty: five times that of one owner.
     sms_run_cap: the most SMS of one run in a month; None: a quarter of the deployment's.
     email_run_cap: the most e-mails of one run in a day.
     metric_run_cap: the most metrics of one run.

@@ -135,6 +135,7 @@ class JobDescription:
     ended_at: when it ended, if it has.
     outputs: the S3 paths that it may write runs to.
     arn: by which its tags are found.
+    is_over: it has ended.
     """
 
     rules: tuple[Mapping[str, Any], ...] = ()
@@ -142,18 +143,31 @@ class JobDescription:
     outputs: tuple[str, ...] = ()
     arn: str = ""
     profiler_rules: tuple[Mapping[str, Any], ...] = ()
+    is_over: bool = False
 
 
 class JobDirectory(Protocol):
-    def describe(self, name: str) -> JobDescription | None:
-        """The job of that name; None where SageMaker has none."""
+    def describe(self, name: str, run: str) -> JobDescription | None:
+        """The job of that name, in an account that may write the run (URL); None where SageMaker
+        has none.
+        """
+
+    def find(self, arn: str) -> JobDescription | None:
+        """The job with that ARN; None where SageMaker has none."""
+
+    def may_write(self, arn: str, run: str) -> bool:
+        """Whether the account of the job with that ARN may write the run (URL)."""
 
     def tagged_run(self, job: JobDescription) -> str:
         """The run that the job's tag names; "" without one."""
 
 
 def is_own(job: JobDescription, run: str, jobs: JobDirectory) -> bool:
-    """Whether the run is the job's, by its paths or its tag. Anybody can name a folder after it."""
+    """Whether the run is the job's, by its paths or its tag. Anybody can name a folder after it,
+    and another account can name any path.
+    """
+    if not jobs.may_write(job.arn, run):
+        return False
     if any(writes_to(output, run) for output in job.outputs):
         return True
     return is_same_run(jobs.tagged_run(job), run)

@@ -143,17 +143,17 @@ class World:
         self._do("reserve_stop", (run, by))
         return StopHeld(self.guard, 1.0) if self.guard else None
 
-    def _describe(self, name: str) -> JobToStop | None:
+    def _describe(self, name: str, run: str) -> JobToStop | None:
         if "describe" in self.broken:
             raise self.broken["describe"]
         return self.job
 
-    def _stop(self, name: str) -> None:
+    def _stop(self, arn: str) -> None:
         if self.status_when_stopped is not None:
             assert self.job is not None
             self.job = JobToStop(self.job.arn, self.status_when_stopped, self.job.outputs)
             raise NotRunning("the job is not running")
-        self._do("stop", name)
+        self._do("stop", arn.rpartition("/")[2])
 
 
 @pytest.fixture

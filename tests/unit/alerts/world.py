@@ -99,7 +99,7 @@ class Fake:
     @property
     def lookups(self) -> Lookups:
         return Lookups(
-            describe_job=lambda name: self.job,
+            describe_job=lambda name, run: self.job,
             job_tags=lambda arn: {},
             refuses=lambda kind, recipient: None,
             recent=lambda alert: (),
@@ -111,7 +111,7 @@ class Fake:
     def effects(self) -> Effects:
         return Effects(
             reserve_stop=lambda run, by: self.guard,
-            stop_job=lambda name: self._does("stop", lambda: self._stop(name)),
+            stop_job=lambda arn: self._does("stop", lambda: self._stop(arn.rpartition("/")[2])),
             write=lambda run, key, data: self._does("write", lambda: self.stopped.append(key)),
             subscribe=lambda run, protocol, endpoint: None,
             reserve=lambda kind, run, count: None,
