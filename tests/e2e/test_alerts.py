@@ -117,7 +117,7 @@ def guarded(aws: LocalAws) -> Iterator[None]:
         Table(dynamodb, table), StopLimit(50, 600.0), StopLimit(250, 600.0), time.time
     )
     for number in range(50):
-        guard.may(f"s3://somewhere/{number}", "folder:jobs")
+        guard.may(f"s3://captures/jobs/{number}", "hook")
     yield
     dynamodb.delete_item(TableName=table, Key={"pk": {"S": "stop-guard-files"}})
 

@@ -55,7 +55,8 @@ Body = Hint | JobEnded | RunNews | Flush | Deliver
 def _encoded(body: Body) -> str:
     """A message of evaluate's queue as it is in SQS."""
     if isinstance(body, JobEnded):
-        detail = {"TrainingJobName": body.job, "TrainingJobStatus": "Completed"}
+        detail = {"TrainingJobName": body.job, "TrainingJobArn": body.arn}
+        detail["TrainingJobStatus"] = "Completed"
         return json.dumps({"source": "aws.sagemaker", "detail": detail})
     assert isinstance(body, Hint)
     if not body.keys:
@@ -342,7 +343,7 @@ class Model:
 
         def handle(subject: Hint | JobEnded) -> None:
             if isinstance(subject, JobEnded):
-                end_job(subject.job, ports)
+                end_job(subject, ports)
             else:
                 evaluate(subject, ports, owner=owner, ends=ends)
 
@@ -463,8 +464,16 @@ class _Turns:
 class _Jobs:
     model: Model
 
-    def describe(self, name: str) -> JobDescription | None:
-        return JobDescription(outputs=(RUN,), ended_at=self.model.job_ended_at, arn="arn")
+    def describe(self, name: str, run: str) -> JobDescription | None:
+        ended_at = self.model.job_ended_at
+        over = ended_at is not None
+        return JobDescription(outputs=(RUN,), ended_at=ended_at, arn="arn", is_over=over)
+
+    def find(self, arn: str) -> JobDescription | None:
+        return self.describe(arn, RUN)
+
+    def may_write(self, arn: str, run: str) -> bool:
+        return True
 
     def tagged_run(self, job: JobDescription) -> str:
         return ""

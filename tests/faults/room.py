@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -35,11 +36,14 @@ from tocsin.aws.events import AwsPublisher
 from tocsin.aws.events import Bus as AwsBus
 from tocsin.aws.groups import DynamoGroups
 from tocsin.aws.known_runs import KnownRuns
+from tocsin.aws.limits import Shares, issue_caps
 from tocsin.aws.sagemaker import SageMakerJobs
 from tocsin.aws.settings import EvaluateSettings
-from tocsin.evaluation import Checkpoint, Hint, check, end_job, evaluate, memory_ports
+from tocsin.evaluation import Checkpoint, Hint, JobEnded, check, end_job, evaluate, memory_ports
 from tocsin.evaluation import checkpoint as checkpoints
+from tocsin.evaluation.ports import JobDirectory
 from tocsin.events import ACTION_TAKEN, RUN_NEWS, RUN_SUMMARY, STATUS_CHANGE
+from tocsin.owners import owner_of
 from tocsin.rules import Rule, _registry, register
 from tocsin.tensors import (
     END_MARKER,
@@ -261,10 +265,11 @@ class Bus:
 
 
 class Metrics:
-    """CloudWatch; ``names`` are the metrics that it got."""
+    """CloudWatch; ``names`` are the metrics that it got, ``billed`` those with their dimensions."""
 
     def __init__(self) -> None:
         self.names: set[str] = set()
+        self.billed: set[tuple[str, ...]] = set()
 
     def put_metric_data(
         self,
@@ -272,6 +277,9 @@ class Metrics:
         MetricData: Sequence[Mapping[str, Any]],  # noqa: N803
     ) -> None:
         self.names |= {datum["MetricName"] for datum in MetricData}
+        for datum in MetricData:
+            values = (each["Value"] for each in datum["Dimensions"])
+            self.billed.add((datum["MetricName"], *values))
 
 
 class SageMaker:
@@ -282,14 +290,19 @@ class SageMaker:
         self.stopped: list[str] = []
 
     @staticmethod
-    def job(output: str, status: str = "InProgress", role: str = "training") -> dict[str, Any]:
+    def arn(name: str, account: str = "123456789012") -> str:
+        return f"arn:aws:sagemaker:us-east-1:{account}:training-job/{name}"
+
+    @staticmethod
+    def job(
+        output: str, status: str = "InProgress", account: str = "123456789012"
+    ) -> dict[str, Any]:
         """A job that writes its run to ``output``."""
         name = output.rstrip("/").rpartition("/")[2]
         return {
             "TrainingJobName": name,
-            "TrainingJobArn": f"arn:aws:sagemaker:us-east-1:123456789012:training-job/{name}",
+            "TrainingJobArn": SageMaker.arn(name, account),
             "TrainingJobStatus": status,
-            "RoleArn": f"arn:aws:iam::123456789012:role/{role}",
             "DebugHookConfig": {"S3OutputPath": output},
         }
 
@@ -472,9 +485,9 @@ class Room:
         for key in keys:
             self.world.coordination.hint(job.url, (key,))
 
-    def end_job(self, name: str) -> None:
+    def end_job(self, name: str, arn: str = "") -> None:
         """SageMaker says that a job is over."""
-        end_job(name, self.world)
+        end_job(JobEnded(name, arn or SageMaker.arn(name)), self.world)
 
     # What the world is made of.
 
@@ -505,12 +518,32 @@ class Room:
         self.world = replace(self.world, storage=lambda run: wrap(inner(run)))
 
     def with_sagemaker(self, client: SageMaker) -> None:
-        self.world = replace(self.world, jobs=SageMakerJobs(client))
+        self.with_jobs(SageMakerJobs(client))
+
+    def with_jobs(self, jobs: JobDirectory) -> None:
+        """SageMaker's jobs, of one account or of several."""
+        self.world = replace(self.world, jobs=jobs)
 
     def with_dynamodb(self, client: Any) -> None:
         """The runs are coordinated by items of the table ``table``."""
         coordination = DynamoCoordination(Table(client, "table"), self.clock)
         self.world = replace(self.world, coordination=coordination)
+
+    def with_metrics(self, client: Any, most: int) -> Metrics:
+        """CloudWatch gets what the limits allow, which are counted in items of the table: at most
+        so many names of a run.
+        """
+        metrics = Metrics()
+        shares = Shares(Table(client, "table"), issue_caps(most), owner_of, self.clock)
+        publisher = AwsPublisher(
+            AwsBus(self.bus, "tocsin"),
+            MetricSink(metrics),
+            self.clock,
+            job_metrics=True,
+            admit=partial(shares.admit, "issue"),
+        )
+        self.world = replace(self.world, publisher=publisher)
+        return metrics
 
     def name_runs_after(self, job: str, runs: Sequence[str]) -> None:
         """Somebody writes runs into folders that are called like the job; each is looked at."""
@@ -798,11 +831,6 @@ class Deployed:
         self._evaluate = Fake()
         self._act = replace(act, checkpoints=self._evaluate)
         self._runs: set[str] = set()
-
-    def role(self, name: str, prefix: str) -> None:
-        """A training role that may write below ``prefix``."""
-        tags = [{"Key": "tocsin-prefix", "Value": prefix}]
-        boto3.client("iam").create_role(RoleName=name, AssumeRolePolicyDocument="{}", Tags=tags)
 
     def receive(self, message: Any) -> None:
         """One message for ``act``, after ``evaluate`` has committed it."""

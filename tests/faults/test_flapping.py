@@ -64,14 +64,13 @@ def stop(folder: str, job: str) -> StatusChange:
     return alert("LossDiverging", Actions=["stop"], Severity="critical", **fields)
 
 
-def jobs(folder: str, *names: str, role: str = "training") -> dict[str, Any]:
-    return {name: SageMaker.job(f"{CAPTURES}{folder}/{name}", role=role) for name in names}
+def jobs(folder: str, *names: str) -> dict[str, Any]:
+    return {name: SageMaker.job(f"{CAPTURES}{folder}/{name}") for name in names}
 
 
 @pytest.mark.usefixtures("aws")
 def test_stop_files_do_not_count_against_stops_of_sagemaker() -> None:
     act = Deployed(SageMaker(**jobs("team", "victim")), TOCSIN_STOP_GUARD="3/10m")
-    act.role("training", "team")
     for name in NOISY:
         act.receive(stop("nobody", name))
         assert act.outcomes(f"{CAPTURES}nobody/{name}", "stop") == ["done"]
@@ -80,11 +79,9 @@ def test_stop_files_do_not_count_against_stops_of_sagemaker() -> None:
 
 
 @pytest.mark.usefixtures("aws")
-def test_the_stop_guard_counts_each_prefix_by_itself() -> None:
-    known = {**jobs("noisy", *NOISY, role="noisy-role"), **jobs("team", "victim", role="team-role")}
+def test_the_stop_guard_counts_each_owner_by_itself() -> None:
+    known = {**jobs("noisy", *NOISY), **jobs("team", "victim")}
     act = Deployed(SageMaker(**known), TOCSIN_STOP_GUARD="3/10m")
-    for prefix in ("noisy", "team"):
-        act.role(f"{prefix}-role", prefix)
     for name in NOISY:
         act.receive(stop("noisy", name))
     act.receive(stop("team", "victim"))
@@ -94,7 +91,6 @@ def test_the_stop_guard_counts_each_prefix_by_itself() -> None:
 @pytest.mark.usefixtures("aws")
 def test_a_stop_that_the_guard_holds_back_is_done_when_its_window_has_passed() -> None:
     act = Deployed(SageMaker(**jobs("team", *NOISY, "next")), TOCSIN_STOP_GUARD="3/10m")
-    act.role("training", "team")
     for name in (*NOISY, "next"):
         act.receive(stop("team", name))
     assert act.sagemaker.stopped == [*NOISY]
@@ -121,12 +117,12 @@ class Texting(Act):
 
     @property
     def effects(self) -> Effects:
-        return replace(super().effects, reserve_texts=self._add, release_texts=self._remove)
+        return replace(super().effects, reserve=self._add, release=self._remove)
 
-    def _add(self, count: int) -> None:
+    def _add(self, kind: str, run: str, count: int) -> None:
         self.counted += count
 
-    def _remove(self, count: int) -> None:
+    def _remove(self, kind: str, run: str, count: int) -> None:
         self.counted -= count
 
 

@@ -160,7 +160,7 @@ class Pipeline(RuleBasedStateMachine):
             self._notify((), fate)
         else:
             self.model.job_ended_at = self.model.now
-            self.model.send("evaluate", JobEnded(JOB), durable=True)
+            self.model.send("evaluate", JobEnded(JOB, "arn"), durable=True)
 
     @property
     def _run_id(self) -> str:

@@ -312,7 +312,7 @@ FAULTS = (
         "sms-cap-ignored",
         "An SMS is sent although the month's cap is used up.",
         f"{ACTIONS}/topic.py",
-        "if why := effects.reserve_texts(phones):",
+        'if why := effects.reserve("sms", request.run, phones):',
         "if why := None:",
     ),
     Fault(

@@ -31,7 +31,7 @@ def stop(request: Request, lookups: Lookups, effects: Effects) -> Result:
         return Result(ActionOutcome.REFUSED, "nothing fires, so there is no reason to stop the job")
     alert = request.firing[0]
     name = alert.training_job_name
-    job = None if job_name_fault(name) else lookups.describe_job(name)
+    job = None if job_name_fault(name) else lookups.describe_job(name, alert.run)
     if job is None:
         return _ask_hook(alert, lookups, effects)
     if not _owns(job, alert, lookups):
@@ -39,14 +39,12 @@ def stop(request: Request, lookups: Lookups, effects: Effects) -> Result:
         return Result(ActionOutcome.REFUSED, _refusal(job, alert), again)
     if job.status in _ENDED:
         return _ended(name, job)
-    prefix = lookups.role_prefix(job.role)
-    owner = f"prefix:{prefix}" if prefix else f"role:{job.role}"
-    if held := effects.reserve_stop(alert.run, owner):
+    if held := effects.reserve_stop(alert.run, "sagemaker"):
         return _held_back(held)
     try:
-        effects.stop_job(name)
+        effects.stop_job(job.arn)
     except NotRunning:
-        job = lookups.describe_job(name)
+        job = lookups.describe_job(name, alert.run)
         if job is None or job.status not in _ENDED:
             raise
         return _ended(name, job)
@@ -64,8 +62,7 @@ def _held_back(held: StopHeld) -> Result:
 
 
 def _ask_hook(alert: StatusChange, lookups: Lookups, effects: Effects) -> Result:
-    folder = alert.run.partition("://")[2].partition("/")[2].partition("/")[0]
-    if held := effects.reserve_stop(alert.run, f"folder:{folder}"):
+    if held := effects.reserve_stop(alert.run, "hook"):
         return _held_back(held)
     stop_request = {
         "requested_at": lookups.now().isoformat(),

@@ -34,7 +34,7 @@ def sms(request: Request, lookups: Lookups, effects: Effects) -> Result:
     if refused := _refusal(request, lookups, effects):
         return refused
     phones = 1 if request.argument is not None else lookups.broadcast.get("sms") or 1
-    if why := effects.reserve_texts(phones):
+    if why := effects.reserve("sms", request.run, phones):
         return Result(ActionOutcome.REFUSED, why)
     text = short(request)
     phone = request.argument or ""
@@ -68,7 +68,7 @@ def _refusal(request: Request, lookups: Lookups, effects: Effects) -> Result | N
         return None if lookups.reaches(request.name) else _nobody(request.name)
     why = lookups.refuses(request.name, to)
     if why is None and request.name == "email":
-        why = effects.subscribe(request.name, to)
+        why = effects.subscribe(request.run, request.name, to)
     return Result(ActionOutcome.REFUSED, why) if why else None
 
 

@@ -10,6 +10,7 @@ from tocsin.actions import Effects, Lookups
 from tocsin.alerts.group import AlertGroup
 from tocsin.alerts.spending import RunCaps
 from tocsin.events import ActionTaken, RunSummary, StatusChange
+from tocsin.owners import owner_of
 from tocsin.watch import Silence
 
 
@@ -96,6 +97,7 @@ class AlertPorts:
     put_events: publishes on the bus that actions were taken.
     now: the time in seconds since the epoch.
     caps: what one run may use.
+    owner: the owner of a run (URL).
     """
 
     groups: GroupStore
@@ -108,3 +110,4 @@ class AlertPorts:
     put_events: Callable[[Sequence[ActionTaken]], None]
     now: Callable[[], float]
     caps: RunCaps = field(default_factory=RunCaps)
+    owner: Callable[[str], str] = owner_of

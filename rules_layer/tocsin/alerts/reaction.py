@@ -195,13 +195,13 @@ class GroupUnitOfWork:
             spending = Spending(
                 self.group.spent, self.ports.caps, self.ports.now(), task.reserved, kind
             )
-            effects = spending.within_caps(self.ports.effects)
+            effects = spending.within_caps(self.group.run, self.ports.effects)
             result = carry_out(task, self.group, self.ports.lookups, effects)
             if result.outcome is ActionOutcome.FAILED and not is_given_up(task):
                 self._fail(task, result, spending)
                 return
             if result.outcome is not ActionOutcome.DONE:
-                spending.give_back(self.ports.effects)
+                spending.give_back(self.group.run, self.ports.effects)
             self.report.guarded += result.guarded
             spending.now = self.ports.now()
             self.commit(lambda group: record_outcome(group, task, result, spending, self.claim))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,11 +25,15 @@ _TRANSACTIONAL = {
 
 @dataclass(frozen=True)
 class Topic:
-    """everybody: the deployment's own recipients, by protocol."""
+    """everybody: the deployment's own recipients, by protocol.
+
+    reserve: counts a new subscription that a run (URL) asks for: None, or why it must not be made.
+    """
 
     client: Any
     arn: str
     everybody: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    reserve: Callable[[str], str | None] = lambda run: None
 
     def publish(self, message: TopicMessage) -> None:
         """Publishes to the topic, or to the one phone that the message is for.
@@ -64,13 +68,15 @@ class Topic:
             attributes["action"] = {"DataType": "String.Array", "StringValue": json.dumps(named)}
         return attributes
 
-    def subscribe(self, protocol: str, endpoint: str) -> str | None:
+    def subscribe(self, run: str, protocol: str, endpoint: str) -> str | None:
         """Sees to it that ``endpoint`` gets what is published for it alone, with the attribute
         ``action`` = ``PROTOCOL:ENDPOINT``. None when it does, else why it does not (yet).
         """
         action = f"{protocol}:{endpoint}"
         arn = self._found(protocol, endpoint)
         if arn is None:
+            if why := self.reserve(run):
+                return why
             arn = self._subscribe(protocol, endpoint)
         elif arn not in (*_PENDING, _DELETED) and not self._passes(arn, action):
             return (

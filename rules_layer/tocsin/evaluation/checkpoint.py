@@ -206,6 +206,11 @@ class Checkpoint:
         return (*self.refusals, *changes, *self.summaries)
 
     @property
+    def is_restarted(self) -> bool:
+        """Whether a restart was found since the rules were last configured."""
+        return any(not record.fingerprint for record in self.rules.values())
+
+    @property
     def quiet_since(self) -> float:
         """When the last step was written; before the first, when the run was first looked at."""
         return self.last_time if self.seen_at is None else self.seen_at

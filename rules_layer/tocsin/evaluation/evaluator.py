@@ -8,7 +8,7 @@ from functools import partial
 
 from tocsin.evaluation.bounds import OutOfTime
 from tocsin.evaluation.careful import Care
-from tocsin.evaluation.messages import CONTINUE, Hint
+from tocsin.evaluation.messages import CONTINUE, Hint, JobEnded
 from tocsin.evaluation.ports import (
     CheckpointConflict,
     EvaluationPorts,
@@ -47,18 +47,19 @@ def evaluate(hint: Hint, ports: EvaluationPorts, *, owner: str, ends: float) -> 
     return report
 
 
-def end_job(job: str, ports: EvaluationPorts) -> list[str]:
+def end_job(ended: JobEnded, ports: EvaluationPorts) -> list[str]:
     """Write the end marker, as SageMaker's platform did for its Debugger, into the job's runs.
 
     From the bucket, every reader learns the same way that the job has ended. Returns the runs.
 
     The marker names the starts that are known of the run: it does not end a later one.
-    Runs of other folders that are called like the job are left alone.
+    Runs of other folders that are called like the job are left alone, and so are those of another
+    job of this name: in another account, or made since.
     """
-    described = ports.jobs.describe(job)
-    if described is None:
+    described = ports.jobs.find(ended.arn)
+    if described is None or not described.is_over:
         return []
-    known = ports.coordination.runs_of(job)
+    known = ports.coordination.runs_of(ended.job)
     runs = [run for run in known if is_own(described, run, ports.jobs)]
     for run in runs:
         starts = ports.checkpoints.load(run).checkpoint.run_ids.values()

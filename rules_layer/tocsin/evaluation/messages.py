@@ -38,9 +38,10 @@ class Hint:
 
 @dataclass(frozen=True)
 class JobEnded:
-    """SageMaker says that the training job of that name has ended."""
+    """SageMaker says that a training job has ended: its name and its ARN."""
 
     job: str
+    arn: str
 
 
 def parse_message(body: str | bytes) -> list[Hint | JobEnded]:
@@ -100,4 +101,6 @@ def _hints(objects: list[tuple[str, str]]) -> list[Hint | JobEnded]:
 
 def _job(detail: Mapping[str, Any]) -> list[Hint | JobEnded]:
     ended = detail["TrainingJobStatus"] in TERMINAL_JOB_STATUSES
-    return [JobEnded(str(detail["TrainingJobName"]))] if ended else []
+    if not ended:
+        return []
+    return [JobEnded(str(detail["TrainingJobName"]), str(detail["TrainingJobArn"]))]

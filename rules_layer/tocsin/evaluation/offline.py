@@ -183,8 +183,14 @@ class MemoryJobs:
 
     jobs: Mapping[str, JobDescription] = field(default_factory=dict)
 
-    def describe(self, name: str) -> JobDescription | None:
+    def describe(self, name: str, run: str) -> JobDescription | None:
         return self.jobs.get(name)
+
+    def find(self, arn: str) -> JobDescription | None:
+        return next((job for job in self.jobs.values() if job.arn == arn), None)
+
+    def may_write(self, arn: str, run: str) -> bool:
+        return True
 
     def tagged_run(self, job: JobDescription) -> str:
         return ""

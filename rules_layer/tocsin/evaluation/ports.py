@@ -12,6 +12,7 @@ from tocsin.evaluation.checkpoint import Checkpoint
 from tocsin.evaluation.trace import Trace
 from tocsin.evaluation.trials import Trials
 from tocsin.events import RunEvent
+from tocsin.owners import owner_of
 from tocsin.tensors import Storage, is_same_run, writes_to
 from tocsin.watch import Watch
 
@@ -179,6 +180,7 @@ class JobDescription:
     ended_at: when it ended, if it has.
     outputs: the S3 paths that it may write runs to.
     arn: by which its tags are found.
+    is_over: it has ended.
     """
 
     rules: tuple[Mapping[str, Any], ...] = ()
@@ -186,18 +188,31 @@ class JobDescription:
     outputs: tuple[str, ...] = ()
     arn: str = ""
     profiler_rules: tuple[Mapping[str, Any], ...] = ()
+    is_over: bool = False
 
 
 class JobDirectory(Protocol):
-    def describe(self, name: str) -> JobDescription | None:
-        """The job of that name; None where SageMaker has none."""
+    def describe(self, name: str, run: str) -> JobDescription | None:
+        """The job of that name, in an account that may write the run (URL); None where SageMaker
+        has none.
+        """
+
+    def find(self, arn: str) -> JobDescription | None:
+        """The job with that ARN; None where SageMaker has none."""
+
+    def may_write(self, arn: str, run: str) -> bool:
+        """Whether the account of the job with that ARN may write the run (URL)."""
 
     def tagged_run(self, job: JobDescription) -> str:
         """The run that the job's tag names; "" without one."""
 
 
 def is_own(job: JobDescription, run: str, jobs: JobDirectory) -> bool:
-    """Whether the run is the job's, by its paths or its tag. Anybody can name a folder after it."""
+    """Whether the run is the job's, by its paths or its tag. Anybody can name a folder after it,
+    and another account can name any path.
+    """
+    if not jobs.may_write(job.arn, run):
+        return False
     if any(writes_to(output, run) for output in job.outputs):
         return True
     return is_same_run(jobs.tagged_run(job), run)
@@ -215,6 +230,7 @@ class EvaluationPorts:
         number of their notifications then; kept in the process.
     outages: errors of the services, which say nothing about a run.
     is_denied: whether such an error stays until somebody grants a permission.
+    owner: the owner of a run (URL).
     """
 
     storage: Callable[[str], Storage]
@@ -230,3 +246,4 @@ class EvaluationPorts:
     configurations: OrderedDict[str, tuple[int, Any]] = field(default_factory=OrderedDict)
     outages: tuple[type[Exception], ...] = (OSError,)
     is_denied: Callable[[BaseException], bool] = lambda error: isinstance(error, PermissionError)
+    owner: Callable[[str], str] = owner_of

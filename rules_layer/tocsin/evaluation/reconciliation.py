@@ -119,7 +119,8 @@ def reconcile(
         return _wait(work, new.held_until)
     if not care.suspect and _is_duplicate(work, hint, new):
         return _next_look(work)
-    rules = load_rules(work, watch, again=hint.tick is not None or not hint.keys)
+    again = hint.tick is not None or not hint.keys
+    rules = load_rules(work, watch, again=again, new_start=_is_new_start(work, new))
     selection = Selection(rules.watched, rules.collections, work.checkpoint.problems)
     work.refuse_parts((*rules.problems, *selection.bad_patterns))
     work.replace(switch_off(work.checkpoint, rules.watched, care.suspect))
@@ -173,6 +174,13 @@ def _is_duplicate(work: UnitOfWork, hint: Hint, new: NewFiles) -> bool:
         return False
     ticks = hint.tick is not None and hint.tick > work.checkpoint.last_tick
     return not (new.files or new.more or ticks or work.is_uncommitted)
+
+
+def _is_new_start(work: UnitOfWork, new: NewFiles) -> bool:
+    """Whether a start of the job is seen for the first time."""
+    starts, files = work.checkpoint.run_ids, (found.file for found in new.files)
+    other = any(starts.get(file.worker) not in (None, file.run_id) for file in files)
+    return other or work.checkpoint.is_restarted
 
 
 def _plan(work: UnitOfWork, new: NewFiles, rules: Configuration) -> StepPlan:

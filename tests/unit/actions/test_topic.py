@@ -38,7 +38,7 @@ def test_what_nobody_gets_is_refused(ask: Any, make_world: Any, action: str, opt
 def test_one_address_gets_its_own(ask: Any, world: Any) -> None:
     result = email(ask(f"email:{ADDRESS}"), *world.ports)
     assert result == Result(ActionOutcome.DONE, f"published to the topic for {ADDRESS}")
-    assert world.did[0] == ("subscribe", ("email", ADDRESS))
+    assert world.did[0] == ("subscribe", ("s3://captures/jobs/j1/debug-output", "email", ADDRESS))
     assert world.messages()[0].attributes["action"] == f"email:{ADDRESS}"
 
 
@@ -98,8 +98,10 @@ def test_counts_what_it_sends(
     ask: Any, make_world: Any, action: str, broadcast: dict[str, int], texts: int
 ) -> None:
     world = make_world(broadcast=broadcast)
-    sms(ask(action), *world.ports)
-    assert [what for name, what in world.did if name == "reserve_texts"] == [texts]
+    request = ask(action)
+    sms(request, *world.ports)
+    expected = [("sms", request.run, texts)]
+    assert [what for name, what in world.did if name == "reserve"] == expected
 
 
 def test_a_cap_that_is_used_up_refuses(ask: Any, make_world: Any) -> None:

@@ -103,7 +103,7 @@ class Fake:
     @property
     def lookups(self) -> Lookups:
         return Lookups(
-            describe_job=lambda name: self.job,
+            describe_job=lambda name, run: self.job,
             job_tags=lambda arn: {},
             refuses=lambda kind, recipient: None,
             recent=lambda alert: (),
@@ -114,12 +114,12 @@ class Fake:
     @property
     def effects(self) -> Effects:
         return Effects(
-            reserve_stop=lambda run, owner: self.guard,
-            stop_job=lambda name: self._does("stop", lambda: self._stop(name)),
+            reserve_stop=lambda run, by: self.guard,
+            stop_job=lambda arn: self._does("stop", lambda: self._stop(arn.rpartition("/")[2])),
             write=lambda run, key, data: self._does("write", lambda: self.stopped.append(key)),
-            subscribe=lambda protocol, endpoint: None,
-            reserve_texts=lambda count: None,
-            release_texts=lambda count: None,
+            subscribe=lambda run, protocol, endpoint: None,
+            reserve=lambda kind, run, count: None,
+            release=lambda kind, run, count: None,
             publish=lambda message: self._does("publish", lambda: self.published.append(message)),
             post=lambda name, event, key: self._does("post", lambda: self.posted.append(event)),
             put_metric=lambda name, value, labels: self._does(

@@ -21,7 +21,7 @@ def of_s3(run: str, *keys: str) -> str:
 
 
 def ended(job: str) -> str:
-    detail = {"TrainingJobName": job, "TrainingJobStatus": "Failed"}
+    detail = {"TrainingJobName": job, "TrainingJobArn": "arn:job", "TrainingJobStatus": "Failed"}
     return json.dumps({"source": "aws.sagemaker", "detail": detail})
 
 
@@ -44,7 +44,7 @@ def test_messages_of_a_run_are_one_look() -> None:
     assert seen == [
         Hint(ONE, (FILES[0], FILES[1]), 100.0),
         Hint(OTHER, (FILES[0],)),
-        JobEnded("j1"),
+        JobEnded("j1", "arn:job"),
     ]
     assert failures.ids == set()
 
