@@ -276,8 +276,8 @@ FAULTS = (
         "group-is-not-due-for-its-tasks",
         "What a crash left waits for a message that may be lost.",
         f"{ALERTS}/group.py",
-        "min((*wake, *(task.due_at for task in self.tasks)), default=None)",
-        "min(wake, default=None)",
+        "return [*wake, *(task.due_at for task in tasks)]",
+        "return wake",
         ("tests/faults/test_crashes_of_act.py",),
     ),
     # -- actions -------------------------------------------------------------------------------

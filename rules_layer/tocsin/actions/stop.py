@@ -90,7 +90,7 @@ def _refusal(job: JobToStop, alert: StatusChange) -> str:
     tag = shlex.quote(f"Key={RUN_TAG},Value={alert.run}")
     return (
         f"training job {alert.training_job_name} writes to {outputs}, not to this run, and its "
-        f"tag {RUN_TAG} does not name this run. If the run belongs to this job: "
-        f"aws sagemaker add-tags --resource-arn {job.arn} --tags {tag}, "
-        "and the stop is tried again within 5 minutes"
+        f"tag {RUN_TAG} does not name this run. If the run belongs to this job, tag it; while "
+        "the job runs, the stop is tried again every 5 minutes: "
+        f"aws sagemaker add-tags --resource-arn {job.arn} --tags {tag}"
     )

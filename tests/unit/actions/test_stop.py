@@ -138,7 +138,7 @@ def test_trouble_is_raised(ask: Any, make_world: Any) -> None:
 def test_the_guard_may_refuse(ask: Any, make_world: Any, job: JobToStop | None) -> None:
     world = make_world(job, guard="10 runs were stopped in the last 10 minutes")
     result = stop(ask("stop"), *world.ports)
-    assert result == Result(ActionOutcome.REFUSED, world.guard, retry_at=1.0)
+    assert result == Result(ActionOutcome.REFUSED, world.guard, retry_at=1.0, guarded=True)
     assert world.did == [("reserve_stop", (RUN, "sagemaker" if job else "hook"))]
 
 
@@ -149,8 +149,18 @@ def test_what_is_not_stopped_anyway_does_not_count(
     ask: Any, make_world: Any, job: JobToStop
 ) -> None:
     world = make_world(job, guard="too many")
-    assert stop(ask("stop"), *world.ports).retry_at is None
+    assert not stop(ask("stop"), *world.ports).guarded
     assert world.did == []
+
+
+@pytest.mark.parametrize(("status", "again"), [("InProgress", True), ("Completed", False)])
+def test_a_job_that_does_not_lead_to_the_run_is_looked_at_again_while_it_runs(
+    ask: Any, make_world: Any, status: str, again: bool
+) -> None:
+    world = make_world(JobToStop(ARN, status))
+    result = stop(ask("stop"), *world.ports)
+    assert result.retry_at == (world.lookups.now().timestamp() + 300 if again else None)
+    assert not result.guarded
 
 
 def test_for_several_rules_it_is_one_call(ask: Any, make_world: Any, world: Any) -> None:
