@@ -196,6 +196,12 @@ class Invocation:
         self._dead = True
         self.resume()
 
+    def hang(self) -> None:
+        """Is at work until Lambda ends it, if it is this invocation that calls."""
+        if threading.current_thread() is self._thread:
+            self._dead = True
+            raise Crash
+
     def call(self, service: str, do: Callable[[], Any]) -> Any:
         """A call of the outside world, which is made when it is this invocation's turn."""
         if threading.current_thread() is not self._thread:  # one of several reads at once

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -19,11 +21,13 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 from tocsin.evaluation import Hint, JobEnded, check
+from tocsin.model import Role, Verdict
+from tocsin.rules import HEALTHY, Read, Reads, Rule, State, Step
 from tocsin.tensors import END_MARKER, Collection, RunWriter, collections, index_key
 from tocsin.watch import to_watch
 
 from tests.faults.model import JOB, TO_THE_END, Message, Model
-from tests.faults.room import BAD, RUN
+from tests.faults.room import BAD, RUN, add_rule
 
 SEQUENCES = int(os.environ.get("TOCSIN_FAULT_SEQUENCES", "500"))
 WORKERS = ("worker_0", "worker_1", "worker_2")
@@ -38,6 +42,7 @@ TEXT = {
 }
 for each in TEXT["rules"]:
     each |= {"rule": "VanishingGradient", "actions": [*RECEIVERS[each["name"]]]}
+TEXT["rules"].append({"name": "own", "rule": "Own", "actions": []})
 WATCHING = to_watch(TEXT)
 
 PICK = st.integers(0, 9)
@@ -48,6 +53,20 @@ SKEWS = st.sampled_from([0.0, 0.0, -180.0, 180.0])
 REFUSING = ("s3", "events")
 DAY = 86_400.0
 MOST_AT_WORK = {"evaluate": 4, "act": 2}
+
+
+@dataclass(frozen=True)
+class Own(Rule):
+    """A custom rule, which hangs at some steps: an invocation that dies in it switches it off."""
+
+    hang: ClassVar[Callable[[int], None]]
+
+    def reads(self) -> Reads:
+        return Reads({"gradients": Read(roles=(Role.GRADIENT,))}, ticks=True)
+
+    def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
+        type(self).hang(step.step)
+        return {"last": step.step}, HEALTHY
 
 
 class Pipeline(RuleBasedStateMachine):
@@ -65,7 +84,7 @@ class Pipeline(RuleBasedStateMachine):
     In the end, when all messages that can be lost are lost:
 
     * the statuses are those of ``tocsin check`` over the bucket, unless a step was given up because
-      its invocations were cut off again and again;
+      its invocations were cut off again and again, or the custom rule was at work then;
     * each firing was decided once for each of its receivers, unless a later one took its place
       while the group waited; and was sent once for each invocation of ``act`` that was cut off,
       which may have been between SNS's answer and the record of it, and once more;
@@ -87,6 +106,8 @@ class Pipeline(RuleBasedStateMachine):
         self.skew = self.started = 0.0
         self.behind: list[tuple[str, dict[str, Any]]] = []
         self.went_back = self.was_copied_over = False
+        self.hangs: set[int] = set()
+        Own.hang = self._hang
 
     # The job.
 
@@ -112,6 +133,17 @@ class Pipeline(RuleBasedStateMachine):
             else:
                 self._write(key, document, fate)
         self.step += 1
+
+    @precondition(lambda self: self.step)
+    @rule(ago=st.integers(0, 2))
+    def let_the_custom_rule_hang(self, ago: int) -> None:
+        """It hangs at one of the last steps, and as time passes after it."""
+        self.hangs.add(max(self.step - ago, 0))
+
+    def _hang(self, step: int) -> None:
+        if step in self.hangs:
+            for invocation in self.model.at_work:
+                invocation.hang()
 
     def catch_up(self) -> None:
         for key, document in self.behind:
@@ -296,6 +328,8 @@ class Pipeline(RuleBasedStateMachine):
         offline, _ = check(model.files, WATCHING, now=lambda: model.now)
         expected = {name: record.status for name, record in offline.rules.items()}
         found = {name: record.status for name, record in checkpoint.rules.items()}
+        if "switched off" in checkpoint.rules["own"].details:
+            del found["own"], expected["own"]
         # A resumed rule is judged from there on. Of what was copied over, only Lambda has seen all.
         if self.went_back or self.was_copied_over:
             del found["stays"], expected["stays"]
@@ -346,6 +380,7 @@ class Pipeline(RuleBasedStateMachine):
 
 def test_any_sequence_of_faults(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(collections, "_MOST_READ", 2)  # of the files of three workers
+    add_rule(monkeypatch, Own)
     run_state_machine_as_test(
         Pipeline,
         settings=settings(
@@ -358,7 +393,8 @@ def test_any_sequence_of_faults(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-def test_two_restarts_while_an_evaluation_is_under_way() -> None:
+def test_two_restarts_while_an_evaluation_is_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    add_rule(monkeypatch, Own)
     pipeline = Pipeline()
     on_time = ("comes", "comes", "comes")
     pipeline.begin_job(skew=0.0)
