@@ -162,7 +162,7 @@ class TensorSummary(msgspec.Struct, frozen=True, omit_defaults=True):
     update_l1: _Size | None = None
     update_l2: _Size | None = None
     fingerprint: _Digest | None = None
-    quantiles: Annotated[Mapping[_Share, float], msgspec.Meta(max_length=100)] | None = None
+    quantiles: Annotated[Mapping[_Share, float], msgspec.Meta(max_length=1024)] | None = None
     bounds: Bounds | None = None
     units: Count | None = None
     inactive_units: Count | None = None

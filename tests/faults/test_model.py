@@ -33,7 +33,7 @@ SEQUENCES = int(os.environ.get("TOCSIN_FAULT_SEQUENCES", "500"))
 WORKERS = ("worker_0", "worker_1", "worker_2")
 SERVICES = ("s3", "dynamodb", "sqs", "events", "cloudwatch", "sagemaker", "sns", "webhook")
 RECEIVERS = {"flaps": ("email", "webhook:ops"), "stays": ("stop", "email")}
-TEXT = {
+TEXT: dict[str, Any] = {
     "rules": [
         {"name": "flaps", "for_steps": 1, "resolve": 1},
         {"name": "stays", "for_steps": 2, "severity": "critical"},

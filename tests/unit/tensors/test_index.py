@@ -76,7 +76,7 @@ def _shapes(*entries):
         {"quantiles": {"": 1.0}},
         {"quantiles": {"1.5": 1.0}},
         {"quantiles": {"nan": 1.0}},
-        {"quantiles": {f"0.{number}": 1.0 for number in range(101)}},
+        {"quantiles": {f"0.{number}": 1.0 for number in range(1, 1200)}},
         {"bounds": {"below": -1}},
         {"unit_active": "!!!"},
         {"unit_active": "AAAA"},
