@@ -84,8 +84,8 @@ def test_a_run_subscribes_a_limited_number_of_addresses() -> None:
     pages = (
         boto3.client("sns").get_paginator("list_subscriptions_by_topic").paginate(TopicArn=topic)
     )
-    subscribed = sum(len(page["Subscriptions"]) for page in pages)
-    assert subscribed == 50
+    endpoints = [each["Endpoint"] for page in pages for each in page["Subscriptions"]]
+    assert sum(each.endswith("@example.org") for each in endpoints) == 50
 
 
 def test_a_run_posts_a_limited_number_of_events() -> None:
