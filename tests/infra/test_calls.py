@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 from moto import mock_aws
 from msgspec.structs import replace
-from tocsin.alerts import Flush, parse_message, react
+from tocsin.alerts import Deliver, Flush, parse_message, react
 from tocsin.aws.connect.act import connect_act
 from tocsin.aws.connect.evaluate import connect_evaluate
 from tocsin.aws.connect.patrol import connect_patrol
@@ -187,6 +187,7 @@ def record_act(deployment: Deployment, recorder: Recorder) -> None:
         )
         commit(text)
         react(parse_message(text), ports, ends=time.time() + 60)
+        react(Deliver(run), ports, ends=time.time() + 60)
     assert Call("sns:Publish", "+15551230000") in recorder.calls
     assert Call("s3:GetObject", f"{{state}}/{report_key(RUN)}") in recorder.calls  # of its links
     react(Flush(RUN), ports, ends=time.time() + 60)

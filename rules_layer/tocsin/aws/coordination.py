@@ -105,11 +105,13 @@ class DynamoCoordination:
             ":trouble": {"S": trouble},
         }
         expression = "SET attempts = :attempts, outages = :outages, trouble = :trouble"
+        removes = " REMOVE at_work" if outages else ""  # a service failed, and not that rule
         if until is None:
-            expression += " REMOVE lease_owner, lease_until, at_work"
+            removes = " REMOVE at_work, lease_owner, lease_until"
         else:
             expression += ", lease_until = :until, due_shard = :shard, due_at = :until"
             values |= {":until": number(until), ":shard": due_shard(_run_key(lease.run))}
+        expression += removes
         self.table.update(_run_key(lease.run), expression, values, "lease_owner = :owner")
 
     def note(self, lease: Lease, rule: str) -> None:

@@ -39,7 +39,7 @@ def evaluate(hint: Hint, ports: EvaluationPorts, *, owner: str, ends: float) -> 
     """
     report, yields = EvaluationReport(), min(ports.now() + SHARE, ends - MARGIN)
     lease = ports.coordination.take(hint.run, owner, ports.now(), ends + 1, hint.keys)
-    if lease is not None and lease.attempts > GIVE_UP_ATTEMPTS:
+    if lease is not None and lease.attempts > GIVE_UP_ATTEMPTS and not lease.suspect:
         _give_up(lease, ports, report)
         return report
     while lease is not None:

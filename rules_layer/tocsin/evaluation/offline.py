@@ -133,8 +133,10 @@ class MemoryCoordination:
         if item.owner != lease.owner:
             return
         item = replace(item, attempts=attempts, outages=outages, trouble=trouble)
+        if until is None or outages:  # a service failed, and not the rule that was at work
+            item = replace(item, at_work="")
         if until is None:
-            self.items[lease.run] = replace(item, owner=None, at_work="")
+            self.items[lease.run] = replace(item, owner=None)
         else:
             self.items[lease.run] = replace(item, until=until, due_at=until)
 
