@@ -76,7 +76,7 @@ class Actions(Construct):
                 email_run_cap=options.email_run_cap,
                 metric_run_cap=options.metric_run_cap,
                 webhook_run_cap=options.webhook_run_cap,
-                capture_prefix=options.capture_prefix or None,
+                capture_prefix=options.capture_prefix,
                 dashboard=dashboard,
                 stage=options.stage or None,
                 member_roles=options.member_settings,
