@@ -77,7 +77,7 @@ class Actions(Construct):
                 metric_run_cap=options.metric_run_cap,
                 deliverers=options.concurrency["act"] - 1,  # one is free for stops
                 webhook_run_cap=options.webhook_run_cap,
-                capture_prefix=options.capture_prefix or None,
+                capture_prefix=options.capture_prefix,
                 dashboard=dashboard,
                 stage=options.stage or None,
                 member_roles=options.member_settings,

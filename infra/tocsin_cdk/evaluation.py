@@ -61,7 +61,7 @@ class EvaluateFunction(Construct):
                 bus=bus.event_bus_name,
                 job_metrics=options.job_metrics,
                 metric_run_cap=options.metric_run_cap,
-                capture_prefix=options.capture_prefix or None,
+                capture_prefix=options.capture_prefix,
                 stage=options.stage or None,
                 member_roles=options.member_settings,
             ),

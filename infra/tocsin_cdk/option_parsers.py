@@ -68,7 +68,8 @@ def member_roles(key: str, value: Any) -> Mapping[str, tuple[str, ...]]:
         role, given = item if isinstance(item, tuple) else str(item).partition("=")[::2]
         if not (arn := re.fullmatch(_ROLE_ARN, str(role))):
             _refuse(key, f"has a wrong item: {role!r} is not the ARN of a role without = and comma")
-        prefixes = given if isinstance(given, list) else [given or arn[1]]
+        given = given or arn[1]
+        prefixes = given if isinstance(given, list) else [given]
         found.setdefault(role, []).extend(prefix(key, each) for each in prefixes)
     _refuse_shared(key, found)
     return {role: tuple(dict.fromkeys(prefixes)) for role, prefixes in found.items()}

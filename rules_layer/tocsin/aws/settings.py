@@ -135,7 +135,7 @@ class EvaluateSettings(FunctionSettings, frozen=True):
     bus: _Text
     job_metrics: bool = True
     metric_run_cap: Annotated[int, msgspec.Meta(ge=0)] = 100
-    capture_prefix: str | None = None
+    capture_prefix: str = ""
     stage: str | None = None
     member_roles: tuple[str, ...] = ()
 
@@ -177,7 +177,7 @@ class ActSettings(FunctionSettings, frozen=True):
     metric_run_cap: Annotated[int, msgspec.Meta(ge=0)] = 100
     deliverers: Annotated[int, msgspec.Meta(ge=1)] = 1
     webhook_run_cap: Annotated[int, msgspec.Meta(ge=0)] = 100
-    capture_prefix: str | None = None
+    capture_prefix: str = ""
     dashboard: str = ""
     stage: str | None = None
     member_roles: tuple[str, ...] = ()

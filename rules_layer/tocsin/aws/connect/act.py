@@ -37,7 +37,7 @@ def connect_act(
     """The stores and the timer for decisions about alerts, and what actions use."""
     s3, table = client("s3"), Table(client("dynamodb"), settings.table)
     jobs = all_jobs(settings.member_roles, client)
-    owner = partial(owner_of, prefix=settings.capture_prefix or "")
+    owner = partial(owner_of, prefix=settings.capture_prefix)
     caps = RunCaps(
         settings.texts_of_run,
         settings.email_run_cap,

@@ -28,7 +28,7 @@ def connect_evaluate(
     service by its name; each is made once, at its first call.
     """
     s3, table = client("s3"), Table(client("dynamodb"), settings.table)
-    owner = partial(owner_of, prefix=settings.capture_prefix or "")
+    owner = partial(owner_of, prefix=settings.capture_prefix)
     shares = Shares(table, issue_caps(settings.metric_run_cap), owner, time.time)
     return EvaluationPorts(
         storage=lambda run: open_run(run, client=s3),
