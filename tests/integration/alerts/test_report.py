@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 import pytest
 import requests
-from tocsin.alerts import Flush, react
+from tocsin.alerts import AlertPorts, Deliver, Flush, react
 from tocsin.aws.connect.act import connect_act
 from tocsin.aws.connect.evaluate import connect_evaluate
 from tocsin.aws.dynamodb import Table
@@ -68,6 +68,12 @@ def training(deployment: Deployment) -> Training:
     return Training(deployment)
 
 
+def act(ports: AlertPorts) -> None:
+    """Decide what to do about the run, and do it."""
+    for message in (Flush(RUN), Deliver(RUN)):
+        react(message, ports, ends=time.time() + 60)
+
+
 def page() -> Page:
     answer = boto3.client("s3").get_object(Bucket="state", Key=report_key(RUN, "json"))
     return msgspec.json.decode(answer["Body"].read(), type=Page)
@@ -106,7 +112,7 @@ def test_the_page_and_the_mail_name_the_verdict_on_the_machine(
     evaluate(Hint(run), training.ports, owner="me", ends=time.time() + 60)
     training.save(0, np.nan)
     report.handler(NEWS, Context())
-    react(Flush(RUN), connect_act(deployment.settings), ends=time.time() + 60)
+    act(connect_act(deployment.settings))
 
     machine = page().machine
     assert machine is not None
@@ -156,7 +162,7 @@ def test_it_lists_the_actions_that_were_taken(
     report: ModuleType, deployment: Deployment, training: Training
 ) -> None:
     training.save(3, np.nan)
-    react(Flush(RUN), connect_act(deployment.settings), ends=time.time() + 60)
+    act(connect_act(deployment.settings))
     report.handler(NEWS, Context())
     (taken,) = page().alerts
     assert (taken.step, taken.rule, taken.action, taken.outcome) == (
@@ -172,7 +178,7 @@ def test_an_action_alone_makes_the_page_again(
 ) -> None:
     training.save(3, np.nan)
     report.handler(NEWS, Context())
-    react(Flush(RUN), connect_act(deployment.settings), ends=time.time() + 60)
+    act(connect_act(deployment.settings))
     taken = {"source": SOURCE, "detail-type": ACTION_TAKEN, "detail": {"Run": RUN}}
     body = json.dumps(taken)
     report.handler({"Records": [{"body": body, "receiptHandle": "h"}]}, Context())
@@ -224,7 +230,7 @@ def test_the_mail_links_to_it_before_it_is_there(
 ) -> None:
     training.save(0, np.nan)
     ports = connect_act(deployment.settings)
-    react(Flush(RUN), ports, ends=time.time() + 60)
+    act(ports)
     (mail,) = [message["Message"] for message in deployment.received(deployment.email)]
     key = report_key(RUN)
     (link,) = [line.strip() for line in mail.splitlines() if f"/state/{key}?X-Amz-" in line]
