@@ -7,11 +7,12 @@ from collections.abc import Callable
 from functools import wraps
 from operator import attrgetter
 from typing import Any, cast
-from weakref import WeakMethod
+from weakref import WeakMethod, ref
 
 import torch
 
 from tocsin_hooks.guard import Guard, MeantForTraining, Method, guarded
+from tocsin_hooks.torch.idle import IdleSteps
 
 
 class TrainingStopped(MeantForTraining):
@@ -64,6 +65,26 @@ def compilations() -> int:
 def closure_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The closure that ``optimizer.step`` was given to compute the loss again, if any."""
     return kwargs.get("closure") or next(filter(callable, args[1:]), None)
+
+
+class UpdateHook:
+    """A global hook of all optimizers, which keeps neither us nor a model alive."""
+
+    def __init__(self, method: Callable[..., None], idle: IdleSteps) -> None:
+        self._method = WeakMethod(method)
+        self._idle = ref(idle)
+
+    def __call__(self, optimizer: Any, *arguments: Any) -> None:
+        idle = self._idle()
+        if idle is None or torch.compiler.is_compiling() or idle.skips(self, optimizer):
+            return
+        if (method := self._method()) is not None:
+            method(optimizer, *arguments)
+
+    def repeat(self, optimizer: Any, samples: int) -> None:
+        """Handle an update that was skipped."""
+        if (method := self._method()) is not None:
+            method(optimizer, (), {})
 
 
 def weakly(method: Callable[..., None]) -> Callable[..., None]:

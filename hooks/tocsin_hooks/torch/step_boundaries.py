@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -66,6 +66,20 @@ class StepBoundaries:
             self._left_out = False
             return 0  # it is saved in place of the one that was left out
         return self._turns.next() if mode is Mode.TRAIN else None
+
+    @property
+    def turns(self) -> Iterable[int | None]:
+        """What may count for the interval: the steps (None), or the updates so far by each of
+        several optimizers."""
+        return None, *self._turns.counts
+
+    def skipped(self, steps: int, updates: Mapping[Any, int]) -> None:
+        """So many steps like the last ones have gone by, with the updates by each optimizer."""
+        self._steps.begun += steps
+        for optimizer, number in updates.items():
+            self._turns.skipped(optimizer, number)
+            if self._parameters.holds(optimizer):
+                self.evaluations.skipped(number)
 
     @property
     def is_updated_by_the_loop(self) -> bool:

@@ -121,6 +121,16 @@ class Turns:
         self._counts[number] += 1
         self._latest.append(number)
 
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """The updates so far by each of several optimizers; empty if there is one only."""
+        return tuple(self._counts.values()) if len(self._counts) > 1 else ()
+
+    def skipped(self, optimizer: Any, updates: int) -> None:
+        """That optimizer has updated the model so many times more, in the cycle that is known."""
+        if optimizer in self._numbers:
+            self._counts[self._numbers[optimizer]] += updates
+
     def next(self) -> int | None:
         """The updates so far by the one that is next; None if there is one only, or no cycle."""
         if len(self._counts) < 2:

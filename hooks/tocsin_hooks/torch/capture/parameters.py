@@ -45,6 +45,10 @@ class Parameters:
             self._optimizers[optimizer] = known
         return known[1]
 
+    def holds(self, optimizer: Any) -> bool:
+        """Whether that optimizer is known to update parameters of the model."""
+        return self._optimizers.get(optimizer, (0, False))[1]
+
     @property
     def updated_by_nobody(self) -> bool:
         """Whether no optimizer of the model is known."""

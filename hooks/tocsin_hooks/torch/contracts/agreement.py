@@ -22,7 +22,7 @@ from tocsin_hooks.torch.values import tensors_in
 
 _AGREED = 50  # turns in a row
 _OPPOSED = 10  # turns, after which they are opponents
-_MOST_UPDATES = 2000
+_MOST_UPDATES = 400
 _ALIKE = 0.95  # of the samples, whose scores are pulled in one direction
 _MOST_TENSORS = 4
 _MOST_MADE = 8
@@ -94,6 +94,10 @@ class Agreement:
             before = register_module_forward_pre_hook(self._begins)
             after = register_module_forward_hook(self._ends, always_call=True)
             self._handles = [before, after]
+
+    @property
+    def looks(self) -> bool:
+        return bool(self._handles)
 
     def close(self) -> None:
         while self._handles:

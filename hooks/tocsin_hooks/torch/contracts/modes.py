@@ -77,6 +77,10 @@ class ModeContracts:
         self._evaluated = 0
         self._in_eval = False
 
+    def skipped(self, updates: int) -> None:
+        """There were so many updates that nothing looked at."""
+        self._updates += updates
+
     def _acts_otherwise(self, root: Any) -> bool:
         """Whether a model gives something else in training than in evaluation."""
         self._looks += 1

@@ -53,6 +53,11 @@ class Schedules:
     def updated(self, optimizer: Any) -> None:
         self._updates[optimizer] = self._updates.get(optimizer, 0) + 1
 
+    def skipped(self, optimizer: Any, updates: int) -> None:
+        """There were so many updates that nothing looked at."""
+        if optimizer in self._updates:
+            self._updates[optimizer] += updates
+
     def evaluated(self, loss: Callable[[], float | None]) -> None:
         """An evaluation has ended, with that loss if it has one."""
         self._evaluations += 1

@@ -72,11 +72,21 @@ class TargetCopies:
         self._remembered = Remembered()
         self._since = self._called_at = 0
         self._over = False
+        self._again = _AGAIN
 
     @property
     def are_known(self) -> bool:
         """Whether a copy was compared: so the targets move, and a loss may rise with them."""
         return self._compared
+
+    @property
+    def look(self) -> bool:
+        """Whether calls are looked at."""
+        return bool(self._handles)
+
+    def skipped(self, updates: int) -> None:
+        """There were so many updates that nothing looked at."""
+        self._updates += updates if self._seen >= _SEEN else 0
 
     def backward(self, loss: Any, *, two: bool) -> None:
         """Gradients of a loss are going to be computed in a saved step: of values that are picked,
@@ -111,7 +121,8 @@ class TargetCopies:
             copy = self._copy()
             if copy is None and not self._looks and self._updates >= _WITHOUT_A_COPY:
                 self._until = self._updates
-            if copy is not None and self._updates % _AGAIN == 0:
+            if copy is not None and self._updates >= self._again:
+                self._again = self._updates + _AGAIN
                 self._watch(_SHORTLY)
                 self._is_renewed(copy)
             if copy is not None and self._updates - self._since >= _MUCH_TOO_LATE:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from tocsin.model import Mode
@@ -211,6 +212,17 @@ class TrainingContracts:
             self.loop.update_ends(root, optimizer)
 
     # Ends.
+
+    @property
+    def look(self) -> bool:
+        """Whether anything looks at steps that are not saved."""
+        return self._copies.look
+
+    def skipped(self, updates: Mapping[Any, int]) -> None:
+        """There were so many updates by each optimizer that nothing looked at."""
+        self._passes += sum(updates.values())
+        self._copies.skipped(sum(updates.values()))
+        self.loop.skipped(updates)
 
     def pause(self) -> None:
         """Nothing more of the last forward pass is to come."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple, Protocol
@@ -67,6 +68,7 @@ class UpdateContracts:
         self._before_closure: int | None = None  # so many before a closure is called
         self._reached = False  # gradients were there since the last update
         self._still = WeakKeyDictionary[Any, int]()  # updates, as long as all have a rate of 0
+        self._late: float = _LATE
         self._may_thaw = False  # what is frozen at random: an optimizer holds it
 
     @property
@@ -127,7 +129,8 @@ class UpdateContracts:
 
     def after_update(self, root: Any, optimizer: Any) -> None:
         self._updates += 1
-        if self._updates == _LATE:
+        if self._updates >= self._late:
+            self._late = math.inf
             self.ended(root)
         if self._updates > _LAST:
             return
@@ -161,6 +164,13 @@ class UpdateContracts:
         if still:
             self._still.update(dict.fromkeys(still, _MOVED))
             self._broken("learning_rate_of_zero")
+
+    def skipped(self, optimizer: Any, updates: int) -> None:
+        """There were so many updates that nothing looked at."""
+        if any(each() is optimizer for each in self._optimizers):
+            self._updates += updates
+        if self._still.get(optimizer, _MOVED) >= 0:
+            self._still[optimizer] += updates
 
     def foreign_update(self, root: Any, optimizer: Any) -> None:
         """An optimizer updates something that is no part of the model."""
