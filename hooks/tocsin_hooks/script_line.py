@@ -6,9 +6,9 @@ import os
 import sys
 import sysconfig
 from collections.abc import Callable
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
-from types import FrameType, FunctionType
+from types import CodeType, FrameType, FunctionType
 from typing import Any
 
 _INSTALLED = ("site-packages", "dist-packages")
@@ -21,21 +21,23 @@ def script_line() -> str:
     return "" if frame is None else f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
 
 
-def script_caller() -> Callable[[Any, Any, Any], Any] | None:
-    """Calls a function so that a warning of it names the line of the script, and not ours."""
-    frame = _script_frame()
-    return None if frame is None else _caller(frame.f_code.co_filename, frame.f_lineno)
+def caller_at(frame: FrameType) -> Callable[[Any, Any, Any], Any]:
+    """Return a function that calls another one as from the line where ``frame`` is: a warning names
+    that line, and is shown once for it."""
+    return FunctionType(_code_at(frame.f_code.co_filename, frame.f_lineno or 1), frame.f_globals)
 
 
-@cache
-def _caller(file: str, line: int) -> Callable[[Any, Any, Any], Any]:
-    """A function that stands in that line, as far as those know that it calls."""
-    code = _call.__code__.replace(co_filename=file, co_firstlineno=line - 1)
-    return FunctionType(code, {"__name__": Path(file).stem})
+@lru_cache(maxsize=1 << 12)
+def _code_at(file: str, line: int) -> CodeType:
+    return _CALL.replace(co_filename=file, co_firstlineno=line - 1)
 
 
 def _call(function: Any, args: Any, kwargs: Any) -> Any:
     return function(*args, **kwargs)
+
+
+# Named as what a mode defines: who looks for the line that calls ``backward`` skips it.
+_CALL = _call.__code__.replace(co_name="__torch_function__")
 
 
 @cache

@@ -5,15 +5,16 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from operator import attrgetter
 from types import FrameType
 from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - everybody calls it so
-from torch.overrides import TorchFunctionMode
+from torch.overrides import TorchFunctionMode, handle_torch_function
 
-from tocsin_hooks.guard import Guard, Report
-from tocsin_hooks.script_line import script_caller, script_line
+from tocsin_hooks.guard import Report, guarded
+from tocsin_hooks.script_line import caller_at, script_line
 from tocsin_hooks.torch.callbacks import compilations, is_transforming
 from tocsin_hooks.torch.calls.axes import Axes
 from tocsin_hooks.torch.calls.derivatives import Derivatives
@@ -64,11 +65,10 @@ _DETACHES = frozenset(
     {torch.detach, torch.Tensor.detach, torch.Tensor.detach_, torch.Tensor.data.__get__}
 )
 _SYMMETRIC = frozenset({F.huber_loss, F.l1_loss, F.mse_loss, F.smooth_l1_loss})
-_WARN = frozenset({*_PARAMETERS, torch.Tensor.__float__, torch.Tensor.__int__})
-"""Losses, of what they broadcast; and what makes a number of a tensor that needs a gradient."""
 _DROPOUTS = frozenset({F.dropout, F.dropout1d, F.dropout2d, F.dropout3d})
 _BACKWARDS = frozenset({torch.Tensor.backward, torch.autograd.backward})
 
+_PASSES_ON = handle_torch_function.__code__
 _MOST_FRAMES = 12  # from a loss function outwards, in which a loss module is looked for
 
 
@@ -183,23 +183,13 @@ class _Mode(TorchFunctionMode):
         self.listeners: list[Listener] = []
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs = kwargs or {}
-        listeners, own = tuple(self.listeners), False
-        for each in listeners:
-            with Guard(each.trouble, "a loss is not compared"):
-                own = own or each.is_at_work() or is_transforming()
-        if own or not listeners:
+        kwargs, listeners = kwargs or {}, tuple(self.listeners)
+        if not listeners or is_transforming() or any(each.is_at_work() for each in listeners):
             return func(*args, **kwargs)
-        calls: dict[int, RecordedCall | None] = {}
-        caller = None
-        for at, each in enumerate(listeners):
-            with Guard(each.trouble, "a loss is not compared"):
-                calls[at], caller = _before(each, func, args, kwargs)
-        # From a frame of this name: who looks for the line that calls ``backward`` skips it.
-        found = func(*args, **kwargs) if caller is None else caller(func, args, kwargs)
-        for at, each in enumerate(listeners):
-            with Guard(each.trouble, "a loss is not compared"):
-                _after(each, calls.get(at), func, args, kwargs, found)
+        calls = [_before(each, func, args, kwargs) for each in listeners]
+        found = caller_at(_calling_frame(sys._getframe(1), func))(func, args, kwargs)
+        for each, call in zip(listeners, calls, strict=True):
+            _after(each, call, func, args, kwargs, found)
         return found
 
 
@@ -210,17 +200,23 @@ def _top() -> _Mode | None:
     return found if isinstance(found, _Mode) else None
 
 
-def _before(
-    listener: Listener, func: Any, args: Any, kwargs: Any
-) -> tuple[RecordedCall | None, Callable[..., Any] | None]:
-    """What the tape has of the call, and what is to call the function in our place."""
+def _calling_frame(frame: FrameType, function: Any) -> FrameType:
+    """The frame that called ``function``, given the one that calls the mode."""
+    if frame.f_code is _PASSES_ON and frame.f_back is not None:
+        frame = frame.f_back
+        if frame.f_code is getattr(function, "__code__", None) and frame.f_back is not None:
+            frame = frame.f_back
+    return frame
+
+
+@guarded(attrgetter("trouble"), "a loss is not compared")
+def _before(listener: Listener, func: Any, args: Any, kwargs: Any) -> RecordedCall | None:
+    """What the tape has of the call."""
     if func in _BACKWARDS:
         listener.backward(args[0] if args else None)
     elif func in _DETACHES and args:
         listener.detached(args[0])
-    call = listener.tape.before(func, args, kwargs) if listener.tape.is_recording else None
-    # What warns is to name the line of the script.
-    return call, script_caller() if func in _WARN else None
+    return listener.tape.before(func, args, kwargs) if listener.tape.is_recording else None
 
 
 def _dropped(func: Any, args: Any, kwargs: Any) -> float:
@@ -232,6 +228,7 @@ def _dropped(func: Any, args: Any, kwargs: Any) -> float:
     return float(args[1] if len(args) > 1 else kwargs.get("p", 0.5))
 
 
+@guarded(attrgetter("trouble"), "a loss is not compared")
 def _after(
     listener: Listener, call: RecordedCall | None, func: Any, args: Any, kwargs: Any, found: Any
 ) -> None:
