@@ -6,7 +6,7 @@ import os
 import sys
 import sysconfig
 from collections.abc import Callable
-from functools import cache, lru_cache
+from functools import cache
 from pathlib import Path
 from types import CodeType, FrameType, FunctionType
 from typing import Any
@@ -24,12 +24,15 @@ def script_line() -> str:
 def caller_at(frame: FrameType) -> Callable[[Any, Any, Any], Any]:
     """Return a function that calls another one as from the line where ``frame`` is: a warning names
     that line, and is shown once for it."""
-    return FunctionType(_code_at(frame.f_code.co_filename, frame.f_lineno or 1), frame.f_globals)
-
-
-@lru_cache(maxsize=1 << 12)
-def _code_at(file: str, line: int) -> CodeType:
-    return _CALL.replace(co_filename=file, co_firstlineno=line - 1)
+    code, key = frame.f_code, (id(frame.f_code), frame.f_lasti)
+    kept = _calls.get(key)
+    if kept is None:
+        if len(_calls) == _MOST_PLACES:
+            _calls.clear()
+        line = (frame.f_lineno or 1) - 1
+        own = _CALL.replace(co_filename=code.co_filename, co_firstlineno=line)
+        kept = _calls[key] = code, own
+    return FunctionType(kept[1], frame.f_globals)
 
 
 def _call(function: Any, args: Any, kwargs: Any) -> Any:
@@ -38,6 +41,10 @@ def _call(function: Any, args: Any, kwargs: Any) -> Any:
 
 # Named as what a mode defines: who looks for the line that calls ``backward`` skips it.
 _CALL = _call.__code__.replace(co_name="__torch_function__")
+_MOST_PLACES = 1 << 12
+_calls: dict[tuple[int, int], tuple[CodeType, CodeType]] = {}
+"""Codes of calls by where they stand: to ask a frame for its line is slow. The first code of each
+pair is kept because its identity is the key."""
 
 
 @cache

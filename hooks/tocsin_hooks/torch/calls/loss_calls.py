@@ -69,7 +69,7 @@ _DROPOUTS = frozenset({F.dropout, F.dropout1d, F.dropout2d, F.dropout3d})
 _BACKWARDS = frozenset({torch.Tensor.backward, torch.autograd.backward})
 
 _PASSES_ON = handle_torch_function.__code__
-_MOST_FRAMES = 12  # from a loss function outwards, in which a loss module is looked for
+_MOST_FRAMES = 13  # from a loss function outwards, in which a loss module is looked for
 
 
 @dataclass(frozen=True)
@@ -186,8 +186,9 @@ class _Mode(TorchFunctionMode):
         kwargs, listeners = kwargs or {}, tuple(self.listeners)
         if not listeners or is_transforming() or any(each.is_at_work() for each in listeners):
             return func(*args, **kwargs)
-        calls = [_before(each, func, args, kwargs) for each in listeners]
-        found = caller_at(_calling_frame(sys._getframe(1), func))(func, args, kwargs)
+        caller = caller_at(_calling_frame(sys._getframe(1), func))
+        calls = [_before(each, caller, func, args, kwargs) for each in listeners]
+        found = caller(func, args, kwargs)
         for each, call in zip(listeners, calls, strict=True):
             _after(each, call, func, args, kwargs, found)
         return found
@@ -210,13 +211,17 @@ def _calling_frame(frame: FrameType, function: Any) -> FrameType:
 
 
 @guarded(attrgetter("trouble"), "a loss is not compared")
-def _before(listener: Listener, func: Any, args: Any, kwargs: Any) -> RecordedCall | None:
+def _before(
+    listener: Listener, caller: Callable[..., Any], func: Any, args: Any, kwargs: Any
+) -> RecordedCall | None:
     """What the tape has of the call."""
     if func in _BACKWARDS:
         listener.backward(args[0] if args else None)
     elif func in _DETACHES and args:
         listener.detached(args[0])
-    return listener.tape.before(func, args, kwargs) if listener.tape.is_recording else None
+    if not listener.tape.is_recording:
+        return None
+    return listener.tape.before(func, args, kwargs, caller)
 
 
 def _dropped(func: Any, args: Any, kwargs: Any) -> float:

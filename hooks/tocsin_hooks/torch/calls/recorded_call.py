@@ -23,6 +23,7 @@ class RecordedCall:
     ``given``: the identities of what depends on one.
     ``versions``: of the tensors that do not, to see whether they were changed since.
     ``precision``: that of autocast at the time, None without it.
+    ``caller``: calls a function as from the line of the script.
     """
 
     function: Callable[..., Any]
@@ -31,12 +32,19 @@ class RecordedCall:
     given: frozenset[int]
     versions: Sequence[tuple[Any, int]]
     precision: Any
+    caller: Callable[[Any, Any, Any], Any]
     found: tuple[int, ...] = ()
 
     @property
     def name(self) -> str:
         name: str = getattr(self.function, "__name__", "")
         return name
+
+    def again(self, args: Any, kwargs: Any) -> Any:
+        """Call the function again. A warning may name a caller of its caller: all stand in the
+        line of the script."""
+        inner = (self.caller, (self.function, args, kwargs), {})
+        return self.caller(self.caller, inner, {})
 
 
 def tensors_of(value: Any) -> Iterator[Any]:

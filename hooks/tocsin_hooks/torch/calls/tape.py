@@ -91,7 +91,9 @@ class Tape:
         self._growth.clear()
         self.elements = self._held = 0
 
-    def before(self, function: Any, args: Any, kwargs: Any) -> RecordedCall | None:
+    def before(
+        self, function: Any, args: Any, kwargs: Any, caller: Callable[..., Any]
+    ) -> RecordedCall | None:
         """A function is going to be called; None if it is not given anything that is known."""
         tensors = list(tensors_of((args, kwargs)))
         given = frozenset(id(each) for each in tensors) & self._known.keys()
@@ -111,7 +113,7 @@ class Tape:
         constants = [(each, _version(each)) for each in tensors_of((args, kwargs))]
         constants = [each for each in constants if id(each[0]) not in self._known]
         precision = _precision(self.outputs[0].device.type)
-        return RecordedCall(function, args, kwargs, given, constants, precision)
+        return RecordedCall(function, args, kwargs, given, constants, precision, caller)
 
     def after(self, call: RecordedCall, target: Any, found: Any) -> None:
         """It gave ``found``; ``target`` is its first argument, which it may have changed."""
@@ -172,7 +174,7 @@ class Tape:
                     raise CannotReplay
                 args, kwargs = _swapped(call.args, values), _swapped(call.kwargs, values)
                 with _as_then(call, loss.device.type):
-                    found = call.function(*args, **kwargs)
+                    found = call.again(args, kwargs)
                 in_place = _is_in_place(call.name)
                 results = [args[0]] if in_place else tensors_of((found,))
                 values.update(zip(call.found, results, strict=True))
