@@ -7,6 +7,8 @@ from itertools import islice
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary, WeakSet, ref
 
+from tocsin_hooks.torch.autograd import version_of
+
 _TURNS = 3  # after which they are opponents
 _SAMPLED = 3  # parameters of an optimizer
 _LOOKS = 100  # updates, in which it is asked by way of which others the model is trained
@@ -58,7 +60,7 @@ class Opponents:
     def is_linked(self, optimizer: Any) -> bool:
         """Whether this one, which updates another model now, gets gradients of the watched one."""
         found = _gradients(optimizer)
-        self._of_others[optimizer] = [_Left(ref(each), each._version) for each in found]
+        self._of_others[optimizer] = [_Left(ref(each), version_of(each)) for each in found]
         return optimizer in self._linked
 
     def updated(self, optimizer: Any) -> bool:
@@ -83,7 +85,9 @@ class Opponents:
 def _is_new(gradient: Any, left: list[_Left]) -> bool:
     """Whether something was computed into it since. Waits for the device: it may have been set
     to zero."""
-    same = any(gradient is each.gradient() and gradient._version == each.version for each in left)
+    same = any(
+        gradient is each.gradient() and version_of(gradient) == each.version for each in left
+    )
     return not same and not gradient.is_sparse and bool(gradient.any())
 
 

@@ -16,14 +16,8 @@ from torch.optim.optimizer import (
 )
 
 from tocsin_hooks.guard import Guard, Report
-from tocsin_hooks.torch.callbacks import (
-    TrainingStopped,
-    called,
-    closure_of,
-    compilations,
-    is_elsewhere,
-    weakly,
-)
+from tocsin_hooks.torch.autograd import compilations
+from tocsin_hooks.torch.callbacks import TrainingStopped, called, closure_of, is_elsewhere, weakly
 from tocsin_hooks.torch.capture.captured import StepInHand
 from tocsin_hooks.torch.capture.forward import ForwardCapture
 from tocsin_hooks.torch.capture.parameters import Parameters

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import torch
 
 from tocsin_hooks.script_line import script_line
+from tocsin_hooks.torch.autograd import inputs_of, parameter_of
 
 _VIEWS = frozenset({"reshape", "view"})
 _SOFTMAXES = frozenset({"softmax"})
@@ -163,9 +164,9 @@ def _is_parameter(factor: Any) -> bool:
     if not isinstance(factor, torch.Tensor) or isinstance(factor, torch.nn.Parameter):
         return True
     node = factor.grad_fn
-    while node is not None and len(node.next_functions) == 1:
-        node = node.next_functions[0][0]
-    return hasattr(node, "variable")
+    while len(inputs_of(node)) == 1:
+        (node,) = inputs_of(node)
+    return parameter_of(node) is not None
 
 
 def _parts(index: Any) -> tuple[Any, ...]:

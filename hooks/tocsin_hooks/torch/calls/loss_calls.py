@@ -15,7 +15,7 @@ from torch.overrides import TorchFunctionMode, handle_torch_function
 
 from tocsin_hooks.guard import Report, guarded
 from tocsin_hooks.script_line import caller_at, script_line
-from tocsin_hooks.torch.callbacks import compilations, is_transforming
+from tocsin_hooks.torch.autograd import compilations, is_transforming, newest_function_mode
 from tocsin_hooks.torch.calls.axes import Axes
 from tocsin_hooks.torch.calls.derivatives import Derivatives
 from tocsin_hooks.torch.calls.draws import Draws
@@ -156,11 +156,11 @@ class LossWindow:
     def open(self) -> None:
         if self._stays_closed or self._mode is not None:
             return
-        mode = _top()
-        if mode is None and not torch._C._len_torch_function_stack():
+        mode = newest_function_mode()
+        if mode is None:
             mode = _Mode()
             mode.__enter__()
-        if mode is not None:
+        if isinstance(mode, _Mode):
             self._compilations = compilations()
             mode.listeners.append(self._listener)
             self._mode = mode
@@ -171,7 +171,7 @@ class LossWindow:
             return
         mode.listeners.remove(self._listener)
         self._stays_closed = compilations() != self._compilations
-        if not mode.listeners and _top() is mode:
+        if not mode.listeners and newest_function_mode() is mode:
             mode.__exit__(None, None, None)
 
 
@@ -192,13 +192,6 @@ class _Mode(TorchFunctionMode):
         for each, call in zip(listeners, calls, strict=True):
             _after(each, call, func, args, kwargs, found)
         return found
-
-
-def _top() -> _Mode | None:
-    """Our mode, if it is the last one that was entered."""
-    size = torch._C._len_torch_function_stack()
-    found = torch._C._get_function_stack_at(size - 1) if size else None
-    return found if isinstance(found, _Mode) else None
 
 
 def _calling_frame(frame: FrameType, function: Any) -> FrameType:

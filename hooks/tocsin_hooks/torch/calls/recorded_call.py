@@ -43,8 +43,8 @@ class RecordedCall:
     def again(self, args: Any, kwargs: Any) -> Any:
         """Call the function again. A warning may name a caller of its caller: all stand in the
         line of the script."""
-        inner = (self.caller, (self.function, args, kwargs), {})
-        return self.caller(self.caller, inner, {})
+        inner = self.function, args, kwargs
+        return self.caller(self.caller, (self.caller, inner, {}), {})
 
 
 def tensors_of(value: Any) -> Iterator[Any]:

@@ -9,10 +9,10 @@ from weakref import WeakKeyDictionary, WeakSet, ref
 
 import torch
 from tocsin.model import Role
-from torch.autograd import Variable
 from torch.nn.parameter import is_lazy
 
 from tocsin_hooks.guard import Guard, Report
+from tocsin_hooks.torch.autograd import after_backward, version_of
 from tocsin_hooks.torch.capture.captured import Pairs, StepInHand
 from tocsin_hooks.torch.names import class_name, gradient_name, parameter_name
 
@@ -156,7 +156,7 @@ class _WholeBackward:
     def _arrived(self, parameter: int, gradient: Any) -> None:
         with Guard(self._trouble, _NOT_CAPTURED):
             if self._handles and not self._found:
-                Variable._execution_engine.queue_callback(self._at_end)
+                after_backward(self._at_end)
             self._found[parameter] = gradient
 
     def _at_end(self) -> None:
@@ -181,7 +181,7 @@ class LastGradient:
         for each in _held(optimizer):
             if each.grad is not None:
                 self._parameter, self._gradient = ref(each), ref(each.grad)
-                self._version = each.grad._version
+                self._version = version_of(each.grad)
                 return
 
     @property
@@ -189,7 +189,7 @@ class LastGradient:
         parameter, gradient = self._parameter(), self._gradient()
         if parameter is None or gradient is None:
             return False
-        return parameter.grad is gradient and bool(gradient._version == self._version)
+        return parameter.grad is gradient and version_of(gradient) == self._version
 
 
 def has_gradients(root: Any) -> bool:

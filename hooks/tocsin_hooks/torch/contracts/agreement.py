@@ -16,7 +16,8 @@ from torch.nn.modules.module import (
 )
 
 from tocsin_hooks.guard import Guard, Report
-from tocsin_hooks.torch.callbacks import compilations, is_elsewhere
+from tocsin_hooks.torch.autograd import compilations
+from tocsin_hooks.torch.callbacks import is_elsewhere
 from tocsin_hooks.torch.graph import before_views
 from tocsin_hooks.torch.values import tensors_in
 

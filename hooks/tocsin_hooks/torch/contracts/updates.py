@@ -11,6 +11,7 @@ from weakref import WeakKeyDictionary, ref
 import torch
 
 from tocsin_hooks.script_line import script_line
+from tocsin_hooks.torch.autograd import BATCH_NORM, plain_attributes, version_of
 from tocsin_hooks.torch.contracts.cut_offs import CutOffs
 from tocsin_hooks.torch.contracts.frozen import is_frozen_at_random
 from tocsin_hooks.torch.contracts.remembered import Remembered
@@ -22,7 +23,6 @@ _LATE = 1000  # updates, after which what is frozen or still at first is not so 
 _STILL = 100  # updates of an optimizer, all with a rate of 0
 _MOVED = -1  # in place of their number: there was another rate
 _IN_A_ROW = 3
-_NORMS = torch.nn.modules.batchnorm._BatchNorm
 _MOST_MOMENTUM = 0.9
 _WITH_PENALTY = (torch.optim.Adam, torch.optim.RMSprop, torch.optim.SGD)
 _MOST_DECAY = 0.2
@@ -44,7 +44,7 @@ class _Left(NamedTuple):
         """Whether it has neither been taken away nor changed."""
         parameter, gradient = self.parameter(), self.gradient()
         found = parameter is not None and gradient is not None and parameter.grad is gradient
-        return bool(found and gradient._version == self.version)
+        return bool(found and version_of(gradient) == self.version)
 
 
 class UpdateContracts:
@@ -149,7 +149,7 @@ class UpdateContracts:
                     self._broken("frozen_at_random")
             if _decays_most(optimizer):
                 self._broken("weight_decay_of_most")
-            if any(isinstance(each, _NORMS) and _forgets(each) for each in root.modules()):
+            if any(isinstance(each, BATCH_NORM) and _forgets(each) for each in root.modules()):
                 self._broken("momentum_of_one_batch")
 
     def ended(self, root: Any) -> None:
@@ -214,9 +214,9 @@ class UpdateContracts:
 
 def _unregistered(root: Any) -> Iterator[torch.nn.Module]:
     for module in root.modules():
-        for value in [*vars(module).values()]:
+        for value in plain_attributes(module):
             inside = value.values() if isinstance(value, dict) else value
-            if isinstance(value, dict | list | tuple) and value is not module._modules:
+            if isinstance(value, dict | list | tuple):
                 yield from (each for each in inside if isinstance(each, torch.nn.Module))
 
 
@@ -249,7 +249,7 @@ def _forgets(norm: Any) -> bool:
 
 def _left(optimizer: Any) -> list[_Left]:
     with_gradient = [each for each in _held(optimizer) if each.grad is not None]
-    return [_Left(ref(each), ref(each.grad), each.grad._version) for each in with_gradient[:3]]
+    return [_Left(ref(each), ref(each.grad), version_of(each.grad)) for each in with_gradient[:3]]
 
 
 def _is_still(optimizer: Any) -> bool:

@@ -10,7 +10,7 @@ import torch
 from tocsin.tensors import Captured
 
 from tocsin_hooks.plan import CapturePlan
-from tocsin_hooks.torch.reductions.packing import copy
+from tocsin_hooks.torch.autograd import copy_all
 
 Finish = Callable[[], Iterable[tuple[CapturePlan, Captured]]]
 
@@ -63,7 +63,7 @@ class Parcel:
                 end += -(-nbytes // _ALIGNED) * _ALIGNED
         self._content = torch.empty(end, dtype=torch.uint8, device=self.device)
         if tensors:
-            copy([self._content[at : at + length] for at, length in places], tensors)
+            copy_all([self._content[at : at + length] for at, length in places], tensors)
         self._boxes.clear()
         self._stream = _stream(self.device)
         self._sealed = self._mark()
