@@ -11,6 +11,7 @@ import torch
 
 from tocsin_hooks.script_line import script_line
 from tocsin_hooks.torch.autograd import inputs_of, parameter_of
+from tocsin_hooks.torch.calls.recorded_call import parts_of_index
 
 _VIEWS = frozenset({"reshape", "view"})
 _SOFTMAXES = frozenset({"softmax"})
@@ -95,7 +96,7 @@ class Axes:
 
     def _indexed(self, given: Any, index: Any) -> None:
         """What is cut from a place on, was viewed in order to be shifted."""
-        if any(isinstance(each, slice) and each.start for each in _parts(index)):
+        if any(isinstance(each, slice) and each.start for each in parts_of_index(index)):
             self._views.pop(id(given), None)
 
     def _multiplied(self, name: str, args: Any, found: Any) -> None:
@@ -167,10 +168,6 @@ def _is_parameter(factor: Any) -> bool:
     while len(inputs_of(node)) == 1:
         (node,) = inputs_of(node)
     return parameter_of(node) is not None
-
-
-def _parts(index: Any) -> tuple[Any, ...]:
-    return index if isinstance(index, tuple) else (index,)
 
 
 def _last(factor: Any, *, left: bool) -> int:

@@ -57,3 +57,8 @@ def tensors_of(value: Any) -> Iterator[Any]:
             yield from tensors_of(each)
     elif isinstance(value, dict):
         yield from tensors_of([*value.values()])
+
+
+def parts_of_index(index: Any) -> tuple[Any, ...]:
+    """What ``tensor[…]`` is given for each axis."""
+    return index if isinstance(index, tuple) else (index,)

@@ -21,6 +21,7 @@ from tocsin_hooks.torch.contracts.softmaxes import (
     is_of_one,
 )
 from tocsin_hooks.torch.graph import before_views, is_maximum
+from tocsin_hooks.torch.values import share_memory
 
 _ELEMENTWISE = frozenset({"mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"})
 _TAKES_LOGITS = frozenset({"cross_entropy", "binary_cross_entropy_with_logits"})
@@ -142,7 +143,7 @@ def column_of_label(call: LossCall, inputs: list[Any]) -> tuple[int, int] | None
     target = call.target.detach()
     if not target.dim() or target.numel() != len(target) or target.is_complex():
         return None
-    if any(each.requires_grad or _share_memory(each, target) for each in inputs):
+    if any(each.requires_grad or share_memory(each, target) for each in inputs):
         return None
     tables = [
         each.detach()[:MOST_SAMPLES]
@@ -153,10 +154,6 @@ def column_of_label(call: LossCall, inputs: list[Any]) -> tuple[int, int] | None
     labels = target[:MOST_SAMPLES].cpu().double().numpy()
     found = (column_of(labels, each.cpu().double().numpy()) for each in tables)
     return next(((at, column) for at, column in enumerate(found) if column is not None), None)
-
-
-def _share_memory(one: Any, other: Any) -> bool:
-    return bool(one.untyped_storage().data_ptr() == other.untyped_storage().data_ptr())
 
 
 def is_copied(call: LossCall) -> bool:

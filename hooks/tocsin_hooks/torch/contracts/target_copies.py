@@ -17,6 +17,7 @@ from tocsin_hooks.script_line import script_line
 from tocsin_hooks.torch.autograd import compilations, version_of
 from tocsin_hooks.torch.callbacks import is_elsewhere, weakly
 from tocsin_hooks.torch.contracts.remembered import Remembered
+from tocsin_hooks.torch.gradients import parameters_of
 from tocsin_hooks.torch.graph import parameters_near, picked_values
 from tocsin_hooks.torch.reductions.plain import plain
 from tocsin_hooks.torch.values import tensors_in
@@ -101,8 +102,7 @@ class TargetCopies:
         if self._over:
             return
         if optimizer not in self._held:
-            groups = optimizer.param_groups
-            self._held[optimizer] = {id(each) for one in groups for each in one["params"]}
+            self._held[optimizer] = {*map(id, parameters_of(optimizer))}
         if self._seen < _SEEN:
             return
         with Guard(self._trouble, "copies of the model are not looked at"):
