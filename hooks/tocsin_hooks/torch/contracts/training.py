@@ -21,7 +21,7 @@ from tocsin_hooks.torch.contracts.broken import BrokenContracts
 from tocsin_hooks.torch.contracts.loop import LoopContracts
 from tocsin_hooks.torch.contracts.losses import compares_samples
 from tocsin_hooks.torch.contracts.softmaxes import has_log_softmax
-from tocsin_hooks.torch.contracts.target_copies import TargetCopies
+from tocsin_hooks.torch.contracts.target_network import TargetNetwork
 from tocsin_hooks.torch.graph import before_views
 
 _MOST_DROPPED = 0.85  # of a layer: more is a share that is to be kept
@@ -40,7 +40,7 @@ class TrainingContracts:
         self._broken = BrokenContracts(step)
         trouble = step.hook.trouble
         self.loop = LoopContracts(self._broken.here, trouble)
-        self._copies = TargetCopies(self._broken.here, trouble)
+        self._copies = TargetNetwork(self._broken.here, trouble)
         self.derivatives = Derivatives()
         self.axes = Axes()
         self.draws = Draws()

@@ -49,7 +49,7 @@ class _Call(NamedTuple):
     place: str
 
 
-class TargetCopies:
+class TargetNetwork:
     """Knows the copy of a model that a training takes its targets from, if it learns values.
 
     Such a copy values the next states, and the model the states before. So the two are never given
