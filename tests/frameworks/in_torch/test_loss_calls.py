@@ -15,8 +15,8 @@ import torch.nn.functional as F  # noqa: N812 - everybody calls it so
 from tocsin_hooks.script_line import script_line
 from tocsin_hooks.torch.calls.axes import Axes
 from tocsin_hooks.torch.calls.derivatives import Derivatives
-from tocsin_hooks.torch.calls.draws import Draws
 from tocsin_hooks.torch.calls.loss_calls import Listener, LossCall, LossWindow
+from tocsin_hooks.torch.calls.sampled_actions import SampledActions
 from tocsin_hooks.torch.calls.tape import Tape
 from torch import nn
 from torch.overrides import TorchFunctionMode
@@ -41,7 +41,7 @@ class Seen:
                 derived=lambda *_: self.others.append("derived"),
                 derivatives=Derivatives(),
                 axes=Axes(),
-                draws=Draws(),
+                draws=SampledActions(),
                 tape=Tape(),
                 trouble=lambda _, error: self.errors.append(error),
                 is_at_work=lambda: False,

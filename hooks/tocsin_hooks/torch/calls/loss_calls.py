@@ -18,8 +18,8 @@ from tocsin_hooks.script_line import caller_at, script_line
 from tocsin_hooks.torch.autograd import compilations, is_transforming, newest_function_mode
 from tocsin_hooks.torch.calls.axes import Axes
 from tocsin_hooks.torch.calls.derivatives import Derivatives
-from tocsin_hooks.torch.calls.draws import Draws
 from tocsin_hooks.torch.calls.recorded_call import RecordedCall
+from tocsin_hooks.torch.calls.sampled_actions import SampledActions
 from tocsin_hooks.torch.calls.tape import Tape
 from tocsin_hooks.torch.names import is_loss
 
@@ -128,7 +128,7 @@ class Listener:
     derived: Callable[[Any, Any], None]
     derivatives: Derivatives
     axes: Axes
-    draws: Draws
+    draws: SampledActions
     tape: Tape
     trouble: Report
     is_at_work: Callable[[], bool]

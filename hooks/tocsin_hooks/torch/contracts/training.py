@@ -10,10 +10,10 @@ from tocsin_hooks.guard import Guard
 from tocsin_hooks.looks import Wanted
 from tocsin_hooks.torch.calls.axes import Axes
 from tocsin_hooks.torch.calls.derivatives import Derivatives
-from tocsin_hooks.torch.calls.draws import Draws
 from tocsin_hooks.torch.calls.loss_calls import LossCall
 from tocsin_hooks.torch.calls.picked_classes import picked_classes
 from tocsin_hooks.torch.calls.recorded_call import RecordedCall
+from tocsin_hooks.torch.calls.sampled_actions import SampledActions
 from tocsin_hooks.torch.capture.captured import StepInHand
 from tocsin_hooks.torch.capture.given_inputs import GivenInputs
 from tocsin_hooks.torch.contracts.across import broken_by_difference, goes_across
@@ -43,7 +43,7 @@ class TrainingContracts:
         self._copies = TargetNetwork(self._broken.here, trouble)
         self.derivatives = Derivatives()
         self.axes = Axes()
-        self.draws = Draws()
+        self.draws = SampledActions()
         self._dropouts = set[Any]()  # of the step in hand, by their nodes
         self._subtracts = False  # labels from predictions, since the model was given its inputs
         self._passes = 0  # in training

@@ -37,7 +37,7 @@ _MOST_ELEMENTS = 1 << 22  # of them: actions are small
 _MOST_NODES = 20_000
 
 
-class Draws:
+class SampledActions:
     """Follows what ``torch.distributions`` draw by ``sample``, by identity.
 
     The loss of a policy multiplies the log-probability of an action by its reward or advantage. So
