@@ -58,7 +58,7 @@ class Picked:
         return output.detach().reshape(shape)[self.index].contiguous()
 
 
-class Picks:
+class IndexedOutputs:
     """Follows what is picked, and what is computed of that alone, by the identity of tensors."""
 
     def __init__(self) -> None:
