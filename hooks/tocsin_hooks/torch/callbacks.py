@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from functools import wraps
 from operator import attrgetter
@@ -12,6 +11,7 @@ from weakref import WeakMethod, ref
 import torch
 
 from tocsin_hooks.guard import Guard, MeantForTraining, Method, guarded
+from tocsin_hooks.torch.autograd import is_replica, is_transforming
 from tocsin_hooks.torch.idle import IdleSteps
 
 
@@ -47,19 +47,7 @@ def safely(hook: Any, seen: Callable[..., None]) -> Callable[..., None]:
 def is_elsewhere(module: Any) -> bool:
     """Whether a forward pass is none of the training's: a replica's, or one that is recorded, or
     transformed."""
-    return getattr(module, "_is_replica", False) or torch.jit.is_tracing() or is_transforming()
-
-
-def is_transforming() -> bool:
-    """Whether a function transform is at work, as ``torch.func.vmap``: in it tensors hold no
-    numbers, and may neither be asked for any nor draw them."""
-    return torch._C._functorch.peek_interpreter_stack() is not None
-
-
-def compilations() -> int:
-    """How often ``torch.compile`` has compiled something in this process."""
-    known = sys.modules.get("torch._dynamo.utils")
-    return sum(known.counters.get("frames", {}).values()) if known else 0
+    return is_replica(module) or torch.jit.is_tracing() or is_transforming()
 
 
 def closure_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

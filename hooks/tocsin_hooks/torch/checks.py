@@ -9,7 +9,7 @@ from tocsin.model import COMPETING, Mode
 from torch import Tensor, nn
 
 from tocsin_hooks.looks import Wanted
-from tocsin_hooks.torch.callbacks import compilations
+from tocsin_hooks.torch.autograd import compilations
 from tocsin_hooks.torch.calls.loss_calls import Listener, LossCall, LossWindow
 from tocsin_hooks.torch.calls.recorded_call import RecordedCall
 from tocsin_hooks.torch.capture.captured import StepInHand

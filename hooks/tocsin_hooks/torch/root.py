@@ -11,6 +11,7 @@ from weakref import WeakSet
 import torch
 from torch.nn.modules.module import register_module_module_registration_hook
 
+from tocsin_hooks.torch.autograd import is_compiled_module, pre_hooks
 from tocsin_hooks.torch.idle import IdleSteps
 from tocsin_hooks.torch.names import wrappers, wraps
 
@@ -42,9 +43,11 @@ class ModelHooks:
         if not self._searched:
             self._searched = True
             for each in gc.get_objects():
-                if _is_compiled(each) and any(inner in self._watched for inner in wrappers(each)):
+                if is_compiled_module(each) and any(
+                    inner in self._watched for inner in wrappers(each)
+                ):
                     self._watch(each)
-        return any(_is_compiled(each) for each in self._watched)
+        return any(is_compiled_module(each) for each in self._watched)
 
     def remove(self) -> None:
         while self._handles:
@@ -98,11 +101,6 @@ class ModuleHook:
 
 def owners(model: Any) -> list[Any]:
     """Who watches a model already."""
-    hooks = (*model._forward_pre_hooks.values(),)
+    hooks = pre_hooks(model)
     known = (hook.owner for hook in hooks if isinstance(hook, ModuleHook))
     return [owner for owner in known if owner is not None]
-
-
-def _is_compiled(value: object) -> bool:
-    """By the name of its type: others would be asked for attributes that they make up."""
-    return type(value).__name__ == "OptimizedModule"

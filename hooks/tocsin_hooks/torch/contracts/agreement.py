@@ -16,7 +16,9 @@ from torch.nn.modules.module import (
 )
 
 from tocsin_hooks.guard import Guard, Report
-from tocsin_hooks.torch.callbacks import compilations, is_elsewhere
+from tocsin_hooks.torch.autograd import compilations
+from tocsin_hooks.torch.callbacks import is_elsewhere
+from tocsin_hooks.torch.gradients import parameters_of
 from tocsin_hooks.torch.graph import before_views
 from tocsin_hooks.torch.values import tensors_in
 
@@ -149,8 +151,7 @@ class Agreement:
 
     def _holds(self, optimizer: Any, module: Callable[[], Any] | None) -> bool:
         if optimizer not in self._held:
-            groups = optimizer.param_groups
-            self._held[optimizer] = {id(each) for one in groups for each in one["params"]}
+            self._held[optimizer] = {*map(id, parameters_of(optimizer))}
         found = None if module is None else module()
         first = None if found is None else next(found.parameters(), None)
         return first is not None and id(first) in self._held[optimizer]
