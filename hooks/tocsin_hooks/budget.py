@@ -8,6 +8,8 @@ from statistics import median
 
 from tocsin.model import Mode
 
+from tocsin_hooks.allowance import Allowance
+
 OVERHEAD = 0.02
 """The share of the training's time that capturing may take where nobody says otherwise."""
 
@@ -24,8 +26,9 @@ class ModeBudgets:
     modes are saved, EVAL 25 %; a mode that is alone has all of it.
     """
 
-    def __init__(self, most: float | None) -> None:
+    def __init__(self, most: float | None, allowance: Allowance | None = None) -> None:
         self._most = most
+        self._allowance = allowance or Allowance()
         self._budgets: dict[Mode, Budget] = {}
         self._saved_at: dict[Mode, float] = {}
 
@@ -43,7 +46,7 @@ class ModeBudgets:
         if before is None:
             return False
         if mode not in self._budgets:
-            self._budgets[mode] = Budget(None)
+            self._budgets[mode] = Budget(None, self._allowance)
         whole = sum(_WEIGHTS[each] for each in self._budgets)
         for each, budget in self._budgets.items():
             budget.most = None if self._most is None else self._most * _WEIGHTS[each] / whole
@@ -53,15 +56,15 @@ class ModeBudgets:
 class Budget:
     """Keeps capturing within a share of the training's time, by a ``stretch`` of the interval.
 
-    Nothing happens before the saves have cost two seconds in all: rules find little in the few
-    saves that the share of a short training buys. Then the stretch is the least power of two that
-    keeps the share; it shrinks again when a quarter of it would do. Costs are medians of the last
-    five saves: one slow moment decides nothing.
+    Nothing happens before the saves of a run have cost two seconds in all: rules find little in
+    the few saves that the share of a short training buys. Then the stretch is the least power of
+    two that keeps the share; it shrinks again when a quarter of it would do. Costs are medians of
+    the last five saves: one slow moment decides nothing.
     """
 
-    def __init__(self, most: float | None) -> None:
+    def __init__(self, most: float | None, allowance: Allowance | None = None) -> None:
         self.most = most
-        self._total = 0.0
+        self._allowance = allowance or Allowance()
         self._costs = deque[float](maxlen=_KEPT)
         self._periods = deque[float](maxlen=_KEPT)
         self.stretch = 1
@@ -71,10 +74,10 @@ class Budget:
         """A save cost ``cost`` of the ``elapsed`` seconds since the save before, when the interval
         was stretched by ``stretch``. Answers whether the stretch is to be another.
         """
-        self._total += cost
+        self._allowance.spent += cost
         self._costs.append(cost)
         self._periods.append(max(elapsed - cost, 1e-9) / stretch)
-        if self.most is None or self._total < _ALLOWANCE or len(self._costs) < _KEPT:
+        if self.most is None or self._allowance.spent < _ALLOWANCE or len(self._costs) < _KEPT:
             return False
         needed = self._needed(self.most)
         if self.stretch >= needed > self.stretch / 4:

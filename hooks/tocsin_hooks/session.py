@@ -15,6 +15,7 @@ from tocsin.model import Mode
 from tocsin.tensors import RunWriter, Storage, open_storage
 from tocsin.watch import Watch, encode_watch
 
+from tocsin_hooks.allowance import allowance_of
 from tocsin_hooks.arguments import HookArguments
 from tocsin_hooks.budget import ModeBudgets
 from tocsin_hooks.control import Control
@@ -57,7 +58,8 @@ class Session:
         self._storage = storage
         self._url = storage.url
         self._first = first
-        self._budgets = ModeBudgets(arguments.overhead(settings) if first else None)
+        most = arguments.overhead(settings) if first else None
+        self._budgets = ModeBudgets(most, allowance_of(storage.url))
         self._rate = StepRate()
         self._due: Due | None = None
         self._stretch: Mapping[Mode, int] = {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tocsin.model import Mode
+from tocsin_hooks.allowance import allowance_of
 from tocsin_hooks.budget import Budget, ModeBudgets
 
 
@@ -40,6 +41,13 @@ def test_two_seconds_in_all_are_free() -> None:
     budget = Budget(0.02)
     assert saves(budget, 0.25, 0.1, 7) == []
     assert saves(budget, 0.25, 0.1, 1) == [128]
+
+
+def test_modes_and_later_hooks_of_a_run_share_them() -> None:
+    allowance = allowance_of("a run")
+    assert saves(Budget(0.02, allowance), 0.25, 0.1, 7) == []
+    assert saves(Budget(0.02, allowance_of("another")), 0.25, 0.1, 7) == []
+    assert saves(Budget(0.02, allowance_of("a run")), 0.25, 0.1, 5) == [128]
 
 
 def test_one_slow_moment_decides_nothing() -> None:
