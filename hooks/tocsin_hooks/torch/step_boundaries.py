@@ -81,6 +81,11 @@ class StepBoundaries:
             step.leave_out()
 
     @property
+    def is_first_pass(self) -> bool:
+        """Whether the pass in hand is the first that trains the model."""
+        return self._step.trains and self._step.passes == 1 and self._steps.is_first
+
+    @property
     def is_updated_by_the_loop(self) -> bool:
         """Whether the loop updates the model by itself, without an optimizer."""
         return self._unknown.are_by_the_loop
