@@ -16,6 +16,7 @@ from tocsin.model import Mode
 from tocsin.tensors import RunWriter, Storage, open_storage
 from tocsin.watch import Watch, encode_watch
 
+from tocsin_hooks.allowance import allowance_of
 from tocsin_hooks.arguments import HookArguments
 from tocsin_hooks.budget import ModeBudgets
 from tocsin_hooks.control import Control
@@ -63,6 +64,8 @@ class Session:
         self._url = storage.url
         self._first = first
         self._budgets = ModeBudgets(arguments.overhead(settings) if first else None)
+        self._allowance = allowance_of(storage.url)
+        self._earlier = self._allowance.spent  # by hooks of this run that have ended
         self._begun = Moment.now()
         self._rate = StepRate(counters)
         self._due: Due | None = None
@@ -130,7 +133,8 @@ class Session:
 
     def allows_looks(self, spent: float) -> bool:
         """Return whether a step that is not saved may be looked at. See ``ModeBudgets``."""
-        return self._budgets.allows_looks(spent, Moment.now().since(self._begun))
+        elapsed = Moment.now().since(self._begun)
+        return self._budgets.allows_looks(self._earlier + spent, elapsed)
 
     @property
     def used(self) -> bool:
@@ -180,9 +184,10 @@ class Session:
             self.selection.schedule.saved(step.mode, self._due, time.monotonic())
         if self.uploader is not None and not (step.empty or self._retired):
             self.uploader.put(step)
+        self._allowance.spent = self._earlier + spent
         stretch = self._stretch.get(step.mode, 1)
         if self._control is not None and self._budgets.observe(
-            step.mode, seconds, Moment.now(), spent, stretch
+            step.mode, seconds, Moment.now(), self._allowance.spent, stretch
         ):
             self._control.stretch(self._budgets.stretches)
 

@@ -62,6 +62,11 @@ class StepDetector:
         return first
 
     @property
+    def is_first(self) -> bool:
+        """Whether the first step goes on, before an update that is seen has begun."""
+        return self.begun == 1 and not self._updating and not self._updated
+
+    @property
     def again(self) -> bool:
         """Whether an optimizer has had the loss computed before, to find where to go."""
         return self._evaluations > 1

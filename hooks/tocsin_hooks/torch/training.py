@@ -178,6 +178,8 @@ class ModelTraining:
         self._checks.forward_ends(root, output, compiled=is_compiled(module))
         if self.step.saving and output is not None:
             self._forward.ends(root, output, compiled=is_compiled(module))
+            if self._boundaries.is_first_pass:
+                self._parameters.capture_initial(root)
 
     def model_called(self, call: Call) -> None:
         """A forward pass goes on after a call in it of the model, or of a part: its loss is next.

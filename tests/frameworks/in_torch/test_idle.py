@@ -206,5 +206,3 @@ def test_a_stop_request_ends_idle_steps(run: Path) -> None:
             for number in range(10**6):
                 plain(models, number)
         assert hook.position[Mode.TRAIN.name] < 10**6
-
-

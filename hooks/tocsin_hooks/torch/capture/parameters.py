@@ -82,6 +82,14 @@ class Parameters:
         self._add(root, lambda each: id(each) in held or id(each) not in others, gradient)
         self._add_rates(optimizer)
 
+    def capture_initial(self, root: Any) -> None:
+        """Capture the weights after the first forward pass, which may initialise them: no update is
+        seen of a loop that makes it by itself, and in a long episode it comes late. With several
+        processes a weight may be whole during a pass and divided otherwise: then it waits.
+        """
+        if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
+            self._add(root, lambda _: True, lambda _: None)
+
     def capture_at_backward(self, root: Any) -> Any:
         """For a loop that updates by itself: weights and gradients at the end of the next
         backward pass. Returns the handle to end that.
