@@ -22,7 +22,8 @@ rules:
     exclude: ["contract/constant_input/", "contract/labels_equal_inputs/.*old_data.py"]
 ```
 
-An id that does not exist is an error, and `tocsin lint` names the nearest one.
+An id that does not exist is an error, and `tocsin lint` names the nearest one. Your own checks of a
+PyTorch training: [custom checks](custom-checks.md).
 """
 
 _FORMER = """\

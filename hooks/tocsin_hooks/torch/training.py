@@ -28,6 +28,8 @@ from tocsin_hooks.torch.capture.captured import StepInHand
 from tocsin_hooks.torch.capture.forward import ForwardCapture
 from tocsin_hooks.torch.capture.parameters import Parameters
 from tocsin_hooks.torch.checks import Checks
+from tocsin_hooks.torch.custom.check import Check
+from tocsin_hooks.torch.custom.running import CustomChecks
 from tocsin_hooks.torch.names import input_name, is_compiled, output_name, unwrapped
 from tocsin_hooks.torch.outermost_calls import Call, OutermostCalls
 from tocsin_hooks.torch.root import ModelHooks, owners
@@ -69,6 +71,10 @@ class ModelTraining:
         self._backward: Any = None
         self._find_compiled: Callable[[], bool] = lambda: False
         self._parts: OutermostCalls | None = None
+
+    def add_checks(self, checks: Iterable[Check]) -> None:
+        """Run the checks of a user, too."""
+        self._checks.add(CustomChecks(self.step, checks, lambda: self._model()))
 
     def watch(self, model: Any, owner: Any, ended: Callable[[], object]) -> Callable[[], None]:
         """Have PyTorch call back. Returns what takes it all back.
