@@ -53,8 +53,15 @@ def switch_off() -> None:
     if not (name := switched_off()):
         return
     for place, stub in MECHANISMS[name].items():
-        module, _, path = place.partition(":")
-        owner, attribute = path.split(".")
-        found = getattr(import_module(module), owner)
-        getattr(found, attribute)  # so that a renamed one is no longer switched off in silence
-        setattr(found, attribute, stub)
+        owner, attribute = resolved(place)
+        setattr(owner, attribute, stub)
+
+
+def resolved(place: str) -> tuple[type, str]:
+    """The class of ``module:Class.attribute``, and the attribute. Raises AttributeError if it has
+    none such: a renamed one is not left on in silence."""
+    module, _, path = place.partition(":")
+    name, _, attribute = path.partition(".")
+    owner: type = getattr(import_module(module), name)
+    getattr(owner, attribute)
+    return owner, attribute

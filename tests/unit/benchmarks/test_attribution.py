@@ -21,6 +21,7 @@ from benchmarks.detection.report import PAGE
 from benchmarks.detection.rows import Row, contract_rows, mechanism_row, rule_rows
 from benchmarks.detection.runs import Run
 from benchmarks.detection.source_lines import gone_with, needed_alone
+from benchmarks.detection.truth import Truth
 
 
 def train(seed: int, hook: object, **options: object) -> float:
@@ -41,10 +42,10 @@ def alarm(rule: str, step: int) -> Alarm:
     return Alarm(rule, "warning", step, step / 100, None, detail)
 
 
-def judged(case: Case, *alarms: Alarm, truth: str | None = None) -> Judged:
-    truth = truth or ("healthy" if case.healthy else "harmful")
+def judged(case: Case, *alarms: Alarm, truth: Truth | None = None) -> Judged:
+    decided = truth or ("healthy" if case.healthy else "harmful")
     evaluations = {"recommended": Evaluation(100, alarms, ())}
-    return Judged(case, Run(case.folder, 0, Path()), 0.5, 0.9, truth, evaluations)
+    return Judged(case, Run(case.folder, 0, Path()), 0.5, 0.9, decided, evaluations)
 
 
 def seen(case: Case, *rules: Alarm, contracts: tuple[Alarm, ...] = ()) -> Seen:
