@@ -6,6 +6,7 @@ import heapq
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from tocsin.aws.coordination import KNOWN_HELD
 from tocsin.evaluation.batching import PATIENCE
 from tocsin.evaluation.evaluator import SHARE
 
@@ -16,7 +17,8 @@ class Times:
 
     look: a look at a run with one new step.
     step: each further step of the same look.
-    held: a hint for a run that another invocation looks at.
+    held: each call for a hint of a run that another invocation looks at: two, or one where the
+        process knows that.
     cold: until a new execution environment handles its first message.
     notice: from an index file in the bucket to its message in the queue.
     """
@@ -73,13 +75,14 @@ def simulate(
         waiting += [(0.0, number + at, run, None) for at in range(steps)]
         number += steps
     heapq.heapify(waiting)
-    free = [(at, True) for at in slots]
+    free = [(at, True, slot) for slot, at in enumerate(slots)]
     heapq.heapify(free)
+    known: list[dict[int, float]] = [{} for _ in slots]  # until when a run is held, as a slot knows
     ends: list[float] = []
     leased: dict[int, float] = {}
     found = Outcome()
     while waiting:
-        begin, is_cold = heapq.heappop(free)
+        begin, is_cold, slot = heapq.heappop(free)
         begin = max(begin, waiting[0][0])
         received: dict[int, list[_Message]] = {}
         for _ in range(batch):
@@ -95,14 +98,18 @@ def simulate(
                     heapq.heappush(waiting, (begin + patience, at, run, saved))
                 continue
             files = [saved for *_, saved in messages if saved is not None]
+            is_known = known[slot].pop(run, 0.0) > clock
             if leased.get(run, 0.0) > clock:
-                clock += times.held  # the holder looks again when it has ended
+                clock += times.held * (1 if is_known else 2)
+                known[slot][run] = clock + KNOWN_HELD
+                # The holder looks again when it has ended.
                 left[run] = left.get(run, 0) + (len(files) if run in left else 0)
                 verdict = leased[run] + times.look
             else:
                 steps = left.get(run, 0) + len(files)
                 most = max(1, int((share - times.look) / times.step))
                 took = times.look + times.step * max(0, min(steps, most) - 1)
+                took += times.held * is_known
                 if run in left:
                     left[run] = max(0, steps - most)
                     if left[run]:
@@ -119,7 +126,7 @@ def simulate(
             heapq.heappop(ends)
         heapq.heappush(ends, clock)
         found.most = max(found.most, len(ends))
-        heapq.heappush(free, (clock, False))
+        heapq.heappush(free, (clock, False, slot))
     return found
 
 

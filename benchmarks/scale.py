@@ -130,7 +130,7 @@ def times_of(look: float, step: float, calls: Mapping[str, int]) -> Times:
     return Times(
         look=look / VCPUS + waits + call_cpu * sum(calls.values()),
         step=step / VCPUS + LATENCY["s3.GetObject"] / 16,  # index files are fetched 16 at a time
-        held=2 * (LATENCY["dynamodb.UpdateItem"] + call_cpu),
+        held=LATENCY["dynamodb.UpdateItem"] + call_cpu,
         cold=COLD,
         notice=NOTICE,
     )

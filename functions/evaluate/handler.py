@@ -40,7 +40,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
 
 def _handle(message: Hint | JobEnded, owner: str, ends: float) -> None:
     if isinstance(message, JobEnded):
-        logger.info("job has ended", extra={"runs": end_job(message.job, ports)})
+        logger.info("job has ended", extra={"runs": end_job(message, ports)})
         return
     report = evaluate(message, ports, owner=owner, ends=ends)
     for line in report.log:

@@ -75,9 +75,12 @@ class Actions(Construct):
                 sms_run_cap=options.sms_run_cap,
                 email_run_cap=options.email_run_cap,
                 metric_run_cap=options.metric_run_cap,
+                deliverers=options.concurrency["act"] - 1,  # one is free for stops
+                webhook_run_cap=options.webhook_run_cap,
+                capture_prefix=options.capture_prefix or None,
                 dashboard=dashboard,
                 stage=options.stage or None,
-                member_roles=options.member_roles,
+                member_roles=options.member_settings,
             ),
         )
         self.act.function.add_event_source(
@@ -93,13 +96,8 @@ class Actions(Construct):
         )
         self.act.allow(["sqs:SendMessage"], [self.work.queue.queue_arn])
         allow_on_training_jobs(self.act, "DescribeTrainingJob", "StopTrainingJob", "ListTags")
-        self.act.allow(
-            ["iam:ListRoleTags"],
-            [f"arn:{Aws.PARTITION}:iam::{Aws.ACCOUNT_ID}:role/*"],
-            wildcard="The roles of jobs are not known before they run; only their tags are read.",
-        )
         if options.member_roles:
-            self.act.allow(["sts:AssumeRole"], options.member_roles)
+            self.act.allow(["sts:AssumeRole"], [*options.member_roles])
         self._allow_notifying(topics)
         self._allow_webhooks(options.webhooks, options.names.webhooks)
         self.act.allow(["kms:Decrypt", "kms:GenerateDataKey"], [topics.key.key_arn])

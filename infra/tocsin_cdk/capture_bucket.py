@@ -10,7 +10,6 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
-from tocsin.aws.settings import PREFIX_TAG
 from tocsin.tensors import END_MARKER, PACE, STOP, TRACE, WATCH
 
 from tocsin_cdk.nag import acknowledge
@@ -56,21 +55,25 @@ class CaptureBucket(Construct):
             self._share(options)
 
     def _share(self, options: DeploymentOptions) -> None:
-        """Lets training roles of the member accounts use their own prefix, as those of this one.
+        """Lets training roles of each member account write below its prefixes.
 
-        In another account a bucket needs both: this policy and one of the role.
+        In another account a bucket needs both: this policy and one of the role. This one names no
+        tag: a member account gives its roles whatever tags it likes.
         """
-        own = f"{options.capture_prefix}${{aws:PrincipalTag/{PREFIX_TAG}}}/"
-        read = [f"{own}{run}{name}" for run in ("*/", "") for name in (WATCH, STOP, PACE, TRACE)]
-        members = [iam.AccountPrincipal(account) for account in options.member_accounts]
-        for action, patterns in (("s3:PutObject", [f"{own}*"]), ("s3:GetObject", read)):
-            self.bucket.add_to_resource_policy(
-                iam.PolicyStatement(
-                    principals=list(members),
-                    actions=[action],
-                    resources=[self.bucket.arn_for_objects(pattern) for pattern in patterns],
+        names = [f"{run}{name}" for run in ("*/", "") for name in (WATCH, STOP, PACE, TRACE)]
+        for account, prefixes in options.member_accounts.items():
+            for action, inside in (("s3:PutObject", ["*"]), ("s3:GetObject", names)):
+                self.bucket.add_to_resource_policy(
+                    iam.PolicyStatement(
+                        principals=[iam.AccountPrincipal(account)],
+                        actions=[action],
+                        resources=[
+                            self.bucket.arn_for_objects(prefix + name)
+                            for prefix in prefixes
+                            for name in inside
+                        ],
+                    )
                 )
-            )
 
     def _notify(self, prefix: str, work: WorkQueue) -> None:
         """Sends S3's notifications to the queue, as a property of the bucket in the template.

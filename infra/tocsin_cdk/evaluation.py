@@ -60,8 +60,10 @@ class EvaluateFunction(Construct):
                 evaluate_queue_url=work.queue.queue_url,
                 bus=bus.event_bus_name,
                 job_metrics=options.job_metrics,
+                metric_run_cap=options.metric_run_cap,
+                capture_prefix=options.capture_prefix or None,
                 stage=options.stage or None,
-                member_roles=options.member_roles,
+                member_roles=options.member_settings,
             ),
         )
         self.evaluate.function.add_event_source(
@@ -81,7 +83,7 @@ class EvaluateFunction(Construct):
         self.evaluate.allow(["events:PutEvents"], [bus.event_bus_arn])
         allow_on_training_jobs(self.evaluate, "DescribeTrainingJob", "ListTags")
         if options.member_roles:
-            self.evaluate.allow(["sts:AssumeRole"], options.member_roles)
+            self.evaluate.allow(["sts:AssumeRole"], [*options.member_roles])
             self._accept_events_of(options)
         self.evaluate.allow_metrics()
         events.Rule(

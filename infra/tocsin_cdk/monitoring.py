@@ -15,6 +15,7 @@ from tocsin.events import (
     ACTIONS_FAILED,
     CHECKPOINTS_UNREADABLE,
     EVALUATION_LAG,
+    RUNS_NOT_WATCHED,
     STOP_GUARD_TRIPPED,
 )
 
@@ -83,6 +84,9 @@ class Monitoring(Construct):
             ),
         ):
             self._alarm(id_, self._own(name, "Sum", _MINUTE), 1, text, section)
+        unwatched = self._own(RUNS_NOT_WATCHED, "Sum", Duration.hours(1))
+        text = "a run cannot be watched"
+        self._alarm("NotWatched", unwatched, 1, text, "runs-not-watched")
         failed = self._own(ACTIONS_FAILED, "Sum", Duration.minutes(15))
         self._alarm("ActionsFailed", failed, _FAILURES, "actions fail repeatedly", "actions")
         self._alarm(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -11,7 +11,8 @@ from tocsin.parsing import email_fault, list_items, phone_fault, stop_limit
 
 # ASCII, because a policy of IAM can name no other key.
 _PREFIX = r"[A-Za-z0-9_!.'()=-]+(/[A-Za-z0-9_!.'()=-]+)*"
-_ROLE_ARN = r"arn:aws[\w-]*:iam::\d{12}:role/[\w+=,.@/-]+"
+# Without = and comma, which IAM accepts: they stand between roles and prefixes.
+_ROLE_ARN = r"arn:aws[\w-]*:iam::(\d{12}):role/[\w+.@/-]+"
 
 Parser = Callable[[str, Any], Any]
 
@@ -54,8 +55,36 @@ def each(fault: Callable[[str], str | None], example: str) -> Parser:
     return parse
 
 
-def role_fault(arn: str) -> str | None:
-    return None if re.fullmatch(_ROLE_ARN, arn) else f"{arn!r} is not the ARN of a role"
+def member_roles(key: str, value: Any) -> Mapping[str, tuple[str, ...]]:
+    """By role (ARN) the prefixes of its account, each with a slash at its end; unless one is given,
+    the account's number.
+    """
+    example = "arn:aws:iam::111122223333:role/TocsinMember=speech"
+    items = [*value.items()] if isinstance(value, Mapping) else list_items(value)
+    if items is None:
+        _wrong(key, value, f"a list of texts like {example}, or an object of roles and prefixes")
+    found: dict[str, list[str]] = {}
+    for item in items:
+        role, given = item if isinstance(item, tuple) else str(item).partition("=")[::2]
+        if not (arn := re.fullmatch(_ROLE_ARN, str(role))):
+            _refuse(key, f"has a wrong item: {role!r} is not the ARN of a role without = and comma")
+        prefixes = given if isinstance(given, list) else [given or arn[1]]
+        found.setdefault(role, []).extend(prefix(key, each) for each in prefixes)
+    _refuse_shared(key, found)
+    return {role: tuple(dict.fromkeys(prefixes)) for role, prefixes in found.items()}
+
+
+def _refuse_shared(key: str, found: Mapping[str, Sequence[str]]) -> None:
+    """Refuses a prefix that is inside of another member's, or empty: then all would be."""
+    pairs = [(role, each) for role, prefixes in found.items() for each in prefixes]
+    for role, inner in pairs:
+        for other, outer in pairs:
+            if role != other and inner.startswith(outer):
+                _refuse(key, f"gives {inner!r} to {role}, and {outer!r} to {other}: they overlap")
+            if role != other and role.split(":")[4] == other.split(":")[4]:
+                _refuse(key, f"has two roles of one account, {role} and {other}: name one")
+        if not inner:
+            _refuse(key, f"gives the whole bucket to {role}: name a prefix")
 
 
 def allowed_fault(recipient: str) -> str | None:

@@ -27,9 +27,9 @@ from tocsin_cdk.option_parsers import (
     file,
     flag,
     matching,
+    member_roles,
     one_of,
     prefix,
-    role_fault,
     stop_guard,
     tags,
 )
@@ -63,13 +63,15 @@ class DeploymentOptions:
     capture_prefix: empty, or ends with a slash.
     watch_file: an existing file.
     webhooks: names only; their URLs and secrets are SSM parameters.
-    stop_guard: the most runs of one prefix that may be stopped within a time.
+    stop_guard: the most runs of one owner that may be stopped within a time.
     stop_ceiling: the most runs of all; empty: five times as many.
     sms_run_cap: the most SMS of one run in a month; None: a quarter of the deployment's.
-    email_run_cap, metric_run_cap: the most e-mails of one run in a day; its most metrics.
+    email_run_cap, webhook_run_cap: the most e-mails, and posts to webhooks, of one run in a day.
+    metric_run_cap: the most metrics of one run.
     concurrency: the most invocations at a time, by function.
     memory: in MB, by function.
-    member_roles: the roles in other accounts by which their jobs are described and stopped.
+    member_roles: the roles in other accounts by which their jobs are described and stopped, each
+        with the prefixes below ``capture_prefix`` that its account may write.
     stage: of the names; empty for the plain ones.
     tags: of every resource.
     local_python: an existing interpreter; the layer is installed for it instead of for Lambda.
@@ -79,7 +81,7 @@ class DeploymentOptions:
     tags: Mapping[str, str] = field(default_factory=dict)
     concurrency: Mapping[str, int] = field(default_factory=lambda: _CONCURRENCY)
     memory: Mapping[str, int] = field(default_factory=lambda: _MEMORY)
-    member_roles: tuple[str, ...] = ()
+    member_roles: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     capture_bucket: str | None = None
     capture_prefix: str = ""
     capture_key_arn: str | None = None
@@ -95,6 +97,7 @@ class DeploymentOptions:
     sms_run_cap: int | None = None
     email_run_cap: int = 100
     metric_run_cap: int = 100
+    webhook_run_cap: int = 100
     architecture: str = "arm64"
     job_metrics: bool = True
     retain_days: int = 90
@@ -106,9 +109,21 @@ class DeploymentOptions:
         return Names(self.stage)
 
     @property
-    def member_accounts(self) -> tuple[str, ...]:
-        """The accounts of ``member_roles``."""
-        return tuple(sorted({arn.split(":")[4] for arn in self.member_roles}))
+    def member_accounts(self) -> Mapping[str, tuple[str, ...]]:
+        """The accounts of ``member_roles``, each with the prefixes that it may write."""
+        return {
+            role.split(":")[4]: tuple(self.capture_prefix + each for each in prefixes)
+            for role, prefixes in sorted(self.member_roles.items())
+        }
+
+    @property
+    def member_settings(self) -> tuple[str, ...]:
+        """``member_roles`` as the functions read it."""
+        return tuple(
+            f"{role}={self.capture_prefix}{each}"
+            for role, prefixes in self.member_roles.items()
+            for each in prefixes
+        )
 
     @property
     def recipients(self) -> tuple[str, ...]:
@@ -134,6 +149,7 @@ class OptionValues(TypedDict, total=False):
     sms_run_cap: int
     email_run_cap: int
     metric_run_cap: int
+    webhook_run_cap: int
     architecture: str
     job_metrics: bool
     retain_days: int
@@ -141,7 +157,7 @@ class OptionValues(TypedDict, total=False):
     tags: dict[str, str]
     concurrency: dict[str, int]
     memory: dict[str, int]
-    member_roles: list[str]
+    member_roles: list[str] | dict[str, list[str]]
 
 
 def given_options(given: OptionValues) -> DeploymentOptions:
@@ -214,6 +230,7 @@ _PARSERS: Mapping[str, Parser] = {
     "smsRunCap": cap,
     "emailRunCap": cap,
     "metricRunCap": cap,
+    "webhookRunCap": cap,
     "architecture": matching("arm64|x86_64", "arm64 or x86_64"),
     "jobMetrics": flag,
     "retainDays": one_of(_RETENTIONS, "days"),
@@ -221,7 +238,7 @@ _PARSERS: Mapping[str, Parser] = {
     "tags": tags,
     "concurrency": by_function(_CONCURRENCY, _LEAST_CONCURRENCY, 1000, "invocations at a time"),
     "memory": by_function(_MEMORY, _LEAST_MEMORY, 10_240, "MB"),
-    "memberRoles": each(role_fault, "arn:aws:iam::111122223333:role/TocsinMember"),
+    "memberRoles": member_roles,
     "tocsin:layerRuntime": matching("lambda|local", "lambda or local"),
     "tocsin:localPython": file,
 }

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -100,6 +100,24 @@ ACTING = "acting"
 learns from what it generated: its data follow from it, and the loss need not fall."""
 
 
+Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
+"""A number of elements or units, as every JSON reader can hold it."""
+
+_Size = Annotated[float, msgspec.Meta(ge=0)]  # of a norm or a variance
+_Share = Annotated[
+    str, msgspec.Meta(max_length=32, pattern=r"^(0|1|0?\.\d+|1\.0+|\d(\.\d+)?e-0*[1-9]\d*)\Z")
+]
+_Digest = Annotated[str, msgspec.Meta(max_length=64)]
+# Base64 of whole uint32: three of them are 16 letters.
+_Packed = Annotated[
+    str,
+    msgspec.Meta(
+        max_length=1 << 20,
+        pattern=r"^([A-Za-z0-9+/]{16})*([A-Za-z0-9+/]{6}==|[A-Za-z0-9+/]{11}=)?\Z",
+    ),
+]
+
+
 class Bounds(msgspec.Struct, frozen=True, omit_defaults=True):
     """Counts of elements outside an open interval.
 
@@ -108,16 +126,16 @@ class Bounds(msgspec.Struct, frozen=True, omit_defaults=True):
 
     low: float | None = None
     high: float | None = None
-    below: int = 0
-    above: int = 0
+    below: Count = 0
+    above: Count = 0
 
 
 class Channels(msgspec.Struct, frozen=True):
     """Mean and population variance of each channel along ``axis``; None without finite elements."""
 
     axis: int
-    mean: tuple[float | None, ...]
-    variance: tuple[float | None, ...]
+    mean: Annotated[tuple[float | None, ...], msgspec.Meta(max_length=4096)]
+    variance: Annotated[tuple[_Size | None, ...], msgspec.Meta(max_length=4096)]
 
 
 class TensorSummary(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -125,29 +143,30 @@ class TensorSummary(msgspec.Struct, frozen=True, omit_defaults=True):
 
     ``None`` means unknown: not captured, or not a finite number. ``variance`` is the population
     variance; ``l1`` and ``l2`` are vector norms of the flattened tensor. The fields from
-    ``quantiles`` on are set if a rule asked for that ``Detail``.
+    ``quantiles`` on are set if a rule asked for that ``Detail``. The bounds of the fields hold for
+    what is decoded: rules and reports need no other check.
     """
 
-    size: int | None = None
-    nan: int | None = None
-    posinf: int | None = None
-    neginf: int | None = None
-    zeros: int | None = None
+    size: Count | None = None
+    nan: Count | None = None
+    posinf: Count | None = None
+    neginf: Count | None = None
+    zeros: Count | None = None
     min: float | None = None
     max: float | None = None
     mean: float | None = None
-    abs_mean: float | None = None
-    variance: float | None = None
-    l1: float | None = None
-    l2: float | None = None
-    update_l1: float | None = None
-    update_l2: float | None = None
-    fingerprint: str | None = None
-    quantiles: Mapping[str, float] | None = None
+    abs_mean: _Size | None = None
+    variance: _Size | None = None
+    l1: _Size | None = None
+    l2: _Size | None = None
+    update_l1: _Size | None = None
+    update_l2: _Size | None = None
+    fingerprint: _Digest | None = None
+    quantiles: Annotated[Mapping[_Share, float], msgspec.Meta(max_length=1024)] | None = None
     bounds: Bounds | None = None
-    units: int | None = None
-    inactive_units: int | None = None
-    unit_active: str | None = None
+    units: Count | None = None
+    inactive_units: Count | None = None
+    unit_active: _Packed | None = None
     channels: Channels | None = None
 
 
@@ -157,8 +176,8 @@ class Shard(msgspec.Struct, frozen=True):
     ``shape`` is that of the whole tensor. Workers with the same ``number`` hold the same part.
     """
 
-    shape: tuple[int, ...]
-    number: int
+    shape: Annotated[tuple[Count, ...], msgspec.Meta(max_length=32)]
+    number: Count
 
 
 @dataclass(frozen=True)

@@ -13,3 +13,8 @@ def encode_hint(run: str, why: str, tick: float | None = None) -> str:
 def encode_flush(run: str) -> str:
     """For ``act``: something of the run is due."""
     return json.dumps({"tocsin": "flush", "run": run})
+
+
+def encode_deliver(run: str, waits: int = 0) -> str:
+    """For ``act``: tasks of the run are to be carried out; it has waited so often for its turn."""
+    return json.dumps({"tocsin": "deliver", "run": run, "waits": waits})

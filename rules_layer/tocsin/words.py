@@ -17,6 +17,7 @@ _TYPES = {
     "bool": "true or false",
     "null": "nothing",
 }
+_FORMULA = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")  # the last four are the full-width forms
 _TYPE = re.compile(r"([Ee]xpected|got) `([a-z]+(?: \| [a-z]+)*)`")
 
 
@@ -41,6 +42,13 @@ def label(text: str) -> str:
 def cut(text: str, limit: int) -> str:
     """``text``, or its beginning and two dots, in at most ``limit`` characters."""
     return text if len(text) <= limit else text[: max(limit - 2, 0)] + ".."[:limit]
+
+
+def spreadsheet_text(text: str) -> str:
+    """``text`` as a cell that no spreadsheet takes for a formula: an apostrophe before those that
+    begin like one.
+    """
+    return f"'{text}" if text.startswith(_FORMULA) else text
 
 
 def number(value: bool | int | float | str | None) -> str:

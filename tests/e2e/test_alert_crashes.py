@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tocsin.alerts import react
+from tocsin.alerts import Deliver, react
 from tocsin.aws.connect.act import connect_act
 from tocsin.aws.s3 import S3Checkpoints
 from tocsin.aws.settings import ActSettings
@@ -67,7 +67,8 @@ class Invocations:
         world = connect_act(settings(self.aws, queue), self.client, lambda: self.clock)
         for _ in range(5):
             try:
-                react(alert, world, ends=self.clock + 30)
+                for message in (alert, Deliver(alert.run)):
+                    react(message, world, ends=self.clock + 30)
             except Cut:
                 self.clock += VISIBILITY
             else:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
-from tocsin.alerts import AlertPorts, Flush, TryAgain, react
+from tocsin.alerts import AlertPorts, Deliver, Flush, TryAgain, react
 from tocsin.aws.clients import AWS_ERRORS
 from tocsin.aws.connect.act import connect_act
 from tocsin.aws.connect.evaluate import connect_evaluate
@@ -126,7 +126,11 @@ def play(aws: LocalAws, bucket: str, queue: str, events: Events, seed: int) -> l
         return chaos.invoke(lambda: evaluate(hint, ports, owner=owner, ends=ends), calm=calm)
 
     def act(message: RunNews | Flush, *, calm: bool = False) -> bool:
-        return chaos.invoke(lambda: react(message, alerts, ends=chaos.now + 30), calm=calm)
+        def work() -> None:
+            for each in (message, Deliver(run)):
+                react(each, alerts, ends=chaos.now + 30)
+
+        return chaos.invoke(work, calm=calm)
 
     notifications = list(_write(storage, chaos.random))
     chaos.now = max(chaos.now, time.time()) + 10

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
-from tocsin.alerts import AlertGroup, AlertPorts, Flush, StoredGroup, TryAgain, react
-from tocsin.aws.clients import AWS_ERRORS
+from tocsin.alerts import AlertGroup, AlertPorts, Deliver, Flush, StoredGroup, TryAgain, react
+from tocsin.aws.clients import AWS_ERRORS, is_denied
 from tocsin.aws.cloudwatch import MetricSink
 from tocsin.aws.events import AwsPublisher, NotPublished
 from tocsin.aws.events import Bus as AwsBus
@@ -41,7 +41,7 @@ from tocsin.own_messages import encode_hint
 from tocsin.tensors import NotFound, Object
 from tocsin.watch import Watch
 
-from tests.faults.room import EPOCH, RUN, Crash, Metrics, throttled
+from tests.faults.room import EPOCH, RUN, Crash, Metrics, refused, throttled
 from tests.unit.alerts.world import Fake
 
 JOB = "j1"
@@ -49,13 +49,14 @@ SECONDS = {"evaluate": 60.0, "act": 30.0}  # that an invocation has
 VISIBILITY = {"evaluate": 360.0, "act": 180.0}
 TO_THE_END = 1_000_000
 
-Body = Hint | JobEnded | RunNews | Flush
+Body = Hint | JobEnded | RunNews | Flush | Deliver
 
 
 def _encoded(body: Body) -> str:
     """A message of evaluate's queue as it is in SQS."""
     if isinstance(body, JobEnded):
-        detail = {"TrainingJobName": body.job, "TrainingJobStatus": "Completed"}
+        detail = {"TrainingJobName": body.job, "TrainingJobArn": body.arn}
+        detail["TrainingJobStatus"] = "Completed"
         return json.dumps({"source": "aws.sagemaker", "detail": detail})
     assert isinstance(body, Hint)
     if not body.keys:
@@ -195,6 +196,12 @@ class Invocation:
         self._dead = True
         self.resume()
 
+    def hang(self) -> None:
+        """Is at work until Lambda ends it, if it is this invocation that calls."""
+        if threading.current_thread() is self._thread:
+            self._dead = True
+            raise Crash
+
     def call(self, service: str, do: Callable[[], Any]) -> Any:
         """A call of the outside world, which is made when it is this invocation's turn."""
         if threading.current_thread() is not self._thread:  # one of several reads at once
@@ -205,6 +212,8 @@ class Invocation:
         if self._dead:
             raise Crash
         self._left -= 1
+        if service in self._model.refused:
+            raise refused(service)
         if self._model.throttled[service] > 0:
             self._model.throttled[service] -= 1
             raise throttled(service)
@@ -245,19 +254,24 @@ _EXPECTED = (*AWS_ERRORS, TryAgain, NotPublished)  # their messages come back
 
 @dataclass
 class Model:
-    """The deployment: its queues, and what is at work."""
+    """The deployment: its queues, and what is at work.
+
+    throttled: how many calls of a service fail. refused: services that refuse each call.
+    """
 
     watch: Watch
     now: float = EPOCH
     messages: list[Message] = field(default_factory=list)
     at_work: list[Invocation] = field(default_factory=list)
     throttled: Counter[str] = field(default_factory=Counter)
+    refused: set[str] = field(default_factory=set)
     cut_off: Counter[str] = field(default_factory=Counter)
     job_ended_at: float | None = None
     checkpoints: Checkpoints = field(default_factory=Checkpoints)
     traces: MemoryTraces = field(default_factory=MemoryTraces)
     coordination: Coordination = field(default_factory=Coordination)
     alerts: Alerts = field(default_factory=Alerts)
+    turns: dict[str, float] = field(default_factory=dict)
     configurations: OrderedDict[str, Any] = field(default_factory=OrderedDict)
 
     def __post_init__(self) -> None:
@@ -335,7 +349,7 @@ class Model:
 
         def handle(subject: Hint | JobEnded) -> None:
             if isinstance(subject, JobEnded):
-                end_job(subject.job, ports)
+                end_job(subject, ports)
             else:
                 evaluate(subject, ports, owner=owner, ends=ends)
 
@@ -348,7 +362,7 @@ class Model:
 
     def _act(self, invocation: Invocation) -> None:
         body = invocation.messages[0].body
-        if isinstance(body, RunNews | Flush):
+        if isinstance(body, RunNews | Flush | Deliver):
             ends = invocation.now() + SECONDS["act"]
             react(body, self._alert_ports(invocation), ends=ends)
 
@@ -371,6 +385,7 @@ class Model:
             now=invocation.now,
             configurations=self.configurations,
             outages=(*AWS_ERRORS, OSError, NotPublished),
+            is_denied=is_denied,
         )
 
     def _alert_ports(self, invocation: Invocation) -> AlertPorts:
@@ -385,6 +400,7 @@ class Model:
             silences=port("dynamodb", alerts),
             checkpoints=KnownRuns(port("s3", self.checkpoints), invocation.now),
             timer=port("sqs", _Timer(self)),
+            turns=port("dynamodb", _Turns(self)),
             lookups=replace(lookups, describe_job=call("sagemaker", lookups.describe_job)),
             effects=replace(
                 effects,
@@ -393,7 +409,7 @@ class Model:
                 publish=call("sns", effects.publish),
                 post=call("webhook", alerts.post),
             ),
-            put_event=call("events", alerts.events.append),
+            put_events=call("events", alerts.events.extend),
             now=invocation.now,
         )
 
@@ -429,13 +445,41 @@ class _Timer:
     def flush(self, run: str, delay: float) -> None:
         self.model.send("act", Flush(run), delay)
 
+    def deliver(self, run: str, waits: int = 0, delay: float = 0.0) -> None:
+        self.model.send("act", Deliver(run, waits), delay)
+
+
+@dataclass
+class _Turns:
+    """One invocation delivers at a time."""
+
+    model: Model
+
+    def take(self, owner: str, until: float) -> bool:
+        turns = {each: at for each, at in self.model.turns.items() if at > self.model.now}
+        if turns.keys() - {owner}:
+            return False
+        self.model.turns = {owner: until}
+        return True
+
+    def give_back(self, owner: str) -> None:
+        self.model.turns.pop(owner, None)
+
 
 @dataclass(frozen=True)
 class _Jobs:
     model: Model
 
-    def describe(self, name: str) -> JobDescription | None:
-        return JobDescription(outputs=(RUN,), ended_at=self.model.job_ended_at, arn="arn")
+    def describe(self, name: str, run: str) -> JobDescription | None:
+        ended_at = self.model.job_ended_at
+        over = ended_at is not None
+        return JobDescription(outputs=(RUN,), ended_at=ended_at, arn="arn", is_over=over)
+
+    def find(self, arn: str) -> JobDescription | None:
+        return self.describe(arn, RUN)
+
+    def may_write(self, arn: str, run: str) -> bool:
+        return True
 
     def tagged_run(self, job: JobDescription) -> str:
         return ""

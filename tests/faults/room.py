@@ -10,11 +10,13 @@ import json
 import math
 import re
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import boto3
 import pytest
@@ -22,7 +24,7 @@ from botocore.client import BaseClient
 from botocore.exceptions import ClientError
 from moto import mock_aws
 from tocsin.actions import Effects
-from tocsin.alerts import AlertPorts, Flush, Known, RunCaps, TryAgain, parse_message, react
+from tocsin.alerts import AlertPorts, Deliver, Flush, Known, RunCaps, TryAgain, parse_message, react
 from tocsin.aws import groups
 from tocsin.aws.clients import AWS_ERRORS
 from tocsin.aws.cloudwatch import MetricSink
@@ -34,11 +36,14 @@ from tocsin.aws.events import AwsPublisher
 from tocsin.aws.events import Bus as AwsBus
 from tocsin.aws.groups import DynamoGroups
 from tocsin.aws.known_runs import KnownRuns
+from tocsin.aws.limits import Shares, issue_caps
 from tocsin.aws.sagemaker import SageMakerJobs
 from tocsin.aws.settings import EvaluateSettings
-from tocsin.evaluation import Checkpoint, Hint, check, end_job, evaluate, memory_ports
+from tocsin.evaluation import Checkpoint, Hint, JobEnded, check, end_job, evaluate, memory_ports
 from tocsin.evaluation import checkpoint as checkpoints
+from tocsin.evaluation.ports import JobDirectory
 from tocsin.events import ACTION_TAKEN, RUN_NEWS, RUN_SUMMARY, STATUS_CHANGE
+from tocsin.owners import owner_of
 from tocsin.rules import Rule, _registry, register
 from tocsin.tensors import (
     END_MARKER,
@@ -90,6 +95,12 @@ def throttled(operation: str) -> ClientError:
     return ClientError({"Error": error, "ResponseMetadata": {"HTTPStatusCode": 400}}, operation)
 
 
+def refused(operation: str) -> ClientError:
+    """What boto3 raises where a permission or a key is missing."""
+    error = {"Code": "AccessDenied", "Message": "not authorized"}
+    return ClientError({"Error": error, "ResponseMetadata": {"HTTPStatusCode": 403}}, operation)
+
+
 class Clock:
     """The time, in seconds since the epoch, as the test sets it."""
 
@@ -119,14 +130,15 @@ class Training(Job):
         names: Sequence[str] = ("gradient/fc",),
         *,
         worker: str = "worker_0",
+        started: float | None = None,
         entry: Mapping[str, Any] = {},
         **summary: Any,
     ) -> str:
         """An index file that no writer of ours has checked; ``entry`` and ``summary`` are what all
-        its tensors have beside their names.
+        its tensors have beside their names. ``started``: when the start of the job began.
         """
         meta = {"mode": "TRAIN", "mode_step": step, "tocsin": 1}
-        meta |= {"run_id": self.run_id, "prev_step": previous}
+        meta |= {"run_id": self.run_id, "prev_step": previous, "started": started}
         known = {"size": 4, "nan": 0, "posinf": 0, "neginf": 0, "abs_mean": 1e-2, **summary}
         shapes = [
             {"tensorname": name, "originalname": name, "shape": [4], "summary": known, **entry}
@@ -253,10 +265,11 @@ class Bus:
 
 
 class Metrics:
-    """CloudWatch; ``names`` are the metrics that it got."""
+    """CloudWatch; ``names`` are the metrics that it got, ``billed`` those with their dimensions."""
 
     def __init__(self) -> None:
         self.names: set[str] = set()
+        self.billed: set[tuple[str, ...]] = set()
 
     def put_metric_data(
         self,
@@ -264,6 +277,9 @@ class Metrics:
         MetricData: Sequence[Mapping[str, Any]],  # noqa: N803
     ) -> None:
         self.names |= {datum["MetricName"] for datum in MetricData}
+        for datum in MetricData:
+            values = (each["Value"] for each in datum["Dimensions"])
+            self.billed.add((datum["MetricName"], *values))
 
 
 class SageMaker:
@@ -274,14 +290,19 @@ class SageMaker:
         self.stopped: list[str] = []
 
     @staticmethod
-    def job(output: str, status: str = "InProgress", role: str = "training") -> dict[str, Any]:
+    def arn(name: str, account: str = "123456789012") -> str:
+        return f"arn:aws:sagemaker:us-east-1:{account}:training-job/{name}"
+
+    @staticmethod
+    def job(
+        output: str, status: str = "InProgress", account: str = "123456789012"
+    ) -> dict[str, Any]:
         """A job that writes its run to ``output``."""
         name = output.rstrip("/").rpartition("/")[2]
         return {
             "TrainingJobName": name,
-            "TrainingJobArn": f"arn:aws:sagemaker:us-east-1:123456789012:training-job/{name}",
+            "TrainingJobArn": SageMaker.arn(name, account),
             "TrainingJobStatus": status,
-            "RoleArn": f"arn:aws:iam::123456789012:role/{role}",
             "DebugHookConfig": {"S3OutputPath": output},
         }
 
@@ -320,8 +341,8 @@ class _Later:
 class Room:
     """Runs in folders, and ``evaluate`` over them in memory. ``watch`` is the deployment's file.
 
-    ``bus`` is what is published. All times are those of ``clock``; ``ends`` is when Lambda ends
-    the invocation at work.
+    ``bus`` is what is published, ``telemetry`` the sum of each metric of the looks. All times are
+    those of ``clock``; ``ends`` is when Lambda ends the invocation at work.
     """
 
     def __init__(
@@ -343,7 +364,9 @@ class Room:
             outages=(*AWS_ERRORS, OSError),
         )
         self.ends = math.inf
+        self.telemetry = Counter[str]()
         self._looks = 0
+        self._killed = False
         self._delivered = 0
 
     # Runs.
@@ -368,7 +391,9 @@ class Room:
         url = job if isinstance(job, str) else job.url
         self.ends = self.clock.now + seconds
         owner = f"invocation-{self._looks}"
-        evaluate(Hint(url, keys, tick), self.world, owner=owner, ends=self.ends)
+        report = evaluate(Hint(url, keys, tick), self.world, owner=owner, ends=self.ends)
+        for name, _, value in report.metrics:
+            self.telemetry[name] += value
 
     def tried(self, job: Training | str, **options: Any) -> str:
         """A look, and what it failed with: "" if it did not, else its message comes back."""
@@ -379,31 +404,47 @@ class Room:
         return ""
 
     def cut_off(self, job: Training | str, *, at: str = "read", seconds: float = 60.0) -> bool:
-        """A look that is at its first ``at`` of the run's storage until Lambda ends it; nothing is
-        done after that, so the lease is not given back either. False if it never got there.
+        """A look that is at its first ``at`` of the run's storage until Lambda ends it. False if it
+        never got there.
         """
-        whole, ends, over = self.world, self.clock.now + seconds, False
+        whole = self.world
 
         def dies(name: str, *_: Any) -> None:
-            nonlocal over
-            over = over or name == at
-            if over:
-                raise CutOff
-
-        def stays_dead(*_: Any) -> None:
-            if over:
-                raise CutOff
+            if name == at:
+                self.kill()
 
         self.tap("storage", dies)
-        for port in ("checkpoints", "coordination", "publisher", "hints", "jobs"):
+        try:
+            return not self.survives(job, seconds=seconds)
+        finally:
+            self.world = whole
+
+    def kill(self) -> NoReturn:
+        """Ends the invocation at work: nothing is done after that, not even in a ``finally``."""
+        self._killed = True
+        raise CutOff
+
+    def survives(
+        self, job: Training | str, *keys: str, tick: float | None = None, seconds: float = 60.0
+    ) -> bool:
+        """A look. False if something in it kills the invocation, which then holds its lease until
+        Lambda would have ended it.
+        """
+        whole, ends, self._killed = self.world, self.clock.now + seconds, False
+
+        def stays_dead(*_: Any) -> None:
+            if self._killed:
+                raise CutOff
+
+        for port in ("storage", "checkpoints", "coordination", "publisher", "hints", "jobs"):
             self.tap(port, stays_dead)
         try:
-            self.look(job, seconds=seconds)
+            self.look(job, *keys, tick=tick, seconds=seconds)
         except CutOff:
             self.clock.now = ends
         finally:
             self.world = whole
-        return over
+        return not self._killed
 
     def wait(self, seconds: float) -> None:
         """The time goes on, and nothing happens."""
@@ -444,9 +485,9 @@ class Room:
         for key in keys:
             self.world.coordination.hint(job.url, (key,))
 
-    def end_job(self, name: str) -> None:
+    def end_job(self, name: str, arn: str = "") -> None:
         """SageMaker says that a job is over."""
-        end_job(name, self.world)
+        end_job(JobEnded(name, arn or SageMaker.arn(name)), self.world)
 
     # What the world is made of.
 
@@ -477,12 +518,32 @@ class Room:
         self.world = replace(self.world, storage=lambda run: wrap(inner(run)))
 
     def with_sagemaker(self, client: SageMaker) -> None:
-        self.world = replace(self.world, jobs=SageMakerJobs(client))
+        self.with_jobs(SageMakerJobs(client))
+
+    def with_jobs(self, jobs: JobDirectory) -> None:
+        """SageMaker's jobs, of one account or of several."""
+        self.world = replace(self.world, jobs=jobs)
 
     def with_dynamodb(self, client: Any) -> None:
         """The runs are coordinated by items of the table ``table``."""
         coordination = DynamoCoordination(Table(client, "table"), self.clock)
         self.world = replace(self.world, coordination=coordination)
+
+    def with_metrics(self, client: Any, most: int) -> Metrics:
+        """CloudWatch gets what the limits allow, which are counted in items of the table: at most
+        so many names of a run.
+        """
+        metrics = Metrics()
+        shares = Shares(Table(client, "table"), issue_caps(most), owner_of, self.clock)
+        publisher = AwsPublisher(
+            AwsBus(self.bus, "tocsin"),
+            MetricSink(metrics),
+            self.clock,
+            job_metrics=True,
+            admit=partial(shares.admit, "issue"),
+        )
+        self.world = replace(self.world, publisher=publisher)
+        return metrics
 
     def name_runs_after(self, job: str, runs: Sequence[str]) -> None:
         """Somebody writes runs into folders that are called like the job; each is looked at."""
@@ -495,6 +556,11 @@ class Room:
         self.world.checkpoints.objects[job.url] = (b"not a checkpoint", version)
 
     # What came of it.
+
+    def trouble(self, job: Training) -> str:
+        """Why the run is not looked at, as ``tocsin status`` says it."""
+        found = self.world.coordination.trouble(job.url)
+        return found.reason if found else ""
 
     def known(self, job: Training) -> RunKnown:
         """What evaluation remembers of the run."""
@@ -766,21 +832,20 @@ class Deployed:
         self._act = replace(act, checkpoints=self._evaluate)
         self._runs: set[str] = set()
 
-    def role(self, name: str, prefix: str) -> None:
-        """A training role that may write below ``prefix``."""
-        tags = [{"Key": "tocsin-prefix", "Value": prefix}]
-        boto3.client("iam").create_role(RoleName=name, AssumeRolePolicyDocument="{}", Tags=tags)
-
     def receive(self, message: Any) -> None:
         """One message for ``act``, after ``evaluate`` has committed it."""
         self._runs.add(message.run)
-        react(self._evaluate.commit(message), self._act, ends=self.clock.now + 30)
+        self._react(self._evaluate.commit(message))
+
+    def _react(self, message: Any) -> None:
+        for each in (message, Deliver(message.run)):
+            react(each, self._act, ends=self.clock.now + 30)
 
     def pass_time(self, seconds: float) -> None:
         """Time passes; the patrol looks at all runs at its end."""
         self.clock.now += seconds
         for run in sorted(self._runs):
-            react(Flush(run), self._act, ends=self.clock.now + 30)
+            self._react(Flush(run))
 
     def outcomes(self, run: str, action: str) -> list[str]:
         """What came of an action for a run, in order."""

@@ -1,8 +1,10 @@
-"""An index file that says that its worker has uploaded later steps before."""
+"""Index files with numbers that cannot be."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tocsin.tensors import BadIndex, decode_index
@@ -42,3 +44,26 @@ def test_it_harms_no_other_step(tmp_path: Path, previous: int, ended: bool) -> N
     known = room.known(job)
     assert (known.steps, known.last_step, known.frontier) == (4, 4, 4)
     assert (known.refused_files, known.ended) == (1, "marker")
+
+
+BAD_NUMBERS = [{"nan": 10**30}, {"size": -1}, {"variance": -1.0}, {"quantiles": {"x": 1.0}}]
+
+
+@pytest.mark.parametrize("numbers", BAD_NUMBERS)
+def test_numbers_that_no_tensor_has_are_refused_and_the_other_tensors_judged(
+    tmp_path: Path, numbers: dict[str, Any]
+) -> None:
+    room = Room(tmp_path, {"rules": [{"rule": "VanishingGradient", "for_steps": 1}]})
+    job = room.job()
+    document = json.loads(job.storage.read(job.write_index(0, None, ("gradient/a", "gradient/b"))))
+    first, second = document["shape_payload"]
+    first["summary"] |= {"abs_mean": 1e-12, **numbers}
+    second["summary"] |= {"abs_mean": 1e-11}
+    key = job.save_at(START, 0, None)
+    job.storage.write(key, json.dumps(document).encode())
+    room.wait(10)
+    room.look(job)
+    known = room.known(job)
+    assert (known.steps, known.refused_files) == (1, 0)
+    assert "gradient/b" in known.rules["VanishingGradient"].details
+    assert room.world.checkpoints.load(job.url).checkpoint.unreadable == 1

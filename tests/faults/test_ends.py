@@ -10,6 +10,8 @@ from typing import Any
 
 import boto3
 import pytest
+from tocsin.aws.members import AllAccounts, Member
+from tocsin.aws.sagemaker import SageMakerJobs
 from tocsin.tensors import END_MARKER, Object
 
 from tests.faults.room import CAPTURES, START, CutOff, Deployment, Room, SageMaker
@@ -158,4 +160,61 @@ def test_sagemakers_end_of_one_start_does_not_end_the_next(tmp_path: Path) -> No
     job.touch(END_MARKER, START + 10)
     job.run_id = "run-2"
     room.look(job, job.save_at(START + 20, 0, None))
+    assert room.known(job).ended is None
+
+
+MEMBER = "777788889999"
+
+
+def two_accounts(own: SageMaker, member: SageMaker) -> AllAccounts:
+    """The deployment's account, and one that may write below ``speech``."""
+    members = {MEMBER: Member(SageMakerJobs(member), ("speech/",))}
+    return AllAccounts(SageMakerJobs(own), members)
+
+
+@pytest.mark.parametrize("path", ["team/train", "speech/train", "team/train/debug-output"])
+def test_the_end_of_a_job_in_another_account_does_not_end_one_of_its_name(
+    tmp_path: Path, path: str
+) -> None:
+    room = Room(tmp_path, VANISHING, now=START + 10)
+    own = SageMaker(train=SageMaker.job(f"{CAPTURES}team/train"))
+    theirs = SageMaker.job(f"{CAPTURES}{path}", "Completed", account=MEMBER)
+    room.with_jobs(two_accounts(own, SageMaker(train=theirs)))
+    job = room.job("team/train")
+    job.steps(5)
+    room.look(job)
+    room.end_job("train", theirs["TrainingJobArn"])
+    room.look(job)
+    assert room.known(job).ended is None
+    own.jobs["train"]["TrainingJobStatus"] = "Completed"
+    room.end_job("train")
+    room.look(job)
+    assert room.known(job).ended == "marker"
+
+
+def test_jobs_of_one_name_end_each_in_its_account(tmp_path: Path) -> None:
+    room = Room(tmp_path, VANISHING, now=START + 10)
+    own = SageMaker(train=SageMaker.job(f"{CAPTURES}team/train"))
+    theirs = SageMaker.job(f"{CAPTURES}speech/train", account=MEMBER)
+    member = SageMaker(train=theirs)
+    room.with_jobs(two_accounts(own, member))
+    jobs = [room.job("team/train"), room.job("speech/train")]
+    for job in jobs:
+        job.steps(5)
+        room.look(job)
+    member.jobs["train"]["TrainingJobStatus"] = "Completed"
+    room.end_job("train", theirs["TrainingJobArn"])
+    for job in jobs:
+        room.look(job)
+    assert [room.known(job).ended for job in jobs] == [None, "marker"]
+
+
+def test_a_late_event_of_a_deleted_job_does_not_end_its_namesake(tmp_path: Path) -> None:
+    room = Room(tmp_path, VANISHING, now=START + 10)
+    room.with_sagemaker(SageMaker(train=SageMaker.job(f"{CAPTURES}team/train")))
+    job = room.job("team/train")
+    job.steps(5)
+    room.look(job)
+    room.end_job("train")  # the job of this name and ARN that there was before
+    room.look(job)
     assert room.known(job).ended is None

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from tocsin.actions import Effects
 from tocsin.alerts import RunCaps
 from tocsin.events import StatusChange
 
-from tests.faults.room import CAPTURES, Act, Deployed, SageMaker, alert
+from tests.faults.room import CAPTURES, Act, Deployed, SageMaker, alert, throttled
 
 MINUTE = 60.0
 GROUP_INTERVAL = 5 * MINUTE  # between two messages of a run by one action
@@ -62,14 +64,13 @@ def stop(folder: str, job: str) -> StatusChange:
     return alert("LossDiverging", Actions=["stop"], Severity="critical", **fields)
 
 
-def jobs(folder: str, *names: str, role: str = "training") -> dict[str, Any]:
-    return {name: SageMaker.job(f"{CAPTURES}{folder}/{name}", role=role) for name in names}
+def jobs(folder: str, *names: str) -> dict[str, Any]:
+    return {name: SageMaker.job(f"{CAPTURES}{folder}/{name}") for name in names}
 
 
 @pytest.mark.usefixtures("aws")
 def test_stop_files_do_not_count_against_stops_of_sagemaker() -> None:
     act = Deployed(SageMaker(**jobs("team", "victim")), TOCSIN_STOP_GUARD="3/10m")
-    act.role("training", "team")
     for name in NOISY:
         act.receive(stop("nobody", name))
         assert act.outcomes(f"{CAPTURES}nobody/{name}", "stop") == ["done"]
@@ -78,11 +79,9 @@ def test_stop_files_do_not_count_against_stops_of_sagemaker() -> None:
 
 
 @pytest.mark.usefixtures("aws")
-def test_the_stop_guard_counts_each_prefix_by_itself() -> None:
-    known = {**jobs("noisy", *NOISY, role="noisy-role"), **jobs("team", "victim", role="team-role")}
+def test_the_stop_guard_counts_each_owner_by_itself() -> None:
+    known = {**jobs("noisy", *NOISY), **jobs("team", "victim")}
     act = Deployed(SageMaker(**known), TOCSIN_STOP_GUARD="3/10m")
-    for prefix in ("noisy", "team"):
-        act.role(f"{prefix}-role", prefix)
     for name in NOISY:
         act.receive(stop("noisy", name))
     act.receive(stop("team", "victim"))
@@ -92,7 +91,6 @@ def test_the_stop_guard_counts_each_prefix_by_itself() -> None:
 @pytest.mark.usefixtures("aws")
 def test_a_stop_that_the_guard_holds_back_is_done_when_its_window_has_passed() -> None:
     act = Deployed(SageMaker(**jobs("team", *NOISY, "next")), TOCSIN_STOP_GUARD="3/10m")
-    act.role("training", "team")
     for name in (*NOISY, "next"):
         act.receive(stop("team", name))
     assert act.sagemaker.stopped == [*NOISY]
@@ -110,3 +108,42 @@ def test_a_run_that_has_used_up_its_emails_says_so() -> None:
     refused = next(event for event in act.events if event.outcome == "refused")
     assert "emailRunCap" in refused.detail
     assert refused.detail in [line.detail for line in act.group().log]
+
+
+class Texting(Act):
+    """Counts the SMS of the month as the deployment does."""
+
+    counted = 0
+
+    @property
+    def effects(self) -> Effects:
+        return replace(super().effects, reserve=self._add, release=self._remove)
+
+    def _add(self, kind: str, run: str, count: int) -> None:
+        self.counted += count
+
+    def _remove(self, kind: str, run: str, count: int) -> None:
+        self.counted -= count
+
+
+def test_a_text_that_sns_does_not_take_counts_once_and_is_given_back() -> None:
+    act = Texting()
+    act.broken["publish"] = throttled("Publish")
+    never = {"RepeatInterval": 365 * 86400.0}
+    act.receive(alert("LossSpike", Actions=["sms"], Severity="critical", Notify=never))
+    act.pass_time(3600)
+    assert (act.published, act.counted) == ([], 1)
+    act.pass_time(30 * 3600)
+    assert (act.group().tasks, act.counted) == ((), 0)
+    assert set(act.group().spent.values()) <= {0}
+
+
+def test_a_text_that_sns_takes_late_counts_once() -> None:
+    act = Texting()
+    act.broken["publish"] = throttled("Publish")
+    act.receive(alert("LossSpike", Actions=["sms"], Severity="critical"))
+    act.pass_time(3600)
+    act.broken.clear()
+    act.pass_time(3600)
+    assert (len(act.published), act.counted) == (1, 1)
+    assert set(act.group().spent.values()) == {1}

@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -18,17 +21,19 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 from tocsin.evaluation import Hint, JobEnded, check
-from tocsin.tensors import END_MARKER, Collection, RunWriter, index_key
+from tocsin.model import Role, Verdict
+from tocsin.rules import HEALTHY, Read, Reads, Rule, State, Step
+from tocsin.tensors import END_MARKER, Collection, RunWriter, collections, index_key
 from tocsin.watch import to_watch
 
 from tests.faults.model import JOB, TO_THE_END, Message, Model
-from tests.faults.room import BAD, RUN
+from tests.faults.room import BAD, RUN, add_rule
 
 SEQUENCES = int(os.environ.get("TOCSIN_FAULT_SEQUENCES", "500"))
 WORKERS = ("worker_0", "worker_1", "worker_2")
 SERVICES = ("s3", "dynamodb", "sqs", "events", "cloudwatch", "sagemaker", "sns", "webhook")
 RECEIVERS = {"flaps": ("email", "webhook:ops"), "stays": ("stop", "email")}
-TEXT = {
+TEXT: dict[str, Any] = {
     "rules": [
         {"name": "flaps", "for_steps": 1, "resolve": 1},
         {"name": "stays", "for_steps": 2, "severity": "critical"},
@@ -37,6 +42,7 @@ TEXT = {
 }
 for each in TEXT["rules"]:
     each |= {"rule": "VanishingGradient", "actions": [*RECEIVERS[each["name"]]]}
+TEXT["rules"].append({"name": "own", "rule": "Own", "actions": []})
 WATCHING = to_watch(TEXT)
 
 PICK = st.integers(0, 9)
@@ -44,7 +50,23 @@ FATES = st.sampled_from(["comes", "comes", "twice", "late", "lost"])
 CALLS = st.sampled_from([1, 2, 3, 5, 8, TO_THE_END, TO_THE_END])
 BATCHES = st.sampled_from([1, 1, 2, 10])
 SKEWS = st.sampled_from([0.0, 0.0, -180.0, 180.0])
+REFUSING = ("s3", "events")
+DAY = 86_400.0
 MOST_AT_WORK = {"evaluate": 4, "act": 2}
+
+
+@dataclass(frozen=True)
+class Own(Rule):
+    """A custom rule, which hangs at some steps: an invocation that dies in it switches it off."""
+
+    hang: ClassVar[Callable[[int], None]]
+
+    def reads(self) -> Reads:
+        return Reads({"gradients": Read(roles=(Role.GRADIENT,))}, ticks=True)
+
+    def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
+        type(self).hang(step.step)
+        return {"last": step.step}, HEALTHY
 
 
 class Pipeline(RuleBasedStateMachine):
@@ -52,7 +74,8 @@ class Pipeline(RuleBasedStateMachine):
 
     Invocations are left at any call and go on in any order: up to four of ``evaluate``, with one
     message or a batch, and two of ``act``. They are cut off before or after any call. Any service
-    is throttled. Notifications come twice, late, in another order, or never; leases expire. The
+    is throttled, or refuses every call until that is allowed. Files of an older run are copied over
+    those of the job. Notifications come twice, late, in another order, or never; leases expire. The
     clock of ``evaluate`` is minutes off, and that of the training. The job ends and starts again,
     and workers die.
 
@@ -61,7 +84,7 @@ class Pipeline(RuleBasedStateMachine):
     In the end, when all messages that can be lost are lost:
 
     * the statuses are those of ``tocsin check`` over the bucket, unless a step was given up because
-      its invocations were cut off again and again;
+      its invocations were cut off again and again, or the custom rule was at work then;
     * each firing was decided once for each of its receivers, unless a later one took its place
       while the group waited; and was sent once for each invocation of ``act`` that was cut off,
       which may have been between SNS's answer and the record of it, and once more;
@@ -82,13 +105,16 @@ class Pipeline(RuleBasedStateMachine):
         self.resumed_from: int | None = None
         self.skew = self.started = 0.0
         self.behind: list[tuple[str, dict[str, Any]]] = []
-        self.went_back = False
+        self.went_back = self.was_copied_over = False
+        self.hangs: set[int] = set()
+        Own.hang = self._hang
 
     # The job.
 
     @initialize(skew=SKEWS)
     def begin_job(self, skew: float) -> None:
         self.skew, self.started = skew, self.model.now + skew
+        self.first_started = self.started
         collection = Collection("gradients", include_regex=("^gradient/",))
         for worker in WORKERS:
             writer = RunWriter(self.model.files, worker)
@@ -107,6 +133,17 @@ class Pipeline(RuleBasedStateMachine):
             else:
                 self._write(key, document, fate)
         self.step += 1
+
+    @precondition(lambda self: self.step)
+    @rule(ago=st.integers(0, 2))
+    def let_the_custom_rule_hang(self, ago: int) -> None:
+        """It hangs at one of the last steps, and as time passes after it."""
+        self.hangs.add(max(self.step - ago, 0))
+
+    def _hang(self, step: int) -> None:
+        if step in self.hangs:
+            for invocation in self.model.at_work:
+                invocation.hang()
 
     def catch_up(self) -> None:
         for key, document in self.behind:
@@ -132,6 +169,20 @@ class Pipeline(RuleBasedStateMachine):
         self.step = max(self.step - back, 1) if resumes else 0
         self.resumed_from = self.step - 1 if resumes else None
 
+    @precondition(lambda self: self.step > 1)
+    @rule(copied=st.integers(1, 4), fate=FATES)
+    def copy_older(self, copied: int, fate: str) -> None:
+        """The first steps of an older run are copied over the job's, but not over its last."""
+        self.catch_up()
+        self.was_copied_over = True
+        for step in range(min(copied, self.step - 1)):
+            for worker in WORKERS:
+                previous = step - 1 if step else None
+                document = self._document(worker, bad=True)
+                document["meta"] |= {"mode_step": step, "run_id": "older", "prev_step": previous}
+                document["meta"] |= {"resumed_from": None, "started": self.first_started - DAY}
+                self._write(index_key(step, worker), document, fate)
+
     @precondition(lambda self: self.step)
     @rule(by_hook=st.booleans(), fate=FATES)
     def end(self, by_hook: bool, fate: str) -> None:
@@ -141,7 +192,7 @@ class Pipeline(RuleBasedStateMachine):
             self._notify((), fate)
         else:
             self.model.job_ended_at = self.model.now
-            self.model.send("evaluate", JobEnded(JOB), durable=True)
+            self.model.send("evaluate", JobEnded(JOB, "arn"), durable=True)
 
     @property
     def _run_id(self) -> str:
@@ -201,6 +252,16 @@ class Pipeline(RuleBasedStateMachine):
     def throttle(self, service: str, times: int) -> None:
         self.model.throttled[service] = times
 
+    @rule(service=st.sampled_from(REFUSING))
+    def refuse(self, service: str) -> None:
+        """A permission is missing, or a key is disabled."""
+        self.model.refused.add(service)
+
+    @precondition(lambda self: self.model.refused)
+    @rule()
+    def allow(self) -> None:
+        self.model.refused.clear()
+
     # Messages and time.
 
     @precondition(lambda self: self.model.messages)
@@ -243,12 +304,13 @@ class Pipeline(RuleBasedStateMachine):
         for invocation in [*model.at_work]:
             model.crash(invocation)
         model.throttled.clear()
+        model.refused.clear()
         if not self.step and self.starts == 1:
             return
         self.end(by_hook=True, fate="lost")
         model.messages = [each for each in model.messages if each.durable]
-        rest = model.now + 12 * 3600
-        for _ in range(300):
+        rest = model.now + 36 * 3600  # a run that was given up is looked at after a day
+        for _ in range(600):
             if (at := model.next_time()) is None or at >= rest:
                 return
             model.pass_time(max(30.0, at - model.now) + 1.0)
@@ -266,7 +328,10 @@ class Pipeline(RuleBasedStateMachine):
         offline, _ = check(model.files, WATCHING, now=lambda: model.now)
         expected = {name: record.status for name, record in offline.rules.items()}
         found = {name: record.status for name, record in checkpoint.rules.items()}
-        if self.went_back:  # a resumed rule is judged from there on
+        if "switched off" in checkpoint.rules["own"].details:
+            del found["own"], expected["own"]
+        # A resumed rule is judged from there on. Of what was copied over, only Lambda has seen all.
+        if self.went_back or self.was_copied_over:
             del found["stays"], expected["stays"]
         assert checkpoint.ended == offline.ended
         assert found == expected or model.coordination.given_up
@@ -313,7 +378,9 @@ class Pipeline(RuleBasedStateMachine):
         assert len(alerts.posts) == tasks["webhook"]
 
 
-def test_any_sequence_of_faults() -> None:
+def test_any_sequence_of_faults(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(collections, "_MOST_READ", 2)  # of the files of three workers
+    add_rule(monkeypatch, Own)
     run_state_machine_as_test(
         Pipeline,
         settings=settings(
@@ -326,7 +393,8 @@ def test_any_sequence_of_faults() -> None:
     )
 
 
-def test_two_restarts_while_an_evaluation_is_under_way() -> None:
+def test_two_restarts_while_an_evaluation_is_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    add_rule(monkeypatch, Own)
     pipeline = Pipeline()
     on_time = ("comes", "comes", "comes")
     pipeline.begin_job(skew=0.0)

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
-from tests.faults.room import BAD, START, Act, Room
+import pytest
+from tocsin.tensors import END_MARKER
+
+from tests.faults.room import BAD, CAPTURES, START, Act, Room, SageMaker
 
 VANISHING = {"rules": ["VanishingGradient"]}
 AT_ONCE = {
@@ -121,3 +125,40 @@ def test_a_rule_that_was_removed_while_it_fires_says_so(tmp_path: Path) -> None:
     act.pass_time(60)
     assert "removed" in room.changes("VanishingGradient")[-1]["StatusDetails"]
     assert not [subject for subject in act.subjects if "resolved" in subject]
+
+
+def of_a_job(name: str, threshold: str) -> dict[str, Any]:
+    """A rule of a SageMaker job's DebugRuleConfigurations."""
+    parameters = {"rule_to_invoke": "VanishingGradient", "threshold": threshold}
+    return {"RuleConfigurationName": name, "RuleParameters": parameters}
+
+
+@pytest.mark.parametrize("chained", [True, False], ids=["hook", "smdebug"])
+@pytest.mark.parametrize("first", [0, 3], ids=["from its beginning", "resumed"])
+def test_a_job_made_again_under_its_name_brings_its_own_rules(
+    tmp_path: Path, chained: bool, first: int
+) -> None:
+    room = Room(tmp_path, {"rules": ["LossNotDecreasing"]}, now=START + 20_000)
+    url = f"{CAPTURES}jobs/j1"
+    old = {**SageMaker.job(url), "DebugRuleConfigurations": [of_a_job("old", "1e-30")]}
+    sagemaker = SageMaker(j1=old)
+    room.with_sagemaker(sagemaker)
+    job = room.job("jobs/j1")
+    for step in range(5):
+        previous = step - 1 if step else None
+        room.look(job, job.save_at(room.clock.now, step, previous, chained=chained))
+        room.pass_time(10)
+    sagemaker.jobs["j1"]["TrainingJobStatus"] = "Completed"
+    room.end_job("j1")
+    room.look(job, END_MARKER)
+    assert room.known(job).statuses == {"old": "NoIssuesFound"}
+    room.pass_time(3600)
+    new = {**SageMaker.job(url), "DebugRuleConfigurations": [of_a_job("new", "1e-6")]}
+    sagemaker.jobs["j1"] = new
+    job.run_id = "run-2"
+    for step in range(first, first + 5):
+        previous = step - 1 if step > first else None
+        key = job.save_at(room.clock.now, step, previous, gradient=1e-9, chained=chained)
+        room.look(job, key)
+        room.pass_time(10)
+    assert room.known(job).statuses == {"new": "IssuesFound"}

@@ -36,7 +36,7 @@ from tocsin.aws.settings import (
 )
 from tocsin.aws.sqs import Queue
 from tocsin.aws.ssm import Endpoints
-from tocsin.evaluation import Hint, end_job, evaluate
+from tocsin.evaluation import Hint, JobEnded, end_job, evaluate
 from tocsin.model import Mode
 from tocsin.tensors import Captured, Collection, RunWriter, open_storage
 from tocsin.watch import to_watch
@@ -107,8 +107,6 @@ def asked(operation: str, given: Mapping[str, Any]) -> list[Call]:
             return [Call(f"cloudwatch:{name}", "*", context)]
         case "sagemaker":
             return [Call(f"sagemaker:{name}", JOB)]
-        case "iam":
-            return [Call(f"iam:{name}", f"arn:aws:iam::1:role/{given['RoleName']}")]
         case "ssm":
             return [Call(f"ssm:{name}", f"arn:aws:ssm:R:1:parameter{given['Name']}")]
         case "sns":
@@ -161,7 +159,8 @@ def record_evaluate(deployment: Deployment, recorder: Recorder) -> None:
     evaluate(Hint(RUN), ports, owner="b", ends=now + 60)
     ports.coordination.take(RUN, "c", now, now + 60)
     evaluate(Hint(RUN, (str(key),)), ports, owner="d", ends=now + 60)  # another has the lease
-    end_job("j1", ports)
+    arn = boto3.client("sagemaker").describe_training_job(TrainingJobName="j1")["TrainingJobArn"]
+    end_job(JobEnded("j1", arn), ports)
     ports.traces.save(RUN, ports.traces.load(RUN))
     ports.hints.send(RUN, "continue")
     Queue(recorder.client("sqs"), deployment.evaluate).back_off(RECORD)
@@ -192,8 +191,7 @@ def record_act(deployment: Deployment, recorder: Recorder) -> None:
     assert Call("s3:GetObject", f"{{state}}/{report_key(RUN)}") in recorder.calls  # of its links
     react(Flush(RUN), ports, ends=time.time() + 60)
     with suppress(NotImplementedError):  # moto has no StopTrainingJob; the call is recorded first
-        ports.effects.stop_job("j1")
-    ports.lookups.role_prefix("arn:aws:iam::1:role/training")
+        ports.effects.stop_job(JOB)
     Endpoints(recorder.client("ssm"), ["pager"], send=lambda *_: None).post("pager", {}, "k")
     Queue(recorder.client("sqs"), deployment.act).back_off(RECORD)
 

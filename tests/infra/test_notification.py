@@ -47,7 +47,7 @@ def test_only_the_alarm_on_issues_goes_to_those_who_live_in_cloudwatch(own: Synt
         (action,) = alarm["AlarmActions"]
         by_topic.setdefault(topic_of(action), []).append(alarm)
         assert "InsufficientDataActions" not in alarm
-    assert {topic: len(alarms) for topic, alarms in by_topic.items()} == {"Alarms": 1, "Health": 24}
+    assert {topic: len(alarms) for topic, alarms in by_topic.items()} == {"Alarms": 1, "Health": 25}
     for alarm in by_topic["Health"]:
         assert alarm["OKActions"] == alarm["AlarmActions"]
     (alarm,) = by_topic["Alarms"]
@@ -73,7 +73,7 @@ def test_each_alarm_names_the_section_that_says_what_to_do(own: Synthesised) -> 
         if topic_of(alarm["AlarmActions"]) == "Health":
             named.add(alarm["AlarmDescription"].partition("docs/operations.md#")[2])
     assert named <= sections
-    assert len(named) == 10
+    assert len(named) == 11
 
 
 @pytest.mark.parametrize(
@@ -114,6 +114,12 @@ def test_a_stop_that_the_guard_refused_is_an_alarm(own: Synthesised) -> None:
     assert (alarm["Statistic"], alarm["Threshold"]) == ("Sum", 1)
     assert "Dimensions" not in alarm  # as act writes it
     assert topic_of(alarm["AlarmActions"]) == "Health"
+
+
+def test_a_run_that_cannot_be_watched_is_an_alarm_until_an_hour_after(own: Synthesised) -> None:
+    alarm = own.one("CloudWatch::Alarm", "NotWatched")
+    assert (alarm["Namespace"], alarm["MetricName"]) == ("Tocsin", "RunsNotWatched")
+    assert (alarm["Statistic"], alarm["Threshold"], alarm["Period"]) == ("Sum", 1, 3600)
 
 
 def test_what_cannot_be_limited_by_resource_is_limited_by_condition(own: Synthesised) -> None:

@@ -12,6 +12,10 @@ def test_without_context_every_option_has_its_default() -> None:
     assert read_options({}) == DeploymentOptions()
 
 
+MEMBER = "arn:aws:iam::111122223333:role/TocsinMember"
+OTHER = "arn:aws:iam::444455556666:role/TocsinMember"
+
+
 @pytest.mark.parametrize(
     ("key", "value", "field", "expected"),
     [
@@ -67,7 +71,19 @@ def test_without_context_every_option_has_its_default() -> None:
             "memberRoles",
             "arn:aws:iam::111122223333:role/ml/TocsinMember",
             "member_roles",
-            ("arn:aws:iam::111122223333:role/ml/TocsinMember",),
+            {"arn:aws:iam::111122223333:role/ml/TocsinMember": ("111122223333/",)},
+        ),
+        (
+            "memberRoles",
+            f"{MEMBER}=speech,{MEMBER}=/audio/lab/=x,{OTHER}",
+            "member_roles",
+            {MEMBER: ("speech/", "audio/lab/=x/"), OTHER: ("444455556666/",)},
+        ),
+        (
+            "memberRoles",
+            {MEMBER: ["speech", "audio", "speech"], OTHER: "vision"},
+            "member_roles",
+            {MEMBER: ("speech/", "audio/"), OTHER: ("vision/",)},
         ),
     ],
 )
@@ -129,6 +145,16 @@ def test_reads_json_values_and_text(key: str, value: Any, field: str, expected: 
         ("memory", {"evaluate": 511}, "of evaluate must be from 512 to 10240 MB"),
         ("memory", "act=1e3", "of act must be from 256 to 10240 MB"),
         ("memberRoles", "arn:aws:iam::1:user/x", "is not the ARN of a role"),
+        (
+            "memberRoles",
+            3,
+            "a list of texts like arn:aws:iam::111122223333:role/TocsinMember=speech",
+        ),
+        ("memberRoles", {MEMBER: "a b"}, "a path like team/runs"),
+        ("memberRoles", {MEMBER: "/"}, "the whole bucket"),
+        ("memberRoles", {MEMBER: "a", OTHER: "a/b"}, "they overlap"),
+        ("memberRoles", {MEMBER: "a", OTHER: "a"}, "they overlap"),
+        ("memberRoles", f"{MEMBER}=a,{MEMBER}2=b", "two roles of one account"),
         ("tocsin:layerRuntime", "docker", "lambda or local"),
     ],
 )

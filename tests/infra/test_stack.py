@@ -64,7 +64,6 @@ def stack(request: pytest.FixtureRequest) -> Synthesised:
             | {f"dynamodb:{verb}Item" for verb in ("Get", "Put", "Update")}
             | {f"sagemaker:{verb}" for verb in ("DescribeTrainingJob", "StopTrainingJob")}
             | {"sagemaker:ListTags", "cloudwatch:PutMetricData", "events:PutEvents"}
-            | {"iam:ListRoleTags"}
             | CONSUME
             | LOG,
         ),
@@ -274,7 +273,16 @@ def test_those_who_write_to_their_own_queue_may_go_on_and_no_other(own: Synthesi
     [
         (
             "Evaluate",
-            ["TABLE", "STATE_BUCKET", "EVALUATE_QUEUE_URL", "BUS", "JOB_METRICS", "MEMBER_ROLES"],
+            [
+                "TABLE",
+                "STATE_BUCKET",
+                "EVALUATE_QUEUE_URL",
+                "BUS",
+                "JOB_METRICS",
+                "METRIC_RUN_CAP",
+                "CAPTURE_PREFIX",
+                "MEMBER_ROLES",
+            ],
         ),
         (
             "Act",
@@ -294,6 +302,9 @@ def test_those_who_write_to_their_own_queue_may_go_on_and_no_other(own: Synthesi
                 "STOP_CEILING",
                 "EMAIL_RUN_CAP",
                 "METRIC_RUN_CAP",
+                "DELIVERERS",
+                "WEBHOOK_RUN_CAP",
+                "CAPTURE_PREFIX",
                 "MEMBER_ROLES",
             ],
         ),

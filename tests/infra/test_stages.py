@@ -128,24 +128,50 @@ def test_sizes_are_as_asked(stage: Synthesised) -> None:
 ROLE = "arn:aws:iam::444455556666:role/TocsinMember"
 
 
+OTHER = "arn:aws:iam::777788889999:role/TocsinMember"
+
+
 def test_member_accounts_are_reached_by_their_roles_only(tmp_path: Path) -> None:
-    stack = synthesise(tmp_path, {"memberRoles": ROLE})
+    members = {ROLE: ["speech", "audio/lab"], OTHER: []}
+    stack = synthesise(tmp_path, {"memberRoles": members, "capturePrefix": "runs"})
     for role in ("EvaluateRole", "ActRole"):
-        assert stack.resources(role, "sts:AssumeRole") == {json.dumps(ROLE)}
+        assert stack.resources(role, "sts:AssumeRole") == {json.dumps(ROLE), json.dumps(OTHER)}
     assert not stack.resources("PatrolRole", "sts:AssumeRole")
-    (policy,) = stack.all("Events::EventBusPolicy").values()
-    statement = policy["Statement"]
-    assert (statement["Effect"], statement["Action"]) == ("Allow", "events:PutEvents")
-    assert "iam::444455556666:root" in json.dumps(statement["Principal"])
-    shared = [
-        (each["Action"], listed(each["Resource"]))
-        for each in stack.one("S3::BucketPolicy", "Capture")["PolicyDocument"]["Statement"]
-        if "444455556666" in json.dumps(each["Principal"])
-    ]
-    assert sorted(action for action, _ in shared) == ["s3:GetObject", "s3:PutObject"]
-    for _, resources in shared:
-        for resource in resources:
-            assert "${aws:PrincipalTag/tocsin-prefix}/" in json.dumps(resource)
+    policies = stack.all("Events::EventBusPolicy").values()
+    for account in ("444455556666", "777788889999"):
+        (statement,) = (
+            each["Statement"] for each in policies if account in json.dumps(each["Statement"])
+        )
+        assert (statement["Effect"], statement["Action"]) == ("Allow", "events:PutEvents")
+        assert f"iam::{account}:root" in json.dumps(statement["Principal"])
+
+
+def test_a_member_account_writes_below_its_prefixes_only(tmp_path: Path) -> None:
+    members = {ROLE: ["speech", "audio/lab"], OTHER: []}
+    stack = synthesise(tmp_path, {"memberRoles": members, "capturePrefix": "runs"})
+    statements = stack.one("S3::BucketPolicy", "Capture")["PolicyDocument"]["Statement"]
+    written = {"444455556666": ["runs/audio/lab/", "runs/speech/"]}
+    written["777788889999"] = ["runs/777788889999/"]  # the account's number, unless it is said
+    files = ("STOP.json", "TRACE.json", "pace.json", "watch.json")
+    for account, prefixes in written.items():
+        found = {
+            each["Action"]: sorted(keys(each["Resource"]))
+            for each in statements
+            if account in json.dumps(each["Principal"])
+        }
+        read = [
+            f"{prefix}{run}{file}" for prefix in prefixes for run in ("*/", "") for file in files
+        ]
+        assert found == {
+            "s3:PutObject": [f"{prefix}*" for prefix in prefixes],
+            "s3:GetObject": sorted(read),
+        }
+    assert "PrincipalTag" not in json.dumps(statements)
+
+
+def keys(resources: Any) -> list[str]:
+    """The keys in ARNs of objects: what follows the bucket."""
+    return [each["Fn::Join"][1][-1].removeprefix("/") for each in listed(resources)]
 
 
 def test_without_members_no_account_is_named(own: Synthesised) -> None:

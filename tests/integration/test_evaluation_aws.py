@@ -29,6 +29,7 @@ from tocsin.evaluation import (
 from tocsin.model import RuleStatus
 
 from tests.events import CHANGE, RUN
+from tests.faults.room import calls_of_aws
 
 REGION = "us-east-1"
 
@@ -96,6 +97,26 @@ def test_one_invocation_has_the_lease_and_newer_hints_send_it_round_again(
     assert other.attempts == 1
 
 
+@pytest.mark.parametrize("others", ["hold it", "have given it back"])
+def test_a_hint_for_a_run_that_is_known_to_be_held_is_one_call(others: str) -> None:
+    coordination = dynamo_coordination()
+    elsewhere = DynamoCoordination(coordination.table, lambda: 100.0)
+    lease = elsewhere.take(RUN, "a", 100.0, 160.0)
+    assert lease is not None
+    assert coordination.take(RUN, "b", 101.0, 161.0) is None
+    if others == "have given it back":
+        elsewhere.release(lease, None, last=True)
+    with calls_of_aws() as calls:
+        taken = coordination.take(RUN, "b", 102.0, 162.0, ("a key",))
+    if taken is None:
+        assert others == "hold it"
+        assert len(calls) == 1
+    else:
+        assert (taken.hints, taken.keys) == (4, ("a key",))
+    again = elsewhere.release(lease, None)
+    assert (again is not None) == (others == "hold it")
+
+
 def test_an_expired_lease_is_taken_over_and_its_old_owner_changes_nothing(
     coordination: Coordination,
 ) -> None:
@@ -133,6 +154,36 @@ def test_a_lease_that_is_abandoned_at_a_step_pauses_and_counts_as_an_attempt(
     lease = coordination.take(RUN, "b", 111.0, 171.0)
     assert lease is not None
     assert (lease.attempts, lease.keys) == (2, ("a key",))
+
+
+def test_the_rule_at_work_is_known_to_the_next_invocation_until_a_look_finishes(
+    coordination: Coordination,
+) -> None:
+    lease = coordination.take(RUN, "a", 100.0, 160.0)
+    assert lease is not None
+    assert lease.suspect == ""
+    coordination.note(lease, "first")
+    coordination.note(lease, "second")
+    later = coordination.take(RUN, "b", 200.0, 260.0)
+    assert later is not None
+    coordination.note(lease, "third")  # by an owner that has lost the lease
+    again = coordination.take(RUN, "c", 400.0, 460.0)
+    assert again is not None
+    assert (later.suspect, again.suspect) == ("second", "second")
+    assert coordination.release(again, None) is None
+    after = coordination.take(RUN, "d", 500.0, 560.0)
+    assert after is not None
+    assert after.suspect == ""
+
+
+def test_a_rule_that_has_returned_is_not_noted(coordination: Coordination) -> None:
+    lease = coordination.take(RUN, "a", 100.0, 160.0)
+    assert lease is not None
+    coordination.note(lease, "a rule")
+    coordination.note(lease, "")
+    later = coordination.take(RUN, "b", 200.0, 260.0)
+    assert later is not None
+    assert later.suspect == ""
 
 
 def test_a_run_whose_invocations_are_cut_off_pauses_longer_and_longer(

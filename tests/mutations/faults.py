@@ -276,8 +276,8 @@ FAULTS = (
         "group-is-not-due-for-its-tasks",
         "What a crash left waits for a message that may be lost.",
         f"{ALERTS}/group.py",
-        "min((*wake, *(task.due_at for task in self.tasks)), default=None)",
-        "min(wake, default=None)",
+        "return [*wake, *(task.due_at for task in tasks)]",
+        "return wake",
         ("tests/faults/test_crashes_of_act.py",),
     ),
     # -- actions -------------------------------------------------------------------------------
@@ -312,7 +312,7 @@ FAULTS = (
         "sms-cap-ignored",
         "An SMS is sent although the month's cap is used up.",
         f"{ACTIONS}/topic.py",
-        "if why := effects.reserve_texts(phones):",
+        'if why := effects.reserve("sms", request.run, phones):',
         "if why := None:",
     ),
     Fault(

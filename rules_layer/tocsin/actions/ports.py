@@ -21,13 +21,11 @@ class JobToStop:
     """A SageMaker training job, as far as stopping it is concerned.
 
     outputs: the S3 paths under which it may write its captured tensors.
-    role: the ARN of the role that it runs as.
     """
 
     arn: str
     status: str
     outputs: tuple[str, ...] = ()
-    role: str = ""
 
 
 @dataclass(frozen=True)
@@ -39,7 +37,7 @@ class StopHeld:
 
 
 class CapReached(Exception):
-    """The run has used up its share of something that all runs share: the text says of what."""
+    """A run, or its owner, has used up its share of what all runs share: the text says of what."""
 
 
 class NotRunning(Exception):
@@ -90,8 +88,9 @@ class UnknownEndpoint(Exception):
 class Lookups:
     """Questions that actions may ask. Nothing changes by them."""
 
-    describe_job: Callable[[str], JobToStop | None]
-    """The job of exactly this name; None when there is none."""
+    describe_job: Callable[[str, str], JobToStop | None]
+    """The job of exactly this name, in an account that may write the run (URL); None when there is
+    none."""
     job_tags: Callable[[str], Mapping[str, str]]
     """The tags of the job with this ARN."""
     refuses: Callable[[str, str], str | None]
@@ -103,6 +102,8 @@ class Lookups:
     broadcast: Mapping[str, int] = field(default_factory=dict)
     """How many recipients the deployment itself subscribes, by action: ``{"email": 2, "sms": 1}``.
     """
+    reaches: Callable[[str], bool] = lambda kind: True
+    """Whether anybody gets what is published to the topic as ``email`` or ``sms``."""
     links: Links = Links()
     report: Callable[[str], ReportLinks] = lambda run: ReportLinks()
     """Links to a run's (URL) report, which may not be written yet."""
@@ -111,29 +112,30 @@ class Lookups:
     watched, or it is not known in time."""
     namespace: str = METRIC_NAMESPACE
     """The deployment's, of CloudWatch's metrics."""
-    role_prefix: Callable[[str], str] = lambda role: ""
-    """The prefix that a role (ARN) may write below, by its tag; empty where that is not known."""
 
 
 @dataclass(frozen=True)
 class Effects:
     """Changes that actions make in the outside world.
 
-    ``reserve_texts`` says why not; ``publish`` and ``put_metric`` raise CapReached.
+    ``reserve`` says why not; ``publish``, ``post`` and ``put_metric`` raise CapReached.
     """
 
     reserve_stop: Callable[[str, str], StopHeld | None]
-    """Counts one more run to stop: its URL, and whose stops it is one of (``prefix:team``,
-    ``role:ARN``, or ``folder:NAME`` for a request to a hook). None, or why it is held back."""
+    """Counts one more run to stop: its URL, and by ``sagemaker`` or a request to its ``hook``.
+    None, or why it is held back."""
     stop_job: Callable[[str], None]
-    """Asks SageMaker to stop the job of this name. Raises NotRunning."""
+    """Asks SageMaker to stop the job with this ARN. Raises NotRunning."""
     write: Callable[[str, str, bytes], None]
     """Writes data under a run (URL) and key; the key stays inside the run."""
-    subscribe: Callable[[str, str], str | None]
-    """Subscribes an endpoint to what is for it alone: protocol, endpoint. None when it gets that,
-    else why it does not yet."""
-    reserve_texts: Callable[[int], str | None]
-    """Counts so many more SMS in this month: None, or why they must not be sent."""
+    subscribe: Callable[[str, str, str], str | None]
+    """Subscribes an endpoint to what is for it alone: the run (URL) that asks for it, protocol,
+    endpoint. None when it gets that, else why it does not yet."""
+    reserve: Callable[[str, str, int], str | None]
+    """Counts so many more of a kind of what all runs share (``owners.SHARED``): kind, run (URL),
+    count. None, or why they must not be used."""
+    release: Callable[[str, str, int], None]
+    """Counts so many less, which were reserved and not used."""
     publish: Callable[[TopicMessage], None]
     post: Callable[[str, Mapping[str, Any], str], None]
     """Posts an event to an endpoint: its name, the event, the id of this delivery. Raises
@@ -151,7 +153,8 @@ NO_EFFECTS: Final = Effects(
     stop_job=_nothing,
     write=_nothing,
     subscribe=_nothing,
-    reserve_texts=_nothing,
+    reserve=_nothing,
+    release=_nothing,
     publish=_nothing,
     post=_nothing,
     put_metric=_nothing,

@@ -25,12 +25,15 @@ class Result:
     """How an action ended.
 
     detail: one line for people that says what that means.
-    retry_at: until then the stop guard holds the stop back.
+    retry_at: when a refused stop is decided again: the stop guard holds it back, or the job does
+        not lead to the run yet.
+    guarded: it is the stop guard that holds it back.
     """
 
     outcome: ActionOutcome
     detail: str
     retry_at: float | None = None
+    guarded: bool = False
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from tocsin.model import RUN_TAG, TERMINAL_JOB_STATUSES
 from tocsin.parsing import job_name_fault
 from tocsin.tensors import STOP, is_same_run, writes_to
 
+_LOOK_AGAIN = 300.0  # seconds until a job that does not lead to the run is described again
 _ENDED = frozenset({*TERMINAL_JOB_STATUSES, "Stopping", "Deleting"})
 
 
@@ -30,21 +31,20 @@ def stop(request: Request, lookups: Lookups, effects: Effects) -> Result:
         return Result(ActionOutcome.REFUSED, "nothing fires, so there is no reason to stop the job")
     alert = request.firing[0]
     name = alert.training_job_name
-    job = None if job_name_fault(name) else lookups.describe_job(name)
+    job = None if job_name_fault(name) else lookups.describe_job(name, alert.run)
     if job is None:
         return _ask_hook(alert, lookups, effects)
     if not _owns(job, alert, lookups):
-        return Result(ActionOutcome.REFUSED, _refusal(job, alert))
+        again = None if job.status in _ENDED else lookups.now().timestamp() + _LOOK_AGAIN
+        return Result(ActionOutcome.REFUSED, _refusal(job, alert), again)
     if job.status in _ENDED:
         return _ended(name, job)
-    prefix = lookups.role_prefix(job.role)
-    owner = f"prefix:{prefix}" if prefix else f"role:{job.role}"
-    if held := effects.reserve_stop(alert.run, owner):
+    if held := effects.reserve_stop(alert.run, "sagemaker"):
         return _held_back(held)
     try:
-        effects.stop_job(name)
+        effects.stop_job(job.arn)
     except NotRunning:
-        job = lookups.describe_job(name)
+        job = lookups.describe_job(name, alert.run)
         if job is None or job.status not in _ENDED:
             raise
         return _ended(name, job)
@@ -58,12 +58,11 @@ def _ended(name: str, job: JobToStop) -> Result:
 
 
 def _held_back(held: StopHeld) -> Result:
-    return Result(ActionOutcome.REFUSED, held.why, retry_at=held.until)
+    return Result(ActionOutcome.REFUSED, held.why, retry_at=held.until, guarded=True)
 
 
 def _ask_hook(alert: StatusChange, lookups: Lookups, effects: Effects) -> Result:
-    folder = alert.run.partition("://")[2].partition("/")[2].partition("/")[0]
-    if held := effects.reserve_stop(alert.run, f"folder:{folder}"):
+    if held := effects.reserve_stop(alert.run, "hook"):
         return _held_back(held)
     stop_request = {
         "requested_at": lookups.now().isoformat(),
@@ -91,6 +90,7 @@ def _refusal(job: JobToStop, alert: StatusChange) -> str:
     tag = shlex.quote(f"Key={RUN_TAG},Value={alert.run}")
     return (
         f"training job {alert.training_job_name} writes to {outputs}, not to this run, and its "
-        f"tag {RUN_TAG} does not name this run. If the run belongs to this job: "
+        f"tag {RUN_TAG} does not name this run. If the run belongs to this job, tag it; while "
+        "the job runs, the stop is tried again every 5 minutes: "
         f"aws sagemaker add-tags --resource-arn {job.arn} --tags {tag}"
     )

@@ -23,7 +23,7 @@ def email(request: Request, lookups: Lookups, effects: Effects) -> Result:
             subject=subject(request),
         )
     )
-    return _published(request, lookups)
+    return _published(request)
 
 
 def sms(request: Request, lookups: Lookups, effects: Effects) -> Result:
@@ -34,14 +34,14 @@ def sms(request: Request, lookups: Lookups, effects: Effects) -> Result:
     if refused := _refusal(request, lookups, effects):
         return refused
     phones = 1 if request.argument is not None else lookups.broadcast.get("sms") or 1
-    if why := effects.reserve_texts(phones):
+    if why := effects.reserve("sms", request.run, phones):
         return Result(ActionOutcome.REFUSED, why)
     text = short(request)
     phone = request.argument or ""
     effects.publish(TopicMessage({"default": text, "sms": text}, attributes(request), phone=phone))
     if phone:
         return Result(ActionOutcome.DONE, f"sent to {phone}")
-    return _published(request, lookups)
+    return _published(request)
 
 
 def attributes(request: Request) -> dict[str, str]:
@@ -65,20 +65,25 @@ def _refusal(request: Request, lookups: Lookups, effects: Effects) -> Result | N
     """
     to = request.argument
     if to is None:
-        return None
+        return None if lookups.reaches(request.name) else _nobody(request.name)
     why = lookups.refuses(request.name, to)
     if why is None and request.name == "email":
-        why = effects.subscribe(request.name, to)
+        why = effects.subscribe(request.run, request.name, to)
     return Result(ActionOutcome.REFUSED, why) if why else None
 
 
-def _published(request: Request, lookups: Lookups) -> Result:
+def _published(request: Request) -> Result:
     """The result after publishing: SNS does not say whom it reached."""
     if request.argument is not None:
         detail = f"published to the topic for {clean(request.argument, 320)}"
         return Result(ActionOutcome.DONE, detail)
-    nobody = (
-        "" if lookups.broadcast.get(request.name) else "; this deployment subscribes nobody itself"
+    return Result(ActionOutcome.DONE, f"published to the topic for {request.name} subscribers")
+
+
+def _nobody(kind: str) -> Result:
+    option = "emails" if kind == "email" else "phones"
+    return Result(
+        ActionOutcome.REFUSED,
+        f"nobody has confirmed a subscription of the deployment's topic for {kind}: add recipients "
+        f"to the option {option}, and have them confirm the message from AWS",
     )
-    detail = f"published to the topic for {request.name} subscribers{nobody}"
-    return Result(ActionOutcome.DONE, detail)

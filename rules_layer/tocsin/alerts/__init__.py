@@ -13,6 +13,7 @@ from tocsin.alerts.group import (
     encode_group,
 )
 from tocsin.alerts.messages import (
+    Deliver,
     Flush,
     Incoming,
     named_run,
@@ -27,6 +28,7 @@ from tocsin.alerts.ports import (
     Silences,
     StoredGroup,
     Timer,
+    Turns,
 )
 from tocsin.alerts.reaction import ActReport, TryAgain, react
 from tocsin.alerts.spending import RunCaps
@@ -38,6 +40,7 @@ __all__ = [
     "AlertPorts",
     "Checkpoints",
     "CommitConflict",
+    "Deliver",
     "Flush",
     "GroupStore",
     "Hold",
@@ -53,6 +56,7 @@ __all__ = [
     "Task",
     "Timer",
     "TryAgain",
+    "Turns",
     "alerts_document",
     "decode_group",
     "encode_group",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import msgspec
@@ -18,6 +18,8 @@ MOST_RULES = 400  # whose alerts are remembered: two watch files full
 VERSION = 2
 MOST_TRIES = 100  # of a task: a day of them
 _PAUSES = (15.0, 45.0, 135.0, 405.0, 900.0)  # seconds, after the first, second … try that failed
+HANDED_ON = "handed on"  # in place of an owner: the task waits for an invocation that delivers
+_HANDED_ON = 120.0  # seconds; then its message counts as lost
 _STOP_CLAIM = 5.0  # seconds; a stop that is done twice finds the job stopped
 
 
@@ -45,21 +47,27 @@ class Sent(msgspec.Struct, frozen=True):
     firing: sent as firing, and not yet as resolved.
     at: when the last message was sent.
     last_fired: the last firing that was sent.
-    not_before: the stop guard holds the action back until then.
+    not_before: a stop that was refused is held back until then.
+    refused: it was not the stop guard that refused it.
     """
 
     firing: Mapping[str, str] = {}
     at: float = 0.0
     not_before: float = 0.0
+    refused: bool = False
     last_fired: Mapping[str, str] = msgspec.field(name="told", default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Claim:
-    """The invocation that works on a task, and until when (seconds since the epoch)."""
+    """The invocation that works on a task, and until when (seconds since the epoch).
+
+    delivers: it carries out all tasks. Any other one decides, stops jobs, and hands the rest on.
+    """
 
     owner: str
     until: float
+    delivers: bool = False
 
 
 class Task(msgspec.Struct, frozen=True):
@@ -72,6 +80,7 @@ class Task(msgspec.Struct, frozen=True):
     tries: how many invocations have worked on it.
     retry_at: it has failed, and is not tried again before.
     outcome: set when the action was taken, and its outcome has yet to be published.
+    reserved: SMS that it has counted and not sent yet, as in the group's ``spent``.
     dropped: rules that were resolved, or fired again, before the action was taken.
     """
 
@@ -89,6 +98,7 @@ class Task(msgspec.Struct, frozen=True):
     outcome: ActionOutcome | None = None
     detail: str = ""
     dropped: tuple[str, ...] = ()
+    reserved: Mapping[str, int] = {}
 
     @property
     def rules(self) -> tuple[str, ...]:
@@ -100,12 +110,22 @@ class Task(msgspec.Struct, frozen=True):
         """When an invocation may work on it."""
         return max(self.claimed_until, self.retry_at)
 
+    @property
+    def is_handed_on(self) -> bool:
+        return self.claim == HANDED_ON
+
     def claimed_by(self, claim: Claim, now: float) -> Task:
         """A stop is claimed for a moment only: after a crash it cannot wait for anybody's end."""
+        if self.action != "stop" and not claim.delivers:
+            return self.handed_on(now)
         until = claim.until
         if self.action == "stop":
             until = now + max(_STOP_CLAIM, pause(self.tries) if self.tries > 1 else 0.0)
         return replace(self, claim=claim.owner, claimed_until=until, tries=self.tries + 1)
+
+    def handed_on(self, now: float) -> Task:
+        """The task as it waits for an invocation that delivers."""
+        return replace(self, claim=HANDED_ON, claimed_until=now + _HANDED_ON)
 
 
 class LogEntry(msgspec.Struct, frozen=True):
@@ -132,10 +152,12 @@ class AlertGroup(msgspec.Struct, frozen=True):
     held: by ``action|rule`` why it is held back at present, so that the log says it once.
     tasks: what is still to do.
     made: how many tasks there were.
+    beyond: how many actions were refused because the run names too many.
     wake_at: when to decide again; None: when a message arrives.
     seen: identities of unnumbered alerts that are no longer their rule's newest.
     summary: how the run ended.
     summary_sent: the identity of the summary that was sent last.
+    summary_at: when that was decided.
     spent: what the run has used of its caps.
     ended: nothing newer than ``summary`` has arrived.
     """
@@ -148,10 +170,12 @@ class AlertGroup(msgspec.Struct, frozen=True):
     tasks: tuple[Task, ...] = ()
     log: tuple[LogEntry, ...] = ()
     made: int = 0
+    beyond: int = 0
     wake_at: float | None = None
     seen: tuple[str, ...] = ()
     summary: RunSummary | None = None
     summary_sent: str = msgspec.field(name="summed_up", default="")
+    summary_at: float = 0.0
     ended: bool = False
     spent: Mapping[str, int] = {}
     version: int = VERSION
@@ -159,8 +183,17 @@ class AlertGroup(msgspec.Struct, frozen=True):
     @property
     def due_at(self) -> float | None:
         """When to look again: to decide, or for a task that nobody works on any more."""
-        wake = () if self.wake_at is None else (self.wake_at,)
-        return min((*wake, *(task.due_at for task in self.tasks)), default=None)
+        return min(self._due_times(self.tasks), default=None)
+
+    @property
+    def timer_at(self) -> float | None:
+        """``due_at`` without tasks that were handed on: their message is under way."""
+        rest = (task for task in self.tasks if not task.is_handed_on)
+        return min(self._due_times(rest), default=None)
+
+    def _due_times(self, tasks: Iterable[Task]) -> list[float]:
+        wake = [] if self.wake_at is None else [self.wake_at]
+        return [*wake, *(task.due_at for task in tasks)]
 
     @property
     def firing(self) -> dict[str, RuleAlert]:

@@ -19,13 +19,25 @@ class Flush:
     run: str
 
 
-Incoming = RunNews | StatusChange | RunSummary | Flush
+@dataclass(frozen=True)
+class Deliver:
+    """Tasks of the run were handed on to be carried out.
+
+    waits: how often the message has waited for its turn.
+    """
+
+    run: str
+    waits: int = 0
+
+
+Incoming = RunNews | StatusChange | RunSummary | Flush | Deliver
 """A status change or a summary by itself is of an earlier version, as if it was a commit's only."""
 
 
 class _Own(msgspec.Struct, frozen=True):
-    tocsin: Literal["flush", "retry"]  # "retry" is of an earlier version
+    tocsin: Literal["flush", "deliver", "retry"]  # "retry" is of an earlier version
     run: _Text
+    waits: int = 0
 
 
 _decoder = msgspec.json.Decoder(_Own)
@@ -42,7 +54,7 @@ def named_run(body: str | bytes) -> str:
     return own.run if own else run_of(body)
 
 
-def _own(body: str | bytes) -> Flush | None:
+def _own(body: str | bytes) -> Flush | Deliver | None:
     """A message of our own; None if it is something else."""
     try:
         own = _decoder.decode(body)
@@ -50,4 +62,4 @@ def _own(body: str | bytes) -> Flush | None:
         return None
     if not own.run.startswith("s3://"):
         raise BadEvent(f"a {own.tocsin} names no run: expected s3://bucket/prefix")
-    return Flush(own.run)
+    return Deliver(own.run, own.waits) if own.tocsin == "deliver" else Flush(own.run)

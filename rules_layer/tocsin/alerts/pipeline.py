@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -12,6 +12,7 @@ from tocsin.alerts.silence import silence
 from tocsin.alerts.stage import Batch, Hold, Send, Stage, View, identities
 from tocsin.alerts.timing import dedup, once, repeat_interval, wait
 from tocsin.watch import Silence
+from tocsin.words import clean
 
 
 def stages(action: str) -> tuple[Stage, ...]:
@@ -29,34 +30,93 @@ def stages(action: str) -> tuple[Stage, ...]:
             return (once,)
 
 
+MOST_ACTIONS = 50
+"""Different actions of a run. Each is decided by itself, and more are not taken."""
+
+
 def decide(group: AlertGroup, silences: Sequence[Silence], now: float, claim: Claim) -> AlertGroup:
     """The group with a claimed task for each action that is to be taken now, the stop first; with
     the reasons in the log; and with the time to decide again.
 
     A rule that an unfinished task of an action is about waits for that task's end. So a firing is
-    sent before its resolution, and the invocation that finishes a task decides again.
+    sent before its resolution, and the invocation that finishes a task decides that action again.
     """
     group = _with_summary_tasks(group, silences, now, claim)
-    held: dict[str, str] = {}
-    wake: list[float] = []
-    for action in _actions(group):
-        view = View(group, silences, now)
-        batch = _batch(action, view)
-        for stage in stages(action):
-            batch = stage(batch, view)
-        reasons = {f"{action}|{entry.rule}": entry for entry in _held_entries(batch, now)}
-        held |= {key: entry.reason for key, entry in reasons.items()}
-        new = (entry for key, entry in reasons.items() if group.held.get(key) != entry.reason)
-        group = _drop_resolved(with_entries(group, *new), batch)
-        if batch.reason is not None and (batch.firing or batch.resolved):
-            group = with_task(group, _task(batch, batch.reason, view).claimed_by(claim, now), now)
-        wake += _wake_times(batch, view)
-    return replace(group, held=held, wake_at=min(wake, default=None))
+    actions = _actions(group)
+    group = _refuse(actions[MOST_ACTIONS:], _forget(group, actions), now, claim)
+    before, wake_at = group.held, _summary_due(group)
+    group = replace(group, held={}, wake_at=wake_at)
+    for action in actions[:MOST_ACTIONS]:
+        group = _decide_one(action, group, before, View(group, silences, now), claim)
+    return group
+
+
+def decide_again(
+    action: str, group: AlertGroup, silences: Sequence[Silence], now: float, claim: Claim
+) -> AlertGroup:
+    """The group after a task of this action: what had to wait for it is decided, and only that."""
+    if action not in _actions(group)[:MOST_ACTIONS]:
+        return group
+    others = {key: why for key, why in group.held.items() if not key.startswith(f"{action}|")}
+    before, group = group.held, replace(group, held=others)
+    return _decide_one(action, group, before, View(group, silences, now), claim)
+
+
+def _decide_one(
+    action: str, group: AlertGroup, before: Mapping[str, str], view: View, claim: Claim
+) -> AlertGroup:
+    """The group with the decision on one action; ``before`` is what was held back already."""
+    batch, now = _batch(action, view), view.now
+    for stage in stages(action):
+        batch = stage(batch, view)
+    reasons = {f"{action}|{entry.rule}": entry for entry in _held_entries(batch, now)}
+    new = (entry for key, entry in reasons.items() if before.get(key) != entry.reason)
+    group = _drop_resolved(with_entries(group, *new), batch)
+    if batch.reason is not None and (batch.firing or batch.resolved):
+        group = with_task(group, _task(batch, batch.reason, view).claimed_by(claim, now), now)
+    held = {key: entry.reason for key, entry in reasons.items()}
+    known = () if group.wake_at is None else (group.wake_at,)
+    wake_at = min((*known, *_wake_times(batch, view)), default=None)
+    return replace(group, held={**group.held, **held}, wake_at=wake_at)
 
 
 def _actions(group: AlertGroup) -> list[str]:
-    named = [action for each in group.alerts.values() for action in each.alert.actions]
-    return sorted(dict.fromkeys((*named, *group.sent)), key=lambda action: action != "stop")
+    """The actions that there may be something to do for: the stop, then those that were taken
+    before, then new ones.
+    """
+    alerts = [alert for each in group.alerts.values() for alert in (each, each.fired) if alert]
+    named = dict.fromkeys(action for each in alerts for action in each.alert.actions)
+    firing = [action for action, sent in group.sent.items() if sent.firing.keys() & group.alerts]
+    ordered = dict.fromkeys((*firing, *(each for each in named if each in group.sent), *named))
+    return sorted(ordered, key=lambda action: action != "stop")
+
+
+def _forget(group: AlertGroup, actions: Collection[str]) -> AlertGroup:
+    """The group without what other actions have sent, but for the latest of them."""
+    others = sorted(group.sent.keys() - actions, key=lambda action: group.sent[action].at)
+    gone = {*others[:-MOST_ACTIONS]}
+    if not gone:
+        return group
+    return replace(group, sent={key: sent for key, sent in group.sent.items() if key not in gone})
+
+
+def _refuse(beyond: Sequence[str], group: AlertGroup, now: float, claim: Claim) -> AlertGroup:
+    """The group with one task that says how many actions are refused, when there are more."""
+    if len(beyond) <= group.beyond:
+        return replace(group, beyond=len(beyond))
+    named = {action: each.alert for each in group.alerts.values() for action in each.alert.actions}
+    action = next((action for action in beyond if action in named), None)
+    group = replace(group, beyond=len(beyond))
+    if action is None:
+        return group
+    detail = (
+        f"the rules of this run name {len(beyond) + MOST_ACTIONS} different actions, and at most "
+        f"{MOST_ACTIONS} are taken for one run: {len(beyond)} are refused, such as "
+        f"{', '.join(clean(each, 80) for each in beyond[:3])}; name fewer in its watch file"
+    )
+    about = {named[action].rule_configuration_name: named[action].dedup_id}
+    task = Task("", action, Send.TOO_MANY, dedup_ids=about, detail=detail)
+    return with_task(group, task.claimed_by(claim, now), now)
 
 
 def _batch(action: str, view: View) -> Batch:
@@ -145,13 +205,14 @@ def _wake_times(batch: Batch, view: View) -> Iterator[float]:
 def _with_summary_tasks(
     group: AlertGroup, silences: Sequence[Silence], now: float, claim: Claim
 ) -> AlertGroup:
-    """The group with a task for each message that the run's end asks for, once; a silence of all
-    the job's rules holds it back for good.
+    """The group with a task for each message that the run's end asks for, once. A run that ends
+    again within ``group_interval`` waits with that; a silence of all the job's rules holds it back
+    for good.
     """
-    summary = group.summary
-    if summary is None or group.summary_sent == summary.dedup_id:
+    summary, due = group.summary, _summary_due(group)
+    if summary is None or due is None or now < due:
         return group
-    group = replace(group, summary_sent=summary.dedup_id)
+    group = replace(group, summary_sent=summary.dedup_id, summary_at=now)
     ends = [each.until for each in summary.silences]
     ends += [each.until for each in silences if each.covers_all(group.job)]
     silent = any(now < end.timestamp() for end in ends)
@@ -162,3 +223,11 @@ def _with_summary_tasks(
             task = Task("", action, Send.SUMMARY, dedup_ids={"": summary.dedup_id})
             group = with_task(group, task.claimed_by(claim, now), now)
     return group
+
+
+def _summary_due(group: AlertGroup) -> float | None:
+    """When the summary of the run may be sent; None if it was, or there is none."""
+    summary = group.summary
+    if summary is None or group.summary_sent == summary.dedup_id:
+        return None
+    return group.summary_at + summary.notify.interval if group.summary_at else 0.0

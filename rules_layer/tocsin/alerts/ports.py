@@ -10,6 +10,7 @@ from tocsin.actions import Effects, Lookups
 from tocsin.alerts.group import AlertGroup
 from tocsin.alerts.spending import RunCaps
 from tocsin.events import ActionTaken, RunSummary, StatusChange
+from tocsin.owners import owner_of
 from tocsin.watch import Silence
 
 
@@ -76,23 +77,37 @@ class Timer(Protocol):
     def flush(self, run: str, delay: float) -> None:
         """Have the run's group looked at after ``delay`` seconds (at most 900)."""
 
+    def deliver(self, run: str, waits: int = 0, delay: float = 0.0) -> None:
+        """Have the tasks that were handed on carried out, after ``delay`` seconds."""
+
+
+class Turns(Protocol):
+    def take(self, owner: str, until: float) -> bool:
+        """Whether ``owner`` may deliver, until then (seconds since the epoch) at most."""
+
+    def give_back(self, owner: str) -> None:
+        """Lets another one deliver."""
+
 
 @dataclass(frozen=True)
 class AlertPorts:
     """All that alerts use of the outside world.
 
     lookups, effects: for actions.
-    put_event: publishes on the bus that an action was taken.
+    put_events: publishes on the bus that actions were taken.
     now: the time in seconds since the epoch.
     caps: what one run may use.
+    owner: the owner of a run (URL).
     """
 
     groups: GroupStore
     silences: Silences
     checkpoints: Checkpoints
     timer: Timer
+    turns: Turns
     lookups: Lookups
     effects: Effects
-    put_event: Callable[[ActionTaken], None]
+    put_events: Callable[[Sequence[ActionTaken]], None]
     now: Callable[[], float]
     caps: RunCaps = field(default_factory=RunCaps)
+    owner: Callable[[str], str] = owner_of

@@ -15,10 +15,11 @@ from dataclasses import dataclass, field
 
 from tocsin.actions import ActionOutcome, Result
 from tocsin.alerts.group import AlertGroup, Claim, Task
-from tocsin.alerts.messages import Flush, Incoming
-from tocsin.alerts.pipeline import decide
+from tocsin.alerts.messages import Deliver, Flush, Incoming
+from tocsin.alerts.pipeline import decide, decide_again
 from tocsin.alerts.ports import AlertPorts, CommitConflict, StoredGroup
-from tocsin.alerts.spending import Spending
+from tocsin.alerts.spending import SUMMARY, Spending
+from tocsin.alerts.stage import Send
 from tocsin.alerts.tasks import (
     action_events,
     carry_out,
@@ -26,6 +27,7 @@ from tocsin.alerts.tasks import (
     drop_stale_rules,
     is_given_up,
     record_outcome,
+    release_tasks,
     remove_task,
     retry_later,
 )
@@ -36,6 +38,8 @@ from tocsin.watch import Silence
 LONGEST_DELAY = 900.0  # of an SQS message; what is due later is patrol's
 _TRIES = 10
 _LONGEST_TASK = 15.0  # seconds; where fewer are left, another invocation goes on
+SHARE = 5.0  # seconds of an invocation for one run: one with much to deliver then makes room
+_WAITS = (2.0, 4.0, 8.0, 16.0, 30.0, 60.0)  # seconds for a turn, after the first, second … try
 
 
 class TryAgain(Exception):
@@ -56,20 +60,39 @@ class ActReport:
 def react(message: Incoming, ports: AlertPorts, *, ends: float) -> ActReport:
     """Handles one message; ``ends`` (seconds since the epoch) is when this invocation is cut off.
 
+    Decisions and stops are done at once. All else, which may take long, is handed on to an
+    invocation for a ``Deliver``, and that one hands on what is left after SHARE seconds. Not all
+    invocations may deliver at a time. So no run can hold up the stop of another, however much it
+    has to deliver.
+
     Raises TryAgain if the message must come back.
     """
-    claim = Claim(secrets.token_hex(8), ends + 1)
+    claim = Claim(secrets.token_hex(8), ends + 1, delivers=isinstance(message, Deliver))
+    if not isinstance(message, Deliver):
+        return _work(message, ports, claim, ends)
+    if not ports.turns.take(claim.owner, claim.until):
+        if message.waits < len(_WAITS):  # after that, patrol finds the group
+            ports.timer.deliver(message.run, message.waits + 1, _WAITS[message.waits])
+        return ActReport()
+    try:
+        return _work(message, ports, claim, ends)
+    finally:
+        ports.turns.give_back(claim.owner)
+
+
+def _work(message: Incoming, ports: AlertPorts, claim: Claim, ends: float) -> ActReport:
     work = GroupUnitOfWork(ports, ports.groups.load(message.run), claim)
-    before = work.group.due_at
+    before, yields = work.group, min(ports.now() + SHARE, ends - _LONGEST_TASK)
     work.receive(message)
-    while (task := work.next_task()) is not None and ports.now() <= ends - _LONGEST_TASK:
+    while (task := work.next_task()) is not None and ports.now() <= yields:
         work.do(task)
-    work.set_timer(before)
+    work.hand_on(before)
+    work.set_timer(before.timer_at)
     return work.report
 
 
 def _events(message: Incoming) -> Sequence[StatusChange | RunSummary]:
-    if isinstance(message, Flush):
+    if isinstance(message, Flush | Deliver):
         return ()
     if isinstance(message, RunNews):
         own: list[StatusChange | RunSummary] = [*message.changes, *message.summaries]
@@ -115,6 +138,8 @@ class GroupUnitOfWork:
         now = self.ports.now()
 
         def change(group: AlertGroup) -> AlertGroup:
+            if self.claim.delivers:  # nothing is new
+                return claim_tasks(group, now, self.claim)
             # Read after the group, and again with it: it knows all that is known there.
             known = self.ports.checkpoints.known(message.run)
             events = [each for each in _events(message) if known is not None and known.has(each)]
@@ -132,15 +157,25 @@ class GroupUnitOfWork:
             for each in events:
                 if isinstance(each, RunSummary):
                     group = with_summary(group, each)
-            return self._decided(claim_tasks(group, now, self.claim))
+            group = claim_tasks(group, now, self.claim)
+            return decide(group, self._active_silences(now), now, self.claim)
 
         self.commit(change)
+
+    def hand_on(self, before: AlertGroup) -> None:
+        """Hands on what is left, and sends a message for all that was not handed on ``before``."""
+        now = self.ports.now()
+        self.commit(lambda group: release_tasks(group, self.claim, now))
+        known = {(task.id, task.claimed_until) for task in before.tasks if task.is_handed_on}
+        waiting = {(task.id, task.claimed_until) for task in self.group.tasks if task.is_handed_on}
+        if waiting - known:
+            self.ports.timer.deliver(self.group.run)
 
     def set_timer(self, before: float | None) -> None:
         """Sends a message for the time to look again, unless one is on its way: ``before`` is the
         time that was known before this invocation.
         """
-        due_at, now = self.group.due_at, self.ports.now()
+        due_at, now = self.group.timer_at, self.ports.now()
         if due_at is None or (due_at == before and now < due_at):
             return
         if (delay := max(due_at - now, 1.0)) <= LONGEST_DELAY:
@@ -151,18 +186,23 @@ class GroupUnitOfWork:
         return next(mine, None)
 
     def do(self, task: Task) -> None:
-        """Takes the action, records its outcome, publishes it, removes the task, and decides what
-        had to wait for it.
+        """Takes the action, records its outcome, publishes it, removes the task, and decides the
+        same action again, for what had to wait.
         """
         if task.outcome is None:
             task = drop_stale_rules(task, self.group)
-            spending = Spending(self.group.spent, self.ports.caps, self.ports.now())
-            effects = spending.within_caps(self.ports.effects)
+            kind = SUMMARY if task.reason == Send.SUMMARY else ""
+            spending = Spending(
+                self.group.spent, self.ports.caps, self.ports.now(), task.reserved, kind
+            )
+            effects = spending.within_caps(self.group.run, self.ports.effects)
             result = carry_out(task, self.group, self.ports.lookups, effects)
             if result.outcome is ActionOutcome.FAILED and not is_given_up(task):
-                self._fail(task, result)
+                self._fail(task, result, spending)
                 return
-            self.report.guarded += result.retry_at is not None
+            if result.outcome is not ActionOutcome.DONE:
+                spending.give_back(self.group.run, self.ports.effects)
+            self.report.guarded += result.guarded
             spending.now = self.ports.now()
             self.commit(lambda group: record_outcome(group, task, result, spending, self.claim))
         else:
@@ -175,19 +215,23 @@ class GroupUnitOfWork:
                 self._fail(task, Result(result.outcome, detail))
                 return
             self.report.log.append(f"{task.id} of {self.group.run} is not on the bus: {error}")
-        self.commit(lambda group: self._decided(remove_task(group, task, result)))
-
-    def _decided(self, group: AlertGroup) -> AlertGroup:
         now = self.ports.now()
+        silences = self._active_silences(now)
+        self.commit(
+            lambda group: decide_again(
+                task.action, remove_task(group, task, result), silences, now, self.claim
+            )
+        )
+
+    def _active_silences(self, now: float) -> Sequence[Silence]:
         if self.silences is None:
             self.silences = self.ports.silences.active(now)
-        return decide(group, self.silences, now, self.claim)
+        return self.silences
 
     def _publish(self, task: Task, result: Result) -> None:
-        for event in action_events(task, self.group, result):
-            self.ports.put_event(event)
+        self.ports.put_events([*action_events(task, self.group, result)])
 
-    def _fail(self, task: Task, result: Result) -> None:
+    def _fail(self, task: Task, result: Result, spending: Spending | None = None) -> None:
         """Leaves the task for later; publishes the first failure."""
         self.report.failed += 1
         self.report.log.append(f"{task.id} of {self.group.run}: {result.detail}")
@@ -197,7 +241,7 @@ class GroupUnitOfWork:
             except Exception as error:  # noqa: BLE001  # the retry matters more than its record
                 self.report.log.append(f"the failure is not on the bus: {error}")
         now = self.ports.now()
-        self.commit(lambda group: retry_later(group, task, result, now))
+        self.commit(lambda group: retry_later(group, task, result, now, spending))
 
     def _back_stop(self, group: AlertGroup) -> None:
         """Has the group looked at when this invocation's claim of a stop is over, in case that the

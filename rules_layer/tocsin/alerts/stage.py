@@ -24,6 +24,7 @@ class Send(StrEnum):
     REPEAT = "repeat_interval"
     STOP_GUARD = "stop_guard"
     SUMMARY = "summary"
+    TOO_MANY = "too_many_actions"
 
 
 class Hold(StrEnum):
@@ -34,6 +35,7 @@ class Hold(StrEnum):
     GROUP_WAIT = "group_wait"
     GROUP_INTERVAL = "group_interval"
     STOP_GUARD = "stop_guard"
+    REFUSED = "refused"
     SENT_BEFORE = "told_before"
 
 

@@ -27,11 +27,25 @@ _DROPPED = Result(ActionOutcome.REFUSED, "the rule fired again before this could
 
 
 def claim_tasks(group: AlertGroup, now: float, claim: Claim) -> AlertGroup:
-    """The group in which tasks that are due belong to ``claim``: those that a crash left, and
-    those that have failed some time ago.
+    """The group in which tasks that are due belong to ``claim``: those that a crash left, those
+    that have failed some time ago, and those that were handed on to who delivers.
     """
     tasks = tuple(
-        task.claimed_by(claim, now) if task.due_at <= now else task for task in group.tasks
+        task.claimed_by(claim, now)
+        if task.due_at <= now or (claim.delivers and task.is_handed_on)
+        else task
+        for task in group.tasks
+    )
+    return group if tasks == group.tasks else replace(group, tasks=tasks)
+
+
+def release_tasks(group: AlertGroup, claim: Claim, now: float) -> AlertGroup:
+    """The group in which what ``claim`` has not begun is handed on to another invocation."""
+    tasks = tuple(
+        replace(task, tries=task.tries - 1).handed_on(now)
+        if task.claim == claim.owner and task.action != "stop"
+        else task
+        for task in group.tasks
     )
     return group if tasks == group.tasks else replace(group, tasks=tasks)
 
@@ -46,6 +60,8 @@ def carry_out(task: Task, group: AlertGroup, lookups: Lookups, effects: Effects)
     """The outcome of the task. An exception is the outcome ``failed``: other tasks remain."""
     if not task.dedup_ids.keys() - set(task.dropped):
         return _DROPPED
+    if task.reason == Send.TOO_MANY:
+        return Result(ActionOutcome.REFUSED, task.detail)
     try:
         return take(_request(task, group), lookups, effects)
     except Exception as error:  # noqa: BLE001  # whatever it is, it is this action's alone
@@ -57,8 +73,8 @@ def record_outcome(
 ) -> AlertGroup:
     """The group in which the task's outcome is in the log, and has yet to be published.
 
-    A stop that the stop guard refused is decided again later. People are notified of it, if the
-    rule itself would notify nobody.
+    A stop that was refused for now is decided again later. If it was the stop guard, people are
+    notified of it, unless the rule itself does that.
     """
     found, now = group.find_task(task.id), spending.now
     if found is None or found.outcome is not None:
@@ -71,20 +87,26 @@ def record_outcome(
     group = replace(group, spent=spending.added_to(group.spent))
     if result.retry_at is None:
         return _mark_sent(group, task, now)
-    sent = replace(group.sent.get(task.action) or Sent(), not_before=result.retry_at)
+    before = group.sent.get(task.action) or Sent()
+    sent = replace(before, not_before=result.retry_at, refused=not result.guarded)
     group = replace(group, sent={**group.sent, task.action: sent})
     alerts = [group.alerts[rule].alert for rule in task.firing if rule in group.alerts]
-    if known or any(map(_notifies, alerts)):
+    if known or not result.guarded or any(map(_notifies, alerts)):
         return group
     alarm = Task("", "email", Send.STOP_GUARD, firing=task.firing, dedup_ids=task.dedup_ids)
     return with_task(group, alarm.claimed_by(claim, now), now)
 
 
-def retry_later(group: AlertGroup, task: Task, result: Result, now: float) -> AlertGroup:
+def retry_later(
+    group: AlertGroup, task: Task, result: Result, now: float, spending: Spending | None = None
+) -> AlertGroup:
     """The group in which the task has failed, and is tried again after a pause."""
     found = group.find_task(task.id)
     if found is None:
         return group
+    if spending is not None:
+        group = replace(group, spent=spending.added_to(group.spent))
+        found = replace(found, reserved=spending.reserved)
     again = now + pause(found.tries)
     detail = result.detail if found.outcome is None else found.detail
     later = replace(found, claim="", claimed_until=0.0, retry_at=again, detail=detail)
@@ -140,7 +162,7 @@ def _is_current(task: Task, rule: str, group: AlertGroup) -> bool:
 
 def _mark_sent(group: AlertGroup, task: Task, now: float) -> AlertGroup:
     """The group in which what the task is about counts as sent, whatever its outcome."""
-    if task.reason == Send.SUMMARY:
+    if task.reason in (Send.SUMMARY, Send.TOO_MANY):
         return group
     before = group.sent.get(task.action) or Sent()
     fired = {rule: task.dedup_ids[rule] for rule in task.firing if rule not in task.dropped}
@@ -156,6 +178,8 @@ def _mark_sent(group: AlertGroup, task: Task, now: float) -> AlertGroup:
         before,
         firing={**still, **fired},
         at=now if fired or over else before.at,
+        not_before=0.0,
+        refused=False,
         last_fired={**before.last_fired, **missed, **fired},
     )
     return replace(group, sent={**group.sent, task.action: sent})

@@ -70,9 +70,11 @@ def once(batch: Batch, view: View) -> Batch:
         if sent.last_fired.get(rule) == id_
     ]
     rest = replace(batch.hold(*before), resolved={})
+    if sent.refused and view.group.ended:
+        return rest.hold(*(Held(rule, Hold.REFUSED) for rule in rest.firing))
     if view.now < sent.not_before:
-        until = sent.not_before
-        return rest.hold(*(Held(rule, Hold.STOP_GUARD, until=until) for rule in rest.firing))
+        why, until = Hold.REFUSED if sent.refused else Hold.STOP_GUARD, sent.not_before
+        return rest.hold(*(Held(rule, why, until=until) for rule in rest.firing))
     return replace(rest, reason=Send.FIRED if rest.firing else None)
 
 

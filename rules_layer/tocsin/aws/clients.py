@@ -55,6 +55,15 @@ def real_client(service: str) -> Any:
     return boto3.client(service, config=_S3 if service == "s3" else CONFIG)
 
 
+def is_denied(error: BaseException) -> bool:
+    """Whether AWS will refuse the same call until somebody grants a permission, or a key."""
+    if isinstance(error, ClientError):
+        status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode")
+        code = error_code(error)
+        return status == 403 or code.startswith(("KMS.", "AccessDenied"))
+    return isinstance(error, PermissionError)
+
+
 def error_code(error: ClientError) -> str:
     """The code by which AWS names the error."""
     return str(error.response["Error"]["Code"])

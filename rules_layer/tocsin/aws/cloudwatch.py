@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import logging
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +15,8 @@ from tocsin.model import RuleStatus
 from tocsin.words import label
 
 Datum = dict[str, Any]
+
+_log = logging.getLogger("tocsin")
 
 _MOST_DATA = 500  # that CloudWatch takes in a request
 
@@ -54,15 +57,25 @@ class MetricSink:
         self.client.put_metric_data(Namespace=self.namespace, MetricData=data)
 
 
-def issue_metrics(change: StatusChange, job_metrics: bool) -> list[Datum]:
-    """``IssuesFound`` is 1 when a rule begins to fire and 0 when it is resolved."""
+def issue_metrics(
+    change: StatusChange, job_metrics: bool, admit: Callable[[str, str], str | None]
+) -> list[Datum]:
+    """``IssuesFound`` is 1 when a rule begins to fire and 0 when it is resolved.
+
+    A run's own watch file names its rules, and CloudWatch bills each name: without dimensions only,
+    where ``admit`` says why the run (URL) must not use another name.
+    """
     value = _ISSUES.get((change.previous_status, change.rule_evaluation_status))
     if value is None:
         return []
     rule = {"Name": "Rule", "Value": label(change.rule_configuration_name)}
     job = {"Name": "TrainingJobName", "Value": label(change.training_job_name)}
+    names = [[rule], [rule, job]] if job_metrics else [[rule]]
+    why = admit(change.run, "|".join(label["Value"] for label in names[-1]))
+    if why is not None:
+        _log.warning("no metric %s of rule %s: %s", ISSUES_FOUND, rule["Value"], why)
     # without dimensions: what the deployment's alarm looks at
-    dimensions = [[], [rule], [rule, job]] if job_metrics else [[], [rule]]
+    dimensions = [[], *(names if why is None else ())]
     return [
         {"MetricName": ISSUES_FOUND, "Dimensions": by, "Value": value, "Unit": "Count"}
         for by in dimensions

@@ -3,27 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from tocsin.aws.dynamodb import Item, Table, due_shard, number
 from tocsin.aws.settings import RUN_PREFIX
-from tocsin.evaluation import Lease, pause_after
+from tocsin.evaluation import Lease, Trouble, pause_after
 
 T = TypeVar("T")
 
 _JOB_DAYS = 30 * 24 * 3600
 _RUN_DAYS = 90 * 24 * 3600
+KNOWN_HELD = 10.0  # seconds for which a process takes a run to be held that it has found held
+_MOST_KNOWN = 1000  # runs
 _MOST_KEYS = 200  # of files named since the last look; a restart shows in many
 _ROOM = "attribute_not_exists(file_keys) OR size(file_keys) < :most"
 
 
 @dataclass(frozen=True)
 class DynamoCoordination:
-    """Hints, lease and attempts as attributes of one small item; every change is atomic."""
+    """Hints, lease and attempts as attributes of one small item; every change is atomic.
+
+    held: until when this process takes a run to be held. A hint for it then is one call and not
+        two: the notifications of a run with a backlog are many, and delay those of the others.
+    """
 
     table: Table
     now: Callable[[], float]
+    held: dict[str, float] = field(default_factory=dict)
 
     def hint(self, run: str, keys: Sequence[str] = ()) -> None:
         self._hint(run, keys)
@@ -31,20 +38,25 @@ class DynamoCoordination:
     def take(
         self, run: str, owner: str, now: float, until: float, keys: Sequence[str] = ()
     ) -> Lease | None:
-        item = self._take(run, owner, now, until, keys)
+        is_known = self.held.pop(run, now) > now
+        item = None if is_known else self._take(run, owner, now, until, keys)
         if item is None:
             item = self._hint(run, keys)
             if _owner(item) != owner:  # else the answer was lost, and botocore has asked again
                 if _owner(item) is not None and _time(item, "lease_until", now) >= now:
+                    self._remember_held(run, min(now + KNOWN_HELD, _time(item, "lease_until", now)))
                     return None
                 item = self._take(run, owner, now, until, ())  # given back meanwhile
         if item is None:
             return None
         attempts, due_at = _count(item, "attempts"), _time(item, "due_at", None)
+        outages = _count(item, "outages")
         if due_at is None or attempts > 1:
             due_at = until + pause_after(attempts - 1)
             self._pause(run, owner, due_at)
-        return Lease(run, owner, _count(item, "hints"), attempts, _keys(item), due_at)
+        suspect: str = item.get("at_work", {}).get("S", "")
+        hints, keys = _count(item, "hints"), _keys(item)
+        return Lease(run, owner, hints, attempts, keys, due_at, outages, suspect)
 
     def release(
         self, lease: Lease, due_at: float | None, *, last: bool = False, attempts: int = 0
@@ -55,7 +67,7 @@ class DynamoCoordination:
             ":expires": number(int(self.now()) + _RUN_DAYS),
         }
         expression = "SET attempts = :attempts, expires_at = :expires"
-        removes = " REMOVE lease_owner, lease_until"
+        removes = " REMOVE lease_owner, lease_until, at_work, outages, trouble"
         if due_at is None:
             removes += ", due_shard, due_at"
         elif due_at != lease.due_at:
@@ -75,17 +87,48 @@ class DynamoCoordination:
         item = self.table.get(key) or {}
         if _owner(item) != lease.owner:
             return None
-        return replace(lease, hints=_count(item, "hints"), keys=_keys(item))
+        return replace(lease, hints=_count(item, "hints"), keys=_keys(item), suspect="")
 
-    def abandon(self, lease: Lease, *, attempts: int, until: float | None) -> None:
-        values: Item = {":owner": {"S": lease.owner}, ":attempts": number(attempts)}
-        expression = "SET attempts = :attempts"
+    def abandon(
+        self,
+        lease: Lease,
+        *,
+        attempts: int,
+        until: float | None,
+        outages: int = 0,
+        trouble: str = "",
+    ) -> None:
+        values: Item = {
+            ":owner": {"S": lease.owner},
+            ":attempts": number(attempts),
+            ":outages": number(outages),
+            ":trouble": {"S": trouble},
+        }
+        expression = "SET attempts = :attempts, outages = :outages, trouble = :trouble"
         if until is None:
-            expression += " REMOVE lease_owner, lease_until"
+            expression += " REMOVE lease_owner, lease_until, at_work"
         else:
             expression += ", lease_until = :until, due_shard = :shard, due_at = :until"
             values |= {":until": number(until), ":shard": due_shard(_run_key(lease.run))}
         self.table.update(_run_key(lease.run), expression, values, "lease_owner = :owner")
+
+    def note(self, lease: Lease, rule: str) -> None:
+        values: Item = {":owner": {"S": lease.owner}}
+        expression = "REMOVE at_work"
+        if rule:
+            expression = "SET at_work = :rule"
+            values[":rule"] = {"S": rule}
+        self.table.update(_run_key(lease.run), expression, values, "lease_owner = :owner")
+
+    def trouble(self, run: str) -> Trouble | None:
+        item = self.table.get(_run_key(run)) or {}
+        reason: str = item.get("trouble", {}).get("S", "")
+        return Trouble(reason, _time(item, "lease_until", 0.0)) if reason else None
+
+    def _remember_held(self, run: str, until: float) -> None:
+        while len(self.held) >= _MOST_KNOWN:
+            self.held.pop(next(iter(self.held)))
+        self.held[run] = until
 
     def _hint(self, run: str, keys: Sequence[str]) -> Item:
         """The item with one more hint; its keys are left out where there are too many of them."""

@@ -59,6 +59,9 @@ class Bus:
                 "bus %s refuses event %s of %s: %s", self.name, event.dedup_id, event.run, why
             )
 
+    def put_all(self, events: Sequence[Sent]) -> None:
+        self.put(*events)
+
     def _put(self, events: Iterable[Sent]) -> list[tuple[Sent, str]]:
         """Sends all, and returns those that are refused for their content, with the reason."""
         refused: list[tuple[Sent, str]] = []
@@ -92,12 +95,14 @@ class AwsPublisher:
     """Publishes the events of a run: first on the bus, where they stop jobs; then as metrics.
 
     job_metrics: whether there is a metric for each job, too.
+    admit: why a run (URL) must not use another name in metrics; None if it may.
     """
 
     bus: Bus
     metrics: MetricSink
     now: Callable[[], float]
     job_metrics: bool
+    admit: Callable[[str, str], str | None] = lambda run, name: None
 
     def publish(self, events: Sequence[RunEvent]) -> None:
         at = timestamp(self.now())
@@ -105,7 +110,11 @@ class AwsPublisher:
         self.bus.put(*run_news(dated, _MOST_DETAIL), *dated)
         changes = (event for event in events if isinstance(event, StatusChange))
         self.metrics.put_all(
-            [datum for change in changes for datum in issue_metrics(change, self.job_metrics)]
+            [
+                datum
+                for change in changes
+                for datum in issue_metrics(change, self.job_metrics, self.admit)
+            ]
         )
 
 

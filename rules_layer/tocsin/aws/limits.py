@@ -1,22 +1,29 @@
-"""Limits of the whole deployment, counted in its table: the stop guard and the cap on SMS."""
+"""Limits of owners and of the whole deployment, counted in its table."""
 
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from tocsin.actions import StopHeld
-from tocsin.aws.dynamodb import Table, number
+from tocsin.aws.dynamodb import Item, Table, number
 from tocsin.events import timestamp
+from tocsin.owners import SHARED, owner_of, refusal
 from tocsin.parsing import StopLimit
+from tocsin.words import clean
+
+if TYPE_CHECKING:
+    from tocsin.alerts import RunCaps
 
 _STOPS_KEY = "stop-guard"
 _REQUESTS_KEY = "stop-guard-files"
-_TEXTS_KEPT = 400 * 24 * 3600  # seconds
+_KEPT = 400 * 24 * 3600  # seconds; longer than any period
 
 Stop = tuple[float, str]
 """When a run was stopped (seconds since the epoch), and whose stop it is."""
@@ -31,24 +38,28 @@ _decoder = msgspec.json.Decoder(dict[str, float | Stop])
 class StopGuard:
     """Limits how many runs are stopped, in case a rule is wrong.
 
-    Requests to hooks (``folder:``) are counted by themselves: they cost nothing, and anybody who
-    may write to the bucket can bring them about.
+    Requests to hooks are counted by themselves: they cost nothing, and anybody who may write to the
+    bucket can bring them about.
 
     table: where the stops are stored.
     limit: how many runs of one owner may be stopped, within what time.
     ceiling: how many runs of all owners, within its time.
     now: the clock, in seconds since the epoch.
+    owner: the owner of a run (URL).
     """
 
     table: Table
     limit: StopLimit
     ceiling: StopLimit
     now: Callable[[], float]
+    owner: Callable[[str], str] = owner_of
 
-    def may(self, run: str, owner: str) -> StopHeld | None:
-        """Why the run must not be stopped now; None if it may, and then it is counted."""
-        name, by = _short(run), _short(owner)
-        key = _REQUESTS_KEY if owner.startswith("folder:") else _STOPS_KEY
+    def may(self, run: str, by: str) -> StopHeld | None:
+        """Why the run must not be stopped now; None if it may, and then it is counted. ``by`` is
+        ``sagemaker`` or ``hook``.
+        """
+        name, owner = _short(run), _short(self.owner(run))
+        key = _REQUESTS_KEY if by == "hook" else _STOPS_KEY
 
         def edit(body: bytes | None) -> tuple[bytes | None, StopHeld | None]:
             read = {} if body is None else _decoder.decode(body)
@@ -57,10 +68,10 @@ class StopGuard:
             stops = {each: stop for each, stop in before.items() if stop[0] > now - longest}
             if name in stops:  # a run that is stopped again counts once
                 return None, None
-            free = free_at(stops.values(), by, self.limit, self.ceiling)
+            free = free_at(stops.values(), owner, self.limit, self.ceiling)
             if free > now:
                 return None, StopHeld(_refusal(self.limit, self.ceiling, free), free)
-            return msgspec.json.encode({name: (now, by), **stops}), None
+            return msgspec.json.encode({name: (now, owner), **stops}), None
 
         return self.table.change(key, edit)
 
@@ -84,7 +95,7 @@ def _short(name: str) -> str:
 def _refusal(limit: StopLimit, ceiling: StopLimit, free: float) -> str:
     return (
         f"the stop guard holds this back until {timestamp(free)[:16]}Z: as many jobs were stopped "
-        f"as may be, {_per(limit)} of one prefix (stopGuard) or {_per(ceiling)} in all "
+        f"as may be, {_per(limit)} of one owner (stopGuard) or {_per(ceiling)} in all "
         "(stopCeiling); see what is wrong with the rule, silence it, or stop the job yourself"
     )
 
@@ -94,29 +105,128 @@ def _per(limit: StopLimit) -> str:
 
 
 @dataclass(frozen=True)
-class TextCap:
-    """Counts the SMS of a month (UTC), which cost money, in an item ``sms#2026-11``."""
+class Cap:
+    """The most of a kind (``SHARED``) in its period.
+
+    owner: of one owner's runs.
+    everybody: of all runs.
+    run: of one run; None where that is counted elsewhere.
+    option: the option that changes them.
+    """
+
+    owner: int
+    everybody: int
+    run: int | None = None
+    option: str = ""
+
+
+_OF_SUBSCRIPTIONS = 100  # of the deployment in a month: a topic has at most 200 filter policies
+
+
+def action_caps(texts: int, of_run: RunCaps) -> Mapping[str, Cap]:
+    """The caps of owners and deployment on what ``act`` does: ``texts`` SMS in all, the others by
+    what one run may use.
+
+    Of what is scarce a run may use a quarter, and an owner half: SMS and subscriptions. Of the
+    rest an owner may use as much as ten runs, and the deployment as much as a hundred.
+    """
+    most = _OF_SUBSCRIPTIONS
+    return {
+        "sms": Cap(max(math.ceil(texts / 2), of_run.texts), texts, option="smsMonthlyCap"),
+        "email": Cap(10 * of_run.emails, 100 * of_run.emails, option="emailRunCap"),
+        "webhook": Cap(10 * of_run.posts, 100 * of_run.posts, option="webhookRunCap"),
+        "metric": Cap(10 * of_run.metrics, 100 * of_run.metrics, option="metricRunCap"),
+        "subscription": Cap(most // 2, most, run=most // 4),
+    }
+
+
+def issue_caps(metrics: int) -> Mapping[str, Cap]:
+    """The caps on the metrics that ``evaluate`` makes."""
+    return {"issue": Cap(10 * metrics, 100 * metrics, run=metrics, option="metricRunCap")}
+
+
+@dataclass(frozen=True)
+class Shares:
+    """Counts what runs use of what all share: by run, owner and deployment, in an item for each
+    with its period, such as ``sms#2026-11`` and ``sms#2026-11#owner#vision``.
+
+    caps: by kind.
+    owner: the owner of a run (URL).
+    """
 
     table: Table
-    cap: int
+    caps: Mapping[str, Cap]
+    owner: Callable[[str], str]
     now: Callable[[], float]
 
-    def may(self, texts: int) -> str | None:
-        """Why so many more must not be sent; None if they may, and then they are counted."""
-        month = datetime.fromtimestamp(self.now(), UTC).strftime("%Y-%m")
-        if texts > self.cap or not self._counted(month, texts):
-            return (
-                f"{texts} SMS more would pass this deployment's cap of {self.cap} in {month} "
-                "(smsMonthlyCap)"
-            )
+    def take(self, kind: str, run: str, count: int = 1) -> str | None:
+        """Why so many more must not be used; None if they may, and then they are counted."""
+        taken: list[str] = []
+        for key, whose, cap in self._levels(kind, run):
+            if not self._add(key, cap, count):
+                for each in taken:
+                    self._subtract(each, count)
+                return refusal(kind, count, whose, cap, self._period(kind), self.caps[kind].option)
+            taken.append(key)
         return None
 
-    def _counted(self, month: str, texts: int) -> bool:
-        values = {
-            ":texts": number(texts),
-            ":room": number(self.cap - texts),
-            ":expires": number(int(self.now()) + _TEXTS_KEPT),
-        }
+    def give_back(self, kind: str, run: str, count: int = 1) -> None:
+        """Counts so many less, which were counted in this period and not used."""
+        for key, _, _ in self._levels(kind, run):
+            self._subtract(key, count)
+
+    def admit(self, kind: str, run: str, name: str) -> str | None:
+        """Why another name must not be used; None if it may. One that was admitted in this period
+        already is admitted, and counts once.
+        """
+        *own, (all_key, everybody, most) = self._levels(kind, run)
+        for key, whose, cap in own:
+            new = self._add_name(key, cap, _short(name))
+            if new is None:
+                return refusal(kind, 1, whose, cap, self._period(kind), self.caps[kind].option)
+        if new and not self._add(all_key, most, 1):
+            self._update(key, "DELETE made :one", {":one": {"SS": [_short(name)]}})
+            return refusal(kind, 1, everybody, most, self._period(kind), self.caps[kind].option)
+        return None
+
+    def _levels(self, kind: str, run: str) -> list[tuple[str, str, int]]:
+        """For each that has a cap: the key of its item, whose it is, and the cap."""
+        cap, owner, key = self.caps[kind], self.owner(run), f"{kind}#{self._period(kind)}"
+        of_run = [] if cap.run is None else [(f"{key}#run#{run}", "this run's", cap.run)]
+        whose = f"owner {clean(owner, 80) or '(none)'}'s"
+        return [
+            *of_run,
+            (f"{key}#owner#{owner}", whose, cap.owner),
+            (key, "this deployment's", cap.everybody),
+        ]
+
+    def _period(self, kind: str) -> str:
+        return datetime.fromtimestamp(self.now(), UTC).strftime(SHARED[kind].period)
+
+    def _add(self, key: str, cap: int, count: int) -> bool:
+        if count > cap:
+            return False
+        values = {":count": number(count), ":room": number(cap - count)}
         condition = "attribute_not_exists(sent) OR sent <= :room"
-        expression = "ADD sent :texts SET expires_at = :expires"
-        return self.table.update(f"sms#{month}", expression, values, condition) is not None
+        return self._update(key, "ADD sent :count", values, condition) is not None
+
+    def _subtract(self, key: str, count: int) -> None:
+        values = {":less": number(-count), ":count": number(count)}
+        self._update(key, "ADD sent :less", values, "sent >= :count")
+
+    def _add_name(self, key: str, cap: int, name: str) -> bool | None:
+        """Whether the name is new; None if there is no room for it."""
+        if cap < 1:
+            return None
+        values = {":one": {"SS": [name]}, ":name": {"S": name}, ":cap": number(cap)}
+        condition = "attribute_not_exists(made) OR contains(made, :name) OR size(made) < :cap"
+        before = self._update(key, "ADD made :one", values, condition)
+        return None if before is None else name not in before.get("made", {}).get("SS", ())
+
+    def _update(
+        self, key: str, expression: str, values: Item, condition: str | None = None
+    ) -> Item | None:
+        """The item before the update; None where the condition does not hold."""
+        values = {**values, ":expires": number(int(self.now()) + _KEPT)}
+        expression = f"{expression} SET expires_at = :expires"
+        return self.table.update(key, expression, values, condition, returned="ALL_OLD")

@@ -31,47 +31,89 @@ def member_client(role: str, sts: Any) -> Any:
 
 
 @dataclass(frozen=True)
+class Member:
+    """Another account: its jobs, and the prefixes of the capture bucket below which it writes."""
+
+    jobs: SageMakerJobs
+    prefixes: Sequence[str]
+
+    def may_write(self, run: str) -> bool:
+        key = run.partition("://")[2].partition("/")[2]
+        return f"{key}/".startswith(tuple(self.prefixes))
+
+
+@dataclass(frozen=True)
 class AllAccounts:
-    """The jobs of several accounts, the deployment's own first: a name counts where it is found
-    first.
+    """The jobs of the deployment's own account and of the ``members``, by their account's number.
+
+    The same name may be that of a job in each. A run is looked for in the account that may write
+    it, then in the deployment's own. What a member's job says of itself counts below the member's
+    prefixes only.
     """
 
-    accounts: Sequence[SageMakerJobs]
+    own: SageMakerJobs
+    members: Mapping[str, Member]
 
-    def describe(self, name: str) -> JobDescription | None:
-        return next(filter(None, (jobs.describe(name) for jobs in self.accounts)), None)
+    def describe(self, name: str, run: str) -> JobDescription | None:
+        return next(filter(None, (jobs.describe(name) for jobs in self._of_run(run))), None)
+
+    def find(self, arn: str) -> JobDescription | None:
+        return self._of_arn(arn).find(arn)
+
+    def may_write(self, arn: str, run: str) -> bool:
+        member = self.members.get(_account(arn))
+        return member is None or member.may_write(run)
 
     def tagged_run(self, job: JobDescription) -> str:
-        name = job.arn.rpartition("/")[2]
-        for jobs in self.accounts:
-            found = jobs.describe(name)
-            if found is not None and found.arn == job.arn:
-                return jobs.tagged_run(job)
-        return ""
+        return self._of_arn(job.arn).tagged_run(job)
 
-    def to_stop(self, name: str) -> JobToStop | None:
-        return next((job for job, _ in self._found(name)), None)
+    def to_stop(self, name: str, run: str) -> JobToStop | None:
+        return next(filter(None, (jobs.to_stop(name) for jobs in self._of_run(run))), None)
 
     def tags(self, arn: str) -> Mapping[str, str]:
-        name = arn.rpartition("/")[2]
-        return next((jobs.tags(arn) for job, jobs in self._found(name) if job.arn == arn), {})
+        return self._of_arn(arn).tags(arn)
 
-    def stop(self, name: str) -> None:
-        """Stops the job where it is found first. Raises NotRunning."""
-        jobs = next((jobs for _, jobs in self._found(name)), self.accounts[0])
-        jobs.stop(name)
+    def stop(self, arn: str) -> None:
+        """Stops the job. Raises NotRunning."""
+        self._of_arn(arn).stop(arn)
 
-    def _found(self, name: str) -> Iterator[tuple[JobToStop, SageMakerJobs]]:
-        for jobs in self.accounts:
-            if (job := jobs.to_stop(name)) is not None:
-                yield job, jobs
+    def _of_run(self, run: str) -> Iterator[SageMakerJobs]:
+        yield from (each.jobs for each in self.members.values() if each.may_write(run))
+        yield self.own
+
+    def _of_arn(self, arn: str) -> SageMakerJobs:
+        member = self.members.get(_account(arn))
+        return self.own if member is None else member.jobs
 
 
 def all_jobs(member_roles: Sequence[str], client: Client) -> SageMakerJobs | AllAccounts:
-    """The training jobs of this account, and of those whose roles are given."""
+    """The training jobs of this account, and of those whose roles are given, each with a prefix:
+    ``ROLE=PREFIX``, once for each prefix.
+    """
     own = SageMakerJobs(client("sagemaker"))
     if not member_roles:
         return own
     sts = client("sts")
-    members = (SageMakerJobs(member_client(role, sts)) for role in member_roles)
-    return AllAccounts((own, *members))
+    members = {
+        _account(role): Member(SageMakerJobs(member_client(role, sts)), prefixes)
+        for role, prefixes in prefixes_by_role(member_roles).items()
+    }
+    return AllAccounts(own, members)
+
+
+def prefixes_by_role(member_roles: Sequence[str]) -> Mapping[str, Sequence[str]]:
+    """The prefixes of each role.
+
+    >>> prefixes_by_role(["arn:aws:iam::1:role/T=runs/speech/", "arn:aws:iam::1:role/T=runs/a=b/"])
+    {'arn:aws:iam::1:role/T': ['runs/speech/', 'runs/a=b/']}
+    """
+    found: dict[str, list[str]] = {}
+    for role, _, prefix in (each.partition("=") for each in member_roles):
+        found.setdefault(role, []).append(prefix)
+    return found
+
+
+def _account(arn: str) -> str:
+    """The number of the account in an ARN; empty where there is none."""
+    parts = arn.split(":")
+    return parts[4] if len(parts) > 4 else ""

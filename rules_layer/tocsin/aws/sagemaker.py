@@ -24,7 +24,7 @@ _DENIED = ("AccessDenied", "AccessDeniedException")
 class SageMakerJobs:
     client: Any
 
-    def describe(self, name: str) -> JobDescription | None:
+    def describe(self, name: str, run: str = "") -> JobDescription | None:
         """The job as evaluation knows it. None also for a job that may not be described, because a
         run is watched all the same.
         """
@@ -41,7 +41,15 @@ class SageMakerJobs:
             _outputs(job),
             job["TrainingJobArn"],
             tuple(job.get("ProfilerRuleConfigurations") or ()),
+            over,
         )
+
+    def find(self, arn: str) -> JobDescription | None:
+        job = self.describe(arn.rpartition("/")[2])
+        return job if job is not None and job.arn == arn else None
+
+    def may_write(self, arn: str, run: str) -> bool:
+        return True
 
     def tagged_run(self, job: JobDescription) -> str:
         try:
@@ -51,7 +59,7 @@ class SageMakerJobs:
                 return ""
             raise
 
-    def to_stop(self, name: str) -> JobToStop | None:
+    def to_stop(self, name: str, run: str = "") -> JobToStop | None:
         """What must be known of a job to stop it. None only if SageMaker has no such job."""
         from tocsin.actions import JobToStop  # here: only act stops a job
 
@@ -62,18 +70,17 @@ class SageMakerJobs:
             job["TrainingJobArn"],
             job["TrainingJobStatus"],
             _outputs(job),
-            job.get("RoleArn", ""),
         )
 
     def tags(self, arn: str) -> Mapping[str, str]:
         pages = self.client.get_paginator("list_tags").paginate(ResourceArn=arn)
         return {tag["Key"]: tag["Value"] for page in pages for tag in page["Tags"]}
 
-    def stop(self, name: str) -> None:
+    def stop(self, arn: str) -> None:
         from tocsin.actions import NotRunning
 
         try:
-            self.client.stop_training_job(TrainingJobName=name)
+            self.client.stop_training_job(TrainingJobName=arn.rpartition("/")[2])
         except ClientError as error:
             # Two codes for one thing: a job that has ended meanwhile.
             if error_code(error) in _UNKNOWN:

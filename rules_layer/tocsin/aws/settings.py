@@ -122,13 +122,20 @@ class FunctionSettings(msgspec.Struct, frozen=True, rename=lambda name: f"TOCSIN
 
 
 class EvaluateSettings(FunctionSettings, frozen=True):
-    """The environment of ``evaluate``."""
+    """The environment of ``evaluate``.
+
+    job_metrics: whether ``IssuesFound`` is also by training job.
+    metric_run_cap: the most metrics of one run in a month.
+    capture_prefix: below it the first folder of a run is its owner.
+    """
 
     table: _Text
     state_bucket: _Text
     evaluate_queue_url: _Text
     bus: _Text
     job_metrics: bool = True
+    metric_run_cap: Annotated[int, msgspec.Meta(ge=0)] = 100
+    capture_prefix: str | None = None
     stage: str | None = None
     member_roles: tuple[str, ...] = ()
 
@@ -136,15 +143,18 @@ class EvaluateSettings(FunctionSettings, frozen=True):
 class ActSettings(FunctionSettings, frozen=True):
     """The environment of ``act``.
 
+    deliverers: how many invocations may do more than decide and stop at a time.
     emails, phones: the recipients that the deployment subscribes itself.
     allowed_recipients: the recipients that a rule may name beside those.
     webhooks: the names of the deployment's webhooks.
     sms_monthly_cap: the most SMS in a calendar month.
-    stop_guard: the stop guard's limit, runs of one prefix per time.
-    stop_ceiling: the stop guard's limit for all; empty: five times that of one prefix.
+    stop_guard: the stop guard's limit, runs of one owner per time.
+    stop_ceiling: the stop guard's limit for all; empty: five times that of one owner.
     sms_run_cap: the most SMS of one run in a month; None: a quarter of the deployment's.
     email_run_cap: the most e-mails of one run in a day.
     metric_run_cap: the most metrics of one run.
+    webhook_run_cap: the most posts to webhooks of one run in a day.
+    capture_prefix: below it the first folder of a run is its owner.
     dashboard: the URL that messages refer to.
     stage: of the deployment's names; None for the plain ones.
     member_roles: by which jobs in other accounts are described and stopped.
@@ -165,6 +175,9 @@ class ActSettings(FunctionSettings, frozen=True):
     sms_run_cap: Annotated[int, msgspec.Meta(ge=0)] | None = None
     email_run_cap: Annotated[int, msgspec.Meta(ge=0)] = 100
     metric_run_cap: Annotated[int, msgspec.Meta(ge=0)] = 100
+    deliverers: Annotated[int, msgspec.Meta(ge=1)] = 1
+    webhook_run_cap: Annotated[int, msgspec.Meta(ge=0)] = 100
+    capture_prefix: str | None = None
     dashboard: str = ""
     stage: str | None = None
     member_roles: tuple[str, ...] = ()

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 
 from tocsin.actions import TopicMessage
+from tocsin.aws.clients import AWS_ERRORS
 from tocsin.aws.settings import filter_policy
 
 # In place of an ARN: in a listing and in the answer of Subscribe; after an end.
 _PENDING = ("PendingConfirmation", "pending confirmation")
 _DELETED = "Deleted"
+_PEOPLE = ("email", "email-json", "sms")  # other protocols bring messages to programs
 # An alert is worth the dearer way: a promotional SMS may be dropped or come hours later.
 _TRANSACTIONAL = {
     "AWS.SNS.SMS.SMSType": {"DataType": "String", "StringValue": "Transactional"},
@@ -23,11 +25,15 @@ _TRANSACTIONAL = {
 
 @dataclass(frozen=True)
 class Topic:
-    """everybody: the deployment's own recipients, by protocol."""
+    """everybody: the deployment's own recipients, by protocol.
+
+    reserve: counts a new subscription that a run (URL) asks for: None, or why it must not be made.
+    """
 
     client: Any
     arn: str
     everybody: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    reserve: Callable[[str], str | None] = lambda run: None
 
     def publish(self, message: TopicMessage) -> None:
         """Publishes to the topic, or to the one phone that the message is for.
@@ -62,13 +68,15 @@ class Topic:
             attributes["action"] = {"DataType": "String.Array", "StringValue": json.dumps(named)}
         return attributes
 
-    def subscribe(self, protocol: str, endpoint: str) -> str | None:
+    def subscribe(self, run: str, protocol: str, endpoint: str) -> str | None:
         """Sees to it that ``endpoint`` gets what is published for it alone, with the attribute
         ``action`` = ``PROTOCOL:ENDPOINT``. None when it does, else why it does not (yet).
         """
         action = f"{protocol}:{endpoint}"
         arn = self._found(protocol, endpoint)
         if arn is None:
+            if why := self.reserve(run):
+                return why
             arn = self._subscribe(protocol, endpoint)
         elif arn not in (*_PENDING, _DELETED) and not self._passes(arn, action):
             return (
@@ -83,6 +91,20 @@ class Topic:
                 "AWS Notifications has sent there"
             )
         return None
+
+    def reaches(self, kind: str) -> bool:
+        """Whether anybody gets what is published as ``email`` or ``sms``: people who confirmed, or
+        a program. Yes, if that cannot be read.
+        """
+        others = {*_PEOPLE} - {kind, f"{kind}-json"}
+        try:
+            return any(
+                each["SubscriptionArn"] not in (*_PENDING, _DELETED)
+                and each["Protocol"] not in others
+                for each in self._subscriptions()
+            )
+        except AWS_ERRORS:
+            return True
 
     def unconfirmed(self) -> list[str]:
         """Endpoints that get nothing before they confirm their subscription."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tocsin.aws.clients import AWS_ERRORS
-from tocsin.own_messages import encode_flush, encode_hint
+from tocsin.own_messages import encode_deliver, encode_flush, encode_hint
 from tocsin.patrol import HintsLost
 
 if TYPE_CHECKING:
@@ -115,12 +115,15 @@ class SqsHints:
 
 @dataclass(frozen=True)
 class SqsTimer:
-    """Messages to ``act`` for later."""
+    """Messages to ``act``: to look again later, and to carry out what was handed on."""
 
     queue: Queue
 
     def flush(self, run: str, delay: float) -> None:
         self.queue.send(encode_flush(run), delay)
+
+    def deliver(self, run: str, waits: int = 0, delay: float = 0.0) -> None:
+        self.queue.send(encode_deliver(run, waits), delay)
 
     def flush_all(self, runs: Sequence[str], now: float) -> None:
         """Has up to ten runs' groups looked at. Raises HintsLost."""

@@ -17,7 +17,7 @@ from tocsin.cli.output import Document
 from tocsin.cli.stack import BUCKET, QUEUE, Deployment
 from tocsin.cli.status import run_of_job
 from tocsin.cli.verdicts import print_verdicts, status_text
-from tocsin.evaluation import Checkpoint, CheckpointConflict, document
+from tocsin.evaluation import CheckpointConflict, document, replayed
 
 NOTE = "evaluated again from the run's start: `tocsin replay --act` asked for it"
 
@@ -72,10 +72,8 @@ def replay_deployed(run: str, deployment: Deployment) -> Document:
         raise CommandError(
             f"the stack does not know {run}: `tocsin status` lists the runs it knows"
         )
-    # Its changes are numbered above all that there were: `act` ignores older ones.
-    sequence = max(stored.checkpoint.sequence, int(time.time()))
     try:
-        checkpoints.save(Checkpoint(run, note=NOTE, sequence=sequence), stored.version)
+        checkpoints.save(replayed(stored.checkpoint, NOTE, time.time()), stored.version)
     except CheckpointConflict:
         raise CommandError(f"{run} is being evaluated right now: try again") from None
     SqsHints(Queue(real_client("sqs"), queue)).send(run, "replay")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tocsin.cli.output import Document
+from tocsin.words import spreadsheet_text
 
 Row = dict[str, Any]
 COLUMNS: Mapping[str, str] = {
@@ -56,11 +57,16 @@ def write_tables(rows: Sequence[Row], base: Path) -> list[Path]:
     with written[0].open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, COLUMNS)
         writer.writeheader()
-        writer.writerows(rows)
+        writer.writerows({key: _cell(value) for key, value in row.items()} for row in rows)
     if find_spec("pyarrow") is not None:
         written.append(base.with_name(f"{base.name}.parquet"))
         _write_parquet(rows, written[1])
     return written
+
+
+def _cell(value: Any) -> Any:
+    """Runs are not trusted: a name or a detail must not become a formula of the reader's."""
+    return spreadsheet_text(value) if isinstance(value, str) else value
 
 
 def _write_parquet(rows: Sequence[Row], path: Path) -> None:

@@ -14,6 +14,7 @@ from rich.text import Text
 
 from tocsin.alerts import AlertGroup, alerts_document
 from tocsin.aws.clients import AWS_ERRORS, real_client
+from tocsin.aws.coordination import DynamoCoordination
 from tocsin.aws.dynamodb import Table
 from tocsin.aws.groups import DynamoGroups
 from tocsin.aws.reports import console_link, has_report, report_key
@@ -26,7 +27,7 @@ from tocsin.cli.silences import print_silenced, silences_of_run, store
 from tocsin.cli.stack import BUCKET, TABLE, TOPIC, Deployment
 from tocsin.cli.status import run_of_job
 from tocsin.cli.verdicts import print_verdicts
-from tocsin.evaluation import Checkpoint, document
+from tocsin.evaluation import Checkpoint, Trouble, document
 from tocsin.watch import Silence
 
 Found = TypeVar("Found")
@@ -38,11 +39,13 @@ class _AlertState:
     """The group that ``act`` keeps for a run, and the silences in force.
 
     known: whether ``act`` has seen the run.
+    trouble: why ``evaluate`` does not look at the run now.
     """
 
     group: AlertGroup
     known: bool
     silences: Sequence[Silence]
+    trouble: Trouble | None
 
 
 def run_document(run: str, deployment: Deployment) -> tuple[Document, list[str]]:
@@ -62,15 +65,20 @@ def run_document(run: str, deployment: Deployment) -> tuple[Document, list[str]]
         notes = [f"the checkpoint of {run} cannot be read; its next file starts it again", *notes]
     if stored.checkpoint.note:
         notes = [f"{run}: {stored.checkpoint.note}", *notes]
+    paused = _paused(state.trouble) if state else None
+    if paused is not None:
+        notes = [f"{run} is not watched until {paused['until']}: {paused['reason']}", *notes]
     found = document(stored.checkpoint)
     if stored.version is None:
-        if state is None or not state.known:
+        if state is None or not (state.known or paused):
             unknown = f"the stack does not know {run}: `tocsin status` lists the runs it knows"
             raise CommandError("; ".join((unknown, *notes)))
         found |= {"job": state.group.job or found["job"], "rules": _rules(state.group)}
     addresses, pending = _unconfirmed(deployment)
     report = _report(stored.checkpoint, deployment.find(BUCKET))
     found |= {**_alerts(state, found), "unconfirmed": addresses, "report": report}
+    if paused is not None:
+        found["paused"] = paused
     return found, [*notes, *pending]
 
 
@@ -104,10 +112,19 @@ def _report(checkpoint: Checkpoint, bucket: str) -> str | None:
 
 
 def _alert_state(run: str, deployment: Deployment) -> _AlertState:
-    groups = DynamoGroups(Table(real_client("dynamodb"), deployment.find(TABLE)), time.time)
-    stored = groups.load(run)
+    table = Table(real_client("dynamodb"), deployment.find(TABLE))
+    stored = DynamoGroups(table, time.time).load(run)
     silences = store(deployment).active(time.time())
-    return _AlertState(stored.group, stored.version is not None, silences)
+    trouble = DynamoCoordination(table, time.time).trouble(run)
+    return _AlertState(stored.group, stored.version is not None, silences, trouble)
+
+
+def _paused(trouble: Trouble | None) -> Document | None:
+    """Why the run is not looked at, and until when; None if it is looked at."""
+    if trouble is None or trouble.until <= time.time():
+        return None
+    until = utc(datetime.fromtimestamp(trouble.until, UTC))
+    return {"reason": trouble.reason, "until": until}
 
 
 def _alerts(state: _AlertState | None, found: Document) -> Document:

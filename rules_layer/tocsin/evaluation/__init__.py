@@ -1,6 +1,7 @@
 """Wake up for a run; look for what is new, load it, fold it, commit, publish."""
 
 from tocsin.evaluation.batching import Failures, handle_batch
+from tocsin.evaluation.bounds import OutOfTime
 from tocsin.evaluation.checkpoint import (
     Checkpoint,
     RuleRecord,
@@ -35,10 +36,12 @@ from tocsin.evaluation.ports import (
     Publisher,
     StoredCheckpoint,
     TraceStore,
+    Trouble,
     pause_after,
+    pause_after_outages,
 )
 from tocsin.evaluation.reconciliation import Progress, reconcile
-from tocsin.evaluation.status_changes import configure, finish
+from tocsin.evaluation.status_changes import configure, finish, replayed
 from tocsin.evaluation.status_document import document
 from tocsin.evaluation.trace import (
     MOST_POINTS,
@@ -76,6 +79,7 @@ __all__ = [
     "MemoryPublisher",
     "MemoryTraces",
     "OnVerdict",
+    "OutOfTime",
     "Point",
     "Progress",
     "Publisher",
@@ -86,6 +90,7 @@ __all__ = [
     "StoredCheckpoint",
     "Trace",
     "TraceStore",
+    "Trouble",
     "UnitOfWork",
     "Violation",
     "check",
@@ -104,6 +109,8 @@ __all__ = [
     "memory_ports",
     "parse_message",
     "pause_after",
+    "pause_after_outages",
     "plan",
     "reconcile",
+    "replayed",
 ]

@@ -22,6 +22,10 @@ class Work:
     subject: Hint | JobEnded
     ids: frozenset[str]
 
+    @property
+    def continues(self) -> bool:
+        return isinstance(self.subject, Hint) and self.subject.continues
+
 
 @dataclass
 class Failures:
@@ -44,11 +48,12 @@ def handle_batch(
 ) -> Failures:
     """Handles messages, ``bodies`` by their ids, in their order, those of one run together.
 
-    What has not begun after ``patience`` seconds is handed on to another invocation; that is not a
-    failure. A message that fails, fails only itself and the others of its run.
+    A run that continues with its backlog comes last: it takes its whole share of the time. What has
+    not begun after ``patience`` seconds is handed on to another invocation; that is not a failure.
+    A message that fails, fails only itself and the others of its run.
     """
     failures = Failures()
-    waiting = deque(gather(bodies, failures))
+    waiting = deque(sorted(gather(bodies, failures), key=lambda work: work.continues))
 
     def hand_on_rest() -> None:
         late = {id_ for work in _taken(waiting) for id_ in work.ids}
@@ -95,7 +100,8 @@ def _merged(one: Hint | JobEnded, other: Hint | JobEnded) -> Hint | JobEnded:
         return one
     ticks = [hint.tick for hint in (one, other) if hint.tick is not None]
     keys = tuple(dict.fromkeys((*one.keys, *other.keys)))
-    return replace(one, keys=keys, tick=max(ticks, default=None))
+    continues = one.continues or other.continues
+    return replace(one, keys=keys, tick=max(ticks, default=None), continues=continues)
 
 
 def _taken(waiting: deque[Work]) -> Iterator[Work]:

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from tocsin.evaluation.trace import Point
-from tocsin.evaluation.upgrade import VERSION, upgraded
+from tocsin.evaluation.upgrade import VERSION, upgraded, without_references
 from tocsin.events import (
     ConfigurationRefused,
     Ending,
@@ -56,6 +56,17 @@ class Reference:
         entry = Entry(name=name, start=self.start, length=self.length)
         index = IndexFile(self.step, worker, Mode.GLOBAL, self.step, self.event_key, None, (entry,))
         return index, entry
+
+
+@dataclass(frozen=True)
+class PartlyJudged:
+    """A step after the frontier that some rules have judged: those that have it in their records.
+
+    rules: their names in the configuration.
+    """
+
+    step: int
+    rules: tuple[str, ...]
 
 
 References = Mapping[str, tuple[Reference, ...]]
@@ -106,7 +117,9 @@ class Checkpoint:
     """How far a run is evaluated, each rule's record, and what is to be published.
 
     frontier: the last step evaluated or given up, -1 at first.
+    partly: the step that is being evaluated, if an invocation ended in the middle of it.
     run_ids: each worker's present start of the job.
+    began: when each present start of the job began, where its files say it.
     superseded: earlier starts, whose files do not count any more.
     delivered: the last step of each worker, of those that write no run id.
     incomplete: the last steps that were evaluated without a file of each worker.
@@ -117,7 +130,9 @@ class Checkpoint:
     refused: files after the frontier that cannot be used, with the reason.
     configured: counts the notifications of collections files and ``watch.json``.
     counted_to, counted: at the end, how far the files have been counted, and how many there are.
+    generation: how often the run began again without another run id that shows it.
     note: the details that new rule records begin with.
+    ended_by: the time of the end marker that ended the run last.
     seen_at: when the run was first looked at, until its first step is evaluated.
     last_tick: the newest time that rules were given.
     references: the earlier saves that rules look back at.
@@ -129,7 +144,9 @@ class Checkpoint:
 
     run: str
     frontier: int = -1
+    partly: PartlyJudged | None = None
     run_ids: Mapping[str, str] = field(default_factory=dict)
+    began: Mapping[str, float] = field(default_factory=dict)
     superseded: tuple[str, ...] = ()
     delivered: Mapping[str, int] = field(default_factory=dict)
     incomplete: tuple[int, ...] = ()
@@ -157,8 +174,10 @@ class Checkpoint:
     refused: Mapping[str, str] = field(default_factory=dict)
     refused_files: int = 0
     restarts: tuple[int, ...] = ()
+    generation: int = 0
     note: str = ""
     ended: Ending | None = None
+    ended_by: float = 0.0
     seen_at: float | None = None
     last_tick: float = 0.0
     job_watch: Watch | None = None
@@ -187,6 +206,11 @@ class Checkpoint:
         return (*self.refusals, *changes, *self.summaries)
 
     @property
+    def is_restarted(self) -> bool:
+        """Whether a restart was found since the rules were last configured."""
+        return any(not record.fingerprint for record in self.rules.values())
+
+    @property
     def quiet_since(self) -> float:
         """When the last step was written; before the first, when the run was first looked at."""
         return self.last_time if self.seen_at is None else self.seen_at
@@ -208,6 +232,15 @@ class Checkpoint:
     def run_id(self) -> str | None:
         """The start of the job: the first worker's, where each worker made an id of its own."""
         return self.run_ids[min(self.run_ids)] if self.run_ids else None
+
+    def has_judged(self, rule: str, step: int) -> bool:
+        """Whether a rule has judged a step after the frontier."""
+        return self.partly is not None and step <= self.partly.step and rule in self.partly.rules
+
+    @property
+    def start(self) -> str | None:
+        """What tells the alerts of this start of the job from those of others."""
+        return f"{self.run_id or ''}#{self.generation}" if self.generation else self.run_id
 
     def published(self) -> Checkpoint:
         """The same with nothing left to publish."""
@@ -282,6 +315,9 @@ def decode_checkpoint(data: bytes) -> Checkpoint:
             raise ValueError(f"it is of version {version}, and this is the code of {VERSION}")
         if version < VERSION:
             content = msgspec.json.encode(upgraded(msgspec.json.decode(content)))
-        return _decoder.decode(content)
+        try:
+            return _decoder.decode(content)
+        except msgspec.ValidationError:
+            return _decoder.decode(without_references(content))
     except (zlib.error, msgspec.DecodeError, *_WRONG_SHAPE) as error:
         raise ValueError(f"not a checkpoint: {error}") from error

@@ -46,10 +46,10 @@ class Configuration:
 
     refused: rules that are wrong.
     problems: what else could not be used, with the reason.
-    job_watch: the SageMaker job's own rules, remembered from the first look.
+    job_watch: the SageMaker job's own rules, remembered from when it was described.
     watch: the watch file that all of it comes from.
     collections: of the run; None as long as there are none that can be used.
-    job: the SageMaker job, at the first look.
+    job: the SageMaker job, if this look has described it.
     """
 
     watched: tuple[Watched, ...]
@@ -70,15 +70,18 @@ class _Files:
     problems: tuple[Unusable, ...]
 
 
-def load_rules(work: UnitOfWork, given: Watch | None, *, again: bool = True) -> Configuration:
+def load_rules(
+    work: UnitOfWork, given: Watch | None, *, again: bool = True, new_start: bool = False
+) -> Configuration:
     """The run's configuration, with a record in the checkpoint for each of its rules.
 
     Unless it is read ``again``, the run's own files are as this process knows them, if there was no
-    notification of them since.
+    notification of them since. The SageMaker job is described at the first look and at each
+    ``new_start``: that may be another job, which has the name of one that was deleted.
     """
     files = _files(work, again)
     collections = files.collections
-    job = _describe_job(work) if work.is_first_look else None
+    job = _describe_job(work) if work.is_first_look or new_start else None
     found = replace(_configuration(work, job, given, files), collections=collections, job=job)
     checkpoint = replace(work.checkpoint, job_watch=found.job_watch)
     work.replace(configure(checkpoint, found.watched, found.refused))
@@ -92,7 +95,7 @@ def _files(work: UnitOfWork, again: bool) -> _Files:
     number, files = known.pop(run, (-1, None))
     if again or files is None or number != work.checkpoint.configured:
         problems: list[Unusable] = []
-        own = _own(work.storage, problems)
+        own = _own(work.files, problems)
         files = _Files(_collections(work), own, tuple(problems))
     if files.collections is not None:  # else they are still to come
         known[run] = work.checkpoint.configured, files
@@ -112,7 +115,7 @@ def known_workers(work: UnitOfWork) -> int | None:
 
 def _collections(work: UnitOfWork) -> Collections | None:
     try:
-        return read_collections(work.storage)
+        return read_collections(work.files)
     except BadCollections as error:
         work.refuse_file(COLLECTIONS, str(error))
         return None
@@ -121,7 +124,7 @@ def _collections(work: UnitOfWork) -> Collections | None:
 def _describe_job(work: UnitOfWork) -> JobDescription | None:
     """SageMaker's description of the run's job; later events of the job find the run."""
     run, jobs = work.checkpoint.run, work.ports.jobs
-    job = jobs.describe(job_name(run))
+    job = jobs.describe(job_name(run), run)
     if job is not None and is_own(job, run, jobs):
         work.ports.coordination.remember_job(job_name(run), run)
         return job
@@ -140,6 +143,8 @@ def _configuration(
     rules = () if job is None else job.rules
     if job is not None and about == MACHINE:
         rules = (*rules, *job.profiler_rules)
+    if job is not None:
+        job_watch = None
     if rules:
         try:
             job_watch = to_watch(list(rules))

@@ -4,15 +4,30 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import partial
 
-from tocsin.evaluation.messages import Hint
-from tocsin.evaluation.ports import CheckpointConflict, EvaluationPorts, Lease, is_own, pause_after
+from tocsin.evaluation.bounds import OutOfTime
+from tocsin.evaluation.careful import Care
+from tocsin.evaluation.messages import CONTINUE, Hint, JobEnded
+from tocsin.evaluation.ports import (
+    CheckpointConflict,
+    EvaluationPorts,
+    Lease,
+    is_own,
+    pause_after,
+    pause_after_outages,
+)
 from tocsin.evaluation.reconciliation import CAREFUL_ATTEMPTS, Progress, reconcile
 from tocsin.evaluation.unit_of_work import EvaluationReport
 from tocsin.tensors import END_MARKER, encode_end
+from tocsin.words import cut
 
 SHARE = 10.0  # seconds of an invocation for one run: one with a backlog then makes room for others
 MARGIN = 8.0  # seconds: enough to finish a step, commit it and publish
+GIVE_UP_ATTEMPTS = 8  # after so many that did not finish, a run is looked at once a day
+_GIVEN_UP_SECONDS = 24 * 3600.0
+_OUTAGES = 2  # in a row that are not yet counted as a run that is not watched
+_MOST_REASON = 1000  # characters
 _LONGEST_DELAY = 900.0  # of an SQS message; patrol does what is due later
 
 
@@ -24,23 +39,27 @@ def evaluate(hint: Hint, ports: EvaluationPorts, *, owner: str, ends: float) -> 
     """
     report, yields = EvaluationReport(), min(ports.now() + SHARE, ends - MARGIN)
     lease = ports.coordination.take(hint.run, owner, ports.now(), ends + 1, hint.keys)
+    if lease is not None and lease.attempts > GIVE_UP_ATTEMPTS:
+        _give_up(lease, ports, report)
+        return report
     while lease is not None:
         lease = _look(replace(hint, keys=lease.keys), lease, ports, report, ends - MARGIN, yields)
     return report
 
 
-def end_job(job: str, ports: EvaluationPorts) -> list[str]:
+def end_job(ended: JobEnded, ports: EvaluationPorts) -> list[str]:
     """Write the end marker, as SageMaker's platform did for its Debugger, into the job's runs.
 
     From the bucket, every reader learns the same way that the job has ended. Returns the runs.
 
     The marker names the starts that are known of the run: it does not end a later one.
-    Runs of other folders that are called like the job are left alone.
+    Runs of other folders that are called like the job are left alone, and so are those of another
+    job of this name: in another account, or made since.
     """
-    described = ports.jobs.describe(job)
-    if described is None:
+    described = ports.jobs.find(ended.arn)
+    if described is None or not described.is_over:
         return []
-    known = ports.coordination.runs_of(job)
+    known = ports.coordination.runs_of(ended.job)
     runs = [run for run in known if is_own(described, run, ports.jobs)]
     for run in runs:
         starts = ports.checkpoints.load(run).checkpoint.run_ids.values()
@@ -57,16 +76,25 @@ def _look(
     yields: float,
 ) -> Lease | None:
     """One look; the lease again if newer hints ask for another look and there is time for it."""
+    steps = report.steps
+    note, attempts = partial(ports.coordination.note, lease), lease.attempts
+    care = Care(attempts > 1, lease.suspect, note, deadline)
     try:
         progress = reconcile(
-            hint, ports, report, deadline=deadline, yields=yields, attempts=lease.attempts
+            hint, ports, report, deadline=deadline, yields=yields, attempts=attempts, care=care
         )
+    except OutOfTime as error:
+        if report.steps == steps:
+            _pause(lease, error, ports, report)
+            return None
+        progress = Progress(ports.now(), out_of_time=True)
     except CheckpointConflict:
         # Another invocation has committed and sees what this one saw; patrol makes sure of it.
         progress = Progress(due_at=ports.now())
         lease = replace(lease, keys=())
     except BaseException as error:
-        _abandon(lease, error, ports)
+        if _pause(lease, error, ports, report):
+            return None
         raise
     if progress.out_of_time:
         _leave_rest(lease, ports)
@@ -88,13 +116,42 @@ def _due_at(lease: Lease, progress: Progress, now: float) -> float | None:
     return lease.due_at if now < lease.due_at <= progress.due_at else progress.due_at
 
 
-def _abandon(lease: Lease, error: BaseException, ports: EvaluationPorts) -> None:
-    """An error of a service is no attempt at a step; after any other the run pauses."""
-    if isinstance(error, ports.outages):
-        ports.coordination.abandon(lease, attempts=lease.attempts - 1, until=None)
-    else:
+def _pause(
+    lease: Lease, error: BaseException, ports: EvaluationPorts, report: EvaluationReport
+) -> bool:
+    """Give the lease back, after an error, and have the run pause; whether patrol takes it up.
+
+    An error of a service is no attempt at a step, and at first no reason to pause. If it stays,
+    the run pauses longer and longer: its message has done all that it can.
+    """
+    if not isinstance(error, ports.outages):
         until = ports.now() + pause_after(lease.attempts)
-        ports.coordination.abandon(lease, attempts=lease.attempts, until=until)
+        why = cut(f"{type(error).__name__}: {error}", _MOST_REASON)
+        ports.coordination.abandon(lease, attempts=lease.attempts, until=until, trouble=why)
+        return isinstance(error, OutOfTime)
+    outages = lease.outages + 1
+    pause = pause_after_outages(outages, denied=ports.is_denied(error))
+    ports.coordination.abandon(
+        lease,
+        attempts=lease.attempts - 1,
+        until=ports.now() + pause if pause else None,
+        outages=outages,
+        trouble=cut(str(error), _MOST_REASON),
+    )
+    if pause:
+        report.unwatched += outages > _OUTAGES
+        report.log.append(f"{lease.run}: no look for {pause:.0f} s: {error}")
+    return pause > 0
+
+
+def _give_up(lease: Lease, ports: EvaluationPorts, report: EvaluationReport) -> None:
+    """Have a run pause whose looks do not finish: each of them takes time from other runs."""
+    why = f"{GIVE_UP_ATTEMPTS} looks in a row did not finish; there is one look a day from now on"
+    report.unwatched += 1
+    report.log.append(f"{lease.run}: {why}")
+    ports.coordination.abandon(
+        lease, attempts=GIVE_UP_ATTEMPTS - 1, until=ports.now() + _GIVEN_UP_SECONDS, trouble=why
+    )
 
 
 def _leave_rest(lease: Lease, ports: EvaluationPorts) -> None:
@@ -104,4 +161,4 @@ def _leave_rest(lease: Lease, ports: EvaluationPorts) -> None:
     """
     attempts = CAREFUL_ATTEMPTS if lease.attempts > CAREFUL_ATTEMPTS else 0
     ports.coordination.release(lease, ports.now(), last=True, attempts=attempts)
-    ports.hints.send(lease.run, "continue")
+    ports.hints.send(lease.run, CONTINUE)

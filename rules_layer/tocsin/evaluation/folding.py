@@ -8,7 +8,6 @@ from typing import TypeVar
 
 from tocsin.evaluation.checkpoint import Checkpoint
 from tocsin.evaluation.judging import judged
-from tocsin.evaluation.outbox import last_step
 from tocsin.evaluation.planning import ReadyStep
 from tocsin.evaluation.status_changes import reopen, superseding, with_record
 from tocsin.model import RuleStatus, Verdict
@@ -35,9 +34,11 @@ def advance(checkpoint: Checkpoint, ready: ReadyStep) -> Checkpoint:
     refused = {
         key: why for key, why in checkpoint.refused.items() if not _is_at_or_before(key, ready.step)
     }
+    partly = checkpoint.partly
     after = replace(
         checkpoint,
         frontier=ready.step,
+        partly=partly if partly is not None and partly.step > ready.step else None,
         counted_to="",
         counted=0,
         missing_workers=checkpoint.missing_workers + ready.missing,
@@ -89,9 +90,16 @@ def _with_starts(checkpoint: Checkpoint, ready: ReadyStep) -> Checkpoint:
     present = checkpoint.run_ids
     replaced = [present[w] for w, start in starts.items() if present.get(w, start) != start]
     restarts = checkpoint.restarts
+    run_ids = _newest({**present, **starts})
+    metas = [f.file.meta for f in ready.files if f.file.meta is not None]
+    began = {meta.run_id: meta.started for meta in metas if meta.started is not None}
+    current = {*run_ids.values()}
     return replace(
         checkpoint,
-        run_ids=_newest({**present, **starts}),
+        run_ids=run_ids,
+        began={
+            start: at for start, at in {**checkpoint.began, **began}.items() if start in current
+        },
         restarts=(*restarts, ready.step)[-_MOST_RESTARTS:] if replaced else restarts,
         superseded=superseding(checkpoint, replaced),
     )
@@ -124,17 +132,6 @@ def fold(
                 on_verdict(rule.name, step, verdict, after.status)
             checkpoint = with_record(checkpoint, rule, after, step)
     return checkpoint
-
-
-def fold_tick(checkpoint: Checkpoint, watched: Iterable[Watched], now: float) -> Checkpoint:
-    """The checkpoint after the rules that read the time have judged it, each time once."""
-    timed = [rule for rule in watched if rule.reads.ticks]
-    if not timed or now <= checkpoint.last_tick:
-        return checkpoint
-    last = last_step(checkpoint)
-    tick = replace(last, time=now, tick=True, waiting_since=checkpoint.seen_at)
-    checkpoint = replace(checkpoint, last_tick=now)
-    return fold(checkpoint, timed, {rule.name: tick for rule in timed})
 
 
 def skip(checkpoint: Checkpoint, watched: Iterable[Watched], step: Step, reason: str) -> Checkpoint:

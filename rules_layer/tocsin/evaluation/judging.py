@@ -27,23 +27,28 @@ _MOST_TEXT = 200  # characters of a name or a text of the evidence
 def judged(checkpoint: Checkpoint, rule: Watched, step: Step) -> tuple[RuleRecord, Verdict | None]:
     """The rule's record after this step, and its verdict; None if the rule did not give one."""
     record = _with_found(checkpoint.rules[rule.name], rule, step)
-    if record.disabled or not _is_seen(rule.options, record, step):
+    if not will_judge(rule, record, step):
         return record, None
     try:
         state, verdict = rule.rule.evaluate(record.state, step)
         encoded = msgspec.json.encode(state)
         kept = msgspec.json.decode(encoded)
-    except Exception as error:  # noqa: BLE001  # a rule may be anybody's; it must harm no other
+    except (Exception, SystemExit) as error:  # noqa: BLE001  # a rule may be anybody's
         what = f"{type(error).__name__} at step {step.step}: {error}{_line(error, rule)}"
-        return _disabled(record, f"the rule failed: {what}"), None
+        return disabled(record, f"the rule failed: {what}"), None
     if len(encoded) > STATE_BYTES:
         what = f"the rule's state of {len(encoded)} bytes is over its {STATE_BYTES}"
-        return _disabled(record, what), None
+        return disabled(record, what), None
     if kept != state and (what := _not_json(state, "state")):
-        return _disabled(record, f"the rule's state is not kept as it is: {what}"), None
+        return disabled(record, f"the rule's state is not kept as it is: {what}"), None
     if not step.tick:
         record = replace(record, last_step=_count(rule.options, step))
     return _with_verdict(replace(record, state=kept), rule, verdict, step, checkpoint), verdict
+
+
+def will_judge(rule: Watched, record: RuleRecord, step: Step) -> bool:
+    """Whether the rule is evaluated at this step."""
+    return not record.disabled and _is_seen(rule.options, record, step)
 
 
 def _line(error: BaseException, rule: Watched) -> str:
@@ -98,7 +103,8 @@ def _roles_read(rule: Watched) -> dict[str, tuple[Role, ...]]:
     }
 
 
-def _disabled(record: RuleRecord, reason: str) -> RuleRecord:
+def disabled(record: RuleRecord, reason: str) -> RuleRecord:
+    """The record of a rule that is not evaluated any more, and why."""
     fired = record.status is RuleStatus.ISSUES_FOUND
     status = RuleStatus.ISSUES_FOUND if fired else RuleStatus.ERROR
     details = f"{record.details}; {reason}" if fired else reason

@@ -131,6 +131,11 @@ def _read(
         key = reference_key(each.file, each.entry)
         if (depth := each.chosen.depth) and (key in later or len(later) < MOST_REFERENCES):
             later[key] = (each.reference(tensor.summary), *references.get(key, ()))[:depth]
+    refused = [
+        ((file.worker, name, file.step), why)
+        for file in files
+        for name, why in file.refused.items()
+    ]
     deep = {(each.file.worker, each.entry.name) for each in needed if each.chosen.depth}
     is_sharded = any(each.entry.shard for each in needed)
     return _Loaded(
@@ -145,7 +150,7 @@ def _read(
         fetched.size,
         tuple(
             f"step {step}, {worker}, {name}: {why}"
-            for (worker, name, step), why in fetched.refused.items()
+            for (worker, name, step), why in (*refused, *fetched.refused.items())
         ),
         later,
         {

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from itertools import groupby, islice
 
 from tocsin.evaluation.checkpoint import Checkpoint
 from tocsin.evaluation.messages import Hint
 from tocsin.evaluation.planning import HOLD_SECONDS, FoundFile, held_until
-from tocsin.evaluation.restarting import find_restart
-from tocsin.evaluation.status_changes import superseding
+from tocsin.evaluation.restarting import find_restart, is_left_out
+from tocsin.evaluation.status_changes import superseding, without_start
 from tocsin.evaluation.unit_of_work import UnitOfWork
 from tocsin.tensors import (
     END_MARKER,
@@ -22,11 +21,12 @@ from tocsin.tensors import (
     NotFound,
     Object,
     RefusedFile,
-    Storage,
     has_more_digits,
+    in_parallel,
     index_at,
     index_objects,
     parse_index_key,
+    places_before,
     read_end,
     read_index,
     starts_of,
@@ -34,7 +34,7 @@ from tocsin.tensors import (
 
 BATCH_BYTES = 8 << 20  # of index files; decoded they are several times as large
 STEP_INDEX_BYTES = 64 << 20  # of one step, all workers together
-_THREADS = 16
+STEP_FILES = 5000  # index files of one step: one of each worker
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class NewFiles:
 def find_end(work: UnitOfWork) -> End | None:
     """The run's end marker."""
     try:
-        return read_end(work.storage)
+        return read_end(work.files)
     except RefusedFile as error:
         work.refuse_file(END_MARKER, str(error))
         return None
@@ -68,6 +68,8 @@ def find_files(
     most: int,
     deadline: float,
     workers: int | None = None,
+    *,
+    skips: bool = False,
 ) -> NewFiles:
     """About ``most`` index files after the frontier, without those of earlier starts of the job.
 
@@ -75,20 +77,20 @@ def find_files(
     frontier takes a long listing. They are looked for if the hint names one, at a tick, which comes
     every five minutes, and at the end. ``workers`` are those that a step waits for, if known: as
     long as one has no file, none is read, or each would be read at the notification of each other.
+    ``skips``: of each step only one file is read, which says which step it is.
     """
-    after = work.checkpoint.frontier
+    after, of_step = work.checkpoint.frontier, 1 if skips else STEP_FILES
     named = [place[0] for key in hint.keys if (place := parse_index_key(key))]
     longer = hint.tick is not None or end is not None
     longer = longer or any(has_more_digits(step, after) for step in named)
     while True:
-        objects, last, more = _list_after(work, most, after, longer=longer)
+        objects, last, more = _list_after(work, most, after, longer=longer, of_step=of_step)
         if workers is not None and not more:
             held = _held_until(work, objects, workers)
             if held is not None:
                 return NewFiles((), False, False, held)
         listed = list(_read_all(work, objects))
-        files, superseded = _of_last_start(work.checkpoint, listed, work.storage)
-        work.replace(replace(work.checkpoint, superseded=superseded))
+        files = _of_last_start(work, listed)
         if not files and more and work.ports.now() < deadline:
             after = last
             continue
@@ -102,7 +104,7 @@ def count_late_files(work: UnitOfWork, deadline: float) -> bool:
     False if the run has not ended for that: another start of the job has written some of them; or
     if it takes longer than until ``deadline``: the next look goes on where this one was.
     """
-    checkpoint, storage = work.checkpoint, work.storage
+    checkpoint, storage = work.checkpoint, work.files
     there, newer, out_of_time = checkpoint.counted, dict[str, str](), False
     for item in storage.list(INDEX, checkpoint.counted_to):
         place = parse_index_key(item.key)
@@ -135,38 +137,71 @@ def _is_over(end: End | None, checkpoint: Checkpoint, files: Sequence[FoundFile]
     current = {*present.values()} - replaced - {*checkpoint.superseded}
     if end.names(current):
         return True
+    if end.names(checkpoint.superseded):
+        return False  # a copy of an older start's, or that start is late
     newest = max([checkpoint.last_time, *(item.modified for item in files)])
     return end.ends(current, newest) and end.modified + HOLD_SECONDS >= newest
 
 
 def _list_after(
-    work: UnitOfWork, most: int, after: int, *, longer: bool
+    work: UnitOfWork, most: int, after: int, *, longer: bool, of_step: int
 ) -> tuple[list[Object], int, bool]:
     """Index files after a step, the last step of them, and whether there are still more.
 
     They are about ``most``, fewer if they are large. Of a single step there are no more than may
-    be in memory at once; the others are refused.
+    be in memory at once, and at most ``of_step``; the others are refused.
     """
     found: list[Object] = []
-    more, last, size, of_step = False, after, 0, 0
-    for item in index_objects(work.storage, after, longer=longer):
-        if item.modified < work.checkpoint.since:
-            continue
-        place = parse_index_key(item.key)
-        step = place[0] if place else -1
-        if step != last:
-            if len(found) >= most or size > BATCH_BYTES:
-                more = True
+    last, size = after, 0
+    for step, files in _steps_after(work, after, longer, of_step):
+        if len(found) >= most or size > BATCH_BYTES:
+            return _fresh(work, found), last, True
+        last = step
+        size += sum(item.size for item in files)
+        found += files
+    return _fresh(work, found), last, False
+
+
+def _fresh(work: UnitOfWork, found: Iterable[Object]) -> list[Object]:
+    return [item for item in found if item.key not in work.checkpoint.refused]
+
+
+def _steps_after(
+    work: UnitOfWork, after: int, longer: bool, most: int
+) -> Iterator[tuple[int, Sequence[Object]]]:
+    """Each step after one, with its index files, as far as they may be read.
+
+    The listing jumps over those that may not be: there may be very many.
+    """
+    since, jumps = work.checkpoint.since, True
+    while jumps:
+        jumps = False
+        for step, listed in groupby(index_objects(work.files, after, longer=longer), _step_of):
+            own = (item for item in listed if item.modified >= since)
+            files = list(islice(own, most + 1))
+            if jumps := len(files) > most:
+                work.refuse_file(files.pop().key, f"step {step} has over {most} index files")
+            yield step, list(_within(work, files))
+            if jumps:
+                after = step
                 break
-            last, of_step = step, 0
-        of_step += item.size
-        if of_step > STEP_INDEX_BYTES:
-            work.refuse_file(item.key, f"the step's index files have over {STEP_INDEX_BYTES} bytes")
-            continue
-        size += item.size
-        found.append(item)
-    fresh = [item for item in found if item.key not in work.checkpoint.refused]
-    return fresh, last, more
+
+
+def _step_of(found: Object) -> int:
+    step, _ = parse_index_key(found.key) or (-1, "")
+    return step
+
+
+def _within(work: UnitOfWork, files: Iterable[Object]) -> Iterator[Object]:
+    """The index files of a step that may be in memory at once; the others are refused."""
+    size = 0
+    for found in files:
+        size += found.size
+        if size <= STEP_INDEX_BYTES:
+            yield found
+        else:
+            why = f"the step's index files have over {STEP_INDEX_BYTES} bytes"
+            work.refuse_file(found.key, why)
 
 
 def _held_until(work: UnitOfWork, objects: Sequence[Object], workers: int) -> float | None:
@@ -183,15 +218,11 @@ def _read_all(work: UnitOfWork, objects: Sequence[Object]) -> Iterator[FoundFile
 
     def read(item: Object) -> FoundFile | Exception:
         try:
-            return FoundFile(read_index(work.storage, item), item.modified)
+            return FoundFile(read_index(work.files, item), item.modified)
         except (BadIndex, RefusedFile, NotFound, PermissionError) as error:
             return error
 
-    if len(objects) < 2:
-        answers = list(map(read, objects))
-    else:
-        with ThreadPoolExecutor(min(_THREADS, len(objects))) as pool:
-            answers = list(pool.map(read, objects))
+    answers = in_parallel(read, objects)
     denied = [answer for answer in answers if isinstance(answer, PermissionError)]
     if denied and len(denied) == len(answers):
         raise denied[0]  # of the deployment more likely than of a file, and it can be granted
@@ -202,35 +233,50 @@ def _read_all(work: UnitOfWork, objects: Sequence[Object]) -> Iterator[FoundFile
             work.refuse_file(item.key, str(answer))
 
 
-def _of_last_start(
-    checkpoint: Checkpoint, found: Sequence[FoundFile], storage: Storage
-) -> tuple[list[FoundFile], tuple[str, ...]]:
-    """The files that belong to the last start of the job or that it resumed from, and the starts
-    that are superseded.
+def _of_last_start(work: UnitOfWork, found: Iterable[FoundFile]) -> Sequence[FoundFile]:
+    """The files that belong to the last start of the job or that it resumed from; the others are
+    superseded.
 
     ``found`` is a part of the run. To compare a start that the checkpoint does not know with those
     earlier ones, the index files just before its first file are read.
     """
-    found = [item for item in found if item.file.run_id not in checkpoint.superseded]
+    fresh: list[FoundFile] = []
+    for item in found:
+        if is_left_out(work.checkpoint, item.file):
+            work.replace(without_start(work.checkpoint, item))
+        else:
+            fresh.append(item)
+    checkpoint = work.checkpoint
     new = {
         item.file.worker
-        for item in found
+        for item in fresh
         if item.file.run_id not in (None, checkpoint.run_ids.get(item.file.worker))
     }
     if not new:
-        return found, checkpoint.superseded
-    last = _last_evaluated(checkpoint, sorted(new), storage)
-    starts = starts_of([*last, *(item.file for item in found)], partial(index_at, storage))
-    kept = [item for item in found if starts.keeps(item.file)]
-    gone = {item.file.run_id for item in found} - {item.file.run_id for item in kept}
-    return kept, superseding(checkpoint, sorted(run_id for run_id in gone if run_id is not None))
+        return fresh
+    last = _last_evaluated(work, sorted(new))
+    files = [*last, *(item.file for item in fresh)]
+    before = _files_at(work, [*places_before(files)])
+    starts = starts_of(files, lambda step, worker: before.get((step, worker)))
+    kept = [item for item in fresh if starts.keeps(item.file)]
+    gone = {item.file.run_id for item in fresh} - {item.file.run_id for item in kept}
+    superseded = superseding(checkpoint, sorted(run_id for run_id in gone if run_id is not None))
+    work.replace(replace(checkpoint, superseded=superseded))
+    return kept
 
 
-def _last_evaluated(
-    checkpoint: Checkpoint, workers: Iterable[str], storage: Storage
-) -> list[IndexFile]:
+def _last_evaluated(work: UnitOfWork, workers: Iterable[str]) -> list[IndexFile]:
     """The files of these workers at the last step that was evaluated, unless superseded."""
-    if checkpoint.last_step is None:
+    step = work.checkpoint.last_step
+    if step is None:
         return []
-    files = (index_at(storage, checkpoint.last_step, worker) for worker in workers)
-    return [file for file in files if file and file.run_id not in checkpoint.superseded]
+    files = _files_at(work, [(step, worker) for worker in workers]).values()
+    return [file for file in files if file and file.run_id not in work.checkpoint.superseded]
+
+
+def _files_at(
+    work: UnitOfWork, places: Sequence[tuple[int, str]]
+) -> Mapping[tuple[int, str], IndexFile | None]:
+    """The index files at these steps and workers; None where there is none that can be used."""
+    found = in_parallel(lambda place: index_at(work.files, *place), places)
+    return dict(zip(places, found, strict=True))

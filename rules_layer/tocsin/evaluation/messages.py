@@ -13,6 +13,9 @@ from tocsin.model import TERMINAL_JOB_STATUSES
 from tocsin.profile import split_profiler_key
 from tocsin.tensors import END_MARKER, split_key
 
+CONTINUE = "continue"
+"""Why a hint is sent for a run with a backlog."""
+
 
 class BadMessage(ValueError):
     """A message is none of the four kinds; a retry does not help."""
@@ -24,18 +27,21 @@ class Hint:
 
     keys: files that are said to have been written, relative to the run.
     tick: the present time, for the rules that read it.
+    continues: the run has a backlog, and its last look made room for others.
     """
 
     run: str
     keys: tuple[str, ...] = ()
     tick: float | None = None
+    continues: bool = False
 
 
 @dataclass(frozen=True)
 class JobEnded:
-    """SageMaker says that the training job of that name has ended."""
+    """SageMaker says that a training job has ended: its name and its ARN."""
 
     job: str
+    arn: str
 
 
 def parse_message(body: str | bytes) -> list[Hint | JobEnded]:
@@ -51,7 +57,8 @@ def parse_message(body: str | bytes) -> list[Hint | JobEnded]:
         raise BadMessage("message is not a JSON object")
     try:
         if message.get("tocsin") == "hint":
-            return [Hint(_run(message["run"]), tick=_tick(message.get("tick")))]
+            tick, continues = _tick(message.get("tick")), message.get("why") == CONTINUE
+            return [Hint(_run(message["run"]), tick=tick, continues=continues)]
         if message.get("Event") == "s3:TestEvent":
             return []
         if "Records" in message:
@@ -94,4 +101,6 @@ def _hints(objects: list[tuple[str, str]]) -> list[Hint | JobEnded]:
 
 def _job(detail: Mapping[str, Any]) -> list[Hint | JobEnded]:
     ended = detail["TrainingJobStatus"] in TERMINAL_JOB_STATUSES
-    return [JobEnded(str(detail["TrainingJobName"]))] if ended else []
+    if not ended:
+        return []
+    return [JobEnded(str(detail["TrainingJobName"]), str(detail["TrainingJobArn"]))]

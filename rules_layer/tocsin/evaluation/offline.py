@@ -16,6 +16,7 @@ from tocsin.evaluation.ports import (
     JobDescription,
     Lease,
     StoredCheckpoint,
+    Trouble,
     pause_after,
 )
 from tocsin.evaluation.reconciliation import reconcile
@@ -74,6 +75,9 @@ class _Item:
     attempts: int = 0
     due_at: float | None = None
     keys: tuple[str, ...] = ()
+    outages: int = 0
+    trouble: str = ""
+    at_work: str = ""
 
 
 @dataclass
@@ -100,7 +104,9 @@ class MemoryCoordination:
             until += pause_after(attempts - 1)
             due_at = until
         self.items[run] = replace(item, owner=owner, until=until, attempts=attempts, due_at=due_at)
-        return Lease(run, owner, item.hints, attempts, item.keys, due_at)
+        return Lease(
+            run, owner, item.hints, attempts, item.keys, due_at, item.outages, item.at_work
+        )
 
     def release(
         self, lease: Lease, due_at: float | None, *, last: bool = False, attempts: int = 0
@@ -109,20 +115,37 @@ class MemoryCoordination:
         if item.owner != lease.owner:
             return None
         if item.hints != lease.hints and not last:
-            return replace(lease, hints=item.hints, keys=item.keys)
+            return replace(lease, hints=item.hints, keys=item.keys, suspect="")
         keys = tuple(key for key in item.keys if key not in lease.keys)
         self.items[lease.run] = _Item(item.hints, attempts=attempts, due_at=due_at, keys=keys)
         return None
 
-    def abandon(self, lease: Lease, *, attempts: int, until: float | None) -> None:
+    def abandon(
+        self,
+        lease: Lease,
+        *,
+        attempts: int,
+        until: float | None,
+        outages: int = 0,
+        trouble: str = "",
+    ) -> None:
         item = self._item(lease.run)
         if item.owner != lease.owner:
             return
-        item = replace(item, attempts=attempts)
+        item = replace(item, attempts=attempts, outages=outages, trouble=trouble)
         if until is None:
-            self.items[lease.run] = replace(item, owner=None)
+            self.items[lease.run] = replace(item, owner=None, at_work="")
         else:
             self.items[lease.run] = replace(item, until=until, due_at=until)
+
+    def trouble(self, run: str) -> Trouble | None:
+        item = self._item(run)
+        return Trouble(item.trouble, item.until) if item.trouble else None
+
+    def note(self, lease: Lease, rule: str) -> None:
+        item = self._item(lease.run)
+        if item.owner == lease.owner:
+            self.items[lease.run] = replace(item, at_work=rule)
 
     def remember_job(self, job: str, run: str) -> None:
         self.jobs.setdefault(job, set()).add(run)
@@ -160,8 +183,14 @@ class MemoryJobs:
 
     jobs: Mapping[str, JobDescription] = field(default_factory=dict)
 
-    def describe(self, name: str) -> JobDescription | None:
+    def describe(self, name: str, run: str) -> JobDescription | None:
         return self.jobs.get(name)
+
+    def find(self, arn: str) -> JobDescription | None:
+        return next((job for job in self.jobs.values() if job.arn == arn), None)
+
+    def may_write(self, arn: str, run: str) -> bool:
+        return True
 
     def tagged_run(self, job: JobDescription) -> str:
         return ""

@@ -37,7 +37,7 @@ def with_removal(checkpoint: Checkpoint, removed: RuleRecord, now: Step) -> Chec
     change = msgspec.structs.replace(
         fired,
         rule_evaluation_status=status,
-        dedup_id=dedup_id(run, run_id, name, status, now.step),
+        dedup_id=dedup_id(run, checkpoint.start, name, status, now.step),
         previous_status=removed.status,
         status_details="removed from the configuration while it fired",
         step=now.step,
@@ -87,7 +87,7 @@ def with_change(
         rule_configuration_name=name,
         rule=record.rule,
         rule_evaluation_status=record.status,
-        dedup_id=dedup_id(run, run_id, name, record.status, step.step),
+        dedup_id=dedup_id(run, checkpoint.start, name, record.status, step.step),
         previous_status=previous,
         status_details=_EDITED if withdrawal is Withdrawal.EDITED else record.details,
         severity=severity,
@@ -123,7 +123,7 @@ def with_summary(checkpoint: Checkpoint, ending: Ending, watch: Watch) -> Checkp
     summary = RunSummary(
         training_job_name=job,
         run=run,
-        dedup_id=dedup_id(run, run_id, "summary", ending, last, sequence),
+        dedup_id=dedup_id(run, checkpoint.start, "summary", ending, last, sequence),
         sequence=sequence,
         ending=ending,
         steps=EvaluatedSteps(checkpoint.steps, checkpoint.first_step, last),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,6 +12,7 @@ from tocsin.evaluation.checkpoint import Checkpoint
 from tocsin.evaluation.trace import Trace
 from tocsin.evaluation.trials import Trials
 from tocsin.events import RunEvent
+from tocsin.owners import owner_of
 from tocsin.tensors import Storage, is_same_run, writes_to
 from tocsin.watch import Watch
 
@@ -39,6 +41,8 @@ class Lease:
     attempts: how many invocations in a row have taken it without finishing, with this one.
     keys: the files that hints have named since a look last finished.
     due_at: when patrol looks at the run.
+    outages: how many looks in a row have failed for an error of a service.
+    suspect: the custom rule that was at work when an earlier invocation died, "" if none was.
     """
 
     run: str
@@ -47,6 +51,16 @@ class Lease:
     attempts: int
     keys: tuple[str, ...] = ()
     due_at: float | None = None
+    outages: int = 0
+    suspect: str = ""
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """Why a run is not looked at now, and until when (seconds since the epoch)."""
+
+    reason: str
+    until: float
 
 
 _PAUSES = (10.0, 60.0, 240.0, 600.0)
@@ -55,6 +69,22 @@ _PAUSES = (10.0, 60.0, 240.0, 600.0)
 def pause_after(attempts: int) -> float:
     """For how many seconds a run makes room for others, after attempts that did not finish."""
     return _PAUSES[min(attempts, len(_PAUSES)) - 1] if attempts else 0.0
+
+
+_SHORTEST, _LONGEST, _LONGEST_DENIED = 10.0, 300.0, 3600.0
+_OUTAGES = 5  # in a row without a pause: most are over before
+
+
+def pause_after_outages(outages: int, *, denied: bool) -> float:
+    """For how many seconds a run pauses, after so many looks in a row that a service failed.
+
+    What is ``denied`` stays so until somebody grants it; every other error passes by itself.
+    """
+    doublings = outages - 1 - (0 if denied else _OUTAGES)
+    if doublings < 0:
+        return 0.0
+    longest = _LONGEST_DENIED if denied else _LONGEST
+    return min(math.ldexp(_SHORTEST, min(doublings, 20)), longest)
 
 
 class CheckpointStore(Protocol):
@@ -104,10 +134,26 @@ class Coordination(Protocol):
         that the next one to take it adds to.
         """
 
-    def abandon(self, lease: Lease, *, attempts: int, until: float | None) -> None:
+    def abandon(
+        self,
+        lease: Lease,
+        *,
+        attempts: int,
+        until: float | None,
+        outages: int = 0,
+        trouble: str = "",
+    ) -> None:
         """Give the lease back unfinished. Nobody takes it before ``until``, if that is given, and
-        patrol looks at the run then. Its keys are kept.
+        patrol looks at the run then. Its keys are kept. ``trouble`` is the reason, for people.
         """
+
+    def trouble(self, run: str) -> Trouble | None:
+        """Why the last look at the run did not finish, if somebody knows, and it was not taken
+        since.
+        """
+
+    def note(self, lease: Lease, rule: str) -> None:
+        """Note which custom rule is at work, "" for none. A look that finishes removes the note."""
 
     def remember_job(self, job: str, run: str) -> None:
         """Remember that the run is the job's, so that events of the job find it."""
@@ -134,6 +180,7 @@ class JobDescription:
     ended_at: when it ended, if it has.
     outputs: the S3 paths that it may write runs to.
     arn: by which its tags are found.
+    is_over: it has ended.
     """
 
     rules: tuple[Mapping[str, Any], ...] = ()
@@ -141,18 +188,31 @@ class JobDescription:
     outputs: tuple[str, ...] = ()
     arn: str = ""
     profiler_rules: tuple[Mapping[str, Any], ...] = ()
+    is_over: bool = False
 
 
 class JobDirectory(Protocol):
-    def describe(self, name: str) -> JobDescription | None:
-        """The job of that name; None where SageMaker has none."""
+    def describe(self, name: str, run: str) -> JobDescription | None:
+        """The job of that name, in an account that may write the run (URL); None where SageMaker
+        has none.
+        """
+
+    def find(self, arn: str) -> JobDescription | None:
+        """The job with that ARN; None where SageMaker has none."""
+
+    def may_write(self, arn: str, run: str) -> bool:
+        """Whether the account of the job with that ARN may write the run (URL)."""
 
     def tagged_run(self, job: JobDescription) -> str:
         """The run that the job's tag names; "" without one."""
 
 
 def is_own(job: JobDescription, run: str, jobs: JobDirectory) -> bool:
-    """Whether the run is the job's, by its paths or its tag. Anybody can name a folder after it."""
+    """Whether the run is the job's, by its paths or its tag. Anybody can name a folder after it,
+    and another account can name any path.
+    """
+    if not jobs.may_write(job.arn, run):
+        return False
     if any(writes_to(output, run) for output in job.outputs):
         return True
     return is_same_run(jobs.tagged_run(job), run)
@@ -169,6 +229,8 @@ class EvaluationPorts:
     configurations: by run, what its collections files and ``watch.json`` said last, with the
         number of their notifications then; kept in the process.
     outages: errors of the services, which say nothing about a run.
+    is_denied: whether such an error stays until somebody grants a permission.
+    owner: the owner of a run (URL).
     """
 
     storage: Callable[[str], Storage]
@@ -183,3 +245,5 @@ class EvaluationPorts:
     trials: Trials = field(default_factory=Trials)
     configurations: OrderedDict[str, tuple[int, Any]] = field(default_factory=OrderedDict)
     outages: tuple[type[Exception], ...] = (OSError,)
+    is_denied: Callable[[BaseException], bool] = lambda error: isinstance(error, PermissionError)
+    owner: Callable[[str], str] = owner_of

@@ -6,8 +6,9 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from tocsin.evaluation.careful import Care, judge_step, judge_tick, switch_off
 from tocsin.evaluation.configuration import Configuration, known_workers, load_rules
-from tocsin.evaluation.folding import OnVerdict, advance, fold, fold_tick, ignore, skip
+from tocsin.evaluation.folding import OnVerdict, advance, ignore, skip
 from tocsin.evaluation.loading import LoadedStep, load
 from tocsin.evaluation.looking import NewFiles, count_late_files, find_end, find_files
 from tocsin.evaluation.messages import Hint
@@ -15,10 +16,7 @@ from tocsin.evaluation.planning import HOLD_SECONDS, ReadyStep, StepPlan, plan
 from tocsin.evaluation.ports import EvaluationPorts
 from tocsin.evaluation.restarting import files_before, find_restart, first_files
 from tocsin.evaluation.status_changes import finish, reopen
-from tocsin.evaluation.trace import Point, point_of, scalars_of
 from tocsin.evaluation.unit_of_work import EvaluationReport, UnitOfWork
-from tocsin.model import RuleStatus, Verdict
-from tocsin.rules import Step
 from tocsin.tensors import (
     END_MARKER,
     End,
@@ -37,7 +35,9 @@ CAREFUL_ATTEMPTS = 2  # after so many that did not finish: one step per invocati
 SKIP_ATTEMPTS = 4  # after so many, the last three at the same step: it is given up
 MOST_WAITS = 3  # for missing workers; after so many steps in a row none waits for them
 SILENCE_SECONDS = 24 * 3600.0
+QUIET_SECONDS = 300.0  # without a step; then a marker ends a run again that went on after it
 RECHECK_SECONDS = 300.0
+OVERTIME = 4.0  # seconds after the deadline in which what is being read may end
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,7 @@ class Limits:
     attempts: int
     on_step: Callable[[int], None]
     on_verdict: OnVerdict
+    care: Care
 
     @property
     def steps(self) -> int | None:
@@ -55,7 +56,7 @@ class Limits:
 
     @property
     def skips_first(self) -> bool:
-        return self.attempts > SKIP_ATTEMPTS
+        return self.attempts > SKIP_ATTEMPTS and not self.care.suspect
 
     def reached(self, steps: int, now: float) -> bool:
         return steps == self.steps or now >= self.deadline
@@ -83,6 +84,7 @@ def reconcile(
     deadline: float,
     yields: float = math.inf,
     attempts: int = 1,
+    care: Care | None = None,
     watch: Watch | None = None,
     on_step: Callable[[int], None] = lambda step: None,
     on_verdict: OnVerdict = ignore,
@@ -90,30 +92,38 @@ def reconcile(
     """Evaluate all that is new in the run until ``deadline``, with ``watch`` or the run's own.
 
     After ``yields`` no further step begins; what takes long and cannot be divided goes on.
+    ``care`` is needed where an earlier of the ``attempts`` may have died in a custom rule.
 
-    Raises CheckpointConflict if somebody else committed meanwhile; then nothing of this look's
-    uncommitted work has been published.
+    Raises CheckpointConflict if somebody else committed meanwhile, and OutOfTime if what comes
+    before a step took longer than until ``deadline``; then nothing of this look's uncommitted work
+    has been published.
     """
-    limits = Limits(min(yields, deadline), attempts, on_step, on_verdict)
-    work = UnitOfWork.begin(hint.run, ports, report)
+    care = care or Care()
+    limits = Limits(min(yields, deadline), attempts, on_step, on_verdict, care)
+    until = max(deadline, ports.now()) + OVERTIME
+    work = UnitOfWork.begin(hint.run, ports, report, until)
     if work.checkpoint.last_step is None and work.checkpoint.seen_at is None:
         work.replace(replace(work.checkpoint, seen_at=ports.now()))
     # Look. The end marker comes before the listing: then a run that has ended is listed whole.
     find_restart(work, hint.keys if hint.tick is None else (*hint.keys, *first_files(work)))
     end = find_end(work)
     most = limits.steps or BATCH_FILES
-    new = find_files(work, hint, end, most, deadline, _awaited(work, hint, end))
+    awaited = None if care.suspect else _awaited(work, hint, end)
+    skips = limits.skips_first
+    new = find_files(work, hint, end, most, yields, awaited, skips=skips)
     if find_restart(work, files_before(work.checkpoint, new.files)):
-        new = find_files(work, hint, end, most, deadline)
+        new = find_files(work, hint, end, most, yields, skips=skips)
     if not all(map(parse_index_key, hint.keys)):
         work.replace(replace(work.checkpoint, configured=work.checkpoint.configured + 1))
     if new.held_until is not None:
         return _wait(work, new.held_until)
-    if _is_duplicate(work, hint, new):
+    if not care.suspect and _is_duplicate(work, hint, new):
         return _next_look(work)
-    rules = load_rules(work, watch, again=hint.tick is not None or not hint.keys)
+    again = hint.tick is not None or not hint.keys
+    rules = load_rules(work, watch, again=again, new_start=_is_new_start(work, new))
     selection = Selection(rules.watched, rules.collections, work.checkpoint.problems)
     work.refuse_parts((*rules.problems, *selection.bad_patterns))
+    work.replace(switch_off(work.checkpoint, rules.watched, care.suspect))
     while True:
         planned = _plan(work, new, rules)
         # Load, fold, commit and publish, step by step.
@@ -126,9 +136,10 @@ def reconcile(
         if not new.more or held_until is not None:
             break
         most = most if planned.ready else 2 * most
-        new = find_files(work, hint, end, most, deadline)
+        new = find_files(work, hint, end, most, yields)
     _end_if_job_ended(work, rules, end)
-    if not _fold_end_or_tick(work, rules, hint.tick, end if new.ended else None, deadline):
+    last = end if new.ended else None
+    if not _fold_end_or_tick(work, rules, hint.tick, last, deadline, care):
         work.commit()
         return Progress(ports.now(), out_of_time=True)
     # Schedule, commit and publish.
@@ -163,6 +174,13 @@ def _is_duplicate(work: UnitOfWork, hint: Hint, new: NewFiles) -> bool:
         return False
     ticks = hint.tick is not None and hint.tick > work.checkpoint.last_tick
     return not (new.files or new.more or ticks or work.is_uncommitted)
+
+
+def _is_new_start(work: UnitOfWork, new: NewFiles) -> bool:
+    """Whether a start of the job is seen for the first time."""
+    starts, files = work.checkpoint.run_ids, (found.file for found in new.files)
+    other = any(starts.get(file.worker) not in (None, file.run_id) for file in files)
+    return other or work.checkpoint.is_restarted
 
 
 def _plan(work: UnitOfWork, new: NewFiles, rules: Configuration) -> StepPlan:
@@ -205,9 +223,9 @@ def _evaluate(
                     ready.step, files, selection.collections, work.storage, before, ports.storage
                 )
                 loaded = loaded.with_trial(trial, selection)
-        _fold(work, ready, loaded, selection, limits.on_verdict)
-        if trial is not None:
-            trial.raise_trouble()
+        check_reads = (lambda: None) if trial is None else trial.raise_trouble
+        if not _fold(work, ready, loaded, selection, limits, check_reads):
+            break
         limits.on_step(ready.step)
         done += 1
         # An alert does not wait for the steps after it, nor progress for a step that may crash.
@@ -242,25 +260,18 @@ def _fold(
     ready: ReadyStep,
     loaded: LoadedStep | None,
     selection: Selection,
-    on_verdict: OnVerdict,
-) -> None:
-    """Fold one step; a lost one is only counted, one that was not loaded is given up."""
+    limits: Limits,
+    check_reads: Callable[[], None],
+) -> bool:
+    """Fold one step; a lost one is only counted, one that was not loaded is given up.
+
+    False if there was not time enough for all custom rules.
+    """
     before, report = work.checkpoint, work.report
-    after = advance(before, ready)
+    watched, care = selection.watched, limits.care
     if loaded is not None:
-        points: list[Point] = []
-
-        def judged(rule: str, step: Step, verdict: Verdict, status: RuleStatus) -> None:
-            points.extend(point_of(rule, step, verdict, status))
-            on_verdict(rule, step, verdict, status)
-
-        after = fold(after, selection.watched, loaded.steps, judged)
-        after = replace(
-            after,
-            references=loaded.references,
-            unreadable=before.unreadable + len(loaded.unreadable),
-            points=(*before.points, *points, *scalars_of(loaded.steps)),
-        )
+        if not judge_step(work, ready, loaded, watched, care, check_reads, limits.on_verdict):
+            return False
         report.steps += 1
         report.bytes_read += loaded.bytes_read
         report.lag = max(report.lag, work.ports.now() - ready.without_tensors.time)
@@ -268,10 +279,13 @@ def _fold(
         report.log += [f"{before.run}: unreadable: {what}" for what in loaded.unreadable]
     elif ready.files:
         reason = f"step {ready.step} was given up: {SKIP_ATTEMPTS} attempts at it did not finish"
-        after = skip(after, selection.watched, ready.without_tensors, reason)
+        left = [rule for rule in watched if not before.has_judged(rule.name, ready.step)]
+        work.replace(skip(advance(before, ready), left, ready.without_tensors, reason))
+    else:
+        work.replace(advance(before, ready))
     report.missing_workers += ready.missing
-    report.lost_steps += after.lost_steps - before.lost_steps
-    work.replace(after)
+    report.lost_steps += work.checkpoint.lost_steps - before.lost_steps
+    return True
 
 
 def _end_if_job_ended(work: UnitOfWork, rules: Configuration, end: End | None) -> None:
@@ -285,26 +299,35 @@ def _end_if_job_ended(work: UnitOfWork, rules: Configuration, end: End | None) -
 
 
 def _fold_end_or_tick(
-    work: UnitOfWork, rules: Configuration, tick: float | None, end: End | None, deadline: float
+    work: UnitOfWork,
+    rules: Configuration,
+    tick: float | None,
+    end: End | None,
+    deadline: float,
+    care: Care,
 ) -> bool:
     """Fold what follows when all files have been evaluated: the run's ``end``, or a tick.
 
     The marker's time is a tick, too: a run that hung until its end has stalled. False if there
     was not time enough for the end of a large run.
     """
-    ended = work.checkpoint.ended
-    if end is not None and ended != "marker":
+    ended, quiet = work.checkpoint.ended, work.ports.now() - work.checkpoint.quiet_since
+    # Workers may go on after the end. Each of their steps reopens the run, and none ends it again.
+    is_new = end is not None and end.modified > work.checkpoint.ended_by
+    if end is not None and ended != "marker" and (is_new or quiet >= QUIET_SECONDS):
         if not count_late_files(work, deadline):
             return False
-        checkpoint = reopen(work.checkpoint) if ended else work.checkpoint
-        checkpoint = fold_tick(checkpoint, rules.watched, end.modified)
-        work.replace(finish(checkpoint, rules.watched, "marker", rules.watch))
+        if ended:
+            work.replace(reopen(work.checkpoint))
+        judge_tick(work, rules.watched, end.modified, care)
+        checkpoint = finish(work.checkpoint, rules.watched, "marker", rules.watch)
+        work.replace(replace(checkpoint, ended_by=end.modified))
     elif ended:
         return True
-    elif work.ports.now() - work.checkpoint.quiet_since >= SILENCE_SECONDS:
+    elif quiet >= SILENCE_SECONDS:
         work.replace(finish(work.checkpoint, rules.watched, "silence", rules.watch))
     elif tick is not None:
-        work.replace(fold_tick(work.checkpoint, rules.watched, tick))
+        judge_tick(work, rules.watched, tick, care)
     return True
 
 

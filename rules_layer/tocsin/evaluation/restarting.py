@@ -6,10 +6,11 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial
+from itertools import islice
 
 from tocsin.evaluation.checkpoint import Checkpoint
 from tocsin.evaluation.planning import GRACE_SECONDS, FoundFile
-from tocsin.evaluation.status_changes import restarted
+from tocsin.evaluation.status_changes import restarted, without_start
 from tocsin.evaluation.unit_of_work import UnitOfWork
 from tocsin.tensors import (
     BadIndex,
@@ -21,9 +22,12 @@ from tocsin.tensors import (
     index_at,
     index_key,
     index_objects,
+    is_older,
     parse_index_key,
     read_index,
 )
+
+_MOST_KEYS = 200  # files that are looked at for a restart: those of one start are alike
 
 
 def find_restart(work: UnitOfWork, keys: Iterable[str]) -> bool:
@@ -34,16 +38,17 @@ def find_restart(work: UnitOfWork, keys: Iterable[str]) -> bool:
     that these are lost, in those of ``first_files`` and ``files_before``. So does a worker that has
     been given up, and is only slow.
     """
-    for key in keys:
-        place = parse_index_key(key)
-        if place is None or place[0] > work.checkpoint.frontier:
-            continue
+    places = ((key, parse_index_key(key)) for key in keys)
+    before = ((key, at) for key, at in places if at and at[0] <= work.checkpoint.frontier)
+    for key, place in islice(before, _MOST_KEYS):
         _wait_again(work, *place)
-        found = _newer_start(work.checkpoint, key, work.storage)
-        if found is not None:
-            first = first_of_start(found.file, partial(index_at, work.storage))
+        found = _other_start(work.checkpoint, key, work.files)
+        if found is not None and is_left_out(work.checkpoint, found.file):
+            work.replace(without_start(work.checkpoint, found))
+        elif found is not None:
+            first = first_of_start(found.file, partial(index_at, work.files))
             since = work.checkpoint.last_time + GRACE_SECONDS
-            work.replace(restarted(work.checkpoint, first, since))
+            work.replace(restarted(work.checkpoint, found.file, first, since))
             return True
     return False
 
@@ -53,7 +58,7 @@ def first_files(work: UnitOfWork) -> Iterator[str]:
     that starts again from its beginning overwrites them.
     """
     first: int | None = None
-    for found in index_objects(work.storage):
+    for found in index_objects(work.files):
         step, _ = parse_index_key(found.key) or (-1, "")
         first = step if first is None else first
         if step != first:
@@ -79,7 +84,17 @@ def _wait_again(work: UnitOfWork, step: int, worker: str) -> None:
         work.replace(replace(checkpoint, waits=0))
 
 
-def _newer_start(checkpoint: Checkpoint, key: str, storage: Storage) -> FoundFile | None:
+def is_left_out(checkpoint: Checkpoint, file: IndexFile) -> bool:
+    """Whether a file is of a start that is superseded, or older than its worker's present one."""
+    if file.meta is None:
+        return False
+    run_id, present = file.meta.run_id, checkpoint.run_ids.get(file.worker)
+    if run_id in checkpoint.superseded:
+        return True
+    return run_id != present and is_older(file.meta.started, checkpoint.began.get(present or ""))
+
+
+def _other_start(checkpoint: Checkpoint, key: str, storage: Storage) -> FoundFile | None:
     """The file, if another start of the job wrote it after all that was evaluated."""
     try:
         found = storage.head(key)
@@ -89,11 +104,10 @@ def _newer_start(checkpoint: Checkpoint, key: str, storage: Storage) -> FoundFil
     except (NotFound, BadIndex, RefusedFile):
         return None
     if file.run_id is None:
-        is_new = _is_written_again(checkpoint, file, found.modified)
+        is_other = _is_written_again(checkpoint, file, found.modified)
     else:
-        other = checkpoint.run_ids.get(file.worker) not in (None, file.run_id)
-        is_new = other and file.run_id not in checkpoint.superseded
-    return FoundFile(file, found.modified) if is_new else None
+        is_other = checkpoint.run_ids.get(file.worker) not in (None, file.run_id)
+    return FoundFile(file, found.modified) if is_other else None
 
 
 def _is_written_again(checkpoint: Checkpoint, file: IndexFile, modified: float) -> bool:

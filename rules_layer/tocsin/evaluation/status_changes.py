@@ -8,9 +8,8 @@ from dataclasses import replace
 from tocsin.evaluation.checkpoint import Checkpoint, RuleRecord
 from tocsin.evaluation.not_judged import NotJudged, why_not_judged
 from tocsin.evaluation.outbox import last_step, with_change, with_removal, with_summary
-from tocsin.events import (
-    Ending,
-)
+from tocsin.evaluation.planning import FoundFile
+from tocsin.events import Ending, timestamp
 from tocsin.model import RuleStatus, Withdrawal
 from tocsin.rules import Step
 from tocsin.tensors import IndexFile
@@ -82,25 +81,28 @@ def configure(
     return checkpoint
 
 
-def restarted(checkpoint: Checkpoint, first: IndexFile, since: float) -> Checkpoint:
-    """The checkpoint before the first step of a new start of the job.
+def restarted(checkpoint: Checkpoint, file: IndexFile, step: int, since: float) -> Checkpoint:
+    """The checkpoint before ``step``, the first of a new start of the job, which wrote ``file``.
 
     Where the start has no run id, files older than ``since`` are not its own.
     Rules keep their records until ``configure`` gives them new ones, with an event. A start that
     did not resume sets the counters to zero, too.
     """
-    step = first.step
     # A worker may have shown this start before another worker's files show that it began again.
-    others = [start for start in checkpoint.run_ids.values() if start != first.run_id]
-    if first.meta is None:
-        checkpoint = replace(checkpoint, since=since, delivered={}, incomplete=())
-    elif first.meta.resumed_from is None:
+    others = [start for start in checkpoint.run_ids.values() if start != file.run_id]
+    if file.meta is None:
+        generation = checkpoint.generation + 1
+        checkpoint = replace(
+            checkpoint, since=since, delivered={}, incomplete=(), generation=generation
+        )
+    elif file.meta.resumed_from is None:
         checkpoint = replace(
             checkpoint, steps=0, first_step=None, first_time=None, files=0, workers=()
         )
     return replace(
         checkpoint,
         frontier=step - 1,
+        partly=None,
         superseded=superseding(checkpoint, others),
         rules={name: replace(old, fingerprint="") for name, old in checkpoint.rules.items()},
         references={},
@@ -110,6 +112,52 @@ def restarted(checkpoint: Checkpoint, first: IndexFile, since: float) -> Checkpo
         ended=None,
         refused={},
         note=f"evaluated again from step {step}: the job was restarted",
+    )
+
+
+def without_start(checkpoint: Checkpoint, found: FoundFile) -> Checkpoint:
+    """The checkpoint without the start that wrote a file, and with a note if it still writes.
+
+    It does if the file is newer than one of the present start's that was evaluated.
+    """
+    run_id, meta = found.file.run_id, found.file.meta
+    if run_id is None or meta is None:
+        return checkpoint
+    if run_id not in checkpoint.superseded:
+        checkpoint = replace(checkpoint, superseded=superseding(checkpoint, [run_id]))
+    present = {*checkpoint.run_ids.values()} - {*checkpoint.superseded}
+    if not present or found.modified <= checkpoint.last_time:
+        return checkpoint
+    began = "" if meta.started is None else f" of {timestamp(meta.started)}"
+    return _with_note(
+        checkpoint,
+        f"two starts of the job write into this run: the older one{began} is not evaluated; stop"
+        " it, or move its files to another folder",
+    )
+
+
+def _with_note(checkpoint: Checkpoint, note: str) -> Checkpoint:
+    """The checkpoint with a note, which rules without a finding have as their details."""
+    rules = {
+        name: replace(record, details=note)
+        if record.status is RuleStatus.IN_PROGRESS and record.details in ("", checkpoint.note)
+        else record
+        for name, record in checkpoint.rules.items()
+    }
+    return checkpoint if note == checkpoint.note else replace(checkpoint, note=note, rules=rules)
+
+
+def replayed(checkpoint: Checkpoint, note: str, now: float) -> Checkpoint:
+    """The checkpoint of a run that is to be evaluated again from its start, with all that follows.
+
+    Its alerts are new ones, numbered above all that there were, and those that fired are withdrawn.
+    """
+    return Checkpoint(
+        checkpoint.run,
+        generation=checkpoint.generation + 1,
+        note=note,
+        rules={name: replace(old, fingerprint="") for name, old in checkpoint.rules.items()},
+        sequence=max(checkpoint.sequence, int(now)),
     )
 
 

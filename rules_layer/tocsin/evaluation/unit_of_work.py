@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from tocsin.evaluation.bounds import BoundedFiles
 from tocsin.evaluation.checkpoint import Checkpoint, CheckpointTooLarge, smaller
 from tocsin.evaluation.ports import EvaluationPorts
 from tocsin.events import (
     CHECKPOINTS_UNREADABLE,
     EVALUATION_LAG,
     RULE_ERRORS,
+    RUNS_NOT_WATCHED,
     STEPS_EVALUATED,
     ConfigurationRefused,
     dedup_id,
@@ -40,6 +43,7 @@ class EvaluationReport:
     lost_steps: int = 0
     errors: int = 0
     unreadable: int = 0
+    unwatched: int = 0
     log: list[str] = field(default_factory=list)
 
     @property
@@ -53,6 +57,7 @@ class EvaluationReport:
             "LostSteps": self.lost_steps,
             RULE_ERRORS: self.errors,
             CHECKPOINTS_UNREADABLE: self.unreadable,
+            RUNS_NOT_WATCHED: self.unwatched,
         }
         lag = [(EVALUATION_LAG, "Milliseconds", 1000 * self.lag)] if self.steps else []
         bytes_read = ("BytesRead", "Bytes", self.bytes_read)
@@ -64,6 +69,7 @@ class UnitOfWork:
 
     Each commit is made on the version that was read, so that two invocations never write over
     each other's work. ``is_first_look``: nothing that can be read was ever committed for the run.
+    ``files``: the run's, for what comes before a step; they raise OutOfTime from ``until`` on.
     """
 
     def __init__(
@@ -72,23 +78,27 @@ class UnitOfWork:
         report: EvaluationReport,
         checkpoint: Checkpoint,
         version: str | None,
+        until: float = math.inf,
     ) -> None:
         self.ports = ports
         self.report = report
         self.storage = ports.storage(checkpoint.run)
+        self.files = BoundedFiles(self.storage, until, ports.now)
         self._checkpoint = self._committed = checkpoint
         self._version = version
         self.is_first_look = version is None
 
     @classmethod
-    def begin(cls, run: str, ports: EvaluationPorts, report: EvaluationReport) -> UnitOfWork:
+    def begin(
+        cls, run: str, ports: EvaluationPorts, report: EvaluationReport, until: float = math.inf
+    ) -> UnitOfWork:
         """The run as it was left; what a crash left unpublished is published first.
 
         One whose checkpoint cannot be read begins again; its changes are numbered above all that
         there were.
         """
         stored = ports.checkpoints.load(run)
-        work = cls(ports, report, stored.checkpoint, stored.version)
+        work = cls(ports, report, stored.checkpoint, stored.version, until)
         if stored.unreadable:
             ports.checkpoints.put_aside(run)
             report.unreadable += 1

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from tocsin.events import timestamp
 from tocsin.model import Mode
 from tocsin.tensors import job_name
@@ -30,6 +32,13 @@ def upgraded(checkpoint: Json) -> Json:
         "summaries": [about | _summary(each) for each in checkpoint.get("summaries", ())],
         "refusals": [about | _refusal(each) for each in checkpoint.get("refusals", ())],
     }
+
+
+def without_references(content: bytes) -> bytes:
+    """A checkpoint without its references, which may hold a summary that was not yet checked when
+    an earlier version decoded it: rules look back at one save less.
+    """
+    return msgspec.json.encode({**msgspec.json.decode(content), "references": {}})
 
 
 def _change(old: Json) -> Json:

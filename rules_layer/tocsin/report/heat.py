@@ -142,12 +142,13 @@ def _encoded(
     wanted: _Map, names: list[str], x: Array, end: int, planes: tuple[Array, Array, Array]
 ) -> Heat:
     low, high, lost = planes
-    positive = high[np.isfinite(high) & (high > 0)]
+    above_zero = np.isfinite(high) & (high > 0)
+    positive = high[above_zero]
     floor, top, most = 1.0, 10.0, 1.0
     if len(positive):
         most = float(positive.max())
         top = min(most, float(np.percentile(positive, 98)) * _BEYOND)
-        least = low[np.isfinite(low) & (low > 0)]
+        least = np.where(low > 0, low, high)[above_zero]
         floor = max(float(least.min()), float(np.percentile(positive, 2)) / _BEYOND)
     begin = math.floor(math.log10(floor) + _ROUNDING)
     finish = math.ceil(math.log10(top) - _ROUNDING)

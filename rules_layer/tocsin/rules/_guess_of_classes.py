@@ -64,6 +64,8 @@ def _trained(memory: dict[str, Any], step: Step, losses: Iterable[Tensor]) -> di
     memory["spent"] = step.mode_step
     if "name" not in memory:
         for point in points(step, losses, "falls"):
+            if not math.isfinite(point.value):
+                continue
             memory |= {"name": classify_loss(step.mode, point.tensor)[1], "first": point.value}
             break
     found = _classes(step.tensors.get("gradients", ()))

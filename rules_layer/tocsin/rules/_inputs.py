@@ -31,5 +31,5 @@ def moments(tensor: Tensor) -> list[tuple[float, float]]:
     return [
         (mean, variance)
         for mean, variance in zip(channels.mean, channels.variance, strict=False)
-        if mean is not None and variance is not None and variance >= 0
+        if mean is not None and variance is not None
     ]

@@ -58,10 +58,7 @@ def values_per_unit(summary: TensorSummary) -> int:
 
 def active_counts(summary: TensorSummary) -> NDArray[np.uint32] | None:
     """Returns how many values of each unit are in the interval, if that was counted."""
-    try:
-        counts = np.frombuffer(base64.b64decode(summary.unit_active or ""), "<u4")
-    except ValueError:
-        return None
+    counts = np.frombuffer(base64.b64decode(summary.unit_active or ""), "<u4")
     return counts if len(counts) == summary.units else None
 
 

@@ -26,6 +26,7 @@ from tocsin.tensors.fingerprint import (
     fingerprint_of_sums,
     fingerprint_weights,
 )
+from tocsin.tensors.in_parallel import in_parallel
 from tocsin.tensors.index import (
     BadIndex,
     Entry,
@@ -77,7 +78,14 @@ from tocsin.tensors.reductions import (
 )
 from tocsin.tensors.regular import open_regular
 from tocsin.tensors.scalars import BrokenOff, EventScalar, event_scalars, is_event_file
-from tocsin.tensors.starts import Starts, Written, first_of_start, starts_of
+from tocsin.tensors.starts import (
+    Starts,
+    Written,
+    first_of_start,
+    is_older,
+    places_before,
+    starts_of,
+)
 from tocsin.tensors.step_trace import (
     MOST_TRACE_BYTES,
     MOST_TRACED_STEPS,
@@ -189,12 +197,14 @@ __all__ = [
     "frames",
     "from_bfloat16",
     "has_more_digits",
+    "in_parallel",
     "index_at",
     "index_key",
     "index_objects",
     "inline_value",
     "is_event_file",
     "is_machine_run",
+    "is_older",
     "is_same_run",
     "itemsize",
     "job_name",
@@ -207,6 +217,7 @@ __all__ = [
     "parse_index_key",
     "parse_reduction",
     "place",
+    "places_before",
     "read_collections",
     "read_end",
     "read_index",

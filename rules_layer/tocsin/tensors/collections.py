@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import islice
 from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
 
+from tocsin.tensors.in_parallel import in_parallel
 from tocsin.tensors.layout import COLLECTIONS, parse_collections_key
 from tocsin.tensors.patterns import search
 from tocsin.tensors.reductions import base_name
-from tocsin.tensors.storage import RefusedFile, Storage
+from tocsin.tensors.storage import Object, RefusedFile, Storage
 
 _LIMIT = 16 * 1024 * 1024
+_MOST_LISTED = 10_000  # files of a run: one of each worker
+_MOST_READ = 1000
+_MOST_BYTES = 64 * 1024 * 1024  # of all that are read
 _MAX_PATTERNS = 1000  # of a file: each is tried on every name
 _Text = Annotated[str, Meta(max_length=4096)]
 
@@ -55,7 +60,10 @@ class Collection:
 
 @dataclass(frozen=True)
 class Collections:
-    """The collections of a run, joined over ``workers``, those that have written a file."""
+    """The collections of a run, joined over ``workers``, those that have written a file.
+
+    Of very many workers only some files are joined: see ``read_collections``.
+    """
 
     num_workers: int
     collections: Mapping[str, Collection] = field(default_factory=dict)
@@ -111,21 +119,25 @@ def decode_collections(data: bytes, worker: str) -> Collections:
 def read_collections(storage: Storage) -> Collections | None:
     """The collections of all workers' files together; None while there is none.
 
-    The number of workers is that of the first file. Raises BadCollections with the key.
+    The number of workers is that of the first file. Of more than 1,000 files, or of more than
+    64 MiB, only some are read, evenly distributed: workers that hold different parts of a model
+    are neighbours. Raises BadCollections with the key.
     """
-    joined: Collections | None = None
-    for found in storage.list(COLLECTIONS):
-        worker = parse_collections_key(found.key)
-        if worker is None:
-            continue
+    listed = islice(storage.list(COLLECTIONS), _MOST_LISTED)
+    files = {found: worker for found in listed if (worker := parse_collections_key(found.key))}
+
+    def read(found: Object) -> Collections:
         try:
-            own = decode_collections(storage.read(found.key, limit=_LIMIT), worker)
+            return decode_collections(storage.read(found.key, limit=_LIMIT), files[found])
         except RefusedFile as error:
             raise BadCollections(str(error)) from None
         except ValueError as error:
             raise BadCollections(f"{found.key} of run {storage.url}: {error}") from None
+
+    joined: Collections | None = None
+    for own in in_parallel(read, _to_read(list(files))):
         joined = own if joined is None else _join(joined, own)
-    return joined
+    return joined and replace(joined, workers=tuple(files.values()))
 
 
 def encode_collections(collections: Iterable[Collection], num_workers: int = 1) -> bytes:
@@ -145,6 +157,19 @@ def encode_collections(collections: Iterable[Collection], num_workers: int = 1) 
         "_meta": {"num_workers": num_workers},
     }
     return json.dumps(document).encode()
+
+
+def _to_read(files: Sequence[Object]) -> list[Object]:
+    """The files to read: all, or some that are evenly distributed; always the first."""
+    size = max(1, sum(found.size for found in files))
+    number = min(len(files), _MOST_READ, max(1, _MOST_BYTES * len(files) // size))
+    chosen: list[Object] = []
+    left = _MOST_BYTES
+    for found in (files[at * len(files) // number] for at in range(number)):
+        if not chosen or found.size <= left:
+            chosen.append(found)
+            left -= found.size
+    return chosen
 
 
 def _join(first: Collections, other: Collections) -> Collections:

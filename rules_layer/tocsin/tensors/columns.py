@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from itertools import chain
+from typing import Annotated
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from tocsin.model import Mode, TensorSummary
+from tocsin.tensors.bad_summaries import decoded
 from tocsin.tensors.index import BadIndex, RunMeta
 
 FIELDS = ("value", "lost", "size", "ratio", "share")
@@ -25,19 +27,25 @@ Everywhere NaN is: not known.
 """
 
 
-class _Summary(msgspec.Struct, gc=False):
-    """All are floats, so that a column of them is read without a look at each."""
+_Count = Annotated[float, msgspec.Meta(ge=0, le=2**53)]
+_Size = Annotated[float, msgspec.Meta(ge=0)]
 
-    size: float | None = math.nan
-    nan: float | None = math.nan
-    posinf: float | None = math.nan
-    neginf: float | None = math.nan
+
+class _Summary(msgspec.Struct, gc=False):
+    """Fields of a ``TensorSummary``, within the same bounds. All are floats, so that a column of
+    them is read without a look at each.
+    """
+
+    size: _Count | None = math.nan
+    nan: _Count | None = math.nan
+    posinf: _Count | None = math.nan
+    neginf: _Count | None = math.nan
     mean: float | None = math.nan
-    abs_mean: float | None = math.nan
-    l1: float | None = math.nan
-    update_l1: float | None = math.nan
-    units: float | None = math.nan
-    inactive_units: float | None = math.nan
+    abs_mean: _Size | None = math.nan
+    l1: _Size | None = math.nan
+    update_l1: _Size | None = math.nan
+    units: _Count | None = math.nan
+    inactive_units: _Count | None = math.nan
 
 
 class _Entry(msgspec.Struct, gc=False, rename={"name": "tensorname", "start": "start_idx"}):
@@ -96,7 +104,7 @@ def decode_columns(data: bytes, step: int, worker: str) -> IndexColumns:
     Reads several times as fast as ``decode_index``, which also gives places, shapes and checks.
     """
     try:
-        document = _decoder.decode(data)
+        document, _ = decoded(_decoder, data)
         mode = Mode[document.meta.mode]
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, KeyError) as error:
         raise BadIndex(str(error)) from None

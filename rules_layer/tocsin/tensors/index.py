@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
 
-from tocsin.model import Mode, Shard, TensorSummary
+from tocsin.model import Count, Mode, Shard, TensorSummary
+from tocsin.tensors.bad_summaries import MOST_ENTRIES, decoded
 from tocsin.tensors.event import MAX_DIMENSIONS, MAX_NAME
 from tocsin.tensors.layout import resolve_event
 
-_MAX_ENTRIES = 100_000
 _VERSION = 1
 _MOST_INLINE = 64 * 1024  # characters: more belongs in an event file
 
-_Natural = Annotated[int, Meta(ge=0, le=2**53)]  # what every JSON reader can hold
 _Name = Annotated[str, Meta(min_length=1, max_length=MAX_NAME)]
 _Word = Annotated[str, Meta(max_length=128)]
 _Inline = Annotated[str, Meta(max_length=_MOST_INLINE)]
-_Shape = Annotated[tuple[_Natural, ...], Meta(max_length=MAX_DIMENSIONS)]
+_Shape = Annotated[tuple[Count, ...], Meta(max_length=MAX_DIMENSIONS)]
 
 
 class BadIndex(ValueError):
@@ -62,13 +61,13 @@ class Entry(
     """
 
     name: _Name
-    start: _Natural | None = None
-    length: _Natural | None = None
+    start: Count | None = None
+    length: Count | None = None
     shape: _Shape | None = None
     dtype: _Word | None = None
     role: _Word | None = None
     kind: _Word | None = None
-    crc32: _Natural | None = None
+    crc32: Count | None = None
     summary: TensorSummary | None = None
     original_name: _Name | None = None
     inline: _Inline | None = None
@@ -80,7 +79,8 @@ class IndexFile:
     """The tensors that one worker saved at one step: one entry per name.
 
     ``event_key`` is None when nothing but shapes and summaries was saved; ``meta`` is None in
-    runs that our hook did not write.
+    runs that our hook did not write. ``refused`` has the first tensors whose summaries cannot be
+    used and were left out, with the reason.
     """
 
     step: int
@@ -90,6 +90,7 @@ class IndexFile:
     event_key: str | None
     meta: RunMeta | None
     entries: tuple[Entry, ...]
+    refused: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def run_id(self) -> str | None:
@@ -100,19 +101,22 @@ class IndexFile:
         return next((entry for entry in self.entries if entry.name == name), None)
 
 
+_Time = Annotated[float, Meta(ge=0, lt=1e11)]  # seconds since the epoch, up to the year 5138
+
+
 class _Meta(msgspec.Struct, frozen=True):
     mode: str
-    mode_step: _Natural
+    mode_step: Count
     event_file_name: str | None = None
-    tocsin: _Natural | None = None
+    tocsin: Count | None = None
     run_id: _Word | None = None
-    prev_step: _Natural | None = None
-    resumed_from: _Natural | None = None
-    started: float | None = None
-    planned_steps: _Natural | None = None
+    prev_step: Count | None = None
+    resumed_from: Count | None = None
+    started: _Time | None = None
+    planned_steps: Count | None = None
 
 
-_Payload = Annotated[list[Entry], Meta(max_length=_MAX_ENTRIES)]
+_Payload = Annotated[list[Entry], Meta(max_length=MOST_ENTRIES)]
 
 
 class _IndexDocument(msgspec.Struct, frozen=True):
@@ -133,10 +137,10 @@ def decode_index(data: bytes, step: int, worker: str) -> IndexFile:
     if not data:
         raise BadIndex("file is empty")
     try:
-        document = _decoder.decode(data)
+        document, refused = decoded(_decoder, data)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        too_many = f"length <= {_MAX_ENTRIES}" in str(error)
-        reason = f"lists more than {_MAX_ENTRIES:,} tensors" if too_many else str(error)
+        too_many = f"length <= {MOST_ENTRIES}" in str(error)
+        reason = f"lists more than {MOST_ENTRIES:,} tensors" if too_many else str(error)
         raise BadIndex(reason) from None
     meta = document.meta
     if meta.mode not in Mode.__members__:
@@ -153,9 +157,8 @@ def decode_index(data: bytes, step: int, worker: str) -> IndexFile:
         raise BadIndex("tensors are listed, but no event_file_name")
     entries = _merge(document.tensor_payload or (), document.shape_payload or ())
     _check_overlaps(document.tensor_payload or ())
-    return IndexFile(
-        step, worker, Mode[meta.mode], meta.mode_step, event_key, _run_meta(meta), entries
-    )
+    mode, mode_step = Mode[meta.mode], meta.mode_step
+    return IndexFile(step, worker, mode, mode_step, event_key, _run_meta(meta), entries, refused)
 
 
 def encode_index(index: IndexFile, *, extras: bool = True) -> bytes:

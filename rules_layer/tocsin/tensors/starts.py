@@ -11,6 +11,9 @@ from typing import Protocol
 
 from tocsin.tensors.index import IndexFile, RunMeta
 
+_MOST_FOLLOWED = 500  # files of a start, one after the other
+CLOCK_ERROR = 60.0  # seconds by which the clocks of two hosts may differ
+
 
 class Written(Protocol):
     """An index file, or the part of it that says who wrote it."""
@@ -48,10 +51,12 @@ def starts_of(
     A start that did not resume replaces all earlier starts. One that resumed replaces what they
     wrote at its own first step and later, for all workers.
 
-    Which start is later follows from the files: if the ``prev_step`` of a file belongs to another
-    start now, that other start is later, because it has overwritten that step. If nothing was
-    overwritten, the times at which the starts began decide. Only starts that have a worker in
-    common are compared: workers of one start may each have their own run id.
+    The times at which two starts began decide which is later, if they are further apart than
+    clocks may be wrong: files of an older start can be copied over those of a later one. Else the
+    files decide: if the ``prev_step`` of a file belongs to another start now, that other start is
+    later, because it has overwritten that step. If nothing was overwritten, the times decide. Only
+    starts that have a worker in common are compared: workers of one start may each have their own
+    run id.
 
     ``file_at`` finds the file of a step and worker that is not in ``files``: for parts of a run.
     """
@@ -75,14 +80,25 @@ def starts_of(
     return Starts(until, frozenset(starts.keys() - until.keys()))
 
 
-def first_of_start(file: IndexFile, file_at: Callable[[int, str], IndexFile | None]) -> IndexFile:
-    """The first file of the start that wrote ``file``, along ``prev_step`` as far as it leads."""
-    while file.meta and (before := file.meta.prev_step) is not None and before < file.step:
+def is_older(began: float | None, other: float | None) -> bool:
+    """Whether a start that began then is older than another, however wrong their clocks are."""
+    return began is not None and other is not None and began + CLOCK_ERROR < other
+
+
+def first_of_start(file: IndexFile, file_at: Callable[[int, str], IndexFile | None]) -> int:
+    """The first step of the start that wrote ``file``, along ``prev_step`` as far as it leads.
+
+    Of a start with very many steps, the step at which it can have begun.
+    """
+    for _ in range(_MOST_FOLLOWED):
+        if file.meta is None or (before := file.meta.prev_step) is None or before >= file.step:
+            return file.step
         earlier = file_at(before, file.worker)
         if earlier is None or earlier.run_id != file.run_id:
-            break
+            return file.step
         file = earlier
-    return file
+    resumed_from = file.meta.resumed_from if file.meta else None
+    return 0 if resumed_from is None else min(resumed_from + 1, file.step)
 
 
 @dataclass
@@ -90,7 +106,7 @@ class _Start:
     """``later`` are starts that have overwritten a file of this one."""
 
     first: int
-    began: float = inf
+    began: float | None = None
     resumed: bool = False
     workers: set[str] = field(default_factory=set)
     later: set[str] = field(default_factory=set)
@@ -98,7 +114,8 @@ class _Start:
     def join(self, worker: str, meta: RunMeta) -> None:
         """Another worker of it, by one of that worker's files."""
         self.workers.add(worker)
-        self.began = min(self.began, inf if meta.started is None else meta.started)
+        if meta.started is not None:
+            self.began = min(meta.started, self.began or inf)
         self.resumed = self.resumed or meta.resumed_from is not None
 
 
@@ -116,6 +133,14 @@ def _before(
     files: Iterable[Written], file_at: Callable[[int, str], Written | None]
 ) -> Iterator[Written]:
     """The files that the first ones of each start and worker name as their ``prev_step``."""
+    for step, worker in places_before(files):
+        found = file_at(step, worker)
+        if found is not None and found.meta is not None:
+            yield found
+
+
+def places_before(files: Iterable[Written]) -> Iterator[tuple[int, str]]:
+    """The step and worker of each file, not among ``files``, that shows what came before them."""
     first: dict[tuple[str, str], Written] = {}
     places = set()
     for file in files:
@@ -127,11 +152,8 @@ def _before(
             first[key] = file
     for file in first.values():
         step = file.meta.prev_step if file.meta else None
-        if step is None or (step, file.worker) in places:
-            continue
-        found = file_at(step, file.worker)
-        if found is not None and found.meta is not None:
-            yield found
+        if step is not None and (step, file.worker) not in places:
+            yield step, file.worker
 
 
 def _facts(files: Iterable[Written]) -> dict[str, _Start]:
@@ -149,22 +171,24 @@ def _facts(files: Iterable[Written]) -> dict[str, _Start]:
                 start.first = file.step
     for file in files:
         if (meta := file.meta) is not None and meta.prev_step is not None:
-            other = owner.get((file.worker, meta.prev_step), meta.run_id)
-            if other != meta.run_id:
-                starts[meta.run_id].later.add(other)
+            start, other = starts[meta.run_id], owner.get((file.worker, meta.prev_step))
+            if other is None or other == meta.run_id:
+                continue
+            if not is_older(starts[other].began, start.began):
+                start.later.add(other)
     return starts
 
 
 def _guess(starts: Mapping[str, _Start], files: Iterable[Written]) -> None:
     """A start without a time that resumed from what was replaced since is older than that."""
-    if not any(start.resumed and start.began == inf for start in starts.values()):
+    if not any(start.resumed and start.began is None for start in starts.values()):
         return
     before: Written | None = None
     for file in sorted(files, key=lambda file: (file.worker, file.step)):
         if file.meta is None:
             continue
         start = starts[file.meta.run_id]
-        begins = start.resumed and start.began == inf and file.meta.prev_step is None
+        begins = start.resumed and start.began is None and file.meta.prev_step is None
         if begins and before is not None and before.meta and before.worker == file.worker:
             later = starts[before.meta.run_id].later - {file.meta.run_id}
             start.later |= {other for other in later if starts[other].first <= before.step}
@@ -176,8 +200,7 @@ def _last_first(starts: Mapping[str, _Start]) -> list[str]:
 
     def age(run_id: str) -> tuple[float, bool, int, str]:
         start = starts[run_id]
-        began = 0.0 if start.began == inf else start.began
-        return -began, not start.resumed, -start.first, run_id
+        return -(start.began or 0.0), not start.resumed, -start.first, run_id
 
     sorter = TopologicalSorter({run_id: start.later for run_id, start in starts.items()})
     try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
 from tocsin.parsing import email_fault, metric_name_fault, phone_fault, webhook_name_fault
@@ -18,6 +18,11 @@ _ARGUMENTS: Mapping[str, Callable[[str], str | None]] = {
     "webhook": webhook_name_fault,
 }
 ACTIONS = ("stop", *_ARGUMENTS)
+
+
+def usable(actions: Iterable[str]) -> tuple[str, ...]:
+    """The actions that are valid, each once. Faults of the others are reported with the file."""
+    return tuple(action for action in dict.fromkeys(actions) if action_fault(action) is None)
 
 
 def action_fault(action: str) -> str | None:

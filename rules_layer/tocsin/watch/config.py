@@ -22,7 +22,7 @@ Actions = Annotated[
     tuple[Annotated[str, msgspec.Meta(min_length=1, max_length=512)], ...],
     msgspec.Meta(max_length=20),
 ]
-"""Texts as in the file. A wrong one is refused when it is its turn; the others are taken."""
+"""Texts as in the file. A wrong one is refused when the file is read; the others are taken."""
 
 
 Inhibits = Annotated[tuple[Name, ...], msgspec.Meta(max_length=50)]

@@ -27,6 +27,7 @@ from tocsin.rules import (
     rule_names,
 )
 from tocsin.tensors import BadPattern, search
+from tocsin.watch.actions import usable
 from tocsin.watch.config import RuleConfig, Watch, as_tuple
 from tocsin.watch.notify_policy import policy
 from tocsin.watch.silence import Silence
@@ -78,6 +79,11 @@ class Watched:
     silences: tuple[Silence, ...] = ()
     own_severity: bool = False
     own_actions: bool = True
+
+    @property
+    def is_custom(self) -> bool:
+        """Whether the rule is not one of Tocsin's own."""
+        return not type(self.rule).__module__.startswith("tocsin.rules.")
 
     def severity_of(self, verdict: Severity | None) -> Severity:
         """The severity of an alert for a verdict that has this one."""
@@ -158,7 +164,7 @@ def _watched(watch: Watch, config: RuleConfig) -> Watched:
         reads=reads,
         options=options,
         severity=given or own,
-        actions=watch.actions if config.actions is None else config.actions,
+        actions=usable(watch.actions if config.actions is None else config.actions),
         dry_run=watch.dry_run,
         fingerprint=_fingerprint(config.rule, rule, options),
         inhibits=tuple(other for other in config.inhibits if other != name),

@@ -94,6 +94,8 @@ class Deployment:
             self.email = self._subscribed("email")
             self.sms = self._subscribed("sms")
             self.bus = self._watched_bus()
+        else:  # somebody gets the messages, or they would be refused
+            self._subscribed("anybody")
 
     @property
     def environment(self) -> dict[str, str]:

@@ -19,7 +19,19 @@ from .conftest import RUN, Context, Deployment, body, cold_start, record
 
 @pytest.fixture
 def act(deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    return cold_start(monkeypatch, "act")
+    """The function; what it hands on, it gets as its next messages."""
+    module = cold_start(monkeypatch, "act")
+    handler = module.handler
+
+    def handle(event: dict[str, Any], context: Context) -> None:
+        handler(event, context)
+        while bodies := deployment.received(deployment.act):
+            for each in bodies:
+                if each["tocsin"] == "deliver":
+                    handler(record(json.dumps(each)), context)
+
+    monkeypatch.setattr(module, "handler", handle)
+    return module
 
 
 def metric_sum(name: str) -> float:
@@ -209,5 +221,5 @@ def test_who_may_be_told(
 
 def test_throttling_is_retried_before_it_is_a_failure(act: ModuleType) -> None:
     ports = act.ports
-    for port in (ports.lookups.describe_job, ports.effects.publish, ports.put_event):
+    for port in (ports.lookups.describe_job, ports.effects.publish, ports.put_events):
         assert port.__self__.client.meta.config.retries["mode"] == "standard"

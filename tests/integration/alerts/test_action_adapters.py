@@ -201,7 +201,7 @@ def test_subscribes_once_with_a_filter_of_its_own(deployment: Deployment) -> Non
     sns = boto3.client("sns")
     topic = Topic(sns, deployment.topic)
     for _ in range(2):
-        topic.subscribe("email", "a@example.org")
+        topic.subscribe(RUN, "email", "a@example.org")
     found = sns.list_subscriptions_by_topic(TopicArn=deployment.topic)["Subscriptions"]
     [mine] = [each for each in found if each["Protocol"] == "email"]
     attributes = sns.get_subscription_attributes(SubscriptionArn=mine["SubscriptionArn"])
@@ -249,7 +249,7 @@ OTHERS = [subscription(f"{TOPIC}:{number}", f"b{number}@example.org") for number
 def test_whoever_does_not_receive_is_told_of(sns: Any, arns: list[str], why: str) -> None:
     client, stubber = sns
     listed(stubber, OTHERS, [subscription(arn) for arn in arns])
-    said = Topic(client, TOPIC).subscribe("email", "a@example.org")
+    said = Topic(client, TOPIC).subscribe(RUN, "email", "a@example.org")
     assert said is not None
     assert said.startswith("a@example.org " + why)
 
@@ -264,9 +264,26 @@ def test_a_new_address_has_to_confirm(sns: Any) -> None:
         "Attributes": {"FilterPolicy": '{"action":["email:a@example.org"]}'},
     }
     stubber.add_response("subscribe", {"SubscriptionArn": "pending confirmation"}, asked)
-    said = Topic(client, TOPIC).subscribe("email", "a@example.org")
+    said = Topic(client, TOPIC).subscribe(RUN, "email", "a@example.org")
     assert said is not None
     assert "has not confirmed" in said
+
+
+def test_only_a_new_subscription_is_counted(sns: Any) -> None:
+    client, stubber = sns
+    counted: list[str] = []
+
+    def reserve(run: str) -> str:
+        counted.append(run)
+        return "no more"
+
+    topic = Topic(client, TOPIC, reserve=reserve)
+    listed(stubber, [subscription("PendingConfirmation")])
+    assert "has not confirmed" in (topic.subscribe(RUN, "email", "a@example.org") or "")
+    assert counted == []
+    listed(stubber, OTHERS)
+    assert topic.subscribe(RUN, "email", "a@example.org") == "no more"
+    assert counted == [RUN]
 
 
 @pytest.mark.parametrize(
@@ -288,7 +305,7 @@ def test_a_filter_that_keeps_it_out_is_told_of(sns: Any, policy: str | None, pas
     attributes = {} if policy is None else {"FilterPolicy": policy}
     asked = {"SubscriptionArn": f"{TOPIC}:mine"}
     stubber.add_response("get_subscription_attributes", {"Attributes": attributes}, asked)
-    said = Topic(client, TOPIC).subscribe("email", "a@example.org")
+    said = Topic(client, TOPIC).subscribe(RUN, "email", "a@example.org")
     assert (said is None) is passes
     assert said is None or 'add "email:a@example.org" to its "action"' in said
 

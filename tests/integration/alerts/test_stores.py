@@ -20,13 +20,15 @@ from tocsin.alerts import AlertGroup, CommitConflict, Known, LogEntry, RuleAlert
 from tocsin.aws.dynamodb import Table
 from tocsin.aws.groups import DynamoGroups
 from tocsin.aws.known_runs import KnownRuns
-from tocsin.aws.limits import StopGuard, TextCap
+from tocsin.aws.limits import Cap, Shares, StopGuard
 from tocsin.aws.s3 import S3Checkpoints, checkpoint_key
 from tocsin.aws.silences import DynamoSilences
 from tocsin.aws.sqs import Queue, SqsTimer
+from tocsin.aws.turns import Turns
 from tocsin.evaluation import Checkpoint, RuleRecord
 from tocsin.events import StatusChange
 from tocsin.model import Severity
+from tocsin.owners import SHARED, owner_of
 from tocsin.parsing import StopLimit
 from tocsin.watch import Silence
 
@@ -202,34 +204,39 @@ def test_whoever_never_gets_a_turn_gives_up(table: Table) -> None:
     assert table.load("key") == (b"other", 10)
 
 
-# ---- the stop guard, the cap on SMS
+# ---- the stop guard, shares of owners
 
 
 def test_the_guard_counts_runs_of_the_whole_deployment(table: Table) -> None:
     clock = [NOW]
     limits = StopLimit(2, 600.0), StopLimit(3, 600.0)
     guards = [StopGuard(table, *limits, lambda: clock[0]) for _ in range(2)]
-    assert guards[0].may("s3://b/1", "prefix:a") is None
-    assert guards[1].may("s3://b/2", "prefix:a") is None
-    assert guards[1].may("s3://b/1", "prefix:a") is None
+    assert guards[0].may("s3://b/a/1", "sagemaker") is None
+    assert guards[1].may("s3://b/a/deep/2", "sagemaker") is None
+    assert guards[1].may("s3://b/a/1", "sagemaker") is None
     for guard in guards:
-        held = guard.may("s3://b/3", "prefix:a")
+        held = guard.may("s3://b/a/3", "sagemaker")
         assert held is not None
-        assert "2 within 10 min of one prefix (stopGuard)" in held.why
+        assert "2 within 10 min of one owner (stopGuard)" in held.why
         assert held.until == NOW + 600
-    assert guards[0].may("s3://b/4", "folder:a") is None, "requests to hooks are not stops"
-    assert guards[0].may("s3://b/4", "prefix:b") is None
-    assert guards[1].may("s3://b/5", "prefix:c") is not None, "the ceiling"
+    assert guards[0].may("s3://b/a/4", "hook") is None, "requests to hooks are not stops"
+    assert guards[0].may("s3://b/b/4", "sagemaker") is None
+    assert guards[1].may("s3://b/c/5", "sagemaker") is not None, "the ceiling"
     clock[0] += 600
-    assert guards[0].may("s3://b/3", "prefix:a") is None
+    assert guards[0].may("s3://b/a/3", "sagemaker") is None
 
 
 def test_a_thousand_runs_of_long_names_are_counted(table: Table) -> None:
     guard = StopGuard(table, StopLimit(1000, 86400.0), StopLimit(1000, 86400.0), lambda: NOW)
     stops = {f"{at:032x}": NOW for at in range(999)}  # as an earlier version wrote them
     guard.table.save("stop-guard", msgspec.json.encode(stops), None)
-    assert guard.may("s3://b/" + "x" * 1000, "prefix:a") is None
-    assert guard.may("s3://b/" + "y" * 1000, "prefix:b") is not None
+    assert guard.may("s3://b/" + "x" * 1000, "sagemaker") is None
+    assert guard.may("s3://b/" + "y" * 1000, "sagemaker") is not None
+
+
+def shares(table: Table, owner: int, everybody: int, run: int | None = None) -> Shares:
+    caps = dict.fromkeys(SHARED, Cap(owner, everybody, run, "anOption"))
+    return Shares(table, caps, owner_of, lambda: NOW)
 
 
 @pytest.mark.parametrize(
@@ -241,25 +248,87 @@ def test_a_thousand_runs_of_long_names_are_counted(table: Table) -> None:
         (0, [1, 1], [False, False]),
     ],
 )
-def test_never_more_texts_than_the_cap(
+def test_never_more_than_the_cap(
     table: Table, cap: int, asked: list[int], granted: list[bool]
 ) -> None:
-    texts = TextCap(table, cap, lambda: NOW)
-    said = [texts.may(number) for number in asked]
+    said = [shares(table, 10, cap).take("sms", "s3://b/a/1", number) for number in asked]
     assert [each is None for each in said] == granted
     refusals = {each for each in said if each is not None}
-    assert all(f"cap of {cap} in 2027-01 (smsMonthlyCap)" in each for each in refusals)
+    assert all(f"this deployment's cap of {cap} in 2027-01 (anOption)" in each for each in refusals)
 
 
-def test_each_month_begins_anew(table: Table, deployment: Deployment) -> None:
+@pytest.mark.parametrize(
+    ("caps", "runs", "whose"),
+    [
+        ((9, 9, 1), ("a/1", "a/1"), "this run's"),
+        ((1, 9, 9), ("a/1", "a/2"), "owner a's"),
+        ((9, 1, 9), ("a/1", "b/1"), "this deployment's"),
+    ],
+)
+def test_a_share_is_of_a_run_an_owner_and_the_deployment(
+    table: Table, caps: tuple[int, int, int], runs: tuple[str, str], whose: str
+) -> None:
+    some = shares(table, *caps)
+    assert some.take("email", f"s3://b/{runs[0]}") is None
+    refused = some.take("email", f"s3://b/{runs[1]}")
+    assert refused is not None
+    assert f"{whose} cap of 1 in 2027-01-15" in refused
+    assert some.take("webhook", f"s3://b/{runs[1]}") is None, "each kind by itself"
+
+
+def test_what_is_refused_or_given_back_is_not_counted(table: Table) -> None:
+    some = shares(table, 2, 3)
+    assert some.take("sms", "s3://b/a/1", 2) is None
+    assert some.take("sms", "s3://b/b/1", 2) is not None, "the deployment's cap"
+    assert some.take("sms", "s3://b/b/1", 1) is None, "the refused two are not the owner's"
+    some.give_back("sms", "s3://b/a/1", 2)
+    some.give_back("sms", "s3://b/a/1", 2)  # no more than was taken
+    assert [some.take("sms", "s3://b/a/1") for _ in range(2)] == [None, None]
+    assert some.take("sms", "s3://b/a/1") is not None
+
+
+def test_a_name_counts_once(table: Table) -> None:
+    some = shares(table, 3, 4, run=2)
+    assert [some.admit("issue", "s3://b/a/1", name) for name in "xyxy"] == [None] * 4
+    assert "this run's cap of 2" in (some.admit("issue", "s3://b/a/1", "z") or "")
+    assert some.admit("issue", "s3://b/a/2", "x") is None, "the owner has it already"
+    assert some.admit("issue", "s3://b/a/2", "z") is None
+    assert "owner a's cap of 3" in (some.admit("issue", "s3://b/a/3", "v") or "")
+    assert some.admit("issue", "s3://b/b/1", "x") is None, "each owner's names are its own"
+    for _ in range(2):
+        assert "this deployment's cap of 4" in (some.admit("issue", "s3://b/b/1", "y") or "")
+    assert some.admit("issue", "s3://b/a/1", "x") is None
+
+
+def test_no_name_is_admitted_where_the_cap_is_nothing(table: Table) -> None:
+    assert shares(table, 0, 0, run=0).admit("issue", "s3://b/a/1", "x") is not None
+
+
+def test_each_month_begins_again(table: Table, deployment: Deployment) -> None:
     clock = [datetime(2026, 11, 30, 23, 59, 59, tzinfo=UTC).timestamp()]
-    texts = TextCap(table, 1, lambda: clock[0])
-    assert texts.may(1) is None
-    assert texts.may(1) is not None
+    some = Shares(table, {"sms": Cap(1, 1)}, owner_of, lambda: clock[0])
+    assert some.take("sms", RUN) is None
+    assert some.take("sms", RUN) is not None
     clock[0] += 1
-    assert texts.may(1) is None
+    assert some.take("sms", RUN) is None
     item = deployment.item("sms#2026-12")
     assert (item["sent"]["N"], float(item["expires_at"]["N"])) == ("1", clock[0] + 400 * 86400)
+
+
+# ---- who delivers
+
+
+def test_so_many_deliver_at_a_time(table: Table) -> None:
+    clock = [NOW]
+    turns = Turns(table, 2, lambda: clock[0])
+    assert [turns.take(owner, NOW + 30) for owner in "abc"] == [True, True, False]
+    turns.give_back("a")
+    turns.give_back("never")
+    assert turns.take("c", NOW + 60)
+    assert not turns.take("d", NOW + 60)
+    clock[0] += 31
+    assert turns.take("d", NOW + 60)  # b was cut off
+    assert not turns.take("e", NOW + 60)
 
 
 # ---- what evaluate knows

@@ -88,10 +88,10 @@ class World:
     refused: Mapping[str, str] = field(default_factory=dict)
     unconfirmed: Mapping[str, str] = field(default_factory=dict)
     guard: str | None = None
-    prefix: str = ""
     cap: str | None = None
     recent: Mapping[str, Sequence[tuple[int, float]]] = field(default_factory=dict)
     broadcast: Mapping[str, int] = field(default_factory=lambda: {"email": 2, "sms": 3})
+    reaches: bool = True
     links: Links = field(default_factory=Links)
     report: ReportLinks = field(default_factory=ReportLinks)
     machine: Sequence[StatusChange] | None = None
@@ -105,10 +105,10 @@ class World:
             recent=lambda alert: self.recent.get(alert.tensor or "", ()),
             now=lambda: NOW,
             broadcast=self.broadcast,
+            reaches=lambda kind: self.reaches,
             links=self.links,
             report=lambda run: self.report,
             machine=lambda run: self.machine,
-            role_prefix=lambda role: self.prefix,
         )
 
     @property
@@ -117,8 +117,9 @@ class World:
             reserve_stop=self._reserve_stop,
             stop_job=self._stop,
             write=lambda run, key, data: self._do("write", (run, key, data)),
-            subscribe=lambda *to: self._ask("subscribe", to, self.unconfirmed.get(to[1])),
-            reserve_texts=lambda count: self._ask("reserve_texts", count, self.cap),
+            subscribe=lambda *to: self._ask("subscribe", to, self.unconfirmed.get(to[2])),
+            reserve=lambda *what: self._ask("reserve", what, self.cap),
+            release=lambda *what: self._do("release", what),
             publish=lambda message: self._do("publish", message),
             post=lambda *delivery: self._do("post", delivery),
             put_metric=lambda *metric: self._do("metric", metric),
@@ -140,21 +141,21 @@ class World:
         self._do(name, what)
         return answer
 
-    def _reserve_stop(self, run: str, owner: str) -> StopHeld | None:
-        self._do("reserve_stop", (run, owner))
+    def _reserve_stop(self, run: str, by: str) -> StopHeld | None:
+        self._do("reserve_stop", (run, by))
         return StopHeld(self.guard, 1.0) if self.guard else None
 
-    def _describe(self, name: str) -> JobToStop | None:
+    def _describe(self, name: str, run: str) -> JobToStop | None:
         if "describe" in self.broken:
             raise self.broken["describe"]
         return self.job
 
-    def _stop(self, name: str) -> None:
+    def _stop(self, arn: str) -> None:
         if self.status_when_stopped is not None:
             assert self.job is not None
             self.job = JobToStop(self.job.arn, self.status_when_stopped, self.job.outputs)
             raise NotRunning("the job is not running")
-        self._do("stop", name)
+        self._do("stop", arn.rpartition("/")[2])
 
 
 @pytest.fixture

@@ -9,14 +9,13 @@ from tocsin.actions.stop import stop
 
 ARN = "arn:aws:sagemaker:us-east-1:111122223333:training-job/j1"
 RUN = "s3://captures/jobs/j1/debug-output"
-OWNER = "role:"
 
 
 def test_stops_the_job_that_captures_into_the_run(ask: Any, make_world: Any) -> None:
     world = make_world(JobToStop(ARN, "InProgress", ("s3://captures/jobs",)))
     result = stop(ask("stop"), *world.ports)
     assert result.outcome is ActionOutcome.DONE
-    assert world.did == [("reserve_stop", (RUN, OWNER)), ("stop", "j1")]
+    assert world.did == [("reserve_stop", (RUN, "sagemaker")), ("stop", "j1")]
 
 
 @pytest.mark.parametrize(
@@ -139,18 +138,8 @@ def test_trouble_is_raised(ask: Any, make_world: Any) -> None:
 def test_the_guard_may_refuse(ask: Any, make_world: Any, job: JobToStop | None) -> None:
     world = make_world(job, guard="10 runs were stopped in the last 10 minutes")
     result = stop(ask("stop"), *world.ports)
-    assert result == Result(ActionOutcome.REFUSED, world.guard, retry_at=1.0)
-    assert world.did == [("reserve_stop", (RUN, OWNER if job else "folder:jobs"))]
-
-
-@pytest.mark.parametrize(("prefix", "owner"), [("team", "prefix:team"), ("", "role:arn:role/t")])
-def test_the_guard_counts_by_the_prefix_of_the_jobs_role(
-    ask: Any, make_world: Any, prefix: str, owner: str
-) -> None:
-    job = JobToStop(ARN, "InProgress", ("s3://captures/jobs",), "arn:role/t")
-    world = make_world(job, prefix=prefix)
-    stop(ask("stop"), *world.ports)
-    assert world.did[0] == ("reserve_stop", (RUN, owner))
+    assert result == Result(ActionOutcome.REFUSED, world.guard, retry_at=1.0, guarded=True)
+    assert world.did == [("reserve_stop", (RUN, "sagemaker" if job else "hook"))]
 
 
 @pytest.mark.parametrize(
@@ -160,15 +149,25 @@ def test_what_is_not_stopped_anyway_does_not_count(
     ask: Any, make_world: Any, job: JobToStop
 ) -> None:
     world = make_world(job, guard="too many")
-    assert stop(ask("stop"), *world.ports).retry_at is None
+    assert not stop(ask("stop"), *world.ports).guarded
     assert world.did == []
+
+
+@pytest.mark.parametrize(("status", "again"), [("InProgress", True), ("Completed", False)])
+def test_a_job_that_does_not_lead_to_the_run_is_looked_at_again_while_it_runs(
+    ask: Any, make_world: Any, status: str, again: bool
+) -> None:
+    world = make_world(JobToStop(ARN, status))
+    result = stop(ask("stop"), *world.ports)
+    assert result.retry_at == (world.lookups.now().timestamp() + 300 if again else None)
+    assert not result.guarded
 
 
 def test_for_several_rules_it_is_one_call(ask: Any, make_world: Any, world: Any) -> None:
     alerts = [{"RuleConfigurationName": name} for name in "ab"]
     running = make_world(JobToStop(ARN, "InProgress", ("s3://captures/jobs",)))
     assert stop(ask("stop", *alerts), *running.ports).outcome is ActionOutcome.DONE
-    assert running.did == [("reserve_stop", (RUN, OWNER)), ("stop", "j1")]
+    assert running.did == [("reserve_stop", (RUN, "sagemaker")), ("stop", "j1")]
     stop(ask("stop", *alerts), *world.ports)
     [_, (_, (_, _, data))] = world.did
     assert json.loads(data)["rule"] == "a"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tocsin.actions import ActionOutcome, Result
+from tocsin.actions import ActionOutcome, Result, take
 from tocsin.actions.topic import attributes, email, sms
 
 ADDRESS = "first.last@c-d.example.co.uk"
@@ -23,18 +23,22 @@ def test_publishes_for_every_protocol(ask: Any, world: Any) -> None:
     assert len(message.texts["sms"]) < 160
 
 
-def test_says_if_the_deployment_subscribes_nobody(ask: Any, make_world: Any) -> None:
-    world = make_world(broadcast={"sms": 1})
-    result = email(ask("email"), *world.ports)
-    assert result.outcome is ActionOutcome.DONE
-    assert result.detail.endswith("this deployment subscribes nobody itself")
-    assert len(world.messages()) == 1
+@pytest.mark.parametrize(("action", "option"), [("email", "emails"), ("sms", "phones")])
+def test_what_nobody_gets_is_refused(ask: Any, make_world: Any, action: str, option: str) -> None:
+    world = make_world(reaches=False)
+    result = take(ask(action), *world.ports)
+    assert result.outcome is ActionOutcome.REFUSED
+    assert f"nobody has confirmed a subscription of the deployment's topic for {action}" in (
+        result.detail
+    )
+    assert f"add recipients to the option {option}" in result.detail
+    assert world.did == []
 
 
 def test_one_address_gets_its_own(ask: Any, world: Any) -> None:
     result = email(ask(f"email:{ADDRESS}"), *world.ports)
     assert result == Result(ActionOutcome.DONE, f"published to the topic for {ADDRESS}")
-    assert world.did[0] == ("subscribe", ("email", ADDRESS))
+    assert world.did[0] == ("subscribe", ("s3://captures/jobs/j1/debug-output", "email", ADDRESS))
     assert world.messages()[0].attributes["action"] == f"email:{ADDRESS}"
 
 
@@ -81,10 +85,6 @@ def test_publishes_one_short_line(ask: Any, world: Any) -> None:
     assert message.attributes["action"] == "sms"
 
 
-def test_an_sms_says_if_the_deployment_subscribes_nobody(ask: Any, make_world: Any) -> None:
-    assert "subscribes nobody" in sms(ask("sms"), *make_world(broadcast={"email": 2}).ports).detail
-
-
 @pytest.mark.parametrize(
     ("action", "broadcast", "texts"),
     [
@@ -98,8 +98,10 @@ def test_counts_what_it_sends(
     ask: Any, make_world: Any, action: str, broadcast: dict[str, int], texts: int
 ) -> None:
     world = make_world(broadcast=broadcast)
-    sms(ask(action), *world.ports)
-    assert [what for name, what in world.did if name == "reserve_texts"] == [texts]
+    request = ask(action)
+    sms(request, *world.ports)
+    expected = [("sms", request.run, texts)]
+    assert [what for name, what in world.did if name == "reserve"] == expected
 
 
 def test_a_cap_that_is_used_up_refuses(ask: Any, make_world: Any) -> None:

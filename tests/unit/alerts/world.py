@@ -15,6 +15,7 @@ from tocsin.alerts import (
     AlertGroup,
     AlertPorts,
     CommitConflict,
+    Deliver,
     Flush,
     Incoming,
     Known,
@@ -68,6 +69,7 @@ class Fake:
     known_runs: dict[str, Known] = field(default_factory=dict)
     silenced: list[Silence] = field(default_factory=list)
     queue: deque[tuple[float, Incoming]] = field(default_factory=deque)
+    handed_on: deque[Deliver] = field(default_factory=deque)
     dead: list[Incoming] = field(default_factory=list)
     published: list[TopicMessage] = field(default_factory=list)
     stopped: list[str] = field(default_factory=list)
@@ -81,6 +83,7 @@ class Fake:
     )
     numbers: dict[str, int] = field(default_factory=dict)
     guard: StopHeld | None = None
+    turn: bool = True
     steal: Callable[[], None] | None = None
 
     @property
@@ -90,16 +93,17 @@ class Fake:
             silences=self,
             checkpoints=self,
             timer=self,
+            turns=self,
             lookups=self.lookups,
             effects=self.effects,
-            put_event=lambda event: self._does("event", lambda: self.events.append(event)),
+            put_events=lambda events: self._does("event", lambda: self.events.extend(events)),
             now=lambda: self.now,
         )
 
     @property
     def lookups(self) -> Lookups:
         return Lookups(
-            describe_job=lambda name: self.job,
+            describe_job=lambda name, run: self.job,
             job_tags=lambda arn: {},
             refuses=lambda kind, recipient: None,
             recent=lambda alert: (),
@@ -110,11 +114,12 @@ class Fake:
     @property
     def effects(self) -> Effects:
         return Effects(
-            reserve_stop=lambda run, owner: self.guard,
-            stop_job=lambda name: self._does("stop", lambda: self._stop(name)),
+            reserve_stop=lambda run, by: self.guard,
+            stop_job=lambda arn: self._does("stop", lambda: self._stop(arn.rpartition("/")[2])),
             write=lambda run, key, data: self._does("write", lambda: self.stopped.append(key)),
-            subscribe=lambda protocol, endpoint: None,
-            reserve_texts=lambda count: None,
+            subscribe=lambda run, protocol, endpoint: None,
+            reserve=lambda kind, run, count: None,
+            release=lambda kind, run, count: None,
             publish=lambda message: self._does("publish", lambda: self.published.append(message)),
             post=lambda name, event, key: self._does("post", lambda: self.posted.append(event)),
             put_metric=lambda name, value, labels: self._does(
@@ -152,12 +157,23 @@ class Fake:
     def flush(self, run: str, delay: float) -> None:
         self._does("flush", lambda: self.queue.append((self.now + delay, Flush(run))))
 
+    def deliver(self, run: str, waits: int = 0, delay: float = 0.0) -> None:
+        message = Deliver(run, waits)
+        add = (lambda: self.queue.append((self.now + delay, message))) if delay else None
+        self._does("deliver", add or (lambda: self.handed_on.append(message)))
+
+    def take(self, owner: str, until: float) -> bool:
+        return self.turn
+
+    def give_back(self, owner: str) -> None:
+        pass
+
     def group(self, run: str = RUN) -> AlertGroup:
         return self.load(run).group
 
     def commit(self, message: Incoming) -> Incoming:
         """The message as ``evaluate`` publishes it: what the run's checkpoint knows, numbered."""
-        if isinstance(message, Flush | RunNews):
+        if isinstance(message, Flush | Deliver | RunNews):
             return message
         known = self.known_runs.get(message.run, Known())
         if isinstance(message, RunSummary):
@@ -178,8 +194,21 @@ class Fake:
         return message
 
     def react(self, message: Incoming) -> ActReport:
-        """One invocation; what it raises is the test's."""
-        return react(self.commit(message), self.ports, ends=self.now + 30)
+        """One invocation, and those for what it hands on; what they raise is the test's."""
+        report = self.invoke(self.commit(message))
+        while self.handed_on:
+            more = self.invoke(self.handed_on.popleft())
+            report = ActReport(
+                report.sent + more.sent,
+                report.held + more.held,
+                report.failed + more.failed,
+                report.guarded + more.guarded,
+                [*report.log, *more.log],
+            )
+        return report
+
+    def invoke(self, message: Incoming) -> ActReport:
+        return react(message, self.ports, ends=self.now + 30)
 
     def receive(self, *messages: Incoming) -> None:
         """Delivers each message as SQS would: one that fails comes back, five times in all."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from benchmarks._simulation import Times, percentile, simulate
+from benchmarks.scale import DEFAULT, fairness
 
 TIMES = Times(look=0.2, step=0.01, held=0.02, cold=2.0, notice=0.5)
 
@@ -35,6 +36,11 @@ def test_a_backlog_delays_others_only_as_long_as_they_have_patience(patience: fl
     assert len(found.lags) == 400  # each save has its verdict
     slowest = max(lag for at, lag, _ in found.lags if at > 60)
     assert (slowest < 5) == (patience < 5)
+
+
+def test_fresh_runs_beside_a_backlog_and_many_files_wait_less_than_twice_as_long() -> None:
+    times = Times(look=0.17, step=0.01, held=0.0105, cold=2.5, notice=0.5)  # as docs/scale.md has
+    assert fairness(times, DEFAULT, 600.0)["ratio"] < 2
 
 
 def test_percentile() -> None:

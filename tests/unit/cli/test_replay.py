@@ -55,7 +55,8 @@ def test_acting_hands_the_run_to_the_deployment(tocsin, store, monkeypatch):
     monkeypatch.setenv("TOCSIN_EVALUATE_QUEUE_URL", queue)
     assert tocsin("replay", RUN, "--act", "--json").json == {"run": RUN, "acts": True}
     checkpoint = store.load(RUN).checkpoint
-    assert (checkpoint.rules, checkpoint.steps, checkpoint.ended) == ({}, 0, None)
+    assert {record.fingerprint for record in checkpoint.rules.values()} == {""}  # begin again
+    assert (checkpoint.generation, checkpoint.steps, checkpoint.ended) == (1, 0, None)
     assert (checkpoint.sequence, checkpoint.note) == (10**12, NOTE)
     (message,) = sqs.receive_message(QueueUrl=queue)["Messages"]
     assert parse_message(message["Body"]) == [Hint(RUN)]

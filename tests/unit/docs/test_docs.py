@@ -171,6 +171,18 @@ def test_make_has_the_targets() -> None:
     assert made <= targets
 
 
+def test_dead_letters_are_moved_to_a_queue_that_is_named() -> None:
+    """SQS does not know where letters of EventBridge belong: they were never in a queue."""
+    moves = [
+        line
+        for block in blocks("sh")
+        for line in block.text.splitlines()
+        if "start-message-move-task" in line
+    ]
+    assert moves
+    assert all("--destination-arn" in line for line in moves)
+
+
 def test_programs_and_files_that_commands_name_are_there() -> None:
     named = {
         word

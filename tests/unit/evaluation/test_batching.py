@@ -7,6 +7,7 @@ import threading
 from collections.abc import Collection
 
 from tocsin.evaluation import BadMessage, Hint, JobEnded, handle_batch
+from tocsin.evaluation.messages import CONTINUE
 from tocsin.own_messages import encode_hint
 
 ONE, OTHER = "s3://b/one", "s3://b/other"
@@ -20,7 +21,7 @@ def of_s3(run: str, *keys: str) -> str:
 
 
 def ended(job: str) -> str:
-    detail = {"TrainingJobName": job, "TrainingJobStatus": "Failed"}
+    detail = {"TrainingJobName": job, "TrainingJobArn": "arn:job", "TrainingJobStatus": "Failed"}
     return json.dumps({"source": "aws.sagemaker", "detail": detail})
 
 
@@ -43,9 +44,20 @@ def test_messages_of_a_run_are_one_look() -> None:
     assert seen == [
         Hint(ONE, (FILES[0], FILES[1]), 100.0),
         Hint(OTHER, (FILES[0],)),
-        JobEnded("j1"),
+        JobEnded("j1", "arn:job"),
     ]
     assert failures.ids == set()
+
+
+def test_a_run_that_continues_with_its_backlog_comes_last() -> None:
+    bodies = {
+        "1": encode_hint(ONE, CONTINUE),
+        "2": of_s3(ONE, FILES[0]),
+        "3": of_s3(OTHER, FILES[0]),
+    }
+    seen: list[Hint | JobEnded] = []
+    handle_batch(bodies, seen.append, refuse)
+    assert seen == [Hint(OTHER, (FILES[0],)), Hint(ONE, (FILES[0],), continues=True)]
 
 
 def test_a_message_that_fails_fails_alone() -> None:

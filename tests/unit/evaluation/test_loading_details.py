@@ -93,7 +93,7 @@ def test_a_detail_is_computed_where_it_was_not_captured(tmp_path: Path) -> None:
 def test_a_captured_detail_is_taken_as_it_is_and_no_other(tmp_path: Path) -> None:
     storage = Counting(tmp_path)
     summary = TensorSummary(
-        bounds=Bounds(0.0, None, below=1), units=9, inactive_units=8, unit_active="AAAA"
+        bounds=Bounds(0.0, None, below=1), units=9, inactive_units=8, unit_active="AAAAAA=="
     )
     save(storage, 0, Captured("relu", shape=(9,), summary=summary))
     rule = Asking({"active": Read(detail=ACTIVE), "other": Read(detail=OTHER)})

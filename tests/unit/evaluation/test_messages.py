@@ -54,10 +54,14 @@ def s3_event(*keys: str, bucket: str = "b") -> str:
             json.dumps(
                 {
                     "source": "aws.sagemaker",
-                    "detail": {"TrainingJobName": "j", "TrainingJobStatus": "Stopped"},
+                    "detail": {
+                        "TrainingJobName": "j",
+                        "TrainingJobArn": "arn:job",
+                        "TrainingJobStatus": "Stopped",
+                    },
                 }
             ),
-            [JobEnded("j")],
+            [JobEnded("j", "arn:job")],
         ),
         (
             json.dumps(

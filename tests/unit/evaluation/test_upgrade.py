@@ -123,6 +123,14 @@ def test_a_field_that_a_later_version_adds_is_left_out() -> None:
     assert decode_checkpoint(data) == NEW
 
 
+def test_a_summary_from_before_summaries_had_bounds_costs_the_earlier_saves_only() -> None:
+    reference = {"step": 1, "summary": {"variance": -1.0}}
+    data = changed(
+        encode_checkpoint(NEW), lambda content: content.update(references={"TRAIN": [reference]})
+    )
+    assert decode_checkpoint(data) == NEW
+
+
 BROKEN: list[tuple[tuple[str | int, ...], Any]] = [
     (("run",), None),
     (("rules",), []),

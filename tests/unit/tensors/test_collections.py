@@ -8,9 +8,12 @@ from tocsin.tensors import (
     BadPattern,
     Collection,
     LocalStorage,
+    MemoryStorage,
+    Object,
     collections_key,
     decode_collections,
     encode_collections,
+    parse_collections_key,
     read_collections,
 )
 
@@ -22,6 +25,28 @@ def _file(num_workers=1, **collections):
 
 def test_none_yet(tmp_path):
     assert read_collections(LocalStorage(tmp_path)) is None
+
+
+@pytest.mark.parametrize(
+    ("workers", "size", "read"), [(3, 1, 3), (1001, 1, 1000), (4000, 1, 1000), (4000, 1 << 20, 64)]
+)
+def test_of_very_many_files_some_are_read_evenly_distributed(workers, size, read):
+    """A pipeline's workers hold different parts of a model."""
+
+    class Files(MemoryStorage):
+        def list(self, prefix, after=""):
+            for number in range(workers):
+                yield Object(collections_key(f"w{number:04d}"), size, 0.0)
+
+        def read(self, key, limit=None):
+            seen.append(key)
+            number = int(parse_collections_key(key)[1:])
+            return encode_collections([Collection(f"stage {number * 10 // workers}")], workers)
+
+    seen: list[str] = []
+    found = read_collections(Files("s3://b/run"))
+    assert (len(seen), len(found.workers), found.num_workers) == (read, workers, workers)
+    assert len(found.collections) == min(10, workers)
 
 
 def test_workers_are_joined(tmp_path):

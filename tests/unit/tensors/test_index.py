@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import base64
 import json
 import math
 
@@ -24,6 +25,7 @@ from tocsin.tensors import (
     parse_index_key,
     read_index,
 )
+from tocsin.tensors.columns import decode_columns
 from tocsin.tensors.index import encode_payloads
 
 EVENT = "events/000000000010/000000000010_worker_0.tfevents"
@@ -54,6 +56,80 @@ def _shapes(*entries):
     return _document(
         shape_payload=[{"tensorname": n, "originalname": n, "shape": s} for n, s in entries]
     )
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"variance": -1.0},
+        {"variance": "1"},
+        {"mean": "NaN"},
+        {"abs_mean": -1e-300},
+        {"l2": -1},
+        {"mean": "9" * 400},
+        {"nan": -1},
+        {"size": 10**30},
+        {"size": 4.0},
+        {"units": 2**53 + 1},
+        {"fingerprint": "f" * 65},
+        {"quantiles": {"x": 1.0}},
+        {"quantiles": {"": 1.0}},
+        {"quantiles": {"1.5": 1.0}},
+        {"quantiles": {"nan": 1.0}},
+        {"quantiles": {f"0.{number}": 1.0 for number in range(1, 1200)}},
+        {"bounds": {"below": -1}},
+        {"unit_active": "!!!"},
+        {"unit_active": "AAAA"},
+        {"unit_active": "AQAAAA=="[:7]},
+        {"channels": {"axis": 0, "mean": [1.0], "variance": [-1.0]}},
+        {"channels": {"axis": 0, "mean": [1.0] * 4097, "variance": []}},
+        [],
+        "text",
+    ],
+)
+def test_a_summary_that_cannot_be_used_costs_no_other_tensor(bad):
+    names = {"bad": bad, "good": {"mean": 1.0}}
+    shapes = [
+        {"tensorname": n, "originalname": n, "shape": [4], "role": "loss", "summary": summary}
+        for n, summary in names.items()
+    ]
+    index = _decode(_document(shape_payload=shapes))
+    entry = index.entry("bad")
+    assert (entry.summary, entry.shape, entry.role) == (None, (4,), "loss")
+    assert index.entry("good").summary == TensorSummary(mean=1.0)
+    assert index.entry("w").length == 98
+    assert list(index.refused) == ["bad"]
+    assert index.refused["bad"].startswith("its summary cannot be used: ")
+    columns = decode_columns(_document(shape_payload=shapes), 10, "worker_0")
+    assert columns.numbers[0].tolist()[-1] == 1.0
+
+
+@pytest.mark.parametrize(
+    "good",
+    [
+        {},
+        {"variance": 0, "mean": -1e308, "size": 2**53},
+        {"quantiles": {str(q): -1.0 for q in (0.0, 0.05, 1e-05, 1.5e-07, 0.999, 1.0)}},
+        {"quantiles": {"0": 1.0, "1": 2.0}},
+        {"unit_active": ""},
+        *({"unit_active": base64.b64encode(bytes(4 * n)).decode()} for n in range(1, 5)),
+        {"channels": {"axis": -1, "mean": [None, 1.0], "variance": [None, 0.0]}},
+    ],
+)
+def test_a_summary_within_its_bounds_is_taken(good):
+    index = _decode(_payload(summary=good))
+    assert index.refused == {}
+    assert index.entry("w").summary is not None
+
+
+def test_reasons_are_limited():
+    shapes = [
+        {"tensorname": f"w{n}", "originalname": "w", "shape": [], "summary": {"nan": -1}}
+        for n in range(1000)
+    ]
+    index = _decode(_document(shape_payload=shapes))
+    assert len(index.entries) == 1001
+    assert len(index.refused) == 100
 
 
 def test_what_smdebug_writes():
@@ -147,7 +223,6 @@ def test_our_extra_keys():
         (_payload(tensorname="n" * 5000), "tensorname"),
         (_payload(tensorname=5), "tensorname"),
         (_payload(shape=[1] * 33), "shape"),
-        (_payload(summary={"mean": "NaN"}), "summary"),
         (_payload(dtype="f" * 1000), "dtype"),
         (_shapes(("s", [-1])), "shape"),
         (_shapes(("s", None)), "has no shape"),

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tocsin.model import Mode
-from tocsin.tensors import IndexFile, RunMeta, starts_of
+from tocsin.tensors import IndexFile, RunMeta, first_of_start, starts_of
 
 Files = dict[tuple[int, str], IndexFile]
 
@@ -145,8 +145,20 @@ CASES = {
         [Start("a", 100), Start("b", 20), Start("c", 60)],
         {"c": steps(0, 60)},
     ),
-    "what files tell goes before clocks": (
+    "what files tell goes before clocks that may be wrong": (
         [Start("a", 100, began=9.0), Start("b", 50, began=2.0)],
+        {"b": steps(0, 50)},
+    ),
+    "the beginning of an older start, copied over a later one": (
+        [Start("b", 100, began=9000.0), Start("a", 50, began=2.0)],
+        {"b": steps(60, 100)},
+    ),
+    "an older start, copied over a later one that resumed": (
+        [Start("b", 100, resumed=50, began=9000.0), Start("a", 70, began=2.0)],
+        {"a": steps(0, 70), "b": [80, 90, 100]},
+    ),
+    "a start of unknown age, written over a later one": (
+        [Start("a", 100, began=9000.0), Start("b", 50)],
         {"b": steps(0, 50)},
     ),
     "all workers alike": (
@@ -193,6 +205,25 @@ def test_what_counts(starts, expected):
 def test_missing_files(starts, missing, expected):
     timed = [replace(start, began=float(number)) for number, start in enumerate(starts)]
     assert kept(written(*timed, missing=missing)) == expected
+
+
+@pytest.mark.parametrize(
+    ("steps_before", "resumed", "expected"),
+    [(20, None, 10), (20, 9, 10), (2000, None, 0), (2000, 9, 10)],
+)
+def test_the_first_step_of_a_start_is_followed_as_far_as_that_takes_little(
+    steps_before, resumed, expected
+):
+    """Of a very long one the step at which it can have begun is taken."""
+
+    def file_at(step, worker="w0"):
+        meta = RunMeta("a", step - 1 if step > 10 else None, resumed)
+        read.append(step)
+        return IndexFile(step, worker, Mode.TRAIN, step, None, meta, ())
+
+    read: list[int] = []
+    assert first_of_start(file_at(10 + steps_before), file_at) == expected
+    assert len(read) <= 501
 
 
 def test_the_order_of_the_files_does_not_matter():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tocsin.watch import action_fault
+from tocsin.watch.actions import usable
 
 
 @pytest.mark.parametrize(
@@ -41,3 +42,7 @@ def test_valid(action):
 )
 def test_not_valid(action, wrong):
     assert wrong in action_fault(action)
+
+
+def test_only_usable_actions_are_taken_each_once():
+    assert usable(("stop", "emial", "metric:x", "stop", "webhook")) == ("stop", "metric:x")

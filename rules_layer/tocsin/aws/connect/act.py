@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 
 from tocsin.actions import Effects, Links, Lookups, refusal
 from tocsin.actions.beside import machine_findings
@@ -15,9 +16,8 @@ from tocsin.aws.cloudwatch import MetricSink
 from tocsin.aws.dynamodb import Table
 from tocsin.aws.events import Bus
 from tocsin.aws.groups import DynamoGroups
-from tocsin.aws.iam import Roles
 from tocsin.aws.known_runs import KnownRuns
-from tocsin.aws.limits import StopGuard, TextCap
+from tocsin.aws.limits import Shares, StopGuard, action_caps
 from tocsin.aws.members import all_jobs
 from tocsin.aws.reports import S3Reports
 from tocsin.aws.s3 import S3Checkpoints
@@ -26,6 +26,8 @@ from tocsin.aws.silences import DynamoSilences
 from tocsin.aws.sns import Topic
 from tocsin.aws.sqs import Queue, SqsTimer
 from tocsin.aws.ssm import Endpoints
+from tocsin.aws.turns import Turns
+from tocsin.owners import owner_of
 from tocsin.tensors import open_storage
 
 
@@ -35,8 +37,19 @@ def connect_act(
     """The stores and the timer for decisions about alerts, and what actions use."""
     s3, table = client("s3"), Table(client("dynamodb"), settings.table)
     jobs = all_jobs(settings.member_roles, client)
+    owner = partial(owner_of, prefix=settings.capture_prefix or "")
+    caps = RunCaps(
+        settings.texts_of_run,
+        settings.email_run_cap,
+        settings.metric_run_cap,
+        settings.webhook_run_cap,
+    )
+    shares = Shares(table, action_caps(settings.sms_monthly_cap, caps), owner, now)
     topic = Topic(
-        client("sns"), settings.topic_arn, {"email": settings.emails, "sms": settings.phones}
+        client("sns"),
+        settings.topic_arn,
+        {"email": settings.emails, "sms": settings.phones},
+        reserve=partial(shares.take, "subscription"),
     )
     names = Names(settings.stage or "")
     allowed = (*settings.emails, *settings.phones, *settings.allowed_recipients)
@@ -46,6 +59,7 @@ def connect_act(
         silences=DynamoSilences(table, now),
         checkpoints=known,
         timer=SqsTimer(Queue(client("sqs"), settings.act_queue_url)),
+        turns=Turns(table, settings.deliverers, now),
         lookups=Lookups(
             describe_job=jobs.to_stop,
             job_tags=jobs.tags,
@@ -53,23 +67,25 @@ def connect_act(
             recent=lambda alert: recent(open_storage(alert.run, client=s3), alert),
             now=lambda: datetime.fromtimestamp(now(), UTC),
             broadcast={"email": len(settings.emails), "sms": len(settings.phones)},
+            reaches=topic.reaches,
             links=Links(dashboard=settings.dashboard),
             report=S3Reports(s3, settings.state_bucket).links,
             machine=lambda run: machine_findings(run, known.last_changes),
             namespace=names.namespace,
-            role_prefix=Roles(client("iam")).prefix,
         ),
         effects=Effects(
-            reserve_stop=StopGuard(table, settings.stop_limit, settings.ceiling, now).may,
+            reserve_stop=StopGuard(table, settings.stop_limit, settings.ceiling, now, owner).may,
             stop_job=jobs.stop,
             write=lambda run, key, data: open_storage(run, client=s3).write(key, data),
             subscribe=topic.subscribe,
-            reserve_texts=TextCap(table, settings.sms_monthly_cap, now).may,
+            reserve=shares.take,
+            release=shares.give_back,
             publish=topic.publish,
             post=Endpoints(client("ssm"), settings.webhooks, prefix=names.webhooks).post,
             put_metric=MetricSink(client("cloudwatch"), names.namespace).put,
         ),
-        put_event=Bus(client("events"), settings.bus).put,
+        put_events=Bus(client("events"), settings.bus).put_all,
         now=now,
-        caps=RunCaps(settings.texts_of_run, settings.email_run_cap, settings.metric_run_cap),
+        caps=caps,
+        owner=owner,
     )

@@ -16,6 +16,7 @@ from tocsin.evaluation import (
     Checkpoint,
     EvaluationReport,
     Hint,
+    OutOfTime,
     StoredCheckpoint,
     document,
     memory_ports,
@@ -70,7 +71,13 @@ def _replay(s3: Any, bucket: str, default: Watch, name: str, run: str, ends: flo
         default=default,
         outages=(*AWS_ERRORS, OSError),
     )
-    progress = reconcile(Hint(run), ports, report, deadline=ends - MARGIN, watch=stored.watch())
+    watch = stored.watch()
+    try:
+        progress = reconcile(Hint(run), ports, report, deadline=ends - MARGIN, watch=watch)
+    except OutOfTime:
+        if not report.steps:
+            raise
+        return False
     if progress.out_of_time:
         return False
     now = document(checkpoints.load(run).checkpoint)
