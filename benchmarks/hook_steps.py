@@ -2,10 +2,10 @@
 
     python -m benchmarks.hook_steps [--pairs 3] [--steps 2000] [--only TEXT]
 
-Each training is a process of its own, and those of a pair follow each other. Seconds are CPU time of
-the training's thread, from the hook's attachment to its end, imports left out. ``idle`` are steps
-that are neither saved nor looked at, ``after 400`` all steps after the first 400, in which each may
-be looked at.
+Each training is a process of its own, and those of a pair follow each other. Seconds are CPU time
+of the training's thread, from the hook's attachment to its end, imports left out. ``idle`` are
+steps that are neither saved nor looked at, ``after 400`` all steps after the first 400, in which
+each may be looked at.
 """
 
 from __future__ import annotations

@@ -52,6 +52,11 @@ def plain(models: Models, number: int) -> None:
     update(models.optimizer, models.loss(6 if number % 7 else 3))
 
 
+def many(models: Models, count: int) -> None:
+    for number in range(count):
+        plain(models, number)
+
+
 def evaluated(models: Models, number: int) -> None:
     plain(models, number)
     if number % 23 == 22:
@@ -203,8 +208,7 @@ def test_a_stop_request_ends_idle_steps(run: Path) -> None:
             plain(models, number)
         LocalStorage(run).write(STOP, b'{"requested_at": "2100-01-01T00:00:00Z"}')
         with pytest.raises(TrainingStopped):
-            for number in range(10**6):
-                plain(models, number)
+            many(models, 10**6)
         assert hook.position[Mode.TRAIN.name] < 10**6
 
 
