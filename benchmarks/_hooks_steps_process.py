@@ -7,6 +7,7 @@ import json
 import logging
 import time
 from collections.abc import Callable
+from itertools import pairwise
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -21,7 +22,7 @@ LOOKED = 400  # steps, in which a hook may look at each
 
 def mlp(*sizes: int) -> nn.Sequential:
     layers: list[nn.Module] = []
-    for one, other in zip(sizes, sizes[1:], strict=False):
+    for one, other in pairwise(sizes):
         layers += [nn.Linear(one, other), nn.ReLU()]
     return nn.Sequential(*layers[:-1])
 

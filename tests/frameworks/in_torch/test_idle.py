@@ -210,5 +210,3 @@ def test_a_stop_request_ends_idle_steps(run: Path) -> None:
         with pytest.raises(TrainingStopped):
             many(models, 10**6)
         assert hook.position[Mode.TRAIN.name] < 10**6
-
-
