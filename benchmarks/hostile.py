@@ -4,8 +4,7 @@
 
 Somebody with write access to one prefix brings each load about; the victim is a run below another
 prefix. Measured from the upload of the victim's bad step to its ``STOP.json``, while the load goes
-on, one victim after the other. Each load has an embedded AWS of its own, warm. Prints the table
-that is in docs/security.md.
+on, one victim after the other. Each load has an embedded AWS of its own, warm. Prints a table.
 """
 
 from __future__ import annotations
