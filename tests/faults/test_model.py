@@ -412,3 +412,18 @@ def test_two_restarts_while_an_evaluation_is_under_way(monkeypatch: pytest.Monke
     pipeline.begin_evaluate(calls=1000000, pick=0, skew=0.0)
     pipeline.begin_evaluate(calls=1, pick=4, skew=0.0)
     pipeline.teardown()
+
+
+def test_a_hook_ends_a_later_start_before_sagemaker_ends_the_earlier_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    add_rule(monkeypatch, Own)
+    pipeline = Pipeline()
+    on_time = ("comes", "comes", "comes")
+    pipeline.begin_job(skew=0.0)
+    pipeline.save(bad=False, fates=on_time, slow=False)
+    pipeline.end(by_hook=False, fate="comes")
+    pipeline.start_again(back=0, resumes=False)
+    pipeline.begin_evaluate(calls=TO_THE_END, pick=0, skew=0.0)
+    pipeline.save(bad=False, fates=on_time, slow=False)
+    pipeline.teardown()

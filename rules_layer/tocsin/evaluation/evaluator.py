@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from dataclasses import replace
 from functools import partial
 
@@ -19,7 +20,7 @@ from tocsin.evaluation.ports import (
 )
 from tocsin.evaluation.reconciliation import CAREFUL_ATTEMPTS, Progress, reconcile
 from tocsin.evaluation.unit_of_work import EvaluationReport
-from tocsin.tensors import END_MARKER, encode_end
+from tocsin.tensors import END_MARKER, RefusedFile, Storage, encode_end, read_end
 from tocsin.words import cut
 
 SHARE = 10.0  # seconds of an invocation for one run: one with a backlog then makes room for others
@@ -52,7 +53,8 @@ def end_job(ended: JobEnded, ports: EvaluationPorts) -> list[str]:
 
     From the bucket, every reader learns the same way that the job has ended. Returns the runs.
 
-    The marker names the starts that are known of the run: it does not end a later one.
+    The marker names the starts that are known of the run, and those of a marker that is there: it
+    does not end a later one.
     Runs of other folders that are called like the job are left alone, and so are those of another
     job of this name: in another account, or made since.
     """
@@ -63,8 +65,18 @@ def end_job(ended: JobEnded, ports: EvaluationPorts) -> list[str]:
     runs = [run for run in known if is_own(described, run, ports.jobs)]
     for run in runs:
         starts = ports.checkpoints.load(run).checkpoint.run_ids.values()
-        ports.storage(run).write(END_MARKER, encode_end(starts=starts))
+        storage = ports.storage(run)
+        storage.write(END_MARKER, encode_end(starts=[*starts, *_ended_starts(storage)]))
     return runs
+
+
+def _ended_starts(storage: Storage) -> Collection[str]:
+    """Return the starts that the run's present end marker names."""
+    try:
+        end = read_end(storage)
+    except RefusedFile:
+        return ()
+    return () if end is None else end.named
 
 
 def _look(

@@ -26,9 +26,14 @@ class End:
     run_id: str | None = None
     starts: tuple[str, ...] = ()
 
+    @property
+    def named(self) -> frozenset[str]:
+        """The starts that it names."""
+        return frozenset(self.starts if self.run_id is None else (self.run_id, *self.starts))
+
     def names(self, current: Collection[str]) -> bool:
         """Whether it names one of the ``current`` starts."""
-        return self.run_id in current or not {*self.starts}.isdisjoint(current)
+        return not self.named.isdisjoint(current)
 
     def ends(self, current: Collection[str], newest: float) -> bool:
         """Whether it ends the ``current`` start (its run ids), and not an earlier one only.
@@ -36,7 +41,7 @@ class End:
         ``newest`` is when the newest index file was written. The marker of another start counts
         if nothing was written after it: a job that resumes at its end has nothing to save.
         """
-        nobodys = self.run_id is None and not self.starts
+        nobodys = not self.named
         return nobodys or self.names(current) or self.modified >= newest
 
 
