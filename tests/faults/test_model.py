@@ -427,3 +427,18 @@ def test_a_hook_ends_a_later_start_before_sagemaker_ends_the_earlier_one(
     pipeline.begin_evaluate(calls=TO_THE_END, pick=0, skew=0.0)
     pipeline.save(bad=False, fates=on_time, slow=False)
     pipeline.teardown()
+
+
+def test_the_marker_of_two_starts_ends_a_third(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last one saved nothing, and SageMaker says late that the first one ended."""
+    add_rule(monkeypatch, Own)
+    pipeline = Pipeline()
+    on_time = ("comes", "comes", "comes")
+    pipeline.begin_job(skew=0.0)
+    pipeline.save(bad=False, fates=on_time, slow=False)
+    pipeline.begin_evaluate(calls=TO_THE_END, pick=0, skew=0.0)
+    pipeline.end(by_hook=False, fate="comes")
+    pipeline.start_again(back=0, resumes=False)
+    pipeline.save(bad=False, fates=on_time, slow=False)
+    pipeline.start_again(back=0, resumes=False)
+    pipeline.teardown()

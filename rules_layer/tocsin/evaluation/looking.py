@@ -137,7 +137,7 @@ def _is_over(end: End | None, checkpoint: Checkpoint, files: Sequence[FoundFile]
     current = {*present.values()} - replaced - {*checkpoint.superseded}
     if end.names(current):
         return True
-    if end.names(checkpoint.superseded):
+    if end.named and end.named <= {*checkpoint.superseded}:
         return False  # a copy of an older start's, or that start is late
     newest = max([checkpoint.last_time, *(item.modified for item in files)])
     return end.ends(current, newest) and end.modified + HOLD_SECONDS >= newest
