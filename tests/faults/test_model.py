@@ -442,3 +442,18 @@ def test_the_marker_of_two_starts_ends_a_third(monkeypatch: pytest.MonkeyPatch) 
     pipeline.save(bad=False, fates=on_time, slow=False)
     pipeline.start_again(back=0, resumes=False)
     pipeline.teardown()
+
+
+def test_a_start_that_overwrites_a_step_judged_in_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A firing was committed before the custom rule, and could not be published."""
+    add_rule(monkeypatch, Own)
+    pipeline = Pipeline()
+    on_time = ("comes", "comes", "comes")
+    pipeline.begin_job(skew=0.0)
+    pipeline.save(bad=False, fates=on_time, slow=False)
+    pipeline.refuse(service="events")
+    pipeline.save(bad=True, fates=on_time, slow=False)
+    pipeline.start_again(back=1, resumes=True)
+    pipeline.begin_evaluate(calls=TO_THE_END, pick=0, skew=0.0)
+    pipeline.save(bad=False, fates=on_time, slow=False)
+    pipeline.teardown()

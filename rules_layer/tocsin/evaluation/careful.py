@@ -143,11 +143,15 @@ def _divided(rules: Iterable[Watched]) -> tuple[list[Watched], list[Watched]]:
 def _commit_part(
     work: UnitOfWork, after: Checkpoint, points: Sequence[Point], partly: PartlyJudged
 ) -> None:
-    """Commit what some rules have found at a step, and nothing else of the step."""
+    """Commit what some rules have found at a step and who wrote it, and nothing else of it."""
     before = work.checkpoint
     work.replace(
         replace(
             before,
+            run_ids=after.run_ids,
+            began=after.began,
+            restarts=after.restarts,
+            superseded=after.superseded,
             rules=after.rules,
             ended=after.ended,
             outbox=after.outbox,

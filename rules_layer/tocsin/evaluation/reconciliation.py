@@ -14,7 +14,12 @@ from tocsin.evaluation.looking import NewFiles, count_late_files, find_end, find
 from tocsin.evaluation.messages import Hint
 from tocsin.evaluation.planning import HOLD_SECONDS, ReadyStep, StepPlan, plan
 from tocsin.evaluation.ports import EvaluationPorts
-from tocsin.evaluation.restarting import files_before, find_restart, first_files
+from tocsin.evaluation.restarting import (
+    files_before,
+    find_restart,
+    first_files,
+    partly_judged_files,
+)
 from tocsin.evaluation.status_changes import finish, reopen
 from tocsin.evaluation.unit_of_work import EvaluationReport, UnitOfWork
 from tocsin.tensors import (
@@ -105,7 +110,8 @@ def reconcile(
     if work.checkpoint.last_step is None and work.checkpoint.seen_at is None:
         work.replace(replace(work.checkpoint, seen_at=ports.now()))
     # Look. The end marker comes before the listing: then a run that has ended is listed whole.
-    find_restart(work, hint.keys if hint.tick is None else (*hint.keys, *first_files(work)))
+    first = first_files(work) if hint.tick is not None else ()
+    find_restart(work, (*hint.keys, *partly_judged_files(work.checkpoint), *first))
     end = find_end(work)
     most = limits.steps or BATCH_FILES
     awaited = None if care.suspect else _awaited(work, hint, end)

@@ -33,13 +33,16 @@ _MOST_KEYS = 200  # files that are looked at for a restart: those of one start a
 def find_restart(work: UnitOfWork, keys: Iterable[str]) -> bool:
     """Take the run back to before a restart, if one of ``keys`` shows one; whether it did.
 
-    The listing begins at the frontier. So a start of the job that overwrites earlier steps shows
-    only in a file at or before the frontier: in one that a notification names, and for the case
-    that these are lost, in those of ``first_files`` and ``files_before``. So does a worker that has
-    been given up, and is only slow.
+    The listing begins at the frontier. So a start of the job that overwrites steps that were judged
+    shows only in a file at or before the frontier, or of the step that was judged in part: in one
+    that a notification names, and for the case that these are lost, in those of ``first_files``,
+    ``partly_judged_files`` and ``files_before``. So does a worker that has been given up, and is
+    only slow.
     """
+    checkpoint = work.checkpoint
+    judged = checkpoint.frontier if checkpoint.partly is None else checkpoint.partly.step
     places = ((key, parse_index_key(key)) for key in keys)
-    before = ((key, at) for key, at in places if at and at[0] <= work.checkpoint.frontier)
+    before = ((key, at) for key, at in places if at and at[0] <= judged)
     for key, place in islice(before, _MOST_KEYS):
         _wait_again(work, *place)
         found = _other_start(work.checkpoint, key, work.files)
@@ -65,6 +68,12 @@ def first_files(work: UnitOfWork) -> Iterator[str]:
             return
         if found.modified > work.checkpoint.last_time:
             yield found.key
+
+
+def partly_judged_files(checkpoint: Checkpoint) -> Iterator[str]:
+    """The files of the step that some rules have judged."""
+    if checkpoint.partly is not None:
+        yield from (index_key(checkpoint.partly.step, worker) for worker in checkpoint.run_ids)
 
 
 def files_before(checkpoint: Checkpoint, found: Iterable[FoundFile]) -> Iterator[str]:
