@@ -8,10 +8,13 @@ from statistics import median
 
 from tocsin.model import Mode
 
+from tocsin_hooks.meter import Moment
+
 OVERHEAD = 0.02
 """The share of the training's time that capturing may take where nobody says otherwise."""
 
-_ALLOWANCE = 2.0  # seconds; a training that has lost less has lost nothing worth a blind spot
+_ALLOWANCE = 1.3  # seconds of a run; one that has lost less has lost nothing worth a blind spot
+_LOOKS = 0.5  # of what the hook may take: for looks at steps that are not saved
 _MOST_STRETCH = 1024
 _KEPT = 5
 _WEIGHTS = {Mode.TRAIN: 14, Mode.EVAL: 5, Mode.PREDICT: 1, Mode.GLOBAL: 1}
@@ -27,7 +30,7 @@ class ModeBudgets:
     def __init__(self, most: float | None) -> None:
         self._most = most
         self._budgets: dict[Mode, Budget] = {}
-        self._saved_at: dict[Mode, float] = {}
+        self._saved_at: dict[Mode, Moment] = {}
 
     @property
     def stretches(self) -> Mapping[Mode, int]:
@@ -37,8 +40,15 @@ class ModeBudgets:
         """The share of the time that capturing steps of this mode took. See ``Budget.share``."""
         return self._budgets[mode].share if mode in self._budgets else 0.0
 
-    def observe(self, mode: Mode, cost: float, now: float, stretch: int) -> bool:
-        """A save of this mode cost ``cost`` seconds, and has ended ``now``. See ``Budget``."""
+    def allows_looks(self, spent: float, elapsed: float) -> bool:
+        """Return whether a step that is not saved may be looked at, when the hook has ``spent`` so
+        many of the ``elapsed`` seconds: half of the allowance, and half of the limit from then on,
+        is for that."""
+        return self._most is None or spent < _LOOKS * max(_ALLOWANCE, self._most * elapsed)
+
+    def observe(self, mode: Mode, cost: float, now: Moment, spent: float, stretch: int) -> bool:
+        """A save of this mode cost ``cost`` seconds of the ``spent`` ones that the hook took in
+        all, and has ended ``now``. See ``Budget``."""
         before, self._saved_at[mode] = self._saved_at.get(mode), now
         if before is None:
             return False
@@ -47,13 +57,13 @@ class ModeBudgets:
         whole = sum(_WEIGHTS[each] for each in self._budgets)
         for each, budget in self._budgets.items():
             budget.most = None if self._most is None else self._most * _WEIGHTS[each] / whole
-        return self._budgets[mode].observe(cost, now - before, stretch)
+        return self._budgets[mode].observe(cost, now.since(before), spent, stretch)
 
 
 class Budget:
     """Keeps capturing within a share of the training's time, by a ``stretch`` of the interval.
 
-    Nothing happens before the saves have cost two seconds in all: rules find little in the few
+    Nothing happens before the hook has taken 1.3 seconds in all: rules find little in the few
     saves that the share of a short training buys. Then the stretch is the least power of two that
     keeps the share; it shrinks again when a quarter of it would do. Costs are medians of the last
     five saves: one slow moment decides nothing.
@@ -61,20 +71,19 @@ class Budget:
 
     def __init__(self, most: float | None) -> None:
         self.most = most
-        self._total = 0.0
         self._costs = deque[float](maxlen=_KEPT)
         self._periods = deque[float](maxlen=_KEPT)
         self.stretch = 1
         self.share = 0.0  # of the time that capturing took, when it was last decided on
 
-    def observe(self, cost: float, elapsed: float, stretch: int) -> bool:
+    def observe(self, cost: float, elapsed: float, spent: float, stretch: int) -> bool:
         """A save cost ``cost`` of the ``elapsed`` seconds since the save before, when the interval
-        was stretched by ``stretch``. Answers whether the stretch is to be another.
+        was stretched by ``stretch`` and the hook had ``spent`` so much in all. Return whether the
+        stretch is to be another.
         """
-        self._total += cost
         self._costs.append(cost)
         self._periods.append(max(elapsed - cost, 1e-9) / stretch)
-        if self.most is None or self._total < _ALLOWANCE or len(self._costs) < _KEPT:
+        if self.most is None or spent < _ALLOWANCE or len(self._costs) < _KEPT:
             return False
         needed = self._needed(self.most)
         if self.stretch >= needed > self.stretch / 4:

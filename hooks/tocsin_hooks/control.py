@@ -105,6 +105,11 @@ class Control:
         if self._alone:
             self._hand_over(CaptureChange(0, stretch))
 
+    @property
+    def has_change(self) -> bool:
+        """Whether there is a change that does not hold yet."""
+        return self._pending is not None
+
     def taken(self, step: int) -> CaptureChange | None:
         """The change that begins to hold at this global step, once."""
         if self._pending is None:

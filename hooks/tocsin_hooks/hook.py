@@ -20,6 +20,7 @@ from tocsin_hooks.guard import Guard, Method, Troubles, guarded, log_error
 from tocsin_hooks.life import Life
 from tocsin_hooks.loop import CapturedLoop
 from tocsin_hooks.plan import CapturePlan
+from tocsin_hooks.poller import News
 from tocsin_hooks.position import Position, Resumed
 from tocsin_hooks.step import Later
 from tocsin_hooks.timings import Batch, TimedLoader, Timings
@@ -174,6 +175,7 @@ class Hook:
                     None if planned_steps is None else max(0, int(planned_steps)),
                     without_loss,
                 ),
+                position.counters,
             )
             self._life.begin(session)
 
@@ -320,6 +322,32 @@ class Hook:
     def spent(self, seconds: float) -> None:
         """Count time of the training that was found out later, such as a device's."""
         self._loop.meter.add(seconds)
+
+    @property
+    def allows_looks(self) -> bool:
+        """Whether a step that is not saved may be looked at: the hook has not taken long."""
+        return self._session is not None and self._session.allows_looks(self._loop.meter.seconds)
+
+    @_guarded("idle steps are not counted", (0, 0.0))
+    def idle_steps(self, mode: Mode, turn: int | None = None) -> tuple[int, float]:
+        """Return how many steps of this mode come that are sure not to be saved, and the time of
+        the steady clock until which that holds. See ``begin`` for ``turn``."""
+        return self._loop.idle_steps(mode, turn)
+
+    @property
+    def counters(self) -> dict[Mode, int]:
+        """The steps begun so far. Who begins ``idle_steps`` by these alone calls ``skipped``."""
+        return self._loop.position.counters
+
+    @_guarded("idle steps are not counted")
+    def skipped(self, mode: Mode, steps: int) -> None:
+        """So many steps, the last ones of ``counters``, were neither begun nor ended."""
+        self._loop.skipped(mode, steps)
+
+    @property
+    def news(self) -> News:
+        """Says that something in the background may have changed what a step is to do."""
+        return News() if self._session is None else self._session.news
 
     def trouble(self, what: str, error: Exception) -> None:
         """Count something that could not be captured; the first is logged."""

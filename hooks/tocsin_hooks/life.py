@@ -85,9 +85,13 @@ class Life:
         if self._sigterm is not None or not self.here:
             return
         try:
-            self._sigterm = Sigterm()
+            self._sigterm = Sigterm(self._has_news)
         except ValueError as error:
             _log.warning("SIGTERM does not stop the training: %s", error)
+
+    def _has_news(self) -> None:
+        if self.session is not None:
+            self.session.news.heard = True
 
     def close(self, *, finished: bool | None, timeout: float) -> None:
         """See ``Hook.close``."""

@@ -68,6 +68,19 @@ class CapturedLoop:
         if self._due is not None:
             self._open[-1] = step
 
+    def idle_steps(self, mode: Mode, turn: int | None) -> tuple[int, float]:
+        """Return how many steps of this mode come that are sure not to be saved nor timed, and the
+        time of the steady clock until which that holds."""
+        session = self._life.session
+        if session is None or self.timings is not None or len(self._open) > 1:
+            return 0, 0.0
+        return session.idle_steps(mode, self.position.counters[mode], turn)
+
+    def skipped(self, mode: Mode, steps: int) -> None:
+        """So many steps, the last of those that were counted, were neither begun nor ended."""
+        if (session := self._life.session) is not None:
+            session.selection.schedule.skipped(mode, self.position.counters[mode] - steps, steps)
+
     def end(self) -> None:
         """Hand the step in hand over to be written."""
         step, session = self._open.pop() if self._open else None, self._life.session
@@ -79,7 +92,7 @@ class CapturedLoop:
         spent = self.meter.seconds - self._metered
         self._metered = self.meter.seconds
         with self.meter:
-            session.end(step, spent)
+            session.end(step, spent, self.meter.seconds)
 
     def leave_out(self) -> None:
         """Save nothing of the step in hand."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from typing import NamedTuple
 
 
 class Meter:
-    """Adds up the time spent inside ``with meter:``; what is nested counts once.
+    """Adds up the CPU time of a thread inside ``with meter:``; what is nested counts once.
 
-    It belongs to the training thread; ``add`` may be called by any.
+    It belongs to the training thread; ``add`` may be called by any. CPU time, since a busy machine
+    stretches the clock's time and must not make a run be saved more rarely.
     """
 
     def __init__(self) -> None:
@@ -18,13 +20,13 @@ class Meter:
 
     def __enter__(self) -> None:
         if self._depth == 0:
-            self._started = time.perf_counter()
+            self._started = time.thread_time()
         self._depth += 1
 
     def __exit__(self, *raised: object) -> None:
         self._depth -= 1
         if self._depth == 0:
-            self.seconds += time.perf_counter() - self._started
+            self.seconds += time.thread_time() - self._started
 
     @property
     def runs(self) -> bool:
@@ -32,3 +34,22 @@ class Meter:
 
     def add(self, seconds: float) -> None:
         self.seconds += seconds
+
+
+class Moment(NamedTuple):
+    """A moment of the training, by two clocks in seconds."""
+
+    wall: float
+    process: float
+
+    @classmethod
+    def now(cls) -> Moment:
+        return cls(time.monotonic(), time.process_time())
+
+    def since(self, earlier: Moment) -> float:
+        """Return the seconds that the training had since then.
+
+        The wall clock counts, or the process's CPU time where that is less: then other processes
+        had the processors.
+        """
+        return min(self.wall - earlier.wall, self.process - earlier.process)

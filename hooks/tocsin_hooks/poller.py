@@ -20,13 +20,24 @@ class Look(Protocol):
     def __call__(self) -> None: ...
 
 
+class News:
+    """Says that something in the background may have changed what the next step is to do."""
+
+    __slots__ = ("heard",)
+
+    def __init__(self) -> None:
+        self.heard = False
+
+
 class Poller:
-    """Calls each of ``looks`` every ``interval`` seconds; what goes wrong is logged once.
+    """Calls each of ``looks`` every ``interval`` seconds, and sets ``news`` after it; what goes
+    wrong is logged once.
 
     ``looks`` are named by what they read, for the message.
     """
 
-    def __init__(self, interval: float, looks: Mapping[str, Look]) -> None:
+    def __init__(self, interval: float, looks: Mapping[str, Look], news: News) -> None:
+        self._news = news
         self._interval = interval
         self._looks = looks
         self._reported = set[str]()
@@ -47,6 +58,7 @@ class Poller:
                 for what, look in self._looks.items():
                     with Guard(self._report, "%s cannot be read, going on", what):
                         look()
+                self._news.heard = True
 
     def _report(self, what: str, error: Exception) -> None:
         """Log each message once: a file that is wrong now is so at the next look, too."""

@@ -33,6 +33,11 @@ class Position:
         """Steps begun so far, by mode; GLOBAL has those of all modes."""
         return {mode.name: count for mode, count in self._next.items()}
 
+    @property
+    def counters(self) -> dict[Mode, int]:
+        """The counters themselves, for whoever begins steps without ``advance``."""
+        return self._next
+
     def advance(self, mode: Mode) -> tuple[int, int]:
         """Begin a step: its number among all steps, and among those of its mode."""
         numbers = self._next[Mode.GLOBAL], self._next[mode]

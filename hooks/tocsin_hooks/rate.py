@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
+
+from tocsin.model import Mode
 
 
 class StepRate:
-    """The step in hand, and steps per second. Times are seconds of a steady clock."""
+    """The step in hand, and steps per second. Times are seconds of a steady clock.
 
-    def __init__(self) -> None:
-        self.step = 0
+    ``counters`` are those of the steps begun so far, which another thread advances.
+    """
+
+    def __init__(self, counters: Mapping[Mode, int]) -> None:
+        self._counters = counters
         self._first: tuple[int, float] | None = None
         self._looked: tuple[int, float] | None = None
 
-    def begin(self, step: int, now: float) -> None:
+    @property
+    def step(self) -> int:
+        """The number of the step in hand among all; 0 before the first."""
+        return max(0, self._counters[Mode.GLOBAL] - 1)
+
+    def begin(self, now: float) -> None:
         """The training begins a step."""
-        self.step = step
-        self._first = self._first or (step, now)
+        self._first = self._first or (self.step, now)
 
     def look(self) -> tuple[int, float]:
         """The step, and the rate since the first, or since the last look if that is more."""

@@ -81,6 +81,11 @@ class StepRecorder:
         if not why_not:
             self._request = request
 
+    @property
+    def is_asked(self) -> bool:
+        """Whether steps are to be recorded, or are at present."""
+        return self._request is not None
+
     def step_begins(self, mode: Mode) -> None:
         """A step begins, in the training's thread. Records it if that was asked for."""
         if self._request is None:

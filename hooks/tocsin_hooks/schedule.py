@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -49,6 +50,15 @@ class SavedSteps:
 
     def is_inside(self, number: int) -> bool:
         return self.start <= number < self.end
+
+    def idle_steps(self, number: int, stretch: int, turn: int | None = None) -> int:
+        """Return how many steps from ``number`` on are sure not to be saved."""
+        counted = number if turn is None else turn
+        first = counted if turn is not None else max(counted, self.start)
+        steps = first + -first % (self.interval * stretch) - counted
+        if turn is None and number + steps >= self.end:
+            steps = sys.maxsize
+        return min([steps, *(each - number for each in self.also if each >= number)])
 
 
 class Schedule:
@@ -111,6 +121,30 @@ class Schedule:
             self._trained += common or steps.has(number, turn=turn)
         own = {name: has(steps, name) for name, steps in self._own[mode].items()}
         return Due(common, own) if common or any(own.values()) else None
+
+    def idle_steps(
+        self, mode: Mode, number: int, stretch: int, every: int | None, turn: int | None
+    ) -> int:
+        """Return how many steps from ``number`` on are sure not to be due. See ``due``."""
+        counted = 0 if every is None else -number % (every * stretch)
+        known = (self._common[mode], *self._own[mode].values())
+        idle = min(each.idle_steps(number, stretch, turn) for each in known)
+        return idle if every is None else min(idle, counted)
+
+    def idle_until(self, mode: Mode, stretch: int) -> float:
+        """Return the time of the steady clock from which on any step is due."""
+        if self._seconds is None:
+            return math.inf
+        saved = (self._saved_at.get((mode, name), 0.0) for name in (None, *self._own[mode]))
+        return min(saved) + self._seconds * stretch
+
+    def skipped(self, mode: Mode, number: int, steps: int) -> None:
+        """Steps from ``number`` on, none of them due, have gone by without being asked about."""
+        common = self._common[mode]
+        if mode is Mode.TRAIN and steps:
+            last = min(number + steps, common.end)
+            every = common.interval
+            self._trained += max(0, int(-(-last // every)) - -(-max(number, common.start) // every))
 
     def saved(self, mode: Mode, due: Due, now: float) -> None:
         """The part of a step that was due has been saved; for that the seconds start again.

@@ -8,7 +8,7 @@ import sysconfig
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from types import FrameType, FunctionType
+from types import CodeType, FrameType, FunctionType
 from typing import Any
 
 _INSTALLED = ("site-packages", "dist-packages")
@@ -21,21 +21,30 @@ def script_line() -> str:
     return "" if frame is None else f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
 
 
-def script_caller() -> Callable[[Any, Any, Any], Any] | None:
-    """Calls a function so that a warning of it names the line of the script, and not ours."""
-    frame = _script_frame()
-    return None if frame is None else _caller(frame.f_code.co_filename, frame.f_lineno)
-
-
-@cache
-def _caller(file: str, line: int) -> Callable[[Any, Any, Any], Any]:
-    """A function that stands in that line, as far as those know that it calls."""
-    code = _call.__code__.replace(co_filename=file, co_firstlineno=line - 1)
-    return FunctionType(code, {"__name__": Path(file).stem})
+def caller_at(frame: FrameType) -> Callable[[Any, Any, Any], Any]:
+    """Return a function that calls another one as from the line where ``frame`` is: a warning names
+    that line, and is shown once for it."""
+    code, key = frame.f_code, (id(frame.f_code), frame.f_lasti)
+    kept = _calls.get(key)
+    if kept is None:
+        if len(_calls) == _MOST_PLACES:
+            _calls.clear()
+        line = (frame.f_lineno or 1) - 1
+        own = _CALL.replace(co_filename=code.co_filename, co_firstlineno=line)
+        kept = _calls[key] = code, own
+    return FunctionType(kept[1], frame.f_globals)
 
 
 def _call(function: Any, args: Any, kwargs: Any) -> Any:
     return function(*args, **kwargs)
+
+
+# Named as what a mode defines: who looks for the line that calls ``backward`` skips it.
+_CALL = _call.__code__.replace(co_name="__torch_function__")
+_MOST_PLACES = 1 << 12
+_calls: dict[tuple[int, int], tuple[CodeType, CodeType]] = {}
+"""Codes of calls by where they stand: to ask a frame for its line is slow. The first code of each
+pair is kept because its identity is the key."""
 
 
 @cache

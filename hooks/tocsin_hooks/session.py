@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import sys
 import time
 import uuid
@@ -15,6 +16,7 @@ from tocsin.model import Mode
 from tocsin.tensors import RunWriter, Storage, open_storage
 from tocsin.watch import Watch, encode_watch
 
+from tocsin_hooks.allowance import allowance_of
 from tocsin_hooks.arguments import HookArguments
 from tocsin_hooks.budget import ModeBudgets
 from tocsin_hooks.control import Control
@@ -23,7 +25,8 @@ from tocsin_hooks.earlier import warn_of_finished_run
 from tocsin_hooks.ending import runs_to_end
 from tocsin_hooks.guard import Guard, log_error
 from tocsin_hooks.machine import MachineOfHook
-from tocsin_hooks.poller import Look, Poller
+from tocsin_hooks.meter import Moment
+from tocsin_hooks.poller import Look, News, Poller
 from tocsin_hooks.rate import StepRate
 from tocsin_hooks.recorder import StepRecorder
 from tocsin_hooks.schedule import Due
@@ -43,10 +46,13 @@ _open: WeakValueDictionary[tuple[str, str], Session] = WeakValueDictionary()
 class Session:
     """Opens the run. Raises ValueError and OSError where that cannot work.
 
-    One that writes to the same run as the same worker is ended by it.
+    One that writes to the same run as the same worker is ended by it. ``counters`` are those of the
+    steps begun so far.
     """
 
-    def __init__(self, out: str | Path | Storage, arguments: HookArguments) -> None:
+    def __init__(
+        self, out: str | Path | Storage, arguments: HookArguments, counters: Mapping[Mode, int]
+    ) -> None:
         settings, first = arguments.settings(), arguments.first
         all_capture = arguments.all_capture(settings)
         num_workers = arguments.num_workers if all_capture else 1
@@ -58,7 +64,10 @@ class Session:
         self._url = storage.url
         self._first = first
         self._budgets = ModeBudgets(arguments.overhead(settings) if first else None)
-        self._rate = StepRate()
+        self._allowance = allowance_of(storage.url)
+        self._earlier = self._allowance.spent  # by hooks of this run that have ended
+        self._begun = Moment.now()
+        self._rate = StepRate(counters)
         self._due: Due | None = None
         self._stretch: Mapping[Mode, int] = {}
         self._every: int | None = None  # steps that the first of several workers says
@@ -106,7 +115,8 @@ class Session:
                 started=started,
             )
             looks[f"{storage.url}/watch.json"] = self._control.look
-        self._poller = Poller(arguments.poll_interval, looks)
+        self.news = News()
+        self._poller = Poller(arguments.poll_interval, looks, self.news)
         self._retired = False
         self.on_retire: Callable[[], object] = lambda: None  # so that its hook can be freed
         if (earlier := _open.get(self.place)) is not None:
@@ -121,6 +131,11 @@ class Session:
         """Whether a file of the run, or of its machine run, asks for a stop."""
         return self.stop_file.requested or self.machine.stop_requested
 
+    def allows_looks(self, spent: float) -> bool:
+        """Return whether a step that is not saved may be looked at. See ``ModeBudgets``."""
+        elapsed = Moment.now().since(self._begun)
+        return self._budgets.allows_looks(self._earlier + spent, elapsed)
+
     @property
     def used(self) -> bool:
         """Whether any step was captured."""
@@ -129,7 +144,7 @@ class Session:
     def begin(self, step: CapturedStep, turn: int | None = None) -> Due | None:
         """The part of a step that is captured, if any: it is due, and there is room for it."""
         now = time.monotonic()
-        self._rate.begin(step.step, now)
+        self._rate.begin(now)
         if self.uploader is None or self.uploader.broken or self._retired:
             return None
         self._change(self.uploader)
@@ -150,15 +165,30 @@ class Session:
             return None
         return due
 
-    def end(self, step: CapturedStep, seconds: float) -> None:
-        """Hand a captured step over; it has cost ``seconds`` of the training's time."""
-        now = time.monotonic()
+    def idle_steps(self, mode: Mode, number: int, turn: int | None = None) -> tuple[int, float]:
+        """Return how many steps of this mode from ``number`` on are sure not to be saved, and the
+        time of the steady clock until which that holds."""
+        uploader = self.uploader
+        if uploader is None or uploader.broken or self._retired:
+            return sys.maxsize, math.inf
+        if self.recorder.is_asked or (self._control is not None and self._control.has_change):
+            return 0, 0.0
+        schedule, stretch = self.selection.schedule, self._stretch.get(mode, 1)
+        steps = schedule.idle_steps(mode, number, stretch, self._every, turn)
+        return steps, schedule.idle_until(mode, stretch) if self._alone else math.inf
+
+    def end(self, step: CapturedStep, seconds: float, spent: float) -> None:
+        """Hand a captured step over; it has cost ``seconds`` of the ``spent`` ones of the training
+        that the hook took in all."""
         if self._due is not None:
-            self.selection.schedule.saved(step.mode, self._due, now)
+            self.selection.schedule.saved(step.mode, self._due, time.monotonic())
         if self.uploader is not None and not (step.empty or self._retired):
             self.uploader.put(step)
+        self._allowance.spent = self._earlier + spent
         stretch = self._stretch.get(step.mode, 1)
-        if self._control is not None and self._budgets.observe(step.mode, seconds, now, stretch):
+        if self._control is not None and self._budgets.observe(
+            step.mode, seconds, Moment.now(), self._allowance.spent, stretch
+        ):
             self._control.stretch(self._budgets.stretches)
 
     def retire(self) -> None:

@@ -66,10 +66,12 @@ class Sigterm:
     """SIGTERM as a fact to be asked for, instead of the end of the process.
 
     A handler that was there before is called as well. A second SIGTERM, and one in a forked
-    child, do what they would have done without us. Only the main thread can make one.
+    child, do what they would have done without us. ``then`` is called at the first one. Only the
+    main thread can make one.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, then: Callable[[], object] = lambda: None) -> None:
+        self._then = then
         self._pid = os.getpid()
         self._received = False
         self._previous = signal.getsignal(signal.SIGTERM)
@@ -92,5 +94,6 @@ class Sigterm:
             os.kill(os.getpid(), number)
             return
         self._received = True
+        self._then()
         if callable(self._previous):
             self._previous(number, frame)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from functools import wraps
 from operator import attrgetter
 from typing import Any, cast
-from weakref import WeakMethod
+from weakref import WeakMethod, ref
 
 import torch
 
 from tocsin_hooks.guard import Guard, MeantForTraining, Method, guarded
+from tocsin_hooks.torch.autograd import is_replica, is_transforming
+from tocsin_hooks.torch.idle import IdleSteps
 
 
 class TrainingStopped(MeantForTraining):
@@ -46,24 +47,32 @@ def safely(hook: Any, seen: Callable[..., None]) -> Callable[..., None]:
 def is_elsewhere(module: Any) -> bool:
     """Whether a forward pass is none of the training's: a replica's, or one that is recorded, or
     transformed."""
-    return getattr(module, "_is_replica", False) or torch.jit.is_tracing() or is_transforming()
-
-
-def is_transforming() -> bool:
-    """Whether a function transform is at work, as ``torch.func.vmap``: in it tensors hold no
-    numbers, and may neither be asked for any nor draw them."""
-    return torch._C._functorch.peek_interpreter_stack() is not None
-
-
-def compilations() -> int:
-    """How often ``torch.compile`` has compiled something in this process."""
-    known = sys.modules.get("torch._dynamo.utils")
-    return sum(known.counters.get("frames", {}).values()) if known else 0
+    return is_replica(module) or torch.jit.is_tracing() or is_transforming()
 
 
 def closure_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The closure that ``optimizer.step`` was given to compute the loss again, if any."""
     return kwargs.get("closure") or next(filter(callable, args[1:]), None)
+
+
+class UpdateHook:
+    """A global hook of all optimizers, which keeps neither us nor a model alive."""
+
+    def __init__(self, method: Callable[..., None], idle: IdleSteps) -> None:
+        self._method = WeakMethod(method)
+        self._idle = ref(idle)
+
+    def __call__(self, optimizer: Any, *arguments: Any) -> None:
+        idle = self._idle()
+        if idle is None or torch.compiler.is_compiling() or idle.skips(self, optimizer):
+            return
+        if (method := self._method()) is not None:
+            method(optimizer, *arguments)
+
+    def repeat(self, optimizer: Any, samples: int) -> None:
+        """Handle an update that was skipped."""
+        if (method := self._method()) is not None:
+            method(optimizer, (), {})
 
 
 def weakly(method: Callable[..., None]) -> Callable[..., None]:

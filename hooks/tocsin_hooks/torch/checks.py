@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from tocsin.model import COMPETING, Mode
 from torch import Tensor, nn
 
 from tocsin_hooks.looks import Wanted
-from tocsin_hooks.torch.callbacks import compilations
+from tocsin_hooks.torch.autograd import compilations
 from tocsin_hooks.torch.calls.loss_calls import Listener, LossCall, LossWindow
 from tocsin_hooks.torch.calls.recorded_call import RecordedCall
 from tocsin_hooks.torch.capture.captured import StepInHand
@@ -47,7 +48,7 @@ class Checks:
         self._competition = Competition(
             self._competes, contracts.opponents_agree, step.hook.trouble
         )
-        self._when = LookSchedule(step, wanted, self._skill, contracts.loop, self._competition)
+        self._when = LookSchedule(step, wanted, contracts.loop, self._competition)
         self._losses = LossComparisons(step, loss, self._skill, self._when)
         hook = step.hook
         self._window = LossWindow(
@@ -75,6 +76,7 @@ class Checks:
         step.before_end = self._hand_over
 
     def forward_begins(self, root: Any, args: Any, kwargs: Any, *, compiled: bool) -> None:
+        self._when.forward_begins()
         self._competition.passed()
         self._inside = True
         self._operands.begin_pass()
@@ -95,6 +97,15 @@ class Checks:
         # In evaluation some modules compute in another way while there is a mode.
         if self._step.mode is Mode.TRAIN or (self._when.compares and not _has_fast_path(root)):
             self._window.open()
+
+    @property
+    def look(self) -> bool:
+        """Whether anything looks at steps that are not saved."""
+        return self._when.is_every_step or self._competition.looks or self._contracts.look
+
+    def skipped(self, updates: Mapping[Any, int]) -> None:
+        """There were so many updates by each optimizer that nothing looked at."""
+        self._contracts.skipped(updates)
 
     @property
     def values_actions(self) -> bool:

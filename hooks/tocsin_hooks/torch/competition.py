@@ -28,6 +28,11 @@ class Competition:
     def is_known(self) -> bool:
         return self._opponents.are_known
 
+    @property
+    def looks(self) -> bool:
+        """Whether it is being found out whether they agree."""
+        return self._agreement.looks
+
     def passed(self) -> None:
         """Something was computed, forward or backward."""
         self._opponents.passed()

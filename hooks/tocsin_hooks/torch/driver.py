@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
 from tocsin_hooks.torch import TorchHook
 from tocsin_hooks.torch.outermost_calls import Call
+
+
+class _Event:
+    """The beginning or the end of the passes that a trainer says."""
+
+    def __init__(self, handle: Callable[[], None]) -> None:
+        self._handle = handle
+
+    def repeat(self, subject: Any, samples: int) -> None:
+        """Handle one that was skipped."""
+        self._handle()
 
 
 class Driver:
@@ -21,6 +33,7 @@ class Driver:
         self._training = hook.training
         token = torch.nn.Identity()  # stands for the module whose call a pass would be
         self._token: Any = torch.compile(token) if compiled else token
+        self._begins, self._ends = _Event(self._begin), _Event(self._end)
 
     def called(self, model: Any, arguments: Any) -> None:
         """The model is being called, and has looked for its hooks already."""
@@ -29,10 +42,18 @@ class Driver:
 
     def begin(self) -> None:
         """A forward pass begins; calls of the model in it are part of it."""
-        self.called(self._token, ())
+        if self._training is not None and not self._training.idle.skips(self._begins, self._token):
+            self._begin()
 
     def end(self) -> None:
         """The pass that was begun here has ended."""
+        if self._training is not None and not self._training.idle.skips(self._ends, self._token):
+            self._end()
+
+    def _begin(self) -> None:
+        self.called(self._token, ())
+
+    def _end(self) -> None:
         if self._training is not None:
             self._training.forward_ends(self._token, (), {}, ())
 

@@ -95,6 +95,10 @@ class EvaluationDetector:
         self._alone.clear()
         self._together.clear()
 
+    def skipped(self, updates: int) -> None:
+        """There were so many updates more, with what went before them as before the last ones."""
+        self._updates += updates
+
     def is_none(self, training: bool, samples: int, *, meant: bool, without_meaning: int) -> bool:
         """Whether the pass, in ``training`` mode or not, belongs to no evaluation. ``meant``: one
         is going on for sure; ``without_meaning`` steps in a row were none."""

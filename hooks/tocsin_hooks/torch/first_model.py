@@ -17,6 +17,7 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 from tocsin_hooks.guard import Guard, guarded, log_error
 from tocsin_hooks.torch import TorchHook
 from tocsin_hooks.torch.driver import Driver
+from tocsin_hooks.torch.gradients import parameters_of
 from tocsin_hooks.torch.names import class_name, is_loss, unwrapped
 from tocsin_hooks.torch.root import owners
 
@@ -109,7 +110,7 @@ def say(message: str) -> None:
 
 def _updated_by(optimizer: Any) -> Any:
     """The outermost model that has parameters of an optimizer."""
-    held = {id(each) for group in optimizer.param_groups for each in group["params"]}
+    held = {*map(id, parameters_of(optimizer))}
     models = (each for each in gc.get_objects() if issubclass(type(each), Module))
     owners = [each for each in models if not held.isdisjoint(map(id, each.parameters()))]
     return max(owners, key=lambda each: len([*each.modules()]), default=None)

@@ -2,34 +2,36 @@
 
 from __future__ import annotations
 
-import re
 from collections import deque
 from collections.abc import Callable, Iterator, Set
 from typing import Any
 
 import torch
+from torch.autograd.graph import GradientEdge
 
-_RESHAPES = re.compile(
-    r"(Alias|Clone|Permute|ReshapeAlias|Squeeze|T|ToCopy|Transpose|UnsafeView|Unsqueeze|View)"
-    r"Backward\d"
+from tocsin_hooks.torch import autograd
+from tocsin_hooks.torch.autograd import (
+    constant_of,
+    edges_of,
+    gives_another_form,
+    indices_of,
+    inputs_of,
+    name_of,
+    parameter_of,
 )
 
-_SUMS = frozenset({"AddBackward0", "MeanBackward0", "MeanBackward1", "SqrtBackward0"})
-_SUMS |= frozenset({"CatBackward0", "StackBackward0", "SumBackward0", "SumBackward1"})
-_WEIGHTS = frozenset({"DivBackward0", "MulBackward0", "NegBackward0", "SubBackward0"})
-_WEIGHTS |= frozenset({"WhereBackward0"})
-_ERRORS = frozenset({"AbsBackward0", "LinalgVectorNormBackward0", "PowBackward0"})
-_LOSSES = frozenset({"HuberLossBackward0", "MseLossBackward0", "SmoothL1LossBackward0"})
-_SHARES = frozenset({"LogBackward0", "LogSoftmaxBackward0", "SoftmaxBackward0"})
-_TOTALS = frozenset({"LogsumexpBackward0"})  # logarithms of sums, which shares are parts of
-_CHOICES = frozenset({"MaximumBackward0", "WhereBackward0"})  # of errors to either side
-_MULTIPLES = frozenset({"DivBackward0", "MulBackward0", "NegBackward0"})
-_PLAIN = (_SUMS - {"SqrtBackward0"}) | {"NegBackward0", "PowBackward0", "SubBackward0"}
+_SUMS = frozenset({autograd.ADD, autograd.CAT, autograd.SQRT, autograd.STACK})
+_SUMS |= autograd.MEANS | autograd.SUMS
+_WEIGHTS = frozenset({autograd.DIV, autograd.MUL, autograd.NEG, autograd.SUB, autograd.WHERE})
+_ERRORS = frozenset({autograd.ABS, autograd.POW, autograd.VECTOR_NORM})
+_LOSSES = frozenset({autograd.HUBER_LOSS, autograd.MSE_LOSS, autograd.SMOOTH_L1_LOSS})
+_SHARES = frozenset({autograd.LOG, autograd.LOG_SOFTMAX, autograd.SOFTMAX})
+_CHOICES = frozenset({autograd.MAXIMUM, autograd.WHERE})  # of errors to either side
+_MULTIPLES = frozenset({autograd.DIV, autograd.MUL, autograd.NEG})
+_PLAIN = (_SUMS - {autograd.SQRT}) | {autograd.NEG, autograd.POW, autograd.SUB}
 _MOST_NODES = 200
 _OF_ERRORS = _SUMS | _WEIGHTS | _ERRORS | _LOSSES
-_COLUMN = "SelectBackward0"  # as ``[:, 0]`` takes it of a table with one column
-_LARGEST = frozenset({"AmaxBackward0", "MaxBackward0"})  # along an axis
-_ARITHMETIC = frozenset({"AddBackward0", "MulBackward0", "SubBackward0"})
+_ARITHMETIC = frozenset({autograd.ADD, autograd.MUL, autograd.SUB})
 _NEAR = 12  # nodes
 _ALIKE = 6  # nodes in a row
 
@@ -49,7 +51,7 @@ def nodes_of(node: Any, most: int, passes: Callable[[Any], bool] = _always) -> I
         seen.add(found)
         yield found
         if passes(found):
-            waiting += [each for each, _ in found.next_functions]
+            waiting += inputs_of(found)
 
 
 def is_summed(loss: Any, node: Any, *, weighted: bool) -> bool:
@@ -65,7 +67,7 @@ def is_summed(loss: Any, node: Any, *, weighted: bool) -> bool:
         return not _is_size(found) and (_is_of(sums, found) or _scales(found))
 
     for found in nodes_of(loss.grad_fn, _MOST_NODES, passes):
-        before = [each for each, _ in found.next_functions]
+        before = inputs_of(found)
         if _is_size(found):
             if before_views(before[0]) is before_views(node):
                 return True
@@ -78,10 +80,10 @@ def _is_multiple_of(node: Any, other: Any) -> bool:
     """Whether it gives a number times what another one gives."""
     node = before_views(node)
     while node is not None and node is not before_views(other):
-        given = [each for each, _ in node.next_functions if each is not None]
+        given = edges_of(node)
         if name_of(node) not in _MULTIPLES or len(given) != 1:
             return False
-        node = before_views(given[0])
+        node = before_views(given[0][0])
     return node is not None
 
 
@@ -113,13 +115,13 @@ def is_error(node: Any) -> bool:
 
 def _is_size(node: Any) -> bool:
     """Whether it gives the squares or sizes of numbers."""
-    name, before = name_of(node), [each for each, _ in node.next_functions]
-    return name in _ERRORS or (name == "MulBackward0" and before[:1] == before[1:])
+    name, before = name_of(node), inputs_of(node)
+    return name in _ERRORS or (name == autograd.MUL and before[:1] == before[1:])
 
 
 def _is_of(names: Set[str], node: Any) -> bool:
     """Whether a node has one of these names, or gives numbers in another form."""
-    return name_of(node) in names or _RESHAPES.fullmatch(name_of(node)) is not None
+    return name_of(node) in names or gives_another_form(node)
 
 
 def picked_values(loss: Any) -> Any:
@@ -131,37 +133,36 @@ def picked_values(loss: Any) -> Any:
         if found is None or found in seen:
             continue
         seen.add(found)
-        before = [each for each, _ in found.next_functions]
+        before = inputs_of(found)
         if errors and _picks_one(found):
             return None if _has_shares(before[0]) else before[0]
         errors = errors or is_error(found)
-        if _is_of(_OF_ERRORS, found) or name_of(found) == _COLUMN:
+        if _is_of(_OF_ERRORS, found) or name_of(found) == autograd.SELECT:  # the only column, too
             waiting += [(each, errors) for each in before]
     return None
 
 
 def parameters_near(node: Any, most: int) -> set[int]:
     """The identities of those parameters that are among so many nodes before this one."""
-    near = [each for each in nodes_of(node, most) if name_of(each).endswith("AccumulateGrad")]
-    return {id(each.variable) for each in near}
+    leaves = map(parameter_of, nodes_of(node, most))
+    return {id(each) for each in leaves if each is not None}
 
 
 def _has_shares(node: Any) -> bool:
     """Whether it gives probabilities or their logarithms, as ``torch.distributions`` does."""
     node = before_views(node)
-    while name_of(node) == "ExpandBackward0":
-        node = before_views(node.next_functions[0][0])
-    if name_of(node) == "SubBackward0":
-        return any(name_of(before_views(each)) in _TOTALS for each, _ in node.next_functions)
+    while name_of(node) == autograd.EXPAND:
+        node = before_views(inputs_of(node)[0])
+    if name_of(node) == autograd.SUB:  # what the shares are parts of
+        return any(name_of(before_views(each)) == autograd.LOGSUMEXP for each in inputs_of(node))
     return name_of(node) in _SHARES
 
 
 def _picks_one(node: Any) -> bool:
     """Whether it picks a number from each row of a table."""
-    if name_of(node) == "GatherBackward0":
-        index = node._saved_index
-        return bool(index.dim() == 2 and index.shape[1] == 1)
-    indices = [*node._saved_indices] if name_of(node) == "IndexBackward0" else []
+    indices = indices_of(node) if name_of(node) in (autograd.GATHER, autograd.INDEX) else []
+    if name_of(node) == autograd.GATHER:
+        return all(each is not None and each.shape[1:] == (1,) for each in indices)
     if len(indices) != 2 or any(each is None or each.dim() != 1 for each in indices):
         return False
     rows = indices[0]
@@ -174,10 +175,10 @@ def is_maximum(node: Any) -> bool:
     waiting, seen = [node], 0
     while waiting and seen < _NEAR:
         found, seen = before_views(waiting.pop()), seen + 1
-        if name_of(found) in _LARGEST:
+        if name_of(found) in autograd.MAXIMA_OF_AXES:
             return True
         if name_of(found) in _ARITHMETIC:
-            waiting += [each for each, _ in found.next_functions]
+            waiting += inputs_of(found)
     return False
 
 
@@ -187,10 +188,10 @@ def is_gap(loss: Any) -> bool:
     waiting = [loss.grad_fn]
     while waiting:
         node = waiting.pop()
-        before = [] if node is None else [each for each, _ in node.next_functions]
-        if name_of(node) == "AddBackward0":
+        before = inputs_of(node)
+        if name_of(node) == autograd.ADD:
             waiting += before
-        elif name_of(node) == "SubBackward0" and name_of(before[0]).startswith("Mean"):
+        elif name_of(node) == autograd.SUB and name_of(before[0]) in autograd.MEANS:
             return _are_alike(*before)
     return False
 
@@ -200,20 +201,17 @@ def _are_alike(one: Any, other: Any) -> bool:
     for _ in range(_ALIKE):
         if name_of(one) != name_of(other):
             return False
-        if one is None or not one.next_functions:
+        if not inputs_of(one):
             break
-        one, other = one.next_functions[0][0], other.next_functions[0][0]
+        one, other = inputs_of(one)[0], inputs_of(other)[0]
     return True
 
 
 def _scales(node: Any) -> bool:
     """Whether it multiplies by one number, by weights or a mask, or divides by such."""
-    if name_of(node) not in ("MulBackward0", "DivBackward0"):
+    if name_of(node) not in (autograd.MUL, autograd.DIV) or len(edges_of(node)) != 1:
         return False
-    (first, _), (second, _) = node.next_functions
-    if (first is None) == (second is None) or (first is None and name_of(node)[0] == "D"):
-        return False
-    other = node._saved_self if first is None else node._saved_other
+    other = constant_of(node)
     if other is None or not other.dim():
         return other is not None
     return bool((other >= 0).all())
@@ -222,21 +220,22 @@ def _scales(node: Any) -> bool:
 def _is_multiple(node: Any) -> bool:
     """Whether it multiplies all its numbers by the same one, or divides them, or by what is
     computed of the same samples, as where easy ones count less."""
-    if name_of(node) not in ("MulBackward0", "DivBackward0"):
+    if name_of(node) not in (autograd.MUL, autograd.DIV):
         return False
-    if all(each is not None for each, _ in node.next_functions):
+    if None not in inputs_of(node):
         return True
-    other = node._saved_self if node.next_functions[0][0] is None else node._saved_other
+    other = constant_of(node)
     return other is None or other.numel() == 1
 
 
 def before_views(node: Any) -> Any:
     """The node whose numbers are only given another form by this one and those before it."""
-    while node is not None and _RESHAPES.fullmatch(node.name()):
-        node = node.next_functions[0][0]
+    while gives_another_form(node):
+        node = inputs_of(node)[0]
     return node
 
 
-def name_of(node: Any) -> str:
-    """Its class, as ``ReluBackward0``; empty for none."""
-    return "" if node is None else str(node.name())
+def gradient_of(loss: Any, node: Any) -> Any:
+    """The gradient of a loss by what a node gives; None if it does not depend on it."""
+    edge = [GradientEdge(node, 0)]
+    return torch.autograd.grad(loss, edge, retain_graph=True, allow_unused=True)[0]

@@ -6,38 +6,44 @@ from tocsin.model import Mode
 
 from tocsin_hooks.looks import EVERY_STEP, Wanted, is_compared
 from tocsin_hooks.torch.capture.captured import StepInHand
-from tocsin_hooks.torch.comparisons.skill import Skill
 from tocsin_hooks.torch.competition import Competition
 from tocsin_hooks.torch.contracts.loop import LoopContracts
 
 
 class LookSchedule:
     """In training the first steps are looked at, and then those that are saved; in evaluations that
-    are saved, more and more rarely a pass. Nothing is compared where optimizers take turns."""
+    are saved, more and more rarely a pass. Nothing is compared where optimizers take turns.
+
+    The first steps are so many, whatever is found in them, and fewer where looks take long.
+    """
 
     def __init__(
-        self,
-        step: StepInHand,
-        wanted: Wanted,
-        skill: Skill,
-        loop: LoopContracts,
-        competition: Competition,
+        self, step: StepInHand, wanted: Wanted, loop: LoopContracts, competition: Competition
     ) -> None:
         self._step = step
         self._wanted = wanted
-        self._skill = skill
         self._loop = loop
         self._competition = competition
+        self._left = EVERY_STEP  # steps
+        self._is_every_step = True
+
+    def forward_begins(self) -> None:
+        """A pass begins: decide whether steps are looked at that are not saved."""
+        if self._is_every_step and self._step.mode is Mode.TRAIN:
+            self._left -= self._step.passes == 1
+            contracts = self.wants_contracts and not self._loop.over
+            wanted = self._left >= 0 and (contracts or self.wants_skill)
+            self._is_every_step = wanted and self._step.hook.allows_looks
+
+    @property
+    def is_every_step(self) -> bool:
+        """Whether steps are looked at that are not saved. Once they are not, that is for good."""
+        return self._is_every_step
 
     @property
     def is_due(self) -> bool:
         """Whether calls of this pass are looked at."""
-        if self._step.saving:
-            return True
-        if self._step.mode is not Mode.TRAIN:
-            return False
-        often = self.wants_skill and self._skill.compared < EVERY_STEP
-        return often or (self.wants_contracts and not self._loop.over)
+        return self._step.saving or (self._step.mode is Mode.TRAIN and self._is_every_step)
 
     @property
     def compares(self) -> bool:

@@ -11,13 +11,17 @@ import torch
 from tocsin.model import Role
 from tocsin.tensors import named
 from torch import nn
-from torch.nn.modules.loss import _Loss
 
 from tocsin_hooks.looks import SAMPLES, Name
+from tocsin_hooks.torch.autograd import (
+    COMPILED_CHILD,
+    LOSS,
+    WRAPPER_CHILDREN,
+    child,
+    is_compiled_itself,
+)
 
 _OWN_COLLECTION = frozenset({"relu", "tanh", "sigmoid", "softmax", "gelu"})
-_COMPILED = "_orig_mod"
-_WRAPPED = frozenset({_COMPILED, "_fsdp_wrapped_module", "_checkpoint_wrapped_module"})
 _LOSS = re.compile(r"(?:loss|criterion)\d*$", re.IGNORECASE)
 _LABELS = re.compile(r"(?:labels?|targets?)$", re.IGNORECASE)
 
@@ -142,7 +146,7 @@ def loss_name(module: Any, label: str, call: int = 0) -> Name:
 
 def operand_names(module: Any, call: int = 0) -> tuple[Name | None, Name | None]:
     """The names of what a loss compares: predictions and labels, unless it does something else."""
-    if not isinstance(module, _Loss):
+    if not isinstance(module, LOSS):
         return None, None
     own = type(module).__name__
     shown = own if _LOSS.search(own) else f"{own}Loss"
@@ -172,21 +176,21 @@ def kind_of(module: Any) -> str | None:
     for each in type(module).__mro__:
         if kind := _KINDS.get(each):
             return kind
-    if module._modules or module._parameters:
+    if any(True for _ in (*module.children(), *module.parameters(recurse=False))):
         return None
     found = _NAMED_KIND.fullmatch(type(module).__name__.lower())
     return found["kind"].replace("swish", "silu") if found else None
 
 
 def is_loss(module: Any) -> bool:
-    return isinstance(module, _Loss) or _LOSS.search(type(module).__name__) is not None
+    return isinstance(module, LOSS) or _LOSS.search(type(module).__name__) is not None
 
 
 def plain(path: str) -> str:
     """A path in a model without what wrappers insert."""
-    if not any(wrapper in path for wrapper in _WRAPPED):
+    if not any(wrapper in path for wrapper in WRAPPER_CHILDREN):
         return path
-    return ".".join(part for part in path.split(".") if part not in _WRAPPED)
+    return ".".join(part for part in path.split(".") if part not in WRAPPER_CHILDREN)
 
 
 def unwrapped(model: Any) -> Any:
@@ -204,21 +208,18 @@ def wrappers(model: Any) -> list[Any]:
 
 def is_compiled(model: Any) -> bool:
     """Whether ``torch.compile`` made it, or something that it wraps."""
-    return any(
-        _COMPILED in each._modules or getattr(each, "_compiled_call_impl", None)
-        for each in wrappers(model)
-    )
+    return any(map(is_compiled_itself, wrappers(model)))
 
 
 def wraps(parent: Any, name: str) -> bool:
     """Whether a module that takes another as its child ``name`` is a wrapper."""
-    return name == _COMPILED or (name == "module" and isinstance(parent, _PARALLEL))
+    return name == COMPILED_CHILD or (name == "module" and isinstance(parent, _PARALLEL))
 
 
 def submodules(root: Any) -> Iterator[tuple[str, Any]]:
     """All modules inside of a model, each once; what is compiled is one module."""
     for path, module in root.named_modules():
-        hidden = _COMPILED in path.split(".") or isinstance(module, torch.jit.ScriptModule)
+        hidden = COMPILED_CHILD in path.split(".") or isinstance(module, torch.jit.ScriptModule)
         if path and not hidden:
             yield plain(path), module
 
@@ -229,4 +230,4 @@ _PARALLEL = (nn.DataParallel, nn.parallel.DistributedDataParallel)
 def _inner(model: Any) -> Any:
     if isinstance(model, _PARALLEL):
         return model.module
-    return dict(model._modules.items()).get(_COMPILED)  # of a traced model it is no dict
+    return child(model, COMPILED_CHILD)

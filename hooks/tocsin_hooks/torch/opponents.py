@@ -4,19 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any
 from weakref import WeakKeyDictionary, WeakSet, ref
+
+from tocsin_hooks.torch.gradients import LeftGradient, parameters_of
 
 _TURNS = 3  # after which they are opponents
 _SAMPLED = 3  # parameters of an optimizer
 _LOOKS = 100  # updates, in which it is asked by way of which others the model is trained
-
-
-class _Left(NamedTuple):
-    """A gradient as an update left it; a pass that adds to it changes its version."""
-
-    gradient: Callable[[], Any]
-    version: int
 
 
 class Opponents:
@@ -35,7 +30,7 @@ class Opponents:
         self._now = WeakSet[Any]()  # and after the next
         self._turns = 0
         self._gradients = WeakKeyDictionary[Any, list[Callable[[], Any]]]()  # at the last update
-        self._of_others = WeakKeyDictionary[Any, list[_Left]]()  # at their last update
+        self._of_others = WeakKeyDictionary[Any, list[LeftGradient]]()  # at their last update
         self._linked = WeakSet[Any]()
         self._looks = 0
 
@@ -57,8 +52,8 @@ class Opponents:
 
     def is_linked(self, optimizer: Any) -> bool:
         """Whether this one, which updates another model now, gets gradients of the watched one."""
-        found = _gradients(optimizer)
-        self._of_others[optimizer] = [_Left(ref(each), each._version) for each in found]
+        found = islice(parameters_of(optimizer), _SAMPLED)
+        self._of_others[optimizer] = [LeftGradient(e) for e in found if e.grad is not None]
         return optimizer in self._linked
 
     def updated(self, optimizer: Any) -> bool:
@@ -80,13 +75,13 @@ class Opponents:
         return self.are_known and not known
 
 
-def _is_new(gradient: Any, left: list[_Left]) -> bool:
+def _is_new(gradient: Any, left: list[LeftGradient]) -> bool:
     """Whether something was computed into it since. Waits for the device: it may have been set
     to zero."""
-    same = any(gradient is each.gradient() and gradient._version == each.version for each in left)
+    same = any(each.is_same(gradient) for each in left)
     return not same and not gradient.is_sparse and bool(gradient.any())
 
 
 def _gradients(optimizer: Any) -> list[Any]:
-    held = (each for group in optimizer.param_groups for each in group["params"])
-    return [each.grad for each in islice(held, _SAMPLED) if each.grad is not None]
+    sampled = islice(parameters_of(optimizer), _SAMPLED)
+    return [each.grad for each in sampled if each.grad is not None]

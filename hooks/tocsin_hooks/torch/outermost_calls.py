@@ -9,6 +9,7 @@ from weakref import ref
 import torch
 
 from tocsin_hooks.torch.callbacks import is_elsewhere
+from tocsin_hooks.torch.idle import IdleSteps
 from tocsin_hooks.torch.names import class_name, unwrapped
 from tocsin_hooks.torch.root import ModuleHook
 
@@ -40,7 +41,9 @@ class OutermostCalls:
         called: Callable[[Call], None],
         aside: Callable[[], None] = lambda: None,
         begins: Callable[[str, Any, Any], None] = lambda name, args, kwargs: None,
+        idle: IdleSteps | None = None,
     ) -> None:
+        self._idle = idle
         self._called = called
         self._aside = aside
         self._begins = begins
@@ -86,7 +89,8 @@ class OutermostCalls:
                 first, self._first = self._first, False
                 self._called(Call(name, args, kwargs, output, first, whole))
 
-        before, after = ModuleHook(begins, None, before=True), ModuleHook(ends, None, before=False)
+        before = ModuleHook(begins, None, before=True, idle=self._idle)
+        after = ModuleHook(ends, None, before=False, idle=self._idle)
         self._handles += [
             module.register_forward_pre_hook(before, with_kwargs=True),
             module.register_forward_hook(after, with_kwargs=True, always_call=True),

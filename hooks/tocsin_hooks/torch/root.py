@@ -11,6 +11,8 @@ from weakref import WeakSet
 import torch
 from torch.nn.modules.module import register_module_module_registration_hook
 
+from tocsin_hooks.torch.autograd import is_compiled_module, pre_hooks
+from tocsin_hooks.torch.idle import IdleSteps
 from tocsin_hooks.torch.names import wrappers, wraps
 
 Callback = Callable[..., None]
@@ -23,9 +25,11 @@ class ModelHooks:
     called, with the output None. ``owner`` is what keeps the model as a watched one.
     """
 
-    def __init__(self, model: Any, owner: object, before: Callback, after: Callback) -> None:
-        self._before = ModuleHook(before, owner, before=True)
-        self._after = ModuleHook(after, owner, before=False)
+    def __init__(
+        self, model: Any, owner: object, before: Callback, after: Callback, idle: IdleSteps
+    ) -> None:
+        self._before = ModuleHook(before, owner, before=True, idle=idle)
+        self._after = ModuleHook(after, owner, before=False, idle=idle)
         self._watched = WeakSet[Any]()
         self._searched = False
         self._handles = [register_module_module_registration_hook(self._registered)]
@@ -39,9 +43,11 @@ class ModelHooks:
         if not self._searched:
             self._searched = True
             for each in gc.get_objects():
-                if _is_compiled(each) and any(inner in self._watched for inner in wrappers(each)):
+                if is_compiled_module(each) and any(
+                    inner in self._watched for inner in wrappers(each)
+                ):
                     self._watch(each)
-        return any(_is_compiled(each) for each in self._watched)
+        return any(is_compiled_module(each) for each in self._watched)
 
     def remove(self) -> None:
         while self._handles:
@@ -66,17 +72,27 @@ class ModuleHook:
 
     A copy of a module is not watched, and a pickled one is read where we are not installed: so
     this is copied and pickled as a method of the standard library that takes as many arguments
-    and does nothing.
+    and does nothing. With ``idle`` it does nothing in steps that need nothing, either.
     """
 
-    def __init__(self, callback: Callback, owner: object, *, before: bool) -> None:
+    def __init__(
+        self, callback: Callback, owner: object, *, before: bool, idle: IdleSteps | None = None
+    ) -> None:
         self._callback = callback
         self._before = before
+        self._idle = idle
         self.owner = owner
 
-    def __call__(self, *arguments: Any) -> None:
-        if not torch.compiler.is_compiling():
-            self._callback(*arguments)
+    def __call__(self, module: Any, *arguments: Any) -> None:
+        if torch.compiler.is_compiling():
+            return
+        if self._idle is None or not self._idle.skips(self, module):
+            self._callback(module, *arguments)
+
+    def repeat(self, module: Any, samples: int) -> None:
+        """Handle a call that was skipped, of so many samples. Its output is gone."""
+        given = (torch.empty(samples, device="meta"),) if samples else ()
+        self._callback(module, given, {}, *(() if self._before else (None,)))
 
     def __reduce__(self) -> tuple[Any, ...]:
         of = string.Formatter() if self._before else string.Formatter  # three arguments or four
@@ -85,11 +101,6 @@ class ModuleHook:
 
 def owners(model: Any) -> list[Any]:
     """Who watches a model already."""
-    hooks = (*model._forward_pre_hooks.values(),)
+    hooks = pre_hooks(model)
     known = (hook.owner for hook in hooks if isinstance(hook, ModuleHook))
     return [owner for owner in known if owner is not None]
-
-
-def _is_compiled(value: object) -> bool:
-    """By the name of its type: others would be asked for attributes that they make up."""
-    return type(value).__name__ == "OptimizedModule"

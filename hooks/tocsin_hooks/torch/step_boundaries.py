@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -13,6 +13,7 @@ from tocsin_hooks.torch.capture.captured import StepInHand
 from tocsin_hooks.torch.capture.parameters import LastGradient, Parameters, without_gradients
 from tocsin_hooks.torch.evaluations import EvaluationDetector, ModeArgument, samples_of
 from tocsin_hooks.torch.outermost_calls import Call, EvaluatedParts, evaluates
+from tocsin_hooks.torch.owed_saves import OwedSaves
 from tocsin_hooks.torch.steps import StepDetector, Turns
 from tocsin_hooks.torch.unknown_updates import UnknownUpdates
 from tocsin_hooks.torch.values import tensors_in
@@ -47,7 +48,7 @@ class StepBoundaries:
         self.evaluations = EvaluationDetector()
         self._step = step
         self._parameters = parameters
-        self._begin = begin
+        self._begin_step = begin
         self._steps = StepDetector(accumulate)
         self._turns = Turns()
         self._argument = ModeArgument()
@@ -56,16 +57,47 @@ class StepBoundaries:
         self._updated_since_forward: set[int] = set()  # identities of optimizers
         self._seen_forward = False
         self._parts = EvaluatedParts()
-        self._left_out = False  # a step that was to be saved, as an evaluation came before it
+        self._owed = OwedSaves()
         self.is_ahead = False
         """Whether the step in hand was begun ahead of its forward passes."""
 
     def turn(self, mode: Mode) -> int | None:
         """The number of the next step among those of its optimizer, where several take turns."""
-        if mode is Mode.TRAIN and self._left_out:
-            self._left_out = False
-            return 0  # it is saved in place of the one that was left out
+        if mode is Mode.TRAIN and self._owed.is_due:
+            return 0
         return self._turns.next() if mode is Mode.TRAIN else None
+
+    def owe(self) -> None:
+        """Save the next step of training in place of an earlier one."""
+        self._owed.owe()
+
+    def _begin(self, mode: Mode) -> None:
+        step = self._step
+        if step.trains:
+            loss = step.has_losses or not step.hook.saves_nothing
+            self._owed.ends(saved=step.saving, with_loss=loss)
+        self._begin_step(mode)
+        if mode is Mode.TRAIN and self._owed.begins(due=step.saving):
+            step.leave_out()
+
+    @property
+    def is_first_pass(self) -> bool:
+        """Whether the pass in hand is the first that trains the model."""
+        return self._step.trains and self._step.passes == 1 and self._steps.is_first
+
+    @property
+    def turns(self) -> Iterable[int | None]:
+        """What may count for the interval: the steps (None), or the updates so far by each of
+        several optimizers."""
+        return None, *self._turns.counts
+
+    def skipped(self, steps: int, updates: Mapping[Any, int]) -> None:
+        """So many steps like the last ones have gone by, with the updates by each optimizer."""
+        self._steps.begun += steps
+        for optimizer, number in updates.items():
+            self._turns.skipped(optimizer, number)
+            if self._parameters.holds(optimizer):
+                self.evaluations.skipped(number)
 
     @property
     def is_updated_by_the_loop(self) -> bool:
@@ -147,8 +179,10 @@ class StepBoundaries:
     def evaluate_parts(self, args: Any, kwargs: Any) -> None:
         """Begin that pass, whose parts are called one by one."""
         if self.is_ahead:  # the step of training in hand was begun too early
-            self._left_out, self.is_ahead = self._step.saving, False
-            self._step.hook.leave_out()
+            if self._step.saving:
+                self._owed.owe()
+            self.is_ahead = False
+            self._step.leave_out()
         self._evaluate()
         self._step.passes += 1
         self._step.samples = samples_of(args, kwargs)
@@ -181,6 +215,7 @@ class StepBoundaries:
     def updated(self, optimizer: Any) -> bool:
         """An optimizer has updated the model; returns whether that ``is_unseen``."""
         self._argument.updated()
+        self._owed.updated()
         self._gradient.updated(optimizer)
         self._steps.updated()
         self.evaluations.updated()
@@ -192,6 +227,7 @@ class StepBoundaries:
     def updated_elsewhere(self, root: Any, optimizer: Any) -> None:
         """An optimizer has updated something else than the model."""
         if self._unknown.updated_elsewhere(root, optimizer):
+            self._owed.updated()
             self._steps.updated()
             self.evaluations.updated()
 

@@ -62,6 +62,11 @@ class StepDetector:
         return first
 
     @property
+    def is_first(self) -> bool:
+        """Whether the first step goes on, before an update that is seen has begun."""
+        return self.begun == 1 and not self._updating and not self._updated
+
+    @property
     def again(self) -> bool:
         """Whether an optimizer has had the loss computed before, to find where to go."""
         return self._evaluations > 1
@@ -120,6 +125,16 @@ class Turns:
         number = self._numbers.setdefault(optimizer, len(self._counts))
         self._counts[number] += 1
         self._latest.append(number)
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """The updates so far by each of several optimizers; empty if there is one only."""
+        return tuple(self._counts.values()) if len(self._counts) > 1 else ()
+
+    def skipped(self, optimizer: Any, updates: int) -> None:
+        """That optimizer has updated the model so many times more, in the cycle that is known."""
+        if optimizer in self._numbers:
+            self._counts[self._numbers[optimizer]] += updates
 
     def next(self) -> int | None:
         """The updates so far by the one that is next; None if there is one only, or no cycle."""

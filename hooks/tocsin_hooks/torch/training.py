@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import atexit
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 from weakref import finalize, ref
@@ -16,11 +16,12 @@ from torch.optim.optimizer import (
 )
 
 from tocsin_hooks.guard import Guard, Report
+from tocsin_hooks.torch.autograd import compilations
 from tocsin_hooks.torch.callbacks import (
     TrainingStopped,
+    UpdateHook,
     called,
     closure_of,
-    compilations,
     is_elsewhere,
     weakly,
 )
@@ -28,6 +29,7 @@ from tocsin_hooks.torch.capture.captured import StepInHand
 from tocsin_hooks.torch.capture.forward import ForwardCapture
 from tocsin_hooks.torch.capture.parameters import Parameters
 from tocsin_hooks.torch.checks import Checks
+from tocsin_hooks.torch.idle import IdleSteps, Source
 from tocsin_hooks.torch.names import input_name, is_compiled, output_name, unwrapped
 from tocsin_hooks.torch.outermost_calls import Call, OutermostCalls
 from tocsin_hooks.torch.root import ModelHooks, owners
@@ -65,10 +67,13 @@ class ModelTraining:
         self._model: Callable[[], Any] = lambda: None
         self._inside: Any = None  # the module whose forward pass we are in
         self._paused = False
+        self._looks = True  # at what has happened since the last pass began
         self._compilations_before = compilations()
         self._backward: Any = None
         self._find_compiled: Callable[[], bool] = lambda: False
         self._parts: OutermostCalls | None = None
+        self.idle = IdleSteps(step.hook, self._catch_up)
+        self._updated = UpdateHook(self._optimizer_ends, self.idle)
 
     def watch(self, model: Any, owner: Any, ended: Callable[[], object]) -> Callable[[], None]:
         """Have PyTorch call back. Returns what takes it all back.
@@ -82,10 +87,11 @@ class ModelTraining:
         for earlier in owners(root):
             earlier.close()
         self._model = ref(root)
-        watched = ModelHooks(model, owner, self.forward_begins, self.forward_ends)
+        watched = ModelHooks(model, owner, self.forward_begins, self.forward_ends, self.idle)
         self._find_compiled = watched.find_compiled
-        before = register_optimizer_step_pre_hook(weakly(self._optimizer_begins))
-        after = register_optimizer_step_post_hook(weakly(self._optimizer_ends))
+        updating = UpdateHook(self._optimizer_begins, self.idle)
+        before = register_optimizer_step_pre_hook(updating)
+        after = register_optimizer_step_post_hook(self._updated)
         atexit.register(self._end)  # before the hook's own, which writes what is waiting
         report = self.step.hook.trouble
         undo = (
@@ -113,16 +119,19 @@ class ModelTraining:
 
     def pause(self) -> None:
         """From now on forward passes are neither steps nor captured."""
+        self.idle.forget()
         self._close_windows()
         self._inside, self._paused = None, True
 
     def resume(self) -> None:
         """An evaluation has ended: what comes now are steps again."""
+        self.idle.forget()
         self.step.end()
         self._paused = False
 
     def begin_evaluation(self) -> None:
         """Begin a step of mode EVAL that has no forward pass."""
+        self.idle.forget()
         self._close_windows()
         self._boundaries.begin_evaluation()
 
@@ -135,16 +144,21 @@ class ModelTraining:
         if root is None or self._paused or within or is_elsewhere(module):
             return
         call = self._boundaries.classify(root, args, kwargs)
+        self.idle.given(call.samples)
         if not call.in_step:
-            self._checks.acts(root, alone=call.samples == 1)
+            if self._checks.look:
+                self._checks.acts(root, alone=call.samples == 1)
             return
         self._inside = ref(module)
-        self._checks.pause()
-        self._close_capture()
-        self._forward.begin_pass()
+        if self._looks:
+            self._checks.pause()
+            self._close_capture()
         self._boundaries.forward_begins(call, root, args, kwargs)
         if call.trains:
             self._timing.forward_begins(root)
+        if not self._looks_now():
+            return
+        self._forward.begin_pass()
         self._checks.forward_begins(root, args, kwargs, compiled=is_compiled(module))
         if self.step.saving:
             self._forward.begins(root, args, kwargs, compiled=is_compiled(module))
@@ -158,16 +172,22 @@ class ModelTraining:
             return
         self._inside = None
         self._timing.forward_ends()
+        if not self._looks:
+            return
         self._forward.close()
         self._checks.forward_ends(root, output, compiled=is_compiled(module))
         if self.step.saving and output is not None:
             self._forward.ends(root, output, compiled=is_compiled(module))
+            if self._boundaries.is_first_pass:
+                self._parameters.capture_initial(root)
 
     def model_called(self, call: Call) -> None:
         """A forward pass goes on after a call in it of the model, or of a part: its loss is next.
 
         Captures what goes into the first one, and what comes out of the whole model.
         """
+        if self.idle.follows:
+            return
         if not self._paused:
             self._checks.model_called(call)
         if not self.step.saving or self.step.passes > 1:
@@ -189,7 +209,10 @@ class ModelTraining:
         if root is None:
             return
         held, closure = self._parameters.hold(optimizer, root), closure_of(args, kwargs)
-        self._checks.update_begins(root, optimizer, held=held, closure=closure is not None)
+        if closure is not None:
+            self.idle.forget()
+        if self._looks:
+            self._checks.update_begins(root, optimizer, held=held, closure=closure is not None)
         if held and closure is None:
             self._before_update(root, optimizer)
         elif held:
@@ -205,7 +228,10 @@ class ModelTraining:
             return
         if closure_of(args, kwargs) is not None:  # it computed the gradients in between
             self._before_update(root, optimizer)
-        self._checks.update_ends(root, optimizer)
+        if self._looks:
+            self._checks.update_ends(root, optimizer)
+        else:
+            self._checks.skipped({optimizer: 1})
         self._timing.update_ends()
         if self._boundaries.updated(optimizer) and not self._find_compiled():
             self._begin_ahead()
@@ -219,9 +245,18 @@ class ModelTraining:
 
     # Steps.
 
+    def _looks_now(self) -> bool:
+        """Return whether anything looks at the pass that begins, and until the next one."""
+        self._looks = self.step.saving or (self.step.trains and self._checks.look)
+        return self._looks
+
     def _begin(self, mode: Mode) -> None:
         self.step.end()
-        if self._raise_on_stop and self.step.hook.should_stop:
+        if mode is Mode.TRAIN:
+            self.idle.begins()
+        else:
+            self.idle.forget()
+        if self._raise_on_stop and self.step.hook.should_stop and not self.idle.repeats:
             raise TrainingStopped("a stop was requested")
         self._parameters.begin()
         self.loss.begin()
@@ -229,9 +264,24 @@ class ModelTraining:
             acts = self.evaluations.acts or self._checks.values_actions
             self.step.loss_kind = ACTING if acts else None
         self.step.begin(mode, self._boundaries.turn(mode))
+        if mode is Mode.TRAIN and not self.step.saving and self._is_idle:
+            self.idle.follow(self._boundaries.turns)
+
+    @property
+    def _is_idle(self) -> bool:
+        """Whether nothing looks at the step of training in hand."""
+        return not (self._paused or self._boundaries.is_updated_by_the_loop or self._checks.look)
+
+    def _catch_up(self, steps: int, events: Mapping[tuple[Source, Any], int]) -> None:
+        """So many steps have gone by, with so many events of each kind in them."""
+        updates = {of: n for (source, of), n in events.items() if source is self._updated}
+        self.step.hook.skipped(Mode.TRAIN, steps)
+        self._boundaries.skipped(steps, updates)
+        self._checks.skipped(updates)
 
     def _end(self) -> None:
         """No step comes after the one in hand."""
+        self.idle.forget()
         with Guard(self.step.hook.trouble, "schedules are not checked"):
             self._checks.training_ends(self._model())
         self.step.end()
@@ -241,9 +291,14 @@ class ModelTraining:
 
     def _begin_ahead(self) -> None:
         """Begin the next training step, whose forward passes are not seen."""
-        self._forward.begin_pass()
         self._boundaries.begin_ahead()
         root = self._model()
+        if not self._looks_now():
+            if root is not None:
+                self._watch_parts(root)
+            self.step.passes = 1
+            return
+        self._forward.begin_pass()
         if root is not None:
             self._checks.step_begins(compiled=is_compiled(root))
             self._watch_parts(root)
@@ -260,7 +315,7 @@ class ModelTraining:
         if self._parts is None and compilations() == self._compilations_before:
             aside = weakly(self.evaluations.called_aside)
             begins = weakly(self._part_begins)
-            self._parts = OutermostCalls(root, weakly(self._part_called), aside, begins)
+            self._parts = OutermostCalls(root, weakly(self._part_called), aside, begins, self.idle)
         if self._parts is not None:
             self._parts.begin()
 
@@ -278,6 +333,7 @@ class ModelTraining:
             self._close_capture()
             self._forward.begin_pass()
             self._boundaries.evaluate_parts(args, kwargs)
+            self._looks = True
             self._checks.forward_begins(root, (), {}, compiled=False)
             self._checks.forward_ends(root, (), compiled=False)
             if self.step.saving:

@@ -37,6 +37,11 @@ def tensors_of_distributions(value: object) -> list[Any]:
     return []
 
 
+def share_memory(one: Any, other: Any) -> bool:
+    """Whether two tensors are views of the same numbers."""
+    return bool(one.untyped_storage().data_ptr() == other.untyped_storage().data_ptr())
+
+
 def scalar_loss(output: object) -> Any:
     """The loss that a model gives with its output, as ``output.loss`` or ``output["loss"]``."""
     found = output.get("loss") if isinstance(output, Mapping) else getattr(output, "loss", None)

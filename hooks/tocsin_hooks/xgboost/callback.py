@@ -18,6 +18,7 @@ from tocsin_hooks.settings import given_watch
 from tocsin_hooks.xgboost.capture import Evaluations, Rounds
 from tocsin_hooks.xgboost.curves import falls_to_the_end
 from tocsin_hooks.xgboost.given import Given, find_given, save_contract, save_contracts
+from tocsin_hooks.xgboost.searches import is_compared
 
 _WITHOUT_LOSS = (
     "evaluate (evals, eval_set) a metric that falls: an eval_metric of XGBoost such as rmse or "
@@ -35,7 +36,8 @@ class TocsinCallback(xgb.callback.TrainingCallback):
 
     Each training makes a hook when it begins and closes it when it ends; continued from a model
     (``xgb_model``), it counts its rounds on from there. Every rank of a distributed training needs
-    the callback: each is a worker, and they agree on when to stop.
+    the callback: each is a worker, and they agree on when to stop. Of a scikit-learn search the
+    refit is captured, and no fit on a part of the data: those would overwrite each other.
 
     Parameters
     ----------
@@ -87,7 +89,10 @@ class TocsinCallback(xgb.callback.TrainingCallback):
 
     def before_training(self, model: Any) -> Any:
         with Guard(self._off, "nothing is captured"):
-            self._start(model)
+            self._close(finished=False)  # an earlier training that failed
+            self._hook = None
+            if not is_compared():
+                self._start(model)
         return model
 
     def after_iteration(self, model: Any, epoch: int, evals_log: Evaluations) -> bool:
@@ -130,7 +135,6 @@ class TocsinCallback(xgb.callback.TrainingCallback):
         return type(self)(**self._arguments)
 
     def _start(self, model: Any) -> None:
-        self._close(finished=False)  # an earlier training that failed
         options = dict(self._arguments)
         out, shap = options.pop("out"), options.pop("shap")
         data = [options.pop(name, None) for name in ("train", "validation")]

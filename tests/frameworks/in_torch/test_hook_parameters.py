@@ -181,7 +181,7 @@ def test_bfloat16(net: Net, run: Path, batch: Any, written: Read, whole: bool) -
 
 
 def test_a_loop_that_updates_by_itself(net: Net, run: Path, batch: Any, written: Read) -> None:
-    before = hooks_of(net)
+    before, initial = hooks_of(net), net.fc1.weight.detach().clone()
     with TorchHook.attach(net, run, **EVERY):
         for _ in range(12):
             weight = net.fc1.weight.detach().clone()
@@ -193,6 +193,7 @@ def test_a_loop_that_updates_by_itself(net: Net, run: Path, batch: Any, written:
                     each.grad = None
     steps = written(run)
     assert len(steps) == 12
+    assert l2(steps[FIRST]["Net_fc1.weight"]) == norm(initial)
     assert l2(steps[TRAIN, 11]["gradient/Net_fc1.weight"]) == norm(gradient)
     assert l2(steps[TRAIN, 11]["Net_fc1.weight"]) == norm(weight)
     assert "gradient/Net_fc1.weight" not in steps[TRAIN, 7]  # it might have been loss scaling

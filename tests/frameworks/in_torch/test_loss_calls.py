@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
+import warnings
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,8 @@ import torch.nn.functional as F  # noqa: N812 - everybody calls it so
 from tocsin_hooks.script_line import script_line
 from tocsin_hooks.torch.calls.axes import Axes
 from tocsin_hooks.torch.calls.derivatives import Derivatives
-from tocsin_hooks.torch.calls.draws import Draws
 from tocsin_hooks.torch.calls.loss_calls import Listener, LossCall, LossWindow
+from tocsin_hooks.torch.calls.sampled_actions import SampledActions
 from tocsin_hooks.torch.calls.tape import Tape
 from torch import nn
 from torch.overrides import TorchFunctionMode
@@ -40,7 +41,7 @@ class Seen:
                 derived=lambda *_: self.others.append("derived"),
                 derivatives=Derivatives(),
                 axes=Axes(),
-                draws=Draws(),
+                draws=SampledActions(),
                 tape=Tape(),
                 trouble=lambda _, error: self.errors.append(error),
                 is_at_work=lambda: False,
@@ -143,14 +144,46 @@ def test_the_line_of_the_script() -> None:
     assert script_line().startswith("test_loss_calls.py:")
 
 
-def test_a_warning_names_the_line_of_the_script(seen: Seen) -> None:
+def warned_by(call: Callable[[], object]) -> list[tuple[str, str, int]]:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        call()
+    return [(str(each.message), each.filename, each.lineno) for each in caught]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: F.mse_loss(P[:, :1], P[:, 0]),
+        lambda: F.softmax(P),
+        lambda: F.gumbel_softmax(P, eps=1e-9),
+        lambda: F.dropout2d(P),
+        lambda: nn.Dropout2d()(P),
+        lambda: torch.tensor(P),
+        lambda: torch.range(0, 3),
+        lambda: P.resize(12),
+    ],
+)
+def test_a_warning_names_the_same_line_as_without_it(
+    seen: Seen, call: Callable[[], object]
+) -> None:
+    plain = warned_by(call)
     seen.window.open()
-    with pytest.warns(UserWarning, match="target size") as warned:
-        F.mse_loss(P[:, :1], P[:, 0])
+    with_window = warned_by(call)
     seen.window.close()
-    (warning,) = warned
-    assert warning.filename == __file__
-    assert "F.mse_loss(P[:, :1]" in Path(__file__).read_text().splitlines()[warning.lineno - 1]
+    assert plain
+    assert with_window == plain
+
+
+def test_a_warning_that_is_shown_once_is_shown_once(seen: Seen) -> None:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("default")
+        for place in range(4):
+            if place == 2:
+                seen.window.open()
+            F.softmax(P)
+    seen.window.close()
+    assert len(caught) == 1
 
 
 def test_a_number_of_a_tensor_warns_there_as_well() -> None:

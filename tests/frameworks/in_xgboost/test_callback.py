@@ -8,6 +8,7 @@ import logging
 import pickle
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +16,15 @@ import numpy as np
 import pytest
 import xgboost as xgb
 from sklearn.base import clone
-from sklearn.model_selection import GridSearchCV
+from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_score
 from tocsin import create_trial, modes
 from tocsin.model import Mode
 from tocsin.tensors import END_MARKER, STOP, LocalStorage, read_index
 from tocsin.watch import Capture, CollectionConfig
 from tocsin_hooks import Hook
 from tocsin_hooks.xgboost import TocsinCallback
+from tocsin_hooks.xgboost import callback as callback_module
+from tocsin_hooks.xgboost.searches import _explain
 
 NAN = float("nan")
 
@@ -501,8 +504,36 @@ def test_estimators_are_cloned_and_pickled_with_it(features: Any, tmp_path: Path
     for copied in (clone(made), copy.deepcopy(made), pickle.loads(pickle.dumps(made))):  # noqa: S301 - our own
         copied.fit(features, labels)
         assert copied.callbacks[0].hook.stats.saved == 3
-    search = GridSearchCV(made, {"max_depth": [1, 2]}, cv=2).fit(features, labels)
-    assert search.best_estimator_.callbacks[0].hook.stats.errors == 0
+
+
+def test_of_a_search_the_refit_is_captured(
+    features: Any, tmp_path: Path, monkeypatch: Any, caplog: Any
+) -> None:
+    _explain.cache_clear()
+    hooks: list[Hook] = []
+    made = partial(_remembered, hooks, callback_module._hook)
+    monkeypatch.setattr(callback_module, "_hook", made)
+    labels, estimator = (features[:, 0] > 0).astype(int), classifier(tmp_path / "run")
+    search = GridSearchCV(estimator, {"max_depth": [1, 2]}, cv=3).fit(features, labels)
+    assert [search.best_estimator_.callbacks[0].hook] == hooks
+    assert (hooks[0].stats.saved, hooks[0].stats.errors) == (3, 0)
+    said = [record for record in caplog.records if "search or cross-validation" in record.message]
+    assert len(said) == 1
+
+
+def _remembered(hooks: list[Hook], make: Any, *arguments: Any) -> Hook:
+    hooks.append(make(*arguments))
+    return hooks[-1]
+
+
+def test_fits_that_are_scored_are_not_captured(features: Any, tmp_path: Path, caplog: Any) -> None:
+    _explain.cache_clear()
+    labels, made = (features[:, 0] > 0).astype(int), classifier(tmp_path / "run")
+    cross_val_score(made, features, labels, cv=3)
+    cross_val_predict(made, features, labels, cv=3)
+    assert not (tmp_path / "run").exists()
+    said = [record for record in caplog.records if "cross-validation" in record.message]
+    assert len(said) == 1
 
 
 # Trouble.

@@ -5,14 +5,16 @@ from __future__ import annotations
 import pytest
 from tocsin.model import Mode
 from tocsin_hooks.budget import Budget, ModeBudgets
+from tocsin_hooks.meter import Moment
 
 
 def saves(budget: Budget, cost: float, period: float, count: int) -> list[int]:
-    """The stretches that are decided on while every save costs the same."""
+    """The stretches that are decided on while every save costs the same. The first one begins with
+    nothing spent."""
     decided = []
-    for _ in range(count):
+    for number in range(1, count + 1):
         stretch = budget.stretch
-        if budget.observe(cost, cost + period * stretch, stretch):
+        if budget.observe(cost, cost + period * stretch, number * cost, stretch):
             decided.append(budget.stretch)
     return decided
 
@@ -36,10 +38,28 @@ def test_the_least_stretch_that_keeps_the_share(
     assert saves(Budget(most), cost, period, 20) == expected
 
 
-def test_two_seconds_in_all_are_free() -> None:
+@pytest.mark.parametrize(("spent", "stretched"), [(1.29, False), (1.31, True)])
+def test_what_the_hook_takes_at_first_is_free(spent: float, stretched: bool) -> None:
     budget = Budget(0.02)
-    assert saves(budget, 0.25, 0.1, 7) == []
-    assert saves(budget, 0.25, 0.1, 1) == [128]
+    for _ in range(4):
+        budget.observe(0.01, 0.1, spent, 1)
+    assert budget.observe(0.01, 0.1, spent, 1) is stretched
+
+
+@pytest.mark.parametrize(
+    ("most", "spent", "elapsed", "allowed"),
+    [
+        (0.02, 0.6, 1.0, True),
+        (0.02, 0.7, 1.0, False),  # more than half of the allowance
+        (0.02, 0.7, 100.0, True),  # and 0.7 % of the time
+        (0.02, 1.1, 100.0, False),
+        (None, 50.0, 100.0, True),
+    ],
+)
+def test_looks_have_half_of_what_the_hook_may_take(
+    most: float | None, spent: float, elapsed: float, allowed: bool
+) -> None:
+    assert ModeBudgets(most).allows_looks(spent, elapsed) is allowed
 
 
 def test_one_slow_moment_decides_nothing() -> None:
@@ -66,8 +86,8 @@ def both(most: float | None) -> tuple[int, int]:
     """The stretches of TRAIN, which costs 1 %, and of EVAL, which costs as much as it takes."""
     budgets = ModeBudgets(most)
     for now in range(0, 1000, 10):
-        budgets.observe(Mode.TRAIN, 0.1, float(now), 1)
-        budgets.observe(Mode.EVAL, 5.0, float(now), 1)
+        budgets.observe(Mode.TRAIN, 0.1, Moment(now, now), now, 1)
+        budgets.observe(Mode.EVAL, 5.0, Moment(now, now), now, 1)
     return budgets.stretches[Mode.TRAIN], budgets.stretches[Mode.EVAL]
 
 
@@ -81,5 +101,10 @@ def test_evaluations_cost_no_step_of_training() -> None:
 def test_a_mode_that_is_alone_has_the_whole_limit() -> None:
     budgets = ModeBudgets(0.02)
     for now in range(0, 1000, 10):
-        budgets.observe(Mode.EVAL, 0.19, float(now), 1)  # 1.9 %
+        budgets.observe(Mode.EVAL, 0.19, Moment(now, now), now, 1)  # 1.9 %
     assert budgets.stretches == {Mode.EVAL: 1}
+
+
+def test_time_that_others_had_the_processors_for_does_not_count() -> None:
+    assert Moment(12.0, 6.0).since(Moment(2.0, 5.0)) == 1.0
+    assert Moment(3.0, 9.0).since(Moment(2.0, 5.0)) == 1.0

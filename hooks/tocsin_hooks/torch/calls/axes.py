@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 import torch
 
 from tocsin_hooks.script_line import script_line
+from tocsin_hooks.torch.autograd import inputs_of, parameter_of
+from tocsin_hooks.torch.calls.recorded_call import parts_of_index
 
 _VIEWS = frozenset({"reshape", "view"})
 _SOFTMAXES = frozenset({"softmax"})
@@ -94,7 +96,7 @@ class Axes:
 
     def _indexed(self, given: Any, index: Any) -> None:
         """What is cut from a place on, was viewed in order to be shifted."""
-        if any(isinstance(each, slice) and each.start for each in _parts(index)):
+        if any(isinstance(each, slice) and each.start for each in parts_of_index(index)):
             self._views.pop(id(given), None)
 
     def _multiplied(self, name: str, args: Any, found: Any) -> None:
@@ -163,13 +165,9 @@ def _is_parameter(factor: Any) -> bool:
     if not isinstance(factor, torch.Tensor) or isinstance(factor, torch.nn.Parameter):
         return True
     node = factor.grad_fn
-    while node is not None and len(node.next_functions) == 1:
-        node = node.next_functions[0][0]
-    return hasattr(node, "variable")
-
-
-def _parts(index: Any) -> tuple[Any, ...]:
-    return index if isinstance(index, tuple) else (index,)
+    while len(inputs_of(node)) == 1:
+        (node,) = inputs_of(node)
+    return parameter_of(node) is not None
 
 
 def _last(factor: Any, *, left: bool) -> int:

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from tocsin_hooks.script_line import script_line
+from tocsin_hooks.torch.autograd import parameter_of
 from tocsin_hooks.torch.graph import nodes_of
 from tocsin_hooks.torch.values import tensors_in
 
@@ -89,7 +90,7 @@ def _is_of_model(tensor: Any, inputs: tuple[Any, ...]) -> bool:
     if tensor.grad_fn is None or any(tensor is each for each in inputs):
         return False
     nodes = list(nodes_of(tensor.grad_fn, _MOST_NODES))
-    leaves = [each.variable for each in nodes if hasattr(each, "variable")]
+    leaves = [leaf for each in nodes if (leaf := parameter_of(each)) is not None]
     of_inputs = any(
         any(each is one for one in leaves) if each.grad_fn is None else each.grad_fn in nodes
         for each in inputs

@@ -5,20 +5,21 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from operator import attrgetter
 from types import FrameType
 from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - everybody calls it so
-from torch.overrides import TorchFunctionMode
+from torch.overrides import TorchFunctionMode, handle_torch_function
 
-from tocsin_hooks.guard import Guard, Report
-from tocsin_hooks.script_line import script_caller, script_line
-from tocsin_hooks.torch.callbacks import compilations, is_transforming
+from tocsin_hooks.guard import Report, guarded
+from tocsin_hooks.script_line import caller_at, script_line
+from tocsin_hooks.torch.autograd import compilations, is_transforming, newest_function_mode
 from tocsin_hooks.torch.calls.axes import Axes
 from tocsin_hooks.torch.calls.derivatives import Derivatives
-from tocsin_hooks.torch.calls.draws import Draws
 from tocsin_hooks.torch.calls.recorded_call import RecordedCall
+from tocsin_hooks.torch.calls.sampled_actions import SampledActions
 from tocsin_hooks.torch.calls.tape import Tape
 from tocsin_hooks.torch.names import is_loss
 
@@ -64,12 +65,11 @@ _DETACHES = frozenset(
     {torch.detach, torch.Tensor.detach, torch.Tensor.detach_, torch.Tensor.data.__get__}
 )
 _SYMMETRIC = frozenset({F.huber_loss, F.l1_loss, F.mse_loss, F.smooth_l1_loss})
-_WARN = frozenset({*_PARAMETERS, torch.Tensor.__float__, torch.Tensor.__int__})
-"""Losses, of what they broadcast; and what makes a number of a tensor that needs a gradient."""
 _DROPOUTS = frozenset({F.dropout, F.dropout1d, F.dropout2d, F.dropout3d})
 _BACKWARDS = frozenset({torch.Tensor.backward, torch.autograd.backward})
 
-_MOST_FRAMES = 12  # from a loss function outwards, in which a loss module is looked for
+_PASSES_ON = handle_torch_function.__code__
+_MOST_FRAMES = 13  # from a loss function outwards, in which a loss module is looked for
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ class Listener:
     derived: Callable[[Any, Any], None]
     derivatives: Derivatives
     axes: Axes
-    draws: Draws
+    draws: SampledActions
     tape: Tape
     trouble: Report
     is_at_work: Callable[[], bool]
@@ -156,11 +156,11 @@ class LossWindow:
     def open(self) -> None:
         if self._stays_closed or self._mode is not None:
             return
-        mode = _top()
-        if mode is None and not torch._C._len_torch_function_stack():
+        mode = newest_function_mode()
+        if mode is None:
             mode = _Mode()
             mode.__enter__()
-        if mode is not None:
+        if isinstance(mode, _Mode):
             self._compilations = compilations()
             mode.listeners.append(self._listener)
             self._mode = mode
@@ -171,7 +171,7 @@ class LossWindow:
             return
         mode.listeners.remove(self._listener)
         self._stays_closed = compilations() != self._compilations
-        if not mode.listeners and _top() is mode:
+        if not mode.listeners and newest_function_mode() is mode:
             mode.__exit__(None, None, None)
 
 
@@ -183,44 +183,38 @@ class _Mode(TorchFunctionMode):
         self.listeners: list[Listener] = []
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs = kwargs or {}
-        listeners, own = tuple(self.listeners), False
-        for each in listeners:
-            with Guard(each.trouble, "a loss is not compared"):
-                own = own or each.is_at_work() or is_transforming()
-        if own or not listeners:
+        kwargs, listeners = kwargs or {}, tuple(self.listeners)
+        if not listeners or is_transforming() or any(each.is_at_work() for each in listeners):
             return func(*args, **kwargs)
-        calls: dict[int, RecordedCall | None] = {}
-        caller = None
-        for at, each in enumerate(listeners):
-            with Guard(each.trouble, "a loss is not compared"):
-                calls[at], caller = _before(each, func, args, kwargs)
-        # From a frame of this name: who looks for the line that calls ``backward`` skips it.
-        found = func(*args, **kwargs) if caller is None else caller(func, args, kwargs)
-        for at, each in enumerate(listeners):
-            with Guard(each.trouble, "a loss is not compared"):
-                _after(each, calls.get(at), func, args, kwargs, found)
+        caller = caller_at(_calling_frame(sys._getframe(1), func))
+        calls = [_before(each, caller, func, args, kwargs) for each in listeners]
+        found = caller(func, args, kwargs)
+        for each, call in zip(listeners, calls, strict=True):
+            _after(each, call, func, args, kwargs, found)
         return found
 
 
-def _top() -> _Mode | None:
-    """Our mode, if it is the last one that was entered."""
-    size = torch._C._len_torch_function_stack()
-    found = torch._C._get_function_stack_at(size - 1) if size else None
-    return found if isinstance(found, _Mode) else None
+def _calling_frame(frame: FrameType, function: Any) -> FrameType:
+    """The frame that called ``function``, given the one that calls the mode."""
+    if frame.f_code is _PASSES_ON and frame.f_back is not None:
+        frame = frame.f_back
+        if frame.f_code is getattr(function, "__code__", None) and frame.f_back is not None:
+            frame = frame.f_back
+    return frame
 
 
+@guarded(attrgetter("trouble"), "a loss is not compared")
 def _before(
-    listener: Listener, func: Any, args: Any, kwargs: Any
-) -> tuple[RecordedCall | None, Callable[..., Any] | None]:
-    """What the tape has of the call, and what is to call the function in our place."""
+    listener: Listener, caller: Callable[..., Any], func: Any, args: Any, kwargs: Any
+) -> RecordedCall | None:
+    """What the tape has of the call."""
     if func in _BACKWARDS:
         listener.backward(args[0] if args else None)
     elif func in _DETACHES and args:
         listener.detached(args[0])
-    call = listener.tape.before(func, args, kwargs) if listener.tape.is_recording else None
-    # What warns is to name the line of the script.
-    return call, script_caller() if func in _WARN else None
+    if not listener.tape.is_recording:
+        return None
+    return listener.tape.before(func, args, kwargs, caller)
 
 
 def _dropped(func: Any, args: Any, kwargs: Any) -> float:
@@ -232,6 +226,7 @@ def _dropped(func: Any, args: Any, kwargs: Any) -> float:
     return float(args[1] if len(args) > 1 else kwargs.get("p", 0.5))
 
 
+@guarded(attrgetter("trouble"), "a loss is not compared")
 def _after(
     listener: Listener, call: RecordedCall | None, func: Any, args: Any, kwargs: Any, found: Any
 ) -> None:

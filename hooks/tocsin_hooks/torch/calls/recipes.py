@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tocsin_hooks.torch.calls.picks import Picked, Picks
+from tocsin_hooks.torch.calls.indexed_outputs import IndexedOutputs, Picked
 from tocsin_hooks.torch.calls.recorded_call import RecordedCall, tensors_of
 
 FORMS = frozenset(  # whose results have the numbers of their first argument
@@ -38,7 +38,7 @@ class Recipes:
         self._outputs = set[int]()  # what they are made by
         self._alone = set[int]()  # of nothing but outputs
         self._limited = set[int]()  # outputs, to a range
-        self._picks = Picks()
+        self._picks = IndexedOutputs()
         self._evaluates = False
         self._joined = set[int]()  # what training joins is made by, as the views of a sample
 

@@ -23,6 +23,7 @@ class RecordedCall:
     ``given``: the identities of what depends on one.
     ``versions``: of the tensors that do not, to see whether they were changed since.
     ``precision``: that of autocast at the time, None without it.
+    ``caller``: calls a function as from the line of the script.
     """
 
     function: Callable[..., Any]
@@ -31,12 +32,19 @@ class RecordedCall:
     given: frozenset[int]
     versions: Sequence[tuple[Any, int]]
     precision: Any
+    caller: Callable[[Any, Any, Any], Any]
     found: tuple[int, ...] = ()
 
     @property
     def name(self) -> str:
         name: str = getattr(self.function, "__name__", "")
         return name
+
+    def again(self, args: Any, kwargs: Any) -> Any:
+        """Call the function again. A warning may name a caller of its caller: all stand in the
+        line of the script."""
+        inner = self.function, args, kwargs
+        return self.caller(self.caller, (self.caller, inner, {}), {})
 
 
 def tensors_of(value: Any) -> Iterator[Any]:
@@ -49,3 +57,8 @@ def tensors_of(value: Any) -> Iterator[Any]:
             yield from tensors_of(each)
     elif isinstance(value, dict):
         yield from tensors_of([*value.values()])
+
+
+def parts_of_index(index: Any) -> tuple[Any, ...]:
+    """What ``tensor[…]`` is given for each axis."""
+    return index if isinstance(index, tuple) else (index,)

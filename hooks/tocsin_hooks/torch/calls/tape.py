@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from tocsin_hooks.torch.autograd import version_of
 from tocsin_hooks.torch.calls.growth import Growth
 from tocsin_hooks.torch.calls.recipes import Recipes
 from tocsin_hooks.torch.calls.recorded_call import Copied, RecordedCall, tensors_of
@@ -80,7 +81,7 @@ class Tape:
                 place = len(self.outputs)
                 self.outputs.append(each)
                 self._held += each.numel()
-                self._versions.append(_version(each))
+                self._versions.append(version_of(each))
                 self._known[id(each)] = each
                 self.recipes.add_output(id(each), place)
 
@@ -91,7 +92,9 @@ class Tape:
         self._growth.clear()
         self.elements = self._held = 0
 
-    def before(self, function: Any, args: Any, kwargs: Any) -> RecordedCall | None:
+    def before(
+        self, function: Any, args: Any, kwargs: Any, caller: Callable[..., Any]
+    ) -> RecordedCall | None:
         """A function is going to be called; None if it is not given anything that is known."""
         tensors = list(tensors_of((args, kwargs)))
         given = frozenset(id(each) for each in tensors) & self._known.keys()
@@ -108,10 +111,10 @@ class Tape:
         if _is_in_place(name) and id(args[0]) not in given:
             given |= {id(args[0])}
             args = (Copied(args[0].detach().clone()), *args[1:])
-        constants = [(each, _version(each)) for each in tensors_of((args, kwargs))]
+        constants = [(each, version_of(each)) for each in tensors_of((args, kwargs))]
         constants = [each for each in constants if id(each[0]) not in self._known]
         precision = _precision(self.outputs[0].device.type)
-        return RecordedCall(function, args, kwargs, given, constants, precision)
+        return RecordedCall(function, args, kwargs, given, constants, precision, caller)
 
     def after(self, call: RecordedCall, target: Any, found: Any) -> None:
         """It gave ``found``; ``target`` is its first argument, which it may have changed."""
@@ -163,16 +166,16 @@ class Tape:
         values: dict[int, Any] = {}
         with torch.no_grad():
             for each, version in zip(self.outputs, self._versions, strict=True):
-                if _version(each) != version:
+                if version_of(each) != version:
                     raise CannotReplay
                 own = each.detach()
                 values[id(each)] = changed(own) if any(each is one for one in of) else own.clone()
             for call in self._needed(loss):
-                if any(_version(each) != version for each, version in call.versions):
+                if any(version_of(each) != version for each, version in call.versions):
                     raise CannotReplay
                 args, kwargs = _swapped(call.args, values), _swapped(call.kwargs, values)
                 with _as_then(call, loss.device.type):
-                    found = call.function(*args, **kwargs)
+                    found = call.again(args, kwargs)
                 in_place = _is_in_place(call.name)
                 results = [args[0]] if in_place else tensors_of((found,))
                 values.update(zip(call.found, results, strict=True))
@@ -185,10 +188,6 @@ class Tape:
                 needed |= call.given
                 calls.append(call)
         return calls[::-1]
-
-
-def _version(tensor: Any) -> int:
-    return 0 if tensor.is_inference() else int(tensor._version)
 
 
 def _precision(device: str) -> Any:

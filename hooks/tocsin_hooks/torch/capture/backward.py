@@ -16,6 +16,7 @@ import torch
 from torch.nn.parameter import is_lazy
 
 from tocsin_hooks.guard import Report, guarded
+from tocsin_hooks.torch.autograd import MUL, backward_pass, name_of
 
 _BACKWARD: CodeType = torch.autograd.backward.__code__
 _GRAD: CodeType = torch.autograd.grad.__code__
@@ -47,7 +48,7 @@ class Backward:
     def value(self) -> Any:
         """The loss as it was before ``GradScaler.scale`` multiplied it."""
         value = self.loss.detach()
-        if self.loss.grad_fn is None or self.loss.grad_fn.name() != "MulBackward0":
+        if name_of(self.loss.grad_fn) != MUL:
             return value
         frame = self.caller
         for _ in range(_MOST_FRAMES):
@@ -118,7 +119,7 @@ class BackwardWatcher:
 
     @guarded(attrgetter("_trouble"), "the loss of a step is not seen")
     def _arrived(self, thread: int) -> None:
-        task = torch._C._current_graph_task_id()
+        task = backward_pass()
         if task == self._last:
             return
         found = _begun(sys._current_frames().get(thread), self._shapes)

@@ -68,6 +68,12 @@ class StepInHand:
         self._begun = True
         self.saving = self.hook.begin(mode, turn=turn)
 
+    def leave_out(self) -> None:
+        """Save nothing of the step."""
+        self.saving = False
+        self._parts, self._losses, self._output = [], {}, None
+        self.hook.leave_out()
+
     def end(self) -> None:
         """End the step; harmless without one."""
         if not self._begun:

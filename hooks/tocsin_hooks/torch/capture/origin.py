@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Any, Literal, NamedTuple
 
+from tocsin_hooks.torch import autograd
+from tocsin_hooks.torch.autograd import edges_of, name_of, output_number
+
 Source = Literal["module", "returned", "recorded", "backward"]
 
 _KEY = "tocsin"
 _CALL = "tocsin.call"
-_TIMES_A_NUMBER = frozenset({"MulBackward0", "DivBackward0", "ToCopyBackward0"})
-_REDUCTIONS = frozenset({"MeanBackward0", "SumBackward0"})
+_TIMES_A_NUMBER = frozenset({autograd.MUL, autograd.DIV, autograd.TO_DTYPE})
+_REDUCTIONS = frozenset({autograd.MEAN, autograd.SUM})
 
 
 class Origin(NamedTuple):
@@ -25,7 +28,7 @@ def mark(value: Any, origin: Origin) -> None:
     """Note where a tensor comes from, on the node that computed it: the tensor may be gone by the
     time that its multiple is differentiated."""
     if value.grad_fn is not None:
-        value.grad_fn.metadata[_KEY, value.output_nr] = origin
+        value.grad_fn.metadata[_KEY, output_number(value)] = origin
 
 
 def mark_call(value: Any, call: object) -> None:
@@ -42,10 +45,10 @@ def call_of(loss: Any) -> tuple[Any, bool] | None:
         found = node.metadata.get(_CALL)
         if found is not None:
             return found, same
-        inner = [each for each, _ in node.next_functions if each is not None]
-        if len(inner) != 1 or node.name() not in _TIMES_A_NUMBER | _REDUCTIONS:
+        inner = edges_of(node)
+        if len(inner) != 1 or name_of(node) not in _TIMES_A_NUMBER | _REDUCTIONS:
             return None
-        node, same = inner[0], False
+        node, same = inner[0][0], False
     return None
 
 
@@ -57,18 +60,18 @@ def is_sum(loss: Any) -> bool:
 def origin_of(value: Any) -> Origin | None:
     """The mark of this very tensor."""
     node = value.grad_fn
-    return None if node is None else node.metadata.get((_KEY, value.output_nr))
+    return None if node is None else node.metadata.get((_KEY, output_number(value)))
 
 
 def origin(loss: Any) -> Origin | None:
     """The mark of a tensor, or of the one that was multiplied by a number to give it."""
-    node, place = loss.grad_fn, loss.output_nr
+    node, place = loss.grad_fn, output_number(loss)
     while node is not None:
         found: Origin | None = node.metadata.get((_KEY, place))
         if found is not None:
             return found
-        inner = [(each, number) for each, number in node.next_functions if each is not None]
-        if len(inner) != 1 or node.name() not in _TIMES_A_NUMBER:
+        inner = edges_of(node)
+        if len(inner) != 1 or name_of(node) not in _TIMES_A_NUMBER:
             return None
         node, place = inner[0]
     return None

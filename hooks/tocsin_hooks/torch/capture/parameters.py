@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
-from weakref import WeakKeyDictionary, WeakSet, ref
+from weakref import WeakKeyDictionary, WeakSet
 
 import torch
 from tocsin.model import Role
-from torch.autograd import Variable
 from torch.nn.parameter import is_lazy
 
 from tocsin_hooks.guard import Guard, Report
+from tocsin_hooks.torch.autograd import after_backward
 from tocsin_hooks.torch.capture.captured import Pairs, StepInHand
+from tocsin_hooks.torch.gradients import LeftGradient, parameters_of
 from tocsin_hooks.torch.names import class_name, gradient_name, parameter_name
 
 _MOST_RATES = 16
@@ -41,9 +42,13 @@ class Parameters:
         known = self._optimizers.get(optimizer)
         if known is None or known[0] != size or self._step.saving:  # layers may be replaced
             ours = {id(each) for each in root.parameters()}
-            known = size, any(id(each) in ours for each in _held(optimizer))
+            known = size, any(id(each) in ours for each in parameters_of(optimizer))
             self._optimizers[optimizer] = known
         return known[1]
+
+    def holds(self, optimizer: Any) -> bool:
+        """Whether that optimizer is known to update parameters of the model."""
+        return self._optimizers.get(optimizer, (0, False))[1]
 
     @property
     def updated_by_nobody(self) -> bool:
@@ -55,12 +60,12 @@ class Parameters:
         self._captured.clear()
 
     def capture(self, root: Any, optimizer: Any) -> None:
-        held = {id(each) for each in _held(optimizer)}
+        held = {id(each) for each in parameters_of(optimizer)}
         others = {
             id(each)
             for other, (_, ours) in self._optimizers.items()
             if ours and other is not optimizer
-            for each in _held(other)
+            for each in parameters_of(other)
         }
         # At first another optimizer may just not have been seen yet.
         forgotten = optimizer in self._seen
@@ -76,6 +81,14 @@ class Parameters:
 
         self._add(root, lambda each: id(each) in held or id(each) not in others, gradient)
         self._add_rates(optimizer)
+
+    def capture_initial(self, root: Any) -> None:
+        """Capture the weights after the first forward pass, which may initialise them: no update is
+        seen of a loop that makes it by itself, and in a long episode it comes late. With several
+        processes a weight may be whole during a pass and divided otherwise: then it waits.
+        """
+        if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
+            self._add(root, lambda _: True, lambda _: None)
 
     def capture_at_backward(self, root: Any) -> Any:
         """For a loop that updates by itself: weights and gradients at the end of the next
@@ -156,7 +169,7 @@ class _WholeBackward:
     def _arrived(self, parameter: int, gradient: Any) -> None:
         with Guard(self._trouble, _NOT_CAPTURED):
             if self._handles and not self._found:
-                Variable._execution_engine.queue_callback(self._at_end)
+                after_backward(self._at_end)
             self._found[parameter] = gradient
 
     def _at_end(self) -> None:
@@ -172,24 +185,18 @@ class LastGradient:
     no other ones were computed, and nobody has taken it away."""
 
     def __init__(self) -> None:
-        self._parameter: Callable[[], Any] = lambda: None
-        self._gradient: Callable[[], Any] = lambda: None
-        self._version = 0
+        self._left: LeftGradient | None = None
 
     def updated(self, optimizer: Any) -> None:
         """That optimizer has just updated the model."""
-        for each in _held(optimizer):
+        for each in parameters_of(optimizer):
             if each.grad is not None:
-                self._parameter, self._gradient = ref(each), ref(each.grad)
-                self._version = each.grad._version
+                self._left = LeftGradient(each)
                 return
 
     @property
     def is_there(self) -> bool:
-        parameter, gradient = self._parameter(), self._gradient()
-        if parameter is None or gradient is None:
-            return False
-        return parameter.grad is gradient and bool(gradient._version == self._version)
+        return self._left is not None and self._left.stays
 
 
 def has_gradients(root: Any) -> bool:
@@ -201,10 +208,6 @@ def has_gradients(root: Any) -> bool:
 def without_gradients(root: Any) -> bool:
     """Whether no parameter has a gradient: it was taken away, or is yet to be computed."""
     return not has_gradients(root)
-
-
-def _held(optimizer: Any) -> Iterator[Any]:
-    return (each for group in optimizer.param_groups for each in group["params"])
 
 
 def _unscaled(gradient: Any, scale: Any) -> Any:

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from tocsin_hooks.looks import Name
+from tocsin_hooks.torch.autograd import edges_of
 from tocsin_hooks.torch.capture.captured import StepInHand
 from tocsin_hooks.torch.capture.last_part import LastPart
 from tocsin_hooks.torch.names import output_name, spread_name
@@ -64,8 +65,8 @@ class Spread:
             if node is None:
                 break
             self._compared.add(node)
-            inner = [each for each, _ in node.next_functions if each is not None]
-            node = inner[0] if len(inner) == 1 else None
+            inner = edges_of(node)
+            node = inner[0][0] if len(inner) == 1 else None
 
     def hand_over(self) -> None:
         """Add what was found to the step in hand, which ends."""

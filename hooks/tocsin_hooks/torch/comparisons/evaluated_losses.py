@@ -13,6 +13,7 @@ from tocsin_hooks.torch.capture.step_loss import StepLoss
 from tocsin_hooks.torch.comparisons.evaluated_labels import EvaluatedLabels
 from tocsin_hooks.torch.comparisons.known_losses import KnownLosses
 from tocsin_hooks.torch.comparisons.skill import Skill
+from tocsin_hooks.torch.values import share_memory
 
 
 class EvaluatedLosses:
@@ -45,7 +46,7 @@ class EvaluatedLosses:
         prediction = call.prediction
         if self._tape.recipes.of(prediction) is not None:
             return self._known.is_of_training(prediction, self._tape)
-        if any(_share_memory(prediction, each) for each in inputs):
+        if any(share_memory(prediction, each) for each in inputs):
             return True
         return len(prediction) > 1 and bool((prediction == prediction[:1]).all())
 
@@ -89,7 +90,3 @@ class EvaluatedLosses:
             if compares():
                 self._skill.begin_pass()
                 self._skill.compare(each.call)
-
-
-def _share_memory(one: Any, other: Any) -> bool:
-    return bool(one.untyped_storage().data_ptr() == other.untyped_storage().data_ptr())

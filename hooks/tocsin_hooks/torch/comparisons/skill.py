@@ -24,8 +24,8 @@ from tocsin_hooks.torch.calls.pairs import (
     samples_of,
 )
 from tocsin_hooks.torch.capture.captured import StepInHand
-from tocsin_hooks.torch.comparisons.by_hand import HandMade, Replayed
 from tocsin_hooks.torch.comparisons.constants import Constant, constant_for
+from tocsin_hooks.torch.comparisons.custom_loss import CustomLoss, Replayed
 
 _PAIRINGS = 4
 _BY_HAND = "loss"  # in place of a function's name
@@ -55,7 +55,7 @@ class Skill:
     def __init__(self, step: StepInHand) -> None:
         self._step = step
         self._sites: dict[_Key, _Site] = {}
-        self._by_hand: dict[_Key, HandMade] = {}
+        self._by_hand: dict[_Key, CustomLoss] = {}
         self._calls: dict[_Key, int] = {}
         self._judged: dict[str, tuple[Any, Any, _Site]] = {}  # in this pass, by their function
         self.compared = 0
@@ -112,7 +112,7 @@ class Skill:
         self.compared += 1
         key = _Key(None, place, _BY_HAND, ())
         if key not in self._by_hand and len(self._by_hand) < _MOST_SITES:
-            self._by_hand[key] = HandMade()
+            self._by_hand[key] = CustomLoss()
         made = self._by_hand.get(key)
         found = made.compare(tape, loss) if made and not made.has_given_up else None
         if found is None or (key not in self._sites and len(self._sites) >= _MOST_SITES):

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import torch
 
-from tocsin_hooks.torch.graph import name_of
+from tocsin_hooks.torch.autograd import is_view, makes_room
 
-_MADE_ROOM = re.compile(r"(Alias|Expand|ReshapeAlias|UnsafeView|Unsqueeze|View)Backward\d")
 _OF_MAPS = 4  # axes: samples, channels, rows, columns
 
 
@@ -61,5 +59,5 @@ def _is_no_choice(one: Any, other: Any) -> bool:
     layer ends with an axis of one channel, and so do masks that are read so."""
     more, fewer = (one, other) if one.dim() > other.dim() else (other, one)
     if more.requires_grad:
-        return more.grad_fn is not None and not _MADE_ROOM.fullmatch(name_of(more.grad_fn))
-    return more.dim() >= _OF_MAPS and not more._is_view() and fewer.grad_fn is not None
+        return more.grad_fn is not None and not makes_room(more.grad_fn)
+    return more.dim() >= _OF_MAPS and not is_view(more) and fewer.grad_fn is not None

@@ -16,13 +16,15 @@ from torch.nn.modules.module import (
 )
 
 from tocsin_hooks.guard import Guard, Report
-from tocsin_hooks.torch.callbacks import compilations, is_elsewhere
+from tocsin_hooks.torch.autograd import compilations
+from tocsin_hooks.torch.callbacks import is_elsewhere
+from tocsin_hooks.torch.gradients import parameters_of
 from tocsin_hooks.torch.graph import before_views
 from tocsin_hooks.torch.values import tensors_in
 
 _AGREED = 50  # turns in a row
 _OPPOSED = 10  # turns, after which they are opponents
-_MOST_UPDATES = 2000
+_MOST_UPDATES = 400
 _ALIKE = 0.95  # of the samples, whose scores are pulled in one direction
 _MOST_TENSORS = 4
 _MOST_MADE = 8
@@ -95,6 +97,10 @@ class Agreement:
             after = register_module_forward_hook(self._ends, always_call=True)
             self._handles = [before, after]
 
+    @property
+    def looks(self) -> bool:
+        return bool(self._handles)
+
     def close(self) -> None:
         while self._handles:
             self._handles.pop().remove()
@@ -145,8 +151,7 @@ class Agreement:
 
     def _holds(self, optimizer: Any, module: Callable[[], Any] | None) -> bool:
         if optimizer not in self._held:
-            groups = optimizer.param_groups
-            self._held[optimizer] = {id(each) for one in groups for each in one["params"]}
+            self._held[optimizer] = {*map(id, parameters_of(optimizer))}
         found = None if module is None else module()
         first = None if found is None else next(found.parameters(), None)
         return first is not None and id(first) in self._held[optimizer]

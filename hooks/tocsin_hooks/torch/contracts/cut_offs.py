@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from tocsin_hooks.torch.autograd import parameter_of
 from tocsin_hooks.torch.graph import nodes_of
 
 _LOOKS = 3  # at one line of a script that cuts off
@@ -36,7 +37,7 @@ class CutOffs:
         self._looks[place] += 1
         if self._looks[place] <= _LOOKS:
             for node in nodes_of(tensor.grad_fn, _MOST_NODES):
-                leaf = getattr(node, "variable", None)
+                leaf = parameter_of(node)
                 if isinstance(leaf, torch.nn.Parameter):
                     self._lines.setdefault(id(leaf), place)
 

@@ -12,6 +12,7 @@ from torch.nn.parameter import is_lazy
 
 from tocsin_hooks.guard import Guard, Report
 from tocsin_hooks.script_line import script_line
+from tocsin_hooks.torch.autograd import version_of
 from tocsin_hooks.torch.contracts.remembered import Remembered
 
 _ENOUGH = 50  # in a row, from the start on: with loss scaling the first updates are skipped
@@ -82,7 +83,7 @@ class DiscardedGradients:
             if not self._handles or gradient is None or gradient.layout != torch.strided:
                 return  # sums of sparse gradients are other tensors
             before = self._latest.get(key)
-            self._latest[key] = ref(gradient), gradient._version
+            self._latest[key] = ref(gradient), version_of(gradient)
             if before is not None:
                 was, version = before
-                self._discarded[key] += was() is not gradient or gradient._version > version + 1
+                self._discarded[key] += was() is not gradient or version_of(gradient) > version + 1

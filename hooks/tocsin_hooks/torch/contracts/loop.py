@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from tocsin_hooks.guard import Report
@@ -50,6 +51,13 @@ class LoopContracts:
         self.updates.after_update(root, optimizer)
         self.modes.after_update()
         self.schedules.updated(optimizer)
+
+    def skipped(self, updates: Mapping[Any, int]) -> None:
+        """There were so many updates by each optimizer that nothing looked at."""
+        for optimizer, number in updates.items():
+            self.updates.skipped(optimizer, number)
+            self.modes.skipped(number)
+            self.schedules.skipped(optimizer, number)
 
     def training_ends(self, root: Any, *, saving: bool) -> None:
         """No step comes after the one in hand, of which ``saving`` says whether it is saved. The

@@ -9,6 +9,8 @@ from typing import Any
 import torch
 
 from tocsin_hooks.leaks import MOST_COLUMNS, MOST_SAMPLES, column_of
+from tocsin_hooks.torch import autograd
+from tocsin_hooks.torch.autograd import inputs_of, name_of, viewed_shape
 from tocsin_hooks.torch.calls.loss_calls import LossCall
 from tocsin_hooks.torch.contracts.across import broadcasts
 from tocsin_hooks.torch.contracts.reach import does_not_reach
@@ -18,7 +20,8 @@ from tocsin_hooks.torch.contracts.softmaxes import (
     goes_over_positions,
     is_of_one,
 )
-from tocsin_hooks.torch.graph import before_views, is_maximum, name_of
+from tocsin_hooks.torch.graph import before_views, is_maximum
+from tocsin_hooks.torch.values import share_memory
 
 _ELEMENTWISE = frozenset({"mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"})
 _TAKES_LOGITS = frozenset({"cross_entropy", "binary_cross_entropy_with_logits"})
@@ -74,7 +77,7 @@ def broken_by_loss(call: LossCall) -> Iterator[str]:
         yield "softmax_of_one"
     if name in _TAKES_LOGITS and _are_probabilities(call, node):
         yield "probabilities_as_logits"
-    if name == "nll_loss" and name_of(node) != "LogSoftmaxBackward0" and _exceeds_one(prediction):
+    if name == "nll_loss" and name_of(node) != autograd.LOG_SOFTMAX and _exceeds_one(prediction):
         yield "not_log_probabilities"
     if name == "ctc_loss" and _any(prediction > _CLOSE):
         yield "not_log_probabilities"
@@ -98,7 +101,7 @@ def broken_by_loss(call: LossCall) -> Iterator[str]:
         weighted = call.arguments.get("weight") is not None
         if not weighted and _any((target < -_CLOSE) | (target > 1 + _CLOSE)):
             yield "bce_target_out_of_range"
-    if name == "kl_div" and name_of(node) != "LogSoftmaxBackward0" and _is_not_log(prediction):
+    if name == "kl_div" and name_of(node) != autograd.LOG_SOFTMAX and _is_not_log(prediction):
         yield "kl_not_log"
 
 
@@ -140,7 +143,7 @@ def column_of_label(call: LossCall, inputs: list[Any]) -> tuple[int, int] | None
     target = call.target.detach()
     if not target.dim() or target.numel() != len(target) or target.is_complex():
         return None
-    if any(each.requires_grad or _share_memory(each, target) for each in inputs):
+    if any(each.requires_grad or share_memory(each, target) for each in inputs):
         return None
     tables = [
         each.detach()[:MOST_SAMPLES]
@@ -151,10 +154,6 @@ def column_of_label(call: LossCall, inputs: list[Any]) -> tuple[int, int] | None
     labels = target[:MOST_SAMPLES].cpu().double().numpy()
     found = (column_of(labels, each.cpu().double().numpy()) for each in tables)
     return next(((at, column) for at, column in enumerate(found) if column is not None), None)
-
-
-def _share_memory(one: Any, other: Any) -> bool:
-    return bool(one.untyped_storage().data_ptr() == other.untyped_storage().data_ptr())
 
 
 def is_copied(call: LossCall) -> bool:
@@ -191,8 +190,8 @@ def _are_all_the_same(given: list[Any]) -> bool:
 def _are_probabilities(call: LossCall, node: Any) -> bool:
     before = name_of(node)
     if call.name != "cross_entropy":
-        return before in ("SigmoidBackward0", "SoftmaxBackward0")
-    if before == "SoftmaxBackward0":
+        return before in (autograd.SIGMOID, autograd.SOFTMAX)
+    if before == autograd.SOFTMAX:
         return True
     rows = _rows(call.prediction)
     if rows.shape[-1] < 2:
@@ -240,15 +239,14 @@ def _are_not_permuted(prediction: Any) -> bool:
     numbers stay where they are, and classes and positions are confused."""
     classes = prediction.shape[1 if prediction.dim() > 1 else 0]
     node, after = prediction.grad_fn, tuple(prediction.shape)
-    while name_of(node).endswith("ViewBackward0"):
-        before = tuple(node._saved_self_sym_sizes)
+    while name_of(node) in autograd.VIEWS and (before := viewed_shape(node)):
         behind = before[2:]
         many = math.prod(behind) > 1 and after[-len(behind) :] != behind  # else axis 1 is divided
         if prediction.dim() == 2 and many and before[1] == classes != before[-1]:
             return True
         if prediction.dim() > 2 and many and before[-1] == classes != before[1]:
             return True
-        node, after = node.next_functions[0][0], before
+        node, after = inputs_of(node)[0], before
     return False
 
 

@@ -8,14 +8,12 @@ from typing import Any
 from weakref import ref
 
 import torch
-from torch import nn
+
+from tocsin_hooks.torch.autograd import BATCH_NORM, DROPOUT
 
 _IN_A_ROW = 3
 _APART = 10  # updates between two evaluations; closer passes prepare a step
 _MOST_LOOKS = 200  # at all modules
-
-_NORMS = (nn.modules.batchnorm._BatchNorm,)
-_DROPOUTS = (nn.modules.dropout._DropoutNd,)
 
 
 class ModeContracts:
@@ -77,18 +75,22 @@ class ModeContracts:
         self._evaluated = 0
         self._in_eval = False
 
+    def skipped(self, updates: int) -> None:
+        """There were so many updates that nothing looked at."""
+        self._updates += updates
+
     def _acts_otherwise(self, root: Any) -> bool:
         """Whether a model gives something else in training than in evaluation."""
         self._looks += 1
         return self._looks <= _MOST_LOOKS and any(
-            (isinstance(each, _NORMS) and each.training is root.training and _learns(each))
-            or (isinstance(each, _DROPOUTS) and each.training is root.training and each.p > 0)
+            (isinstance(each, BATCH_NORM) and each.training is root.training and _learns(each))
+            or (isinstance(each, DROPOUT) and each.training is root.training and each.p > 0)
             for each in root.modules()
         )
 
 
 def _drops_by_intent(root: Any) -> bool:
-    return any(isinstance(each, _DROPOUTS) and each.training for each in root.modules())
+    return any(isinstance(each, DROPOUT) and each.training for each in root.modules())
 
 
 def _learns(norm: Any) -> bool:

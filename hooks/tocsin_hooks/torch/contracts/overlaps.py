@@ -6,15 +6,23 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
-from torch.autograd.graph import GradientEdge
 
-from tocsin_hooks.torch.graph import before_views, name_of, nodes_of
+from tocsin_hooks.torch import autograd
+from tocsin_hooks.torch.autograd import (
+    constant_of,
+    divisor_of,
+    edges_of,
+    inputs_of,
+    name_of,
+    result_of,
+)
+from tocsin_hooks.torch.graph import before_views, gradient_of, nodes_of
 
 _MOST_NODES = 64  # from the loss to a share
 _BELOW = -0.1  # what is enlarged between two chances may be a little below 0
 _LEAST_BELOW = 0.01  # of all
-_CHANCES = ("SigmoidBackward0", "SoftmaxBackward0")
-_SCALED = frozenset({"MulBackward0", "AddBackward0", "SumBackward0", "SumBackward1"})
+_CHANCES = (autograd.SIGMOID, autograd.SOFTMAX)
+_SCALED = autograd.SUMS | {autograd.ADD, autograd.MUL}
 
 
 def minimises_overlap(loss: Any) -> bool:
@@ -23,8 +31,7 @@ def minimises_overlap(loss: Any) -> bool:
     (sum(p y) / (sum(p) + sum(y) - sum(p y))): the share is to be subtracted from 1. Asks autograd
     for the sign."""
     for product in _products(loss, {}):
-        edge = GradientEdge(product, 0)
-        (found,) = torch.autograd.grad(loss, [edge], retain_graph=True, allow_unused=True)
+        found = gradient_of(loss, product)
         if found is not None and bool((found >= 0).all()) and bool((found > 0).any()):
             return True
     return False
@@ -47,12 +54,13 @@ def _products(loss: Any, known: Mapping[Any, Any], *, squares: bool = True) -> I
     """Products of chances, or what is ``known``, and labels whose sum is divided by that of
     both."""
     for node in nodes_of(loss.grad_fn, _MOST_NODES):
-        given = [each for each, _ in node.next_functions]
-        if name_of(node) == "DivBackward0" and len(given) == 2 and None not in given:
+        given = inputs_of(node)
+        if name_of(node) == autograd.DIV and len(given) == 2 and None not in given:
             product = _summed(given[0], known)
             if product is not None:
                 factors = _values(product, known)
-                if _is_of_both(node._saved_other, *factors, squares=squares):
+                divisor = divisor_of(node)
+                if divisor is not None and _is_of_both(divisor, *factors, squares=squares):
                     yield product
 
 
@@ -61,12 +69,12 @@ def _summed(node: Any, known: Mapping[Any, Any]) -> Any:
     for _ in range(_MOST_NODES):
         if node is None or name_of(node) not in _SCALED:
             return None
-        if name_of(node) == "MulBackward0" and _is_of_labels(node, known):
+        if name_of(node) == autograd.MUL and _is_of_labels(node, known):
             return node
-        given = [each for each, _ in node.next_functions if each is not None]
+        given = edges_of(node)
         if len(given) != 1:
             return None
-        node = before_views(given[0])
+        node = before_views(given[0][0])
     return None
 
 
@@ -87,18 +95,14 @@ def _is_of_both(divisor: Any, chances: Any, labels: Any, *, squares: bool) -> bo
 
 def _factors(node: Any) -> tuple[Any, Any]:
     """The node of the chances in a product and the labels; None in place of what is none."""
-    (one, _), (other, _) = node.next_functions
-    if (one is None) is (other is None):
-        return None, None
-    return before_views(other if one is None else one), (
-        node._saved_self if one is None else node._saved_other
-    )
+    given = edges_of(node)
+    return (before_views(given[0][0]), constant_of(node)) if len(given) == 1 else (None, None)
 
 
 def _values(product: Any, known: Mapping[Any, Any]) -> tuple[Any, Any]:
     """The chances of a product, or what is known of the node in their place, and the labels."""
     node, labels = _factors(product)
-    return node._saved_result if name_of(node) in _CHANCES else known.get(node), labels
+    return result_of(node) if name_of(node) in _CHANCES else known.get(node), labels
 
 
 def _is_of_labels(node: Any, known: Mapping[Any, Any]) -> bool:

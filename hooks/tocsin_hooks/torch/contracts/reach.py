@@ -5,22 +5,24 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tocsin_hooks.torch.graph import before_views, name_of
+from tocsin_hooks.torch import autograd
+from tocsin_hooks.torch.autograd import divisor_of, inputs_of, limits_of, name_of
+from tocsin_hooks.torch.graph import before_views
 
 _RANGES = {
-    "MkldnnRnnLayerBackward0": (-1.0, 1.0),  # an LSTM
-    "SigmoidBackward0": (0.0, 1.0),
-    "TanhBackward0": (-1.0, 1.0),
-    "ReluBackward0": (0.0, math.inf),
-    "SoftplusBackward0": (0.0, math.inf),
-    "ExpBackward0": (0.0, math.inf),
-    "SoftmaxBackward0": (0.0, 1.0),
+    autograd.LSTM_ON_CPU: (-1.0, 1.0),
+    autograd.SIGMOID: (0.0, 1.0),
+    autograd.TANH: (-1.0, 1.0),
+    autograd.RELU: (0.0, math.inf),
+    autograd.SOFTPLUS: (0.0, math.inf),
+    autograd.EXP: (0.0, math.inf),
+    autograd.SOFTMAX: (0.0, 1.0),
 }
-_PARTS = frozenset({"SelectBackward0", "SliceBackward0"})  # as the last step of a sequence
-_PICKS = frozenset({"GatherBackward0", "IndexBackward0"})  # as the value of an action
-_JOINS = frozenset({"CatBackward0", "StackBackward0"})
+_PARTS = frozenset({autograd.SELECT, autograd.SLICE})  # as the last step of a sequence
+_PICKS = frozenset({autograd.GATHER, autograd.INDEX})  # as the value of an action
+_JOINS = frozenset({autograd.CAT, autograd.STACK})
 _MOST_PARTS = 64
-_SCALINGS = frozenset({"MulBackward0", "DivBackward0"})
+_SCALINGS = frozenset({autograd.MUL, autograd.DIV})
 _LEAST_SHARE = 0.05  # of the targets, that the output cannot reach
 _LEAST_AWAY = 0.15  # of the spread of the targets: what is measured has noise
 _CLOSE = 1e-3
@@ -48,22 +50,23 @@ def does_not_reach(node: Any, target: Any) -> bool:
 def _reach(node: Any) -> tuple[float, float] | None:
     """The least and the largest number that a function can give."""
     while name_of(node) in _PARTS:
-        node = before_views(node.next_functions[0][0])
+        node = before_views(inputs_of(node)[0])
     if name_of(node) in _SCALINGS:
         return _scaled_reach(node)
     if name_of(node) in _JOINS:
         return _joined_reach(node)
     if name_of(node) in _PICKS:
         return _picked_reach(node)
-    if name_of(node) != "ClampBackward1":
+    limits = limits_of(node) if name_of(node) == autograd.CLAMP else None
+    if limits is None:
         return _RANGES.get(name_of(node))
-    low, high = node._saved_min, node._saved_max
+    low, high = limits
     return -math.inf if low is None else low, math.inf if high is None else high
 
 
 def _joined_reach(node: Any) -> tuple[float, float] | None:
     """That of several that stand beside each other, as of the steps of a sequence."""
-    parts = [before_views(each) for each, _ in node.next_functions[:_MOST_PARTS]]
+    parts = [before_views(each) for each in inputs_of(node)[:_MOST_PARTS]]
     if any(name_of(each) in _JOINS for each in parts):  # a loop that adds one at a time is deep
         return None
     reaches = {_reach(each) for each in parts}
@@ -73,18 +76,18 @@ def _joined_reach(node: Any) -> tuple[float, float] | None:
 def _picked_reach(node: Any) -> tuple[float, float] | None:
     """That of what is picked from, if it has two ends: values of actions that have to be positive
     may be learned from targets that are a little below 0 at first."""
-    reach = _reach(before_views(node.next_functions[0][0]))
+    reach = _reach(before_views(inputs_of(node)[0]))
     return reach if reach is not None and all(map(math.isfinite, reach)) else None
 
 
 def _scaled_reach(node: Any) -> tuple[float, float] | None:
     """That of a multiple, if the factor is a positive number."""
-    scaled, *others = (each for each, _ in node.next_functions)
-    factor = node._saved_other
+    scaled, *others = inputs_of(node)
+    factor = divisor_of(node)
     if any(each is not None for each in others) or factor is None or factor.dim():
         return None
     reach, times = _reach(before_views(scaled)), float(factor)
     if reach is None or not 0 < times < math.inf:
         return None
-    times = times if name_of(node).startswith("Mul") else 1 / times
+    times = times if name_of(node) == autograd.MUL else 1 / times
     return times * reach[0], times * reach[1]

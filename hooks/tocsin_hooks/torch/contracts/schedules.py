@@ -10,6 +10,8 @@ from weakref import WeakKeyDictionary, WeakSet
 
 from torch.optim.lr_scheduler import LRScheduler
 
+from tocsin_hooks.torch.autograd import parts_of_schedule, phases_of_schedule
+
 _SOUGHT = (2, 4)  # evaluations, in which schedules are looked for
 _CLOSE = 0.03  # of a loss: a script may weigh the last batch in another way
 _FALLEN = 0.8  # of a loss
@@ -52,6 +54,11 @@ class Schedules:
 
     def updated(self, optimizer: Any) -> None:
         self._updates[optimizer] = self._updates.get(optimizer, 0) + 1
+
+    def skipped(self, optimizer: Any, updates: int) -> None:
+        """There were so many updates that nothing looked at."""
+        if optimizer in self._updates:
+            self._updates[optimizer] += updates
 
     def evaluated(self, loss: Callable[[], float | None]) -> None:
         """An evaluation has ended, with that loss if it has one."""
@@ -115,7 +122,7 @@ class Schedules:
     def _of_the_model(self) -> Iterator[Any]:
         """Schedules of its optimizers that are no parts of others."""
         found = [each for each in gc.get_objects() if issubclass(type(each), LRScheduler)]
-        parts = {id(part) for each in found for part in getattr(each, "_schedulers", ())}
+        parts = {id(part) for each in found for part in parts_of_schedule(each)}
         return (
             each
             for each in found
@@ -139,7 +146,7 @@ def counted_steps(schedule: Any) -> float:
 
 def warm_up_steps(schedule: Any) -> float:
     """The steps in which the rate rises at first, as far as a schedule says so."""
-    phases = getattr(schedule, "_schedule_phases", None)
+    phases = phases_of_schedule(schedule)
     if phases:
         return float(phases[0]["end_step"])
     return _keyword(schedule, "num_warmup_steps")

@@ -8,16 +8,18 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
+from tocsin_hooks.torch import autograd
+from tocsin_hooks.torch.autograd import has_backward_hooks, inputs_of, name_of
 from tocsin_hooks.torch.callbacks import safely
 from tocsin_hooks.torch.calls.loss_calls import LossCall
 from tocsin_hooks.torch.contracts.padding import reads_padding
-from tocsin_hooks.torch.graph import before_views, name_of
+from tocsin_hooks.torch.graph import before_views
 
 _LOOKS = 3  # at passes of training: the first gradients may all be 0
 _LEAST_TOKENS = 4  # of a sample
 _EQUAL = 0.98  # the share of labels that are the next token, or the same
 _ALIKE = 0.3  # the share of equal tokens
-_CUTS = frozenset({"IndexBackward0", "MaskedSelectBackward0", "SliceBackward0"})
+_CUTS = frozenset({autograd.INDEX, autograd.MASKED_SELECT, autograd.SLICE})
 _ZERO = 1e-6  # of the largest gradient
 
 
@@ -54,8 +56,7 @@ class TokenProbe:
         self.forget()
         if self._looks >= _LOOKS or not _is_alone(root):
             return
-        normalises = nn.modules.batchnorm._BatchNorm
-        self._mixes = any(isinstance(e, normalises) and e.training for e in root.modules())
+        self._mixes = any(isinstance(e, autograd.BATCH_NORM) and e.training for e in root.modules())
         embeddings = (each for each in root.modules() if isinstance(each, nn.Embedding))
         seen = safely(self._hook, self._seen)
         self._handles = [each.register_forward_hook(seen) for each in embeddings]
@@ -154,9 +155,7 @@ class TokenProbe:
 
 def _is_alone(root: Any) -> bool:
     several = torch.distributed.is_available() and torch.distributed.is_initialized()
-    return not several and not any(
-        each._backward_hooks or each._backward_pre_hooks for each in root.modules()
-    )
+    return not several and not any(map(has_backward_hooks, root.modules()))
 
 
 def _rows(call: LossCall) -> tuple[Any, Any]:
@@ -190,8 +189,8 @@ def _is_cut(prediction: Any) -> bool:
     """Whether the model gave more predictions: where it has fewer than tokens by itself, it may
     know them all by one code."""
     node = before_views(prediction.grad_fn)
-    if name_of(node) == "LogSoftmaxBackward0":
-        node = before_views(node.next_functions[0][0])
+    if name_of(node) == autograd.LOG_SOFTMAX:
+        node = before_views(inputs_of(node)[0])
     return name_of(node) in _CUTS
 
 

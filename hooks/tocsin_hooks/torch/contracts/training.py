@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from tocsin.model import Mode
@@ -10,10 +11,10 @@ from tocsin_hooks.guard import Guard
 from tocsin_hooks.looks import Wanted
 from tocsin_hooks.torch.calls.axes import Axes
 from tocsin_hooks.torch.calls.derivatives import Derivatives
-from tocsin_hooks.torch.calls.draws import Draws
 from tocsin_hooks.torch.calls.loss_calls import LossCall
 from tocsin_hooks.torch.calls.picked_classes import picked_classes
 from tocsin_hooks.torch.calls.recorded_call import RecordedCall
+from tocsin_hooks.torch.calls.sampled_actions import SampledActions
 from tocsin_hooks.torch.capture.captured import StepInHand
 from tocsin_hooks.torch.capture.given_inputs import GivenInputs
 from tocsin_hooks.torch.contracts.across import broken_by_difference, goes_across
@@ -21,7 +22,7 @@ from tocsin_hooks.torch.contracts.broken import BrokenContracts
 from tocsin_hooks.torch.contracts.loop import LoopContracts
 from tocsin_hooks.torch.contracts.losses import compares_samples
 from tocsin_hooks.torch.contracts.softmaxes import has_log_softmax
-from tocsin_hooks.torch.contracts.target_copies import TargetCopies
+from tocsin_hooks.torch.contracts.target_network import TargetNetwork
 from tocsin_hooks.torch.graph import before_views
 
 _MOST_DROPPED = 0.85  # of a layer: more is a share that is to be kept
@@ -40,10 +41,10 @@ class TrainingContracts:
         self._broken = BrokenContracts(step)
         trouble = step.hook.trouble
         self.loop = LoopContracts(self._broken.here, trouble)
-        self._copies = TargetCopies(self._broken.here, trouble)
+        self._copies = TargetNetwork(self._broken.here, trouble)
         self.derivatives = Derivatives()
         self.axes = Axes()
-        self.draws = Draws()
+        self.draws = SampledActions()
         self._dropouts = set[Any]()  # of the step in hand, by their nodes
         self._subtracts = False  # labels from predictions, since the model was given its inputs
         self._passes = 0  # in training
@@ -211,6 +212,17 @@ class TrainingContracts:
             self.loop.update_ends(root, optimizer)
 
     # Ends.
+
+    @property
+    def look(self) -> bool:
+        """Whether anything looks at steps that are not saved."""
+        return self._copies.look
+
+    def skipped(self, updates: Mapping[Any, int]) -> None:
+        """There were so many updates by each optimizer that nothing looked at."""
+        self._passes += sum(updates.values())
+        self._copies.skipped(sum(updates.values()))
+        self.loop.skipped(updates)
 
     def pause(self) -> None:
         """Nothing more of the last forward pass is to come."""

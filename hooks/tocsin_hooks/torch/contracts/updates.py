@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import gc
+import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Iterable, Iterator
+from typing import Any, Protocol
 from weakref import WeakKeyDictionary, ref
 
 import torch
 
 from tocsin_hooks.script_line import script_line
+from tocsin_hooks.torch.autograd import BATCH_NORM, plain_attributes
 from tocsin_hooks.torch.contracts.cut_offs import CutOffs
 from tocsin_hooks.torch.contracts.frozen import is_frozen_at_random
 from tocsin_hooks.torch.contracts.remembered import Remembered
+from tocsin_hooks.torch.gradients import LeftGradient, parameters_of
 from tocsin_hooks.torch.reductions.plain import plain
 
 _UPDATES = 20  # after which it is asked who is updated by nobody
@@ -22,7 +25,6 @@ _LATE = 1000  # updates, after which what is frozen or still at first is not so 
 _STILL = 100  # updates of an optimizer, all with a rate of 0
 _MOVED = -1  # in place of their number: there was another rate
 _IN_A_ROW = 3
-_NORMS = torch.nn.modules.batchnorm._BatchNorm
 _MOST_MOMENTUM = 0.9
 _WITH_PENALTY = (torch.optim.Adam, torch.optim.RMSprop, torch.optim.SGD)
 _MOST_DECAY = 0.2
@@ -31,20 +33,6 @@ _MOST_FORGOTTEN = 0.5  # of all elements: where it is more, only the rest was to
 
 class Broken(Protocol):
     def __call__(self, contract: str, place: str | None = None, /) -> None: ...
-
-
-class _Left(NamedTuple):
-    """A gradient as an update left it, or the last backward pass that added to one left so."""
-
-    parameter: Callable[[], Any]
-    gradient: Callable[[], Any]
-    version: int
-
-    def stays(self) -> bool:
-        """Whether it has neither been taken away nor changed."""
-        parameter, gradient = self.parameter(), self.gradient()
-        found = parameter is not None and gradient is not None and parameter.grad is gradient
-        return bool(found and gradient._version == self.version)
 
 
 class UpdateContracts:
@@ -61,12 +49,13 @@ class UpdateContracts:
         self._remembered = Remembered()
         self._optimizers: list[Any] = []
         self._foreign = WeakKeyDictionary[Any, int]()
-        self._kept = WeakKeyDictionary[Any, list[_Left]]()
+        self._kept = WeakKeyDictionary[Any, list[LeftGradient]]()
         self._kept_now: set[int] = set()
         self._backwards = 0  # since the last update
         self._before_closure: int | None = None  # so many before a closure is called
         self._reached = False  # gradients were there since the last update
         self._still = WeakKeyDictionary[Any, int]()  # updates, as long as all have a rate of 0
+        self._late: float = _LATE
         self._may_thaw = False  # what is frozen at random: an optimizer holds it
 
     @property
@@ -84,14 +73,14 @@ class UpdateContracts:
         self._kept_now = {
             id(optimizer)
             for optimizer, left in self._kept.items()
-            if left and all(each.stays() for each in left)
+            if left and all(each.stays for each in left)
         }
 
     def after_backward(self) -> None:
         for optimizer in self._known():
             if id(optimizer) in self._kept_now:  # and may be until the next one: they accumulate
                 self._kept[optimizer] = _left(optimizer)
-        held = (each for optimizer in self._known() for each in _held(optimizer))
+        held = (each for optimizer in self._known() for each in parameters_of(optimizer))
         self._reached = self._reached or any(each.grad is not None for each in held)
 
     def before_update(self, root: Any, optimizer: Any, *, seen: bool, closure: bool) -> None:
@@ -103,7 +92,7 @@ class UpdateContracts:
         if not any(each() is optimizer for each in self._optimizers):
             self._optimizers.append(ref(optimizer))
         self._before_closure = self._backwards if closure else None
-        held = [*_held(optimizer)]
+        held = [*parameters_of(optimizer)]
         without = all(each.grad is None for each in held)
         if not closure:
             cut = self._backwards > 0 and not self._reached
@@ -127,7 +116,8 @@ class UpdateContracts:
 
     def after_update(self, root: Any, optimizer: Any) -> None:
         self._updates += 1
-        if self._updates == _LATE:
+        if self._updates >= self._late:
+            self._late = math.inf
             self.ended(root)
         if self._updates > _LAST:
             return
@@ -149,7 +139,7 @@ class UpdateContracts:
                     self._broken("frozen_at_random")
             if _decays_most(optimizer):
                 self._broken("weight_decay_of_most")
-            if any(isinstance(each, _NORMS) and _forgets(each) for each in root.modules()):
+            if any(isinstance(each, BATCH_NORM) and _forgets(each) for each in root.modules()):
                 self._broken("momentum_of_one_batch")
 
     def ended(self, root: Any) -> None:
@@ -162,6 +152,13 @@ class UpdateContracts:
             self._still.update(dict.fromkeys(still, _MOVED))
             self._broken("learning_rate_of_zero")
 
+    def skipped(self, optimizer: Any, updates: int) -> None:
+        """There were so many updates that nothing looked at."""
+        if any(each() is optimizer for each in self._optimizers):
+            self._updates += updates
+        if self._still.get(optimizer, _MOVED) >= 0:
+            self._still[optimizer] += updates
+
     def foreign_update(self, root: Any, optimizer: Any) -> None:
         """An optimizer updates something that is no part of the model."""
         self._kept_now.clear()  # the backward pass was its own, and the next one is not seen
@@ -173,7 +170,7 @@ class UpdateContracts:
             self._remembered.remember(root)
         elif count == _UPDATES and not self._remembered.any_changed(root):
             trained = [each for each in root.parameters() if each.requires_grad]
-            ours, its = _shapes(trained), _shapes(_held(optimizer))
+            ours, its = _shapes(trained), _shapes(parameters_of(optimizer))
             has_gradients = any(each.grad is not None for each in trained)
             if has_gradients and (ours & its).total() >= max(1, ours.total() / 2):
                 self._broken("optimizer_of_another_model")
@@ -204,7 +201,7 @@ class UpdateContracts:
         no optimizer holds them."""
         optimizers = [*self._known(), *self._foreign]
         known = {id(each) for each in root.parameters()}
-        known |= {id(each) for optimizer in optimizers for each in _held(optimizer)}
+        known |= {id(each) for optimizer in optimizers for each in parameters_of(optimizer)}
         return any(
             each.grad is not None and id(each) not in known and _is_nonzero(each.grad)
             for layer in _unregistered(root)
@@ -214,9 +211,9 @@ class UpdateContracts:
 
 def _unregistered(root: Any) -> Iterator[torch.nn.Module]:
     for module in root.modules():
-        for value in [*vars(module).values()]:
+        for value in plain_attributes(module):
             inside = value.values() if isinstance(value, dict) else value
-            if isinstance(value, dict | list | tuple) and value is not module._modules:
+            if isinstance(value, dict | list | tuple):
                 yield from (each for each in inside if isinstance(each, torch.nn.Module))
 
 
@@ -227,7 +224,7 @@ def _optimizers() -> list[Any]:
 
 def _outside(optimizers: Iterable[Any], parameters: Iterable[Any]) -> list[Any]:
     """The parameters that none of the optimizers holds."""
-    held = {id(each) for optimizer in optimizers for each in _held(optimizer)}
+    held = {id(each) for optimizer in optimizers for each in parameters_of(optimizer)}
     return [each for each in parameters if id(each) not in held]
 
 
@@ -247,17 +244,13 @@ def _forgets(norm: Any) -> bool:
     return share is not None and bool(_MOST_MOMENTUM <= share < 1)
 
 
-def _left(optimizer: Any) -> list[_Left]:
-    with_gradient = [each for each in _held(optimizer) if each.grad is not None]
-    return [_Left(ref(each), ref(each.grad), each.grad._version) for each in with_gradient[:3]]
+def _left(optimizer: Any) -> list[LeftGradient]:
+    with_gradient = [each for each in parameters_of(optimizer) if each.grad is not None]
+    return [LeftGradient(each) for each in with_gradient[:3]]
 
 
 def _is_still(optimizer: Any) -> bool:
     return all(group.get("lr", 1.0) == 0 for group in optimizer.param_groups)
-
-
-def _held(optimizer: Any) -> Iterator[Any]:
-    return (each for group in optimizer.param_groups for each in group["params"])
 
 
 def _shapes(parameters: Iterable[Any]) -> Counter[Any]:

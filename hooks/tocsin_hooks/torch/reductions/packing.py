@@ -7,6 +7,8 @@ from typing import Any
 
 import torch
 
+from tocsin_hooks.torch.autograd import copy_all
+
 CHUNK = 1 << 21
 """Elements that are worked on at a time: no temporary is larger, and few kernels are launched."""
 
@@ -30,7 +32,7 @@ def packed(
         shape = row + rows_of(stop - start, width), width
         rows = torch.full(shape, fill, dtype=dtype, device=tensors[last].device)
         flat = rows.view(-1)
-        copy(
+        copy_all(
             [flat[row * width : row * width + stop - start] for _, start, stop, row in chunk],
             [piece(tensors[which], start, stop) for which, start, stop, _ in chunk],
         )
@@ -69,11 +71,6 @@ def strided(tensor: Any, stride: int) -> Any:
         flat[-start % stride :: stride] for start, flat in zip(starts, pieces(tensor), strict=True)
     ]
     return torch.cat(found)
-
-
-def copy(into: Sequence[Any], tensors: Sequence[Any]) -> None:
-    """Copy tensors into others as long, in as few kernels as there can be."""
-    torch._foreach_copy_(list(into), list(tensors))
 
 
 _Part = tuple[int, int, int, int]  # which tensor, from where to where, the row that it goes to

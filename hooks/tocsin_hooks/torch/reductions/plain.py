@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensor
 from torch.nn.parameter import UninitializedTensorMixin
-from torch.utils._python_dispatch import is_traceable_wrapper_subclass
+
+from tocsin_hooks.torch.autograd import holds_numbers, is_wrapper
 
 _MOST_DENSE = 1 << 26  # elements of a sparse tensor that is written out
 
@@ -25,7 +25,7 @@ def plain(tensor: Any) -> Any:
     tensor = tensor.detach()
     if hasattr(tensor, "to_local"):
         tensor = tensor.to_local()
-    if is_traceable_wrapper_subclass(tensor):
+    if is_wrapper(tensor):
         raise TypeError(f"a {type(tensor).__name__} does not show its numbers")
     if tensor.is_quantized:
         tensor = tensor.dequantize()
@@ -43,7 +43,7 @@ def plain(tensor: Any) -> Any:
 def _holds_numbers(tensor: Any) -> bool:
     return not (
         tensor.is_meta
-        or isinstance(tensor, FakeTensor | UninitializedTensorMixin)
-        or torch._C._functorch.is_functorch_wrapped_tensor(tensor)
+        or isinstance(tensor, UninitializedTensorMixin)
+        or not holds_numbers(tensor)
         or (tensor.is_cuda and torch.cuda.is_current_stream_capturing())
     )

@@ -10,7 +10,7 @@ import torch
 from tocsin.tensors import Captured
 
 from tocsin_hooks.plan import CapturePlan
-from tocsin_hooks.torch.reductions.packing import copy
+from tocsin_hooks.torch.autograd import copy_all
 
 Finish = Callable[[], Iterable[tuple[CapturePlan, Captured]]]
 
@@ -37,7 +37,6 @@ class Parcel:
         self._labels: list[tuple[Box, int, int, Any, Any]] = []
         self._content: Any = None
         self._stream: Any = None
-        self._started = self._mark()
         self._sealed: Any = None
 
     def add(self, tensor: Any) -> Box:
@@ -63,10 +62,11 @@ class Parcel:
                 end += -(-nbytes // _ALIGNED) * _ALIGNED
         self._content = torch.empty(end, dtype=torch.uint8, device=self.device)
         if tensors:
-            copy([self._content[at : at + length] for at, length in places], tensors)
+            copy_all([self._content[at : at + length] for at, length in places], tensors)
         self._boxes.clear()
         self._stream = _stream(self.device)
-        self._sealed = self._mark()
+        if self._stream is not None:
+            self._sealed = self._stream.record_event()
 
     def hand_over(self) -> Any:
         """All content but what travels by itself, for the current stream to send."""
@@ -81,19 +81,6 @@ class Parcel:
         """Give each box its tensor, from what has arrived."""
         for box, start, nbytes, dtype, shape in self._labels:
             box.tensor = content[start : start + nbytes].view(dtype).view(shape)
-
-    def seconds(self) -> float:
-        """How long the device has worked for it."""
-        if self._started is None or self._sealed is None:
-            return 0.0
-        return float(self._started.elapsed_time(self._sealed)) / 1000
-
-    def _mark(self) -> Any:
-        if self.device.type != "cuda":
-            return None
-        event = torch.cuda.Event(enable_timing=True)
-        event.record(_stream(self.device))
-        return event
 
 
 class _Shipment:
@@ -147,10 +134,6 @@ class Reduced:
             self.waited()
             shipment.open()
         return [captured for finish in self.finishes for captured in finish()]
-
-    def device_seconds(self) -> float:
-        """How long devices have worked for it; known after ``finish``."""
-        return sum(parcel.seconds() for parcel in self.parcels)
 
 
 def gathered(parts: Sequence[Reduced]) -> Reduced:

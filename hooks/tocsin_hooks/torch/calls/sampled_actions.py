@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from tocsin_hooks.script_line import script_line
+from tocsin_hooks.torch.autograd import DRAW_GAMMA
 from tocsin_hooks.torch.calls.recipes import FORMS
 from tocsin_hooks.torch.calls.recorded_call import tensors_of
 from tocsin_hooks.torch.graph import nodes_of
@@ -19,9 +20,7 @@ from tocsin_hooks.torch.graph import nodes_of
 _TORCH = str(Path(str(torch.__file__)).parent)
 _DISTRIBUTIONS = str(Path(str(torch.distributions.__file__)).parent)
 _OWN = str(Path(__file__).parent)
-_DRAWING = frozenset(
-    {"_standard_gamma", "bernoulli", "multinomial", "normal", "poisson", "rand", "randn"}
-)
+_DRAWING = frozenset({DRAW_GAMMA, "bernoulli", "multinomial", "normal", "poisson", "rand", "randn"})
 
 
 class _Place(Enum):
@@ -38,7 +37,7 @@ _MOST_ELEMENTS = 1 << 22  # of them: actions are small
 _MOST_NODES = 20_000
 
 
-class Draws:
+class SampledActions:
     """Follows what ``torch.distributions`` draw by ``sample``, by identity.
 
     The loss of a policy multiplies the log-probability of an action by its reward or advantage. So

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ from numpy.typing import NDArray
 from tocsin.model import Mode, Role
 from tocsin.tensors import LocalStorage, index_objects, read_index, read_values
 from tocsin.watch import Capture, CollectionConfig
+from tocsin_hooks.script_line import caller_at
 from tocsin_hooks.torch import TorchHook
 from tocsin_hooks.torch.calls.tape import CannotReplay, Tape
 from torch import nn
@@ -22,6 +25,7 @@ ASKED = Capture(collections={"skills": CollectionConfig(save_raw_tensor=True)})
 Loss = Callable[[nn.Module, Any, Any], Any]
 WEIGHTS = torch.randn(8, 3, generator=torch.Generator().manual_seed(0))
 SIZE = 32
+HERE = caller_at(sys._getframe())
 
 
 def compared(run: Path) -> NDArray[np.float64]:
@@ -188,7 +192,7 @@ def test_what_was_changed_since_cannot_be_replayed() -> None:
     tape, output = Tape(), torch.ones(4, 2, requires_grad=True)
     labels = torch.zeros(4, 2)
     tape.begin([output])
-    call = tape.before(torch.sub, (output, labels), {})
+    call = tape.before(torch.sub, (output, labels), {}, HERE)
     assert call is not None
     found = output - labels
     tape.after(call, output, found)
@@ -198,11 +202,24 @@ def test_what_was_changed_since_cannot_be_replayed() -> None:
         tape.replay(found, torch.zeros_like, [output])
 
 
+@pytest.mark.parametrize("softmax", [F.softmax, nn.Softmax()])
+def test_a_warning_of_a_replay_names_no_file_of_ours(run: Path, softmax: Any) -> None:
+    def loss(model: nn.Module, x: Any, y: Any) -> Any:
+        return (softmax(model(x)) - y).square().mean()
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        assert len(train(run, loss, steps=20))
+    files = {each.filename for each in caught if "softmax" in str(each.message)}
+    assert files
+    assert not any("tocsin_hooks" in each for each in files)
+
+
 def test_a_tape_that_gets_too_long_is_given_up() -> None:
     tape, output = Tape(), torch.ones(2, requires_grad=True)
     tape.begin([output])
     for _ in range(600):
-        call = tape.before(torch.neg, (output,), {})
+        call = tape.before(torch.neg, (output,), {}, HERE)
         if call is None:
             break
         tape.after(call, output, -output)

@@ -14,8 +14,10 @@ from torch.nn.modules.module import (
 
 from tocsin_hooks.guard import Guard, Report
 from tocsin_hooks.script_line import script_line
-from tocsin_hooks.torch.callbacks import compilations, is_elsewhere, weakly
+from tocsin_hooks.torch.autograd import compilations, version_of
+from tocsin_hooks.torch.callbacks import is_elsewhere, weakly
 from tocsin_hooks.torch.contracts.remembered import Remembered
+from tocsin_hooks.torch.gradients import parameters_of
 from tocsin_hooks.torch.graph import parameters_near, picked_values
 from tocsin_hooks.torch.reductions.plain import plain
 from tocsin_hooks.torch.values import tensors_in
@@ -47,7 +49,7 @@ class _Call(NamedTuple):
     place: str
 
 
-class TargetCopies:
+class TargetNetwork:
     """Knows the copy of a model that a training takes its targets from, if it learns values.
 
     Such a copy values the next states, and the model the states before. So the two are never given
@@ -72,11 +74,21 @@ class TargetCopies:
         self._remembered = Remembered()
         self._since = self._called_at = 0
         self._over = False
+        self._again = _AGAIN
 
     @property
     def are_known(self) -> bool:
         """Whether a copy was compared: so the targets move, and a loss may rise with them."""
         return self._compared
+
+    @property
+    def look(self) -> bool:
+        """Whether calls are looked at."""
+        return bool(self._handles)
+
+    def skipped(self, updates: int) -> None:
+        """There were so many updates that nothing looked at."""
+        self._updates += updates if self._seen >= _SEEN else 0
 
     def backward(self, loss: Any, *, two: bool) -> None:
         """Gradients of a loss are going to be computed in a saved step: of values that are picked,
@@ -100,8 +112,7 @@ class TargetCopies:
         if self._over:
             return
         if optimizer not in self._held:
-            groups = optimizer.param_groups
-            self._held[optimizer] = {id(each) for one in groups for each in one["params"]}
+            self._held[optimizer] = {*map(id, parameters_of(optimizer))}
         if self._seen < _SEEN:
             return
         with Guard(self._trouble, "copies of the model are not looked at"):
@@ -111,7 +122,8 @@ class TargetCopies:
             copy = self._copy()
             if copy is None and not self._looks and self._updates >= _WITHOUT_A_COPY:
                 self._until = self._updates
-            if copy is not None and self._updates % _AGAIN == 0:
+            if copy is not None and self._updates >= self._again:
+                self._again = self._updates + _AGAIN
                 self._watch(_SHORTLY)
                 self._is_renewed(copy)
             if copy is not None and self._updates - self._since >= _MUCH_TOO_LATE:
@@ -169,7 +181,7 @@ class TargetCopies:
     def _pairs(self, held: set[int], calls: list[_Call]) -> list[tuple[_Call, _Call]]:
         """Calls of a model that is updated, and of a copy."""
         all_held = set[int]().union(*self._held.values())
-        calls = [each for each in calls if each.versions == _versions(each.given)]
+        calls = [each for each in calls if each.versions == [*map(version_of, each.given)]]
         known = [(each, module) for each in calls if (module := each.module()) is not None]
         return [
             (own, other)
@@ -205,7 +217,7 @@ class TargetCopies:
                 return
             numbers = gave.numel() == len(given[0])
             place, trains = script_line(), gave.requires_grad
-            call = _Call(ref(module), given, _versions(given), trains, numbers, place)
+            call = _Call(ref(module), given, [*map(version_of, given)], trains, numbers, place)
             self._calls.append(call)
 
 
@@ -221,10 +233,6 @@ def _equal(one: Any, other: Any) -> int | None:
     if one is None or other is None or one.shape != other.shape or one.device != other.device:
         return None
     return int((one == other).flatten(1).all(1).sum())
-
-
-def _versions(given: list[Any]) -> list[int]:
-    return [0 if each.is_inference() else each._version for each in given]
 
 
 def _is_held(module: Any, held: set[int]) -> bool:

@@ -31,7 +31,7 @@ class Replayed(Protocol):
         """The loss, as a number on its device, with the outputs ``of`` it that are ``changed``."""
 
 
-class HandMade:
+class CustomLoss:
     """A line of a script that computes gradients of a loss of its own.
 
     The samples of the model's outputs change places, and the loss is computed again by the calls

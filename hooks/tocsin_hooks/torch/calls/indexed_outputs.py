@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from tocsin_hooks.torch.calls.recorded_call import RecordedCall
+from tocsin_hooks.torch.calls.recorded_call import RecordedCall, parts_of_index
 
 _CHOSEN = "chosen"  # in place of what is another index for each batch, or each set of samples
 
@@ -26,7 +26,7 @@ class Picked:
     @property
     def kind(self) -> tuple[Any, ...]:
         """Equal for the same columns or places of all samples, and for any choice of samples."""
-        return tuple(_kind(place, each) for place, each in enumerate(_parts(self.index)))
+        return tuple(_kind(place, each) for place, each in enumerate(parts_of_index(self.index)))
 
     @property
     def is_whole(self) -> bool:
@@ -37,7 +37,7 @@ class Picked:
     def is_same(self, index: Any) -> bool:
         """Whether samples were chosen by this very index, whatever the values that this has by now:
         columns are the same ones of all samples."""
-        own, other = _parts(self.index), _parts(index)
+        own, other = parts_of_index(self.index), parts_of_index(index)
         choices = [(a, b) for a, b in zip(own, other, strict=False) if _is_choice(a)]
         same = len(own) == len(other) and all(_is_one(*each) for each in choices)
         return same and self._chooses_samples(own)
@@ -58,7 +58,7 @@ class Picked:
         return output.detach().reshape(shape)[self.index].contiguous()
 
 
-class Picks:
+class IndexedOutputs:
     """Follows what is picked, and what is computed of that alone, by the identity of tensors."""
 
     def __init__(self) -> None:
@@ -93,7 +93,7 @@ class Picks:
 
 def _is_all(picked: Picked, found: Iterable[Any]) -> bool:
     """Whether nothing was left out, as where the only column is picked."""
-    chosen = any(map(_is_choice, _parts(picked.index)))
+    chosen = any(map(_is_choice, parts_of_index(picked.index)))
     return not chosen and all(each.numel() == picked.of.numel() for each in found)
 
 
@@ -107,10 +107,6 @@ def _index(call: RecordedCall) -> Any:
     if call.name == "index_select" and len(call.args) == 3 and call.args[1] == 0:
         return call.args[2]
     return None
-
-
-def _parts(index: Any) -> tuple[Any, ...]:
-    return index if isinstance(index, tuple) else (index,)
 
 
 def _is_choice(part: Any) -> bool:
