@@ -271,7 +271,8 @@ def is_replica(module: Any) -> bool:
 
 def child(module: Any, name: str) -> Any:
     """A child of a module, or None. Does not ask the module, which may make up attributes."""
-    return dict(getattr(module, "_modules", {}).items()).get(name)  # of a traced one it is no dict
+    children = getattr(module, "_modules", {})
+    return children[name] if name in children else None  # noqa: SIM401 - a traced one has no dict
 
 
 def plain_attributes(module: Any) -> Iterator[Any]:

@@ -135,6 +135,16 @@ class ModelTraining:
         self._close_windows()
         self._boundaries.begin_evaluation()
 
+    def save_next(self) -> None:
+        """Save the next step of training, whatever the interval."""
+        self._boundaries.owe()
+
+    def abandon(self) -> None:
+        """Save nothing of the step in hand, and judge the training no more: another model is
+        trained."""
+        self._model = lambda: None
+        self.step.leave_out()
+
     # What PyTorch calls.
 
     @called

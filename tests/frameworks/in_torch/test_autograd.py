@@ -351,6 +351,10 @@ def test_what_modules_hold() -> None:
     assert any(value is model.extra for value in autograd.plain_attributes(model))
     assert not any(value is model._modules for value in autograd.plain_attributes(model))
     assert autograd.child(model, "0") is model[0]
+    assert autograd.child(model, "1") is None
+    traced: Any = torch.jit.trace(model, LABELS)
+    assert autograd.child(traced, "0") is not None
+    assert autograd.child(traced, "1") is None
     model.register_forward_pre_hook(print)
     assert autograd.pre_hooks(model) == (print,), renamed("_forward_pre_hooks", None)
     assert not autograd.has_backward_hooks(model)
