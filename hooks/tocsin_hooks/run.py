@@ -21,7 +21,8 @@ if TYPE_CHECKING:  # PyTorch is imported by the script, not for it
 
 _DESCRIPTION = """\
 Run a PyTorch training script as `python` would, and capture it: the first model that computes
-gradients and that an optimizer updates, its losses and its optimizer. With TOCSIN=0 in the environment the script just runs."""
+gradients and that an optimizer updates, its losses and its optimizer. With TOCSIN=0 in the
+environment the script just runs."""
 _EXAMPLES = """\
 examples:
   python -m tocsin_hooks.run train.py --epochs 3

@@ -40,7 +40,8 @@ def _objects(kind: type) -> Iterator[Any]:
 
 
 def _held(optimizer: Any) -> set[int]:
-    return {*map(id, parameters_of(optimizer))}
+    made = hasattr(optimizer, "param_groups")  # not while it is being made
+    return {*map(id, parameters_of(optimizer))} if made else set()
 
 
 def _parameters(module: Any) -> set[int]:
