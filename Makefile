@@ -106,7 +106,7 @@ format: setup  ## put the code into its form
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-docs: setup  ## the generated pages: docs/rules, docs/reference, and the output in the README
+docs: setup  ## the generated pages: docs/rules, docs/contracts.md, docs/reference, and the output in the README
 	$(BIN)/python -m docs.generate
 
 docs-site: setup  ## the documentation as a site; prints its first page's path

@@ -1,5 +1,5 @@
-"""Writes the generated pages, ``docs/rules/`` and ``docs/reference/``, and the README's output;
-``make docs`` runs it.
+"""Writes the generated pages, ``docs/rules/``, ``docs/contracts.md`` and ``docs/reference/``, and
+the README's output; ``make docs`` runs it.
 
 The text of a rule's page comes from its class, its example from ``examples/rules``.
 """
@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from tocsin.rules import MACHINE, PROFILES, TRAINING, describe, get_rule, rule_names
-from tocsin.rules._contracts import CONTRACTS
 from tocsin.rules.broken_contract import BrokenContract
 
+from docs.contracts_page import contracts_page
 from docs.reference_pages import REFERENCE, reference_pages
 
 ROOT = Path(__file__).parents[1]
@@ -49,6 +49,8 @@ They judge the minutes of a machine run, which the section `machine` of a watch 
 [the machine](../machine.md).
 """
 
+_ALL_CONTRACTS = "All contracts, with their ids and texts: [contracts](../contracts.md)."
+
 _TABLE = """\
 | rule | says | reads | by default |
 |---|---|---|---|
@@ -72,7 +74,7 @@ def pages() -> dict[Path, str]:
     ]
     index = _HEAD + f"\n{_ABOUT_MACHINE}\n".join(tables)
     found = {PAGES / f"{document['name']}.md": _page(document) for document in documents}
-    return {PAGES / "README.md": index, **found}
+    return {PAGES / "README.md": index, **found, ROOT / "docs" / "contracts.md": contracts_page()}
 
 
 def example_of(name: str) -> Path:
@@ -122,7 +124,7 @@ def _page(document: dict[str, Any]) -> str:
         _reads(document["reads"]),
         _watching(document["profiles"]),
         _inhibiting(get_rule(name).inhibits),
-        _contracts() if name == BrokenContract.__name__ else "",
+        _ALL_CONTRACTS if name == BrokenContract.__name__ else "",
         "## Example",
         _example(name),
         f"```python\n{example_of(name).read_text().rstrip()}\n```",
@@ -195,15 +197,6 @@ def _watching(profiles: list[str]) -> str:
 def _inhibiting(rules: tuple[str, ...]) -> str:
     names = ", ".join(f"[{name}]({name}.md)" for name in sorted(rules))
     return names and f"While it fires, actions that notify of it do not notify of {names}."
-
-
-def _contracts() -> str:
-    head = "| what it says | what follows | what to try | severity |"
-    rows = [
-        f"| {' | '.join(map(_cell, (each.says, each.cause, each.advice)))} | {each.severity} |"
-        for each in CONTRACTS.values()
-    ]
-    return "\n".join(["## The contracts\n", head, "|---|---|---|---|", *rows])
 
 
 def quick_start() -> str:

@@ -56,6 +56,7 @@ def capture(plan: CapturePlan, value: object, since: Since | None = None) -> lis
         wall_time=now,
         list_shape=plan.shape,
         shard=saved.shard,
+        contract=saved.contract,
     )
     return [captured, *_reductions(plan, array, now)]
 

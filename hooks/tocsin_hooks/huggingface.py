@@ -62,9 +62,9 @@ class TocsinCallback(TrainerCallback):
         )
         best, largest = args.metric_for_best_model, bool(args.greater_is_better)
         if args.load_best_model_at_end and best and takes_the_worst(best, largest=largest):
-            self._capture.breaks("best_is_worst", script_line())
+            self._capture.breaks("monitor_mode_reversed", script_line())
         if warm_up_steps(kwargs.get("lr_scheduler")) >= state.max_steps > 0:
-            self._capture.breaks("warm_up_to_the_end", script_line())
+            self._capture.breaks("warmup_not_finished", script_line())
 
     @from_trainer
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:

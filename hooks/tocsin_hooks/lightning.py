@@ -80,16 +80,16 @@ class TocsinCallback(Callback):
         if not several:  # with several, ``training_step`` itself looks like a call of the model
             self._capture.watch_calls(pl_module)
         if any(takes_the_worst(name, largest=mode == "max") for name, mode in _watched(trainer)):
-            self._capture.breaks("best_is_worst", script_line())
+            self._capture.breaks("monitor_mode_reversed", script_line())
         if _counts_updates(trainer) and pl_module.automatic_optimization:
-            self._capture.breaks("schedule_counts_updates", script_line())
+            self._capture.breaks("scheduler_stepped_per_epoch", script_line())
 
     @from_trainer
     def on_train_epoch_start(self, trainer: Any, pl_module: Any) -> None:
         schedules = [each.scheduler for each in trainer.lr_scheduler_configs]
         by_hand = trainer.current_epoch == _EPOCHS and not pl_module.automatic_optimization
         if by_hand and schedules and not any(getattr(each, "last_epoch", 1) for each in schedules):
-            self._capture.breaks("schedule_not_stepped", _place(pl_module.training_step))
+            self._capture.breaks("scheduler_not_stepped", _place(pl_module.training_step))
 
     @from_trainer
     def on_train_batch_start(
@@ -112,7 +112,7 @@ class TocsinCallback(Callback):
         self._without_loss = self._without_loss + 1 if lost else 0
         self._capture.end()
         if self._without_loss == _NOTHING:
-            self._capture.breaks("nothing_returned", _place(pl_module.training_step))
+            self._capture.breaks("training_step_returns_none", _place(pl_module.training_step))
         if self._capture.saving:
             self._save_loss(outputs, trainer.accumulate_grad_batches)
             self._capture.save_scalars(self._newly_logged(trainer))

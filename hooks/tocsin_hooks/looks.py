@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from tocsin.contracts import Contract, get, tensor_name
 from tocsin.model import Role
 
 from tocsin_hooks.hook import Hook
@@ -29,7 +30,12 @@ def skill_name(site: str, function: str) -> Name:
 
 
 def contract_name(contract: str, place: str) -> Name:
-    return Name(f"contract/{contract}/{place}", ("contracts",), Role.CONTRACT, None)
+    """The tensor that reports a contract. Raises UnknownContract for an id that there is not."""
+    return reported(get(contract), place)
+
+
+def reported(contract: Contract, place: str) -> Name:
+    return Name(tensor_name(contract.id, place), ("contracts",), Role.CONTRACT, None)
 
 
 def columns_name(data_set: str, kind: str) -> Name:

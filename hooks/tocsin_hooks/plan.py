@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from tocsin.contracts import Contract
 from tocsin.model import Detail, Role, Shard
 from tocsin.tensors import place
 
@@ -15,13 +16,15 @@ _MOST_WANTED = 1 << 20  # bytes of a tensor that is kept whole because a rule wa
 
 @dataclass(frozen=True)
 class Saved:
-    """A tensor as a script names it; ``shard`` if it is this worker's part of a larger one."""
+    """A tensor as a script names it; ``shard`` if it is this worker's part of a larger one,
+    ``contract`` if it reports one that only the script knows."""
 
     name: str
     collections: tuple[str, ...]
     role: Role | None = None
     kind: str | None = None
     shard: Shard | None = None
+    contract: Contract | None = None
 
     @property
     def place(self) -> tuple[Role | None, str | None]:

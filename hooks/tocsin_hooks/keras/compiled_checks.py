@@ -115,9 +115,9 @@ class CompiledChecks:
         made = losses.of(batch["y"], batch.get("y_pred"))
         own = [each for each in made if each.guess is None]
         if any(compares_all(each.mean, each.labels, each.predictions) for each in own):
-            self._seen["broadcast_by_hand"] += 1
+            self._seen["broadcast_difference"] += 1
         if WEIGHTS in batch and are_upside_down(batch["y"], batch[WEIGHTS]):
-            self._seen["weights_upside_down"] += 1
+            self._seen["class_weights_inverted"] += 1
         broken = {name for name, times in self._seen.items() if times == _TIMES}
         save_contracts(self._hook, broken - self._broken)
         self._broken |= broken

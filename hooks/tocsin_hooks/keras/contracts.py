@@ -59,7 +59,7 @@ def broken_by_callbacks() -> Iterator[str]:
         smallest = getattr(each, "mode", None) == "min" or _compares(each, "less")
         monitor = getattr(each, "monitor", None)
         if monitor and largest != smallest and takes_the_worst(monitor, largest=largest):
-            yield "best_is_worst"
+            yield "monitor_mode_reversed"
 
 
 def _compares(callback: Any, how: str) -> bool:
@@ -89,7 +89,7 @@ def broken_by_labels(model: Any, labels: Any, inputs: Any) -> Iterator[str]:
             if reach is not None and _are_outside(target, *reach):
                 yield "target_out_of_range"
     if len(columns) == 1:  # several are to be found again
-        yield "label_is_an_input"
+        yield "label_among_inputs"
 
 
 def _share_outside(labels: NDArray[Any], low: float, high: float) -> float:
@@ -111,7 +111,7 @@ def broken_by_model(model: Any) -> Iterator[str]:
         if activation is None or not output.shape:
             continue
         if activation == "softmax" and output.shape[getattr(layer, "axis", -1)] == 1:
-            yield "softmax_of_one"
+            yield "softmax_single_class"
         elif loss.name in _OF_CLASSES and _goes_elsewhere(layer, output):
             yield "softmax_over_positions"
         elif loss.name in _CROSS_ENTROPIES and loss.options.get("from_logits"):

@@ -103,12 +103,12 @@ class EagerChecks:
             elif self._step.trains and self._looks[loss.output] < _LOOKS:
                 self._looks[loss.output] += 1
                 if compares_all(loss.of, loss.target, loss.outputs[0].detach()):
-                    self._broken.here("broadcast_by_hand")
+                    self._broken.here("broadcast_difference")
         weights = given.get(WEIGHTS)
         if weights is not None and self._step.trains and self._upside_down < _TIMES:
             self._upside_down += are_upside_down(*map(_array, (given.get("y"), weights)))
             if self._upside_down == _TIMES:
-                self._broken.here("weights_upside_down")
+                self._broken.here("class_weights_inverted")
 
     def _look(self, loss: LossCall | OtherLoss) -> None:
         if isinstance(loss, LossCall):

@@ -18,7 +18,7 @@ from tocsin_hooks.guard import Guard
 from tocsin_hooks.keras.contracts import save_contracts
 from tocsin_hooks.script_line import script_line
 
-_CONTRACT = "frozen_at_random"
+_CONTRACT = "frozen_random_weights"
 _LATE = 1000  # steps of training, after which what is frozen at first has thawed
 
 

@@ -3,7 +3,26 @@
 from __future__ import annotations
 
 from tocsin_hooks.torch.callbacks import TrainingStopped
+from tocsin_hooks.torch.custom.check import BadCheck, check
+from tocsin_hooks.torch.custom.events import (
+    Finding,
+    LossComputed,
+    StepEnds,
+    UpdateBegins,
+    UpdateEnds,
+)
 from tocsin_hooks.torch.hook import TorchHook
 from tocsin_hooks.torch.names import tensor_names
 
-__all__ = ["TorchHook", "TrainingStopped", "tensor_names"]
+__all__ = [
+    "BadCheck",
+    "Finding",
+    "LossComputed",
+    "StepEnds",
+    "TorchHook",
+    "TrainingStopped",
+    "UpdateBegins",
+    "UpdateEnds",
+    "check",
+    "tensor_names",
+]

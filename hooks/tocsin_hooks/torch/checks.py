@@ -21,6 +21,8 @@ from tocsin_hooks.torch.capture.step_loss import StepLoss
 from tocsin_hooks.torch.comparisons.skill import Skill
 from tocsin_hooks.torch.competition import Competition
 from tocsin_hooks.torch.contracts.training import TrainingContracts
+from tocsin_hooks.torch.custom.events import LossComputed
+from tocsin_hooks.torch.custom.running import CustomChecks
 from tocsin_hooks.torch.graph import is_gap
 from tocsin_hooks.torch.look_schedule import LookSchedule
 from tocsin_hooks.torch.loss_comparisons import LossComparisons
@@ -73,7 +75,20 @@ class Checks:
         )
         self._inputs = GivenInputs()
         self._inside = False  # of a forward pass
+        self._custom: CustomChecks | None = None
         step.before_end = self._hand_over
+
+    def add(self, custom: CustomChecks) -> None:
+        """Give events to the checks of a user as well."""
+        self._custom = custom
+        self._step.at_end = custom.step_ends
+
+    @property
+    def _is_due(self) -> bool:
+        """Whether calls of this pass are looked at, here or by the checks of a user."""
+        return self._when.is_due or (
+            self._custom is not None and self._step.trains and self._custom.takes(LossComputed)
+        )
 
     def forward_begins(self, root: Any, args: Any, kwargs: Any, *, compiled: bool) -> None:
         self._when.forward_begins()
@@ -88,11 +103,11 @@ class Checks:
             self._spread.forward_begins(root)
         samples = self._samples.is_due or self._held_out.is_due
         samples = samples and self._when.wants_samples
-        if not (self._when.wants_contracts or samples or self._when.is_due):
+        if not (self._when.wants_contracts or samples or self._is_due):
             return
         self._given(class_name(root), args, kwargs)
         self._contracts.forward_begins(root, alone=self._inputs.are_one_sample)
-        if not self._when.is_due:
+        if not self._is_due:
             return
         # In evaluation some modules compute in another way while there is a mode.
         if self._step.mode is Mode.TRAIN or (self._when.compares and not _has_fast_path(root)):
@@ -101,7 +116,9 @@ class Checks:
     @property
     def look(self) -> bool:
         """Whether anything looks at steps that are not saved."""
-        return self._when.is_every_step or self._competition.looks or self._contracts.look
+        custom = self._custom is not None and self._custom.look
+        every_step = self._when.is_every_step
+        return every_step or custom or self._competition.looks or self._contracts.look
 
     def skipped(self, updates: Mapping[Any, int]) -> None:
         """There were so many updates by each optimizer that nothing looked at."""
@@ -134,9 +151,9 @@ class Checks:
         self._contracts.forward_ends()
         if not compiled:
             self._ended(class_name(root), output)
-        if self._when.is_due and not (compiled and self._step.mode is not Mode.TRAIN):
+        if self._is_due and not (compiled and self._step.mode is not Mode.TRAIN):
             self._window.open()
-        if self._window.is_open:
+        if self._window.is_open and self._when.is_due:
             self._losses.forward_ended(output)
 
     def _ended(self, name: str, output: Any) -> None:
@@ -167,7 +184,7 @@ class Checks:
         self._inside, self._inputs = False, GivenInputs()
         self._skill.begin_pass()
         self._operands.begin_pass()
-        if not compiled and not compilations() and self._when.is_due:
+        if not compiled and not compilations() and self._is_due:
             self._window.open()
 
     def update_begins(self, root: Any, optimizer: Any, *, held: bool, closure: bool) -> None:
@@ -178,11 +195,15 @@ class Checks:
         looks = self._when.wants_contracts
         self._competition.update_begins(optimizer, held=held, looks=looks)
         self._contracts.update_begins(root, optimizer, held=held, seen=seen, closure=closure)
+        if self._custom is not None and held:
+            self._custom.update_begins(root, optimizer)
 
     def update_ends(self, root: Any, optimizer: Any) -> None:
         self.close()
         self._competition.updated(optimizer, looks=self._when.wants_contracts)
         self._contracts.update_ends(root, optimizer)
+        if self._custom is not None:
+            self._custom.update_ends(root, optimizer)
 
     def _competes(self) -> None:
         """The loss has no level that is good."""
@@ -208,8 +229,8 @@ class Checks:
 
     @property
     def has_more(self) -> bool:
-        """Whether a contract was found broken that no saved step holds."""
-        return self._contracts.has_more
+        """Whether something was found that no saved step holds."""
+        return self._contracts.has_more or (self._custom is not None and self._custom.has_more)
 
     # What the window shows.
 
@@ -217,6 +238,10 @@ class Checks:
         with self._step.hook.measured():
             if not self._inside and self._losses.is_guess(call, self._inputs.tensors):
                 return
+            if self._custom is not None:
+                self._custom.loss(call, self._inputs.tensors)
+                if not self._when.is_due:
+                    return
             if self._step.saving:
                 self._step_loss.called(call)
                 if (label := self._inputs.label_name(call.target)) is not None:
@@ -274,6 +299,8 @@ class Checks:
         if not self._competition.is_known:
             self._skill.hand_over()
         self._contracts.hand_over()
+        if self._custom is not None:
+            self._custom.hand_over()
 
 
 def _has_fast_path(root: Any) -> bool:

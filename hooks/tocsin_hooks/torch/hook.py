@@ -20,6 +20,7 @@ from tocsin_hooks.ending import finished_after
 from tocsin_hooks.guard import Guard, guarded, log_error
 from tocsin_hooks.looks import Name
 from tocsin_hooks.torch.capture.captured import StepInHand
+from tocsin_hooks.torch.custom.check import Check, load_checks
 from tocsin_hooks.torch.names import unwrapped
 from tocsin_hooks.torch.root import owners
 from tocsin_hooks.torch.training import ModelTraining
@@ -64,6 +65,7 @@ class TorchHook:
         losses: Iterable[Any] = (),
         accumulate: int | None = None,
         raise_on_stop: bool = False,
+        checks: Iterable[Check] = (),
         owned: bool = True,
     ) -> None:
         self.hook = hook
@@ -74,6 +76,8 @@ class TorchHook:
         name = type(model).__name__
         with Guard(hook.trouble, "%s is not captured", name):
             training = ModelTraining(self._step, losses, accumulate, raise_on_stop=raise_on_stop)
+            if checks:
+                training.add_checks(checks)
             self._release = training.watch(model, self, partial(_ended, hook, name, owned=owned))
             self.training = training
 
@@ -86,6 +90,7 @@ class TorchHook:
         loss: Any = None,
         accumulate: int | None = None,
         raise_on_stop: bool = False,
+        checks: str | Path | Check | Iterable[Any] = (),
         **options: Any,
     ) -> TorchHook:
         """Capture the training of ``model`` from now on. A hook that it has already is closed.
@@ -104,9 +109,12 @@ class TorchHook:
         accumulate: forward passes of one step; None: it is found out.
         raise_on_stop: raise TrainingStopped where a step would begin when somebody has asked for
             a stop.
+        checks: checks of your own, made by ``check``: a file or a folder of them, the name of a
+            module, or a list. Raises BadCheck for what cannot be loaded.
         options: of Hook: ``watch``, ``save_interval``, ``worker`` … The worker is by default this
             process's rank.
         """
+        custom = load_checks(checks) if checks else ()
         with Guard(log_error, "an earlier hook is not closed"):
             if isinstance(model, torch.nn.Module):
                 for earlier in owners(unwrapped(model)):
@@ -124,6 +132,7 @@ class TorchHook:
             losses=named,
             accumulate=accumulate,
             raise_on_stop=raise_on_stop,
+            checks=custom,
             owned=owned,
         )
 

@@ -15,6 +15,7 @@ from tocsin_hooks import Hook
 from tocsin_hooks.guard import guarded
 from tocsin_hooks.settings import given_watch
 from tocsin_hooks.torch import TorchHook
+from tocsin_hooks.torch.custom.check import load_checks
 from tocsin_hooks.torch.driver import Driver
 from tocsin_hooks.torch.outermost_calls import Call, OutermostCalls
 
@@ -40,6 +41,8 @@ class TrainerCapture:
         self._out = out
         self._options = dict(options)
         given_watch(options.get("watch"))  # now, for nothing is raised once a training runs
+        if checks := options.get("checks"):
+            self._options["checks"] = load_checks(checks)
         self._options["save_interval"] = _intervals(options.get("save_interval"))
         self._driver: Driver | None = None
         self._evaluating = False
@@ -86,7 +89,7 @@ class TrainerCapture:
         self.close(finished=False)
         self._most_batches = evaluated_batches
         if isinstance(self._out, Hook):
-            given = {key: self._options[key] for key in ("loss",) if key in self._options}
+            given = {key: self._options[key] for key in ("loss", "checks") if key in self._options}
         else:
             given = options | self._options
         self.torch = TorchHook.attach(model, self._out, accumulate=accumulate, **given)

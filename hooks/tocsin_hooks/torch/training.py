@@ -29,6 +29,8 @@ from tocsin_hooks.torch.capture.captured import StepInHand
 from tocsin_hooks.torch.capture.forward import ForwardCapture
 from tocsin_hooks.torch.capture.parameters import Parameters
 from tocsin_hooks.torch.checks import Checks
+from tocsin_hooks.torch.custom.check import Check
+from tocsin_hooks.torch.custom.running import CustomChecks
 from tocsin_hooks.torch.idle import IdleSteps, Source
 from tocsin_hooks.torch.names import input_name, is_compiled, output_name, unwrapped
 from tocsin_hooks.torch.outermost_calls import Call, OutermostCalls
@@ -74,6 +76,10 @@ class ModelTraining:
         self._parts: OutermostCalls | None = None
         self.idle = IdleSteps(step.hook, self._catch_up)
         self._updated = UpdateHook(self._optimizer_ends, self.idle)
+
+    def add_checks(self, checks: Iterable[Check]) -> None:
+        """Run the checks of a user, too."""
+        self._checks.add(CustomChecks(self.step, checks, lambda: self._model()))
 
     def watch(self, model: Any, owner: Any, ended: Callable[[], object]) -> Callable[[], None]:
         """Have PyTorch call back. Returns what takes it all back.

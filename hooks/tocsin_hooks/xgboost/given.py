@@ -74,16 +74,16 @@ def save_contracts(hook: Hook) -> None:
     with Guard(hook.trouble, "the data and the parameters are not looked at"):
         given = _arguments()
         if _are_unused(given):
-            save_contract(hook, "parameters_unused")
+            save_contract(hook, "xgboost_parameters_ignored")
         if _hardly_move(given):
-            save_contract(hook, "learning_rate_of_trees")
+            save_contract(hook, "learning_rate_times_rounds_too_small")
         alone = _is_alone()
         if alone and _have_one_split(given):
-            save_contract(hook, "min_child_weight_of_most")
+            save_contract(hook, "min_child_weight_too_large")
         if alone and _are_beyond(given):
-            save_contract(hook, "labels_beyond_training")
+            save_contract(hook, "labels_outside_training_range")
         if _has_leak(given.get("dtrain")):
-            save_contract(hook, "label_is_an_input")
+            save_contract(hook, "label_among_inputs")
 
 
 def _are_same(data: Any, trained: Any) -> bool:

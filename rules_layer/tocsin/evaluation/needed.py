@@ -80,6 +80,7 @@ class NeededTensor:
             value=value.value if value else self._inline(),
             previous=past,
             shard=entry.shard,
+            contract=entry.contract,
         )
         return tensor, value.details if value else {}
 

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 from numpy.typing import NDArray
 
+from tocsin.contracts import Contract
 from tocsin.model import (
     Detail,
     Measure,
@@ -44,6 +45,7 @@ class Tensor:
     ``shard``: it is a worker's part of a tensor that is sharded over workers. A rule gets parts if
     its read asks for values. Else it gets one tensor, with the first worker's name, whose summary
     is that of all parts.
+    ``contract``: the one that it reports, as its hook describes it.
     """
 
     name: str
@@ -56,6 +58,7 @@ class Tensor:
     value: NDArray[Any] | None = None
     previous: tuple[Tensor, ...] = ()
     shard: Shard | None = None
+    contract: Contract | None = None
 
 
 @dataclass(frozen=True)

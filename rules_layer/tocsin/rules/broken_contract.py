@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from tocsin.contracts import CONTRACTS, Contract, find, id_and_place
 from tocsin.model import Reason, Role, Severity, Verdict
 from tocsin.rules import (
     HEALTHY,
@@ -17,7 +18,6 @@ from tocsin.rules import (
     register,
     violation,
 )
-from tocsin.rules._contracts import CONTRACTS, Contract
 
 _MOST_SEVERE_FIRST = (Severity.CRITICAL, Severity.WARNING, Severity.INFO)
 
@@ -25,21 +25,22 @@ _MOST_SEVERE_FIRST = (Severity.CRITICAL, Severity.WARNING, Severity.INFO)
 @register
 @dataclass(frozen=True)
 class BrokenContract(Rule):
-    """A call of the training script cannot mean what it says.
+    """A line of the training script breaks a contract that holds for every training.
 
-    The hook checks at the first steps what must hold whatever is trained: shapes in a loss, whether
-    it gets logits or probabilities, labels and targets in range, which parameters the optimizer
-    holds, whether gradients arrive and are cleared, train and eval mode. It saves a tensor for each
-    contract that is broken, with the file and line. Fires at once, and names the most severe
-    contract first; its severity is that of this contract. Where the hook compares losses with their
-    labels and saves no such tensor, the contracts hold.
+    The hook checks the first steps: shapes in a loss, logits or probabilities, labels and targets
+    in range, the parameters that the optimizer holds, gradients, train and eval mode. It saves a
+    tensor for each broken contract, ``contract/<id>/<file:line>``. Fires at once, and reports the
+    most severe contract first, with its severity. ``exclude: contract/<id>/`` leaves one out. If
+    the hook compares losses with their labels and saves no such tensor, all contracts hold.
 
     Example: `mse_loss` of a prediction of shape (64, 1) and labels of shape (64).
     """
 
     severity: ClassVar[Severity] = Severity.CRITICAL
-    causes: ClassVar[str] = "The detail of the alert says which call it is, and what follows."
-    advice: ClassVar[str] = "Change the line that the detail names."
+    causes: ClassVar[str] = (
+        "The detail of the alert names the line, what is wrong there, and what follows."
+    )
+    advice: ClassVar[str] = "Change the line that the detail names, as the detail says."
 
     def reads(self) -> Reads:
         return Reads(
@@ -63,28 +64,25 @@ class BrokenContract(Rule):
         return state, replace(found, severity=_contract(worst).severity)
 
 
-def _name(tensor: Tensor) -> str:
-    return tensor.name.partition("/")[2].partition("/")[0]
-
-
 def _contract(tensor: Tensor) -> Contract:
-    name = _name(tensor)
-    says = f"the contract {name} of a newer hook is broken"
-    return CONTRACTS.get(name) or Contract(Severity.WARNING, says, "", "")
+    """The contract of the registry, or the one that its hook describes: a newer one, or a check
+    that a user wrote."""
+    key, _ = id_and_place(tensor.name)
+    says = f"the contract {key} is broken, which this version of Tocsin does not know"
+    return find(key) or tensor.contract or Contract(key, Severity.WARNING, says)
 
 
 def _by_severity(tensors: Iterable[Tensor]) -> list[Tensor]:
-    names = list(CONTRACTS)
+    ids = list(CONTRACTS)
 
     def order(tensor: Tensor) -> tuple[int, int]:
-        name = _name(tensor)
-        at = names.index(name) if name in CONTRACTS else len(names)
-        return _MOST_SEVERE_FIRST.index(_contract(tensor).severity), at
+        contract = _contract(tensor)
+        at = ids.index(contract.id) if contract.id in CONTRACTS else len(ids)
+        return _MOST_SEVERE_FIRST.index(contract.severity), at
 
     return sorted(tensors, key=order)
 
 
 def _text(tensor: Tensor) -> str:
-    contract, place = _contract(tensor), tensor.name.split("/", 2)[2:]
-    at = f"{place[0]}: " if place and place[0] else ""
-    return at + "; ".join(filter(None, (contract.says, contract.cause, contract.advice)))
+    _, place = id_and_place(tensor.name)
+    return ": ".join(filter(None, (place, _contract(tensor).text)))

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
+from tocsin.contracts import Contract
 from tocsin.model import Count, Mode, Shard, TensorSummary
 from tocsin.tensors.bad_summaries import MOST_ENTRIES, decoded
 from tocsin.tensors.event import MAX_DIMENSIONS, MAX_NAME
@@ -58,6 +59,7 @@ class Entry(
     tensor is known by its shape, summary or ``inline`` values only. ``crc32`` is zlib's, of the
     content bytes. ``inline`` is base64 of the values in C order, little-endian, of ``dtype``.
     ``shard`` marks the worker's part of a larger tensor; shape and summary are those of the part.
+    ``contract`` describes the contract that the tensor reports, if only its hook knows it.
     """
 
     name: _Name
@@ -72,6 +74,7 @@ class Entry(
     original_name: _Name | None = None
     inline: _Inline | None = None
     shard: Shard | None = None
+    contract: Contract | None = None
 
 
 @dataclass(frozen=True)
@@ -219,6 +222,7 @@ class _Extras(msgspec.Struct, omit_defaults=True):
     summary: TensorSummary | None = None
     inline: str | None = None
     shard: Shard | None = None
+    contract: Contract | None = None
 
 
 def _of_numpy(number: Any) -> Any:
@@ -230,8 +234,17 @@ _quoted = lru_cache(maxsize=1 << 14)(json.dumps)
 
 
 def _extras(entry: Entry, shape: tuple[int, ...] | None = None, crc32: int | None = None) -> str:
-    place = entry.role, entry.kind
-    extras = _Extras(entry.dtype, shape, *place, crc32, entry.summary, entry.inline, entry.shard)
+    extras = _Extras(
+        entry.dtype,
+        shape,
+        entry.role,
+        entry.kind,
+        crc32,
+        entry.summary,
+        entry.inline,
+        entry.shard,
+        entry.contract,
+    )
     members = _encoder.encode(extras)[1:-1].decode()
     return f", {members}" if members else ""
 

@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tocsin.contracts import Contract
 from tocsin.model import Mode, Shard, TensorSummary
 from tocsin.tensors.arrays import as_array, content_bytes
 from tocsin.tensors.bfloat16 import BFLOAT16, is_bfloat16
@@ -35,7 +36,7 @@ class Captured(msgspec.Struct, frozen=True, eq=False):
     ``shape_payload`` too, as smdebug's option save_shape does; smdebug's own reader then loses the
     value, so leave it alone. ``inline`` is a short series of numbers that goes into the index file
     itself; its shape and type count in place of ``shape`` and ``dtype``. ``shard``: it is a part of
-    a larger tensor.
+    a larger tensor. ``contract``: it reports this one, which is none of Tocsin's.
     """
 
     name: str
@@ -50,6 +51,7 @@ class Captured(msgspec.Struct, frozen=True, eq=False):
     list_shape: bool = False
     inline: NDArray[Any] | None = None
     shard: Shard | None = None
+    contract: Contract | None = None
 
 
 def write_step(
@@ -99,6 +101,7 @@ def write_step(
             zlib.crc32(content) if extras and not is_text(value.dtype) else None,
             tensor.summary,
             shard=tensor.shard,
+            contract=tensor.contract,
         )
         recorded.append(entry)
         position += length
@@ -205,4 +208,5 @@ def _entry(tensor: Captured, shape: tuple[int, ...] | None) -> Entry:
         original_name=tensor.original_name,
         inline=None if tensor.inline is None else encode_inline(tensor.inline),
         shard=tensor.shard,
+        contract=tensor.contract,
     )

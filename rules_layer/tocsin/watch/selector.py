@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
 
+from tocsin.contracts import spellings
 from tocsin.model import Role
 from tocsin.rules import Read
 from tocsin.tensors import BadPattern, search
@@ -82,9 +83,10 @@ def reads_of(
     if alone and rule.reads.peers:
         return
     owner, options = f"rule {rule.name}", rule.options
-    if options.include and not matcher.matches(options.include, tensor.name, owner):
+    names = spellings(tensor.name)
+    if options.include and not any(matcher.matches(options.include, n, owner) for n in names):
         return
-    if matcher.matches(options.exclude, tensor.name, owner):
+    if any(matcher.matches(options.exclude, n, owner) for n in names):
         return
     for name, read in rule.reads.tensors.items():
         if _selects(read, tensor, matcher, owner):

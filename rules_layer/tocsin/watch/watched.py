@@ -11,8 +11,9 @@ from typing import Any
 
 import msgspec
 
+from tocsin.contracts import fault, misspelt
 from tocsin.events import NotifyPolicy
-from tocsin.model import Mode, Severity
+from tocsin.model import Mode, Role, Severity
 from tocsin.parsing import seconds
 from tocsin.rules import (
     MACHINE,
@@ -151,6 +152,7 @@ def _watched(watch: Watch, config: RuleConfig) -> Watched:
     set_here = {key: value for key in OPTIONS if (value := getattr(config, key)) is not None}
     try:
         options = _options(config, {**values, **set_here})
+        _check_ids(reads, options)
         for read in reads.tensors.values():
             _patterns("tensor_regex", read.regex)
     except BadRule as error:
@@ -223,6 +225,16 @@ def _patterns(key: str, patterns: tuple[str, ...]) -> tuple[str, ...]:
         except BadPattern as error:
             raise BadRule(f"{key}: {error}") from error
     return patterns
+
+
+def _check_ids(reads: Reads, options: Options) -> None:
+    """Raises BadRule for a pattern of a rule that reads contracts, if it names none."""
+    if not any(Role.CONTRACT in read.roles for read in reads.tensors.values()):
+        return
+    for key in ("include", "exclude"):
+        for pattern in getattr(options, key):
+            if word := misspelt(pattern):
+                raise BadRule(f"{key}: {fault(word)}")
 
 
 def _fingerprint(*judging: Any) -> str:

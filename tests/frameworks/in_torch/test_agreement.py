@@ -106,7 +106,7 @@ def test_both_pull_in_the_same_direction(
     of: Callable[[Any, bool], Any], watched: str, first: str, run: Path
 ) -> None:
     found = play(run, of, turned(of), watched=watched, first=first)
-    assert found == {"opponents_agree"}
+    assert found == {"gan_losses_agree"}
 
 
 @pytest.mark.parametrize("first", ["maker", "judge"])

@@ -124,41 +124,41 @@ FAULTS = {
         lambda m, x, y: F.mse_loss(m(x)[:, 0], y.float() + 0.9 * m(x).detach()),
     ),
     "broadcast by swapped arguments": (net(1), lambda m, x, y: F.mse_loss(y.float(), m(x))),
-    "broadcast_by_hand": (net(1), lambda m, x, y: (m(x) - y.float()).square().mean()),
-    "broadcast_by_hand of quantiles": (net(1), lambda m, x, y: quantile(y.float() - m(x))),
-    "broadcast_by_hand of quantiles that are joined": (
+    "broadcast_difference": (net(1), lambda m, x, y: (m(x) - y.float()).square().mean()),
+    "broadcast_difference of quantiles": (net(1), lambda m, x, y: quantile(y.float() - m(x))),
+    "broadcast_difference of quantiles that are joined": (
         net(2),
         lambda m, x, y: sum_of_quantiles(m(x), y.float()),
     ),
-    "broadcast_by_hand of quantiles by where": (
+    "broadcast_difference of quantiles by where": (
         net(1),
         lambda m, x, y: (e := m(x) - y.float()).where(e > 0, -3.0 * e).sum(),
     ),
-    "broadcast_by_hand before another pass": (
+    "broadcast_difference before another pass": (
         net(1),
         lambda m, x, y: 3.0 * (m(x) - y.float()).square().mean() + m(-x).square().mean(),
     ),
-    "broadcast_by_hand of two passes": (
+    "broadcast_difference of two passes": (
         net(1),
         lambda m, x, y: (torch.cat([m(x), m(x)]) - y.repeat(2).float()).square().mean(),
     ),
-    "broadcast_by_hand of maps": (
+    "broadcast_difference of maps": (
         maps(),
         lambda m, x, y: (m(x) - x.repeat(1, 2).view(-1, 4, 4)).square().mean(),
     ),
-    "broadcast_by_hand of labels with a channel": (
+    "broadcast_difference of labels with a channel": (
         maps(),
         lambda m, x, y: (m(x)[:, 0] - x.repeat(1, 2)[None].reshape(-1, 1, 4, 4) * 1).abs().mean(),
     ),
-    "product_across_samples of maps": (
+    "broadcast_product of maps": (
         maps(),
         lambda m, x, y: (m(x).square() * (x.repeat(1, 2).view(-1, 4, 4) > 0)).sum() / SIZE,
     ),
-    "product_across_samples before a difference": (
+    "broadcast_product before a difference": (
         maps(),
         lambda m, x, y: (m(x) * x.repeat(1, 2).view(-1, 4, 4).sign() - 1.0).square().mean(),
     ),
-    "product_across_samples of weights": (
+    "broadcast_product of weights": (
         net(1),
         lambda m, x, y: ((m(x) - y[:, None]).square() * (1.0 + y)).mean(),
     ),
@@ -179,11 +179,11 @@ FAULTS = {
         net(4, nn.Softmax(1)),
         lambda m, x, y: F.binary_cross_entropy(m(x), (x[:, :4] > -1).float()),
     ),
-    "softmax_of_one": (
+    "softmax_single_class": (
         net(1, nn.Softmax(1)),
         lambda m, x, y: F.binary_cross_entropy(m(x), (y > 0).float()[:, None]),
     ),
-    "softmax_of_one by a loss": (net(1), lambda m, x, y: F.cross_entropy(m(x), y * 0)),
+    "softmax_single_class by a loss": (net(1), lambda m, x, y: F.cross_entropy(m(x), y * 0)),
     "softmax_twice": (
         net(4, nn.Softmax(1)),
         lambda m, x, y: F.nll_loss(F.log_softmax(m(x), -1), y),
@@ -201,7 +201,7 @@ FAULTS = {
             torch.ones(len(x), dtype=torch.long),
         ),
     ),
-    "blank_is_a_label": (
+    "ctc_blank_in_labels": (
         net(12),
         lambda m, x, y: F.ctc_loss(
             m(x).view(-1, 3, 4).log_softmax(2).permute(1, 0, 2),
@@ -272,16 +272,16 @@ FAULTS = {
         net(1),
         lambda m, x, y: F.binary_cross_entropy_with_logits(m(x), 255 * y.float()[:, None]),
     ),
-    "kl_not_log": (
+    "kl_div_input_not_log": (
         net(4, nn.Softmax(1)),
         lambda m, x, y: F.kl_div(m(x), F.one_hot(y, 4).float(), reduction="batchmean"),
     ),
     "constant_input": (net(), lambda m, x, y: F.cross_entropy(m(x * 0), y)),
-    "tokens_all_alike": (
+    "tokens_identical": (
         nn.Sequential(nn.Embedding(9, 4), nn.Flatten(), nn.Linear(12, 4)),
         lambda m, x, y: F.cross_entropy(m(torch.ones(len(x), 3, dtype=torch.long)), y),
     ),
-    "inputs_shorter_than_labels": (
+    "ctc_input_too_short": (
         net(12),
         lambda m, x, y: F.ctc_loss(
             m(x).view(-1, 3, 4).log_softmax(2).permute(1, 0, 2),
@@ -291,11 +291,11 @@ FAULTS = {
             zero_infinity=True,
         ),
     ),
-    "weights_upside_down of half": (
+    "class_weights_inverted of half": (
         net(2),
         lambda m, x, y: F.cross_entropy(m(x), (x[:, 0] > 0.1).long(), torch.tensor([90.0, 1.0])),
     ),
-    "weights_upside_down": (
+    "class_weights_inverted": (
         net(2),
         lambda m, x, y: F.cross_entropy(m(x), rare(x), torch.tensor([9.0, 1.0])),
     ),
@@ -311,7 +311,7 @@ FAULTS = {
         net(),
         lambda m, x, y: -cosines(m(x), m(x + 0.1)).log_softmax(1).diagonal().mean(),
     ),
-    "labels_all_alike": (
+    "labels_identical": (
         net(36, nn.Unflatten(1, (12, 3))),
         lambda m, x, y: F.cross_entropy(
             m(x.repeat(4, 1)), torch.where(x.repeat(4, 1)[:, :3] > 0, -100, 5)
@@ -323,8 +323,8 @@ FAULTS = {
         lambda m, x, y: (m(x) - 1).square().mean() + 0.5 * equation(m, x + 1),
     ),
     "target_not_detached": (net(), lambda m, x, y: best_action(m, x, y, detached=False)),
-    "derivative_of_zero": (net(1), lambda m, x, y: diffusion(m, x)),
-    "weights_upside_down of one class": (
+    "derivative_always_zero": (net(1), lambda m, x, y: diffusion(m, x)),
+    "class_weights_inverted of one class": (
         net(1),
         lambda m, x, y: F.binary_cross_entropy_with_logits(
             m(x)[:, 0], rare(x).float(), pos_weight=torch.tensor(0.1)
@@ -528,12 +528,12 @@ def classify(model: nn.Module, x: Any, y: Any) -> Any:
 
 
 def test_gradients_that_nobody_clears(run: Path) -> None:
-    assert set(train(run, net(), classify, zero=False)) == {"gradients_kept"}
+    assert set(train(run, net(), classify, zero=False)) == {"gradients_not_cleared"}
 
 
 @pytest.mark.parametrize(
     ("cleared", "expected"),
-    [("never", {"gradients_kept"}), ("before", set()), ("after", set()), ("late", set())],
+    [("never", {"gradients_not_cleared"}), ("before", set()), ("after", set()), ("late", set())],
 )
 def test_accumulated_gradients_that_nobody_clears(
     cleared: str, expected: set[str], run: Path
@@ -565,15 +565,15 @@ def test_gradients_that_nobody_clears_before_a_closure_without_any(zero: bool, r
     optimizer = torch.optim.SGD(model.parameters(), 1e-2)
     step = optimizer.step
     optimizer.step = lambda: step(lambda: None)  # type: ignore[assignment, misc]
-    expected = set() if zero else {"gradients_kept"}
+    expected = set() if zero else {"gradients_not_cleared"}
     assert set(train(run, model, classify, optimizer=optimizer, zero=zero)) == expected
 
 
 @pytest.mark.parametrize(
     ("kind", "decay", "expected"),
     [
-        (torch.optim.Adam, 0.5, {"weight_decay_of_most"}),
-        (torch.optim.SGD, 0.2, {"weight_decay_of_most"}),
+        (torch.optim.Adam, 0.5, {"weight_decay_too_large"}),
+        (torch.optim.SGD, 0.2, {"weight_decay_too_large"}),
         (torch.optim.SGD, 0.01, set()),
         (torch.optim.AdamW, 0.5, set()),
     ],
@@ -585,7 +585,8 @@ def test_the_decay_of_weights(kind: Any, decay: float, expected: set[str], run: 
 
 
 @pytest.mark.parametrize(
-    ("momentum", "expected"), [(0.99, {"momentum_of_one_batch"}), (0.1, set()), (None, set())]
+    ("momentum", "expected"),
+    [(0.99, {"batch_norm_momentum_too_large"}), (0.1, set()), (None, set())],
 )
 def test_the_momentum_of_batch_normalisation(
     momentum: float | None, expected: set[str], run: Path
@@ -625,7 +626,7 @@ def test_a_generator_that_is_cut_off(run: Path) -> None:
 def test_a_learning_rate_of_zero(run: Path) -> None:
     model = net()
     optimizer = torch.optim.SGD(model.parameters(), 0.0)
-    assert set(train(run, model, classify, optimizer=optimizer)) == {"learning_rate_of_zero"}
+    assert set(train(run, model, classify, optimizer=optimizer)) == {"learning_rate_zero"}
 
 
 def test_a_part_whose_learning_rate_is_zero_at_first(run: Path) -> None:
@@ -656,7 +657,7 @@ def test_a_part_whose_learning_rate_stays_zero(later: float, run: Path) -> None:
         return classify(model, x, y)
 
     found = train(run, model, loss, optimizer=last, steps=151)
-    assert [*found] == ([] if later else ["learning_rate_of_zero"])
+    assert [*found] == ([] if later else ["learning_rate_zero"])
 
 
 def test_an_optimizer_that_begins_later(run: Path) -> None:
@@ -712,7 +713,7 @@ def test_a_model_that_learns_to_copy_its_input(run: Path) -> None:
 @pytest.mark.parametrize(
     ("column", "expected"),
     [
-        (lambda y: 3 - 2 * y, {"label_is_an_input"}),
+        (lambda y: 3 - 2 * y, {"label_among_inputs"}),
         (lambda y: y + 0.1 * torch.randn_like(y), set()),
     ],
     ids=["a multiple of it", "a column that is near it"],
@@ -821,10 +822,10 @@ class Coder(nn.Module):
 @pytest.mark.parametrize(
     ("layers", "expected"),
     [
-        ((nn.Dropout(0.9), nn.Linear(4, 4)), {"dropout_of_most"}),
+        ((nn.Dropout(0.9), nn.Linear(4, 4)), {"dropout_too_large"}),
         ((nn.Dropout(0.8), nn.Linear(4, 4)), set()),
-        ((nn.Dropout(0.1),), {"dropout_of_predictions"}),
-        ((nn.Dropout(0.1), nn.Flatten()), {"dropout_of_predictions"}),
+        ((nn.Dropout(0.1),), {"dropout_on_output"}),
+        ((nn.Dropout(0.1), nn.Flatten()), {"dropout_on_output"}),
         ((nn.Dropout(0.0),), set()),
     ],
 )
@@ -846,7 +847,7 @@ def test_dropout_of_inputs_and_a_loss_without_gradients(run: Path) -> None:
 
 @pytest.mark.parametrize(
     ("cut", "both", "contracts"),
-    [(True, False, {"cut_off"}), (False, False, set()), (True, True, set())],
+    [(True, False, {"part_detached"}), (False, False, set()), (True, True, set())],
 )
 def test_a_part_that_is_cut_off(cut: bool, both: bool, contracts: set[str], run: Path) -> None:
     assert set(train(run, Coder(cut=cut, both=both), classify)) == contracts
@@ -977,7 +978,7 @@ def test_an_optimizer_of_frozen_parameters(run: Path) -> None:
     optimizer = torch.optim.SGD(model[0].parameters(), 1e-2)
     model[0].requires_grad_(requires_grad=False)
     found = train(run, model, classify, optimizer=optimizer)
-    assert "optimizer_of_frozen" in found
+    assert "optimizer_holds_only_frozen" in found
     assert "no_gradient" not in found
 
 
@@ -1176,7 +1177,7 @@ def reparameterised(model: nn.Module, x: Any, kind: str) -> Any:
 @pytest.mark.parametrize(
     ("log_probs", "expected"),
     [
-        (drawn_twice, {"drawn_again"}),
+        (drawn_twice, {"actions_resampled"}),
         (drawn_once, set()),
         (one_by_one, set()),
         (stored, set()),

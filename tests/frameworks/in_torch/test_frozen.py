@@ -69,7 +69,7 @@ def test_a_training(loads: bool, run: Path) -> None:
             F.cross_entropy(model(torch.randn(16, 32)), torch.randint(4, (16,))).backward()
             optimizer.step()
         assert hook.stats.errors == 0
-    assert ("frozen_at_random" in broken(run)) is not loads
+    assert ("frozen_random_weights" in broken(run)) is not loads
 
 
 @pytest.mark.parametrize("thaws", [False, True])
@@ -85,4 +85,4 @@ def test_what_an_optimizer_holds_may_thaw(thaws: bool, run: Path) -> None:
             F.cross_entropy(model(torch.randn(16, 32)), torch.randint(4, (16,))).backward()
             optimizer.step()
         assert hook.stats.errors == 0
-    assert ("frozen_at_random" in broken(run)) is not thaws
+    assert ("frozen_random_weights" in broken(run)) is not thaws

@@ -172,7 +172,7 @@ def test_the_largest_loss_is_not_the_best(trainer: Any, run: Path, largest: bool
         greater_is_better=largest,
     ).train()
     names = create_trial(str(run)).tensor_names()
-    assert any(name.startswith("contract/best_is_worst/") for name in names) is largest
+    assert any(name.startswith("contract/monitor_mode_reversed/") for name in names) is largest
 
 
 @pytest.mark.parametrize(("warm_up", "expected"), [(500, True), (2, False)])
@@ -181,7 +181,7 @@ def test_a_warm_up_ends_before_the_training(
 ) -> None:
     trainer(warmup_steps=warm_up).train()
     names = create_trial(str(run)).tensor_names()
-    assert any(name.startswith("contract/warm_up_to_the_end/") for name in names) is expected
+    assert any(name.startswith("contract/warmup_not_finished/") for name in names) is expected
 
 
 def test_a_stop_ends_the_training(trainer: Any, run: Path) -> None:

@@ -113,7 +113,7 @@ def test_a_loss_by_hand_is_compared_and_checked(fitted: Any, run: Path) -> None:
     fitted(ByHand())
     names = create_trial(run).tensor_names()
     assert "loss/skill" in names
-    assert any(name.startswith("contract/broadcast_by_hand/test_lightning.py") for name in names)
+    assert any(name.startswith("contract/broadcast_difference/test_lightning.py") for name in names)
 
 
 class Autoencoder(pl.LightningModule):
@@ -146,7 +146,7 @@ def test_a_training_step_that_returns_nothing(run: Path) -> None:
     trainer(TocsinCallback(run, save_interval=1), max_epochs=4).fit(Forgetful(), data(24))
     broken = [name for name in create_trial(run).tensor_names() if name.startswith("contract/")]
     assert [name.rpartition(":")[0] for name in broken] == [
-        "contract/nothing_returned/test_lightning.py"
+        "contract/training_step_returns_none/test_lightning.py"
     ]
 
 
@@ -169,7 +169,7 @@ def test_the_largest_loss_is_not_the_best(
     stops = pl.callbacks.EarlyStopping("val_loss", mode=stopping, patience=9)
     trainer(TocsinCallback(run, save_interval=1), stops).fit(Scheduled(), data(24), data(8))
     broken = [name for name in create_trial(run).tensor_names() if name.startswith("contract/")]
-    place = "contract/best_is_worst/test_lightning.py"
+    place = "contract/monitor_mode_reversed/test_lightning.py"
     assert [name.rpartition(":")[0] for name in broken] == [place] * expected
 
 
@@ -189,7 +189,9 @@ def test_a_schedule_that_counts_updates_is_stepped_with_each(
     fit = trainer(TocsinCallback(run, save_interval=1), max_epochs=5).fit
     fit(Scheduled(), data(24))  # six batches
     names = create_trial(run).tensor_names()
-    assert any(name.startswith("contract/schedule_counts_updates") for name in names) is expected
+    assert (
+        any(name.startswith("contract/scheduler_stepped_per_epoch") for name in names) is expected
+    )
 
 
 @pytest.mark.parametrize("steps", [False, True])
@@ -214,7 +216,7 @@ def test_a_schedule_by_hand_is_stepped(steps: bool, run: Path) -> None:
 
     trainer(TocsinCallback(run, save_interval=1), max_epochs=4).fit(ByHand(), data(24))
     names = create_trial(run).tensor_names()
-    place = "contract/schedule_not_stepped/test_lightning.py"
+    place = "contract/scheduler_not_stepped/test_lightning.py"
     assert any(name.startswith(place) for name in names) is not steps
 
 

@@ -127,4 +127,4 @@ def test_a_training_by_scores(last: nn.Module, run: Path) -> None:
             loss.backward()
             optimizer.step()
         assert hook.stats.errors == 0
-    assert ("overlap_of_scores" in broken(run)) is isinstance(last, nn.Identity)
+    assert ("overlap_of_logits" in broken(run)) is isinstance(last, nn.Identity)

@@ -112,7 +112,7 @@ def test_masks(model: Any, given: dict[str, Any], expected: bool, run: Path) -> 
             F.cross_entropy(net(tokens), tokens.sum(1) % 2).backward()
             optimizer.step()
         assert hook.stats.errors == 0
-    assert ("padding_attended" in broken(run)) is expected
+    assert ("padding_mask_inverted" in broken(run)) is expected
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_masks_of_what_is_translated(hides: str, expected: bool, run: Path) -> N
             loss.backward()
             optimizer.step()
         assert hook.stats.errors == 0
-    assert ("padding_attended" in broken(run)) is expected
+    assert ("padding_mask_inverted" in broken(run)) is expected
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ def train(run: Path, model: nn.Module, loss: Any, form: Any) -> set[str]:
 @pytest.mark.parametrize(
     ("form", "expected"),
     [
-        (lambda x: x.reshape(len(x), 3, SIZE, SIZE), {"channels_scrambled"}),
+        (lambda x: x.reshape(len(x), 3, SIZE, SIZE), {"channels_not_permuted"}),
         (lambda x: x.permute(0, 3, 1, 2), set()),
         (lambda x: torch.randn(len(x), 3, SIZE, SIZE), set()),
     ],
@@ -56,9 +56,9 @@ def binary(output: Any, y: Any) -> Any:
 @pytest.mark.parametrize(
     ("outputs", "width", "loss", "expected"),
     [
-        (3, 3, lambda o, y: F.cross_entropy(o, 0 * y), {"labels_all_alike"}),
+        (3, 3, lambda o, y: F.cross_entropy(o, 0 * y), {"labels_identical"}),
         (3, 3, F.cross_entropy, set()),
-        (1, 3, lambda o, y: binary(o, 0 * y[:, None]), {"labels_all_alike"}),
+        (1, 3, lambda o, y: binary(o, 0 * y[:, None]), {"labels_identical"}),
         (1, 3, lambda o, y: binary(o[:1], 0 * y[:1, None]), set()),  # a picture may be empty
         (1, 5, lambda o, y: binary(o, torch.zeros_like(o)), set()),  # the judge of patches
     ],

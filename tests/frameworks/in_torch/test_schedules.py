@@ -84,26 +84,26 @@ def train(run: Path, schedule: Callable[[Any], Any], by_update: Step, by_epoch: 
 @pytest.mark.parametrize(
     ("schedule", "by_update", "by_epoch", "expected"),
     [
-        (lambda o: schedules.StepLR(o, 4), never, never, ("schedule_not_stepped", "StepLR")),
+        (lambda o: schedules.StepLR(o, 4), never, never, ("scheduler_not_stepped", "StepLR")),
         (
             lambda o: schedules.LinearLR(o, 0.1, 1.0, 20),
             never,
             never,
-            ("warm_up_to_the_end", "LinearLR"),
+            ("warmup_not_finished", "LinearLR"),
         ),
         (lambda o: schedules.StepLR(o, 4), never, plainly, None),
         (
             lambda o: schedules.OneCycleLR(o, 0.2, total_steps=ALL),
             never,
             plainly,
-            ("schedule_counts_updates", "OneCycleLR"),
+            ("scheduler_stepped_per_epoch", "OneCycleLR"),
         ),
         (lambda o: schedules.OneCycleLR(o, 0.2, total_steps=ALL), plainly, never, None),
         (
             lambda o: schedules.CosineAnnealingLR(o, ALL),
             never,
             plainly,
-            ("schedule_counts_updates", "CosineAnnealingLR"),
+            ("scheduler_stepped_per_epoch", "CosineAnnealingLR"),
         ),
         (lambda o: schedules.CosineAnnealingLR(o, EPOCHS), never, plainly, None),
         (in_turn, never, plainly, None),
@@ -111,13 +111,13 @@ def train(run: Path, schedule: Callable[[Any], Any], by_update: Step, by_epoch: 
             lambda o: get_linear_schedule_with_warmup(o, 500, ALL),
             plainly,
             never,
-            ("warm_up_to_the_end", "LambdaLR"),
+            ("warmup_not_finished", "LambdaLR"),
         ),
         (lambda o: get_linear_schedule_with_warmup(o, 20, ALL), plainly, never, None),
         (lambda o: get_linear_schedule_with_warmup(o, 500, 5000), plainly, never, None),  # stopped
         (lambda o: schedules.CosineAnnealingLR(o, ALL + 5), never, plainly, None),  # stopped
         (beside, never, plainly, None),
-        (plateau("max"), never, by_loss, ("best_is_worst", "ReduceLROnPlateau")),
+        (plateau("max"), never, by_loss, ("monitor_mode_reversed", "ReduceLROnPlateau")),
         (plateau("min"), never, by_loss, None),
         (plateau("max"), never, by_accuracy, None),
     ],

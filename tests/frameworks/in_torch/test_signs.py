@@ -114,4 +114,4 @@ def test_a_training_with_a_penalty_subtracted(run: Path, maximize: bool) -> None
     storage = LocalStorage(run)
     entries = [each for o in index_objects(storage) for each in read_index(storage, o).entries]
     found = {each.name.split("/")[1] for each in entries if each.role == Role.CONTRACT}
-    assert found == (set() if maximize else {"penalty_subtracted"})
+    assert found == (set() if maximize else {"gradient_penalty_subtracted"})

@@ -17,8 +17,8 @@ from tocsin_hooks.torch import TorchHook
 from torch import nn
 
 ROWS = 16
-ALIAS = {"next_state_is_state"}
-NEVER = {"target_never_renewed"}
+ALIAS = {"next_state_equals_state"}
+NEVER = {"target_network_never_updated"}
 
 
 def kinds(run: Path) -> set[str | None]:

@@ -620,7 +620,7 @@ def test_a_label_among_the_columns(
     assert callback.hook.stats.errors == 0
     found = [name for name in names(tmp_path) if name.startswith("contract/")]
     assert [name.rpartition(":")[0] for name in found] == [
-        "contract/label_is_an_input/test_callback.py"
+        "contract/label_among_inputs/test_callback.py"
     ] * expected
 
 
@@ -710,7 +710,7 @@ def test_parameters_of_estimators(
     xgb.train({"nthread": 1, **parameters}, data, **given)
     assert callback.hook.stats.errors == 0
     found = [name for name in names(tmp_path) if name.startswith("contract/")]
-    assert [name.split("/")[1] for name in found] == ["parameters_unused"] * expected
+    assert [name.split("/")[1] for name in found] == ["xgboost_parameters_ignored"] * expected
 
 
 @pytest.mark.parametrize(
@@ -731,7 +731,9 @@ def test_rounds_that_hardly_move(
     xgb.train({"nthread": 1, **parameters}, xgb.DMatrix(x, label=y), rounds, callbacks=[callback])
     assert callback.hook.stats.errors == 0
     found = [name for name in names(tmp_path) if name.startswith("contract/")]
-    assert [name.split("/")[1] for name in found] == ["learning_rate_of_trees"] * expected
+    assert [name.split("/")[1] for name in found] == [
+        "learning_rate_times_rounds_too_small"
+    ] * expected
 
 
 def evaluated(apart: float = 0.0) -> tuple[Any, Any]:
@@ -798,7 +800,7 @@ def test_a_child_of_most_rows(parameters: dict[str, Any], expected: bool, tmp_pa
     xgb.train({"nthread": 1, **parameters}, data, 3, callbacks=[callback])
     assert callback.hook.stats.errors == 0
     found = [name for name in names(tmp_path) if name.startswith("contract/")]
-    assert [name.split("/")[1] for name in found] == ["min_child_weight_of_most"] * expected
+    assert [name.split("/")[1] for name in found] == ["min_child_weight_too_large"] * expected
 
 
 @pytest.mark.parametrize(
@@ -820,7 +822,7 @@ def test_labels_beyond_those_of_training(
     xgb.train(given, data, 3, sets, callbacks=[callback], verbose_eval=False)
     assert callback.hook.stats.errors == 0
     found = [name for name in names(tmp_path) if name.startswith("contract/")]
-    assert [name.split("/")[1] for name in found] == ["labels_beyond_training"] * expected
+    assert [name.split("/")[1] for name in found] == ["labels_outside_training_range"] * expected
 
 
 def test_a_part_of_the_rows_is_not_judged(tmp_path: Path, monkeypatch: Any) -> None:

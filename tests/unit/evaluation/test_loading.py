@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tocsin.contracts import Contract
 from tocsin.evaluation import (
     Checkpoint,
     FoundFile,
@@ -164,6 +165,22 @@ def test_which_tensors_a_rule_sees(
     tensors = [Captured(name, [1.0]) for name in ("a/relu", "a/fc", "b/fc")]
     seen, _ = load(tmp_path, tensors, watch({"rule": "ExplodingTensor", **options}), mine)
     assert {t.name for t in seen["ExplodingTensor"]["tensors"]} == expected
+
+
+@pytest.mark.parametrize("written", ["kl_div_input_not_log", "kl_not_log"])
+@pytest.mark.parametrize("named", ["kl_div_input_not_log", "kl_not_log"])
+def test_a_contract_is_left_out_by_either_of_its_ids(
+    tmp_path: Path, watch: Rules, written: str, named: str
+) -> None:
+    names = [f"contract/{each}/a.py:1" for each in (written, "mine.price")]
+    price = Contract("mine.price", Severity.INFO, "a price is negative")
+    tensors = [Captured(name, [1.0], role="contract", contract=price) for name in names]
+    for exclude, left in ((f"contract/{named}/", names[1:]), ("b.py", names)):
+        rules = watch({"rule": "BrokenContract", "exclude": exclude})
+        seen, _ = load(tmp_path, tensors, rules)
+        found = seen["BrokenContract"]["contracts"]
+        assert [t.name for t in found] == left
+        assert found[-1].contract == price
 
 
 def test_a_role_in_the_index_goes_before_the_collections(tmp_path: Path, watch: Rules) -> None:

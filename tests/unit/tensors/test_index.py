@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tocsin.model import Mode, TensorSummary
+from tocsin.contracts import Contract
+from tocsin.model import Mode, Severity, TensorSummary
 from tocsin.tensors import (
     BadIndex,
     Entry,
@@ -251,6 +252,9 @@ _summaries = st.none() | st.builds(
     mean=st.none() | st.floats(allow_nan=False, allow_infinity=False),
     fingerprint=_words,
 )
+_contracts = st.none() | st.builds(
+    Contract, st.just("mine.price"), st.sampled_from(Severity), _names, _names
+)
 _entries = st.one_of(
     st.builds(
         Entry,
@@ -276,6 +280,7 @@ _entries = st.one_of(
         st.none(),
         _summaries,
         _names,
+        contract=_contracts,
     ),
 )
 _earlier = st.none() | st.integers(0, 9)

@@ -169,6 +169,14 @@ def test_grace(grace: int | str, steps: int, seconds: float) -> None:
             {"rule": "ExplodingTensor", "parameters": {"tensor_regex": "a" * 1001}},
             "ExplodingTensor: tensor_regex: pattern has 1001 characters",
         ),
+        (
+            {"rule": "BrokenContract", "exclude": ["loss", "contract/softmx_twice/"]},
+            "BrokenContract: exclude: no contract is called 'softmx_twice': did you mean softmax_",
+        ),
+        (
+            {"rule": "BrokenContract", "include": "contract/qqqq"},
+            "BrokenContract: include: no contract is called 'qqqq': docs/contracts.md lists them",
+        ),
         (sample(fails=True), 'Sample: KeyError: "of somebody\'s\\nown making"'),
     ],
 )

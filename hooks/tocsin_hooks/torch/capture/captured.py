@@ -38,6 +38,8 @@ class StepInHand:
         self.mode = Mode.TRAIN
         self.before_end: Callable[[], None] = lambda: None
         """Adds the last of what is captured in a step that is saved."""
+        self.at_end: Callable[[], None] | None = None
+        """Called when a step ends, saved or not."""
         self.is_meant = True
         """Whether it is a step for sure: else it is one if a loss or the script's own tensors are
         saved in it."""
@@ -78,6 +80,9 @@ class StepInHand:
         """End the step; harmless without one."""
         if not self._begun:
             return
+        if self.at_end is not None:
+            with Guard(self.hook.trouble, "checks are not run"):
+                self.at_end()
         if self.saving:
             with Guard(self.hook.trouble, "a step is not captured"), self.hook.measured():
                 self._check_meaning()

@@ -36,7 +36,7 @@ _MOST_CALLS = 32  # lines of a script that are looked at
 _MOST_DIFFERENCES = 16  # of a loss
 _MOST_NODES = 200  # of a loss
 _COMPARED = 4096  # elements of a mask or of weights
-_OF_SIGNS = frozenset({"clipped_objective_reversed", "overlap_minimised", "penalty_subtracted"})
+_OF_SIGNS = frozenset({"ppo_clip_uses_max", "overlap_minimised", "gradient_penalty_subtracted"})
 _SOON = 300  # training passes in which a model that is to find its input learns to copy it
 
 
@@ -105,11 +105,11 @@ class BrokenContracts:
         with torch.no_grad():
             found = [*broken_by_loss(call)]
             if mode is Mode.TRAIN and have_equal_tokens(call, inputs):
-                found.append("tokens_all_alike")
+                found.append("tokens_identical")
             if labels_equal_inputs(call, inputs):
                 found.append("labels_equal_inputs")
             if are_empty_masks(call, inputs):
-                found.append("labels_all_alike")
+                found.append("labels_identical")
             column = column_of_label(call, inputs)
         if column is not None:
             self._columns[column] = call.place
@@ -147,11 +147,11 @@ class BrokenContracts:
         if minimises_overlap(loss):
             self._count("overlap_minimised", place)
         if has_overlap_of_scores(loss, outputs):
-            self._count("overlap_of_scores", place)
+            self._count("overlap_of_logits", place)
         if takes_the_optimistic(loss):
-            self._count("clipped_objective_reversed", place)
+            self._count("ppo_clip_uses_max", place)
         if rewards_derivatives(loss):
-            self._count("penalty_subtracted", place)
+            self._count("gradient_penalty_subtracted", place)
 
     def meant_to_grow(self) -> None:
         """The optimizer makes the loss of this step larger, so signs are the other way round."""
@@ -195,7 +195,7 @@ class BrokenContracts:
             parts = {*nodes_of(loss.grad_fn, _MOST_NODES)}
             for place, node in found:
                 if node in parts:
-                    self._count("product_across_samples", place)
+                    self._count("broadcast_product", place)
 
     def check_differences(self, loss: Any) -> None:
         """Judge those that are squared, or whose sizes are summed up, in a loss: not what becomes
@@ -207,7 +207,7 @@ class BrokenContracts:
             if not is_summed(loss, each.node, weighted=each.operands is None):
                 continue
             if each.operands is None:
-                self.here("broadcast_by_hand", each.place)
+                self.here("broadcast_difference", each.place)
             elif is_out_of_reach(*each.operands):
                 self._count("target_out_of_range", each.place)
 
@@ -215,7 +215,7 @@ class BrokenContracts:
         """The script has taken derivatives, which are 0 or not."""
         place = script_line()
         if self._looks_at(self._step.mode, f"derivative of {place}") and is_zero:
-            self._count("derivative_of_zero", place)
+            self._count("derivative_always_zero", place)
 
     def check_derivatives(self, derivatives: Derivatives, loss: Any) -> None:
         """Judge those that become a part of a loss."""
@@ -232,12 +232,12 @@ class BrokenContracts:
         if are_constant(inputs):
             self._count("constant_input", script_line())
         if are_scrambled(inputs):
-            self._count("channels_scrambled", script_line())
+            self._count("channels_not_permuted", script_line())
 
     def hand_over(self) -> None:
         """Add what is not saved yet to the step in hand."""
         if len(self._columns) == 1 and self._step.passes <= 1:  # several are to be found again
-            self._count("label_is_an_input", *self._columns.values())
+            self._count("label_among_inputs", *self._columns.values())
         self._columns.clear()
         self._now.clear()
         self._counted.clear()

@@ -49,4 +49,4 @@ class CutOffs:
             idle = each.requires_grad and each.grad is None and not has_changed(each)
             self._in_a_row[id(each)] = self._in_a_row[id(each)] + 1 if idle else 0
             if self._in_a_row[id(each)] == _IN_A_ROW:
-                self._broken("cut_off", self._lines[id(each)])
+                self._broken("part_detached", self._lines[id(each)])

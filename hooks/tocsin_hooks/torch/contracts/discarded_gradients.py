@@ -61,7 +61,7 @@ class DiscardedGradients:
 
     def _judge(self, root: Any) -> None:
         if not self._remembered.any_changed(root):
-            self._broken("never_updated", self._place)
+            self._broken("optimizer_step_missing", self._place)
         self.end()
 
     @property

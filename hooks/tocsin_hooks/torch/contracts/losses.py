@@ -40,19 +40,19 @@ _SEVERAL_LABELS = 64
 SEVERAL_TIMES = frozenset(
     {
         "all_labels_ignored",
-        "channels_scrambled",
+        "channels_not_permuted",
         "constant_input",
-        "derivative_of_zero",
+        "derivative_always_zero",
         "derivative_without_graph",
-        "inputs_shorter_than_labels",
-        "label_is_an_input",
-        "labels_all_alike",
+        "ctc_input_too_short",
+        "label_among_inputs",
+        "labels_identical",
         "labels_equal_inputs",
-        "product_across_samples",
-        "softmax_of_one",
+        "broadcast_product",
+        "softmax_single_class",
         "targets_shifted_twice",
-        "tokens_all_alike",
-        "weights_upside_down",
+        "tokens_identical",
+        "class_weights_inverted",
     }
 )
 """What may be so once by chance: in a dummy batch, or a short one."""
@@ -74,7 +74,7 @@ def broken_by_loss(call: LossCall) -> Iterator[str]:
     if name == "binary_cross_entropy" and adds_up_to_more(node, target):
         yield "target_out_of_range"
     if is_of_one(call, node):
-        yield "softmax_of_one"
+        yield "softmax_single_class"
     if name in _TAKES_LOGITS and _are_probabilities(call, node):
         yield "probabilities_as_logits"
     if name == "nll_loss" and name_of(node) != autograd.LOG_SOFTMAX and _exceeds_one(prediction):
@@ -82,9 +82,9 @@ def broken_by_loss(call: LossCall) -> Iterator[str]:
     if name == "ctc_loss" and _any(prediction > _CLOSE):
         yield "not_log_probabilities"
     if name == "ctc_loss" and _has_blank(call):
-        yield "blank_is_a_label"
+        yield "ctc_blank_in_labels"
     if name == "ctc_loss" and _are_too_short(call):
-        yield "inputs_shorter_than_labels"
+        yield "ctc_input_too_short"
     if name in ("cross_entropy", "nll_loss", "kl_div") and goes_over_batch(call, node):
         yield "softmax_over_batch"
     if name == "nll_loss" and goes_over_positions(prediction):
@@ -94,15 +94,15 @@ def broken_by_loss(call: LossCall) -> Iterator[str]:
     if call.has_classes and _all(target == call.arguments.get("ignore_index", -100)):
         yield "all_labels_ignored"
     if call.has_classes and _are_all_alike(call):
-        yield "labels_all_alike"
+        yield "labels_identical"
     if _are_upside_down(call):
-        yield "weights_upside_down"
+        yield "class_weights_inverted"
     if name in _BINARY and call.arguments.get("reduction") != "none":
         weighted = call.arguments.get("weight") is not None
         if not weighted and _any((target < -_CLOSE) | (target > 1 + _CLOSE)):
             yield "bce_target_out_of_range"
     if name == "kl_div" and name_of(node) != autograd.LOG_SOFTMAX and _is_not_log(prediction):
-        yield "kl_not_log"
+        yield "kl_div_input_not_log"
 
 
 def _is_each_with_each(one: Any, other: Any) -> bool:

@@ -74,7 +74,7 @@ class Schedules:
             if getattr(each, "mode", None) == "max" and each.last_epoch:
                 self._bests.setdefault(each, float(each.best))
             if self._takes_the_worst(each):
-                self._broken("best_is_worst", type(each).__name__)
+                self._broken("monitor_mode_reversed", type(each).__name__)
 
     def ended(self) -> None:
         """The training is over: nothing is stepped any more."""
@@ -87,14 +87,14 @@ class Schedules:
                 continue
             if state.steps == 0 and state.optimizer not in stepped:  # another one may be for later
                 if key in alive or self._evaluations >= _EPOCHS:
-                    broken = "warm_up_to_the_end" if state.is_low else "schedule_not_stepped"
+                    broken = "warmup_not_finished" if state.is_low else "scheduler_not_stepped"
                     self._broken(broken, state.name)
             elif not 0 < _ALL * counted <= state.updates:
                 continue
             elif state.steps <= _LIVED * counted and state.updates <= counted / _ALL:
-                self._broken("schedule_counts_updates", state.name)
+                self._broken("scheduler_stepped_per_epoch", state.name)
             elif state.steps < state.warm_up / 2:
-                self._broken("warm_up_to_the_end", state.name)
+                self._broken("warmup_not_finished", state.name)
 
     def _look(self) -> None:
         for each in [*self._known]:

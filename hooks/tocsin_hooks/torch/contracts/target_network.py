@@ -140,7 +140,7 @@ class TargetNetwork:
         if copy is None or self._updates - self._since < _LATE or not lately:
             return
         if not self._remembered.any_changed(copy):
-            self._broken("target_never_renewed", type(copy).__name__)
+            self._broken("target_network_never_updated", type(copy).__name__)
 
     def _watch(self, updates: int) -> None:
         self._until = max(self._until, self._updates + updates)
@@ -175,7 +175,7 @@ class TargetNetwork:
             self._compared = True
             self._until = self._updates
             if self._same >= _ALL * self._rows:
-                self._broken("next_state_is_state", other.place)
+                self._broken("next_state_equals_state", other.place)
                 self._over = True
 
     def _pairs(self, held: set[int], calls: list[_Call]) -> list[tuple[_Call, _Call]]:

@@ -87,13 +87,13 @@ class TokenProbe:
         elif len(found[1]) == 1:
             place, embedded = found[1][0]
             if self._reads_padding(call.prediction, but=embedded):
-                yield "padding_attended"
+                yield "padding_mask_inverted"
             if not self._has_copy(embedded) and (place.whole or _is_cut(call.prediction)):
                 yield from self._next_token(rows, place, embedded)
         elif len(found[0]) == 1 and not found[1]:
             yield from self._same_token(rows, *found[0][0])
         elif not any(found.values()) and self._reads_padding(call.prediction):
-            yield "padding_attended"
+            yield "padding_mask_inverted"
 
     def _has_copy(self, embedded: Any) -> bool:
         """Whether much the same tokens are embedded again: an encoder may see what a decoder is to
@@ -107,7 +107,7 @@ class TokenProbe:
         if depends is None:
             return
         if bool(depends[place.sample, place.position + 1]):
-            yield "sees_ahead"
+            yield "sees_future_tokens"
         others = torch.arange(len(depends), device=depends.device) != place.sample
         if not self._mixes and bool(depends[others].any()):
             yield "samples_mixed"

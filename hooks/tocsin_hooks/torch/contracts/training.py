@@ -70,7 +70,7 @@ class TrainingContracts:
 
     def opponents_agree(self) -> None:
         """Optimizers that take turns pull in the same direction."""
-        self._broken.here("opponents_agree")
+        self._broken.here("gan_losses_agree")
 
     # Forward passes.
 
@@ -123,7 +123,7 @@ class TrainingContracts:
             if found.grad_fn is not None:  # else the inputs are dropped, which need no gradients
                 self._dropouts.add(found.grad_fn)
             if share >= _MOST_DROPPED:
-                self._broken.here("dropout_of_most")
+                self._broken.here("dropout_too_large")
 
     # From the outputs to a loss.
 
@@ -132,7 +132,7 @@ class TrainingContracts:
         if self.are_wanted:
             self._broken.check_loss(call, inputs.tensors, self._passes)
             if before_views(call.prediction.grad_fn) in self._dropouts:
-                self._broken.here("dropout_of_predictions", call.place)
+                self._broken.here("dropout_on_output", call.place)
 
     def part_of_loss(self, call: RecordedCall) -> None:
         """A function in training gave what may be a part of a loss that the script computes."""
@@ -199,7 +199,7 @@ class TrainingContracts:
         """An optimizer is about to update the model, or if it is not ``held``, something else;
         ``seen``: what led to it was looked at."""
         if held and seen and not closure and (place := self.draws.drawn_again()) is not None:
-            self._broken.here("drawn_again", place)
+            self._broken.here("actions_resampled", place)
         if any(each.get("maximize") for each in optimizer.param_groups):
             self._broken.meant_to_grow()
         self._copies.updating(optimizer)

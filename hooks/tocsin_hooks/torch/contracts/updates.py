@@ -98,17 +98,17 @@ class UpdateContracts:
             cut = self._backwards > 0 and not self._reached
             name = "no_gradient" if cut else "update_without_backward"
             trained = [each for each in held if each.requires_grad]
-            name = name if trained else "optimizer_of_frozen"
+            name = name if trained else "optimizer_holds_only_frozen"
             useless = without and seen and not self._remembered.any_changed(root)
             self._count(name, optimizer, holds=useless)
-            self._count("gradients_kept", optimizer, holds=id(optimizer) in self._kept_now)
+            self._count("gradients_not_cleared", optimizer, holds=id(optimizer) in self._kept_now)
             idle = without and bool(trained)
             idle = idle and not any(map(self._remembered.has_changed, trained))
             sooner = seen and not self._remembered.any_changed(root)  # another contract says so
             idle = idle and not sooner
             self._count("optimizer_without_gradient", optimizer, holds=idle, enough=_UPDATES)
         still = all(map(_is_still, self._known()))  # one alone may begin later: see ``ended``
-        self._count("learning_rate_of_zero", optimizer, holds=still, enough=_UPDATES)
+        self._count("learning_rate_zero", optimizer, holds=still, enough=_UPDATES)
         if self._updates == 0:
             self._remembered.remember(root)
         elif not without:
@@ -122,7 +122,7 @@ class UpdateContracts:
         if self._updates > _LAST:
             return
         if self._backwards and self._before_closure == self._backwards:  # it computed none
-            self._count("gradients_kept", optimizer, holds=id(optimizer) in self._kept_now)
+            self._count("gradients_not_cleared", optimizer, holds=id(optimizer) in self._kept_now)
         self._backwards = 0
         self._kept_now.clear()
         self._reached = False
@@ -136,21 +136,21 @@ class UpdateContracts:
                 frozen = [each for each in root.parameters() if not each.requires_grad]
                 self._may_thaw = len(_outside(self._known(), frozen)) < len(frozen)
                 if not self._may_thaw:
-                    self._broken("frozen_at_random")
+                    self._broken("frozen_random_weights")
             if _decays_most(optimizer):
-                self._broken("weight_decay_of_most")
+                self._broken("weight_decay_too_large")
             if any(isinstance(each, BATCH_NORM) and _forgets(each) for each in root.modules()):
-                self._broken("momentum_of_one_batch")
+                self._broken("batch_norm_momentum_too_large")
 
     def ended(self, root: Any) -> None:
         """The training is over, or late: what is frozen or still now stays so. Says it once."""
         if self._may_thaw and is_frozen_at_random(root):
             self._may_thaw = False
-            self._broken("frozen_at_random")
+            self._broken("frozen_random_weights")
         still = [each for each, updates in self._still.items() if updates >= _STILL]
         if still:
             self._still.update(dict.fromkeys(still, _MOVED))
-            self._broken("learning_rate_of_zero")
+            self._broken("learning_rate_zero")
 
     def skipped(self, optimizer: Any, updates: int) -> None:
         """There were so many updates that nothing looked at."""

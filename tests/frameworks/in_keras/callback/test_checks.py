@@ -92,7 +92,7 @@ def labels_of(kind, scores):
             "first",
             {"probabilities_as_logits"},
         ),
-        (1, "softmax", "binary_crossentropy", "first", {"softmax_of_one"}),
+        (1, "softmax", "binary_crossentropy", "first", {"softmax_single_class"}),
     ],
 )
 def test_contracts_of_a_compiled_model(
@@ -129,7 +129,7 @@ def frozen_at_first():
     return model, base
 
 
-@pytest.mark.parametrize(("trained", "expected"), [(0, {"frozen_at_random"}), (5, set())])
+@pytest.mark.parametrize(("trained", "expected"), [(0, {"frozen_random_weights"}), (5, set())])
 @pytest.mark.parametrize("frozen", [True, False])
 def test_a_model_that_is_frozen_as_it_was_made(
     callback, samples, contracts, trained, expected, frozen
@@ -151,7 +151,7 @@ def test_a_model_that_is_frozen_as_it_was_made(
 
 @pytest.mark.parametrize(
     ("vectors", "expected"),
-    [("uniform", {"frozen_at_random"}), ("zeros", set()), ("normal", set())],
+    [("uniform", {"frozen_random_weights"}), ("zeros", set()), ("normal", set())],
 )
 def test_vectors_of_tokens_that_are_frozen_as_they_were_made(
     callback, contracts, vectors, expected
@@ -188,7 +188,7 @@ def test_a_body_that_is_frozen_at_first_may_thaw_in_another_fit(
     model.fit(x, y, batch_size=64, verbose=0, callbacks=[second])
     second.close()
     first.close()
-    assert contracts() == (set() if thaws else {"frozen_at_random"})
+    assert contracts() == (set() if thaws else {"frozen_random_weights"})
 
 
 def test_a_body_that_is_frozen_until_late(callback, samples, contracts):
@@ -200,7 +200,7 @@ def test_a_body_that_is_frozen_until_late(callback, samples, contracts):
     )
     assert not tocsin._frozen.waits
     tocsin.close()
-    assert contracts() == {"frozen_at_random"}
+    assert contracts() == {"frozen_random_weights"}
 
 
 def test_a_body_that_stays_frozen_until_the_interpreter_exits(tmp_path):
@@ -215,18 +215,18 @@ model.fit(np.ones((64, 8)), np.ones((64, 3)), callbacks=[TocsinCallback({str(tmp
 """
     subprocess.run([sys.executable, "-c", script], check=True, timeout=300)
     trial = create_trial(tmp_path)
-    assert trial.tensor_names(regex="contract/frozen_at_random") != []
+    assert trial.tensor_names(regex="contract/frozen_random_weights") != []
     assert trial.loaded_all_steps
 
 
 @pytest.mark.parametrize(
     ("beside", "expected"),
     [
-        (keras.callbacks.EarlyStopping("val_loss", mode="max"), {"best_is_worst"}),
+        (keras.callbacks.EarlyStopping("val_loss", mode="max"), {"monitor_mode_reversed"}),
         (keras.callbacks.EarlyStopping("val_loss"), set()),
-        (keras.callbacks.ModelCheckpoint("x.keras", "loss", mode="max"), {"best_is_worst"}),
+        (keras.callbacks.ModelCheckpoint("x.keras", "loss", mode="max"), {"monitor_mode_reversed"}),
         (keras.callbacks.ModelCheckpoint("x.keras", "val_accuracy", mode="max"), set()),
-        (keras.callbacks.ReduceLROnPlateau("val_accuracy", mode="min"), {"best_is_worst"}),
+        (keras.callbacks.ReduceLROnPlateau("val_accuracy", mode="min"), {"monitor_mode_reversed"}),
     ],
 )
 def test_callbacks_that_take_the_worst_for_the_best(
@@ -288,7 +288,7 @@ def test_a_model_that_gives_its_own_loss(callback, samples, contracts):
             marks=pytest.mark.skipif(TORCH, reason="PyTorch refuses such labels"),
         ),
         pytest.param(None, mean_error_squared, "errors_cancel", marks=eager),
-        (None, each_with_each, "broadcast_by_hand"),
+        (None, each_with_each, "broadcast_difference"),
     ],
 )
 def test_contracts_of_a_batch(callback, samples, contracts, activation, loss, expected):
@@ -314,7 +314,7 @@ def test_a_label_among_the_inputs(callback, samples, contracts):
     model_of(1, None, "mse").fit(
         table, scores[:, 1], batch_size=32, verbose=0, callbacks=[callback(capture=None)]
     )
-    assert contracts() == {"label_is_an_input"}
+    assert contracts() == {"label_among_inputs"}
 
 
 @pytest.mark.parametrize(
@@ -406,7 +406,9 @@ def test_single_samples_that_weigh_anything_are_not_compared(callback, samples, 
     assert "predictions" in trial().tensor_names()
 
 
-@pytest.mark.parametrize(("weight", "expected"), [(0.02, {"weights_upside_down"}), (50.0, set())])
+@pytest.mark.parametrize(
+    ("weight", "expected"), [(0.02, {"class_weights_inverted"}), (50.0, set())]
+)
 def test_weights_of_classes_the_wrong_way_round(callback, samples, contracts, weight, expected):
     x, scores = samples
     y = (scores[:, 0] > np.quantile(scores[:, 0], 0.85)).astype(np.float32)

@@ -1,0 +1,59 @@
+"""The page of the contracts, ``docs/contracts.md``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from tocsin.contracts import FAMILIES, FORMER, Contract
+
+_HEAD = """\
+# Contracts
+
+A contract holds for every training. Tocsin's hooks check the calls of a training script, and
+[BrokenContract](rules/BrokenContract.md) reports a line that breaks one. This page is generated
+from `rules_layer/tocsin/contracts` (`make docs`).
+
+To leave one out, name its id in the watch file, after `contract/`:
+
+```yaml {.watch}
+rules:
+  - rule: BrokenContract
+    exclude: ["contract/constant_input/", "contract/labels_equal_inputs/.*old_data.py"]
+```
+
+An id that does not exist is an error, and `tocsin lint` names the nearest one. Your own checks of a
+PyTorch training: [custom checks](custom-checks.md).
+"""
+
+_FORMER = """\
+## Former ids
+
+Runs of earlier versions have these ids. They are reported with today's texts, and watch files may
+name either id.
+"""
+
+
+def contracts_page() -> str:
+    """The page of all contracts, by family, with their former ids."""
+    former = [f"`{old}` is now `{new}`" for old, new in FORMER.items()]
+    parts = [
+        _HEAD.rstrip(),
+        *(f"## {name}\n\n{_table(family)}" for name, family in FAMILIES.items()),
+        f"{_FORMER.rstrip()}\n\n{', '.join(former)}.",
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _table(family: Sequence[Contract]) -> str:
+    rows = (
+        f"| `{each.id}` | {' | '.join(map(_cell, (each.says, each.cause, each.advice)))} "
+        f"| {each.severity} |"
+        for each in family
+    )
+    head = "| id | what happened | why it matters | what to do | severity |"
+    return "\n".join([head, "|---|---|---|---|---|", *rows])
+
+
+def _cell(text: str) -> str:
+    return re.sub(r"\s+", " ", text).replace("|", "\\|")

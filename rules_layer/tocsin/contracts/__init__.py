@@ -1,0 +1,32 @@
+"""The contracts that hooks check: ids, severities and texts, for rules, pages and messages."""
+
+from __future__ import annotations
+
+from tocsin.contracts.contract import Contract
+from tocsin.contracts.former import FORMER
+from tocsin.contracts.names import (
+    UnknownContract,
+    fault,
+    find,
+    get,
+    id_and_place,
+    misspelt,
+    spellings,
+    tensor_name,
+)
+from tocsin.contracts.registry import CONTRACTS, FAMILIES
+
+__all__ = [
+    "CONTRACTS",
+    "FAMILIES",
+    "FORMER",
+    "Contract",
+    "UnknownContract",
+    "fault",
+    "find",
+    "get",
+    "id_and_place",
+    "misspelt",
+    "spellings",
+    "tensor_name",
+]

@@ -1,0 +1,171 @@
+"""Contracts of a loss and of what it is computed from."""
+
+from __future__ import annotations
+
+from tocsin.contracts.contract import Contract
+from tocsin.model import Severity
+
+LOSSES = (
+    Contract(
+        "broadcast",
+        Severity.CRITICAL,
+        "the loss compares every prediction with every label: shapes (N, 1) and (N) broadcast",
+        "the model learns the mean of the labels",
+        "call squeeze(1) on the prediction or unsqueeze(1) on the label",
+    ),
+    Contract(
+        "broadcast_difference",
+        Severity.CRITICAL,
+        "prediction minus label has N × N elements: shapes (N, 1) and (N) broadcast",
+        "the model learns the mean of the labels",
+        "call squeeze(1) on the prediction or unsqueeze(1) on the label",
+    ),
+    Contract(
+        "broadcast_product",
+        Severity.WARNING,
+        "the values of each sample are multiplied by the masks or weights of all samples: shapes "
+        "such as (N, 1) and (N) broadcast",
+        "the loss is a mean over all pairs of samples",
+        "call squeeze(1) on one factor or unsqueeze(1) on the other, so that their shapes agree",
+    ),
+    Contract(
+        "probabilities_as_logits",
+        Severity.CRITICAL,
+        "the loss expects logits but receives probabilities: softmax or sigmoid is applied twice",
+        "gradients are tiny and the loss cannot reach 0",
+        "pass the output of the last layer, before softmax or sigmoid",
+    ),
+    Contract(
+        "logits_as_probabilities",
+        Severity.CRITICAL,
+        "the loss expects probabilities but receives values outside 0–1",
+        "those values are clipped and have no gradient",
+        "end the model with softmax or sigmoid, or create the loss with from_logits=True",
+    ),
+    Contract(
+        "softmax_twice",
+        Severity.CRITICAL,
+        "softmax or log_softmax is applied to probabilities",
+        "all classes get nearly the same probability, and gradients are tiny",
+        "remove one softmax; Categorical and log_softmax expect logits",
+    ),
+    Contract(
+        "softmax_single_class",
+        Severity.CRITICAL,
+        "softmax is applied to a single score",
+        "the result is always 1 and has no gradient",
+        "use sigmoid with binary_cross_entropy, or output one score per class",
+    ),
+    Contract(
+        "not_log_probabilities",
+        Severity.CRITICAL,
+        "nll_loss or ctc_loss expects log-probabilities but receives other values",
+        "the loss is unbounded below and can fall while nothing is learned",
+        "use cross_entropy on logits, or apply log_softmax first",
+    ),
+    Contract(
+        "ctc_blank_in_labels",
+        Severity.CRITICAL,
+        "a label of ctc_loss has the number of the blank",
+        "the blank means no output: the loss is wrong and may be negative",
+        "number the labels from 1, or set blank= to a number that no label has",
+    ),
+    Contract(
+        "ctc_input_too_short",
+        Severity.WARNING,
+        "some samples of ctc_loss have smaller input_lengths than target_lengths",
+        "no alignment exists: their loss is infinite, or ignored with zero_infinity",
+        "pass the length of the network's output, and downsample less",
+    ),
+    Contract(
+        "softmax_over_batch",
+        Severity.WARNING,
+        "softmax is applied over the batch instead of the classes",
+        "the samples of a batch compete with each other",
+        "use dim=1 or dim=-1",
+    ),
+    Contract(
+        "softmax_over_positions",
+        Severity.WARNING,
+        "softmax is applied over the positions instead of the classes",
+        "the pixels or tokens of a sample compete with each other",
+        "use the class dimension: dim=1 for (N, C, …), dim=-1 for (…, C)",
+    ),
+    Contract(
+        "errors_cancel",
+        Severity.WARNING,
+        "the loss stays the same when the labels of a batch are shuffled",
+        "errors are averaged before they are squared, so positive and negative ones cancel",
+        "square first or take absolute values: ((prediction - target) ** 2).mean()",
+    ),
+    Contract(
+        "cosines_as_logits",
+        Severity.WARNING,
+        "softmax over many scores receives unscaled cosine similarities",
+        "cosines lie between -1 and 1, so no score can get a large probability",
+        "divide them by a temperature of 0.05 to 0.1, or multiply them by a learned scale",
+    ),
+    Contract(
+        "derivative_without_graph",
+        Severity.WARNING,
+        "a derivative in the loss was computed without a graph",
+        "it is a constant for training: only the other terms of the loss are learned",
+        "pass create_graph=True to torch.autograd.grad",
+    ),
+    Contract(
+        "derivative_always_zero",
+        Severity.WARNING,
+        "a derivative with respect to the inputs is 0 for all samples",
+        "second derivatives of ReLU networks are 0, so the equation is not learned",
+        "use a smooth activation such as tanh, SiLU or sine",
+    ),
+    Contract(
+        "all_labels_ignored",
+        Severity.CRITICAL,
+        "every label equals ignore_index: no label is left to learn from",
+        "the loss is 0 or NaN",
+        "check how labels are masked, padded and truncated",
+    ),
+    Contract(
+        "target_out_of_range",
+        Severity.WARNING,
+        "targets lie outside the range of the output activation",
+        "the model saturates and cannot reach them",
+        "scale the targets, or remove the last activation",
+    ),
+    Contract(
+        "bce_target_out_of_range",
+        Severity.CRITICAL,
+        "targets of a binary cross-entropy lie outside the range 0–1",
+        "the loss is unbounded below and becomes negative",
+        "scale the targets, for example by 1/255",
+    ),
+    Contract(
+        "kl_div_input_not_log",
+        Severity.CRITICAL,
+        "kl_div expects log-probabilities but receives other values",
+        "the value is not a divergence, and its gradient is wrong",
+        "pass log_softmax(x), and set log_target if the target is logarithmic, too",
+    ),
+    Contract(
+        "class_weights_inverted",
+        Severity.WARNING,
+        "class weights are inverted: the most frequent class has the largest weight",
+        "rare classes count even less than without weights",
+        "weight classes by inverse frequency; pos_weight is negatives ÷ positives",
+    ),
+    Contract(
+        "overlap_minimised",
+        Severity.WARNING,
+        "the loss falls as predictions and labels overlap less",
+        "the model learns to predict nothing, or the opposite",
+        "use 1 minus the Dice or Jaccard coefficient as the loss",
+    ),
+    Contract(
+        "overlap_of_logits",
+        Severity.CRITICAL,
+        "Dice or Jaccard is computed from logits, some of them negative",
+        "the right masks are not its minimum, and the loss may fall below 0",
+        "apply sigmoid or softmax to the output first",
+    ),
+)
