@@ -67,11 +67,12 @@ test-unit: setup  ## the fast tests only
 
 test-frameworks: setup  ## the hooks with real frameworks, our files with the real smdebug
 	$(BIN)/pytest tests/frameworks $(SEARCH) --ignore-glob='*/in_*' $(ARGS)
-	@$(MAKE) --no-print-directory $(FRAMEWORKS)
+	@$(MAKE) --no-print-directory test-torch
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target $(filter-out test-torch,$(FRAMEWORKS))
 
 $(FRAMEWORKS): test-%: setup  ## those of one framework, in an environment of its own
 	PYTHONPATH=rules_layer:hooks:. $$($(BIN)/python -m tests.frameworks.environment $*) \
-		-m pytest tests/frameworks/in_$* $(ARGS)
+		-m pytest tests/frameworks/in_$* $(if $(filter torch,$*),$(PARALLEL)) $(ARGS)
 
 test-browser: setup  ## the report's page in a Chromium, which the machine must have
 	PYTHONPATH=rules_layer:hooks:. $$($(BIN)/python -m tests.browser.environment) \

@@ -20,7 +20,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from benchmarks.detection.case import Case
+from benchmarks.detection.chosen import chosen, listed
 from benchmarks.detection.environment import enter
 
 _HALVES = ("design", "report")
@@ -35,6 +35,9 @@ def main() -> None:
     )
     parser.add_argument("--half", choices=(*_HALVES, "both"), default="both")
     parser.add_argument("--only", metavar="TEXT", help="cases whose 'family/name' holds this text")
+    parser.add_argument(
+        "--cases", metavar="FILE", type=Path, help="cases named there, a 'family/name' a line"
+    )
     parser.add_argument("--keep", metavar="FOLDER", type=Path, help="keep the runs there")
     parser.add_argument("--judge", metavar="FOLDER", type=Path, help="judge runs that lie there")
     parser.add_argument("--seeds", type=int, help="of each case; default: two if healthy, else one")
@@ -43,7 +46,8 @@ def main() -> None:
     parser.add_argument("--save-interval", type=int, help="instead of the hook's default")
     parser.add_argument("--write", action="store_true", help="into docs/detection.md")
     arguments = parser.parse_args()
-    if arguments.write and (arguments.half == "design" or arguments.only):
+    part = arguments.half == "design" or arguments.only or arguments.cases
+    if arguments.write and part:
         parser.error("--write is for the report half, or for both")
     enter()
     with tempfile.TemporaryDirectory(prefix="tocsin-detection-") as folder:
@@ -59,10 +63,11 @@ def run(arguments: argparse.Namespace, folder: Path) -> None:
 
     started = time.monotonic()
     halves = _HALVES if arguments.half == "both" else (arguments.half,)
+    names = listed(arguments.cases, families.every())
     results: dict[str, Result] = {}
     trained = 0.0
     for half in halves:
-        cases = [c for c in families.cases(half) if not arguments.only or _fits(c, arguments.only)]
+        cases = chosen(families.cases(half), arguments.only, names)
         runs = runs_of(cases, folder, arguments.seeds)
         before = time.monotonic()
         if arguments.judge:
@@ -89,13 +94,6 @@ def run(arguments: argparse.Namespace, folder: Path) -> None:
             if (count := len(results["report"].of(truth))) < ENOUGH:
                 sys.exit(f"{count} {truth} runs of the report half are too few to write: {ENOUGH}")
         write(text)
-
-
-def _fits(case: Case, text: str) -> bool:
-    """With a case comes the one that it is compared with."""
-    return text in f"{case.family}/{case.name}" or (
-        case.name == case.reference and text.startswith(case.family)
-    )
 
 
 if __name__ == "__main__":

@@ -25,13 +25,13 @@ def report(results: dict[str, Result]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def write(text: str, page: Path = PAGE) -> None:
-    """Put the tables between the page's two marks. Raises ValueError if they are missing."""
+def write(text: str, page: Path = PAGE, begin: str = BEGIN, end: str = END) -> None:
+    """Put the tables between two marks of the page. Raises ValueError if they are missing."""
     old = page.read_text("utf-8")
-    if BEGIN not in old or END not in old:
-        raise ValueError(f"{page}: has no line {BEGIN!r} and {END!r} to write between")
-    before, rest = old.split(BEGIN, 1)
-    page.write_text(f"{before}{BEGIN}\n\n{text}\n{END}{rest.split(END, 1)[1]}", "utf-8")
+    if begin not in old or end not in old:
+        raise ValueError(f"{page}: has no line {begin!r} and {end!r} to write between")
+    before, rest = old.split(begin, 1)
+    page.write_text(f"{before}{begin}\n\n{text}\n{end}{rest.split(end, 1)[1]}", "utf-8")
 
 
 def _overall(results: dict[str, Result]) -> str:
@@ -41,7 +41,7 @@ def _overall(results: dict[str, Result]) -> str:
     rows = [
         _counts(half, profile, result) for half, result in results.items() for profile in PROFILES
     ]
-    return _table(head, rows)
+    return table(head, rows)
 
 
 def _counts(half: str, profile: str, result: Result) -> list[str]:
@@ -82,7 +82,7 @@ def _families(result: Result) -> str:
             str(len(part.of("undecided"))),
         ])  # fmt: skip
     head = ["family", "found", "named", "found at", "healthy alarmed", "undecided"]
-    return _table(head, rows)
+    return table(head, rows)
 
 
 def _lists(result: Result) -> Iterator[str]:
@@ -127,6 +127,7 @@ def _alarmed(one: Judged) -> str:
     return f"{_name(one)}: {alarm.rule} at {100 * alarm.share:.0f} %: {alarm.detail}"
 
 
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table in Markdown."""
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from benchmarks.detection.mechanisms import switch_off
+
 
 class RunHook:
     """Attaches Tocsin's hooks to a training, as a script does in two lines, and closes them.
@@ -21,6 +23,7 @@ class RunHook:
     def torch(self, model: Any, **options: Any) -> Any:
         from tocsin_hooks.torch import TorchHook
 
+        switch_off()
         hook = TorchHook.attach(model, self.folder, **self.options, **options)
         self._closing.append(hook.close)
         return hook
@@ -28,11 +31,13 @@ class RunHook:
     def lightning(self) -> Any:
         from tocsin_hooks.lightning import TocsinCallback
 
+        switch_off()
         return TocsinCallback(self.folder, **self.options)
 
     def huggingface(self) -> Any:
         from tocsin_hooks.huggingface import TocsinCallback
 
+        switch_off()
         return TocsinCallback(self.folder, **self.options)
 
     def keras(self) -> Any:

@@ -17,6 +17,7 @@ import msgspec
 
 from benchmarks.detection import families
 from benchmarks.detection.case import Case
+from benchmarks.detection.mechanisms import switched_off
 from benchmarks.detection.progress import work
 from benchmarks.detection.run_hook import RunHook
 
@@ -27,12 +28,13 @@ _ENDING = "ending.json"
 class Ending:
     """How a training ended, and the ``seconds`` of processor time that it took. ``skill`` is None
     where it is not finite; ``error`` is what ended it, if anything did; ``code`` is a digest of
-    what trained it."""
+    what trained it; ``without`` names the mechanism of the hook that was switched off."""
 
     skill: float | None
     seconds: float
     code: str
     error: str = ""
+    without: str = ""
 
 
 @dataclass(frozen=True)
@@ -88,10 +90,17 @@ def make(
     todo = [
         TrainingTask(run, save_interval)
         for run in in_turns(runs, known)
-        if not run.is_made or run.ending.code != families.digest(families.find(run.case))
+        if not run.is_made or not _is_as_now(run)
     ]
     for _ in work("training", make_one, todo, jobs, until):
         pass
+
+
+def _is_as_now(run: Run) -> bool:
+    """Whether the present code trained it, with the mechanisms that are on."""
+    ending = run.ending
+    code = families.digest(families.find(run.case))
+    return (ending.code, ending.without) == (code, switched_off())
 
 
 def in_turns(runs: Iterable[Run], cases: Mapping[str, Case]) -> list[Run]:
@@ -130,7 +139,8 @@ def make_one(training: TrainingTask) -> None:
         os.environ.update(environment)
     hook.close()
     seconds = round(_seconds() - started, 3)
-    ending = Ending(skill if math.isfinite(skill) else None, seconds, families.digest(case), error)
+    kept = skill if math.isfinite(skill) else None
+    ending = Ending(kept, seconds, families.digest(case), error, switched_off())
     (run.folder / _ENDING).write_bytes(msgspec.json.encode(ending))
 
 

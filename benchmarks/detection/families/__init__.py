@@ -319,9 +319,14 @@ def cases(half: str) -> tuple[Case, ...]:
     return tuple(case for module in HALVES[half] for case in _module_cases(module))
 
 
+def every() -> tuple[Case, ...]:
+    """The cases of both halves."""
+    return tuple(case for half in HALVES for case in cases(half))
+
+
 def find(folder: str) -> Case:
     """The case of that folder. Raises KeyError."""
-    return {case.folder: case for half in HALVES for case in cases(half)}[folder]
+    return {case.folder: case for case in every()}[folder]
 
 
 def digest(case: Case) -> str:

@@ -64,8 +64,13 @@ class UpdateHook:
 
     def __call__(self, optimizer: Any, *arguments: Any) -> None:
         idle = self._idle()
-        if idle is None or torch.compiler.is_compiling() or idle.skips(self, optimizer):
+        if idle is None or torch.compiler.is_compiling():
             return
+        try:
+            if idle.skips(self, optimizer):
+                return
+        except Exception as error:  # noqa: BLE001 - a training must not end by this
+            idle.failed(error)
         if (method := self._method()) is not None:
             method(optimizer, *arguments)
 

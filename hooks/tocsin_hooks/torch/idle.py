@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from itertools import chain
 from time import monotonic
 from typing import Any, NamedTuple, Protocol
@@ -93,6 +94,13 @@ class IdleSteps:
             trains = bool(getattr(subject, "training", False))
             self._events.append(Event(source, ref(subject), torch.is_grad_enabled(), trains))
         return False
+
+    def failed(self, error: Exception) -> None:
+        """Follow nothing more: ``skips`` raised this. Its callers catch it, as a guard in it would
+        cost each event more than the event itself."""
+        self._at = -1
+        with suppress(Exception):
+            self._hook.trouble("a step is not captured", error)
 
     @property
     def follows(self) -> bool:

@@ -86,8 +86,13 @@ class ModuleHook:
     def __call__(self, module: Any, *arguments: Any) -> None:
         if torch.compiler.is_compiling():
             return
-        if self._idle is None or not self._idle.skips(self, module):
-            self._callback(module, *arguments)
+        if self._idle is not None:
+            try:
+                if self._idle.skips(self, module):
+                    return
+            except Exception as error:  # noqa: BLE001 - a training must not end by this
+                self._idle.failed(error)
+        self._callback(module, *arguments)
 
     def repeat(self, module: Any, samples: int) -> None:
         """Handle a call that was skipped, of so many samples. Its output is gone."""

@@ -227,7 +227,7 @@ class ModelTraining:
         held, closure = self._parameters.hold(optimizer, root), closure_of(args, kwargs)
         if closure is not None:
             self.idle.forget()
-        if self._looks:
+        if self._looks or self._checks.look:
             self._checks.update_begins(root, optimizer, held=held, closure=closure is not None)
         if held and closure is None:
             self._before_update(root, optimizer)
@@ -244,7 +244,7 @@ class ModelTraining:
             return
         if closure_of(args, kwargs) is not None:  # it computed the gradients in between
             self._before_update(root, optimizer)
-        if self._looks:
+        if self._looks or self._checks.look:
             self._checks.update_ends(root, optimizer)
         else:
             self._checks.skipped({optimizer: 1})

@@ -136,7 +136,7 @@ def test_nested_and_shared_modules(run: Path, written: Read) -> None:
     found = through(model, run, written, torch.ones(2, 3))
     outputs = {name for name in found if "_output" in name and not name.startswith("spread/")}
     assert outputs == {"a.1_output_0", "a.1_output_0_1", "Forward_output_0"}
-    assert {"Forward_a.0.weight", "Forward_b.0.weight"}.isdisjoint(found)  # nothing was updated
+    assert found.keys() >= {"Forward_a.0.weight", "Forward_b.0.weight"}  # the initial ones
 
 
 def test_models_with_the_same_names_inside(run: Path, tmp_path: Path, written: Read) -> None:

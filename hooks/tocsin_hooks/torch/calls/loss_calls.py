@@ -186,12 +186,23 @@ class _Mode(TorchFunctionMode):
         kwargs, listeners = kwargs or {}, tuple(self.listeners)
         if not listeners or is_transforming() or any(each.is_at_work() for each in listeners):
             return func(*args, **kwargs)
-        caller = caller_at(_calling_frame(sys._getframe(1), func))
-        calls = [_before(each, caller, func, args, kwargs) for each in listeners]
+        caller = _caller(listeners[0], sys._getframe(1), func) or _call_here
+        calls = []
+        for each in listeners:  # no comprehension: in it an error would be nobody's
+            calls.append(_before(each, caller, func, args, kwargs))  # noqa: PERF401
         found = caller(func, args, kwargs)
         for each, call in zip(listeners, calls, strict=True):
             _after(each, call, func, args, kwargs, found)
         return found
+
+
+@guarded(attrgetter("trouble"), "a warning names no line")
+def _caller(listener: Listener, frame: FrameType, function: Any) -> Callable[[Any, Any, Any], Any]:
+    return caller_at(_calling_frame(frame, function))
+
+
+def _call_here(function: Any, args: Any, kwargs: Any) -> Any:
+    return function(*args, **kwargs)
 
 
 def _calling_frame(frame: FrameType, function: Any) -> FrameType:

@@ -19,7 +19,7 @@ from tocsin_hooks.torch.graph import nodes_of
 
 _TORCH = str(Path(str(torch.__file__)).parent)
 _DISTRIBUTIONS = str(Path(str(torch.distributions.__file__)).parent)
-_OWN = str(Path(__file__).parent)
+_OWN = str(Path(__file__).parents[2])  # all of the hooks
 _DRAWING = frozenset({DRAW_GAMMA, "bernoulli", "multinomial", "normal", "poisson", "rand", "randn"})
 
 

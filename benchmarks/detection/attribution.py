@@ -1,0 +1,106 @@
+"""What each rule, each contract and each mechanism of the hook found, from kept runs.
+
+    python -m benchmarks.detection.attribution FOLDER [WITHOUT …] [--half design] [--write]
+
+Trains nothing. FOLDER has the runs that ``--keep`` kept; each further one has the same trainings
+with a mechanism switched off (mechanisms.py says how).
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from benchmarks.detection.environment import enter
+
+if TYPE_CHECKING:
+    from benchmarks.detection.found import Seen
+    from benchmarks.detection.judge import Judged
+    from benchmarks.detection.rows import Row
+
+BEGIN, END = "<!-- attribution: begin -->", "<!-- attribution: end -->"
+
+_COLUMNS = ("found", "first", "alone", "named", "healthy alarmed", "… alone", "lines", "tests")
+_OF_MECHANISMS = ("mechanism", "runs", "found with it alone", "found without it alone")
+_ALARMED = ("healthy alarmed with it alone", "healthy alarmed without it alone")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("folder", metavar="FOLDER", type=Path, help="kept runs")
+    parser.add_argument("without", metavar="WITHOUT", type=Path, nargs="*", help="beside them")
+    parser.add_argument("--half", choices=("design", "report", "both"), default="both")
+    parser.add_argument("--cases", metavar="FILE", type=Path, help="cases named there alone")
+    parser.add_argument("--jobs", type=int, default=2, help="processes")
+    parser.add_argument("--write", action="store_true", help="into docs/detection.md")
+    arguments = parser.parse_args()
+    enter("benchmarks.detection.attribution")
+    from benchmarks.detection.report import write
+
+    text = attribution(arguments)
+    print(text)
+    if arguments.write:
+        write(text, begin=BEGIN, end=END)
+
+
+def attribution(arguments: argparse.Namespace) -> str:
+    """The tables of the page's section, in Markdown."""
+    # In the environment only: the one that this started in may lack what these need.
+    from tocsin.contracts import CONTRACTS
+    from tocsin.rules import RECOMMENDED, rule_names
+
+    from benchmarks.detection.found import seen
+    from benchmarks.detection.kept import kept
+    from benchmarks.detection.pairs import pairs
+    from benchmarks.detection.report import table
+    from benchmarks.detection.rows import contract_rows, mechanism_row, rule_rows
+    from benchmarks.detection.source_lines import lines_of_contract, lines_of_rule
+
+    def judged(folder: Path) -> list[Judged]:
+        return kept(folder, arguments.half, arguments.cases, arguments.jobs)
+
+    base = judged(arguments.folder)
+    runs = seen(base, arguments.jobs)
+    rules = rule_rows(runs, rule_names(RECOMMENDED, about="training"))
+    contracts = contract_rows(runs, CONTRACTS)
+    text = [
+        which(runs),
+        table(["rule", *_COLUMNS], [_cells(row, lines_of_rule(row.name)) for row in rules]),
+        table(["contract", *_COLUMNS], [_cells(r, lines_of_contract(r.name)) for r in contracts]),
+    ]
+    if arguments.without:
+        others = [judged(folder) for folder in arguments.without]
+        found = [mechanism_row(_without(other), pairs(base, other)) for other in others]
+        text.append(table([*_OF_MECHANISMS, *_ALARMED], [[*map(str, row)] for row in found]))
+    return "\n\n".join(text) + "\n"
+
+
+def which(runs: Sequence[Seen]) -> str:
+    """How many runs the tables are of, and of which families."""
+    harmful = sum(one.judged.truth == "harmful" for one in runs)
+    found = sum(one.judged.truth == "harmful" and bool(one.rules) for one in runs)
+    alarmed = sum(one.judged.truth == "healthy" and bool(one.rules) for one in runs)
+    families = dict.fromkeys(one.judged.case.family for one in runs)
+    return (
+        f"{len(runs)} runs of {len(families)} families: {found} of {harmful} harmful ones found, "
+        f"{alarmed} of {len(runs) - harmful} healthy ones alarmed. "
+        f"Families: {', '.join(families)}."
+    )
+
+
+def _without(judged: Sequence[Judged]) -> str:
+    """The mechanism that was switched off where these were trained."""
+    return ", ".join(sorted({one.run.ending.without for one in judged}))
+
+
+def _cells(row: Row, lines: tuple[int, int]) -> list[str]:
+    counts = (row.found, row.first, row.alone, row.named, row.alarmed, row.alarmed_alone, *lines)
+    return [row.name, *(str(count or "·") for count in counts)]
+
+
+if __name__ == "__main__":
+    main()
