@@ -6,11 +6,12 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tocsin.evaluation.careful import Care, judge_step, judge_tick, switch_off
+from tocsin.evaluation.careful import Care, judge_step, switch_off
 from tocsin.evaluation.configuration import Configuration, known_workers, load_rules
+from tocsin.evaluation.ending import end_if_job_ended, fold_end_or_tick
 from tocsin.evaluation.folding import OnVerdict, advance, ignore, skip
 from tocsin.evaluation.loading import LoadedStep, load
-from tocsin.evaluation.looking import NewFiles, count_late_files, find_end, find_files
+from tocsin.evaluation.looking import NewFiles, find_end, find_files
 from tocsin.evaluation.messages import Hint
 from tocsin.evaluation.planning import HOLD_SECONDS, ReadyStep, StepPlan, plan
 from tocsin.evaluation.ports import EvaluationPorts
@@ -20,17 +21,14 @@ from tocsin.evaluation.restarting import (
     first_files,
     partly_judged_files,
 )
-from tocsin.evaluation.status_changes import finish, reopen
 from tocsin.evaluation.unit_of_work import EvaluationReport, UnitOfWork
 from tocsin.tensors import (
-    END_MARKER,
     End,
     FetchedValue,
     NotFound,
     RefusedFile,
     Storage,
     ValueKey,
-    encode_end,
     parse_index_key,
 )
 from tocsin.watch import Selection, Watch
@@ -39,8 +37,6 @@ BATCH_FILES = 500
 CAREFUL_ATTEMPTS = 2  # after so many that did not finish: one step per invocation
 SKIP_ATTEMPTS = 4  # after so many, the last three at the same step: it is given up
 MOST_WAITS = 3  # for missing workers; after so many steps in a row none waits for them
-SILENCE_SECONDS = 24 * 3600.0
-QUIET_SECONDS = 300.0  # without a step; then a marker ends a run again that went on after it
 RECHECK_SECONDS = 300.0
 OVERTIME = 4.0  # seconds after the deadline in which what is being read may end
 
@@ -143,9 +139,9 @@ def reconcile(
             break
         most = most if planned.ready else 2 * most
         new = find_files(work, hint, end, most, yields)
-    _end_if_job_ended(work, rules, end)
+    end_if_job_ended(work, rules, end)
     last = end if new.ended else None
-    if not _fold_end_or_tick(work, rules, hint.tick, last, deadline, care):
+    if not fold_end_or_tick(work, rules, hint.tick, last, deadline, care):
         work.commit()
         return Progress(ports.now(), out_of_time=True)
     # Schedule, commit and publish.
@@ -291,49 +287,6 @@ def _fold(
         work.replace(advance(before, ready))
     report.missing_workers += ready.missing
     report.lost_steps += work.checkpoint.lost_steps - before.lost_steps
-    return True
-
-
-def _end_if_job_ended(work: UnitOfWork, rules: Configuration, end: End | None) -> None:
-    """Write the end marker of a job that ended before its run was first looked at.
-
-    The marker's notification brings the next look.
-    """
-    ended_at = rules.job.ended_at if rules.job else None
-    if end is None and ended_at and ended_at >= work.checkpoint.last_time:
-        work.storage.write(END_MARKER, encode_end(None, ended_at, work.checkpoint.run_ids.values()))
-
-
-def _fold_end_or_tick(
-    work: UnitOfWork,
-    rules: Configuration,
-    tick: float | None,
-    end: End | None,
-    deadline: float,
-    care: Care,
-) -> bool:
-    """Fold what follows when all files have been evaluated: the run's ``end``, or a tick.
-
-    The marker's time is a tick, too: a run that hung until its end has stalled. False if there
-    was not time enough for the end of a large run.
-    """
-    ended, quiet = work.checkpoint.ended, work.ports.now() - work.checkpoint.quiet_since
-    # Workers may go on after the end. Each of their steps reopens the run, and none ends it again.
-    is_new = end is not None and end.modified > work.checkpoint.ended_by
-    if end is not None and ended != "marker" and (is_new or quiet >= QUIET_SECONDS):
-        if not count_late_files(work, deadline):
-            return False
-        if ended:
-            work.replace(reopen(work.checkpoint))
-        judge_tick(work, rules.watched, end.modified, care)
-        checkpoint = finish(work.checkpoint, rules.watched, "marker", rules.watch)
-        work.replace(replace(checkpoint, ended_by=end.modified))
-    elif ended:
-        return True
-    elif quiet >= SILENCE_SECONDS:
-        work.replace(finish(work.checkpoint, rules.watched, "silence", rules.watch))
-    elif tick is not None:
-        judge_tick(work, rules.watched, tick, care)
     return True
 
 
