@@ -93,7 +93,7 @@ def test_what_does_not_begin_in_time_is_handed_on() -> None:
         assert handed.wait(10)  # a look that takes as long as the others have patience
 
     bodies = {"1": encode_hint(ONE, "a"), "2": encode_hint(OTHER, "b"), "3": ended("j1")}
-    failures = handle_batch(bodies, handle, hand_on, patience=0.01)
+    failures = handle_batch(bodies, handle, hand_on, patience=0.5)
     assert looks == [Hint(ONE)]
     assert failures.ids == {"3"}
 
@@ -106,5 +106,5 @@ def test_a_queue_that_fails_loses_nothing() -> None:
         raise OSError("no route")
 
     bodies = {"1": encode_hint(ONE, "a"), "2": encode_hint(OTHER, "b")}
-    failures = handle_batch(bodies, lambda _: asked.wait(10) and None, hand_on, patience=0.01)
+    failures = handle_batch(bodies, lambda _: asked.wait(10) and None, hand_on, patience=0.5)
     assert failures.ids == {"2"}
