@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 
 from tocsin.alerts import Deliver, Known
 from tocsin.alerts.pipeline import MOST_ACTIONS
@@ -67,6 +68,24 @@ def test_who_decides_stops_at_once_and_leaves_messages_to_others() -> None:
     assert not act.handed_on
     due = act.due[RUN]
     assert due is None or due > act.now
+
+
+class Interrupted(Act):
+    """An invocation that delivers comes before the job is stopped."""
+
+    def _does(self, name: str, do: Callable[[], None]) -> None:
+        if name == "stop":
+            self.invoke(Deliver(RUN))
+            assert self.published == []
+        super()._does(name, do)
+
+
+def test_a_message_waits_for_the_outcome_of_the_stop() -> None:
+    act = Interrupted()
+    act.invoke(act.commit(alert("A", Severity="critical", Actions=["email", "stop"])))
+    assert act.stopped == ["j1"]
+    act.invoke(act.handed_on.popleft())
+    assert act.subjects[0].endswith("stop requested")
 
 
 def test_what_was_handed_on_is_found_when_its_message_is_lost() -> None:

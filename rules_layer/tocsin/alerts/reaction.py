@@ -163,12 +163,16 @@ class GroupUnitOfWork:
         self.commit(change)
 
     def hand_on(self, before: AlertGroup) -> None:
-        """Hands on what is left, and sends a message for all that was not handed on ``before``."""
+        """Hands on what is left, and sends a message for all that was not handed on ``before``, or
+        that waited for a stop.
+        """
         now = self.ports.now()
         self.commit(lambda group: release_tasks(group, self.claim, now))
         known = {(task.id, task.claimed_until) for task in before.tasks if task.is_handed_on}
         waiting = {(task.id, task.claimed_until) for task in self.group.tasks if task.is_handed_on}
-        if waiting - known:
+        stops = {task.id for task in before.tasks if task.action == "stop"}
+        stopped = stops - {task.id for task in self.group.tasks}
+        if waiting - known or (waiting and stopped):
             self.ports.timer.deliver(self.group.run)
 
     def set_timer(self, before: float | None) -> None:

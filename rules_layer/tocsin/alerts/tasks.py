@@ -28,15 +28,21 @@ _DROPPED = Result(ActionOutcome.REFUSED, "the rule fired again before this could
 
 def claim_tasks(group: AlertGroup, now: float, claim: Claim) -> AlertGroup:
     """The group in which tasks that are due belong to ``claim``: those that a crash left, those
-    that have failed some time ago, and those that were handed on to who delivers.
+    that have failed some time ago, and those that were handed on to who delivers. None is
+    delivered while another invocation stops the job: messages name the outcome of the stop.
     """
+    delivers = claim.delivers and not any(_is_stopping(task, now) for task in group.tasks)
     tasks = tuple(
         task.claimed_by(claim, now)
-        if task.due_at <= now or (claim.delivers and task.is_handed_on)
+        if task.due_at <= now or (delivers and task.is_handed_on)
         else task
         for task in group.tasks
     )
     return group if tasks == group.tasks else replace(group, tasks=tasks)
+
+
+def _is_stopping(task: Task, now: float) -> bool:
+    return task.action == "stop" and task.outcome is None and task.claimed_until > now
 
 
 def release_tasks(group: AlertGroup, claim: Claim, now: float) -> AlertGroup:
