@@ -29,14 +29,14 @@ MECHANISMS: Mapping[str, Mapping[str, Any]] = {
         f"{_TORCH}.comparisons.evaluated_losses:EvaluatedLosses.left": _says(None),
         f"{_TORCH}.comparisons.evaluated_losses:EvaluatedLosses.hand_over": _says(None),
     },
-    "target_copies": {
-        f"{_TORCH}.contracts.target_copies:TargetCopies.backward": _says(None),
+    "target_network": {
+        f"{_TORCH}.contracts.target_network:TargetNetwork.backward": _says(None),
     },
     "opponents": {f"{_TORCH}.opponents:Opponents.updated": _says(False)},
     # A policy is known by what it draws, and so is an action that is drawn a second time.
-    "draws": {
+    "sampled_actions": {
         f"{_TORCH}.loss_comparisons:LossComparisons.draws": property(_says(False)),
-        f"{_TORCH}.calls.draws:Draws.drawn_again": _says(None),
+        f"{_TORCH}.calls.sampled_actions:SampledActions.drawn_again": _says(None),
     },
     "token_probe": {f"{_TORCH}.contracts.token_probe:TokenProbe.broken": _says(())},
 }
