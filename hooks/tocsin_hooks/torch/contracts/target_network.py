@@ -129,8 +129,9 @@ class TargetNetwork:
             if copy is not None and self._updates - self._since >= _MUCH_TOO_LATE:
                 self.ended()
             if self._updates >= self._until:
-                self.close()
                 self._over = self._over or self._copy() is None
+            if self._over or self._updates >= self._until:
+                self.close()
 
     def ended(self) -> None:
         """The training is over: says whether the copy is still the one that it was."""
