@@ -96,21 +96,29 @@ class EvaluationDetector:
         self._together.clear()
 
     def skipped(self, updates: int) -> None:
-        """There were so many updates more, with what went before them as before the last ones."""
+        """There were so many updates more, with as much before each of them as so far."""
+        more = updates / max(self._updates, 1)
         self._updates += updates
+        self._passes += round(more * self._passes)
+        self._states += round(more * self._states)
+        self._asides += round(more * self._asides)
 
     def is_none(self, training: bool, samples: int, *, meant: bool, without_meaning: int) -> bool:
         """Whether the pass, in ``training`` mode or not, belongs to no evaluation. ``meant``: one
         is going on for sure; ``without_meaning`` steps in a row were none."""
         acts = training and not torch.is_grad_enabled()
         self._doubtful = not self.whole and (acts or samples == 1)
-        none = self._doubtful and not meant and without_meaning >= _WITHOUT_LOSS
+        none = self._doubtful and not meant and self.are_none(without_meaning)
         self._passes += acts
         self._from_start = self._from_start or (acts and not self._updates)
         self._rolls = self._rolls or (none and acts)
         self._acted = self._acted or none
         self._ones += acts if samples == 1 else _MANY
         return none
+
+    def are_none(self, without_meaning: int) -> bool:
+        """Whether doubtful passes are no evaluations, after so many steps of them without a loss."""
+        return without_meaning >= _WITHOUT_LOSS
 
     @property
     def is_meant(self) -> bool:

@@ -1,11 +1,13 @@
-"""Steps of training that repeat the last ones, and that nothing looks at: they cost nothing."""
+"""Steps of training that go as the steps before, and that nothing looks at: they cost nothing."""
 
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from itertools import chain
+from math import inf
 from time import monotonic
 from typing import Any, NamedTuple, Protocol
 from weakref import ref
@@ -16,8 +18,9 @@ from tocsin.model import Mode
 from tocsin_hooks import Hook
 from tocsin_hooks.guard import Guard
 
-_LONGEST = 4  # steps, until they repeat
-_MOST_EVENTS = 512  # of a step
+_KNOWN = 2  # times that an event did the same after another one, until it is skipped there
+_SURE = 100  # the same, of an event that once did something else
+_MOST_EVENTS = 4096  # of a step
 _EVENT = 2e-6  # seconds of CPU time that an event takes which is skipped
 
 
@@ -28,168 +31,272 @@ class Source(Protocol):
         """Handle an event of this module or optimizer that was skipped."""
 
 
-class Event(NamedTuple):
-    """An event as it was seen. ``begins``: a step of training begins with it."""
+class Key(NamedTuple):
+    """What tells events apart: who handles it, the identity of the module or optimizer, whether
+    gradients are recorded, and the module's mode of training."""
 
     source: Source
-    subject: Callable[[], Any]
+    subject: int
     gradients: bool
-    trains: bool
+    training: bool
+
+
+@dataclass(eq=False, slots=True)
+class Move:
+    """An event that comes after another one.
+
+    begins: whether a step of training begins with it.
+    alike: how often in a row that was so.
+    needed: how often it must have been, until the event is skipped.
+    passed: how often it was skipped since the steps are followed.
+    is_skipped: whether it may be skipped at present.
+    after: the moves that may come next.
+    """
+
+    key: Key
+    subject: Callable[[], Any]
+    after: dict[Key, Move]
     begins: bool = False
+    alike: int = 0
+    needed: float = _KNOWN
+    passed: int = 0
+    samples: int = 0
+    is_skipped: bool = False
+
+    def learn(self, *, begins: bool, needed: float, sure: float) -> None:
+        """It was handled, and began a step or not; if it did something else, it is ``needed`` to
+        be alike so often from now on, and ``sure`` times if it is not alike."""
+        differs = bool(self.alike) and begins is not self.begins
+        if differs or needed > _KNOWN:
+            self.alike, self.needed = 0, max(self.needed, needed, sure if differs else 0)
+        self.begins = begins
+        self.alike += 1
+
+
+@dataclass
+class Skipped:
+    """What went by while steps were followed.
+
+    steps: how many steps of training, each as one before.
+    events: how many events of them there were, by source and subject.
+    latest: the events of the last of these steps, in their order.
+    """
+
+    steps: int
+    events: Mapping[tuple[Source, Any], int]
+    latest: Sequence[Sequence[Move]] = field(default_factory=list)
 
 
 class IdleSteps:
-    """Skips the events of steps that are like the ones before, while these are not saved.
+    """Skips events that do what they did before in the same place, while no step is saved.
 
-    ``skips`` is asked first at each event. At first it only remembers them. When a few steps have
-    repeated, and ``follow`` says that nothing looks at the next ones, each event is compared with
-    the one that is expected, and that is all. This ends at the first event that differs, or that
-    begins a step which may be saved. ``catch_up`` gets the number of the steps that went by, and of
-    their events; those of the step in hand are handled belatedly.
+    ``skips`` is asked first at each event. At first it only learns which event comes after which,
+    and whether a step of training begins with it. Once ``follow`` says that nothing looks at the
+    next steps, an event that is known in its place is counted, and that is all. This ends at an
+    event that is not known there, and at the beginning of a step that may be saved. ``catch_up``
+    gets what has gone by; the events of the step in hand are handled belatedly.
+
+    A step is not longer than the longest one before: an optimizer may be skipped, as after an
+    overflow, and then only the number of passes shows that another step has begun. ``passes`` are
+    those of a step, where the script has said it.
     """
 
     def __init__(
-        self, hook: Hook, catch_up: Callable[[int, Mapping[tuple[Source, Any], int]], None]
+        self, hook: Hook, catch_up: Callable[[Skipped], None], passes: int | None = None
     ) -> None:
         self._hook = hook
+        self._sure = max(_SURE, (passes or 0) + 1)
         self._catch_up = catch_up
-        self._events: list[Event] = []  # of the step in hand
-        self._steps = deque[tuple[Event, ...]](maxlen=2 * _LONGEST)  # before it
-        self._samples: dict[Source, int] = {}  # that a module was last given
-        self._cycle: list[tuple[Event, ...]] = []  # the steps that are followed
-        self._expected: tuple[Event, ...] = ()  # their events
-        self._at = -1  # of these the next one; below 0 none is followed
-        self._passed = 0  # events since then
+        self._after: dict[Key, dict[Key, Move]] = {}
+        self._last: Key | None = None  # event
+        self._in_hand: Move | None = None  # is being handled
+        self._begins, self._needed = False, float(_KNOWN)  # what is known of it
+        self._length = self._longest = 0  # events of the step in hand, and of any step
+        self._moves: dict[Key, Move] | None = None  # that are expected now; None: follows nothing
+        self._passed = deque[Move](maxlen=_MOST_EVENTS)
+        self._own: list[Move] = []  # of the step in hand when it began to follow
         self._skipped = self._left = 0  # steps begun since then, and to come
+        self._events = 0  # since then
         self._until = 0.0
         self._news = hook.news
         self._counters = hook.counters
         self.repeats = False
         """Whether events are handled belatedly at present."""
+        self.was_training: bool | None = None
+        """The mode of the model when the event came that is handled belatedly."""
 
     def skips(self, source: Source, subject: Any) -> bool:
         """Return whether an event needs no more than this."""
-        if self._at >= 0:
-            event = self._expected[self._at]
-            if (
-                event.source is source
-                and event.subject() is subject
-                and event.gradients is torch.is_grad_enabled()
-                and (not event.trains or subject.training)
-            ):
-                if not event.begins:
-                    self._at = (self._at + 1) % len(self._expected)
-                    self._passed += 1
-                    return True
-                if self._left and not self._news.heard and monotonic() < self._until:
+        between = False
+        if self._moves is not None:
+            key = Key(
+                source, id(subject), torch.is_grad_enabled(), getattr(subject, "training", False)
+            )
+            move = self._moves.get(key)
+            if move is not None and move.is_skipped and move.subject() is subject:
+                if not move.begins:
+                    if self._length < self._longest:
+                        self._length += 1
+                        self._events += 1
+                        move.passed += 1
+                        self._passed.append(move)
+                        self._moves = move.after
+                        return True
+                elif self._left and not self._news.heard and monotonic() < self._until:
+                    if not self._skipped:
+                        self._own = [*self._passed]
                     self._left -= 1
                     self._skipped += 1
-                    self._passed += 1
+                    self._events += 1
+                    self._length = 1
                     self._counters[Mode.TRAIN] += 1
                     self._counters[Mode.GLOBAL] += 1
-                    self._at = (self._at + 1) % len(self._expected)
+                    move.passed += 1
+                    self._passed.append(move)
+                    self._moves = move.after
                     return True
+                else:
+                    between = True
         with Guard(self._hook.trouble, "a step is not captured"):
-            self.stop()
-            trains = bool(getattr(subject, "training", False))
-            self._events.append(Event(source, ref(subject), torch.is_grad_enabled(), trains))
+            self._stop(between=between)
+            self._meet(source, subject)
         return False
 
     def failed(self, error: Exception) -> None:
         """Follow nothing more: ``skips`` raised this. Its callers catch it, as a guard in it would
         cost each event more than the event itself."""
-        self._at = -1
+        self._moves = None
         with suppress(Exception):
             self._hook.trouble("a step is not captured", error)
 
     @property
     def follows(self) -> bool:
         """Whether events are skipped at present."""
-        return self._at >= 0
+        return self._moves is not None
 
     def given(self, samples: int) -> None:
         """The event in hand is a call with so many samples."""
-        if self._events:
-            self._samples[self._events[-1].source] = samples
-
-    def forget(self) -> None:
-        """Something happens that is not to be repeated."""
-        if not self.repeats:
-            self.stop()
-            self._events.clear()
-            self._steps.clear()
+        if self._in_hand is not None and not self.repeats:
+            self._in_hand.samples = samples
 
     def begins(self) -> None:
         """The event in hand begins a step of training."""
-        if self.repeats:
-            return
-        if not self._events or len(self._events) > _MOST_EVENTS:
-            self.forget()
-            return
-        *before, event = self._events
-        self._steps.append(tuple(before))
-        self._events = [event._replace(begins=True)]
+        if not self.repeats:
+            self._begins = True
+            self._longest = min(max(self._longest, self._length - 1), _MOST_EVENTS)
+            self._length = 1
 
-    def follow(self, turns: Iterable[int | None]) -> None:
-        """Skip what repeats from the next event on: nothing looks at the step in hand.
+    def differs(self) -> None:
+        """The event in hand begins something else than a step of training."""
+        if not self.repeats:
+            self._needed = self._sure
+
+    def never(self) -> None:
+        """The event in hand is not to be skipped where it comes again."""
+        if not self.repeats:
+            self._needed = inf
+
+    def forget(self) -> None:
+        """Something happens that is no event: what comes next comes after nothing."""
+        if not self.repeats:
+            self._stop(between=False)
+            self._learn()
+            self._last = None
+
+    def follow(self, turns: Iterable[int | None], *, acts: bool) -> None:
+        """Skip what is known from the next event on: nothing looks at the step in hand.
 
         ``turns``: what may count for the interval, see ``Hook.idle_steps``. Passes without
-        gradients are not skipped: how many there are shows a model that acts.
+        gradients are only skipped if it is known that the model ``acts``: how many there are shows
+        that.
         """
-        cycle = [] if self.repeats else self._repeated()
-        if not cycle or not all(event.gradients for event in chain.from_iterable(cycle)):
+        if self.repeats or self._in_hand is None or not self._longest:
             return
         idle = [self._hook.idle_steps(Mode.TRAIN, turn) for turn in turns]
         self._left, self._until = min(each[0] for each in idle), min(each[1] for each in idle)
-        if self._left > 0 and len(cycle[0]) > 1:
-            self._cycle, self._expected = cycle, tuple(chain.from_iterable(cycle))
-            self._news, self._counters = self._hook.news, self._hook.counters
-            self._at, self._passed, self._skipped = 1, 0, 0
-
-    def stop(self) -> None:
-        """Skip no more, and make up for what was skipped."""
-        if self._at < 0:
+        if self._left <= 0:
             return
-        between, self._at = self._expected[self._at].begins, -1
+        for move in self._every_move():
+            known = move.alike >= move.needed
+            move.is_skipped = known and (acts or move.key.gradients)
+            move.passed = 0
+        self._news, self._counters = self._hook.news, self._hook.counters
+        self._moves = self._in_hand.after
+        self._passed.clear()
+        self._own, self._skipped, self._events = [], 0, 0
+
+    def _meet(self, source: Source, subject: Any) -> None:
+        """Learn from the event before, and take this one in hand."""
+        self._learn()
+        training = getattr(subject, "training", False)
+        key = Key(source, id(subject), torch.is_grad_enabled(), training)
+        before = self._after.setdefault(self._last, {}) if self._last is not None else {}
+        move = before.get(key)
+        if move is None or move.subject() is not subject:
+            move = before[key] = Move(key, ref(subject), self._after.setdefault(key, {}))
+        self._in_hand, self._last = move, key
+        self._begins, self._needed = False, float(_KNOWN)
+        self._length += 1
+
+    def _learn(self) -> None:
+        if self._in_hand is not None:
+            self._in_hand.learn(begins=self._begins, needed=self._needed, sure=self._sure)
+            self._in_hand = None
+
+    def _every_move(self) -> Iterable[Move]:
+        return chain.from_iterable(each.values() for each in self._after.values())
+
+    def _stop(self, *, between: bool) -> None:
+        """Skip no more, and make up for what was skipped. ``between``: the last step that was
+        skipped has come to its end."""
+        if self._moves is None:
+            return
+        self._moves = None
         self._news.heard = False
-        cycle, skipped = self._cycle, self._skipped
-        whole = skipped if between else max(0, skipped - 1)
-        times = [len(range(at or len(cycle), whole + 1, len(cycle))) for at in range(len(cycle))]
-        own = cycle[0][1 : 1 + self._passed]  # of the step that was begun before all others
-        passed = len(own) + sum(len(each) * n for each, n in zip(cycle, times, strict=True))
-        last = cycle[skipped % len(cycle)][: self._passed - passed]
+        self._learn()
+        steps = _divided(self._passed)
+        own = self._own if self._skipped else steps.pop()
+        last = steps.pop() if self._skipped and not between else []
+        self._last = self._passed[-1].key if self._passed else self._last
+        self._hook.spent(_EVENT * self._events)
         self.repeats = True
         try:
-            self._hook.spent(_EVENT * self._passed)
             self._repeat(own)
-            if skipped > whole:  # its beginning counts the step in hand again
+            if last:  # its beginning counts the step in hand again
                 self._counters[Mode.TRAIN] -= 1
                 self._counters[Mode.GLOBAL] -= 1
+            whole = self._skipped - bool(last)
             if whole:
-                numbers = Counter[tuple[Source, Any]]()
-                for step, n in zip(cycle, times, strict=True):
-                    for event in step:
-                        numbers[event.source, event.subject()] += n
-                self._catch_up(whole, numbers)
+                self._catch_up(Skipped(whole, self._counted(own, last), steps[1:]))
             self._repeat(last)
         finally:
-            self.repeats = False
-        known = range(max(0, skipped - 2 * _LONGEST), skipped)
-        self._steps.extend(cycle[each % len(cycle)] for each in known)
-        self._events = [*(cycle[0][:1] + own if not skipped else last)]
-        if between and skipped:
-            self._events = [*cycle[skipped % len(cycle)]]
+            self.repeats, self.was_training = False, None
 
-    def _repeat(self, events: Iterable[Event]) -> None:
-        for event in events:
-            if (subject := event.subject()) is not None:
-                event.source.repeat(subject, self._samples.get(event.source, 0))
+    def _counted(
+        self, own: Iterable[Move], last: Iterable[Move]
+    ) -> Mapping[tuple[Source, Any], int]:
+        """Return how many events were skipped, but for those of the first and the last step."""
+        found = Counter[tuple[Source, Any]]()
+        for move in self._every_move():
+            if move.passed:
+                found[move.key.source, move.subject()] += move.passed
+        for move in chain(own, last):
+            found[move.key.source, move.subject()] -= 1
+        return found
 
-    def _repeated(self) -> list[tuple[Event, ...]]:
-        """Return the fewest steps that have just come twice, the next of which has begun."""
-        steps = [*self._steps]
-        for length in range(1, len(steps) // 2 + 1):
-            cycle = steps[-length:]
-            if cycle == steps[-2 * length : -length] and cycle[0][:1] == tuple(self._events):
-                return cycle
-        return []
+    def _repeat(self, moves: Iterable[Move]) -> None:
+        for move in moves:
+            if (subject := move.subject()) is not None:
+                self.was_training = move.key.training
+                with torch.set_grad_enabled(move.key.gradients):
+                    move.key.source.repeat(subject, move.samples)
+
+
+def _divided(moves: Iterable[Move]) -> list[list[Move]]:
+    """Return events by steps; those before the first beginning come first, even if there are none."""
+    steps: list[list[Move]] = [[]]
+    for move in moves:
+        if move.begins:
+            steps.append([])
+        steps[-1].append(move)
+    return steps

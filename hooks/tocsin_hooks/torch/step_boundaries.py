@@ -91,13 +91,26 @@ class StepBoundaries:
         several optimizers."""
         return None, *self._turns.counts
 
-    def skipped(self, steps: int, updates: Mapping[Any, int]) -> None:
-        """So many steps like the last ones have gone by, with the updates by each optimizer."""
+    @property
+    def acts(self) -> bool:
+        """Whether a pass without gradients in training mode is acting, and no evaluation."""
+        return self.evaluations.acts and self.evaluations.are_none(self._step.without_meaning)
+
+    def skipped(
+        self, steps: int, updates: Mapping[Any, int], latest: Iterable[Iterable[Any]]
+    ) -> None:
+        """So many steps like the last ones have gone by, with the updates by each optimizer;
+        ``latest`` are the optimizers of the last of these steps, in their order."""
         self._steps.begun += steps
         for optimizer, number in updates.items():
             self._turns.skipped(optimizer, number)
             if self._parameters.holds(optimizer):
                 self.evaluations.skipped(number)
+        for updated in ([*each] for each in latest):
+            self._turns.latest(updated)
+            if any(map(self._parameters.holds, updated)):
+                self._owed.updated()
+            self._owed.ends(saved=False, with_loss=False)
 
     @property
     def is_updated_by_the_loop(self) -> bool:
@@ -106,13 +119,15 @@ class StepBoundaries:
 
     # Forward passes.
 
-    def classify(self, root: Any, args: Any, kwargs: Any) -> ForwardPass:
-        """Whether a call of the model that is about to begin trains it, and is part of a step."""
-        training = root.training and not self._argument.evaluates(kwargs)
+    def classify(self, root: Any, args: Any, kwargs: Any, *, training: bool) -> ForwardPass:
+        """Whether a call of the model that is about to begin, in the mode of ``training`` or not,
+        trains it, and is part of a step."""
+        between = training
+        training = training and not self._argument.evaluates(kwargs)
         trains = training and torch.is_grad_enabled()
         samples = samples_of(args, kwargs)
         in_step = trains or not (
-            self._is_in_between(root)
+            self._is_in_between(training=between)
             or self.evaluations.is_none(
                 training,
                 samples,
@@ -122,11 +137,11 @@ class StepBoundaries:
         )
         return ForwardPass(trains, samples, in_step)
 
-    def _is_in_between(self, root: Any) -> bool:
+    def _is_in_between(self, *, training: bool) -> bool:
         """Whether a training step needs a further output, of which no gradients are computed: the
         value of the last state, as a rule. An evaluation comes after an update."""
         begun = self._step.trains and self._seen_forward and not self._updated_since_forward
-        found = begun and bool(root.training) and not self._parameters.updated_by_nobody
+        found = begun and training and not self._parameters.updated_by_nobody
         if found:
             self.evaluations.acted()
         return found

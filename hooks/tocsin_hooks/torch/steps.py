@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -132,9 +132,13 @@ class Turns:
         return tuple(self._counts.values()) if len(self._counts) > 1 else ()
 
     def skipped(self, optimizer: Any, updates: int) -> None:
-        """That optimizer has updated the model so many times more, in the cycle that is known."""
+        """That optimizer has updated the model so many times more."""
         if optimizer in self._numbers:
             self._counts[self._numbers[optimizer]] += updates
+
+    def latest(self, optimizers: Iterable[Any]) -> None:
+        """These have updated the model last, in this order, and are counted."""
+        self._latest += (self._numbers[each] for each in optimizers if each in self._numbers)
 
     def next(self) -> int | None:
         """The updates so far by the one that is next; None if there is one only, or no cycle."""

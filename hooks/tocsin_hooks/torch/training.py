@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import atexit
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 from weakref import finalize, ref
@@ -31,7 +31,7 @@ from tocsin_hooks.torch.capture.parameters import Parameters
 from tocsin_hooks.torch.checks import Checks
 from tocsin_hooks.torch.custom.check import Check
 from tocsin_hooks.torch.custom.running import CustomChecks
-from tocsin_hooks.torch.idle import IdleSteps, Source
+from tocsin_hooks.torch.idle import IdleSteps, Skipped
 from tocsin_hooks.torch.names import input_name, is_compiled, output_name, unwrapped
 from tocsin_hooks.torch.outermost_calls import Call, OutermostCalls
 from tocsin_hooks.torch.root import ModelHooks, owners
@@ -74,7 +74,7 @@ class ModelTraining:
         self._backward: Any = None
         self._find_compiled: Callable[[], bool] = lambda: False
         self._parts: OutermostCalls | None = None
-        self.idle = IdleSteps(step.hook, self._catch_up)
+        self.idle = IdleSteps(step.hook, self._catch_up, accumulate)
         self._updated = UpdateHook(self._optimizer_ends, self.idle)
 
     def add_checks(self, checks: Iterable[Check]) -> None:
@@ -159,7 +159,8 @@ class ModelTraining:
         within = self._inside is not None and self._inside() not in (None, module)
         if root is None or self._paused or within or is_elsewhere(module):
             return
-        call = self._boundaries.classify(root, args, kwargs)
+        training = root.training if self.idle.was_training is None else self.idle.was_training
+        call = self._boundaries.classify(root, args, kwargs, training=training)
         self.idle.given(call.samples)
         if not call.in_step:
             if self._checks.look:
@@ -226,7 +227,7 @@ class ModelTraining:
             return
         held, closure = self._parameters.hold(optimizer, root), closure_of(args, kwargs)
         if closure is not None:
-            self.idle.forget()
+            self.idle.never()
         if self._looks or self._checks.look:
             self._checks.update_begins(root, optimizer, held=held, closure=closure is not None)
         if held and closure is None:
@@ -271,7 +272,7 @@ class ModelTraining:
         if mode is Mode.TRAIN:
             self.idle.begins()
         else:
-            self.idle.forget()
+            self.idle.differs()
         if self._raise_on_stop and self.step.hook.should_stop and not self.idle.repeats:
             raise TrainingStopped("a stop was requested")
         self._parameters.begin()
@@ -281,18 +282,22 @@ class ModelTraining:
             self.step.loss_kind = ACTING if acts else None
         self.step.begin(mode, self._boundaries.turn(mode))
         if mode is Mode.TRAIN and not self.step.saving and self._is_idle:
-            self.idle.follow(self._boundaries.turns)
+            self.idle.follow(self._boundaries.turns, acts=self._boundaries.acts)
 
     @property
     def _is_idle(self) -> bool:
         """Whether nothing looks at the step of training in hand."""
         return not (self._paused or self._boundaries.is_updated_by_the_loop or self._checks.look)
 
-    def _catch_up(self, steps: int, events: Mapping[tuple[Source, Any], int]) -> None:
-        """So many steps have gone by, with so many events of each kind in them."""
-        updates = {of: n for (source, of), n in events.items() if source is self._updated}
-        self.step.hook.skipped(Mode.TRAIN, steps)
-        self._boundaries.skipped(steps, updates)
+    def _catch_up(self, skipped: Skipped) -> None:
+        """Steps have gone by."""
+        updates = {of: n for (source, of), n in skipped.events.items() if source is self._updated}
+        latest = [
+            [move.subject() for move in step if move.key.source is self._updated]
+            for step in skipped.latest
+        ]
+        self.step.hook.skipped(Mode.TRAIN, skipped.steps)
+        self._boundaries.skipped(skipped.steps, updates, latest)
         self._checks.skipped(updates)
 
     def _end(self) -> None:

@@ -134,6 +134,44 @@ def with_a_closure(models: Models, number: int) -> None:
     models.optimizer.step(closure)
 
 
+def policy(models: Models, number: int) -> None:
+    """Episodes of changing length, a state at a time."""
+    update(models.optimizer, sum(models.loss(1) for _ in range(3 + number % 5)))
+
+
+def values(models: Models, number: int) -> None:
+    """Most actions are the model's, some are drawn by chance."""
+    if number % 5 != 3:
+        with torch.no_grad():
+            models.own(torch.randn(1, 8))
+    plain(models, number)
+
+
+def rollouts(models: Models, number: int) -> None:
+    with torch.no_grad():
+        for _ in range(6):
+            models.own(torch.randn(2, 8))
+    for _ in range(4):
+        plain(models, 1)
+
+
+def accumulated_and_skipped(models: Models, number: int) -> None:
+    for _ in range(4):
+        models.loss().backward()
+    if number % 11 != 8:
+        models.optimizer.step()
+    models.optimizer.zero_grad()
+
+
+def detached(models: Models, number: int) -> None:
+    """As a generator, whose samples its critic sees most of the time."""
+    for _ in range(3):
+        update(
+            models.others, models.other(models.own(torch.randn(6, 8)).detach().repeat(1, 4)).sum()
+        )
+    plain(models, number)
+
+
 LOOPS = [
     plain,
     evaluated,
@@ -147,6 +185,11 @@ LOOPS = [
     another_optimizer,
     by_its_parts,
     with_a_closure,
+    policy,
+    values,
+    rollouts,
+    accumulated_and_skipped,
+    detached,
 ]
 
 
@@ -171,10 +214,30 @@ def test_the_same_is_saved_of_the_same_steps(
     loop: Callable[[Models, int], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     idle = trained(loop, tmp_path / "idle")
-    monkeypatch.setattr(IdleSteps, "follow", lambda *_: None)
+    monkeypatch.setattr(IdleSteps, "follow", lambda *_, **__: None)
     looked = trained(loop, tmp_path / "looked")
     for one, other in zip(idle, looked, strict=True):
         assert one == other
+
+
+@pytest.mark.parametrize("loop", [policy, values, rollouts, accumulated, detached])
+def test_models_that_act_are_idle_as_well(
+    loop: Callable[[Models, int], None], run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    models, handled, before = Models(), 0, 0
+
+    def meet(idle: IdleSteps, *event: Any) -> None:
+        nonlocal handled
+        handled += 1
+        usual(idle, *event)
+
+    usual = IdleSteps._meet
+    monkeypatch.setattr(IdleSteps, "_meet", meet)
+    with TorchHook.attach(models.own, run, save_interval=10**6, max_overhead=None):
+        for number in range(180):
+            loop(models, number)
+            before = handled if number < 140 else before
+    assert handled == before
 
 
 @pytest.mark.parametrize("loop", [plain, two_models])
