@@ -117,7 +117,7 @@ class EvaluationDetector:
         return none
 
     def are_none(self, without_meaning: int) -> bool:
-        """Whether doubtful passes are no evaluations, after so many steps of them without a loss."""
+        """Whether doubtful passes are no evaluations, after so many such steps without a loss."""
         return without_meaning >= _WITHOUT_LOSS
 
     @property

@@ -293,7 +293,7 @@ class IdleSteps:
 
 
 def _divided(moves: Iterable[Move]) -> list[list[Move]]:
-    """Return events by steps; those before the first beginning come first, even if there are none."""
+    """Return events by steps; those before the first beginning come first, even if none are."""
     steps: list[list[Move]] = [[]]
     for move in moves:
         if move.begins:
