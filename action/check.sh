@@ -1,8 +1,7 @@
 # Checks $RUN with the rules of $WATCH. Prints the findings, adds them to the job's summary, and
 # exits with the code of tocsin check: 1 for findings as severe as $FAIL_ON.
 set -u
-out=$RUNNER_TEMP/tocsin-check
-mkdir -p "$out"
+out=$(mktemp -d "$RUNNER_TEMP/tocsin-check.XXXXXX")  # a job may use the action several times
 watch=()
 if [ -n "$WATCH" ]; then watch=(--watch "$WATCH"); fi
 

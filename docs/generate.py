@@ -200,26 +200,28 @@ def _inhibiting(rules: tuple[str, ...]) -> str:
 
 
 def quick_start() -> str:
-    """The README with the output of its quick start as the command prints it."""
-    text = README.read_text()
-    script, before, after = _parts(text)
+    """The README with the log of its quick start as the training writes it."""
+    script, before, after = _parts(README.read_text())
+    return before + log_of(script) + after
+
+
+def log_of(script: str) -> str:
+    """What a training writes to stderr, with paths relative to its folder."""
     with tempfile.TemporaryDirectory() as folder:
-        environment = os.environ | {"COLUMNS": "80"}
-        for command in (["-c", script], ["-m", "tocsin", "check", "runs/first"]):
-            done = subprocess.run(
-                [sys.executable, *command],
-                cwd=folder,
-                env=environment,
-                stdout=subprocess.PIPE,
-                text=True,
-                check=False,
-            )
-    return before + done.stdout[done.stdout.index("state") :] + after
+        done = subprocess.run(
+            [sys.executable, "-c", script],
+            cwd=folder,
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))},
+            stderr=subprocess.PIPE,
+            text=True,
+            check=True,
+        )
+        return done.stderr.replace(f"{Path(folder).resolve()}{os.sep}", "")
 
 
 def _parts(text: str) -> tuple[str, str, str]:
     """The script of the quick start, and what stands before and after its output."""
-    found = re.search(r"```python\n(.*?)```.*?```text\n(.*?)```", text, re.DOTALL)
+    found = re.search(r"```python\n(import numpy.*?)```.*?```text\n(.*?)```", text, re.DOTALL)
     assert found is not None
     return found[1], text[: found.start(2)], text[found.end(2) :]
 

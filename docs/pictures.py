@@ -36,7 +36,7 @@ def first() -> None:
     script = next(
         text
         for text in re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
-        if "runs/first" in text
+        if text.startswith("import numpy")
     )
     console = _console()
     with tempfile.TemporaryDirectory() as scratch:
@@ -83,7 +83,6 @@ def _quick_start(folder: Path) -> list[tuple[str, list[str | Path]]]:
             [binaries / "pip", "install", "-qq", "--disable-pip-version-check", f"{ROOT}[cli]"],
         ),
         ("python first.py", [binaries / "python", "first.py"]),
-        ("tocsin check runs/first", [binaries / "tocsin", "check", "runs/first"]),
     ]
 
 

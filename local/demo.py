@@ -54,7 +54,7 @@ def run(scenario: str, console: Any, *, as_json: bool = False) -> dict[str, Any]
     """
     story = _SCENARIOS[scenario]
     narrator = Narrator(console, quiet=as_json)
-    with local_aws(SUBSCRIBERS, say=narrator.say) as aws:
+    with local_aws(SUBSCRIBERS, say=narrator.say, patient=False) as aws:
         narrator.stack(aws.describe())
         return play(aws, scenario, story, narrator)
 

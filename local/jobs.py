@@ -19,6 +19,10 @@ from local.job import LocalJob, Request
 from local.reaper import Reaper
 
 GRACE = 120.0  # seconds between SIGTERM and SIGKILL, as in SageMaker
+FOLDER = "TOCSIN_LOCAL_FOLDER"
+"""The variable of a request's Environment that names the folder in which the process starts."""
+
+_LAST_LINES, _LAST_CHARACTERS = 10, 800  # of the log of a job that failed
 
 _LOG = logging.getLogger(__name__)
 
@@ -150,7 +154,10 @@ class LocalJobs:
                 if self._closing:
                     raise OSError("the service is closing")
                 process = self._reaper.start(
-                    command, environment=environment, folder=folder, log=job.log
+                    command,
+                    environment=environment,
+                    folder=Path(environment.get(FOLDER, folder)),
+                    log=job.log,
                 )
                 self._processes[name] = process
                 if (job := self._jobs[name]).status == "Stopping":
@@ -165,7 +172,8 @@ class LocalJobs:
         if timer:
             timer.cancel()
         code = self._reaper.finish(process)
-        self._finish(name, code, f"AlgorithmError: the job's process failed, exit code: {code}")
+        failure = f"AlgorithmError: the job's process failed, exit code: {code}"
+        self._finish(name, code, f"{failure}{_last_lines(job.log)}")
 
     def _finish(self, name: str, code: int | None, failure: str) -> None:
         with self._changed:
@@ -178,6 +186,7 @@ class LocalJobs:
                 job = job.advanced("Completed", "Completed", "Training job completed", exit_code=0)
             else:
                 job = job.advanced("Failed", "Failed", failure, exit_code=code, failure=failure)
+                _LOG.error("training job %s failed: %s", name, failure)
             self._set(job)
 
     def _set(self, job: LocalJob) -> None:
@@ -215,6 +224,7 @@ def _prepared(job: LocalJob, base: Mapping[str, str]) -> tuple[Path, dict[str, s
     parameters: Mapping[str, Any] = job.request.get("HyperParameters") or {}
     (config / "hyperparameters.json").write_text(json.dumps(parameters))
     return folder, {
+        "PYTHONUNBUFFERED": "1",  # as in SageMaker's containers: the log has lines in their order
         **base,
         **(job.request.get("Environment") or {}),
         **{f"SM_HP_{_variable(name)}": str(value) for name, value in parameters.items()},
@@ -224,6 +234,13 @@ def _prepared(job: LocalJob, base: Mapping[str, str]) -> tuple[Path, dict[str, s
         "TRAINING_JOB_NAME": job.name,
         "TRAINING_JOB_ARN": job.arn,
     }
+
+
+def _last_lines(log: Path) -> str:
+    """The end of a job's output, each line on a line of its own; empty if it wrote nothing."""
+    lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
+    text = "\n".join(lines[-_LAST_LINES:])[-_LAST_CHARACTERS:].strip()
+    return f"; its last lines:\n{text}" if text else ""
 
 
 def _variable(name: str) -> str:

@@ -69,6 +69,8 @@ class Narrator:
         else:
             status, secondary = detail["TrainingJobStatus"], detail["SecondaryStatus"]
             also = f", {secondary}" if secondary != status else ""
+            failure = detail.get("FailureReason", "")
+            also += f": {_unmarked(failure)}" if failure else ""
             self._line("⚙", f"SageMaker: {status}{also}")
 
     def end(self, result: Mapping[str, Any], story: Scenario) -> None:
@@ -78,6 +80,7 @@ class Narrator:
         if mail := result["email"]:
             title = f"e-mail: {mail['subject']}"
             self._console.print(Panel(Text(mail["body"].strip()), title=Text(title), expand=False))
+            self._console.print(f"Its links end with the demo; the page is {result['report']}")
         if result["sms"]:
             self._console.print(Panel(Text(result["sms"]), title="SMS", expand=False))
         self._console.print(Padding(_facts(result, story), (1, 0)))
@@ -108,7 +111,7 @@ def _facts(result: Mapping[str, Any], story: Scenario) -> Table:
         table.add_row("runs on the dashboard, as HTML", Text(result["fleet"]))
     agrees = "the same verdicts" if result["check_agrees"] else "[red]other verdicts[/]"
     table.add_row("tocsin check, over the same run", agrees)
-    table.add_row("report", Text(result["report"], overflow="fold"))
+    table.add_row("report, as a page", Text(result["report"], overflow="fold"))
     return table
 
 

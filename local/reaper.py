@@ -25,14 +25,21 @@ class Reaper:
     """Starts processes, each as the leader of its own group, and makes temporary folders.
 
     A context manager; its end kills every process and removes every folder.
+
+    patient: whether the end waits for the folders, which may take half a minute, or leaves them to
+        the helper.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, patient: bool = True) -> None:
         ours, its = _pipe()
         with its:
             self._helper = subprocess.Popen(
-                [sys.executable, "-I", "-S", __file__], stdin=its, start_new_session=True
+                [sys.executable, "-I", "-S", __file__],
+                stdin=its,
+                stdout=subprocess.PIPE,
+                start_new_session=True,
             )
+        self._patient = patient
         self._pipe = ours
         self._lock = Lock()
 
@@ -41,7 +48,10 @@ class Reaper:
 
     def __exit__(self, *_: object) -> None:
         self._pipe.close()
-        self._helper.wait()
+        with self._helper.stdout as killed:  # type: ignore[union-attr]
+            killed.read()  # closed when the processes are killed
+        if self._patient:
+            self._helper.wait()
 
     def folder(self, name: str) -> Path:
         """A new temporary folder, readable by its owner alone."""
@@ -121,6 +131,7 @@ def _tidy_up() -> None:
                 folders.add(folder)
     for group in groups:
         _kill_group(group)
+    os.close(sys.stdout.fileno())
     for folder in folders:
         _remove(folder)
 

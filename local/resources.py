@@ -10,6 +10,7 @@ from typing import Any
 
 from local.background import resources
 from local.error import LocalError
+from local.jobs import FOLDER
 from local.mailbox import Mailbox
 from local.stack import make_client
 from local.trainings import training_job
@@ -27,7 +28,7 @@ def mails() -> list[dict[str, str]]:
 
 
 def submit(script: str, arguments: Sequence[str]) -> dict[str, Any]:
-    """Starts a training job that runs the script. Returns its name and its run."""
+    """Starts a training job that runs the script in this folder. Returns its name and its run."""
     path = Path(script).absolute()
     if not path.is_file():
         raise LocalError(f"{script}: no such file")
@@ -38,7 +39,7 @@ def submit(script: str, arguments: Sequence[str]) -> dict[str, Any]:
     run = f"{output}/{name}/debug-output"
     make_client(up["environment"], "sagemaker").create_training_job(
         **request,
-        Environment={"TOCSIN_RUN": run},
+        Environment={"TOCSIN_RUN": run, FOLDER: str(Path.cwd())},
         Tags=[{"Key": "tocsin:run", "Value": run}],
     )
     return {"job": name, "run": run}

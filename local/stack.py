@@ -78,18 +78,20 @@ def local_aws(
     *,
     grace: float = GRACE,
     say: Callable[[str], object] = lambda phase: None,
+    patient: bool = True,
 ) -> Iterator[LocalAws]:
     """Starts the embedded AWS and deploys the stack to it, synthesised with ``context``.
 
     ``grace`` is the time in seconds of a training job between SIGTERM and SIGKILL. ``say`` is
-    called with each phase when it begins. All of it ends with the block, or with this process.
+    called with each phase when it begins. ``patient``: see ``Reaper``. All of it ends with the
+    block, or with this process.
     """
     python = interpreter()
     say("starting the embedded AWS, and writing the template with the layer for it")
     local_options = {"tocsin:layerRuntime": "local", "tocsin:localPython": str(python)}
     with ExitStack() as stack:
         thread = stack.enter_context(ThreadPoolExecutor(1))  # the reaper ends its task
-        reaper = stack.enter_context(Reaper())
+        reaper = stack.enter_context(Reaper(patient=patient))
         options = {**(context or {}), **local_options}
         assembly = thread.submit(template, reaper, options)
         port = stack.enter_context(loopback_port())

@@ -5,7 +5,8 @@ from __future__ import annotations
 from tocsin.model import Mode
 
 from tocsin_hooks.hook import Hook, Stats
+from tocsin_hooks.stop import TrainingStopped
 
 modes = Mode
 
-__all__ = ["Hook", "Stats", "modes"]
+__all__ = ["Hook", "Stats", "TrainingStopped", "modes"]

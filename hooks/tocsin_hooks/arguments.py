@@ -8,6 +8,7 @@ from tocsin.tensors import index_key, parse_index_key
 from tocsin.watch import Capture, Watch
 
 from tocsin_hooks.budget import OVERHEAD
+from tocsin_hooks.judge import Judge
 from tocsin_hooks.settings import CaptureSettings, Interval, settings
 
 
@@ -31,6 +32,7 @@ class HookArguments:
     usual_interval: int
     planned_steps: int | None = None
     without_loss: str | None = None
+    judge: Judge = False
 
     def __post_init__(self) -> None:
         if self.num_workers < 1:

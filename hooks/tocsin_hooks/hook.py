@@ -29,6 +29,7 @@ if TYPE_CHECKING:  # the rules are loaded by the first hook that is made, not by
     from tocsin.watch import Capture, Watch
     from typing_extensions import Self
 
+    from tocsin_hooks.judge import Judge
     from tocsin_hooks.selection import Collections
     from tocsin_hooks.session import Session
     from tocsin_hooks.settings import Interval
@@ -108,6 +109,10 @@ class Hook:
     planned_steps: how many steps the training is to have: the report says how many were not wasted.
     without_loss: what to do about a run that has no loss, for the warning: where the script does
         not see the hook.
+    judge: judge the run in a process beside the training, as ``tocsin check --follow`` does, and
+        log what it finds. ``"stop"``: where a rule with the action stop fires, the next step also
+        raises TrainingStopped. A function: gets each status change, in a thread. None: what
+        ``TOCSIN_JUDGE`` says, else not. Of several workers the first one has the judge.
 
     Example
     -------
@@ -137,6 +142,7 @@ class Hook:
         usual_interval: int = 10,
         planned_steps: int | None = None,
         without_loss: str | None = None,
+        judge: Judge | None = None,
     ) -> None:
         self._troubles = Troubles()
         self._life = Life(
@@ -150,6 +156,7 @@ class Hook:
         with Guard(log_error, "nothing is captured"):
             from tocsin_hooks.arguments import HookArguments
             from tocsin_hooks.container import destination, switched_off
+            from tocsin_hooks.judge import asked as asked_judge
             from tocsin_hooks.session import Session
 
             position = Position(resumed_from)
@@ -174,6 +181,7 @@ class Hook:
                     usual_interval,
                     None if planned_steps is None else max(0, int(planned_steps)),
                     without_loss,
+                    asked_judge(judge),
                 ),
                 position.counters,
             )
@@ -460,6 +468,8 @@ class Hook:
 
     @_guarded("a step is not captured")
     def _begin(self, mode: Mode, turn: int | None = None) -> None:
+        if self._session is not None:
+            self._session.raise_if_stopped()
         self._loop.begin(mode, turn)
 
     @_guarded("a step is not captured")

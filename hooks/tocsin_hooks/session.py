@@ -8,7 +8,6 @@ import sys
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from weakref import WeakValueDictionary
 
@@ -24,6 +23,8 @@ from tocsin_hooks.coverage import LossCoverage, described, unmatched
 from tocsin_hooks.earlier import warn_of_finished_run
 from tocsin_hooks.ending import runs_to_end
 from tocsin_hooks.guard import Guard, log_error
+from tocsin_hooks.judge import Judge, RunJudge
+from tocsin_hooks.log import say
 from tocsin_hooks.machine import MachineOfHook
 from tocsin_hooks.meter import Moment
 from tocsin_hooks.poller import Look, News, Poller
@@ -32,7 +33,7 @@ from tocsin_hooks.recorder import StepRecorder
 from tocsin_hooks.schedule import Due
 from tocsin_hooks.selection import CaptureSelection
 from tocsin_hooks.step import CapturedStep
-from tocsin_hooks.stop import StopFile
+from tocsin_hooks.stop import StopFile, TrainingStopped
 from tocsin_hooks.uploader import Uploader
 
 _log = logging.getLogger("tocsin")
@@ -118,6 +119,7 @@ class Session:
         self.news = News()
         self._poller = Poller(arguments.poll_interval, looks, self.news)
         self._retired = False
+        self._judge = self._judged(arguments.judge) if first else None
         self.on_retire: Callable[[], object] = lambda: None  # so that its hook can be freed
         if (earlier := _open.get(self.place)) is not None:
             earlier.retire()
@@ -125,6 +127,28 @@ class Session:
             left.close(marker=False, timeout=_RETIRING)
         _open[self.place] = self
         self._follow_machine(settings.watch)
+
+    def _judged(self, judge: Judge) -> RunJudge | None:
+        """The judge of the run, if one is asked for and can open it."""
+        if judge is False:
+            return None
+        if sys.version_info < (3, 11):
+            _log.warning("the run is not judged: that needs Python 3.11 or newer")
+            return None
+        if "://" in self._url and not self._url.startswith("s3://"):
+            _log.warning("the run is not judged: no other process can open %s", self._url)
+            return None
+        with Guard(log_error, "the run is not judged"):
+            return RunJudge(self._url, judge, self._stopped)
+        return None
+
+    def _stopped(self) -> None:
+        self.news.heard = True
+
+    def raise_if_stopped(self) -> None:
+        """Raises TrainingStopped after a rule has asked for a stop, with ``judge="stop"``."""
+        if self._judge is not None and self._judge.stopped_by:
+            raise TrainingStopped(f"{self._judge.stopped_by} stops the training of {self._url}")
 
     @property
     def stop_requested(self) -> bool:
@@ -171,6 +195,8 @@ class Session:
         uploader = self.uploader
         if uploader is None or uploader.broken or self._retired:
             return sys.maxsize, math.inf
+        if self._judge is not None and self._judge.stopped_by:
+            return 0, 0.0
         if self.recorder.is_asked or (self._control is not None and self._control.has_change):
             return 0, 0.0
         schedule, stretch = self.selection.schedule, self._stretch.get(mode, 1)
@@ -194,6 +220,8 @@ class Session:
     def retire(self) -> None:
         """Write what was handed over, and nothing more: the run is another's from now on."""
         self._retired = True
+        if self._judge is not None:
+            self._judge.drop()
         self._poller.close()
         self.recorder.stop()
         self.machine.close(marker=False, timeout=_RETIRING)
@@ -220,6 +248,8 @@ class Session:
         left = max(0.0, timeout - (time.monotonic() - begun))
         self.machine.close(marker=marker, timeout=left)
         self.recorder.wait(max(0.0, timeout - (time.monotonic() - begun)))
+        if self._judge is not None:
+            self._judge.end(max(1.0, timeout - (time.monotonic() - begun)))
         if self.uploader is None:
             return True
         if self._first:
@@ -241,7 +271,7 @@ class Session:
             self.generation += 1
             uploader.configure(self.selection.settings)
             self._follow_machine(self.selection.settings.watch)
-            _say(f"a newer watch.json holds from step {self._rate.step} on")
+            say(f"a newer watch.json holds from step {self._rate.step} on")
         before, self._stretch = self._stretch, change.stretch
         for mode in Mode:
             stretch = self._stretch.get(mode, 1)
@@ -275,19 +305,10 @@ class Session:
         """Let the first worker say what is captured, and which rules have nothing to look at."""
         tensors = list(step.saved.values())
         if self._first:
-            _say(f"capturing to {self._url}: {described(tensors)}")
+            say(f"capturing to {self._url}: {described(tensors)}")
             _warn(unmatched(self.selection.settings, tensors))
 
 
 def _warn(rules: Sequence[str]) -> None:
     for rule in rules:
         _log.warning("no tensor so far for rule %s", rule)
-
-
-def _say(message: str) -> None:
-    """Writes to the log, or to stderr where no log is configured."""
-    if _log.hasHandlers():
-        _log.info(message)
-        return
-    with suppress(OSError, ValueError):  # the reader may have closed it
-        print(f"tocsin: {message}", file=sys.stderr)  # noqa: T201 - nobody reads a log here

@@ -13,10 +13,15 @@ from types import FrameType
 import msgspec
 from tocsin.tensors import STOP, Storage
 
+from tocsin_hooks.guard import MeantForTraining
 from tocsin_hooks.poller import optional
 
 _log = logging.getLogger("tocsin")
 _LIMIT = 64 * 1024
+
+
+class TrainingStopped(MeantForTraining):
+    """The training is to stop: by ``STOP.json`` in the run, by SIGTERM, or by a rule's action."""
 
 
 class StopRequest(msgspec.Struct, frozen=True):

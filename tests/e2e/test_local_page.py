@@ -21,12 +21,15 @@ ROOT = Path(__file__).parents[2]
 def test_the_job_of_the_page_is_stopped_and_the_email_comes(aws: LocalAws, tmp_path: Path) -> None:
     page = (ROOT / "docs" / "local.md").read_text()
     training, creation, *_ = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-    script = tmp_path / "train.py"
-    script.write_text(training)
-    here = {"BUCKET": aws.outputs["CaptureBucketName"]}
-    creation = creation.replace('"train.py"', repr(str(script)))  # a job runs in its own folder
+    (tmp_path / "train.py").write_text(training)
+    (tmp_path / "create.py").write_text(
+        creation.replace('"BUCKET"', repr(aws.outputs["CaptureBucketName"]))
+    )
     subprocess.run(
-        [sys.executable, "-c", creation], env={**os.environ, **aws.environment, **here}, check=True
+        [sys.executable, "create.py"],
+        env={**os.environ, **aws.environment},
+        cwd=tmp_path,
+        check=True,
     )
     sagemaker = aws.client("sagemaker")
 

@@ -14,7 +14,8 @@ import pytest
 from botocore.exceptions import ClientError
 from moto import mock_aws
 from tocsin.actions import UnknownEndpoint
-from tocsin.aws.ssm import Endpoints, signature
+from tocsin.actions.endpoint import signature
+from tocsin.aws.ssm import Endpoints
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "webhooks.md"
 URL = "https://hooks.example.com/services/T0/hidden"

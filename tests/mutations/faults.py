@@ -328,9 +328,9 @@ FAULTS = (
         "actions",
         "signature-missing",
         "A webhook whose endpoint has a secret is posted without its signature.",
-        f"{AWS}/ssm.py",
-        "        if endpoint.secret:\n",
-        "        if False:\n",
+        f"{ACTIONS}/endpoint.py",
+        "    if endpoint.secret:\n",
+        "    if False:\n",
         ("tests/integration/test_endpoints.py",),
     ),
     # -- tensors -------------------------------------------------------------------------------

@@ -31,7 +31,7 @@ def run_check(tmp_path: Path, **given: str) -> tuple[int, dict[str, Path], str]:
     defaults = {name: each.get("default", "") for name, each in action["inputs"].items()}
     (step,) = (each for each in action["runs"]["steps"] if each.get("id") == "check")
     command = tmp_path / "tocsin" / "bin" / "tocsin"
-    command.parent.mkdir(parents=True)
+    command.parent.mkdir(parents=True, exist_ok=True)
     command.write_text(f'#!/bin/sh\nexec {sys.executable} -m tocsin "$@"\n')
     command.chmod(0o755)
     given = {**defaults, **{name.replace("_", "-"): value for name, value in given.items()}}
@@ -76,6 +76,19 @@ def test_a_run_is_judged(tmp_path: Path) -> None:
 def test_a_run_that_is_not_there_fails(tmp_path: Path) -> None:
     code, outputs, _ = run_check(tmp_path, run=str(tmp_path / "nothing; exit 0"))
     assert (code, outputs) == (2, {})
+
+
+def test_uses_in_one_job_keep_their_results_apart(tmp_path: Path) -> None:
+    good, bad = tmp_path / "good.csv", tmp_path / "bad.csv"
+    good.write_text("step,loss\n0,1\n1,0.5\n")
+    bad.write_text("step,loss\n0,1\n1,nan\n")
+    _, first, _ = run_check(tmp_path, run=str(bad))
+    (tmp_path / "output").unlink()
+    code, none, _ = run_check(tmp_path, run=str(tmp_path / "nothing"))
+    assert (code, none) == (2, {})
+    _, second, _ = run_check(tmp_path, run=str(good))
+    assert first["json"] != second["json"]
+    assert json.loads(first["json"].read_text())["job"] == "bad.csv"
 
 
 def test_the_workflow_in_the_guide_names_what_the_action_has() -> None:

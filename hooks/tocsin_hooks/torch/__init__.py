@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tocsin_hooks.torch.callbacks import TrainingStopped
+from tocsin_hooks.stop import TrainingStopped
 from tocsin_hooks.torch.custom.check import BadCheck, check
 from tocsin_hooks.torch.custom.events import (
     Finding,

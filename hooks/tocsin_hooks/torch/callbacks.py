@@ -10,14 +10,9 @@ from weakref import WeakMethod, ref
 
 import torch
 
-from tocsin_hooks.guard import Guard, MeantForTraining, Method, guarded
+from tocsin_hooks.guard import Guard, Method, guarded
 from tocsin_hooks.torch.autograd import is_replica, is_transforming
 from tocsin_hooks.torch.idle import IdleSteps
-
-
-class TrainingStopped(MeantForTraining):
-    """Somebody asked for a stop: by ``STOP.json`` in the run, or by SIGTERM."""
-
 
 _guarded = guarded(attrgetter("step.hook.trouble"), "part of a step is not captured")
 

@@ -16,9 +16,9 @@ from torch.optim.optimizer import (
 )
 
 from tocsin_hooks.guard import Guard, Report
+from tocsin_hooks.stop import TrainingStopped
 from tocsin_hooks.torch.autograd import compilations
 from tocsin_hooks.torch.callbacks import (
-    TrainingStopped,
     UpdateHook,
     called,
     closure_of,

@@ -11,6 +11,7 @@ import msgspec
 from tocsin.actions.ports import Effects, Lookups, ReportLinks, UnknownEndpoint
 from tocsin.actions.request import ActionOutcome, Request, Result
 from tocsin.events import RUN_SUMMARY, SOURCE, RunSummary, StatusChange
+from tocsin.model import Severity
 from tocsin.words import clean
 
 _MOST_BYTES = 256 << 10  # of alerts that are sent in full
@@ -40,6 +41,7 @@ class WebhookEvent(
     summary: at a job's end, and then there is no alert.
     withdrawn: alerts that no longer stand, of rules that were not judged healthy.
     report: where the run's report opens.
+    severity: the worst of all rules that fire, the ongoing ones included.
     """
 
     detail_type: str
@@ -55,6 +57,7 @@ class WebhookEvent(
     summary: RunSummary | None = None
     withdrawn: Sequence[StatusChange] = []
     report: ReportLinks = ReportLinks()
+    severity: Severity | None = None
     source: str = SOURCE
 
 
@@ -97,6 +100,11 @@ def _event(request: Request, lookups: Lookups) -> WebhookEvent:
         summary=request.summary,
         withdrawn=alerts[:in_full][len(given) :],
         report=lookups.report(request.run),
+        severity=max(
+            (alert.severity for alert in (*request.firing, *request.ongoing)),
+            key=list(Severity).index,
+            default=None,
+        ),
     )
 
 

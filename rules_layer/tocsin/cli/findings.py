@@ -10,7 +10,7 @@ from tocsin.cli.not_judged import names_not_judged
 from tocsin.cli.output import Document
 from tocsin.model import Role, RuleStatus
 from tocsin.report import consequences, fired, is_not_finite
-from tocsin.rules import Rule, find_rule
+from tocsin.rules import find_rule
 
 _MOST_TOPICS = 4
 _WITHOUT_FINDING = {
@@ -79,24 +79,25 @@ def _with(document: Document, status: str) -> list[Document]:
 
 
 def _about(document: Document, names: Sequence[str]) -> str:
-    """What the rules of these names are about: `` (trees, tanh …)``."""
-    classes = {rule["RuleConfigurationName"]: rule["Rule"] for rule in document["rules"]}
-    topics = list(dict.fromkeys(filter(None, (_topic(find_rule(classes[n])) for n in names))))
+    """What the run lacks for the rules of these names: `` (trees, tanh …)``."""
+    rules = {rule["RuleConfigurationName"]: rule for rule in document["rules"]}
+    topics = list(dict.fromkeys(filter(None, (_lacking(rules[name]) for name in names))))
     more = " …" if len(topics) > _MOST_TOPICS else ""
     return f" ({', '.join(topics[:_MOST_TOPICS])}{more})" if topics else ""
 
 
-def _topic(rule: type[Rule] | None) -> str:
-    """The first kind or role of tensor that a rule reads; empty if it reads any."""
+def _lacking(rule: Document) -> str:
+    """The kind or role of tensor that was not captured; empty if the rule lacks something else."""
+    found = find_rule(rule["Rule"])
     try:
-        reads = rule().reads() if rule else None
+        reads = found().reads() if found else None
     except (TypeError, ValueError):  # a rule that needs parameters
         return ""
     if reads is None:
         return ""
-    if reads.peers:
-        return "workers"
-    return next((_noun(read.kinds, read.roles) for read in reads.tensors.values()), "")
+    missing = [reads.tensors[name] for name in rule.get("Missing", ()) if name in reads.tensors]
+    nouns = (_noun(read.kinds, read.roles) for read in missing)
+    return next(filter(None, nouns), "workers" if reads.peers and not missing else "")
 
 
 def _noun(kinds: Iterable[str], roles: Sequence[Role]) -> str:

@@ -12,14 +12,14 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from tocsin.cli.follow import PAUSE
 from tocsin.cli.keys import Pressed, pressed_keys
 from tocsin.cli.not_judged import exit_code
 from tocsin.cli.output import lines_to_stdout, note
+from tocsin.cli.run_list import Look, runs_table
 from tocsin.cli.run_view import RunView, RunWatch
 from tocsin.cli.screen import change_line, facts, news, screen
-from tocsin.cli.status import Look, runs_table
 from tocsin.events import DETAIL_TYPES
+from tocsin.judge import PAUSE
 
 FOLDER_PAUSE = 2.0
 STACK_PAUSE = 10.0

@@ -56,6 +56,15 @@ RuleFiles = Annotated[
     ),
 ]
 
+NotifyOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="FORMAT=URL",
+        help="Post what fires and what resolves: slack=URL, teams=URL, cloudevents=URL, json=URL "
+        "or pagerduty=KEY; may be given many times.",
+    ),
+]
+
 Stack = Annotated[
     str | None,
     typer.Option("--stack", metavar="NAME", help="The stack whose resources are used."),

@@ -6,11 +6,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 from tocsin.cli.errors import CommandError
 from tocsin.cli.output import note
 from tocsin.histories import HistoryRun, Reader, as_run, reader_of
+from tocsin.installing import install
 from tocsin.profile import has_profiler_files, named_as_run, open_run
 from tocsin.tensors import (
     COLLECTIONS,
@@ -43,6 +45,33 @@ def storage_of(url: str, losses: Collection[str] = (), *, may_come: bool = False
             "tocsin watch while it grows"
         )
     return as_run(reader, note, losses)
+
+
+def local_folder(place: str) -> Path | None:
+    """The folder of this name; None for a URL, and for the name of a job.
+
+    Raises CommandError for a path that does not exist, and for a name without a folder where
+    nothing can ask for a job.
+    """
+    folder = Path(place).expanduser()
+    if "://" in place:
+        return None
+    if folder.is_dir():
+        return folder
+    if os.sep in place:  # a job's name has none
+        raise CommandError(f"{place}: no such folder; a run in S3 is s3://bucket/prefix")
+    if not _is_installed("boto3"):
+        raise CommandError(
+            f"{place}: no such folder; if it is the name of a job, install boto3: {install('aws')}"
+        )
+    return None
+
+
+def _is_installed(package: str) -> bool:
+    try:
+        return find_spec(package) is not None
+    except ValueError:  # its import is blocked
+        return False
 
 
 def machine_storage(url: str) -> Storage:

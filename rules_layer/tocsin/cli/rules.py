@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,8 @@ from tocsin.cli.output import Document
 from tocsin.custom import load_files, load_installed
 from tocsin.rules import BadRule, describe, get_rule, rule_names, summary
 from tocsin.watch import Watch
+
+_ITEM = re.compile(r"^\* ", re.MULTILINE)
 
 
 def load_rules(files: Sequence[str | Path] = ()) -> None:
@@ -46,10 +49,30 @@ def load_custom_rules(watch: Watch, file: str | Path) -> None:
         raise BadRule(f"custom_rules: {error}") from error
 
 
-def rules_document(files: Sequence[str | Path] = ()) -> Document:
-    """The JSON of ``tocsin rules``, with the rules of ``files``."""
+def rules_document(files: Sequence[str | Path] = (), search: str = "") -> Document:
+    """The JSON of ``tocsin rules``, with the rules of ``files``.
+
+    search: words that a rule's name, description, causes or advice has, in any case. Rules that
+    have them in name or summary come first.
+    """
     load_rules(files)
-    return {"rules": [{"name": name, "summary": summary(get_rule(name))} for name in rule_names()]}
+    rules = [{"name": name, "summary": summary(get_rule(name))} for name in rule_names()]
+    words = search.casefold().split()
+    if not words:
+        return {"rules": rules}
+    at_once = [rule for rule in rules if _has(words, rule["name"], rule["summary"])]
+    further = [rule for rule in rules if rule not in at_once and _has(words, *_texts(rule["name"]))]
+    return {"rules": at_once + further}
+
+
+def _texts(name: str) -> list[str]:
+    known = describe(name)
+    return [name, known["description"], known["causes"], known["advice"]]
+
+
+def _has(words: Sequence[str], *texts: str) -> bool:
+    text = " ".join(" ".join(texts).split()).casefold()
+    return all(word in text for word in words)
 
 
 def rule_document(name: str, files: Sequence[str | Path] = ()) -> Document:
@@ -59,7 +82,10 @@ def rule_document(name: str, files: Sequence[str | Path] = ()) -> Document:
 
 
 def print_rules(document: Document, console: Console) -> None:
-    """Prints all rules, a line each."""
+    """Prints rules, a line each."""
+    if not document["rules"]:
+        console.print("no rule has these words: try fewer, or `tocsin rules` for all rules")
+        return
     grid = Table.grid(padding=(0, 2, 0, 0))
     grid.add_column(style="bold", no_wrap=True)
     grid.add_column()
@@ -73,7 +99,7 @@ def print_rule(document: Document, console: Console) -> None:
     """Prints one rule: its description, parameters, inputs, and what to do when it fires."""
     console.print(styled(document["name"], "bold"))
     for paragraph in document["description"].split("\n\n"):
-        console.print(Padding(_prose(paragraph), (0, 0, 1, 0)))
+        console.print(Padding(_paragraph(paragraph), (0, 0, 1, 0)))
     for title, rows in (
         ("parameter", document["parameters"]),
         ("option of every rule", document["options"]),
@@ -85,13 +111,27 @@ def print_rule(document: Document, console: Console) -> None:
     for title, text in (("Why it happens", "causes"), ("What to do", "advice")):
         if document[text]:
             console.print(Text(f"\n{title}", "bold"))
-            console.print(_prose(document[text]))
+            console.print(_paragraph(document[text]))
     if not document["profiles"]:
         console.print(Text("\nIt watches only if a watch file or --rule names it.", "dim"))
 
 
+def _paragraph(text: str) -> Table:
+    """Prose, with a line for each item of a list in it."""
+    before, *items = _ITEM.split(text)
+    grid = Table.grid()
+    if before.strip():
+        grid.add_row(_prose(before))
+    if items:
+        points = Table.grid()
+        for item in items:
+            points.add_row("* ", _prose(item))
+        grid.add_row(points)
+    return grid
+
+
 def _prose(text: str) -> Text:
-    """A paragraph without its line breaks; text in double backticks is highlighted."""
+    """Text without its line breaks; text in double backticks is highlighted."""
     pieces = " ".join(text.split()).split("``")
     return Text.assemble(*(styled(piece, "cyan" * (at % 2)) for at, piece in enumerate(pieces)))
 

@@ -55,8 +55,6 @@ def run_document(run: str, deployment: Deployment) -> tuple[Document, list[str]]
     run that the stack does not know.
     """
     if not run.startswith("s3://"):
-        if "/" in run:  # a job's name has none
-            raise CommandError(f"{run}: no such folder; a run in S3 is s3://bucket/prefix")
         run = run_of_job(run, deployment.find(BUCKET))
     run = run.rstrip("/")
     stored = S3Checkpoints(real_client("s3"), deployment.find(BUCKET)).load(run)
@@ -86,7 +84,8 @@ def print_run(document: Document, console: Console, *, whole: bool, every: bool 
     """Prints verdicts, silences and alerts: the last decisions, or the whole log of them."""
     print_verdicts(document, console, every=every)
     if document["report"]:
-        console.print(styled(f"\nreport: {document['report']}", "dim"), soft_wrap=True)
+        console.print()
+        console.print(styled(f"report: {document['report']}", "dim"), soft_wrap=True)
     if document["silences"]:
         console.print()
         print_silenced(document["silences"], console)
@@ -95,7 +94,7 @@ def print_run(document: Document, console: Console, *, whole: bool, every: bool 
         console.print(Text("\nNotifications and actions", "bold"))
         _print_alerts(alerts if whole else _latest(alerts), console)
     elif whole and document["alerts"] is not None:
-        console.print(styled("\nno alert has been decided yet"))
+        console.print("\nno alert has been decided yet")
 
 
 def subscription_notes(deployment: Deployment) -> list[str]:
@@ -152,6 +151,7 @@ def _rules(group: AlertGroup) -> list[Document]:
             "Violations": 0,
             "DataPoints": 0,
             "Parameters": {},
+            "Missing": [],
         }
         for name, kept in group.alerts.items()
     ]

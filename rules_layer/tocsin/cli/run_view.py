@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from tocsin.cli.follow import Following
 from tocsin.cli.output import Document
-from tocsin.evaluation import Checkpoint, MemoryPublisher
+from tocsin.evaluation import Checkpoint, MemoryPublisher, Publisher
 from tocsin.events import RunEvent, StatusChange
+from tocsin.judge import Following, Several
 from tocsin.report import Headline, History, Page, Trace, headline, page_of
 from tocsin.report.curves import curves_of
 from tocsin.report.page import Curve
@@ -48,6 +48,7 @@ class RunView:
 class RunWatch:
     """Looks at a run again and again. A look reads what is new, and writes nothing.
 
+    publisher: gets the events, too.
     refresh: called first; brings a run up to date that is made of something else.
     """
 
@@ -55,12 +56,14 @@ class RunWatch:
     watch: Watch | None = None
     now: Callable[[], float] = time.time
     refresh: Callable[[], None] = lambda: None
+    publisher: Publisher | None = None
     _news: MemoryPublisher = field(default_factory=MemoryPublisher)
     _trace: Trace = field(default_factory=Trace)
 
     def __post_init__(self) -> None:
+        publisher = Several([self._news, *filter(None, (self.publisher,))])
         self._following = Following(
-            self.storage, self.watch, self.now, publisher=self._news, on_verdict=self._trace.add
+            self.storage, self.watch, self.now, publisher=publisher, on_verdict=self._trace.add
         )
         self._history = History(self.storage)
         self._losses: Sequence[Curve] = ()

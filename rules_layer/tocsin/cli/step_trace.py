@@ -11,6 +11,7 @@ import msgspec
 
 from tocsin.cli.errors import CommandError
 from tocsin.tensors import (
+    INDEX,
     TRACE,
     TRACE_ANSWER,
     NotFound,
@@ -18,6 +19,7 @@ from tocsin.tensors import (
     TraceAnswer,
     TraceRequest,
     decode_trace_answer,
+    read_end,
 )
 
 _PAUSE = 1.0  # seconds between two looks for the answer
@@ -36,6 +38,10 @@ def trace_of(
 
     timeout: in seconds. say: gets a line when the training has taken the request up.
     """
+    if _has_ended(storage):
+        raise CommandError(
+            f"{storage.url} has ended, so no training can record a trace: name a run that trains"
+        )
     request = TraceRequest(uuid.uuid4().hex, datetime.now(UTC), steps)
     storage.write(TRACE, msgspec.json.encode(request))
     say(f"wrote {storage.url}/{TRACE}: the training's hook looks for it now and then")
@@ -51,6 +57,8 @@ def trace_of(
         if answer is not None and not accepted:
             accepted = True
             say(f"the training records {steps} steps, after one to warm up")
+        if _has_ended(storage):
+            raise CommandError(f"{storage.url} has ended before the trace was made")
         if clock() >= until:
             raise CommandError(
                 f"the training takes longer than {timeout:g} s: the trace will be in "
@@ -60,6 +68,14 @@ def trace_of(
                 f"{TRACE} and write to {storage.url}?"
             )
         wait(_PAUSE)
+
+
+def _has_ended(storage: Storage) -> bool:
+    """Whether there is an end marker and no step was saved after it, as by a resumed training."""
+    end = read_end(storage)
+    if end is None:
+        return False
+    return all(found.modified <= end.modified for found in storage.list(INDEX))
 
 
 def _answer(storage: Storage, request: str) -> TraceAnswer | None:

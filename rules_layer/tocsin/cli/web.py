@@ -15,11 +15,11 @@ from typing import Protocol
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from tocsin.cli.errors import reason
-from tocsin.cli.follow import PAUSE
 from tocsin.cli.output import lines_to_stdout, note, progress
 from tocsin.cli.run_folder import RunFolder
 from tocsin.cli.run_view import RunView, RunWatch
 from tocsin.cli.web_index import DEFAULT_SORT, index_page
+from tocsin.judge import PAUSE
 from tocsin.report import compared, html_of, json_of
 
 LOOPBACK = "127.0.0.1"

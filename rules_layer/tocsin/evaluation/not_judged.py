@@ -35,3 +35,11 @@ def why_not_judged(record: RuleRecord) -> NotJudged | None:
     if missing and all(Role.LOSS in roles for roles in missing):
         return NotJudged.NO_LOSS
     return NotJudged.NOT_CAPTURED
+
+
+def missing_reads(record: RuleRecord) -> list[str]:
+    """The reads of a rule that found nothing, which is why it judged nothing; else empty."""
+    if why_not_judged(record) is not NotJudged.NOT_CAPTURED:
+        return []
+    missing = record.missing or {}
+    return [name for name, roles in missing.items() if not _BESIDE & {*roles}] or [*missing]

@@ -226,9 +226,11 @@ def _details(record: RuleRecord, rule: Watched) -> str:
         return record.details
     if why is NotJudged.TOO_FEW_STEPS:
         return record.details or "too few steps to judge by"
-    reads = [read.describe() for read in rule.reads.tensors.values()]
+    reads = {name: read.describe() for name, read in rule.reads.tensors.items()}
     if not reads:
         return record.details or "never captured: what it asks the run for"
-    looked_for = ", ".join(reads) + " of several workers" * rule.reads.peers
-    reads_that = f"{record.details}; it reads {looked_for}"
-    return reads_that if record.details else f"never captured: {looked_for}"
+    missing = [text for name, text in reads.items() if name in (record.missing or {})]
+    looked_for = ", ".join(missing or reads.values()) + " of several workers" * rule.reads.peers
+    if not record.details:
+        return f"never captured: {looked_for}"
+    return f"{record.details}; {'never captured:' if missing else 'it reads'} {looked_for}"

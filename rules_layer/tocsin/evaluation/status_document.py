@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tocsin.evaluation.checkpoint import Checkpoint, RuleRecord, Violation
-from tocsin.evaluation.not_judged import NotJudged, why_not_judged
+from tocsin.evaluation.not_judged import NotJudged, missing_reads, why_not_judged
 from tocsin.model import Severity
 from tocsin.tensors import job_name
 
@@ -48,6 +48,7 @@ def _rule(name: str, record: RuleRecord) -> dict[str, Any]:
         "Violations": record.violations,
         "DataPoints": record.data_points,
         "Parameters": dict(record.parameters),
+        "Missing": missing_reads(record),
     }
 
 

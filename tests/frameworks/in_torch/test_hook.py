@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,8 @@ from tocsin_hooks.torch.capture.losses import Losses
 from tocsin_hooks.torch.capture.parameters import Parameters
 from torch import nn
 from torch.nn import functional
+
+from tests.waiting import PATIENCE
 
 from .conftest import Net, Written, hooks_of
 
@@ -345,3 +348,23 @@ def test_steps_of_as_many_passes_as_the_loop_likes(
             optimizer.step()
     assert hook.stats.errors == 0
     assert len(written(run)) == 11
+
+
+def test_a_rule_of_its_judge_stops_the_training(tmp_path: Path) -> None:
+    watch = tmp_path / "watch.json"
+    watch.write_text('{"rules": [{"rule": "ExplodingTensor", "actions": ["stop"]}]}')
+    model = nn.Linear(4, 1)
+    hook = TorchHook.attach(model, tmp_path / "run", watch=watch, save_interval=5, judge="stop")
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e9)
+
+    def train_for(seconds: float) -> None:
+        begun = time.monotonic()
+        while time.monotonic() - begun < seconds:
+            optimizer.zero_grad()
+            functional.mse_loss(model(torch.ones(2, 4)), torch.ones(2, 1)).backward()
+            optimizer.step()
+            time.sleep(0.01)
+
+    with pytest.raises(TrainingStopped, match="ExplodingTensor stops the training"):
+        train_for(PATIENCE)
+    hook.close(finished=False)

@@ -13,8 +13,8 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - everybody calls it so
 from tocsin.model import Mode
 from tocsin.tensors import STOP, LocalStorage, index_objects, read_index
+from tocsin_hooks.stop import TrainingStopped
 from tocsin_hooks.torch import TorchHook, look_schedule
-from tocsin_hooks.torch.callbacks import TrainingStopped
 from tocsin_hooks.torch.idle import IdleSteps
 from torch import nn
 

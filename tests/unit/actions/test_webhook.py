@@ -77,6 +77,7 @@ def test_posts_what_it_is_about() -> None:
         "summary": None,
         "withdrawn": [],
         "report": {"Page": "", "Console": ""},
+        "severity": "warning",
     }
     [firing], [resolved] = event["firing"], event["resolved"]
     assert {key: firing[key] for key in DETAIL} == DETAIL

@@ -26,6 +26,7 @@ RULE = [
     "Violations",
     "DataPoints",
     "Parameters",
+    "Missing",
 ]
 STATUSES = ["InProgress", "NoIssuesFound", "IssuesFound", "NotApplicable", "Error", "Stopped"]
 
@@ -96,6 +97,7 @@ def test_the_document_of_a_run_that_goes_wrong(tocsin, ill):
         "Violations": 4,
         "DataPoints": 6,
         "Parameters": {"share": 1e-6},
+        "Missing": [],
     }
 
 

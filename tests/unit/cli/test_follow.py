@@ -11,8 +11,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tocsin.cli import follow
-from tocsin.cli.follow import Following
+from tocsin.cli.following import following_of
+from tocsin.judge import Following, following
 from tocsin.model import Mode
 from tocsin.tensors import END_MARKER, STOP, Captured, Collection, LocalStorage, RunWriter
 from tocsin.watch import to_watch
@@ -53,7 +53,7 @@ class Training:
 )
 def test_a_rule_with_a_stop_stops(tmp_path, capsys, more, stops):
     training = Training(tmp_path / "run", steps=6, bad=3)
-    following = Following(training.storage, to_watch({**STOPS, **more}))
+    following = following_of(training.storage, to_watch({**STOPS, **more}))
     following.until_end(training)
     (rule,) = following.document["rules"]
     assert (rule["RuleEvaluationStatus"], rule["FiredAt"]["step"]) == ("IssuesFound", 3)
@@ -142,7 +142,7 @@ def test_the_severity_that_fails(tocsin, ill, fail_on, code):
 
 
 def test_a_real_training_is_stopped(tocsin, tmp_path, monkeypatch):
-    monkeypatch.setattr(follow, "PAUSE", 0.05)
+    monkeypatch.setattr(following, "PAUSE", 0.05)
     run, watch = tmp_path / "run", tmp_path / "watch.json"
     watch.write_text(json.dumps({**STOPS, "capture": {"max_overhead": 1}}))
     arguments = ["--fault", "diverging", "--save-interval", "1", "--poll-interval", "0.05"]
@@ -173,3 +173,13 @@ def test_a_real_training_is_stopped(tocsin, tmp_path, monkeypatch):
     assert training.returncode == 0
     assert "stop requested after step" in output
     assert "STOP.json" in said.err
+
+
+def test_actions_that_are_not_taken_are_named_once(tocsin, ill, tmp_path):
+    watch = tmp_path / "watch.yaml"
+    watch.write_text("rules:\n  - {rule: LossSpike, actions: [stop, email, 'webhook:ops']}\n")
+    said = tocsin("check", ill, "--follow", "--watch", watch)
+    assert said.err.count("not taken here: email, webhook:ops; of the actions only stop is") == 1
+    assert "not taken here" not in tocsin("check", ill, "--follow").err
+    (ill / "watch.json").write_text('{"actions": ["webhook:ops"]}')
+    assert "not taken here: webhook:ops; " in tocsin("check", ill, "--follow").err

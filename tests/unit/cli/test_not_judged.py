@@ -196,3 +196,12 @@ def test_what_is_to_be_typed_stays_on_one_line(tocsin, run, monkeypatch, width):
     assert said.out.splitlines()[1] == NAME_IT
     lines = said.out.splitlines()
     assert max(len(line) for line in lines if not line.startswith("run ")) <= width
+
+
+def test_the_summary_names_what_is_missing_and_not_what_is_there(tocsin, tmp_path):
+    run = write_run(tmp_path / "run", 4, "loss weight")
+    rules = ("--rule", "NotNormalizedData", "--rule", "TrainEvalOverlap")
+    found = tocsin("check", run, *rules, "--json").json["rules"]
+    assert [rule["Missing"] for rule in found] == [["inputs"], ["samples"]]
+    assert found[1]["StatusDetails"].endswith("never captured: role sample")
+    assert "2 do not apply here (inputs, samples)" in tocsin("check", run, *rules).out

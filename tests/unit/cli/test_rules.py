@@ -125,3 +125,19 @@ def test_installed_rules_that_cannot_be_loaded(tocsin, monkeypatch):
 
     monkeypatch.setattr("tocsin.cli.rules.load_installed", broken)
     assert "cannot be loaded: ImportError: no such thing" in tocsin("rules").complaint
+
+
+def test_a_search(tocsin):
+    found = [rule["name"] for rule in tocsin("rules", "--search", "NaN", "--json").json["rules"]]
+    assert found[0] == "ExplodingTensor"
+    assert "LossDiverging" in found  # its description says so
+    assert "VanishingGradient" not in found
+    assert "no rule has these words" in tocsin("rules", "--search", "no such word").out
+    assert (
+        tocsin("rules", "LossSpike", "--search", "x").complaint == "NAME and --search: choose one"
+    )
+
+
+def test_an_item_of_a_list_has_a_line(tocsin):
+    lines = tocsin("rules", "LossDiverging").out.splitlines()
+    assert "* The last three saves are not finite." in lines

@@ -103,7 +103,9 @@ def test_one_run(tocsin, known, ill):
         assert said.err == ""
         assert "/s3/object/state?region=" in report
         assert report.endswith("/report.html")
-    assert tocsin("status", RUN, "--state-bucket", "state").out.startswith(f"run      {RUN}")
+    people = tocsin("status", RUN, "--state-bucket", "state").out
+    assert people.startswith(f"run      {RUN}")
+    assert f"\n\nreport: {report}" in people
     nothing_yet = tocsin("status", "s3://capture/jobs/j2", "--state-bucket", "state")
     assert nothing_yet.code == 2
     assert "nothing could be judged: the run has no complete step" in nothing_yet.err

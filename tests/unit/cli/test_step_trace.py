@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Literal
@@ -11,6 +12,7 @@ import pytest
 from tocsin.cli.errors import CommandError
 from tocsin.cli.step_trace import trace_of
 from tocsin.tensors import (
+    END_MARKER,
     LocalStorage,
     TraceAnswer,
     decode_trace_request,
@@ -59,6 +61,29 @@ def test_it_does_not_wait_for_ever(tmp_path: Path, states: tuple[State], message
         trace_of(
             storage, 4, 3, lambda line: None, hook(storage, *states), lambda: float(next(clock))
         )
+
+
+def test_a_run_that_has_ended_gets_no_request(tmp_path: Path) -> None:
+    storage = LocalStorage(tmp_path)
+    storage.write(END_MARKER, b"")
+    with pytest.raises(CommandError, match="has ended, so no training can record a trace"):
+        trace_of(storage, 4, 60, lambda line: None)
+    assert not (tmp_path / "TRACE.json").exists()
+
+
+def test_a_run_that_ends_meanwhile(tmp_path: Path) -> None:
+    storage = LocalStorage(tmp_path)
+    with pytest.raises(CommandError, match="has ended before the trace was made"):
+        trace_of(storage, 4, 60, lambda line: None, lambda _: storage.write(END_MARKER, b""))
+
+
+def test_a_resumed_run_has_not_ended(tmp_path: Path) -> None:
+    storage = LocalStorage(tmp_path)
+    storage.write(END_MARKER, b"")
+    os.utime(tmp_path / END_MARKER, (0, 0))
+    storage.write("index/000000000/000000000001_worker_0.json", b"{}")
+    made = trace_of(storage, 4, 60, lambda line: None, hook(storage, "written"))
+    assert made.bytes == 2000
 
 
 def test_an_answer_that_is_none(tmp_path: Path) -> None:

@@ -61,6 +61,22 @@ def test_output_goes_to_the_log(jobs: LocalJobs) -> None:
     assert sorted(jobs.wait("j1", PATIENCE).log.read_text().split()) == ["err", "out"]
 
 
+def test_a_job_that_fails_shows_its_last_lines(
+    jobs: LocalJobs, caplog: pytest.LogCaptureFixture
+) -> None:
+    jobs.create(request("j1", "print('\\n' * 20); raise ValueError('no data')"))
+    failure = jobs.wait("j1", PATIENCE).failure or ""
+    assert failure.startswith("AlgorithmError: the job's process failed, exit code: 1; its last")
+    assert failure.endswith("\nValueError: no data")
+    assert "training job j1 failed: AlgorithmError" in caplog.text
+
+
+def test_a_job_starts_in_the_folder_that_its_request_names(jobs: LocalJobs, tmp_path: Path) -> None:
+    code = "import pathlib; print(pathlib.Path.cwd())"
+    jobs.create(request("j1", code, Environment={"TOCSIN_LOCAL_FOLDER": str(tmp_path)}))
+    assert jobs.wait("j1", PATIENCE).log.read_text().strip() == str(tmp_path)
+
+
 def test_the_process_finds_its_parameters_as_in_sagemaker(jobs: LocalJobs) -> None:
     code = """
 import json, os, pathlib

@@ -60,5 +60,8 @@ def test_a_script_becomes_a_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     command = request["AlgorithmSpecification"]["ContainerEntrypoint"]
     assert command == [sys.executable, str(script), "--epochs", "3"]
     assert job["run"] == f"s3://capture/jobs/{job['job']}/debug-output"
-    assert request["Environment"] == {"TOCSIN_RUN": job["run"]}
+    assert request["Environment"] == {
+        "TOCSIN_RUN": job["run"],
+        "TOCSIN_LOCAL_FOLDER": str(Path.cwd()),
+    }
     assert json.loads(json.dumps(request))["TrainingJobName"].startswith("my-train-")

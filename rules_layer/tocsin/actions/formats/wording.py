@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from tocsin.actions.webhook import WebhookEvent
 from tocsin.events import RunSummary, StatusChange
 from tocsin.model import RuleStatus
+from tocsin.rules import find_rule
 from tocsin.tensors import is_machine_run, step_text
 from tocsin.words import clean, cut, number
 
@@ -28,11 +29,29 @@ def title(event: WebhookEvent) -> str:
     return f"{what}: {clean(names[0], 60) if names else 'alert'}{others} in {job}"
 
 
+def still_firing(event: WebhookEvent) -> str:
+    """One line about rules that were sent before and still fire."""
+    severity = f"{event.severity}: " if event.severity else ""
+    return f"{severity}{_listed(event.ongoing)} in {clean(event.job, 60)}"
+
+
 def paragraphs(event: WebhookEvent, alerts: int = _MOST_ALERTS) -> Iterator[str]:
     """Each alert that fires, at most ``alerts``, then what else there is to say, a line each."""
     if event.summary:
         yield _ending(event.summary)
     yield from map(_alert, event.firing[:alerts])
+    for label, text in _rest(event, alerts):
+        yield f"{label}: {text}"
+
+
+def sections(event: WebhookEvent, alerts: int = _MOST_ALERTS) -> Iterator[tuple[str, str]]:
+    """The same, by rule and by label."""
+    for alert in event.firing[:alerts]:
+        yield clean(alert.rule_configuration_name, 80), _alert(alert)
+    yield from _rest(event, alerts)
+
+
+def _rest(event: WebhookEvent, alerts: int) -> Iterator[tuple[str, str]]:
     more = [alert.rule_configuration_name for alert in event.firing[alerts:]]
     resolved = [alert.rule_configuration_name for alert in event.resolved]
     withdrawn = [alert.rule_configuration_name for alert in event.withdrawn]
@@ -43,10 +62,10 @@ def paragraphs(event: WebhookEvent, alerts: int = _MOST_ALERTS) -> Iterator[str]
         ("Still firing", event.ongoing),
     ):
         if names:
-            yield f"{label}: {_listed(names)}"
+            yield label, _listed(names)
     if event.stop:
         outcome = event.stop.outcome.replace("_", " ")
-        yield f"Stopping the job: {outcome}. {clean(event.stop.detail)}"
+        yield "Stopping the job", f"{outcome}. {clean(event.stop.detail)}"
 
 
 def links(event: WebhookEvent, longest: int) -> Mapping[str, str]:
@@ -69,8 +88,15 @@ def _alert(alert: StatusChange) -> str:
         clean(alert.status_details, 600),
         cut(numbers, 600),
         f"Tensor: {clean(alert.tensor, 300)}" if alert.tensor else "",
+        f"What to do: {advice}" if (advice := _advice(alert.rule)) else "",
     )
     return "\n".join(line for line in lines if line)
+
+
+def _advice(rule: str) -> str:
+    """The advice of a rule of ours; empty for any other."""
+    found = find_rule(rule)
+    return clean(" ".join(found.advice.split()), 600) if found else ""
 
 
 def _ending(summary: RunSummary) -> str:

@@ -7,12 +7,13 @@ from typing import Annotated
 
 import typer
 
-from tocsin.cli.errors import INTERRUPTED
+from tocsin.cli.errors import INTERRUPTED, CommandError
 from tocsin.cli.not_judged import exit_code
 from tocsin.cli.options import (
     Every,
     Json,
     Loss,
+    NotifyOption,
     ProfileOption,
     RuleFiles,
     RuleOption,
@@ -37,6 +38,7 @@ def check(
     at_present: Annotated[
         bool, typer.Option("--now", help="Tell the rules the present time: has the run stalled?")
     ] = False,
+    notify: NotifyOption = None,
     every: Every = False,
     fail_on: Annotated[
         Severity, typer.Option(help="The least severity of a finding that makes the exit code 1.")
@@ -69,6 +71,9 @@ def check(
     STOP.json into the run if a rule with the action stop fires: the hook then stops the training.
     Other actions are not taken. Ctrl-C ends the command, not the training.
 
+    --notify posts what fires and what resolves, with the inhibition, silences and grouping of a
+    deployment: severity, rule, numbers and what to do.
+
     --junit is for CI: each rule is a test, one that fired as severely as --fail-on is a failure,
     and one that judged no step is skipped.
 
@@ -79,6 +84,7 @@ def check(
     Examples:
       tocsin check runs/j1
       tocsin check runs/j1 --follow --watch watch.yaml
+      tocsin check runs/j1 --follow --notify slack=https://hooks.slack.com/services/…
       tocsin check s3://bucket/jobs/j1/debug-output --watch watch.yaml --json
       tocsin check mlruns/0/4f1c --loss objective
       tocsin check runs/smoke --fail-on warning --junit tocsin.xml
@@ -90,11 +96,12 @@ def check(
     from functools import partial
 
     from tocsin.cli.check import check_document
-    from tocsin.cli.follow import Following
     from tocsin.cli.place import steps_at, storage_of
     from tocsin.cli.verdicts import print_verdicts
     from tocsin.cli.watch_options import given_watch
 
+    if notify and not follow:
+        raise CommandError("--notify goes with --follow")
     storage = storage_of(run, loss or (), may_come=follow)
     steps = 0 if follow else steps_at(storage)
     given = given_watch(
@@ -102,11 +109,14 @@ def check(
     )
     interrupted = False
     if follow:
-        following = Following(storage, given)
-        try:
-            following.until_end()
-        except KeyboardInterrupt:  # the training goes on
-            interrupted = True
+        from tocsin.cli.following import following_of, notifying
+
+        with notifying(storage.url, notify or ()) as notifiers:
+            following = following_of(storage, given, notifiers=notifiers)
+            try:
+                following.until_end()
+            except KeyboardInterrupt:  # the training goes on
+                interrupted = True
         document, lines = following.document, following.report.log
     else:
         document, lines = check_document(storage, given, steps, tick=at_present)

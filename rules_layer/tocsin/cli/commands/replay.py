@@ -10,7 +10,7 @@ import typer
 from tocsin.cli.errors import CommandError
 from tocsin.cli.not_judged import exit_code
 from tocsin.cli.options import Json, RuleFiles, Stack, Stage, WatchFile
-from tocsin.cli.output import answer, note, notes
+from tocsin.cli.output import Document, answer, note, notes
 
 if TYPE_CHECKING:
     from tocsin.cli.stack import Deployment
@@ -20,7 +20,8 @@ def replay(
     run: Annotated[
         str,
         typer.Argument(
-            metavar="RUN", help="A run's URL, or its job's name; with --all s3://bucket/prefix/."
+            metavar="RUN",
+            help="A run's URL or folder, or its job's name; with --all s3://bucket/prefix/.",
         ),
     ],
     watch: WatchFile = None,
@@ -66,13 +67,12 @@ def replay(
     \b
     Examples:
       tocsin replay s3://bucket/jobs/j1/debug-output --watch new.yaml
+      tocsin replay runs/j1
       tocsin replay s3://bucket/jobs/ --all --watch new.yaml -o new-rules
       tocsin replay j1 --act
     """
-    from tocsin.cli.replay import print_replayed, replay_deployed, run_url
-    from tocsin.cli.stack import Deployment
+    from tocsin.cli.place import local_folder
 
-    deployment = Deployment(stack, {}, stage)
     if (output is not None or collect is not None) and not every:
         raise CommandError("--output and --collect go with --all")
     if every:
@@ -80,16 +80,52 @@ def replay(
             raise CommandError(
                 "--all never acts and has the deployment's rules: leave --act and --rules out"
             )
-        return _replay_all(run, deployment, watch, output, collect, as_json=as_json)
+        return _replay_all(run, _deployment(stack, stage), watch, output, collect, as_json=as_json)
+    if act and (watch or rule_files):
+        raise CommandError("--act goes by the deployment's rules: leave --watch and --rules out")
+    if (folder := local_folder(run)) is not None:
+        if act:
+            raise CommandError(f"{run} is a local folder: the deployment acts on runs in S3 only")
+        return _replay_folder(str(folder), watch, rule_files or (), as_json=as_json)
+
+    from tocsin.cli.replay import print_replayed, replay_deployed, run_url
+
+    deployment = _deployment(stack, stage)
     url = run_url(run, deployment)
     if act:
-        if watch or rule_files:
-            raise CommandError(
-                "--act goes by the deployment's rules: leave --watch and --rules out"
-            )
         answer(replay_deployed(url, deployment), print_replayed, as_json=as_json)
         return 0
     return _replay_here(url, deployment, watch, rule_files or (), as_json=as_json)
+
+
+def _deployment(stack: str | None, stage: str | None) -> Deployment:
+    from tocsin.cli.stack import Deployment
+
+    return Deployment(stack, {}, stage)
+
+
+def _replayed(url: str, watch: str | None, rule_files: Sequence[str]) -> Document:
+    from tocsin.cli.check import check_document
+    from tocsin.cli.place import steps_at, storage_of
+    from tocsin.cli.watch_options import given_watch
+
+    storage = storage_of(url)
+    steps = steps_at(storage)
+    given = given_watch(watch, (), None, storage, rule_files)
+    document, lines = check_document(storage, given, steps)
+    notes(lines)
+    return document
+
+
+def _replay_folder(
+    folder: str, watch: str | None, rule_files: Sequence[str], *, as_json: bool
+) -> int:
+    """Evaluates a local run, which no deployment has evaluated before."""
+    from tocsin.cli.verdicts import print_verdicts
+
+    document = {**_replayed(folder, watch, rule_files), "before": {}, "changed": []}
+    answer(document, print_verdicts, as_json=as_json)
+    return exit_code(document)
 
 
 def _replay_here(
@@ -100,17 +136,9 @@ def _replay_here(
     *,
     as_json: bool,
 ) -> int:
-    from tocsin.cli.check import check_document
-    from tocsin.cli.place import steps_at, storage_of
     from tocsin.cli.replay import print_replay, with_before
-    from tocsin.cli.watch_options import given_watch
 
-    storage = storage_of(url)
-    steps = steps_at(storage)
-    given = given_watch(watch, (), None, storage, rule_files)
-    replayed, lines = check_document(storage, given, steps)
-    notes(lines)
-    document = with_before(replayed, url, deployment)
+    document = with_before(_replayed(url, watch, rule_files), url, deployment)
     answer(document, print_replay, as_json=as_json)
     return exit_code(document)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -65,26 +64,32 @@ def status(
       tocsin status s3://bucket/jobs/j1/debug-output --json
       tocsin status s3://bucket/jobs/j1/debug-output --actions
     """
-    from tocsin.cli.run_status import print_run, run_document, subscription_notes
-    from tocsin.cli.stack import BUCKET, TABLE, TOPIC, Deployment
-    from tocsin.cli.status import StackRuns, folder_look, print_runs, runs_below, runs_document
+    from tocsin.cli.place import local_folder
+    from tocsin.cli.run_list import folder_look, print_runs, runs_below
 
-    folder = Path(run) if run is not None and Path(run).is_dir() else None
-    deployment = Deployment(stack, {BUCKET: state_bucket, TABLE: table, TOPIC: topic}, stage)
-    if watch_all:
-        from tocsin.cli.live import FOLDER_PAUSE, STACK_PAUSE, watch_runs
-
-        if (run is not None and folder is None) or actions or as_json:
-            raise CommandError("--watch shows a list of runs: of the stack, or of a local folder")
-        if folder is not None:
-            return watch_runs(folder_look(folder), FOLDER_PAUSE)
-        return watch_runs(StackRuns(deployment.find(BUCKET)).look, STACK_PAUSE)
+    folder = None if run is None else local_folder(run)
+    if watch_all and ((run is not None and folder is None) or actions or as_json):
+        raise CommandError("--watch shows a list of runs: of the stack, or of a local folder")
     if folder is not None:
+        if watch_all:
+            from tocsin.cli.live import FOLDER_PAUSE, watch_runs
+
+            return watch_runs(folder_look(folder), FOLDER_PAUSE)
         answer(runs_below(folder), print_runs, as_json=as_json)
         return 0
+    if run is None and actions:
+        raise CommandError("--actions shows one run: name it")
+
+    from tocsin.cli.run_status import print_run, run_document, subscription_notes
+    from tocsin.cli.stack import BUCKET, TABLE, TOPIC, Deployment
+    from tocsin.cli.status import StackRuns, runs_document
+
+    deployment = Deployment(stack, {BUCKET: state_bucket, TABLE: table, TOPIC: topic}, stage)
+    if watch_all:
+        from tocsin.cli.live import STACK_PAUSE, watch_runs
+
+        return watch_runs(StackRuns(deployment.find(BUCKET)).look, STACK_PAUSE)
     if run is None:
-        if actions:
-            raise CommandError("--actions shows one run: name it")
         runs = runs_document(deployment.find(BUCKET))
         notes(subscription_notes(deployment))
         answer(runs, print_runs, as_json=as_json)

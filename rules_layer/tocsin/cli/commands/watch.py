@@ -6,7 +6,15 @@ from typing import Annotated
 
 import typer
 
-from tocsin.cli.options import Loss, ProfileOption, RuleFiles, RuleOption, RunArgument, WatchFile
+from tocsin.cli.options import (
+    Loss,
+    NotifyOption,
+    ProfileOption,
+    RuleFiles,
+    RuleOption,
+    RunArgument,
+    WatchFile,
+)
 
 
 def watch(
@@ -29,6 +37,7 @@ def watch(
         str | None,
         typer.Option(metavar="TIME", help="End when no step came for so long, such as 10m."),
     ] = None,
+    notify: NotifyOption = None,
     port: Annotated[
         int, typer.Option(min=0, max=65535, help="With --web: the port; 0 is any free one.")
     ] = 0,
@@ -38,6 +47,8 @@ def watch(
     Begins before the training or during it, and ends with the run. q or Ctrl-C ends the command
     and nothing else: watch writes nothing, takes no action and stops no training. Without a
     terminal there is a line for each rule that fires, fails or is resolved.
+
+    --notify posts what fires and what resolves, as tocsin check --follow does.
 
     --json writes each event of the run as a line, with the fields that it has on EventBridge:
     status changes as they come, and a summary at the end.
@@ -61,10 +72,12 @@ def watch(
       tocsin watch logs/fit --until-idle 30m
     """
     from tocsin.cli.errors import CommandError
+    from tocsin.cli.following import notifying
     from tocsin.cli.live import watch_run
     from tocsin.cli.place import folder_of_runs, growing
     from tocsin.cli.run_view import RunWatch
     from tocsin.cli.watch_options import given_watch
+    from tocsin.judge import Several
     from tocsin.parsing import seconds
 
     idle = None if until_idle is None else seconds(until_idle)
@@ -80,12 +93,15 @@ def watch(
     given = given_watch(
         watch_file, rule or (), profile.value if profile else None, storage, rule_files or ()
     )
-    watched = RunWatch(storage, given, refresh=refresh)
     folder = folder_of_runs(run)
-    if web:
-        from tocsin.cli.web import WebServer, pages_of, serve
-
-        return serve(WebServer(pages_of(folder, watched), port), run, open_page=open_page)
-    if folder is not None:
+    if folder is not None and not web:
         raise CommandError(f"{run} is a folder of runs: name one of them, or use --web")
-    return watch_run(watched, as_json=as_json, until_idle=idle)
+    if folder is not None and notify:
+        raise CommandError(f"{run} is a folder of runs: --notify goes with one of them")
+    with notifying(storage.url, notify or ()) as notifiers:
+        watched = RunWatch(storage, given, refresh=refresh, publisher=Several(notifiers))
+        if web:
+            from tocsin.cli.web import WebServer, pages_of, serve
+
+            return serve(WebServer(pages_of(folder, watched), port), run, open_page=open_page)
+        return watch_run(watched, as_json=as_json, until_idle=idle)

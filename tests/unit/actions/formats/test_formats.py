@@ -13,6 +13,7 @@ from tocsin.actions.formats.cloud_events import cloud_event
 from tocsin.actions.formats.pagerduty import pagerduty_payload
 from tocsin.actions.formats.teams import teams_payload
 from tocsin.actions.webhook import Rejected
+from tocsin.rules import get_rule
 
 RUN = "s3://captures/jobs/j 1/debug-output"
 ENDED = "2026-01-01T00:00:00Z"
@@ -56,9 +57,10 @@ def test_every_format_has_a_body() -> None:
 def test_teams_shows_a_card() -> None:
     report = {"Page": "https://r.example/", "Console": ""}
     payload = teams_payload(event(firing=[alert(Severity="critical")], report=report))
+    advice = get_rule("LossNotDecreasing").advice
     assert lines(payload) == [
         "critical: eval-loss in j1",
-        "critical: eval-loss at step 120\nloss is nan\nloss = NaN",
+        f"critical: eval-loss at step 120\nloss is nan\nloss = NaN\nWhat to do: {advice}",
         f"Run: {RUN}",
     ]
     card = payload["attachments"][0]["content"]
@@ -83,9 +85,15 @@ def test_pagerduty_has_one_incident_for_a_run() -> None:
     first = pagerduty_payload(event(firing=[alert(), alert(Severity="critical")]))
     assert (first["event_action"], first["payload"]["severity"]) == ("trigger", "critical")
     assert first["payload"]["source"] == RUN
-    assert first["payload"]["custom_details"]["1"].startswith("warning: eval-loss at step 120")
-    still = pagerduty_payload(event(resolved=[alert()], ongoing=["other"]))
-    assert (still["event_action"], still["payload"]["severity"]) == ("trigger", "warning")
+    assert list(first["payload"]["custom_details"]) == ["eval-loss"]
+    still = pagerduty_payload(event(resolved=[alert()], ongoing=["other"], severity="critical"))
+    assert (still["event_action"], still["payload"]["severity"]) == ("trigger", "critical")
+    assert still["payload"]["summary"] == "critical: other in j1"
+    assert still["payload"]["custom_details"] == {"Resolved": "eval-loss", "Still firing": "other"}
+    milder = pagerduty_payload(
+        event(firing=[alert(Severity="info")], ongoing=["other"], severity="critical")
+    )
+    assert milder["payload"]["severity"] == "critical"
     over = [
         pagerduty_payload(event(resolved=[alert()])),
         pagerduty_payload(event(withdrawn=[alert()])),

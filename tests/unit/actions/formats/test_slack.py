@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tocsin.actions.formats.slack import slack_payload
+from tocsin.rules import get_rule
 
 RUN = "s3://captures/jobs/j1/debug-output"
 
@@ -42,6 +43,9 @@ def texts(payload: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield from block.get("elements", ()) or (block["text"],)
 
 
+ADVICE = f"What to do: {get_rule('LossNotDecreasing').advice}"
+
+
 def shown(payload: dict[str, Any]) -> list[str]:
     return [text["text"] for text in texts(payload)]
 
@@ -61,9 +65,9 @@ def test_says_what_fires_and_what_was_done() -> None:
         payload["text"],
         (
             "critical: eval-loss at step 120 (TRAIN step 100)\nloss is nan\n"
-            "loss = NaN, threshold = 1e-07\nTensor: loss"
+            f"loss = NaN, threshold = 1e-07\nTensor: loss\n{ADVICE}"
         ),
-        "warning: b at step 120 (TRAIN step 100)\nloss is nan\nTensor: loss",
+        f"warning: b at step 120 (TRAIN step 100)\nloss is nan\nTensor: loss\n{ADVICE}",
         "Also: e",
         "Resolved: c, d",
         "Still firing: f, g",

@@ -1,87 +1,48 @@
-"""``tocsin check --follow``: evaluates a run while its training writes it."""
+"""Evaluates a run while its training writes it."""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
 
-import msgspec
-
-from tocsin.cli.output import Document, note
 from tocsin.evaluation import (
     Checkpoint,
     EvaluationReport,
     Hint,
+    MemoryPublisher,
     OnVerdict,
     Publisher,
     document,
     memory_ports,
     reconcile,
 )
-from tocsin.events import RunEvent, StatusChange
-from tocsin.tensors import INDEX, STOP, Storage
+from tocsin.tensors import INDEX, Storage
 from tocsin.watch import Watch
 
 PAUSE = 1.0  # seconds between two looks
 TICK = 30.0  # seconds between two looks that bring the time to rules such as StalledTrainingRule
 
 
-@dataclass(frozen=True)
-class Stopper:
-    """Notes each rule that fires, and asks the training to stop where a rule has the action stop.
-
-    No other action is taken: there is nobody to send with.
-    """
-
-    storage: Storage
-    now: Callable[[], float]
-
-    def publish(self, events: Sequence[RunEvent]) -> None:
-        for event in events:
-            if isinstance(event, StatusChange) and event.firing:
-                note(f"step {event.step}: {event.rule_configuration_name}: {event.status_details}")
-                if "stop" in event.actions:
-                    self._stop(event)
-
-    def _stop(self, event: StatusChange) -> None:
-        now = datetime.fromtimestamp(self.now(), UTC)
-        if event.dry_run:
-            note(f"dry run: {event.rule_configuration_name} would stop the training")
-        elif any(silence.until > now for silence in event.silences):
-            note(f"{event.rule_configuration_name} is silenced: the training is not stopped")
-        else:
-            request = {
-                "requested_at": now.isoformat(),
-                "rule": event.rule_configuration_name,
-                "reason": event.reason,
-                "step": event.step,
-                "run_id": event.run_id,
-            }
-            self.storage.write(STOP, msgspec.json.encode(request))
-            note(f"wrote {self.storage.url}/{STOP}, which asks the training's hook to stop")
-
-
 @dataclass
 class Following:
     """A run that is followed. ``document`` is the JSON of ``tocsin check``, up to the last look.
 
-    publisher: what gets the status changes; by default one that stops the training.
+    publisher: what gets the status changes.
     on_verdict: what gets the verdict of each rule at each step.
     """
 
     storage: Storage
     watch: Watch | None
     now: Callable[[], float] = time.time
-    publisher: Publisher | None = None
+    publisher: Publisher = field(default_factory=MemoryPublisher)
     on_verdict: OnVerdict = lambda rule, step, verdict, status: None
 
     def __post_init__(self) -> None:
         self.report = EvaluationReport()
-        publisher = self.publisher or Stopper(self.storage, self.now)
-        self._ports = replace(memory_ports(self.storage, self.now), publisher=publisher)
+        self._ports = replace(memory_ports(self.storage, self.now), publisher=self.publisher)
         self._ticked = -math.inf
         self._seen: dict[str, float] = {}  # index file -> when it was written
 
@@ -95,13 +56,16 @@ class Following:
         return self._ports.checkpoints.load(self.storage.url).version
 
     @property
-    def document(self) -> Document:
+    def document(self) -> dict[str, Any]:
         return document(self.checkpoint)
 
-    def until_end(self, wait: Callable[[float], None] = time.sleep) -> None:
+    @property
+    def has_begun(self) -> bool:
+        """Whether a step was saved."""
+        return next(iter(self.storage.list(INDEX)), None) is not None
+
+    def until_end(self, wait: Callable[[float], object] = time.sleep) -> None:
         """Looks again and again until the run has ended. A run may begin later."""
-        if next(iter(self.storage.list(INDEX)), None) is None:
-            note(f"waiting for the first step in {self.storage.url}")
         while not self.look():
             wait(PAUSE)
 

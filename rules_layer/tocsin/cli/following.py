@@ -1,0 +1,67 @@
+"""``tocsin check --follow``: what it says, whom it notifies, and what it cannot do."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from tocsin.cli.errors import CommandError
+from tocsin.cli.output import note
+from tocsin.evaluation import Publisher
+from tocsin.judge import Findings, Following, Several
+from tocsin.tensors import WATCH, NotFound, RefusedFile, Storage
+from tocsin.watch import BadWatch, Watch, parse_watch
+
+_WATCH_BYTES = 1 << 20
+
+
+@contextmanager
+def notifying(run: str, texts: Sequence[str]) -> Iterator[list[Publisher]]:
+    """What posts to the endpoints of ``--notify``; at the end of the block it posts what waits."""
+    if not texts:
+        yield []
+        return
+    from tocsin.judge.notify import Notifier, endpoint_of
+
+    try:
+        endpoints = [endpoint_of(text) for text in texts]
+    except ValueError as error:
+        raise CommandError(str(error)) from None
+    notifier = Notifier(run, endpoints, time.time, note)
+    try:
+        yield [notifier]
+    finally:
+        notifier.close()
+
+
+def following_of(
+    storage: Storage,
+    watch: Watch | None,
+    now: Callable[[], float] = time.time,
+    notifiers: Sequence[Publisher] = (),
+) -> Following:
+    """Follows a run: notes what rules find, and stops the training where a rule does."""
+    findings = Findings(storage, now, note)
+    following = Following(storage, watch, now, publisher=Several([findings, *notifiers]))
+    if actions := _not_taken(watch or _own(storage)):
+        instead = "" if notifiers else "; --notify slack=URL sends messages"
+        note(f"not taken here: {', '.join(actions)}; of the actions only stop is{instead}")
+    if not following.has_begun:
+        note(f"waiting for the first step in {storage.url}")
+    return following
+
+
+def _own(storage: Storage) -> Watch:
+    """The run's own watch file; the default one if there is none yet that can be used."""
+    try:
+        return parse_watch(storage.read(WATCH, limit=_WATCH_BYTES))
+    except (NotFound, RefusedFile, BadWatch):
+        return Watch()
+
+
+def _not_taken(watch: Watch) -> list[str]:
+    """The actions that a watch file names, but for the default ones and the stop."""
+    own = () if watch.actions == Watch().actions else watch.actions
+    of_rules = (action for rule in watch.rules or () for action in rule.actions or ())
+    return [action for action in dict.fromkeys((*own, *of_rules)) if action != "stop"]

@@ -1,0 +1,160 @@
+"""``python -m tocsin.judge RUN STARTED``: the judge of a hook, in a process of its own.
+
+Evaluates the run with the code of ``tocsin check --follow``. Writes a line of JSON for each thing
+that the hook is to log, or to pass on. Ends when the hook says so on stdin, after a last look; and
+at once when the training's process has ended.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TextIO
+
+import msgspec
+
+from tocsin.custom import load_installed
+from tocsin.events import RunEvent, StatusChange
+from tocsin.judge.findings import Findings, Several
+from tocsin.judge.following import Following
+from tocsin.judge.notify import Notifier, endpoint_of
+from tocsin.profile import open_run
+from tocsin.report import consequences, fired
+from tocsin.tensors import INDEX, Storage
+
+_NOTIFY = "TOCSIN_NOTIFY"
+PAUSE = 0.25  # seconds between two looks
+_SHARE = 4  # a look at a long run takes a fifth of the time at most
+_FILE_CLOCK, _S3_CLOCK = 0.02, 5.0  # seconds by which files may seem older than they are
+_NICE = 5  # the training goes first
+
+
+@dataclass(frozen=True)
+class _Lines:
+    """Writes to the hook: a status change without the statuses of the run's other rules."""
+
+    out: TextIO
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def write(self, **what: Any) -> None:
+        with self.lock:
+            self.out.write(msgspec.json.encode(what).decode() + "\n")
+            self.out.flush()
+
+    def say(self, text: str) -> None:
+        self.write(say=text)
+
+    def publish(self, events: Sequence[RunEvent]) -> None:
+        for event in events:
+            if isinstance(event, StatusChange):
+                change = msgspec.structs.replace(event, debug_rule_evaluation_statuses=())
+                self.write(change=change)
+
+
+@dataclass
+class _Parent:
+    """The training's process: ``over`` when the run is complete, gone when it has died."""
+
+    source: TextIO
+    pid: int = field(default_factory=os.getppid)
+    over: threading.Event = field(default_factory=threading.Event)
+
+    def listen(self) -> None:
+        for _ in self.source:
+            self.over.set()
+        os._exit(0)  # nobody reads what we find
+
+    def is_gone(self) -> bool:
+        return os.getppid() != self.pid  # a worker of a data loader may hold our stdin open
+
+
+def table(document: dict[str, Any]) -> Iterator[str]:
+    """What was found, a line for each rule that fired; consequences of a NaN in one line."""
+    found = fired(document)
+    follow = consequences(found)
+    main = [rule for rule in found if rule["RuleConfigurationName"] not in follow]
+    run, steps = _short(document["run"]), document["steps"]["evaluated"]
+    findings = f"{len(main) or 'no'} finding{'' if len(main) == 1 else 's'}"
+    yield f"{findings} in {steps} saved steps of {run}"
+    width = max((len(rule["RuleConfigurationName"]) for rule in main), default=0)
+    for rule in main:
+        at = rule["FirstViolation"]
+        step = "" if at is None else f"step {at['step']}"
+        name = rule["RuleConfigurationName"]
+        severity = rule["Severity"] or ""
+        yield f"  {step:<10}  {severity:<8}  {name:<{width}}  {rule['StatusDetails']}"
+    if follow:
+        yield f"  from then on also: {', '.join(sorted(follow))}"
+    if main:
+        yield f"what to do: tocsin check {run}"
+
+
+def _short(run: str) -> str:
+    """The run as it may be typed here: a path relative to this folder, if it is below it."""
+    here = f"{Path.cwd()}{os.sep}"
+    return run.removeprefix(here)
+
+
+def judge(run: str, started: float, lines: _Lines, parent: _Parent) -> None:
+    """Looks until the hook says that all is written, or its process has ended."""
+    storage = open_run(run)
+    findings = Findings(storage, time.time, lines.say, lambda rule: lines.write(stop=rule))
+    notifier = _notifier(storage, lines)
+    following = Following(
+        storage, None, publisher=Several([lines, findings, *filter(None, (notifier,))])
+    )
+    _wait_for_news(storage, started, parent)
+    while not parent.is_gone():
+        over, begun = parent.over.is_set(), time.monotonic()
+        following.look()
+        if over:
+            for line in table(following.document):
+                lines.say(line)
+            if notifier is not None:
+                notifier.close()
+            return
+        parent.over.wait(max(PAUSE, _SHARE * (time.monotonic() - begun)))
+
+
+def _notifier(storage: Storage, lines: _Lines) -> Notifier | None:
+    """What the variable asks for: ``slack=URL``, or several with spaces between."""
+    try:
+        endpoints = [endpoint_of(text) for text in os.environ.get(_NOTIFY, "").split()]
+    except ValueError as error:
+        lines.say(str(error).replace("--notify", _NOTIFY))
+        return None
+    return Notifier(storage.url, endpoints, time.time, lines.say) if endpoints else None
+
+
+def _wait_for_news(storage: Storage, started: float, parent: _Parent) -> None:
+    """Waits for the first save: what was there before is an earlier training's."""
+    since = started - (_S3_CLOCK if storage.url.startswith("s3://") else _FILE_CLOCK)
+    while not (parent.is_gone() or any(each.modified >= since for each in storage.list(INDEX))):
+        if parent.over.wait(PAUSE):
+            return
+
+
+def main() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the training
+    if hasattr(os, "nice"):
+        os.nice(_NICE)
+    parent = _Parent(sys.stdin)
+    threading.Thread(target=parent.listen, daemon=True).start()
+    lines = _Lines(sys.stdout)
+    try:
+        load_installed()
+        judge(sys.argv[1], float(sys.argv[2]), lines, parent)
+    except Exception as error:  # noqa: BLE001 - the training goes on, and its log says why
+        lines.say(f"the run is no longer judged: {type(error).__name__}: {error}")
+    sys.stdout.flush()
+    os._exit(0)  # a thread reads stdin, which only the hook can close
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,232 @@
+"""Messages without AWS: posts what rules find to Slack, Teams, PagerDuty or any endpoint.
+
+Inhibition, silences, grouping and resolved messages are those of ``act``, from the same code.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import queue
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Final, get_args
+
+from msgspec.structs import replace
+
+from tocsin.actions import NO_EFFECTS, Lookups
+from tocsin.actions.endpoint import Endpoint, request_of
+from tocsin.actions.formats import Format
+from tocsin.actions.webhook import Rejected
+from tocsin.alerts import (
+    AlertGroup,
+    AlertPorts,
+    CommitConflict,
+    Deliver,
+    Flush,
+    Hold,
+    Incoming,
+    Known,
+    StoredGroup,
+    react,
+)
+from tocsin.aws.https import Https, destination
+from tocsin.events import ActionTaken, RunEvent, RunNews, RunSummary, StatusChange
+from tocsin.watch import Silence
+
+Send = Callable[[str, bytes, Mapping[str, str]], None]
+
+PAGERDUTY = "https://events.pagerduty.com/v2/enqueue"
+_INVOCATION = 60.0  # seconds for one message of act
+_WAITING = frozenset({Hold.GROUP_WAIT, Hold.GROUP_INTERVAL})
+_END: Final = None
+
+
+def endpoint_of(text: str) -> Endpoint:
+    """``slack=URL``, ``teams=URL``, ``cloudevents=URL``, ``json=URL`` or ``pagerduty=KEY``.
+
+    Raises ValueError; no message quotes what may be secret.
+    """
+    form, equals, value = text.partition("=")
+    if form not in get_args(Format) or not equals or not value:
+        forms = "slack=URL, teams=URL, cloudevents=URL, json=URL or pagerduty=KEY"
+        raise ValueError(f"--notify {form if form.isalpha() else '…'}: write {forms}")
+    if form == "pagerduty" and "://" not in value:
+        return Endpoint(PAGERDUTY, format="pagerduty", routing_key=value)
+    if form == "pagerduty":
+        raise ValueError("--notify pagerduty: write the integration key, not a URL")
+    try:
+        destination(value)
+    except Rejected as error:
+        raise ValueError(f"--notify {form}: {error}") from None
+    return Endpoint(value, format=form)  # type: ignore[arg-type]
+
+
+@dataclass
+class _Memory:
+    """What ``act`` keeps of a run in its stores, and the messages that are under way."""
+
+    clock: Callable[[], float]
+    group: StoredGroup
+    alerts: dict[str, StatusChange] = field(default_factory=dict)
+    sequence: int = 0
+    due: list[tuple[float, Incoming]] = field(default_factory=list)
+
+    def receive(self, news: RunNews) -> None:
+        self.alerts.update({each.rule_configuration_name: each for each in news.changes})
+        self.sequence = max(
+            self.sequence,
+            *(change.sequence for change in news.changes),
+            *(summary.sequence for summary in news.summaries),
+        )
+
+    def next_due(self) -> Incoming | None:
+        """Removes and returns a message whose time has come."""
+        found = next((each for each in self.due if each[0] <= self.clock()), None)
+        if found is None:
+            return None
+        self.due.remove(found)
+        return found[1]
+
+    def load(self, run: str) -> StoredGroup:
+        return self.group
+
+    def save(self, group: AlertGroup, version: int | None) -> int:
+        if version != self.group.version:
+            raise CommitConflict(group.run)
+        self.group = StoredGroup(group, (version or 0) + 1)
+        return (version or 0) + 1
+
+    def active(self, now: float) -> Sequence[Silence]:
+        return ()  # those of the watch file come with the events
+
+    def known(self, run: str) -> Known:
+        return Known(tuple(self.alerts.values()), frozenset(self.alerts), self.sequence)
+
+    def flush(self, run: str, delay: float) -> None:
+        self.due.append((self.clock() + delay, Flush(run)))
+
+    def deliver(self, run: str, waits: int = 0, delay: float = 0.0) -> None:
+        self.due.append((self.clock() + delay, Deliver(run, waits)))
+
+    def take(self, owner: str, until: float) -> bool:
+        return True
+
+    def give_back(self, owner: str) -> None:
+        """Nobody else waits for a turn."""
+
+
+@dataclass
+class Notifier:
+    """Posts to each endpoint, in a thread. ``close`` sends what still waits to be one message.
+
+    say: gets a line about a message that could not be sent.
+    """
+
+    run: str
+    endpoints: Sequence[Endpoint]
+    now: Callable[[], float]
+    say: Callable[[str], object]
+    send: Send = field(default_factory=lambda: Https(allowed=lambda address: True).post)
+
+    def __post_init__(self) -> None:
+        self._endpoints = {f"{each.format}-{at}": each for at, each in enumerate(self.endpoints, 1)}
+        self._memory = _Memory(self._clock, StoredGroup(AlertGroup(self.run), None))
+        self._ahead = 0.0  # seconds by which a message that waits is sent early, at the end
+        self._inbox: queue.Queue[RunNews | None] = queue.Queue()
+        self._thread = threading.Thread(target=self._work, name="tocsin-notify", daemon=True)
+        self._thread.start()
+
+    def publish(self, events: Sequence[RunEvent]) -> None:
+        """Take the events of one look."""
+        changes = tuple(self._to_all(each) for each in events if isinstance(each, StatusChange))
+        summaries = tuple(self._ended(each) for each in events if isinstance(each, RunSummary))
+        if changes or summaries:
+            first: StatusChange | RunSummary = changes[0] if changes else summaries[0]
+            news = RunNews(
+                first.training_job_name, self.run, first.run_id, first.dedup_id, changes, summaries
+            )
+            self._inbox.put(news)
+
+    def close(self, timeout: float = 15.0) -> None:
+        """Send what waits, and end."""
+        self._inbox.put(_END)
+        self._thread.join(timeout)
+
+    def _to_all(self, change: StatusChange) -> StatusChange:
+        """A rule with any action is sent to every endpoint."""
+        actions = tuple(f"webhook:{name}" for name in self._endpoints) if change.actions else ()
+        return replace(change, actions=actions, debug_rule_evaluation_statuses=())
+
+    def _ended(self, summary: RunSummary) -> RunSummary:
+        wanted = (name for name, each in self._endpoints.items() if each.format != "pagerduty")
+        asked = summary.summary
+        return replace(summary, summary=tuple(f"webhook:{it}" for it in wanted) if asked else ())
+
+    def _work(self) -> None:
+        while True:
+            at = min((at for at, _ in self._memory.due), default=None)
+            try:
+                wait = None if at is None else max(0.0, at - self._clock())
+                news = self._inbox.get(timeout=wait)
+            except queue.Empty:
+                self._react_to_due()
+                continue
+            if news is _END:
+                self._send_the_rest()
+                return
+            self._memory.receive(news)
+            self._react(news)
+            self._react_to_due()
+
+    def _send_the_rest(self) -> None:
+        """Sends at once what waits for others to come with it: there will be none."""
+        group = self._memory.group.group
+        if group.wake_at is not None and _WAITING & {*group.held.values()}:
+            self._ahead += max(0.0, group.wake_at - self._clock())
+            self._react(Flush(self.run))
+        self._react_to_due()
+
+    def _react_to_due(self) -> None:
+        while (message := self._memory.next_due()) is not None:
+            self._react(message)
+
+    def _react(self, message: Incoming) -> None:
+        try:
+            react(message, self._ports(), ends=self._clock() + _INVOCATION)
+        except Exception as error:  # noqa: BLE001 - the run is judged on
+            self.say(f"not notified: {type(error).__name__}: {error}")
+
+    def _clock(self) -> float:
+        return self.now() + self._ahead
+
+    def _ports(self) -> AlertPorts:
+        memory = self._memory
+        return AlertPorts(
+            groups=memory,
+            silences=memory,
+            checkpoints=memory,
+            timer=memory,
+            turns=memory,
+            lookups=Lookups(
+                describe_job=lambda job, run: None,
+                job_tags=lambda arn: {},
+                refuses=lambda kind, recipient: None,
+                recent=lambda alert: (),
+                now=lambda: datetime.fromtimestamp(self._clock(), UTC),
+            ),
+            effects=dataclasses.replace(NO_EFFECTS, post=self._post),
+            put_events=self._report,
+            now=self._clock,
+        )
+
+    def _post(self, name: str, event: Mapping[str, Any], key: str) -> None:
+        endpoint = self._endpoints[name]
+        body, headers = request_of(endpoint, event, key, self._clock())
+        self.send(endpoint.url, body, headers)
+
+    def _report(self, taken: Sequence[ActionTaken]) -> None:
+        for each in taken[:1]:  # a message about several rules has an event for each
+            if each.outcome not in ("done", "dry_run"):
+                self.say(f"not notified: {each.target}: {each.detail}")
