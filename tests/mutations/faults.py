@@ -99,8 +99,8 @@ FAULTS = (
         "attempts-never-counted",
         "Attempts at a run that never finish are not counted, so that no step is given up.",
         f"{EVALUATION}/evaluator.py",
-        "yields=yields, attempts=lease.attempts",
-        "yields=yields, attempts=1",
+        "yields=yields, attempts=attempts, care=care",
+        "yields=yields, attempts=1, care=care",
     ),
     # -- evaluation: steps, workers, restarts -------------------------------------------------
     Fault(
