@@ -12,9 +12,11 @@ import re
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from tocsin.causes import explained_by
 from tocsin.rules import MACHINE, PROFILES, TRAINING, describe, get_rule, rule_names
 from tocsin.rules.broken_contract import BrokenContract
 
@@ -115,6 +117,7 @@ def _page(document: dict[str, Any]) -> str:
         document["causes"],
         "## What to try",
         document["advice"],
+        (trees := document["advice_for_trees"]) and f"Of boosted trees: {trees}",
         "## Parameters",
         _settings(document["parameters"]) or "None of its own.",
         "Options of every rule with other defaults here:\n\n" + options
@@ -123,7 +126,7 @@ def _page(document: dict[str, Any]) -> str:
         "## What it reads",
         _reads(document["reads"]),
         _watching(document["profiles"]),
-        _inhibiting(get_rule(name).inhibits),
+        _explaining(name),
         _ALL_CONTRACTS if name == BrokenContract.__name__ else "",
         "## Example",
         _example(name),
@@ -194,9 +197,23 @@ def _watching(profiles: list[str]) -> str:
     return f"It watches by default in profile {' and '.join(f'`{name}`' for name in profiles)}."
 
 
-def _inhibiting(rules: tuple[str, ...]) -> str:
-    names = ", ".join(f"[{name}]({name}.md)" for name in sorted(rules))
-    return names and f"While it fires, actions that notify of it do not notify of {names}."
+def _explaining(rule: str) -> str:
+    """The findings that it explains, and those that explain it, as far as they are rules."""
+    below = _names(explained_by(rule))
+    above = _names(each for each in rule_names() if rule in explained_by(each))
+    return "\n\n".join(
+        filter(
+            None,
+            (
+                below and f"It explains {below}: they are shown below it.",
+                above and f"It is explained by {above}: it is shown below them.",
+            ),
+        )
+    )
+
+
+def _names(rules: Iterable[str]) -> str:
+    return ", ".join(f"[{name}]({name}.md)" for name in sorted(rules))
 
 
 def quick_start() -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from tocsin.causes import Finding, causes_first
 from tocsin.evaluation import check
 from tocsin.evaluation.checkpoint import RuleRecord
 from tocsin.model import RuleStatus, Severity
@@ -48,6 +49,16 @@ class Evaluation:
     def first(self) -> Alarm | None:
         """The first alarm of those that count."""
         return min((a for a in self.alarms if a.counts), key=lambda a: a.step, default=None)
+
+    @property
+    def lead(self) -> Alarm | None:
+        """The finding that people read first, if there is an alarm."""
+        standing = {alarm.rule: alarm for alarm in self.alarms if not alarm.resolved}
+        leads = causes_first(
+            Finding(each.rule, each.rule, Severity(each.severity), each.step, each.tensor)
+            for each in standing.values()
+        )
+        return standing[leads[0].finding.name] if leads and leads[0].alarms else None
 
 
 @dataclass(frozen=True)

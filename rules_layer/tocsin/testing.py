@@ -13,7 +13,7 @@ from tocsin.evaluation import check, document
 from tocsin.histories import as_run, reader_of
 from tocsin.model import Severity
 from tocsin.report import fired
-from tocsin.rules import find_rule
+from tocsin.rules import advice_for, find_rule
 from tocsin.tensors import Storage, open_storage
 from tocsin.watch import Watch, read_watch, resolve, to_watch
 
@@ -68,7 +68,8 @@ def assert_healthy(
 def _line(rule: Mapping[str, Any]) -> str:
     where = f", step {rule['FirstViolation']['step']}" if rule["FirstViolation"] else ""
     known = find_rule(rule["Rule"])
-    advice = f"\n    what to do: {known.advice}" if known and known.advice else ""
+    text = advice_for(known, (rule["FirstViolation"] or {}).get("tensor"))
+    advice = f"\n    what to do: {text}" if text else ""
     severity = "Error" if rule["RuleEvaluationStatus"] == "Error" else rule["Severity"]
     name = rule["RuleConfigurationName"]
     return f"  {name} ({severity}{where}): {rule['StatusDetails']}{advice}"

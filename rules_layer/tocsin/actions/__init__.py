@@ -18,7 +18,7 @@ from tocsin.actions.ports import (
     UnknownEndpoint,
 )
 from tocsin.actions.recipient import recipients, refusal
-from tocsin.actions.request import Action, ActionOutcome, Request, Result
+from tocsin.actions.request import Action, ActionOutcome, Request, Result, finding
 
 __all__ = [
     "ACTIONS",
@@ -38,6 +38,7 @@ __all__ = [
     "StopHeld",
     "TopicMessage",
     "UnknownEndpoint",
+    "finding",
     "recipients",
     "refusal",
     "take",

@@ -41,7 +41,8 @@ def alert_email(request: Request, lookups: Lookups) -> str:
     """
     first = [_opening(request, lookups.now()), _stopped(request)]
     details = [
-        *_fired(request.firing, lookups),
+        _likely(request.cause),
+        *_fired(request, lookups),
         machine_at_that_time(request.run, lookups) if request.firing else "",
         _list("Resolved", request.resolved),
         _list("Withdrawn, not judged healthy", request.withdrawn),
@@ -55,17 +56,17 @@ def alert_email(request: Request, lookups: Lookups) -> str:
     return fitting(first, details, last)
 
 
-def explain(rule: str) -> Explanation:
+def explain(rule: str, tensor: str | None = None) -> Explanation:
     """The rule's own words; empty if the rule cannot be found: the e-mail goes out anyway."""
     try:
-        from tocsin.rules import find_rule
+        from tocsin.rules import advice_for, find_rule
 
         found = find_rule(rule)
     except Exception:  # noqa: BLE001 - rules written by others are imported here
         return Explanation()
     if found is None:
         return Explanation()
-    return Explanation((inspect.getdoc(found) or "").partition("\n")[0], found.advice)
+    return Explanation((inspect.getdoc(found) or "").partition("\n")[0], advice_for(found, tensor))
 
 
 def _opening(request: Request, now: datetime) -> str:
@@ -100,16 +101,25 @@ def _duration(minutes: int) -> str:
     return f"{hours} h" if hours < 48 else f"{hours // 24} days"
 
 
-def _fired(alerts: Sequence[StatusChange], lookups: Lookups) -> Iterator[str]:
+def _likely(cause: StatusChange | None) -> str:
+    """The finding that explains what fired, and is not in this message."""
+    return f"Likely cause: {_line(cause)}" if cause else ""
+
+
+def _fired(request: Request, lookups: Lookups) -> Iterator[str]:
+    below = request.explained
+    explained = [each for each in request.firing if each.rule_configuration_name in below]
+    alerts = [each for each in request.firing if each.rule_configuration_name not in below]
     for place, alert in enumerate(alerts[:_IN_FULL], 1):
-        if len(alerts) > 1:
+        if len(request.firing) > 1:
             yield f"{place}. {clean(_rule(alert), 200)}"
-        known = explain(alert.rule)
+        known = explain(alert.rule, alert.tensor)
         yield clean(known.meaning, 300)
         yield clean(alert.status_details)
         yield columns(_facts(alert, lookups))
         yield f"What to look at: {clean(known.advice)}" if known.advice else ""
     yield _list("Also fired", alerts[_IN_FULL:], _SHOWN - _IN_FULL)
+    yield _list("Explained by these", explained)
 
 
 def _list(title: str, alerts: Sequence[StatusChange], most: int = _SHOWN) -> str:

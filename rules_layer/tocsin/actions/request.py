@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from tocsin.actions.ports import Effects, Lookups
+from tocsin.causes import Finding, causes_first
 from tocsin.events import RunSummary, StatusChange
 
 
@@ -41,9 +42,10 @@ class Request:
     """One action for what a run reports.
 
     action: ``metric:loss`` is the action ``metric`` with the argument ``loss``.
-    firing, resolved: the alerts that it reports, the worst first.
+    firing, resolved: the alerts that it reports, the cause first.
     withdrawn: alerts that no longer stand, of rules that were not judged healthy.
     ongoing: alerts that still fire and were sent before.
+    cause: the finding that explains the first alert, if the message does not report it itself.
     stop: the outcome of stopping the job, where that was asked for.
     summary: at a run's end, and then there is no alert.
     key: the same for every try.
@@ -58,6 +60,7 @@ class Request:
     reason: str = ""
     key: str = ""
     withdrawn: tuple[StatusChange, ...] = ()
+    cause: StatusChange | None = None
 
     @property
     def about(self) -> tuple[StatusChange, ...]:
@@ -68,6 +71,12 @@ class Request:
     def alert(self) -> StatusChange:
         """The first alert. Raises LookupError for a summary."""
         return self.about[0]
+
+    @property
+    def explained(self) -> frozenset[str]:
+        """The names of rules in ``firing`` that another one of them explains."""
+        leads = causes_first(map(finding, self.firing))
+        return frozenset(each.name for lead in leads for each in lead.explains)
 
     @property
     def job(self) -> str:
@@ -93,6 +102,12 @@ class Request:
         """The part after the colon; None without one."""
         _, colon, argument = self.action.partition(":")
         return argument if colon else None
+
+
+def finding(alert: StatusChange) -> Finding:
+    """The alert as the order of findings sees it."""
+    name, tensor = alert.rule_configuration_name, alert.tensor
+    return Finding(name, alert.rule, alert.severity, alert.step, tensor)
 
 
 Action = Callable[[Request, Lookups, Effects], Result]

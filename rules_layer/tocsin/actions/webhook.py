@@ -28,6 +28,14 @@ class StopReport(msgspec.Struct, frozen=True, rename="pascal"):
     detail: str
 
 
+class Cause(msgspec.Struct, frozen=True, rename="pascal"):
+    """The finding that explains the first alert, and is not among the alerts."""
+
+    rule_configuration_name: str
+    rule: str
+    status_details: str = ""
+
+
 class WebhookEvent(
     msgspec.Struct,
     frozen=True,
@@ -35,13 +43,14 @@ class WebhookEvent(
 ):
     """The event that an endpoint gets.
 
-    firing, resolved: alerts as they are on the bus, the worst first.
+    firing, resolved: alerts as they are on the bus, the cause first.
     more: names of those that there was no room for.
     ongoing: names of rules that still fire and were sent before.
     summary: at a job's end, and then there is no alert.
     withdrawn: alerts that no longer stand, of rules that were not judged healthy.
     report: where the run's report opens.
     severity: the worst of all rules that fire, the ongoing ones included.
+    cause: the likely cause of the first alert, if no alert of the event is.
     """
 
     detail_type: str
@@ -59,6 +68,7 @@ class WebhookEvent(
     report: ReportLinks = ReportLinks()
     severity: Severity | None = None
     source: str = SOURCE
+    cause: Cause | None = None
 
 
 # Built before any thread: msgspec builds what it knows of a type at its first use.
@@ -105,7 +115,14 @@ def _event(request: Request, lookups: Lookups) -> WebhookEvent:
             key=list(Severity).index,
             default=None,
         ),
+        cause=_cause(request.cause),
     )
+
+
+def _cause(alert: StatusChange | None) -> Cause | None:
+    if alert is None:
+        return None
+    return Cause(alert.rule_configuration_name, alert.rule, alert.status_details)
 
 
 def _posted(event: WebhookEvent) -> dict[str, Any]:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from tocsin.actions import finding
 from tocsin.alerts.stage import Alerts, Batch, Held, Hold, View
-from tocsin.events import StatusChange
+from tocsin.causes import explains
+from tocsin.events import MOST_SEVERE_FIRST, StatusChange
 from tocsin.rules import find_rule
 
 
 def inhibit(batch: Batch, view: View) -> Batch:
-    """Holds rules that another firing rule inhibits: by its configuration, or by its class.
+    """Holds rules that another firing rule inhibits by its configuration, or explains.
 
-    The class inhibits only if the same action notifies of both: else nobody would be notified.
+    What a rule explains is held only if the same action notifies of both, and if it is no more
+    severe: else nobody would be notified, or not of how bad it is.
     """
     speaking = {**view.group.firing, **batch.firing}
     in_order = sorted(speaking.items(), key=lambda item: item[1].alert.sequence)
@@ -56,11 +59,22 @@ def _inhibited(alert: StatusChange, firing: Alerts, action: str) -> frozenset[st
     named = {rule for rule in alert.inhibits if rule in firing}
     if action in alert.actions:
         others = _by_class(alert.rule)
-        named |= {rule for rule, each in firing.items() if each.alert.rule in others}
+        named |= {
+            rule
+            for rule, each in firing.items()
+            if each.alert.rule in others or _speaks_for(alert, each.alert)
+        }
     return frozenset(named - {alert.rule_configuration_name})
 
 
+def _speaks_for(alert: StatusChange, other: StatusChange) -> bool:
+    severe = MOST_SEVERE_FIRST.index
+    if severe(other.severity) < severe(alert.severity):
+        return False
+    return explains(finding(alert), finding(other))
+
+
 def _by_class(rule: str) -> frozenset[str]:
-    """The rules that a rule's class inhibits; none if the class is not known here."""
+    """The rules that the class of a custom rule inhibits; none if it is not known here."""
     inhibits = getattr(find_rule(rule), "inhibits", ())
     return frozenset(inhibits) if isinstance(inhibits, tuple) else frozenset()  # anybody's rule

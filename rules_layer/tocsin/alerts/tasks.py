@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from msgspec.structs import replace
 
-from tocsin.actions import ActionOutcome, Effects, Lookups, Request, Result, take
+from tocsin.actions import ActionOutcome, Effects, Lookups, Request, Result, finding, take
 from tocsin.alerts.group import (
     MOST_TRIES,
     AlertGroup,
@@ -19,7 +19,8 @@ from tocsin.alerts.group import (
 )
 from tocsin.alerts.spending import Spending
 from tocsin.alerts.stage import Send
-from tocsin.events import MOST_SEVERE_FIRST, ActionTaken, StatusChange
+from tocsin.causes import causes_first
+from tocsin.events import ActionTaken, StatusChange
 from tocsin.watch import NOTIFYING
 from tocsin.words import clean
 
@@ -199,8 +200,7 @@ def _alert(group: AlertGroup, rule: str, dedup_id: str) -> StatusChange | None:
 def _request(task: Task, group: AlertGroup) -> Request:
     kept = ((rule, id_) for rule, id_ in task.dedup_ids.items() if rule not in task.dropped)
     found = (_alert(group, rule, id_) for rule, id_ in kept)
-    alerts = [alert for alert in found if alert is not None]
-    alerts.sort(key=lambda alert: MOST_SEVERE_FIRST.index(alert.severity))
+    alerts = _in_order(alert for alert in found if alert is not None)
     return Request(
         action=task.action,
         firing=tuple(alert for alert in alerts if alert.firing),
@@ -211,7 +211,27 @@ def _request(task: Task, group: AlertGroup) -> Request:
         summary=group.summary if task.reason == Send.SUMMARY else None,
         reason=task.reason,
         key=f"{group.run}/{task.id}",
+        cause=_cause(next((alert for alert in alerts if alert.firing), None), group),
     )
+
+
+def _in_order(alerts: Iterable[StatusChange]) -> list[StatusChange]:
+    """The alerts in the order of findings."""
+    known = {alert.rule_configuration_name: alert for alert in alerts}
+    leads = causes_first(map(finding, known.values()))
+    return [known[each.name] for lead in leads for each in lead.findings]
+
+
+def _cause(alert: StatusChange | None, group: AlertGroup) -> StatusChange | None:
+    """The finding of the run that explains the alert, if there is one: it may be no alarm."""
+    if alert is None:
+        return None
+    firing = {rule: each.alert for rule, each in group.firing.items()}
+    firing |= {alert.rule_configuration_name: alert}
+    for lead in causes_first(map(finding, firing.values())):
+        if finding(alert) in lead.explains:
+            return firing[lead.finding.name]
+    return None
 
 
 def _last_stop(group: AlertGroup) -> Result | None:

@@ -1,4 +1,4 @@
-"""Findings of a run in the order of their steps, and one line about the rules without one."""
+"""Findings of a run, the cause first, and one line about the rules without one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from tocsin.cli.not_judged import names_not_judged
 from tocsin.cli.output import Document
 from tocsin.model import Role, RuleStatus
-from tocsin.report import consequences, fired, is_not_finite
+from tocsin.report import leads
 from tocsin.rules import find_rule
 
 _MOST_TOPICS = 4
@@ -29,20 +29,25 @@ _TOPICS = {
 
 @dataclass(frozen=True)
 class Finding:
-    """A rule that fired or failed, as in the JSON, with the rules that fired in consequence."""
+    """A rule that fired or failed, as in the JSON, with the rules that it explains.
+
+    likely: it is no alarm itself, but the likely cause of one.
+    """
 
     rule: Document
-    consequences: tuple[Document, ...] = ()
+    explains: tuple[Document, ...] = ()
+    likely: bool = False
 
 
 def findings(document: Document) -> list[Finding]:
-    """The rules that fired, by the step of their first violation, then the rules in Error."""
-    found = fired(document)
-    follow = consequences(found)
-    follows = tuple(rule for rule in found if rule["RuleConfigurationName"] in follow)
-    lost = next((rule for rule in found if is_not_finite(rule)), None)
+    """The rules that fired, the cause first, then the rules in Error."""
+    cause = document["cause"] or {}
+    likely = cause["RuleConfigurationName"] if cause.get("likely") else None
     return [
-        *(Finding(rule, follows if rule is lost else ()) for rule in found if rule not in follows),
+        *(
+            Finding(rule, tuple(explained), rule["RuleConfigurationName"] == likely)
+            for rule, *explained in leads(document)
+        ),
         *map(Finding, _with(document, "Error")),
     ]
 

@@ -7,7 +7,7 @@ from xml.etree import ElementTree as Xml
 from tocsin.cli.not_judged import fails, names_not_judged
 from tocsin.cli.output import Document
 from tocsin.model import Severity
-from tocsin.rules import find_rule
+from tocsin.rules import advice_for, find_rule
 from tocsin.words import clean
 
 _MOST = 4000  # characters of a text
@@ -53,8 +53,8 @@ def _finding(rule: Document) -> str:
     lines = [f"{_severity(rule)}: {_text(rule['StatusDetails'] or '')}"]
     if first.get("step") is not None:
         lines.append(f"first at step {first['step']} ({_text(first['worker'] or 'all workers')})")
-    if known and known.advice:
-        lines.append(f"What to do: {known.advice}")
+    if advice := advice_for(known, first.get("tensor")):
+        lines.append(f"What to do: {advice}")
     return "\n".join(lines)
 
 

@@ -40,6 +40,8 @@ def why_nothing(document: Document) -> str:
     """The first reason why no rule has judged a step, and what to do."""
     if failed := errors(document):
         return failed
+    if not document["steps"]["evaluated"] and document["finished"]:
+        return "the run ended before its first step: read the log of the training"
     if not document["steps"]["evaluated"]:
         return "the run has no complete step: try again after the training has saved one"
     if not document["rules"]:

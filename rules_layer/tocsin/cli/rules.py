@@ -108,7 +108,11 @@ def print_rule(document: Document, console: Console) -> None:
             console.print(_settings(title, rows))
             console.print()
     console.print(_reads(document["reads"]))
-    for title, text in (("Why it happens", "causes"), ("What to do", "advice")):
+    for title, text in (
+        ("Why it happens", "causes"),
+        ("What to do", "advice"),
+        ("What to do with boosted trees", "advice_for_trees"),
+    ):
         if document[text]:
             console.print(Text(f"\n{title}", "bold"))
             console.print(_paragraph(document[text]))

@@ -27,7 +27,7 @@ from tocsin.cli.silences import print_silenced, silences_of_run, store
 from tocsin.cli.stack import BUCKET, TABLE, TOPIC, Deployment
 from tocsin.cli.status import run_of_job
 from tocsin.cli.verdicts import print_verdicts
-from tocsin.evaluation import Checkpoint, Trouble, document
+from tocsin.evaluation import Checkpoint, Trouble, document, with_cause
 from tocsin.watch import Silence
 
 Found = TypeVar("Found")
@@ -71,7 +71,8 @@ def run_document(run: str, deployment: Deployment) -> tuple[Document, list[str]]
         if state is None or not (state.known or paused):
             unknown = f"the stack does not know {run}: `tocsin status` lists the runs it knows"
             raise CommandError("; ".join((unknown, *notes)))
-        found |= {"job": state.group.job or found["job"], "rules": _rules(state.group)}
+        job = state.group.job or found["job"]
+        found = with_cause({**found, "job": job, "rules": _rules(state.group)})
     addresses, pending = _unconfirmed(deployment)
     report = _report(stored.checkpoint, deployment.find(BUCKET))
     found |= {**_alerts(state, found), "unconfirmed": addresses, "report": report}

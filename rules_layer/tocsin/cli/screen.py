@@ -136,9 +136,7 @@ def _rules(document: Document, rows: int) -> Table:
     for ratio in (None, None, None, 1):
         grid.add_column(no_wrap=True, overflow="ellipsis", ratio=ratio)
     absent = names_not_judged(document)
-    found = [
-        rule for finding in findings(document) for rule in (finding.rule, *finding.consequences)
-    ]
+    found = [rule for finding in findings(document) for rule in (finding.rule, *finding.explains)]
     rest = [
         rule for rule in without_finding(document) if rule["RuleConfigurationName"] not in absent
     ]

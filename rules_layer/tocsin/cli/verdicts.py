@@ -12,7 +12,8 @@ from tocsin.cli.findings import Finding, findings, summary, without_finding
 from tocsin.cli.not_judged import NAME_THE_LOSS, NOT_JUDGED, names_not_judged, no_loss
 from tocsin.cli.output import Document
 from tocsin.model import RuleStatus
-from tocsin.rules import find_rule
+from tocsin.report import too_early
+from tocsin.rules import advice_for, find_rule
 from tocsin.tensors import step_text
 
 _FEW = 5  # rules, that somebody has chosen: all are shown
@@ -42,6 +43,8 @@ def print_verdicts(document: Document, console: Console, *, every: bool = False)
         console.print(Text(lacking, "bold yellow"))
         console.print(f"{NAME_THE_LOSS}\nfor each framework: docs/hooks\n", soft_wrap=True)
     print_facts(_header(document), console)
+    if early := too_early(document):
+        console.print(Text(f"\n{early}", "bold yellow"))
     print_findings(document, console, every=every)
 
 
@@ -87,10 +90,12 @@ def _header(document: Document) -> dict[str, str]:
 
 
 def _print_finding(finding: Finding, console: Console, run: str, *, several: bool) -> None:
-    """The rule and its step, what it found, what to do, and what followed."""
+    """The rule and its step, what it found, what to do, and what it explains."""
     rule = finding.rule
     line = Text("  ").join((status_text(rule["RuleEvaluationStatus"]), _name(rule)))
     where = _where(rule, several, run)
+    if finding.likely:
+        line = Text("  ").join((line, styled("likely cause", "bold yellow")))
     if line.cell_len + 2 + where.cell_len > console.width:
         console.print(line, soft_wrap=True)
         console.print(Padding(where, (0, 0, 0, 2)))
@@ -100,12 +105,10 @@ def _print_finding(finding: Finding, console: Console, run: str, *, several: boo
         console.print(Padding(styled(rule["StatusDetails"]), (0, 0, 0, 2)))
     if advice := _advice(rule):
         console.print(Padding(styled(f"What to do: {advice}", "dim"), (0, 0, 0, 2)))
-    if finding.consequences:
-        names = ", ".join(
-            f"{one['RuleConfigurationName']} (step {one['FirstViolation']['step']})"
-            for one in finding.consequences
-        )
-        console.print(Padding(styled(f"From this on also: {names}"), (0, 0, 0, 2)))
+    for other in finding.explains:
+        text = f"explains {other['RuleConfigurationName']}, {_where(other, several, run)}"
+        details = f": {other['StatusDetails']}" if other["StatusDetails"] else ""
+        console.print(Padding(styled(f"{text}{details}"), (0, 0, 0, 2)))
 
 
 def _table(rules: list[Document], not_judged: set[str]) -> Table:
@@ -149,5 +152,6 @@ def _count(rule: Document) -> str:
 
 
 def _advice(rule: Document) -> str:
-    found = find_rule(rule["Rule"]) if rule["RuleEvaluationStatus"] == "IssuesFound" else None
-    return found.advice if found else ""
+    if rule["RuleEvaluationStatus"] != "IssuesFound":
+        return ""
+    return advice_for(find_rule(rule["Rule"]), (rule["FirstViolation"] or {}).get("tensor"))

@@ -57,6 +57,20 @@ LOSSES = (
         "use sigmoid with binary_cross_entropy, or output one score per class",
     ),
     Contract(
+        "softmax_between_layers",
+        Severity.WARNING,
+        "softmax is applied between two layers",
+        "activations become shares that add up to 1: they carry little, and gradients are tiny",
+        "use ReLU or another activation between layers, and softmax for the output only",
+    ),
+    Contract(
+        "relu_on_scores",
+        Severity.WARNING,
+        "ReLU is applied to the scores of a cross-entropy",
+        "negative scores become 0: no class can be unlikely, and clipped scores get no gradient",
+        "pass the output of the last layer itself; use ReLU between layers only",
+    ),
+    Contract(
         "not_log_probabilities",
         Severity.CRITICAL,
         "nll_loss or ctc_loss expects log-probabilities but receives other values",

@@ -44,9 +44,9 @@ UPDATES = (
     Contract(
         "optimizer_of_another_model",
         Severity.CRITICAL,
-        "the optimizer holds no parameter of the model that is trained",
-        "the model is never updated: it was copied, moved or created again after its optimizer",
-        "create the optimizer from the parameters of the model that is trained",
+        "the optimizer holds other parameters than those that get gradients",
+        "the model is never updated: layers of it were replaced after the optimizer was made",
+        "create the optimizer from model.parameters() once all layers are in place",
     ),
     Contract(
         "optimizer_holds_only_frozen",

@@ -42,7 +42,7 @@ from tocsin.evaluation.ports import (
 )
 from tocsin.evaluation.reconciliation import Progress, reconcile
 from tocsin.evaluation.status_changes import configure, finish, replayed
-from tocsin.evaluation.status_document import document
+from tocsin.evaluation.status_document import document, leads_of, with_cause
 from tocsin.evaluation.trace import (
     MOST_POINTS,
     Lane,
@@ -106,6 +106,7 @@ __all__ = [
     "fold",
     "handle_batch",
     "last_changes",
+    "leads_of",
     "memory_ports",
     "parse_message",
     "pause_after",
@@ -113,4 +114,5 @@ __all__ = [
     "plan",
     "reconcile",
     "replayed",
+    "with_cause",
 ]

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from tocsin.causes import Finding, Lead, causes_first
 from tocsin.evaluation.trace import Point
 from tocsin.evaluation.upgrade import VERSION, upgraded, without_references
 from tocsin.events import (
@@ -217,7 +218,8 @@ class Checkpoint:
 
     @property
     def statuses(self) -> tuple[RuleStatusEntry, ...]:
-        """The present status of every rule."""
+        """The present status of every rule: findings in their order, then the other rules."""
+        findings = (each.name for lead in self.leads for each in lead.findings)
         return tuple(
             RuleStatusEntry(
                 name,
@@ -225,7 +227,23 @@ class Checkpoint:
                 record.details,
                 None if record.changed_at is None else timestamp(record.changed_at),
             )
+            for name in dict.fromkeys((*findings, *self.rules))
+            for record in (self.rules[name],)
+        )
+
+    @property
+    def leads(self) -> tuple[Lead, ...]:
+        """The findings that lead, in order, each with what it explains."""
+        return causes_first(
+            Finding(
+                name,
+                record.rule,
+                record.severity or Severity.WARNING,
+                record.first_violation.step if record.first_violation else None,
+                record.first_violation.tensor if record.first_violation else None,
+            )
             for name, record in self.rules.items()
+            if record.status is RuleStatus.ISSUES_FOUND
         )
 
     @property

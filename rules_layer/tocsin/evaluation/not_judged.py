@@ -7,7 +7,7 @@ from enum import StrEnum
 from tocsin.evaluation.checkpoint import RuleRecord
 from tocsin.model import Role, RuleStatus
 
-_BESIDE = {Role.OBJECTIVE, Role.SKILL}  # what rules read beside losses, where it is there
+_BESIDE = {Role.OBJECTIVE, Role.SKILL, Role.LEARNING_RATE}  # read beside losses, where known
 
 
 class NotJudged(StrEnum):

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from tocsin.causes import Finding, Lead, causes_first
 from tocsin.evaluation.checkpoint import Checkpoint, RuleRecord, Violation
 from tocsin.evaluation.not_judged import NotJudged, missing_reads, why_not_judged
-from tocsin.model import Severity
+from tocsin.model import RuleStatus, Severity
 from tocsin.tensors import job_name
 
 
 def document(checkpoint: Checkpoint) -> dict[str, Any]:
-    return {
+    found = {
         "run": checkpoint.run,
         "job": job_name(checkpoint.run),
         "finished": checkpoint.ended is not None,
@@ -25,6 +26,37 @@ def document(checkpoint: Checkpoint) -> dict[str, Any]:
         "not_judged": _not_judged(checkpoint.rules),
         "rules": [_rule(name, record) for name, record in checkpoint.rules.items()],
     }
+    return with_cause(found)
+
+
+def with_cause(found: dict[str, Any]) -> dict[str, Any]:
+    """The document with its ``cause``, and in each rule the finding that explains it."""
+    leads = leads_of(found)
+    by = {each.name: lead.finding.name for lead in leads for each in lead.explains}
+    rules = [
+        {**rule, "ExplainedBy": by.get(rule["RuleConfigurationName"])} for rule in found["rules"]
+    ]
+    return {**found, "cause": _cause(leads), "rules": rules}
+
+
+def leads_of(found: Mapping[str, Any]) -> tuple[Lead, ...]:
+    """The findings of a run that lead, in order, each with what it explains."""
+    status = RuleStatus.ISSUES_FOUND.value
+    fired = (rule for rule in found["rules"] if rule["RuleEvaluationStatus"] == status)
+    return causes_first(map(_finding, fired))
+
+
+def _finding(rule: Mapping[str, Any]) -> Finding:
+    first, severity = rule["FirstViolation"] or {}, rule["Severity"] or Severity.WARNING
+    name, kind = rule["RuleConfigurationName"], rule["Rule"]
+    return Finding(name, kind, Severity(severity), first.get("step"), first.get("tensor"))
+
+
+def _cause(leads: tuple[Lead, ...]) -> dict[str, Any] | None:
+    """The finding that leads, if there is an alarm."""
+    if not leads or not leads[0].alarms:
+        return None
+    return {"RuleConfigurationName": leads[0].finding.name, "likely": leads[0].likely}
 
 
 def _not_judged(rules: Mapping[str, RuleRecord]) -> dict[str, list[str]]:

@@ -25,7 +25,7 @@ from tocsin.judge.findings import Findings, Several
 from tocsin.judge.following import Following
 from tocsin.judge.notify import Notifier, endpoint_of
 from tocsin.profile import open_run
-from tocsin.report import consequences, fired
+from tocsin.report import leads
 from tocsin.tensors import INDEX, Storage
 
 _NOTIFY = "TOCSIN_NOTIFY"
@@ -75,23 +75,20 @@ class _Parent:
 
 
 def table(document: dict[str, Any]) -> Iterator[str]:
-    """What was found, a line for each rule that fired; consequences of a NaN in one line."""
-    found = fired(document)
-    follow = consequences(found)
-    main = [rule for rule in found if rule["RuleConfigurationName"] not in follow]
+    """The findings, the cause first, a line for each; those that one explains are named with it."""
+    found = leads(document)
     run, steps = _short(document["run"]), document["steps"]["evaluated"]
-    findings = f"{len(main) or 'no'} finding{'' if len(main) == 1 else 's'}"
+    findings = f"{len(found) or 'no'} finding{'' if len(found) == 1 else 's'}"
     yield f"{findings} in {steps} saved steps of {run}"
-    width = max((len(rule["RuleConfigurationName"]) for rule in main), default=0)
-    for rule in main:
-        at = rule["FirstViolation"]
+    width = max((len(lead["RuleConfigurationName"]) for lead, *_ in found), default=0)
+    for lead, *explained in found:
+        at = lead["FirstViolation"]
         step = "" if at is None else f"step {at['step']}"
-        name = rule["RuleConfigurationName"]
-        severity = rule["Severity"] or ""
-        yield f"  {step:<10}  {severity:<8}  {name:<{width}}  {rule['StatusDetails']}"
-    if follow:
-        yield f"  from then on also: {', '.join(sorted(follow))}"
-    if main:
+        name, severity = lead["RuleConfigurationName"], lead["Severity"] or ""
+        yield f"  {step:<10}  {severity:<8}  {name:<{width}}  {lead['StatusDetails']}"
+        if explained:
+            yield f"  explains {', '.join(each['RuleConfigurationName'] for each in explained)}"
+    if found:
         yield f"what to do: tocsin check {run}"
 
 

@@ -9,7 +9,7 @@ from tocsin.report.page import Alert, Headline, Page, StepTrace, json_of
 from tocsin.report.report import compared, page_of, report_on
 from tocsin.report.stored import stored_page
 from tocsin.report.taken import actions_of
-from tocsin.report.verdict import consequences, fired, headline, is_not_finite
+from tocsin.report.verdict import fired, headline, leads, too_early
 
 __all__ = [
     "Alert",
@@ -21,17 +21,17 @@ __all__ = [
     "Trace",
     "actions_of",
     "compared",
-    "consequences",
     "fired",
     "headline",
     "html_of",
     "inline",
-    "is_not_finite",
     "json_of",
+    "leads",
     "machine_beside",
     "machine_of",
     "page_of",
     "report_on",
     "stored_machine",
     "stored_page",
+    "too_early",
 ]

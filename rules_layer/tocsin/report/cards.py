@@ -10,15 +10,15 @@ from tocsin.evaluation import Lane, Trace
 from tocsin.model import RuleStatus
 from tocsin.report.lanes import series_of, spans_of, violations_of
 from tocsin.report.page import RuleCard
-from tocsin.report.verdict import Document, consequences, fired
-from tocsin.rules import find_rule, summary
+from tocsin.report.verdict import Document, fired
+from tocsin.rules import advice_for, find_rule, summary
 
 
 def cards_of(document: Document, trace: Trace, marks: list[int]) -> list[RuleCard]:
-    """All rules: those that fired, earliest first, others by name, not applicable ones last."""
-    found = fired(document)
-    follow = consequences(found)
-    names = [rule["RuleConfigurationName"] for rule in found]
+    """All rules: those that fired, the cause first, others by name, not applicable ones last."""
+    names = [rule["RuleConfigurationName"] for rule in fired(document)]
+    cause = document["cause"] or {}
+    likely = cause["RuleConfigurationName"] if cause.get("likely") else None
     last = document["steps"]["last"]
 
     def order(rule: Document) -> tuple[int, bool, str]:
@@ -27,7 +27,7 @@ def cards_of(document: Document, trace: Trace, marks: list[int]) -> list[RuleCar
         return at, status == RuleStatus.NOT_APPLICABLE, name
 
     return [
-        _card(rule, trace.lanes.get(rule["RuleConfigurationName"]), follow, last, marks)
+        _card(rule, trace.lanes.get(rule["RuleConfigurationName"]), last, marks, likely)
         for rule in sorted(document["rules"], key=order)
     ]
 
@@ -35,9 +35,9 @@ def cards_of(document: Document, trace: Trace, marks: list[int]) -> list[RuleCar
 def _card(
     rule: Document,
     lane: Lane | None,
-    follow: set[str],
     last: int | None,
     marks: list[int],
+    likely: str | None,
 ) -> RuleCard:
     known = find_rule(rule["Rule"])
     shows = rule["RuleEvaluationStatus"] == RuleStatus.ISSUES_FOUND
@@ -54,8 +54,9 @@ def _card(
         parameters={key: _jsonable(value) for key, value in rule["Parameters"].items()},
         summary=summary(known) if known else "",
         causes=known.causes if known else "",
-        advice=known.advice if known else "",
-        consequence=rule["RuleConfigurationName"] in follow,
+        advice=advice_for(known, (rule["FirstViolation"] or {}).get("tensor")),
+        explained_by=rule["ExplainedBy"],
+        likely=rule["RuleConfigurationName"] == likely,
         spans=spans_of(lane, last),
         at=violations_of(lane),
         series=series_of(lane, marks, _label(rule)) if shows else None,
@@ -65,10 +66,11 @@ def _card(
 def _label(rule: Document) -> str:
     """The first of the numbers that decided, which is what the rule measures."""
     name = next(iter((rule["FiredAt"] or {}).get("evidence", ())), "")
-    return _LABELS.get(name, name)
+    return CAPTIONS.get(name, name)
 
 
-_LABELS = {"nan": "elements that are not finite", "abs_mean": "mean |value|"}
+CAPTIONS = {"nan": "NaN elements", "abs_mean": "mean |value|"}
+"""Names of numbers where a chart has more room."""
 
 
 def _violation(violation: Mapping[str, Any] | None) -> dict[str, Any] | None:

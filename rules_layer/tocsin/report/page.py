@@ -51,7 +51,7 @@ class Run(msgspec.Struct, frozen=True):
 
 
 class Headline(msgspec.Struct, frozen=True):
-    """The verdict in one sentence, the first sign, and the step at which the training broke."""
+    """The verdict in one sentence, what it explains, and the step at which that began."""
 
     level: Level
     sentence: str
@@ -106,7 +106,8 @@ class RuleCard(
 ):
     """A rule as ``tocsin check --json`` has it, with what a reader of the page needs.
 
-    consequence: whether it only follows from numbers that another rule found to be lost.
+    explained_by: the finding that explains it.
+    likely: whether it leads as the likely cause of an alarm, and is none itself.
     at: steps of violations, the first 400.
     """
 
@@ -123,7 +124,8 @@ class RuleCard(
     summary: str
     causes: str
     advice: str
-    consequence: bool
+    explained_by: str | None
+    likely: bool
     spans: list[Span]
     at: list[int]
     series: Series | None

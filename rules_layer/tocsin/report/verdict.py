@@ -1,10 +1,11 @@
-"""The verdict in one sentence, and which findings only follow from another."""
+"""The verdict in one sentence, and the rules that fired in the order of findings."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
+from tocsin.causes import Lead
+from tocsin.evaluation import leads_of
 from tocsin.model import Reason, RuleStatus, Severity
 from tocsin.report.page import Headline
 from tocsin.tensors import is_machine_run, step_text
@@ -12,58 +13,54 @@ from tocsin.tensors import is_machine_run, step_text
 Document = dict[str, Any]
 """A run, or a rule, as ``tocsin check --json`` has it."""
 
-_LOST_FIRST = ("NonFiniteData", "ExplodingTensor")
+_NAMED = 4  # rules that the headline names
+_MOSTLY = 0.5  # of the saves since the first one that is not finite
 
 
 def fired(document: Document) -> list[Document]:
-    """The rules that fired, by the step of their first violation.
-
-    At one step what is not finite comes first, and the data before the network.
-    """
-    found = (rule for rule in document["rules"] if _status(rule) is RuleStatus.ISSUES_FOUND)
-    return sorted(found, key=_order)
+    """The rules that fired: the cause first, each followed by what it explains."""
+    return [rule for lead in leads(document) for rule in lead]
 
 
-def consequences(rules: Sequence[Document]) -> set[str]:
-    """The names of fired rules that follow from a number that is not finite.
-
-    A NaN or an infinity spreads through a training. Findings from its step on are its
-    consequences, except those about time.
-    """
-    lost = next((at for at, rule in enumerate(rules) if is_not_finite(rule)), None)
-    after = () if lost is None else rules[lost + 1 :]
-    return {_name(rule) for rule in after if _reason(rule) not in ("", Reason.LATE)}
-
-
-def is_not_finite(rule: Document) -> bool:
-    """Whether a rule fired at a number that is not finite."""
-    return _reason(rule) == Reason.NOT_FINITE
+def leads(document: Document) -> list[list[Document]]:
+    """The rules that fired, each that leads with those that it explains after it."""
+    rules = {_name(rule): rule for rule in document["rules"]}
+    return [[rules[each.name] for each in lead.findings] for lead in leads_of(document)]
 
 
 def headline(document: Document) -> Headline:
-    """The verdict in one sentence, and the first sign."""
-    rules = fired(document)
-    if not rules:
-        return _without_finding(document)
-    follow = consequences(rules)
-    causes = [rule for rule in rules if _name(rule) not in follow]
-    lost = next((rule for rule in rules if is_not_finite(rule)), None)
-    main = lost or next((rule for rule in causes if _is_critical(rule)), causes[0])
-    step = _step(main)
-    critical = _is_critical(main)
+    """The verdict in one sentence, and what it explains."""
+    found = leads_of(document)
+    if not found or not found[0].alarms:
+        return _without_alarm(document, len(found))
+    lead, rules = found[0], fired(document)
+    main, step = rules[0], lead.finding.step
     what = _sentence(str(main["StatusDetails"]))
-    if lost is not None:
-        sentence = f"Training broke at {_where(document, step or 0)}: {what}"
+    likely = "Likely cause: " if lead.likely else ""
+    if step is not None and _reason(main) == Reason.NOT_FINITE:
+        sentence = _lost(document, main, step, what)
     elif step is None:
-        sentence = f"{_name(main)}: {what}"
+        sentence = f"{likely}{_name(main)}: {what}"
     else:
-        sentence = f"{_name(main)} since {_where(document, step)}: {what}"
+        sentence = f"{likely}{_name(main)} since {_where(document, step)}: {what}"
     return Headline(
-        level="critical" if critical else "warning",
+        level="critical" if lead.severity is Severity.CRITICAL else "warning",
         sentence=sentence,
-        detail=_first_sign(document, main, causes, len(follow)),
+        detail=_beside(lead, len(rules)),
         step=step,
     )
+
+
+def _lost(document: Document, rule: Document, step: int, what: str) -> str:
+    """The sentence on numbers that are not finite: the training broke if they have mostly been so
+    since.
+    """
+    at, steps = _where(document, step), document["steps"]
+    count, of = rule["Violations"], rule["DataPoints"]
+    since = (steps["last"] - step + 1) / (steps["last"] - steps["first"] + 1)
+    if count >= _MOSTLY * since * of:
+        return f"Training broke at {at}: {what}"
+    return f"{_name(rule)} at {at}, in {count} of {of} saves: {what}"
 
 
 def _where(document: Document, step: int) -> str:
@@ -76,28 +73,23 @@ def _where(document: Document, step: int) -> str:
     return f"step {step:,}"
 
 
-def _first_sign(
-    document: Document, main: Document, causes: Sequence[Document], following: int
-) -> str:
+def _beside(lead: Lead, fired: int) -> str:
+    """What the first finding explains, and how many others there are."""
     parts = []
-    first, step = causes[0], _step(main)
-    begun = _step(first)
-    if first is not main and step is not None and begun is not None and begun < step:
-        unit = "minute" if is_machine_run(document["run"]) else "step"
-        ago = f"{step - begun:,} {unit}{'s' if step - begun != 1 else ''}"
-        at = _where(document, begun)
-        parts.append(f"The first sign came {ago} earlier, at {at}: {_name(first)}.")
-    others = len(causes) - 1 - bool(parts)
-    if others:
+    if lead.explains:
+        names = [each.name for each in lead.explains]
+        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        parts.append(f"It explains {', '.join(names[:_NAMED])}{more}.")
+    if others := fired - len(lead.findings):
         parts.append(f"{others} more {'rule' if others == 1 else 'rules'} fired.")
-    if following:
-        fires = "rule fired" if following == 1 else "rules fired"
-        parts.append(f"{following} more {fires} once the numbers were lost.")
     return " ".join(parts)
 
 
-def _without_finding(document: Document) -> Headline:
+def _without_alarm(document: Document, remarks: int) -> Headline:
     steps, finished = document["steps"], document["finished"]
+    if not steps["evaluated"] and finished:
+        detail = "The training failed, or its hook saved no step: read the log of the training."
+        return Headline("warning", "The run ended before its first step.", detail, None)
     if not steps["evaluated"]:
         return Headline(
             "none", "No step is complete yet.", "The run has no data that can be judged.", None
@@ -115,15 +107,32 @@ def _without_finding(document: Document) -> Headline:
     rules = "1 rule" if count == 1 else f"{count} rules"
     unit = "minute" if is_machine_run(document["run"]) else "step"
     over = f"over {steps['evaluated']:,} {unit}{'s' if steps['evaluated'] != 1 else ''}"
+    if early := too_early(document):
+        return Headline("none", early, "The others need more steps.", None)
     sentence = f"No issues found: {rules} judged healthy {over}."
     if not finished:
         sentence = f"No issues so far: {rules} judged healthy {over}."
     detail = ""
+    if remarks:
+        sentence = f"No alarm {over}."
+        what = "finding has" if remarks == 1 else "findings have"
+        detail = f"{remarks} {what} severity info."
     if not_judged["no_loss"]:
         detail = f"No loss was captured: {len(not_judged['no_loss'])} rules cannot judge."
     if failed:
         detail = f"{len(failed)} rule{'s are' if len(failed) > 1 else ' is'} in Error. {detail}"
     return Headline("ok", sentence, detail.strip(), None)
+
+
+def too_early(document: Document) -> str:
+    """A sentence where nothing was found, and more rules wait for steps than have judged one."""
+    rules, waiting = document["rules"], len(document["not_judged"]["too_few_steps"])
+    absent = {name for names in document["not_judged"].values() for name in names}
+    judged = [rule for rule in rules if _name(rule) not in absent]
+    found = (RuleStatus.ISSUES_FOUND, RuleStatus.ERROR)
+    if not judged or waiting <= len(judged) or any(_status(rule) in found for rule in judged):
+        return ""
+    return f"Too early to say: {len(judged)} of {len(judged) + waiting} rules have judged a step."
 
 
 def _sentence(text: str) -> str:
@@ -139,23 +148,5 @@ def _name(rule: Document) -> str:
     return str(rule["RuleConfigurationName"])
 
 
-def _is_critical(rule: Document) -> bool:
-    return bool(rule["Severity"] == Severity.CRITICAL)
-
-
-def _step(rule: Document) -> int | None:
-    violation = rule["FirstViolation"]
-    return None if violation is None else int(violation["step"])
-
-
 def _reason(rule: Document) -> str:
     return "" if rule["FirstViolation"] is None else str(rule["FirstViolation"]["reason"])
-
-
-def _order(rule: Document) -> tuple[float, int]:
-    step = _step(rule)
-    at = float("inf") if step is None else float(step)
-    if not is_not_finite(rule):
-        return at, len(_LOST_FIRST) + 1
-    name = rule["Rule"]
-    return at, _LOST_FIRST.index(name) if name in _LOST_FIRST else len(_LOST_FIRST)

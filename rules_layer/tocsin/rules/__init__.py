@@ -2,6 +2,7 @@
 
 from msgspec import Meta
 
+from tocsin.rules._advice import advice_for
 from tocsin.rules._describe import OPTION_MEANINGS, describe, summary
 from tocsin.rules._parameters import BadRule
 from tocsin.rules._registry import (
@@ -54,6 +55,7 @@ __all__ = [
     "State",
     "Step",
     "Tensor",
+    "advice_for",
     "build",
     "defaults",
     "describe",

@@ -118,7 +118,7 @@ def _by_heart(
     ) + (f", of which there are {rows}" if few else "")
     evidence: dict[str, Any] = {"first": first, "lowest": low, "trained": now}
     found = violation(Reason.ABOVE_THRESHOLD, detail, tensor, **evidence)
-    return measured(found, won, least, "below")
+    return measured(found, won, least, "below", "won")
 
 
 def _other_labels(
@@ -136,7 +136,7 @@ def _other_labels(
         f"of training {begun:.3g}: before anything is learned, they should be alike"
     )
     found = violation(Reason.DIFFERENT, detail, tensor, first=first, trained=begun)
-    return measured(found, low / begun, _FAR)
+    return measured(found, low / begun, _FAR, name="ratio")
 
 
 def _best(verdicts: Sequence[Verdict]) -> Verdict:
@@ -155,4 +155,4 @@ def _verdict(tensor: Tensor, first: float, low: float, rounds: int, waited: int)
     )
     evidence: dict[str, Any] = {"first": first, "lowest": low, "rounds": rounds}
     found = violation(Reason.ABOVE_THRESHOLD, detail, tensor, **evidence)
-    return measured(found, won, _BETTER, "below")
+    return measured(found, won, _BETTER, "below", "won")

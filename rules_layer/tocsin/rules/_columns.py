@@ -215,4 +215,4 @@ def _verdict(
     )
     evidence: Mapping[str, float] = {"columns": far, "eval": won, "train": trained}
     found = violation(Reason.DIFFERENT, detail, tensor, **evidence)
-    return measured(found, share, shifted)
+    return measured(found, share, shifted, name="share")

@@ -70,6 +70,7 @@ def describe(name: str) -> Described:
         "profiles": list(rule.profiles),
         "causes": rule.causes,
         "advice": rule.advice,
+        "advice_for_trees": rule.advice_for_trees,
     }
 
 

@@ -106,4 +106,4 @@ def _verdict(memory: Mapping[str, Any], tensor: Tensor) -> Verdict | None:
     )
     evidence = {"lowest": low, "guess": guess, "evaluations": count}
     found = violation(Reason.BELOW_THRESHOLD, detail, tensor, **evidence)
-    return measured(found, guess - low, _BETTER * guess, "below")
+    return measured(found, guess - low, _BETTER * guess, "below", "improvement")

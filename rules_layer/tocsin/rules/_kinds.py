@@ -33,13 +33,12 @@ def kind_of_loss(tensor: Tensor) -> str | None:
 
     Losses that compete rise in turns; the loss of a policy is not one that falls; mining makes the
     pairs of metric learning and ranking harder while the model learns; targets of self-supervised
-    training move. The hook marks losses that compete and those of models that act; the others are
-    known by their names.
+    training move. They are known by their names; the hook marks losses that compete and those of
+    models that act.
     """
-    if tensor.kind in _MARKED:
-        return _MARKED[tensor.kind]
-    found = _KIND.search(_CAMEL_CASE.sub("_", tensor.name).lower())
-    return list(_KINDS)[int(str(found.lastgroup)[1:])] if found else None
+    if found := _KIND.search(_CAMEL_CASE.sub("_", tensor.name).lower()):
+        return list(_KINDS)[int(str(found.lastgroup)[1:])]
+    return _MARKED.get(tensor.kind or "")
 
 
 def with_level(tensors: Iterable[Tensor], *, named: bool) -> tuple[list[Tensor], str]:
@@ -49,4 +48,6 @@ def with_level(tensors: Iterable[Tensor], *, named: bool) -> tuple[list[Tensor],
     """
     known = [(tensor, None if named else kind_of_loss(tensor)) for tensor in tensors]
     kinds = dict.fromkeys(kind for _, kind in known if kind)
+    if "reinforcement" in kinds:
+        kinds.pop("adversarial", None)  # the critics of an actor
     return [tensor for tensor, kind in known if not kind], " and ".join(kinds)

@@ -29,4 +29,4 @@ def not_finite(tensor: Tensor, counts: Mapping[str, int]) -> Verdict:
     if size == 1:
         detail = f"{tensor.name} is {'NaN' if nan else 'infinite'}"
     evidence = {**counts, "size": size} if size else counts
-    return measured(violation(Reason.NOT_FINITE, detail, tensor, **evidence), nan + infinite, 0)
+    return measured(violation(Reason.NOT_FINITE, detail, tensor, **evidence), nan or infinite, 0)

@@ -166,6 +166,7 @@ class Rule(ABC):
     of run shows the rules about the other.
     ``causes``: why it happens.
     ``advice``: what to try.
+    ``advice_for_trees``: the same for boosted trees, where that differs.
     """
 
     options: ClassVar[Mapping[str, Any]] = {}
@@ -177,6 +178,7 @@ class Rule(ABC):
     about: ClassVar[str] = TRAINING
     causes: ClassVar[str] = ""
     advice: ClassVar[str] = ""
+    advice_for_trees: ClassVar[str] = ""
 
     def __post_init__(self) -> None:
         """Raises BadRule, a ValueError, for a parameter that is out of its bounds."""
@@ -199,12 +201,18 @@ HEALTHY = Verdict(Outcome.HEALTHY, Reason.WITHIN_BOUNDS)
 UNDECIDED = Verdict(Outcome.UNDECIDED, Reason.TOO_EARLY)
 
 
-def measured(verdict: Verdict, value: float, limit: float, side: Side = "above") -> Verdict:
+def measured(
+    verdict: Verdict, value: float, limit: float, side: Side = "above", name: str = ""
+) -> Verdict:
     """Adds to a verdict what the rule measured, in the rule's own unit.
 
     ``side`` says on which side of ``limit`` a ``value`` violates the rule. Give it for healthy
-    steps, too: a report then draws the measure of the whole run against its limit.
+    steps, too: a report then draws the measure of the whole run against its limit. The report
+    names it by the first number of the evidence: with ``name``, a violation gets it as that one.
     """
+    if name and verdict.violation:
+        rest = {key: number for key, number in verdict.evidence.items() if key != name}
+        verdict = replace(verdict, evidence={name: float(value), **rest})
     return replace(verdict, measure=Measure(float(value), float(limit), side))
 
 

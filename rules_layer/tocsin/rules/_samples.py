@@ -27,9 +27,13 @@ def sample_batches(tensors: Iterable[Tensor]) -> list[NDArray[Any]]:
 
 def different_samples(seen: Mapping[str, Any]) -> float:
     """Estimates how many different samples there were: the k-th smallest of n is near k / n."""
-    cut = seen["up_to"] < 1
-    number: float = (len(seen["hashes"]) - cut) / (seen["up_to"] or 1.0)
+    number: float = (len(seen["hashes"]) - is_estimate(seen)) / (seen["up_to"] or 1.0)
     return number
+
+
+def is_estimate(seen: Mapping[str, Any]) -> bool:
+    """Whether there are too many different samples for all of their hashes."""
+    return bool(seen["up_to"] < 1)
 
 
 def _is_batch(value: NDArray[Any] | None) -> TypeGuard[NDArray[Any]]:

@@ -89,11 +89,13 @@ def _points(step: Step, tensors: Iterable[Tensor], direction: Direction | None) 
         yield Point(f"{step.mode.name}/{_short_key(name)}", worst, value, sign * value, up)
 
 
-def measured_cost(verdict: Verdict, point: Point, cost: float, limit: float) -> Verdict:
+def measured_cost(
+    verdict: Verdict, point: Point, cost: float, limit: float, name: str = ""
+) -> Verdict:
     """Adds a cost and its upper limit to a verdict, as values: both signs turn if it rises."""
     if point.rises:
-        return measured(verdict, -cost, -limit, "below")
-    return measured(verdict, cost, limit)
+        return measured(verdict, -cost, -limit, "below", name)
+    return measured(verdict, cost, limit, name=name)
 
 
 def _short_key(name: str) -> str:

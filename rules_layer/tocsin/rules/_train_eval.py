@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from statistics import fmean, median
 from typing import Any
 
@@ -57,6 +58,7 @@ class FinishedEvaluation:
     ``best``: the lowest level so far.
     ``train_at_best``: the training level at the evaluation with the best level.
     ``noise``: how much the last evaluations go up and down, on average.
+    ``risen``: how many of the last evaluations in a row each had a higher cost than the one before.
     ``recovered``: the largest rise from a best that was followed by a new best.
     """
 
@@ -72,6 +74,12 @@ class FinishedEvaluation:
     train_at_best: float | None
     noise: float
     recovered: float
+    risen: int = 0
+
+    @property
+    def always_rose(self) -> bool:
+        """Says whether the loss rose at each of the last evaluations and was best at the first."""
+        return self.risen >= ENOUGH and self.best >= self.first
 
     @property
     def improved(self) -> bool:
@@ -136,6 +144,11 @@ def classify_loss(mode: Mode, tensor: Tensor) -> tuple[bool | None, str]:
     if found:
         return found[1] is None, base
     return (None if mode is Mode.PREDICT else mode is Mode.EVAL), base
+
+
+def is_metric_of_trees(name: str) -> bool:
+    """Says whether a tensor has the name that XGBoost gives to a metric of a data set."""
+    return bool(_METRIC.search(name))
 
 
 def follow_losses(
@@ -224,7 +237,14 @@ def _evaluation(name: str, memory: Mapping[str, Any]) -> FinishedEvaluation:
         train_at_best=memory["train_at_best"],
         recovered=memory["wander"],
         noise=fmean(turns or [0.0]),
+        risen=_rises(costs),
     )
+
+
+def _rises(costs: Sequence[float]) -> int:
+    """The number of rises in a row at the end."""
+    rises = [before < after for before, after in pairwise(costs)]
+    return next((n for n, rose in enumerate(reversed(rises)) if not rose), len(rises))
 
 
 def _deviation(before: float, cost: float, after: float) -> float:

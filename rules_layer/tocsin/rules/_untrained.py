@@ -23,6 +23,8 @@ _WON_BY_HEART = 0.4  # of that, by evaluations
 _NOTHING = 1e-8  # of the first loss, the same of labels that are numbers: all are met by heart
 _WON_BY_NOTHING = 0.8  # of that, by evaluations
 _NO_BETTER = 0.02  # of the first loss: evaluations that are below it by less are no better
+_SKILL = 0.05  # below that start: evaluations have skill
+_LOST = 0.2  # of it: they got worse, which is overfitting
 _STAYED = 0.5  # of the first evaluation's loss, that later ones stay above
 
 
@@ -33,7 +35,8 @@ def judge_by_start(state: State, step: Step) -> tuple[State, Verdict]:
     or less than two fifths if hardly any of it is left, or four fifths if it once was 0 but for
     rounding: labels that are so well met and have any noise are known by heart. Or evaluations are
     not clearly better than that start and get no better, unless the training loss is worse, too: a
-    divergence from a prior rises while the model learns. Losses that may be negative are not
+    divergence from a prior rises while the model learns. Evaluations that were clearly better than
+    that start and got worse overfit, and do not fire. Losses that may be negative are not
     judged, nor a training that was not seen from its start or was evaluated before its third save:
     a history of epochs has no start.
 
@@ -56,7 +59,8 @@ def judge_by_start(state: State, step: Step) -> tuple[State, Verdict]:
         known = is_known(start) and each.train_level is not None
         known = known and each.count >= _EVALUATIONS and now >= _PATIENCE
         limit = _limit(each, top, mean, trained_low)
-        is_bad = known and low > max(limit, _STAYED * each.first)
+        overfits = low < (1 - _SKILL) * mean and each.rose(_LOST)
+        is_bad = known and low > max(limit, _STAYED * each.first) and not overfits
         bad = bad + 1 if is_bad else 0
         lows[each.name] = (low, bad, trained_low) if trained_low < math.inf else (low, bad)
         if known:

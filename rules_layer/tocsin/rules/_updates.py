@@ -15,6 +15,8 @@ from tocsin.rules._series import LOSSES, TRAINING, points
 
 _ENDING = re.compile(r"(?::\d+)?$|[._]?[Gg]rad(?::\d+)?$")
 
+_FARTHEST = 1000.0  # times as large or small is a rate to try
+
 OBJECTIVES = Read(roles=(Role.OBJECTIVE,), fields=LOSSES.fields)
 """Reads what gradients were computed of, where that is a multiple of the losses."""
 
@@ -27,6 +29,11 @@ UPDATE_READS = Reads(
     }
 )
 """Reads weights, gradients and losses, for rules on updates."""
+
+RATE_READS = Reads(
+    {**UPDATE_READS.tensors, "rates": Read(roles=(Role.LEARNING_RATE,), fields=("mean",))}
+)
+"""Reads the learning rate, too, for rules that say which one to try."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +72,20 @@ def missing_inputs(step: Step) -> str:
     needed = (name for name in UPDATE_READS.tensors if name != "objectives")
     lacking = [name for name in needed if not step.tensors.get(name)]
     return f"no {' and no '.join(lacking)}" if lacking else ""
+
+
+def rate_to_try(step: Step, removed: float) -> str:
+    """Returns the largest learning rate of a step and the one to try; empty if none is known.
+
+    ``removed``: how many times the loss the rate removes, to first order, in a step if it is too
+    large, in all steps if it is too small. The one to try would remove it once, and is at most a
+    thousand times as large or small.
+    """
+    rates = [t.summary.mean for t in step.tensors.get("rates", ()) if t.summary.mean]
+    if not rates or not 0 < removed < math.inf:
+        return ""
+    now, by = max(rates), min(max(removed, 1 / _FARTHEST), _FARTHEST)
+    return f"; the learning rate is {now:.3g}: try {float(f'{now / by:.0e}'):g}"
 
 
 def total_loss(step: Step) -> float | None:

@@ -96,7 +96,7 @@ class CheckInputImages(Rule):
         )
         evidence = {"mean": mean, "channel": channel, "threshold_mean": self.threshold_mean}
         fault = violation(Reason.ABOVE_THRESHOLD, detail, known[key], **evidence)
-        return means, measured(fault, abs(mean), self.threshold_mean)
+        return means, measured(fault, abs(mean), self.threshold_mean, name="absolute_mean")
 
     def _means(self, tensor: Tensor) -> list[Any] | None:
         """Returns the number of samples, and each channel's mean over them."""

@@ -142,7 +142,7 @@ class ClassImbalance(Rule):
         )
         evidence = {"ratio": most / least, "most": most, "least": least}
         found = violation(Reason.IMBALANCED, detail, tensor, **evidence)
-        return measured(found, surely, self.threshold_imbalance)
+        return measured(found, surely, self.threshold_imbalance, name="least_ratio")
 
     def _mispredicted(self, counts: Counts, tensor: Tensor, healthy: Verdict) -> Verdict:
         threshold = self.threshold_misprediction
@@ -158,7 +158,7 @@ class ClassImbalance(Rule):
         detail = f"{wrong} of {judged} samples of class {worst} are predicted wrongly"
         evidence = {"mispredicted": wrong / judged, "samples": judged}
         found = violation(Reason.ABOVE_THRESHOLD, detail, tensor, **evidence)
-        return measured(found, shares[worst], threshold)
+        return measured(found, shares[worst], threshold, name="least_mispredicted")
 
 
 def _judged(counts: Counts) -> Counts:

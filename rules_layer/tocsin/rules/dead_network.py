@@ -53,14 +53,6 @@ class DeadNetwork(Rule):
     """
 
     options: ClassVar[Mapping[str, Any]] = {"resolve": 2}
-    inhibits: ClassVar[tuple[str, ...]] = (
-        "ConstantOutput",
-        "DeadRelu",
-        "LossNotDecreasing",
-        "NoSkill",
-        "Underfitting",
-        "VanishingGradient",
-    )
     causes: ClassVar[str] = (
         "A learning rate that is far too high, an outlier or initial biases that are far below "
         "zero have pushed all units of a layer to where they are constant; their gradient is zero."

@@ -20,6 +20,7 @@ from tocsin.rules import (
     not_applicable,
     register,
 )
+from tocsin.rules._advice import SMALLER_ETA
 from tocsin.rules._non_finite import COUNTS, is_finite, not_finite
 
 _WITH_NAN = (Role.TREE, Role.SKILL)
@@ -54,20 +55,6 @@ class ExplodingTensor(Rule):
 
     profiles: ClassVar[tuple[str, ...]] = PROFILES
     sagemaker: ClassVar[Mapping[str, Any]] = {"lenient": False}
-    inhibits: ClassVar[tuple[str, ...]] = (  # after a NaN, losses mean nothing
-        "LossDiverging",
-        "LossNotDecreasing",
-        "LossOscillating",
-        "LossSpike",
-        "LossTooGoodTooSoon",
-        "LossWorse",
-        "NoBetterThanGuessing",
-        "NoSkill",
-        "Overfit",
-        "Overtraining",
-        "SkillLost",
-        "Underfitting",
-    )
     severity: ClassVar[Severity] = Severity.CRITICAL
     causes: ClassVar[str] = (
         "The learning rate is too high, so weights and activations grow until they overflow; or "
@@ -78,6 +65,7 @@ class ExplodingTensor(Rule):
         "Lower the learning rate, clip gradients, look for a division by zero or a logarithm of "
         "zero, and check the inputs of this step for NaN."
     )
+    advice_for_trees: ClassVar[str] = SMALLER_ETA
 
     collection_names: tuple[str, ...] = ()
     tensor_regex: tuple[str, ...] = ()

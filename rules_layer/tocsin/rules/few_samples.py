@@ -21,7 +21,13 @@ from tocsin.rules import (
     violation,
 )
 from tocsin.rules._kinds import with_level
-from tocsin.rules._samples import SAMPLES, add_batches, different_samples, sample_batches
+from tocsin.rules._samples import (
+    SAMPLES,
+    add_batches,
+    different_samples,
+    is_estimate,
+    sample_batches,
+)
 from tocsin.rules._train_eval import follow_losses, read_losses, select_losses
 
 _COVERED = 5  # times: so often all samples that there are were drawn, before they are counted
@@ -108,10 +114,9 @@ class FewSamples(Rule):
         if steps < _SOON:
             return UNDECIDED
         number = round(different)
-        detail = (
-            f"the model has seen {number} different sample{'s' if number > 1 else ''} in training, "
-            f"each about {each:.0f} times"
-        )
+        about = "about " if is_estimate(seen) else ""
+        samples = f"{number} different sample{'s' if number > 1 else ''}"
+        detail = f"the model has seen {about}{samples} in training, each about {each:.0f} times"
         evidence = {"different": number, "times": round(each)}
         found = violation(Reason.BELOW_THRESHOLD, detail, tensor, **evidence)
         return measured(found, different, most, "below")

@@ -75,7 +75,6 @@ class FirstEpochGap(Rule):
     """
 
     options: ClassVar[Mapping[str, Any]] = {"resolve": 1}
-    inhibits: ClassVar[tuple[str, ...]] = ("Overfit", "Overtraining")
     causes: ClassVar[str] = (
         "The inputs or labels of the evaluation are prepared otherwise than those of training; "
         "batch normalisation has statistics that lag; the data of the evaluation is another one."
@@ -165,7 +164,7 @@ class FirstEpochGap(Rule):
         )
         evidence = {"eval": memory["evaluated"], "train": memory["trained"]}
         found = violation(Reason.ABOVE_THRESHOLD, detail, tensor, **evidence)
-        return measured(found, ratio, self.ratio)
+        return measured(found, ratio, self.ratio, name="ratio")
 
 
 def _level(site: LossSite) -> _Level:

@@ -68,5 +68,5 @@ class GPUNotUsed(Rule):
                 detail = f"{names} not used, while another GPU is used {most:.0f} %"
                 evidence = {"idle_gpus": len(idle), "gpus": len(gpus), "busiest": most}
                 found = violation(Reason.IMBALANCED, detail, idle[0], **evidence)
-                return state, measured(found, lowest, self.idle, "below")
+                return state, measured(found, lowest, self.idle, "below", "lowest_utilization")
         return state, measured(HEALTHY, lowest, self.idle, "below")

@@ -58,7 +58,6 @@ class GradientExplosion(Rule):
     """
 
     options: ClassVar[Mapping[str, Any]] = {"for_steps": 3, "resolve": 5}
-    inhibits: ClassVar[tuple[str, ...]] = ("LossTooGoodTooSoon", "Overfit", "Overtraining")
     causes: ClassVar[str] = (
         "Each layer, or each step of a recurrence, multiplies the gradient by weights that have "
         "become too large; or a learning rate that is too high has moved the weights to where the "

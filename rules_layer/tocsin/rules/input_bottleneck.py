@@ -63,7 +63,6 @@ class InputBottleneck(Rule):
 
     about: ClassVar[str] = MACHINE
     options: ClassVar[dict[str, Any]] = {"for_steps": 5}
-    inhibits: ClassVar[tuple[str, ...]] = ("LowGPUUtilization",)
     causes: ClassVar[str] = (
         "Too few loader workers, preprocessing on one core, many small files, or a storage that "
         "is far away."

@@ -19,7 +19,14 @@ from tocsin.rules import (
     register,
     violation,
 )
-from tocsin.rules._updates import UPDATE_READS, Update, latest_update, missing_inputs, total_loss
+from tocsin.rules._updates import (
+    RATE_READS,
+    Update,
+    latest_update,
+    missing_inputs,
+    rate_to_try,
+    total_loss,
+)
 from tocsin.rules._window import level, rounded
 
 _WINDOW = 5  # saves of whose losses the median is taken
@@ -68,7 +75,7 @@ class LearningRateTooLarge(Rule):
     fallen_percent: Annotated[float, Meta(gt=0, le=100)] = 10.0
 
     def reads(self) -> Reads:
-        return UPDATE_READS
+        return RATE_READS
 
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
         if lacking := missing_inputs(step):
@@ -85,6 +92,8 @@ class LearningRateTooLarge(Rule):
         if update is not None and first is not None and self._is_too_large(update, first, loss):
             relative = rounded(update.relative / math.sqrt(update.steps), 5)
             state |= {"thrown": max(relative or 0.0, state.get("thrown", 0.0))}
+            gain = rounded(update.gain(max(abs(first), abs(loss or 0.0)), math.sqrt(update.steps)))
+            state |= {"gain": max(gain or 0.0, state.get("gain", 0.0))}
         if len(state["losses"]) < _WINDOW or first is None:
             return state, UNDECIDED
         last = level(state["losses"])
@@ -99,6 +108,7 @@ class LearningRateTooLarge(Rule):
         detail = (
             f"a step changed the weights, such as {weight.name}, by {state['thrown']:.2g} of their"
             f" size, and the loss went from {first:.3g} to {last:.3g}"
+            f"{rate_to_try(step, state.get('gain', 0.0))}"
         )
         evidence = {"relative_update": state["thrown"], "loss": last, "first_loss": first}
         found = violation(Reason.CHANGED_TOO_MUCH, detail, weight, **evidence)

@@ -18,7 +18,14 @@ from tocsin.rules import (
     register,
     violation,
 )
-from tocsin.rules._updates import UPDATE_READS, Update, latest_update, missing_inputs, total_loss
+from tocsin.rules._updates import (
+    RATE_READS,
+    Update,
+    latest_update,
+    missing_inputs,
+    rate_to_try,
+    total_loss,
+)
 from tocsin.rules._window import left_its_start, level, rounded
 
 _ENOUGH = 6  # after so many large enough updates the learning rate is not too small
@@ -69,7 +76,7 @@ class LearningRateTooSmall(Rule):
     saves: Annotated[int, Meta(ge=2 * _WINDOW)] = 20
 
     def reads(self) -> Reads:
-        return UPDATE_READS
+        return RATE_READS
 
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
         if lacking := missing_inputs(step):
@@ -103,7 +110,7 @@ class LearningRateTooSmall(Rule):
         detail = (
             f"in {seen} saves the loss went from {first:.3g} to {last:.3g}, and a step can remove "
             f"at most {gain:.2g} of it; in {update.steps} steps {update.weight.name} changed by "
-            f"{update.relative:.2g} of its size"
+            f"{update.relative:.2g} of its size{rate_to_try(step, gain * step.mode_step)}"
         )
         evidence = {"gain": gain, "threshold": self.threshold, "relative_update": update.relative}
         found = violation(Reason.CHANGED_TOO_LITTLE, detail, update.weight, **evidence)

@@ -104,7 +104,7 @@ class LoadBalancing(Rule):
             )
             evidence = {"difference": round(abs(apart), 1), "mean_utilization": round(mean, 1)}
             verdict = violation(Reason.IMBALANCED, detail, gpu, **evidence)
-        return [measured(verdict, least, 100 * self.threshold)]
+        return [measured(verdict, least, 100 * self.threshold, name="least_difference")]
 
 
 def _is_used(gpu: Tensor, kept: Mapping[str, Any] | None) -> bool:

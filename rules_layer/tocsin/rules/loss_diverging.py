@@ -18,6 +18,7 @@ from tocsin.rules import (
     register,
     violation,
 )
+from tocsin.rules._advice import SMALLER_ETA
 from tocsin.rules._losses import judge_losses, loss_reads
 from tocsin.rules._series import Direction, Point, measured_cost
 from tocsin.rules._unbounded import FAR, falls_without_bound, marked
@@ -84,7 +85,6 @@ class LossDiverging(Rule):
     """
 
     options: ClassVar[Mapping[str, Any]] = {"for_steps": 2, "resolve": 3}
-    inhibits: ClassVar[tuple[str, ...]] = ("LossTooGoodTooSoon", "Overfit", "Overtraining")
     causes: ClassVar[str] = (
         "The learning rate is too high for the model, or too high at the end of its warm-up; "
         "gradients explode; or the sign of the loss or of the update is wrong."
@@ -93,6 +93,7 @@ class LossDiverging(Rule):
         "Lower the learning rate by a factor of 3 to 10, warm it up, clip gradients, and look at "
         "the batches of the steps at which the loss began to rise."
     )
+    advice_for_trees: ClassVar[str] = SMALLER_ETA
 
     window: Annotated[int, Meta(ge=4, le=32)] = 8
     factor: Annotated[float, Meta(gt=1)] = 3.0
@@ -172,7 +173,7 @@ class LossDiverging(Rule):
         if rise.back and best < first:
             detail += f" and had fallen to {best:.3g}"
         found = violation(Reason.INCREASING, detail, point.tensor, loss=now, first=first)
-        return measured_cost(found, point, rise.lowest, rise.limit)
+        return measured_cost(found, point, rise.lowest, rise.limit, "lowest_lately")
 
 
 def _falls_far(memory: Memory, now: float) -> bool:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from statistics import median
 from typing import Annotated, Any, ClassVar
 
 from tocsin.model import Reason, Verdict
@@ -27,6 +28,8 @@ from tocsin.rules._untrained import judge_by_start
 _COMPARISONS = 24  # in TRAIN
 _LOOKS = 2  # in a row
 _CLEARLY = 0.05  # better, as a share of the loss of a guess
+_TOGETHER = 3  # evaluations, of which the median counts
+_LOST = 0.2  # of what evaluations had won: they got worse
 _BY_HEART = 0.95  # the share by which a training loss is below that of a guess
 
 
@@ -39,8 +42,10 @@ class LossGap(Rule):
     in TRAIN and in EVAL, for each loss function. Fires when training is proved to have skill, and
     its loss is below that of a guess by at least ``known``, while the best evaluation since the
     first one has won less than ``least`` of that, in two looks in a row and after ``samples``
-    samples. Where all but 5 % of the loss is gone in TRAIN, by heart perhaps, they must have won
-    ``least_by_heart``. A model that overfits had better evaluations before: Overfit judges that.
+    samples. Where all but 5 % of the loss is gone in TRAIN, perhaps memorised, they must have won
+    ``least_by_heart``, unless predictions fit their labels better than shuffled ones: more may not
+    be reachable. Evaluations that were better than a guess by 5 %, and have lost a fifth of it,
+    overfit: Overfit judges that.
 
     In runs without comparisons, as those of other frameworks and tools, and for losses whose best
     constant is unknown, as of pictures, the guess is the model before it was trained: that of the
@@ -69,7 +74,6 @@ class LossGap(Rule):
     """
 
     options: ClassVar[Mapping[str, Any]] = {"resolve": 1}
-    inhibits: ClassVar[tuple[str, ...]] = ("Overfit", "Overtraining")
     causes: ClassVar[str] = (
         "The inputs or labels of the evaluation are prepared otherwise than those of training, or "
         "the model is another one there: other weights, train mode, statistics that are not kept."
@@ -104,22 +108,29 @@ class LossGap(Rule):
     def _looked(self, memory: Memory, trained: Memory, site: LossSite) -> Memory:
         """Looks at each save of an evaluation.
 
-        ``best`` is the largest share by which an evaluation was better than a guess, ``won`` that
-        of what training wins, and ``bad`` counts the looks in a row at which it was too little.
+        ``best`` is the largest share by which an evaluation was better than a guess, ``peak`` the
+        largest median of three, ``won`` that of what training wins, and ``bad`` counts the looks in
+        a row at which it was too little.
         """
         if site.constant is None:
             return memory
         best = max(memory.get("best", site.constant), round(site.constant, 4))
+        last = [*memory.get("last", ()), round(site.constant, 4)][-_TOGETHER:]
+        peak = max(memory.get("peak", 0.0), median(last))
         memory = {**memory, "best": best, "now": round(site.constant, 4)}
+        memory |= {"last": last, "peak": peak}
         half = recent(trained, 0.5)
         train = bounds(half)
         if train is None or trained["n"] < _COMPARISONS or memory["rows"] < self.samples:
             return memory
         learned = has_proof(half) and trained["better"] >= self.known
         won = best / max(trained["better"], self.known)
-        least = self.least if trained["better"] < _BY_HEART else self.least_by_heart
-        bad = learned and won < least
-        streak = with_streak(memory, "bad", bad=bad, good=won >= least, enough=_LOOKS)
+        memorised = trained["better"] >= _BY_HEART and not has_proof(recent(memory, 0.5))
+        least = self.least_by_heart if memorised else self.least
+        overfits = peak >= _CLEARLY and median(last) <= (1 - _LOST) * peak
+        bad = learned and won < least and not overfits
+        good = overfits or won >= least
+        streak = with_streak(memory, "bad", bad=bad, good=good, enough=_LOOKS)
         return {**memory, **streak, "won": round(won, 4), "least": least}
 
     def _verdict(self, memory: Memory, trained: Memory, site: LossSite) -> Verdict:
@@ -138,4 +149,4 @@ class LossGap(Rule):
         )
         evidence = {"eval": now, "train": trained["better"], "samples": memory["rows"]}
         found = violation(Reason.ABOVE_THRESHOLD, detail, site.tensor, **evidence)
-        return measured(found, memory["won"], least, "below")
+        return measured(found, memory["won"], least, "below", "won")

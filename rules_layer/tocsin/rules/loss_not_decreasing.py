@@ -20,6 +20,7 @@ from tocsin.rules import (
     register,
     violation,
 )
+from tocsin.rules._advice import MORE_TREES
 from tocsin.rules._known_skill import follow_skill, has_skill
 from tocsin.rules._losses import loss_reads, losses_with_level
 from tocsin.rules._pairing import SKILLS
@@ -96,6 +97,7 @@ class LossNotDecreasing(Rule):
         "Check the learning rate (too high: the loss oscillates or grows; too low: it stays), that "
         "gradients reach every layer and are applied, and that inputs have the right labels."
     )
+    advice_for_trees: ClassVar[str] = MORE_TREES
 
     collection_names: tuple[str, ...] = ()
     tensor_regex: tuple[str, ...] = ()
@@ -231,7 +233,7 @@ class LossNotDecreasing(Rule):
             )
         evidence = {"after": after, "before": before, "decrease_percent": fell}
         found = violation(reason, f"{point.tensor.name} {what}", point.tensor, **evidence)
-        return measured(found, fell, self.diff_percent, "below")
+        return measured(found, fell, self.diff_percent, "below", "decrease_percent")
 
     def _measured(self, verdict: Verdict, before: float, after: float) -> Verdict:
         return measured(verdict, percent_decrease(before, after), self.diff_percent, "below")

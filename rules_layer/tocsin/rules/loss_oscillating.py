@@ -18,6 +18,7 @@ from tocsin.rules import (
     register,
     violation,
 )
+from tocsin.rules._advice import SMALLER_ETA
 from tocsin.rules._losses import judge_losses, loss_reads
 from tocsin.rules._series import Direction, Point
 from tocsin.rules._window import (
@@ -69,6 +70,7 @@ class LossOscillating(Rule):
         "Lower the learning rate by a factor of 3 to 10, use larger batches or accumulate "
         "gradients, and shuffle the data."
     )
+    advice_for_trees: ClassVar[str] = SMALLER_ETA
 
     window: Annotated[int, Meta(ge=10, le=48)] = 20
     amplitude: Annotated[float, Meta(gt=0)] = 1.0

@@ -16,6 +16,7 @@ from tocsin.rules import (
     register,
     violation,
 )
+from tocsin.rules._advice import SMALLER_ETA
 from tocsin.rules._losses import judge_losses, loss_reads
 from tocsin.rules._series import Direction, Point, measured_cost
 from tocsin.rules._window import Memory, appended, level, median_deviation, rounded
@@ -54,6 +55,7 @@ class LossSpike(Rule):
         "Look at the batch of this step, clip gradients, and compare the losses after it with "
         "those before: if they stay high, go back to an earlier model checkpoint."
     )
+    advice_for_trees: ClassVar[str] = SMALLER_ETA
 
     window: Annotated[int, Meta(ge=8, le=48)] = 12
     ratio: Annotated[float, Meta(gt=1)] = 3.0

@@ -18,6 +18,7 @@ from tocsin.rules import (
     register,
     violation,
 )
+from tocsin.rules._advice import SMALLER_ETA
 from tocsin.rules._losses import judge_losses, loss_reads
 from tocsin.rules._series import Direction, Point, measured_cost
 from tocsin.rules._sketch import largest_excursion, medians, noise, sketched
@@ -69,13 +70,6 @@ class LossWorse(Rule):
     """
 
     options: ClassVar[Mapping[str, Any]] = {"resolve": 2}
-    inhibits: ClassVar[tuple[str, ...]] = (
-        "LossDiverging",
-        "LossOscillating",
-        "LossTooGoodTooSoon",
-        "Overfit",
-        "Overtraining",
-    )
     causes: ClassVar[str] = (
         "The learning rate is or became too high, gradients explode or were not cleared, weights "
         "were initialised again, or later data is of another kind."
@@ -84,6 +78,7 @@ class LossWorse(Rule):
         "Go back to the last checkpoint before the rise, lower the learning rate by a factor of 3 "
         "to 10 or clip gradients, and look at the batches of the steps at which it began."
     )
+    advice_for_trees: ClassVar[str] = SMALLER_ETA
 
     noises: Annotated[float, Meta(gt=0)] = 6.0
     lost: Annotated[float, Meta(gt=0)] = 0.5
@@ -192,7 +187,9 @@ def _measured(verdict: Verdict, point: Point, memory: Memory) -> Verdict:
     if memory["far"] >= _FAST_SAVES:
         least, most = memory["least"], memory["most"]
         now, limit = memory["cost"], least + _FAST_TIMES * (most - least)
-    return verdict if now is None or limit is None else measured_cost(verdict, point, now, limit)
+    if now is None or limit is None:
+        return verdict
+    return measured_cost(verdict, point, now, limit, "loss")
 
 
 def _competes(series: State, key: str) -> bool:

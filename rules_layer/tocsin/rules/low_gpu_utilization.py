@@ -123,7 +123,7 @@ class LowGPUUtilization(Rule):
         if above >= _BUSY_SHARE * size:
             return state, measured(HEALTHY, above / size, _BUSY_SHARE, "below")
         fault = self._found([gpu for gpu, _ in used], mean(step.tensors["active"]), above / size)
-        return state, measured(fault, above / size, _BUSY_SHARE, "below")
+        return state, measured(fault, above / size, _BUSY_SHARE, "below", "busy_share")
 
     def _found(self, gpus: Sequence[Tensor], active: float | None, busy: float) -> Verdict:
         average = mean(gpus) or 0.0

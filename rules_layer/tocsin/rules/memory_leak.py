@@ -89,7 +89,7 @@ class MemoryLeak(Rule):
         if minutes > self.forecast:
             return state, measured(HEALTHY, minutes, self.forecast, "below")
         found = self._found(minutes, tensor, slope, minima)
-        return state, measured(found, minutes, self.forecast, "below")
+        return state, measured(found, minutes, self.forecast, "below", "minutes_left")
 
     def _grows(self, minima: Sequence[float]) -> tuple[float, float]:
         """Returns the minutes until it is full, and the slope in points per minute."""

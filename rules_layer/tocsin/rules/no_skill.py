@@ -58,12 +58,6 @@ class NoSkill(Rule):
     """
 
     options: ClassVar[Mapping[str, Any]] = {"resolve": 1}
-    inhibits: ClassVar[tuple[str, ...]] = (
-        "ConstantOutput",
-        "LossNotDecreasing",
-        "NoBetterThanGuessing",
-        "Underfitting",
-    )
     causes: ClassVar[str] = (
         "Inputs have the wrong labels, the inputs are damaged or do not determine the labels, the "
         "shapes of predictions and labels do not match, the learning rate is far too low or too "

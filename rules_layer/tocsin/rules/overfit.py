@@ -54,8 +54,10 @@ class Overfit(Rule):
     it was trained, if its first losses were saved. And the training loss must have fallen by 5 %
     since then. A share of wrong classes must have fallen clearly once: it begins with
     that of the most frequent class, and other weights in training give it up. That profile takes
-    medians of three evaluations and waits for the fifth. So plateaus, noise, restarts of the
-    learning rate and divergence do not fire.
+    medians of three evaluations and waits for the fifth. A loss that has risen at each of the last
+    five evaluations and was best at the first one is enough, by ``ratio_threshold`` of its best: a
+    metric may still improve. So plateaus, noise, restarts of the learning rate and divergence do
+    not fire.
 
     Profile ``sagemaker`` is Amazon's documented rule. The documents do not say which steps are
     compared, or which steps a mean is over. Here an evaluation is the EVAL steps between two steps
@@ -112,7 +114,9 @@ class Overfit(Rule):
         for evaluation in finished:
             longer = streaks.get(evaluation.name, 0) + 1
             start = starts.get(followed["eval"][evaluation.name]["base"])
-            overfits = self._overfits(evaluation) and self._loses(won, evaluation, start)
+            overfits = self._overfits(evaluation) and (
+                evaluation.always_rose or self._loses(won, evaluation, start)
+            )
             streaks[evaluation.name] = longer if overfits else 0
         state = {"losses": followed, "starts": starts, "streaks": streaks, "won": won}
         if not has_pair(followed):
@@ -137,7 +141,8 @@ class Overfit(Rule):
         above = _ratio(now.level, now.best) > self.ratio_threshold
         if _WRONG.search(now.name) and not now.improved:
             return False
-        return fell and apart and above and now.rose(self.least_rise)
+        rose = now.rose(self.least_rise) or now.always_rose
+        return fell and apart and above and rose
 
     def _loses(self, won: Mapping[str, Any], now: FinishedEvaluation, start: Start | None) -> bool:
         """Whether evaluations lose enough of what they had won, as far as that is known."""
@@ -156,7 +161,7 @@ class Overfit(Rule):
         )
         evidence = {"validation": validation, "training": train, "best": best, "ratio": _gap(now)}
         found = violation(Reason.INCREASING, detail, now.tensor, **evidence)
-        return measured(found, _gap(now), self.ratio_threshold)
+        return measured(found, _gap(now), self.ratio_threshold, name="ratio")
 
 
 def _gap(now: FinishedEvaluation) -> float:

@@ -164,7 +164,7 @@ class Overtraining(Rule):
         if self.least_rise is None:
             detail += f"not improved by {self.delta:g} in {stalled} saves since"
             found = violation(Reason.NOT_DECREASING, detail, tensor, **evidence)
-            return measured(found, stalled, patience)
+            return measured(found, stalled, patience, name="stalled")
         detail += f"and the last {stalled} evaluations were clearly worse"
         found = violation(Reason.INCREASING, detail, tensor, **evidence)
-        return measured(found, stalled, patience)
+        return measured(found, stalled, patience, name="stalled")

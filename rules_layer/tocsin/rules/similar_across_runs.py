@@ -87,7 +87,7 @@ class SimilarAcrossRuns(Rule):
         means = {"mean": one.summary.mean, "other_mean": other.summary.mean}
         evidence = {name: mean for name, mean in means.items() if mean is not None}
         fault = violation(Reason.DIFFERENT, detail, one, **evidence, times_tolerance=times, run=run)
-        return state, measured(fault, times, 1)
+        return state, measured(fault, times, 1, name="times_tolerance")
 
 
 def _pairs(here: Iterable[Tensor], there: Iterable[Tensor]) -> Iterator[tuple[Tensor, Tensor]]:

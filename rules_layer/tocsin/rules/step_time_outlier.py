@@ -124,7 +124,7 @@ class StepTimeOutlier(Rule):
             interrupted = replace(HEALTHY, detail=f"{worst.detail}; {worst.excuse}")
             return windows, measured(interrupted, worst.all.slow, self.outliers)
         fault = violation(Reason.ABOVE_THRESHOLD, worst.detail, worst.tensor, **worst.evidence)
-        return windows, measured(fault, worst.all.slow, self.outliers)
+        return windows, measured(fault, worst.all.slow, self.outliers, name="outliers")
 
 
 @dataclass(frozen=True)

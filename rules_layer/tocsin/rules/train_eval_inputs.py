@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from statistics import fmean
 from typing import Annotated, Any, ClassVar
 
@@ -94,7 +94,6 @@ class TrainEvalInputs(Rule):
     """
 
     options: ClassVar[Mapping[str, Any]] = {"resolve": 2}
-    inhibits: ClassVar[tuple[str, ...]] = ("LossGap", "Memorises", "Overfit", "NotNormalizedData")
     causes: ClassVar[str] = (
         "Evaluations prepare their data by other code than training: a scaling is missing or "
         "applied twice, or statistics of another data set are used."
@@ -176,7 +175,7 @@ class TrainEvalInputs(Rule):
             )
             evidence = {"eval": held_scale, "train": train_scale, "limit": self.scale}
             found = violation(Reason.DIFFERENT, detail, tensor, **evidence)
-            return replace(found, measure=by_scale.measure)
+            return measured(found, ratio, self.scale, name="ratio")
         if share < self.shifted or harmless:
             one = other_feature(train, held) if many and lost_of_won(state) >= _OF_WON else None
             healthy = worst_verdict([by_scale, by_means])
@@ -187,7 +186,7 @@ class TrainEvalInputs(Rule):
             "differently"
         )
         found = violation(Reason.DIFFERENT, detail, tensor, shifted=share, limit=self.shifted)
-        return replace(found, measure=by_means.measure)
+        return measured(found, share, self.shifted)
 
     def _single(self, at: int, train: _Memory, held: _Memory, tensor: Tensor) -> Verdict:
         ours, theirs = (feature_of(each["sums"][at], each["n"]) for each in (train, held))
@@ -200,7 +199,7 @@ class TrainEvalInputs(Rule):
         )
         evidence = {"eval": theirs.deviation, "train": ours.deviation}
         found = violation(Reason.DIFFERENT, detail, tensor, **evidence)
-        return measured(found, 1.0, 1.0)
+        return measured(found, 1.0, 1.0, name="features")
 
 
 def _have_another_size(train: _Memory, held: _Memory, least: float) -> bool:

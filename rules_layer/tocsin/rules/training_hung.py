@@ -114,7 +114,8 @@ class TrainingHung(Rule):
         if minutes < self.minutes or seconds < self.ratio * usual_step:
             return state, replace(UNDECIDED, measure=decisive)
         found = self._found(state, step, seconds, usual_step)
-        return state, replace(found, measure=decisive)
+        name = "minutes_without_step" if decisive is both[0] else "seconds_without_step"
+        return state, measured(found, decisive.value, decisive.limit, name=name)
 
     def _found(self, state: State, step: Step, seconds: float, usual: float) -> Verdict:
         evidence: dict[str, float | int | str] = {

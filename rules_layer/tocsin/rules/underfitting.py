@@ -19,6 +19,7 @@ from tocsin.rules import (
     register,
     violation,
 )
+from tocsin.rules._advice import MORE_TREES
 from tocsin.rules._known_skill import follow_skill, has_skill
 from tocsin.rules._losses import loss_reads, losses_with_level
 from tocsin.rules._pairing import SKILLS
@@ -87,6 +88,7 @@ class Underfitting(Rule):
         "Check whether the model can overfit ten samples. If it cannot, check labels, gradients "
         "and learning rate; if it can, use a larger model or better inputs."
     )
+    advice_for_trees: ClassVar[str] = MORE_TREES
 
     patience: Annotated[int, Meta(ge=1)] = 500
     min_decrease_percent: Annotated[float, Meta(gt=0, lt=100)] = 5.0
@@ -131,8 +133,8 @@ class Underfitting(Rule):
         )
         evidence = {"first": loss.start, "now": loss.now, "steps": now}
         found = violation(Reason.NOT_DECREASING, detail, loss.tensor, **evidence)
-        fell = percent_decrease(loss.start, loss.now)
-        return measured(found, min(fell, 0.0), self.min_decrease_percent, "below")
+        fell, least = percent_decrease(loss.start, loss.now), self.min_decrease_percent
+        return measured(found, min(fell, 0.0), least, "below", "decrease_percent")
 
     def _remembered(self, memory: Memory, cost: float) -> Memory:
         if memory.get("fell"):
@@ -163,7 +165,7 @@ class Underfitting(Rule):
         detail = f"{name} never fell by {percent} of {begun:.3g}: its best median is {best:.3g}"
         evidence = {"best": best, "first": begun, "steps": now - memory["begun"]}
         found = violation(Reason.NOT_DECREASING, detail, point.tensor, **evidence)
-        return measured(found, fell, self.min_decrease_percent, "below")
+        return measured(found, fell, self.min_decrease_percent, "below", "decrease_percent")
 
 
 def _fell_below_zero(memory: Memory, now: float, begun: float) -> bool:

@@ -19,7 +19,13 @@ from tocsin.rules import (
     register,
     violation,
 )
-from tocsin.rules._updates import UPDATE_READS, latest_update, missing_inputs, total_loss
+from tocsin.rules._updates import (
+    RATE_READS,
+    latest_update,
+    missing_inputs,
+    rate_to_try,
+    total_loss,
+)
 from tocsin.rules._window import rounded
 
 
@@ -42,7 +48,6 @@ class UpdateTooLarge(Rule):
     """
 
     options: ClassVar[Mapping[str, Any]] = {"resolve": 5}
-    inhibits: ClassVar[tuple[str, ...]] = ("LearningRateTooLarge", "WeightUpdateRatio")
     causes: ClassVar[str] = (
         "The learning rate is or became larger than the curvature of the loss allows, or gradients "
         "are not cleared and add up from step to step."
@@ -56,7 +61,7 @@ class UpdateTooLarge(Rule):
     saves: Annotated[int, Meta(ge=1)] = 5
 
     def reads(self) -> Reads:
-        return UPDATE_READS
+        return RATE_READS
 
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
         if lacking := missing_inputs(step):
@@ -79,6 +84,7 @@ class UpdateTooLarge(Rule):
         detail = (
             f"a step would remove {gain:.3g} times the loss, to first order, in {count} saves in a "
             f"row, and the loss is {loss:.3g}; its best was {least:.3g}"
+            f"{rate_to_try(step, gain)}"
         )
         evidence = {"gain": gain, "limit": self.overshoot, "loss": loss}
         found = violation(Reason.CHANGED_TOO_MUCH, detail, update.weight, **evidence)

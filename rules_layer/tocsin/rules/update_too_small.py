@@ -20,7 +20,13 @@ from tocsin.rules import (
     violation,
 )
 from tocsin.rules._pairing import SKILLS, added, sites
-from tocsin.rules._updates import UPDATE_READS, latest_update, missing_inputs, total_loss
+from tocsin.rules._updates import (
+    RATE_READS,
+    latest_update,
+    missing_inputs,
+    rate_to_try,
+    total_loss,
+)
 from tocsin.rules._window import appended, left_its_start, rounded, worst_verdict
 
 _DECAYED = 0.1  # of the largest update so far: the schedule has passed its peak
@@ -56,13 +62,6 @@ class UpdateTooSmall(Rule):
     """
 
     options: ClassVar[Mapping[str, Any]] = {"resolve": 5}
-    inhibits: ClassVar[tuple[str, ...]] = (
-        "LearningRateTooSmall",
-        "LossNotDecreasing",
-        "NoSkill",
-        "Underfitting",
-        "WeightUpdateRatio",
-    )
     causes: ClassVar[str] = (
         "The learning rate is orders of magnitude too low: a wrong unit or exponent, a schedule "
         "that starts at its end; or gradients are divided by a scale that is never undone."
@@ -78,7 +77,7 @@ class UpdateTooSmall(Rule):
     saves: Annotated[int, Meta(ge=2)] = 8
 
     def reads(self) -> Reads:
-        return replace(UPDATE_READS, tensors={**UPDATE_READS.tensors, "skills": SKILLS})
+        return replace(RATE_READS, tensors={**RATE_READS.tensors, "skills": SKILLS})
 
     def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
         compared = list(sites(step, step.tensors["skills"]))[:1]
@@ -120,12 +119,13 @@ class UpdateTooSmall(Rule):
         detail = (
             f"a step changes {update.weight.name} by {relative:.2g} of its size, and can remove "
             f"{gain:.2g} of the loss, in {len(past)} saves in a row"
+            f"{rate_to_try(step, gain * step.mode_step)}"
         )
         evidence = {"relative_update": relative, "gain": gain}
         found = violation(Reason.CHANGED_TOO_LITTLE, detail, update.weight, **evidence)
         if all(slow for _, slow in past):
-            return state, measured(found, max(relative, gain), self.slow, "below")
-        return state, replace(found, measure=healthy.measure)
+            return state, measured(found, max(relative, gain), self.slow, "below", "effect")
+        return state, measured(found, gain, self.gain, "below", "gain")
 
 
 def _level(loss: float, low: float, high: float) -> float:

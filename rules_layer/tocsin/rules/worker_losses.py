@@ -65,7 +65,6 @@ class WorkerLosses(Rule):
     """
 
     options: ClassVar[Mapping[str, Any]] = {"resolve": 2}
-    inhibits: ClassVar[tuple[str, ...]] = ("WorkersDisagree",)
     causes: ClassVar[str] = (
         "One worker reads other data: a damaged or unshuffled shard, labels that do not belong to "
         "the inputs, another preparation; or its device computes wrongly."

@@ -125,6 +125,23 @@ FAULTS = {
     ),
     "broadcast by swapped arguments": (net(1), lambda m, x, y: F.mse_loss(y.float(), m(x))),
     "broadcast_difference": (net(1), lambda m, x, y: (m(x) - y.float()).square().mean()),
+    "broadcast_difference of a row of labels": (
+        net(1),
+        lambda m, x, y: (m(x) - y.float()[None]).square().mean(),
+    ),
+    "broadcast_difference of a transpose": (
+        net(1),
+        lambda m, x, y: (m(x).T - y.float().view(-1, 1)).square().mean(),
+    ),
+    "relu_on_scores": (net(4, nn.ReLU()), lambda m, x, y: F.cross_entropy(m(x), y)),
+    "relu_on_scores of two classes": (
+        net(1, nn.ReLU()),
+        lambda m, x, y: F.binary_cross_entropy_with_logits(m(x), (y > 0).float()[:, None]),
+    ),
+    "softmax_between_layers": (
+        net(16, nn.Softmax(1), nn.Linear(16, 4)),
+        lambda m, x, y: F.cross_entropy(m(x), y),
+    ),
     "broadcast_difference of quantiles": (net(1), lambda m, x, y: quantile(y.float() - m(x))),
     "broadcast_difference of quantiles that are joined": (
         net(2),
@@ -455,6 +472,10 @@ HEALTHY: dict[str, Callable[[nn.Module, Any, Any], Any]] = {
         (m[0].bias[0] * m(x)[:, 0].tanh() - 10 * y.float()).square().mean()
     ),
     "classifier": lambda m, x, y: F.cross_entropy(m(x), y),
+    "each prediction beside each label": lambda m, x, y: (
+        (m(x)[:, 0][:, None] - y.float()[None]).square().mean()
+    ),
+    "relu and then another layer": lambda m, x, y: F.cross_entropy(2 * m(x).relu() - 1, y),
     "log_softmax": lambda m, x, y: F.nll_loss(F.log_softmax(m(x), 1), y),
     "maps": lambda m, x, y: F.nll_loss(F.log_softmax(m(x).view(-1, 4, 1, 1), 1), y[:, None, None]),
     "positions last": lambda m, x, y: F.nll_loss(
@@ -933,6 +954,22 @@ def test_classes_and_positions(turned: bool, run: Path) -> None:
     assert set(train(run, model, loss)) == (set() if turned else {"classes_not_permuted"})
 
 
+class Gated(nn.Module):
+    """Softmax gives the weights of a sum, and no layer follows it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate = nn.Sequential(nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 8), nn.Softmax(1))
+        self.head = nn.Linear(8, 4)
+
+    def forward(self, x: Any) -> Any:
+        return self.head(self.gate(x) * x)
+
+
+def test_a_softmax_that_weights_is_none_between_layers(run: Path) -> None:
+    assert train(run, Gated(), classify, steps=70) == {}
+
+
 def test_a_layer_that_no_optimizer_has(run: Path) -> None:
     model = net()
     optimizer = torch.optim.SGD(model[0].parameters(), 1e-2)
@@ -949,6 +986,16 @@ def test_the_optimizer_of_another_model(run: Path) -> None:
     optimizer = torch.optim.SGD(net().parameters(), 1e-2)
     found = train(run, net(), classify, optimizer=optimizer)
     assert set(found) == {"optimizer_of_another_model"}
+
+
+def test_an_optimizer_that_was_made_before_a_layer_was_replaced(run: Path) -> None:
+    model = net()
+    model[0].requires_grad_(requires_grad=False)
+    optimizer = torch.optim.SGD(model.parameters(), 1e-2)
+    model[2] = nn.Linear(model[2].in_features, model[2].out_features)
+    found = train(run, model, classify, optimizer=optimizer)
+    assert "optimizer_of_another_model" in found
+    assert "no_gradient" not in found
 
 
 def test_copies_of_parameters_that_are_copied_back(run: Path) -> None:

@@ -78,6 +78,7 @@ def test_posts_what_it_is_about() -> None:
         "withdrawn": [],
         "report": {"Page": "", "Console": ""},
         "severity": "warning",
+        "cause": None,
     }
     [firing], [resolved] = event["firing"], event["resolved"]
     assert {key: firing[key] for key in DETAIL} == DETAIL
@@ -140,3 +141,15 @@ def test_what_will_never_arrive_is_refused(error: Exception) -> None:
 def test_what_may_arrive_later_is_tried_again() -> None:
     with pytest.raises(TimeoutError):
         webhook(Request("webhook:ops", firing=(alert(),)), *ports([], TimeoutError()))
+
+
+def test_a_likely_cause_that_is_no_alarm_goes_with_it() -> None:
+    posted: Posted = []
+    cause = alert(RuleConfigurationName="inputs", Rule="NotNormalizedData", StatusDetails="mean 99")
+    request = Request("webhook:ops", firing=(alert(),), cause=cause, key="k1")
+    webhook(request, *ports(posted))
+    assert posted[0][1]["cause"] == {
+        "RuleConfigurationName": "inputs",
+        "Rule": "NotNormalizedData",
+        "StatusDetails": "mean 99",
+    }

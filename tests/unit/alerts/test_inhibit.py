@@ -92,55 +92,22 @@ def test_a_resolved_rule_inhibits_nothing() -> None:
     assert "B" in inhibit(*batch_of(resolved, alert("B"))).firing
 
 
-OVERFITTING = {"LossTooGoodTooSoon", "Overfit", "Overtraining"}
-OF_LOSSES = {
-    "LossDiverging",
-    "LossNotDecreasing",
-    "LossOscillating",
-    "LossSpike",
-    "LossWorse",
-    "NoBetterThanGuessing",
-    "NoSkill",
-    "SkillLost",
-    "Underfitting",
-}
+def test_what_explains_another_speaks_for_it_unless_that_is_worse() -> None:
+    rate = alert("rate", Rule="LearningRateTooLarge")
+    loss = alert("loss", Rule="LossNotDecreasing")
+    nan = alert("nan", Rule="ExplodingTensor", Severity="critical")
+    assert list(inhibit(*batch_of(rate, loss)).firing) == ["rate"]
+    assert set(inhibit(*batch_of(rate, nan)).firing) == {"rate", "nan"}
 
 
-def test_the_rules_that_built_in_rules_inhibit() -> None:
-    built_in = {name: get_rule(name) for name in rule_names()}
-    assert {name: set(rule.inhibits) for name, rule in built_in.items() if rule.inhibits} == {
-        "DeadNetwork": {
-            "ConstantOutput",
-            "DeadRelu",
-            "LossNotDecreasing",
-            "NoSkill",
-            "Underfitting",
-            "VanishingGradient",
-        },
-        "ExplodingTensor": OF_LOSSES | OVERFITTING,
-        "FirstEpochGap": {"Overfit", "Overtraining"},
-        "GradientExplosion": OVERFITTING,
-        "InputBottleneck": {"LowGPUUtilization"},
-        "LossDiverging": OVERFITTING,
-        "LossGap": {"Overfit", "Overtraining"},
-        "LossWorse": OVERFITTING | {"LossDiverging", "LossOscillating"},
-        "NoSkill": {
-            "ConstantOutput",
-            "LossNotDecreasing",
-            "NoBetterThanGuessing",
-            "Underfitting",
-        },
-        "TrainEvalInputs": {"LossGap", "Memorises", "NotNormalizedData", "Overfit"},
-        "UpdateTooLarge": {"LearningRateTooLarge", "WeightUpdateRatio"},
-        "UpdateTooSmall": {
-            "LearningRateTooSmall",
-            "LossNotDecreasing",
-            "NoSkill",
-            "Underfitting",
-            "WeightUpdateRatio",
-        },
-        "WorkerLosses": {"WorkersDisagree"},
-    }
+def test_what_began_earlier_is_not_explained_by_a_nan() -> None:
+    nan = alert("nan", Rule="ExplodingTensor", Severity="critical", Step=9)
+    loss = alert("loss", Rule="LossNotDecreasing", Step=3)
+    assert set(inhibit(*batch_of(nan, loss)).firing) == {"nan", "loss"}
+
+
+def test_only_custom_rules_declare_whom_they_inhibit() -> None:
+    assert not [name for name in rule_names() if get_rule(name).inhibits]
 
 
 @pytest.mark.parametrize("inhibits", [None, "B", 3, ["B"]])

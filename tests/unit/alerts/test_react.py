@@ -644,3 +644,20 @@ def test_a_run_is_found_by_nobody_elses_alerts(fake: Fake) -> None:
     fake.pass_time(10)
     assert sorted(mail.attributes["job"] for mail in fake.published) == ["j1", "j2"]
     assert msgspec.structs.replace(fake.group(other), run=RUN).job == "j2"
+
+
+def test_a_mail_names_a_likely_cause_that_is_no_alarm(fake: Fake) -> None:
+    inputs = alert("inputs", Rule="NotNormalizedData", Severity="info", Sequence=1, Actions=[])
+    fake.receive(inputs, alert("skill", Rule="NoSkill", Sequence=2))
+    fake.pass_time(10)
+    assert "Likely cause: inputs (NotNormalizedData), info" in fake.published[0].texts["email"]
+
+
+def test_a_mail_begins_with_the_cause_and_folds_what_it_explains(fake: Fake) -> None:
+    nan = alert("nan", Rule="ExplodingTensor", Severity="critical", Sequence=2)
+    fake.receive(alert("pull", Rule="UpdateTooLarge", Sequence=1), nan)
+    fake.pass_time(10)
+    text = fake.published[0].texts["email"]
+    assert fake.published[0].attributes["rule"] == "pull"
+    assert text.index("1. pull (UpdateTooLarge)") < text.index("Explained by these:")
+    assert "Likely cause" not in text

@@ -137,7 +137,7 @@ def test_the_report_counts_runs() -> None:
             judged(ODD, "healthy", alarm("DeadRelu", 50)),
             judged(ODD, "healthy", alarm("DeadRelu", 50, "info")),
             judged(ODD, "undecided"),
-            judged(SHUFFLED, "harmful", alarm("Overfit", 250), alarm("NonFiniteData", 500)),
+            judged(SHUFFLED, "harmful", alarm("Overfit", 250), alarm("MemoryLeak", 500)),
             judged(SHUFFLED, "harmful", alarm("Overfit", 250), alarm("NonFiniteData", 125)),
             judged(FROZEN, "harmful", alarm("Overfit", 250, resolved=True)),
             judged(FROZEN, "harmful"),

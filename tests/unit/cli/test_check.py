@@ -27,6 +27,7 @@ RULE = [
     "DataPoints",
     "Parameters",
     "Missing",
+    "ExplainedBy",
 ]
 STATUSES = ["InProgress", "NoIssuesFound", "IssuesFound", "NotApplicable", "Error", "Stopped"]
 
@@ -34,7 +35,8 @@ STATUSES = ["InProgress", "NoIssuesFound", "IssuesFound", "NotApplicable", "Erro
 def test_smdebugs_runs(tocsin, sample):
     said = tocsin("check", sample.path, "--json")
     document = said.json
-    assert list(document) == ["run", "job", "finished", "steps", "workers", "not_judged", "rules"]
+    about = ["run", "job", "finished", "steps", "workers", "not_judged"]
+    assert list(document) == [*about, "rules", "cause"]
     assert document["run"] == str(sample.path)
     assert document["job"] == sample.name
     assert document["finished"] is sample.trial["loaded_all_steps"]
@@ -98,7 +100,9 @@ def test_the_document_of_a_run_that_goes_wrong(tocsin, ill):
         "DataPoints": 6,
         "Parameters": {"share": 1e-6},
         "Missing": [],
+        "ExplainedBy": None,
     }
+    assert said.json["cause"] == {"RuleConfigurationName": "ExplodingTensor", "likely": False}
 
 
 @pytest.mark.parametrize("width", [80, 120])
@@ -111,7 +115,7 @@ def test_for_people(tocsin, ill, monkeypatch, width):
     assert "state    finished" in lines
     assert "steps    6 (0 … 50)" in lines
     at = lines.index("IssuesFound  VanishingGradient  step 20 (TRAIN 2), 4 of 6")
-    assert at < lines.index("IssuesFound  ExplodingTensor  step 50 (TRAIN 5), 1 of 6")
+    assert at > lines.index("IssuesFound  ExplodingTensor  step 50 (TRAIN 5), 1 of 6")
     text = " ".join(said.out.split())
     assert "is below threshold 1e-07 What to do: Use ReLU" in text
     assert "residual connections" in text
@@ -134,7 +138,7 @@ def test_what_follows_from_a_nan_is_below_it(tocsin, ill):
     rules = ["--rule", "LossNotDecreasing:num_steps=100,for_steps=1", "--rule", "ExplodingTensor"]
     said = tocsin("check", ill, *rules, "--rule", "VanishingGradient").out
     assert said.count("IssuesFound") == 2
-    assert "  From this on also: LossNotDecreasing (step 50)\n" in said
+    assert "  explains LossNotDecreasing, step 50" in said
 
 
 def test_no_advice_where_nothing_is_wrong(tocsin, ill):

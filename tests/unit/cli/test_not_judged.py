@@ -99,7 +99,7 @@ def test_rules_that_lack_a_loss(tocsin, run, steps, names, more, no_loss):
 @pytest.mark.parametrize(
     ("steps", "names", "rule", "reason", "status", "line"),
     [
-        (0, "", "DeadRelu", "too_few_steps", "NotApplicable", "the run has no complete step: try"),
+        (0, "", "DeadRelu", "too_few_steps", "NotApplicable", "the run ended before its first"),
         (1, "loss", "LossSpike", "too_few_steps", "not judged", "too few steps: train longer"),
         (9, "loss", "LossSpike:start_step=50", "too_few_steps", "not judged", "too few steps"),
         (9, "loss", "LossSpike:end_step=1", "too_few_steps", "not judged", "too few steps"),

@@ -13,7 +13,7 @@ from tocsin.rules import PROFILES, Rule, _registry, register, rule_names
 from tocsin.watch import Options
 
 KEYS = ["name", "about", "summary", "description", "parameters", "options", "reads"]
-KEYS += ["profiles", "causes", "advice"]
+KEYS += ["profiles", "causes", "advice", "advice_for_trees"]
 
 
 def test_all_of_them(tocsin):
@@ -130,9 +130,9 @@ def test_installed_rules_that_cannot_be_loaded(tocsin, monkeypatch):
 def test_a_search(tocsin):
     found = [rule["name"] for rule in tocsin("rules", "--search", "NaN", "--json").json["rules"]]
     assert found[0] == "ExplodingTensor"
-    assert "LossDiverging" in found  # its description says so
+    assert "NonFiniteData" in found  # its description says so
     assert "VanishingGradient" not in found
-    assert "no rule has these words" in tocsin("rules", "--search", "no such word").out
+    assert "no rule has these words" in tocsin("rules", "--search", "no such words").out
     assert (
         tocsin("rules", "LossSpike", "--search", "x").complaint == "NAME and --search: choose one"
     )

@@ -135,7 +135,9 @@ def test_a_folder_of_runs(serve: Serve, tmp_path: Path) -> None:
     assert by_verdict.index("/run/sick/") < by_verdict.index("/run/%3Cb%3Ewell/")
     assert by_run.index("/run/%3Cb%3Ewell/") < by_run.index("/run/sick/")
     assert 'data-live="/run/sick/report.json"' in browser.get("/run/sick/").text
-    assert json.loads(browser.get("/run/%3Cb%3Ewell/report.json").text)["verdict"]["level"] == "ok"
+    assert (
+        json.loads(browser.get("/run/%3Cb%3Ewell/report.json").text)["verdict"]["level"] == "none"
+    )
     compared = browser.get("/compare?run=sick&run=%3Cb%3Ewell&run=unknown").text
     assert "well" in compared
     assert browser.get("/compare").status == 404

@@ -16,6 +16,8 @@ from typing import Any
 import pytest
 from tocsin.custom import load_files
 from tocsin.evaluation import check, document
+from tocsin.report import report_on
+from tocsin.report.cards import CAPTIONS
 from tocsin.rules import MACHINE, _registry, get_rule, rule_names
 from tocsin.tensors import open_storage
 from tocsin.watch import to_watch
@@ -61,6 +63,21 @@ def judged(rule: Any, run: Path) -> dict[str, Any]:
     assert not report.log
     (found,) = document(checkpoint)["rules"]
     return found
+
+
+@pytest.mark.parametrize("name", sorted({*rule_names()} - SECTIONS))
+def test_its_chart_draws_the_number_that_names_it(name: str, tmp_path: Path) -> None:
+    module = example(name)
+    run = tmp_path / "profiler-output" if get_rule(name).about == MACHINE else tmp_path / "run"
+    module.fires(str(run))
+    rule = getattr(module, "RULE", {"rule": name})
+    (card,) = report_on(open_storage(run), to_watch({"rules": [rule]})).rules
+    if card.series is None or card.fired_at is None or not card.fired_at["evidence"]:
+        return
+    label, number = next(iter(card.fired_at["evidence"].items()))
+    drawn = card.series.y[card.series.x.index(card.fired_at["step"])]
+    assert drawn == pytest.approx(number, rel=0.02, abs=1e-3)
+    assert card.series.label == CAPTIONS.get(label, label).replace("_", " ")
 
 
 @pytest.mark.parametrize("name", rule_names())

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
 import numpy as np
+import pytest
 from numpy.typing import NDArray
-from tocsin.model import Outcome, Reason, Role, Verdict
+from tocsin.model import Measure, Outcome, Reason, Role, Verdict
 from tocsin.rules import Read, Rule, Step, Tensor, build
 from tocsin.tensors import detailed, summarize
 
@@ -31,7 +33,8 @@ def made(name: str, profile: str = "recommended", **parameters: Any) -> Any:
 def judged(rule: Rule, steps: Iterable[Step]) -> list[Verdict]:
     """The verdict on each step. Between two steps the state is stored as JSON.
 
-    Asserts that violations have a measure, on the wrong side of its limit.
+    Asserts that violations have a measure, on the wrong side of its limit, and that the first
+    number of their evidence, which names it in charts, is that measure.
     """
     state: Any = {}
     verdicts = []
@@ -42,8 +45,16 @@ def judged(rule: Rule, steps: Iterable[Step]) -> list[Verdict]:
             name, measure = type(rule).__name__, verdict.measure
             assert measure or name in UNMEASURED or verdict.reason is Reason.NOT_FINITE
             assert not measure or name in LINGERING or measure.excess >= 0
+            assert not measure or is_named(measure, verdict)
         verdicts.append(verdict)
     return verdicts
+
+
+def is_named(measure: Measure, verdict: Verdict) -> bool:
+    """Whether the first number of the evidence is the measure; evidence may be rounded."""
+    first = next(iter(verdict.evidence.values()))
+    near = pytest.approx(measure.value, rel=0.02, abs=0.5 if isinstance(first, int) else 1e-3)
+    return bool(first == near or math.isnan(measure.value))
 
 
 def judging(name: str) -> Callable[..., list[Verdict]]:

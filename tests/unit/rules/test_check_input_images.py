@@ -77,7 +77,12 @@ def test_workers_count_together_inputs_by_themselves() -> None:
     assert verdict.detail == (
         "channel 1 of y has a mean of 0.3 over 20 samples, further from 0 than 0.2"
     )
-    assert dict(verdict.evidence) == {"mean": 0.3, "channel": 1, "threshold_mean": 0.2}
+    assert dict(verdict.evidence) == {
+        "absolute_mean": 0.3,
+        "mean": 0.3,
+        "channel": 1,
+        "threshold_mean": 0.2,
+    }
 
 
 def test_channels_last() -> None:

@@ -93,6 +93,12 @@ def test_says_how_many() -> None:
     assert dict(verdict.evidence) == {"different": 40, "times": 480}
 
 
+def test_an_estimate_is_called_so() -> None:
+    details = {each.detail for each in judged(FewSamples(), run(90)) if each.violation}
+    assert details
+    assert all("has seen about " in detail for detail in details)
+
+
 @pytest.mark.parametrize(
     "value",
     [

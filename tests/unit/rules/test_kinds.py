@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from tocsin.model import ACTING, COMPETING, Mode, Outcome, Role, TensorSummary
 from tocsin.rules import Rule, Step, Tensor
-from tocsin.rules._kinds import kind_of_loss
+from tocsin.rules._kinds import kind_of_loss, with_level
 from tocsin.rules.loss_not_decreasing import LossNotDecreasing
 from tocsin.rules.loss_worse import LossWorse
 from tocsin.rules.underfitting import Underfitting
@@ -48,6 +48,19 @@ def test_kinds_are_known_by_names(name: str, kind: str | None) -> None:
 def test_the_hook_marks_losses_that_compete() -> None:
     assert kind_of_loss(loss("BCELoss_output_0", COMPETING)) == "adversarial"
     assert kind_of_loss(loss("loss", ACTING)) == "reinforcement"
+    assert kind_of_loss(loss("actor_loss", COMPETING)) == "reinforcement"  # it has critics
+
+
+@pytest.mark.parametrize(
+    ("names", "kinds"),
+    [
+        (("actor_loss", "critic_1_loss", "critic_2_loss"), "reinforcement"),
+        (("critic_loss", "generator_loss"), "adversarial"),
+        (("policy_loss", "TripletMarginLoss"), "reinforcement and metric learning"),
+    ],
+)
+def test_critics_of_an_actor_are_no_adversaries(names: tuple[str, ...], kinds: str) -> None:
+    assert with_level(map(loss, names), named=False) == ([], kinds)
 
 
 @pytest.mark.parametrize("rule", [LossNotDecreasing, LossWorse, Underfitting])

@@ -131,7 +131,7 @@ def test_says_what_happened(make_step: MakeStep, make_tensor: MakeTensor) -> Non
     verdict = judged(rule(), [at(step, 2.5 if step == 0 else 37.5) for step in range(9)])[-1]
     assert (verdict.reason, verdict.tensor, verdict.worker) == (Reason.INCREASING, "b", "w1")
     assert verdict.detail == "the median of 8 saves of b is 20; it started at 2.5"
-    assert dict(verdict.evidence) == {"loss": 20.0, "first": 2.5}
+    assert dict(verdict.evidence) == {"lowest_lately": 20.0, "loss": 20.0, "first": 2.5}
 
     back = [make_step("losses", step, {"c": loss}) for step, loss in enumerate([*FALLS, *FALLS])]
     back += [make_step("losses", 80 + step, {"c": 2.4}) for step in range(8)]

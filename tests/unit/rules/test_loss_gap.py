@@ -21,7 +21,9 @@ from tests.unit.rules.judging import (
 )
 
 
-def run(train: float, evaluated: list[float], samples: int = 64) -> Iterator[Step]:
+def run(
+    train: float, evaluated: list[float], samples: int = 64, skill: float = 0.1
+) -> Iterator[Step]:
     """An evaluation of four batches after every 50 training steps; a guess has the loss 2."""
     trained = list(comparisons(noisy(train, 50 * len(evaluated))))
     for at, step in enumerate(trained):
@@ -29,7 +31,7 @@ def run(train: float, evaluated: list[float], samples: int = 64) -> Iterator[Ste
         if at % 5 == 4:
             loss = evaluated[at // 5]
             shown = {"loss": loss, "samples": samples, "mode": Mode.EVAL, "site": "other"}
-            yield from map(without_losses, comparisons([0.1] * 4, 4, **shown))
+            yield from map(without_losses, comparisons(noisy(skill, 4), 4, **shown))
 
 
 def without_losses(step: Step) -> Step:
@@ -45,7 +47,8 @@ def without_losses(step: Step) -> Step:
         (0.8, [1.0] * 5 + [9.0] * 5, 64, HEALTHY),  # it overfits
         (0.8, [9.0] * 5 + [1.0] * 5, 64, HEALTHY),  # it generalises late
         (0.8, [1.45] * 10, 64, HEALTHY),  # two fifths
-        (0.99, [1.45] * 10, 64, VIOLATION),  # of all that there is to learn
+        (0.99, [1.45] * 10, 64, HEALTHY),  # of all that there is to learn, with skill
+        (0.8, [1.8, 1.8, 1.8, 1.9, 2.1, 2.3, 2.5, 2.7, 2.9, 3.1], 64, HEALTHY),  # it overfits
         (0.99, [1.1] * 10, 64, HEALTHY),
         (0.99, [1.45] * 5 + [1.1] * 5, 64, HEALTHY),
         (0.0, [9.0] * 10, 64, HEALTHY),  # nothing learned in TRAIN either
@@ -54,6 +57,12 @@ def without_losses(step: Step) -> Step:
 )
 def test_courses(train: float, evaluated: list[float], samples: int, expected: Outcome) -> None:
     assert outcomes(LossGap(), run(train, evaluated, samples))[-1] is expected
+
+
+@pytest.mark.parametrize(("skill", "expected"), [(0.0, VIOLATION), (0.1, HEALTHY)])
+def test_more_is_asked_of_evaluations_without_skill(skill: float, expected: Outcome) -> None:
+    """Training has memorised its labels, and evaluations win two fifths of that."""
+    assert outcomes(LossGap(), run(0.99, [1.45] * 20, skill=skill))[-1] is expected
 
 
 def test_losses_whose_best_constant_is_unknown() -> None:
@@ -97,6 +106,7 @@ FALLS = [2.0, 1.9, 1.8] + [0.5] * 31
         (FALLS, [3.0] * 5 + [1.7] * 6, 0, HEALTHY),  # better than at the start: it overfits
         ([2.0, 1.9, 1.8] + [0.05] * 31, [1.4] * 11, 0, VIOLATION),  # by heart
         ([2.0, 1.9, 1.8] + [0.05] * 31, [1.1] * 11, 0, HEALTHY),
+        ([2.0, 1.9, 1.8] + [0.05] * 31, [1.4, 1.4, 1.4, *[2.0] * 8], 0, HEALTHY),  # it overfits
         ([2.0, 1.9, 1.8] + [1e-9] * 31, [0.5] * 11, 0, VIOLATION),  # numbers by heart
         ([2.0, 1.9, 1.8] + [1e-9] * 20 + [0.01] * 11, [0.5] * 11, 0, VIOLATION),  # and unstable
         ([2.0, 1.9, 1.8] + [1e-9] * 31, [0.3] * 11, 0, HEALTHY),

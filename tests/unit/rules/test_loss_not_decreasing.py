@@ -241,7 +241,7 @@ def test_says_what_was_compared(make_step: MakeStep, make_tensor: MakeTensor) ->
     assert (verdict.tensor, verdict.worker) == ("a", "worker_1")
     assert verdict.detail == "a rose from 1 to 1.5 in 20 steps"
     assert dict(verdict.evidence) == {"after": 1.5, "before": 1.0, "decrease_percent": -50.0}
-    assert next(iter(verdict.evidence)) == "after"
+    assert next(iter(verdict.evidence)) == "decrease_percent"
 
     flat = decided(rule(), [make_step("losses", at, {"b": 1.0}) for at in (0, 10)])[10]
     assert flat.detail == "b fell by less than 0.1 %: from 1 to 1 in 10 steps"

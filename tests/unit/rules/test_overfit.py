@@ -232,7 +232,7 @@ def test_says_what_was_compared(run: Any) -> None:
         "worker_0",
     )
     assert verdict.detail == "loss is 0.98 with a training loss of 0.168; its best was 0.5"
-    assert list(verdict.evidence) == ["validation", "training", "best", "ratio"]
+    assert list(verdict.evidence) == ["ratio", "validation", "training", "best"]
     assert verdict.evidence["ratio"] == pytest.approx(0.98 / 0.8**8 - 1, rel=1e-5)
 
 
@@ -246,3 +246,24 @@ def test_says_what_was_compared(run: Any) -> None:
 )
 def test_outcomes(run: Any, train: Any, validation: Any, expected: Any) -> None:
     assert [verdict.outcome for verdict in ends(rule(), run(train, validation))] == expected
+
+
+RISES = tuple(1.0 * 1.04**at for at in range(12))
+
+
+@pytest.mark.parametrize(
+    ("validation", "expected"),
+    [(RISES, 8), (RISES[::2] + RISES[:6], None), ((1.0, 0.9, *RISES[:10]), None)],
+    ids=["at every evaluation", "not at every one", "after it fell"],
+)
+def test_a_loss_that_rises_from_the_first_evaluation_on(
+    run: Any, make_tensor: Any, validation: Sequence[float], expected: int | None
+) -> None:
+    """Though it is far below that of a constant guess, and a metric may improve."""
+    rows = np.array([[1.0, 30.0, 20.0, 64.0]] * 4)
+    skill = replace(make_tensor("loss/skill", rows), value=rows)
+    steps = [
+        replace(step, tensors={**step.tensors, "skills": (skill,)})
+        for step in run(FALLS, validation)
+    ]
+    assert first_end(rule(), steps) == expected

@@ -76,7 +76,7 @@ def test_the_most_different_of_all_runs_is_reported(beside: Any) -> None:
     assert (verdict.reason, verdict.tensor, verdict.worker) == (Reason.DIFFERENT, "b", "worker_0")
     found = dict(verdict.evidence)
     assert (found["mean"], found["other_mean"], found["run"]) == (1.0, 2.0, "j1")
-    assert next(iter(found)) == "mean"
+    assert next(iter(found)) == "times_tolerance"
     assert verdict.detail == (
         "b differs from j1: size 1 mean 1 norm 1 here, size 1 mean 2 norm 2 there"
     )

@@ -113,7 +113,12 @@ def test_says_what_happened(make_step: MakeStep) -> None:
     verdict = decided(rule(), steps)[500]
     assert (verdict.reason, verdict.tensor) == (Reason.NOT_DECREASING, "loss")
     assert verdict.detail == "loss never fell by 5 % of 2.3: its best median is 2.25"
-    assert dict(verdict.evidence) == {"best": 2.25, "first": 2.3, "steps": 500}
+    assert dict(verdict.evidence) == {
+        "decrease_percent": pytest.approx(2.17, abs=0.01),
+        "best": 2.25,
+        "first": 2.3,
+        "steps": 500,
+    }
 
 
 def test_predictions_are_not_judged(make_step: MakeStep) -> None:

@@ -30,6 +30,7 @@ def broken_by_difference(one: Any, other: Any, result: Any, samples: int) -> boo
     computed = one if one.requires_grad else other
     return isinstance(result, torch.Tensor) and (
         goes_across(one, other, samples)
+        or _is_column_beside_row(one, other, samples)
         or (
             {one.dim(), other.dim()} == {1, 2}
             and one.numel() % samples == 0
@@ -37,6 +38,18 @@ def broken_by_difference(one: Any, other: Any, result: Any, samples: int) -> boo
             and one.data_ptr() != other.data_ptr()
             and broadcasts(one, other)
         )
+    )
+
+
+def _is_column_beside_row(one: Any, other: Any, samples: int) -> bool:
+    """Whether what a layer gives for each sample is a column and the labels are a row, or the
+    reverse. Who compares each with each puts an axis into what is computed."""
+    computed = one if one.requires_grad else other
+    return (
+        one.requires_grad != other.requires_grad
+        and {tuple(one.shape), tuple(other.shape)} == {(samples, 1), (1, samples)}
+        and computed.grad_fn is not None
+        and not makes_room(computed.grad_fn)
     )
 
 

@@ -77,6 +77,8 @@ def broken_by_loss(call: LossCall) -> Iterator[str]:
         yield "softmax_single_class"
     if name in _TAKES_LOGITS and _are_probabilities(call, node):
         yield "probabilities_as_logits"
+    if name in _TAKES_LOGITS and name_of(node) == autograd.RELU:
+        yield "relu_on_scores"
     if name == "nll_loss" and name_of(node) != autograd.LOG_SOFTMAX and _exceeds_one(prediction):
         yield "not_log_probabilities"
     if name == "ctc_loss" and _any(prediction > _CLOSE):

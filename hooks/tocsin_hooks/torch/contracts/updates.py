@@ -28,6 +28,8 @@ _IN_A_ROW = 3
 _MOST_MOMENTUM = 0.9
 _WITH_PENALTY = (torch.optim.Adam, torch.optim.RMSprop, torch.optim.SGD)
 _MOST_DECAY = 0.2
+_SOFTMAXES = (torch.nn.Softmax, torch.nn.LogSoftmax)
+_LAYERS = (torch.nn.Linear, torch.nn.Conv1d, torch.nn.Conv2d)
 _MOST_FORGOTTEN = 0.5  # of all elements: where it is more, only the rest was to be trained
 
 
@@ -95,8 +97,7 @@ class UpdateContracts:
         held = [*parameters_of(optimizer)]
         without = all(each.grad is None for each in held)
         if not closure:
-            cut = self._backwards > 0 and not self._reached
-            name = "no_gradient" if cut else "update_without_backward"
+            name = self._without_gradient(root) if without else ""
             trained = [each for each in held if each.requires_grad]
             name = name if trained else "optimizer_holds_only_frozen"
             useless = without and seen and not self._remembered.any_changed(root)
@@ -139,6 +140,8 @@ class UpdateContracts:
                     self._broken("frozen_random_weights")
             if _decays_most(optimizer):
                 self._broken("weight_decay_too_large")
+            if any(map(_has_softmax_between, root.modules())):
+                self._broken("softmax_between_layers")
             if any(isinstance(each, BATCH_NORM) and _forgets(each) for each in root.modules()):
                 self._broken("batch_norm_momentum_too_large")
 
@@ -174,6 +177,13 @@ class UpdateContracts:
             has_gradients = any(each.grad is not None for each in trained)
             if has_gradients and (ours & its).total() >= max(1, ours.total() / 2):
                 self._broken("optimizer_of_another_model")
+
+    def _without_gradient(self, root: Any) -> str:
+        """The contract that is broken where no parameter of an optimizer has a gradient."""
+        if self._backwards == 0 or self._reached:
+            return "update_without_backward"
+        others = (each for each in root.parameters() if each.grad is not None)
+        return "optimizer_of_another_model" if _outside(self._known(), others) else "no_gradient"
 
     def _known(self) -> list[Any]:
         return [optimizer for each in self._optimizers if (optimizer := each()) is not None]
@@ -220,6 +230,15 @@ def _unregistered(root: Any) -> Iterator[torch.nn.Module]:
 def _optimizers() -> list[Any]:
     """All that there are: one may begin to update later."""
     return [each for each in gc.get_objects() if issubclass(type(each), torch.optim.Optimizer)]
+
+
+def _has_softmax_between(module: Any) -> bool:
+    """Whether a sequence of layers goes on after a softmax."""
+    if not isinstance(module, torch.nn.Sequential):
+        return False
+    layers = [*module]
+    ends = [at for at, each in enumerate(layers) if isinstance(each, _SOFTMAXES)]
+    return bool(ends) and any(isinstance(each, _LAYERS) for each in layers[ends[0] + 1 :])
 
 
 def _outside(optimizers: Iterable[Any], parameters: Iterable[Any]) -> list[Any]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from tocsin.actions.formats.wording import links, sections, still_firing, title
+from tocsin.actions.formats.wording import links, sections, still_firing, title, worst
 from tocsin.actions.webhook import Rejected, WebhookEvent
 from tocsin.model import Severity
 from tocsin.words import clean, cut
@@ -36,15 +36,13 @@ def pagerduty_payload(event: Mapping[str, Any]) -> dict[str, Any]:
     if not fires:
         return about
     alerts = [*given.firing, *given.resolved, *given.withdrawn]
-    severities = (given.severity, *(alert.severity for alert in given.firing))
-    worst = max(filter(None, severities), key=list(Severity).index, default=Severity.WARNING)
     return about | {
         "client": "Tocsin",
         "links": [{"href": url, "text": name} for name, url in links(given, _URL).items()],
         "payload": {
             "summary": cut(title(given) if given.firing else still_firing(given), _SUMMARY),
             "source": cut(clean(given.run) or "tocsin", _SUMMARY),
-            "severity": _SEVERITIES[worst],
+            "severity": _SEVERITIES[given.severity or worst(given) or Severity.WARNING],
             "component": clean(given.job, 255),
             "group": "training jobs",
             "class": clean(alerts[0].rule if alerts else "", 255),

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from tocsin.actions.formats.wording import links, paragraphs, title
+from tocsin.actions.formats.wording import links, paragraphs, title, worst
 from tocsin.actions.webhook import WebhookEvent
 from tocsin.model import Severity
 from tocsin.words import clean, cut
@@ -24,7 +24,8 @@ _COLORS = {Severity.CRITICAL: "attention", Severity.WARNING: "warning", Severity
 def teams_payload(event: Mapping[str, Any]) -> dict[str, Any]:
     """The body for a workflow of Teams; ``event`` is a ``WebhookEvent`` as JSON has it."""
     given = msgspec.convert(event, WebhookEvent)
-    color = _COLORS[given.firing[0].severity] if given.firing else "default"
+    severity = worst(given)
+    color = _COLORS[severity] if severity else "default"
     head = {"size": "large", "weight": "bolder", "color": color}
     card = {
         "$schema": "http://adaptivecards.io/schemas/adaptive-card.json",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from tocsin.actions.webhook import WebhookEvent
-from tocsin.events import RunSummary, StatusChange
-from tocsin.model import RuleStatus
+from tocsin.events import MOST_SEVERE_FIRST, RunSummary, StatusChange
+from tocsin.model import RuleStatus, Severity
 from tocsin.rules import find_rule
 from tocsin.tensors import is_machine_run, step_text
 from tocsin.words import clean, cut, number
@@ -17,13 +17,13 @@ _FINE = frozenset({RuleStatus.NO_ISSUES_FOUND, RuleStatus.NOT_APPLICABLE})
 
 
 def title(event: WebhookEvent) -> str:
-    """One line: the worst alert, or how the job ended."""
+    """One line: the first alert with the worst severity, or how the job ended."""
     job = clean(event.job, 60)
     if event.summary:
         return f"{job} has ended: {event.summary.rule_evaluation_status or 'no rules'}"
     about = event.firing or event.resolved or event.withdrawn
     over = "resolved" if event.resolved or not event.withdrawn else "withdrawn"
-    what = f"{event.firing[0].severity}" if event.firing else over
+    what = f"{worst(event)}" if event.firing else over
     names = [alert.rule_configuration_name for alert in about]
     others = f" and {len(names) - 1} more" if len(names) > 1 else ""
     return f"{what}: {clean(names[0], 60) if names else 'alert'}{others} in {job}"
@@ -35,10 +35,19 @@ def still_firing(event: WebhookEvent) -> str:
     return f"{severity}{_listed(event.ongoing)} in {clean(event.job, 60)}"
 
 
+def worst(event: WebhookEvent) -> Severity | None:
+    """The worst severity of the alerts that fire; None without one."""
+    severities = (alert.severity for alert in event.firing)
+    return min(severities, key=MOST_SEVERE_FIRST.index, default=None)
+
+
 def paragraphs(event: WebhookEvent, alerts: int = _MOST_ALERTS) -> Iterator[str]:
     """Each alert that fires, at most ``alerts``, then what else there is to say, a line each."""
     if event.summary:
         yield _ending(event.summary)
+    if event.cause:
+        name, details = event.cause.rule_configuration_name, event.cause.status_details
+        yield f"Likely cause: {clean(name, 200)}{': ' if details else ''}{clean(details, 600)}"
     yield from map(_alert, event.firing[:alerts])
     for label, text in _rest(event, alerts):
         yield f"{label}: {text}"

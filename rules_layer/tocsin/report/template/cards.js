@@ -1,10 +1,12 @@
 // The rules that fired, and the sections of XGBoost.
 const OPEN = 5; // cards; more are folded
 function cards() {
-  const fired = withStatus("IssuesFound"), causes = fired.filter((rule) => !rule.consequence), after = fired.filter((rule) => rule.consequence);
+  const fired = withStatus("IssuesFound"), leads = fired.filter((rule) => !rule.explained_by);
   const named = (rules) => rules.map(ruleName).join(", ");
-  const fold = (text, rules) => (rules.length ? el("details", { ontoggle: fitCharts }, el("summary", {}, `${rules.length} more fired${text}: ${named(rules)}`), ...rules.map(card)) : "");
-  return section("fired", fired.length ? "Rules that fired" : "No rule fired", fired.length ? "In the order in which they fired: the first is nearest to the cause." : null, ...causes.slice(0, OPEN).map(card), fold("", causes.slice(OPEN)), fold(" once the numbers were lost", after));
+  const fold = (text, rules, shown) => (rules.length ? el("details", { ontoggle: fitCharts }, el("summary", {}, `${text}: ${named(rules)}`), ...rules.flatMap(shown)) : "");
+  const explained = (lead) => fired.filter((rule) => rule.explained_by === ruleName(lead));
+  const story = (lead) => [card(lead), fold(`${ruleName(lead)} explains ${explained(lead).length} more`, explained(lead), card)];
+  return section("fired", fired.length ? "Rules that fired" : "No rule fired", null, ...leads.slice(0, OPEN).flatMap(story), fold(`${leads.length - OPEN} more fired`, leads.slice(OPEN), story));
 }
 
 function card(rule) {
@@ -26,7 +28,7 @@ function card(rule) {
   const facts = Object.entries(evidence).filter(([, value]) => value !== null && value !== undefined);
   const text = (title, content) => (content ? el("p", {}, el("b", {}, `${title} `), content) : "");
   return el("article", { class: "card", id: `rule-${ruleName(rule)}` },
-    el("header", {}, statusChip(rule.RuleEvaluationStatus), el("h3", {}, ruleName(rule)), el("span", { class: "none" }, `first at ${where(first?.step)} · ${nice(rule.Violations)} of ${nice(rule.DataPoints)} evaluations`)),
+    el("header", {}, statusChip(rule.RuleEvaluationStatus), el("h3", {}, `${rule.likely ? "Likely cause: " : ""}${ruleName(rule)}`), el("span", { class: "none" }, `first at ${where(first?.step)} · ${nice(rule.Violations)} of ${nice(rule.DataPoints)} evaluations`)),
     el("p", {}, rule.StatusDetails),
     el("div", { class: "two" }, picture, el("div", {}, el("dl", { class: "evidence" }, ...facts.flatMap(([name, value]) => [el("dt", {}, name.replaceAll("_", " ")), el("dd", {}, nice(value))])), text("Why it happens.", rule.causes), text("What to try.", rule.advice))));
 }

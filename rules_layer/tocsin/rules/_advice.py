@@ -1,0 +1,26 @@
+"""What to try, as far as the violation says what is trained."""
+
+from __future__ import annotations
+
+from tocsin.rules._rule import Rule
+from tocsin.rules._train_eval import is_metric_of_trees
+
+SMALLER_ETA = (
+    "Lower eta (learning_rate), whose default is 0.3: above 1 each round overshoots. Check labels "
+    "for outliers, and the gradient and the Hessian of a custom objective."
+)
+"""What to try where boosted trees diverge; they have no gradients that could be clipped."""
+
+MORE_TREES = (
+    "Raise eta (learning_rate) or the number of rounds, allow deeper trees, lower "
+    "min_child_weight, gamma and lambda, and check that inputs have the right labels."
+)
+"""What to try where boosted trees learn too little."""
+
+
+def advice_for(rule: type[Rule] | None, tensor: str | None) -> str:
+    """Returns a rule's advice for what is trained, by the tensor of its violation."""
+    if rule is None:
+        return ""
+    trees = rule.advice_for_trees if tensor and is_metric_of_trees(tensor) else ""
+    return trees or rule.advice
