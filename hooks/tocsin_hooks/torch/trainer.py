@@ -88,10 +88,9 @@ class TrainerCapture:
         """
         self.close(finished=False)
         self._most_batches = evaluated_batches
+        given: dict[str, Any] = options | self._options
         if isinstance(self._out, Hook):
             given = {key: self._options[key] for key in ("loss", "checks") if key in self._options}
-        else:
-            given = options | self._options
         self.torch = TorchHook.attach(model, self._out, accumulate=accumulate, **given)
         self._driver = Driver(self.torch, compiled=compiled)
         self._driver.join_evaluations()

@@ -197,7 +197,9 @@ class _Mode(TorchFunctionMode):
 
 
 @guarded(attrgetter("trouble"), "a warning names no line")
-def _caller(listener: Listener, frame: FrameType, function: Any) -> Callable[[Any, Any, Any], Any]:
+def _caller(
+    listener: Listener, frame: FrameType, function: Any
+) -> Callable[[Any, Any, Any], Any] | None:
     return caller_at(_calling_frame(frame, function))
 
 
