@@ -8,6 +8,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 _MOST_FORWARDS = 64
+_LONGEST_EPISODE = 2000  # forward passes, between which surely no gradients are computed
 _REMEMBERED = 4
 _LONGEST_CYCLE = 16  # updates, until optimizers repeat their turns
 
@@ -100,7 +101,7 @@ class StepDetector:
         if self._usual is not None:
             if self._passes < self._usual:
                 return False
-            return self._fixed or self._passes >= _MOST_FORWARDS or not none_computed()
+            return self._fixed or self._passes >= _LONGEST_EPISODE or not none_computed()
         if self._since_free >= _MOST_FORWARDS:
             self._usual, self._guessed = 1, True
             return True

@@ -83,7 +83,7 @@ def test_many_passes_before_the_first_update_are_no_guess_for_ever() -> None:
 
 
 def test_a_step_ends_though_nobody_updates_the_model() -> None:
-    assert begun("fo" + 130 * "s", None).count("B") == 4
+    assert begun("fo" + 4100 * "s", None).count("B") == 4
 
 
 def test_steps_are_counted() -> None:
