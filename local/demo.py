@@ -145,6 +145,7 @@ def _result(
         "stopped_at_step": done if stopped_at is not None else None,
         "steps_done": done,
         "not_judged": deployed["not_judged"],
+        "cause": deployed["cause"],
         "rules": deployed["rules"],
         "check_agrees": document(checked) == deployed,
         "email": _email(mine),
