@@ -221,7 +221,7 @@ def test_consequences_are_folded_and_drawn_when_opened(opened: Show) -> None:
     page = opened("broken", bypass_csp=True).page  # to wait for an expression
 
     page.locator("#fired details summary", has_text="ExplodingTensor explains").click()
-    page.locator("#fired details canvas").wait_for()
+    page.locator("#fired details canvas").first.wait_for()
     page.wait_for_function(f"({_COLOURS})().every((colours) => colours > 1)")
     assert page.evaluate(_WIDTH) <= 1280
 
