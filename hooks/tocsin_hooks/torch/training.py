@@ -264,7 +264,8 @@ class ModelTraining:
 
     def _looks_now(self) -> bool:
         """Return whether anything looks at the pass that begins, and until the next one."""
-        self._looks = self.step.saving or (self.step.trains and self._checks.look)
+        trains = self.step.trains or torch.is_grad_enabled()  # perhaps in eval mode by mistake
+        self._looks = self.step.saving or (trains and self._checks.look)
         return self._looks
 
     def _begin(self, mode: Mode) -> None:

@@ -19,7 +19,7 @@ def test_no_error_of_ours_reaches_a_training(tmp_path: Path) -> None:
         stdout=subprocess.PIPE,
         text=True,
         check=True,
-        timeout=600,
+        timeout=1800,
     )
     making = {"TorchHook.__init__", "StepInHand.__init__", "Reducer.__init__", "Samples.__init__"}
     making |= {"_with_worker"}  # there is no hook yet to guard these
