@@ -1,4 +1,4 @@
-"""What each rule, each contract and each mechanism of the hook found, from kept runs.
+"""Print what each rule, contract and mechanism of the hook found, from kept runs.
 
     python -m benchmarks.detection.attribution FOLDER [WITHOUT …] [--half design] [--write]
 

@@ -1,4 +1,4 @@
-"""What fired on a run: the rules, and of the rule about contracts each contract on its own."""
+"""Find what fired on a run: rules, and each contract on its own."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Seen:
         return (*rules, *self.contracts) if self.contracts else self.rules
 
     def names(self, alarm: Alarm) -> bool:
-        """Whether an alarm says what the fault is."""
+        """Return whether an alarm says what the fault is."""
         rule = MANY_REASONS if alarm in self.contracts else alarm.rule
         causes = (CAUSES[cause] for cause in self.judged.case.causes)
         return any(cause.named(rule, alarm.detail) for cause in causes)

@@ -34,7 +34,7 @@ class Judged:
         return self.evaluations[profile].first
 
     def named(self, profile: str = RECOMMENDED) -> bool:
-        """Whether the finding that leads names a cause of the fault."""
+        """Return whether the finding that leads names a cause of the fault."""
         alarm = self.evaluations[profile].lead
         causes = (CAUSES[cause] for cause in self.case.causes)
         return alarm is not None and any(c.named(alarm.rule, alarm.detail) for c in causes)

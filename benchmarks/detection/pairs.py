@@ -21,7 +21,7 @@ class Pair:
 
     @property
     def is_clear(self) -> bool:
-        """Whether both are decided, and alike."""
+        """Return whether both are decided, and alike."""
         return self.before.truth == self.after.truth != "undecided"
 
 

@@ -97,7 +97,7 @@ def make(
 
 
 def _is_as_now(run: Run) -> bool:
-    """Whether the present code trained it, with the mechanisms that are on."""
+    """Return whether the present code trained it, with the mechanisms that are on."""
     ending = run.ending
     code = families.digest(families.find(run.case))
     return (ending.code, ending.without) == (code, switched_off())

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TextIO, cast
 
 import msgspec
 from tocsin.events import StatusChange
@@ -70,6 +70,8 @@ class RunJudge:
             text=True,
             encoding="utf-8",
         )
+        self._stdin = cast("TextIO", self._child.stdin)
+        self._stdout = cast("TextIO", self._child.stdout)
         self._thread = threading.Thread(target=self._read, name="tocsin-judge", daemon=True)
         self._thread.start()
         atexit.register(self.end, _AT_EXIT_SECONDS)
@@ -80,8 +82,8 @@ class RunJudge:
             return
         atexit.unregister(self.end)
         with suppress(OSError, ValueError):  # it has died, or was ended before
-            self._child.stdin.write("end\n")  # type: ignore[union-attr]
-            self._child.stdin.flush()  # type: ignore[union-attr]
+            self._stdin.write("end\n")
+            self._stdin.flush()
         self._thread.join(timeout)
         self.drop()
 
@@ -90,14 +92,14 @@ class RunJudge:
         atexit.unregister(self.end)
         self._child.kill()
         self._child.wait()
-        for pipe in (self._child.stdin, self._child.stdout):
+        for pipe in (self._stdin, self._stdout):
             with suppress(OSError, ValueError):
-                pipe.close()  # type: ignore[union-attr]
+                pipe.close()
 
     def _read(self) -> None:
         decoder = msgspec.json.Decoder(_Line)
         with suppress(OSError, ValueError):  # the pipe was closed
-            for text in self._child.stdout or ():
+            for text in self._stdout:
                 with Guard(log_error, "a line of the judge is lost"):
                     self._pass_on(decoder.decode(text))
 

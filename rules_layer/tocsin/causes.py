@@ -56,7 +56,7 @@ class Lead:
 
     @property
     def likely(self) -> bool:
-        """Whether the finding is no alarm itself, but the likely cause of one."""
+        """Return whether the finding is no alarm itself, but the likely cause of one."""
         return self.alarms and self.finding.severity is Severity.INFO
 
 
@@ -298,7 +298,7 @@ def kind_of(finding: Finding) -> str:
 
 
 def explains(cause: Finding, effect: Finding) -> bool:
-    """Whether one finding explains another directly."""
+    """Return whether one finding explains another directly."""
     found = explained_by(kind_of(cause)).get(effect.rule)
     if found is None or not found.since or cause.step is None or effect.step is None:
         return found is not None
@@ -360,7 +360,7 @@ def _claim(lead: Lead) -> tuple[bool, int, float, str]:
 
 
 def _rank(lead: Lead) -> tuple[int, float, str]:
-    """Severity and step of the first alarm, or of the finding if there is none."""
+    """Return severity and step of the first alarm, or of the finding where nothing is an alarm."""
     alarms = [each for each in lead.findings if each.severity is not Severity.INFO]
     steps = (_order(each)[1] for each in alarms or [lead.finding])
     return _MOST_SEVERE_FIRST.index(lead.severity), min(steps), lead.finding.name

@@ -85,7 +85,7 @@ class Checks:
 
     @property
     def _is_due(self) -> bool:
-        """Whether calls of this pass are looked at, here or by the checks of a user."""
+        """Return whether calls of this pass are looked at, here or by the checks of a user."""
         return self._when.is_due or (
             self._custom is not None and self._step.trains and self._custom.takes(LossComputed)
         )
@@ -229,7 +229,7 @@ class Checks:
 
     @property
     def has_more(self) -> bool:
-        """Whether something was found that no saved step holds."""
+        """Return whether something was found that no saved step holds."""
         return self._contracts.has_more or (self._custom is not None and self._custom.has_more)
 
     # What the window shows.

@@ -89,7 +89,7 @@ class FirstModel:
 
     @property
     def _moves(self) -> bool:
-        """Whether another model is trained, which the script does not capture by itself."""
+        """Return whether another model is trained, which the script does not capture by itself."""
         return self._trained is not self._model and not owners(unwrapped(self._trained))
 
     def _model_of(self, module: Any) -> Any:

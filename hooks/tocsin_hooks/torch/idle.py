@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from itertools import chain
 from math import inf
 from time import monotonic
-from typing import Any, NamedTuple, Protocol
+from typing import Any
 from weakref import ref
 
 import torch
@@ -17,74 +16,11 @@ from tocsin.model import Mode
 
 from tocsin_hooks import Hook
 from tocsin_hooks.guard import Guard
+from tocsin_hooks.torch.moves import KNOWN, Key, Move, Skipped, Source, divided
 
-_KNOWN = 2  # times that an event did the same after another one, until it is skipped there
 _SURE = 100  # the same, of an event that once did something else
 _MOST_EVENTS = 4096  # of a step
 _EVENT = 2e-6  # seconds of CPU time that an event takes which is skipped
-
-
-class Source(Protocol):
-    """Handles one kind of event: a call of a module or an update, begun or ended."""
-
-    def repeat(self, subject: Any, samples: int) -> None:
-        """Handle an event of this module or optimizer that was skipped."""
-
-
-class Key(NamedTuple):
-    """What tells events apart: who handles it, the identity of the module or optimizer, whether
-    gradients are recorded, and the module's mode of training."""
-
-    source: Source
-    subject: int
-    gradients: bool
-    training: bool
-
-
-@dataclass(eq=False, slots=True)
-class Move:
-    """An event that comes after another one.
-
-    begins: whether a step of training begins with it.
-    alike: how often in a row that was so.
-    needed: how often it must have been, until the event is skipped.
-    passed: how often it was skipped since the steps are followed.
-    is_skipped: whether it may be skipped at present.
-    after: the moves that may come next.
-    """
-
-    key: Key
-    subject: Callable[[], Any]
-    after: dict[Key, Move]
-    begins: bool = False
-    alike: int = 0
-    needed: float = _KNOWN
-    passed: int = 0
-    samples: int = 0
-    is_skipped: bool = False
-
-    def learn(self, *, begins: bool, needed: float, sure: float) -> None:
-        """It was handled, and began a step or not; if it did something else, it is ``needed`` to
-        be alike so often from now on, and ``sure`` times if it is not alike."""
-        differs = bool(self.alike) and begins is not self.begins
-        if differs or needed > _KNOWN:
-            self.alike, self.needed = 0, max(self.needed, needed, sure if differs else 0)
-        self.begins = begins
-        self.alike += 1
-
-
-@dataclass
-class Skipped:
-    """What went by while steps were followed.
-
-    steps: how many steps of training, each as one before.
-    events: how many events of them there were, by source and subject.
-    latest: the events of the last of these steps, in their order.
-    """
-
-    steps: int
-    events: Mapping[tuple[Source, Any], int]
-    latest: Sequence[Sequence[Move]] = field(default_factory=list)
 
 
 class IdleSteps:
@@ -110,7 +46,7 @@ class IdleSteps:
         self._after: dict[Key, dict[Key, Move]] = {}
         self._last: Key | None = None  # event
         self._in_hand: Move | None = None  # is being handled
-        self._begins, self._needed = False, float(_KNOWN)  # what is known of it
+        self._begins, self._needed = False, float(KNOWN)  # what is known of it
         self._length = self._longest = 0  # events of the step in hand, and of any step
         self._moves: dict[Key, Move] | None = None  # that are expected now; None: follows nothing
         self._passed = deque[Move](maxlen=_MOST_EVENTS)
@@ -235,7 +171,7 @@ class IdleSteps:
         if move is None or move.subject() is not subject:
             move = before[key] = Move(key, ref(subject), self._after.setdefault(key, {}))
         self._in_hand, self._last = move, key
-        self._begins, self._needed = False, float(_KNOWN)
+        self._begins, self._needed = False, float(KNOWN)
         self._length += 1
 
     def _learn(self) -> None:
@@ -254,7 +190,7 @@ class IdleSteps:
         self._moves = None
         self._news.heard = False
         self._learn()
-        steps = _divided(self._passed)
+        steps = divided(self._passed)
         own = self._own if self._skipped else steps.pop()
         last = steps.pop() if self._skipped and not between else []
         self._last = self._passed[-1].key if self._passed else self._last
@@ -290,13 +226,3 @@ class IdleSteps:
                 self.was_training = move.key.training
                 with torch.set_grad_enabled(move.key.gradients):
                     move.key.source.repeat(subject, move.samples)
-
-
-def _divided(moves: Iterable[Move]) -> list[list[Move]]:
-    """Return events by steps; those before the first beginning come first, even if none are."""
-    steps: list[list[Move]] = [[]]
-    for move in moves:
-        if move.begins:
-            steps.append([])
-        steps[-1].append(move)
-    return steps

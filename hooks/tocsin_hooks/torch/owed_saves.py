@@ -26,7 +26,7 @@ class OwedSaves:
 
     @property
     def is_due(self) -> bool:
-        """Whether the next step of training is saved in place of an earlier one."""
+        """Return whether the next step of training is saved in place of an earlier one."""
         return self._owes and self._expects_update and self._tries < _MOST_TRIES
 
     def owe(self) -> None:

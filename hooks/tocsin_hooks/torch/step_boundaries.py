@@ -82,7 +82,7 @@ class StepBoundaries:
 
     @property
     def is_first_pass(self) -> bool:
-        """Whether the pass in hand is the first that trains the model."""
+        """Return whether the pass in hand is the first that trains the model."""
         return self._step.trains and self._step.passes == 1 and self._steps.is_first
 
     @property
@@ -93,7 +93,7 @@ class StepBoundaries:
 
     @property
     def acts(self) -> bool:
-        """Whether a pass without gradients in training mode is acting, and no evaluation."""
+        """Return whether a pass without gradients in training mode is acting, and no evaluation."""
         return self.evaluations.acts and self.evaluations.are_none(self._step.without_meaning)
 
     def skipped(

@@ -64,7 +64,7 @@ class StepDetector:
 
     @property
     def is_first(self) -> bool:
-        """Whether the first step goes on, before an update that is seen has begun."""
+        """Return whether the first step goes on, before an update that is seen has begun."""
         return self.begun == 1 and not self._updating and not self._updated
 
     @property

@@ -28,7 +28,7 @@ def trained_with(module: Any) -> Any:
 
 
 def updated_by(optimizer: Any) -> Any:
-    """Return the outermost module that has parameters of an optimizer; None if there is none."""
+    """Return the outermost module that has parameters of an optimizer, or None."""
     held = _held(optimizer)
     owners = (each for each in _objects(Module) if not held.isdisjoint(_parameters(each)))
     return max(owners, key=_size, default=None)

@@ -31,7 +31,8 @@ from tocsin_hooks.torch.capture.parameters import Parameters
 from tocsin_hooks.torch.checks import Checks
 from tocsin_hooks.torch.custom.check import Check
 from tocsin_hooks.torch.custom.running import CustomChecks
-from tocsin_hooks.torch.idle import IdleSteps, Skipped
+from tocsin_hooks.torch.idle import IdleSteps
+from tocsin_hooks.torch.moves import Skipped
 from tocsin_hooks.torch.names import input_name, is_compiled, output_name, unwrapped
 from tocsin_hooks.torch.outermost_calls import Call, OutermostCalls
 from tocsin_hooks.torch.root import ModelHooks, owners

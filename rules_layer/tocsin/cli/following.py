@@ -53,7 +53,7 @@ def following_of(
 
 
 def _own(storage: Storage) -> Watch:
-    """The run's own watch file; the default one if there is none yet that can be used."""
+    """Return the run's own watch file, or the default one until that can be used."""
     try:
         return parse_watch(storage.read(WATCH, limit=_WATCH_BYTES))
     except (NotFound, RefusedFile, BadWatch):

@@ -61,7 +61,7 @@ class Following:
 
     @property
     def has_begun(self) -> bool:
-        """Whether a step was saved."""
+        """Return whether a step was saved."""
         return next(iter(self.storage.list(INDEX)), None) is not None
 
     def until_end(self, wait: Callable[[float], object] = time.sleep) -> None:

@@ -107,7 +107,7 @@ class RuleCard(
     """A rule as ``tocsin check --json`` has it, with what a reader of the page needs.
 
     explained_by: the finding that explains it.
-    likely: whether it leads as the likely cause of an alarm, and is none itself.
+    likely: whether it is no alarm itself, and leads as the likely cause of one.
     at: steps of violations, the first 400.
     """
 

@@ -32,7 +32,7 @@ def different_samples(seen: Mapping[str, Any]) -> float:
 
 
 def is_estimate(seen: Mapping[str, Any]) -> bool:
-    """Whether there are too many different samples for all of their hashes."""
+    """Return whether there are too many different samples for all of their hashes."""
     return bool(seen["up_to"] < 1)
 
 

@@ -36,7 +36,7 @@ class Captured(msgspec.Struct, frozen=True, eq=False):
     ``shape_payload`` too, as smdebug's option save_shape does; smdebug's own reader then loses the
     value, so leave it alone. ``inline`` is a short series of numbers that goes into the index file
     itself; its shape and type count in place of ``shape`` and ``dtype``. ``shard``: it is a part of
-    a larger tensor. ``contract``: it reports this one, which is none of Tocsin's.
+    a larger tensor. ``contract``: it reports this one, which a user wrote.
     """
 
     name: str

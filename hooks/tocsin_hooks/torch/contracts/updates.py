@@ -233,7 +233,7 @@ def _optimizers() -> list[Any]:
 
 
 def _has_softmax_between(module: Any) -> bool:
-    """Whether a sequence of layers goes on after a softmax."""
+    """Return whether a sequence of layers goes on after a softmax."""
     if not isinstance(module, torch.nn.Sequential):
         return False
     layers = [*module]

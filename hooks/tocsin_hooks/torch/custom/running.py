@@ -47,12 +47,12 @@ class CustomChecks:
 
     @property
     def look(self) -> bool:
-        """Whether any check is left."""
+        """Return whether any check is left."""
         return bool(self._checks)
 
     @property
     def has_more(self) -> bool:
-        """Whether something was found that no saved step holds."""
+        """Return whether something was found that no saved step holds."""
         return len(self._saved) < len(self._found)
 
     def takes(self, event: type[Any]) -> bool:
