@@ -24,7 +24,9 @@ def lines_of_rule(name: str) -> tuple[int, int]:
     module = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
     needed = needed_alone(module, _imports())
     tests = (_TESTS_OF_RULES / f"test_{each.lstrip('_')}.py" for each in needed)
-    return sum(_count(_RULES / f"{each}.py") for each in needed), sum(map(_count, tests))
+    return sum(_count(file) for each in needed for file in _RULES.rglob(f"{each}.py")), sum(
+        map(_count, tests)
+    )
 
 
 def lines_of_contract(name: str) -> tuple[int, int]:
@@ -61,8 +63,8 @@ def _imports() -> Mapping[str, frozenset[str]]:
     """The modules of rules that each module of the layer needs, by its name."""
     found: dict[str, frozenset[str]] = {}
     for path in _RULES.parent.rglob("*.py"):
-        name = path.stem if path.parent == _RULES else str(path)
-        needs = set(re.findall(r"\btocsin\.rules\.(\w+)", path.read_text("utf-8")))
+        name = path.stem if _RULES in path.parents else str(path)
+        needs = set(re.findall(r"\btocsin\.rules\.(?:[a-z]+\.)?(\w+)", path.read_text("utf-8")))
         found[name] = frozenset(needs - {name})
     return found
 

@@ -384,7 +384,7 @@ FAULTS = (
         "rules",
         "threshold-the-wrong-way",
         "VanishingGradient fires for gradients above its threshold.",
-        f"{RULES}/vanishing_gradient.py",
+        f"{RULES}/gradients/vanishing_gradient.py",
         "if ratio >= 1:",
         "if ratio <= 1:",
         ("tests/unit/rules/test_vanishing_gradient.py", "tests/unit/rules"),

@@ -57,7 +57,7 @@ def _line(error: BaseException, rule: Watched) -> str:
     own = [
         f" ({Path(frame.f_code.co_filename).name}, line {line})"
         for frame, line in traceback.walk_tb(error.__traceback__)
-        if package and frame.f_globals.get("__package__") == package != "tocsin.rules"
+        if package and frame.f_globals.get("__package__") == package and rule.is_custom
     ]
     return own[-1] if own else ""
 

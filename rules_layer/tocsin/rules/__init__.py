@@ -1,4 +1,7 @@
-"""One file per rule, pure functions of state and step; the registry and its profiles."""
+"""One file per rule, in packages by what they read: pure functions of state and step.
+
+The registry finds a rule by its name and loads it when it is asked for.
+"""
 
 from msgspec import Meta
 

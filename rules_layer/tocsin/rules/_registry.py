@@ -76,11 +76,13 @@ def register_style(base: type, convert: Callable[[Any], type[Rule]]) -> None:
 
 
 def locate(package: str, path: Iterable[str]) -> None:
-    """Makes the rules of a package known, without loading one: each is in the module of its name.
-    A module whose name begins with ``_`` is a helper.
+    """Makes the rules of a package and of those in it known, without loading one: each is in the
+    module of its name. A module whose name begins with ``_`` is a helper.
     """
     for module in iter_modules(path):
-        if not module.name.startswith("_"):
+        if module.ispkg:
+            locate(f"{package}.{module.name}", [f"{folder}/{module.name}" for folder in path])
+        elif not module.name.startswith("_"):
             _modules[module.name.replace("_", "")] = f"{package}.{module.name}"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tocsin.model import Mode, Role, TensorSummary
 from tocsin.rules import Step, Tensor, advice_for, find_rule, get_rule, rule_names
-from tocsin.rules._updates import rate_to_try
+from tocsin.rules.gradients._updates import rate_to_try
 
 
 @pytest.mark.parametrize(

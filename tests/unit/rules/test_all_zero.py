@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from tocsin.model import Mode, Outcome, Reason, Role, TensorSummary
 from tocsin.rules import Step, Tensor
-from tocsin.rules.all_zero import AllZero
+from tocsin.rules.layers.all_zero import AllZero
 
 from tests.unit.rules.judging import HEALTHY, NOT_APPLICABLE, VIOLATION, made
 

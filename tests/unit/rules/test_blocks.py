@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tocsin.rules._blocks import newest, with_part
+from tocsin.rules.skill._blocks import newest, with_part
 
 
 def blocks_of(numbers: list[int], most: int = 8) -> dict[str, Any]:

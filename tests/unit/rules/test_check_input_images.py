@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from tocsin.model import Detail, Mode, Outcome, Reason, TensorSummary
 from tocsin.rules import Read, Step, Tensor
-from tocsin.rules.check_input_images import CheckInputImages
+from tocsin.rules.amazon.check_input_images import CheckInputImages
 
 from tests.unit.rules.judging import (
     HEALTHY,

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from tocsin.model import Mode, Outcome, Role, Severity
 from tocsin.rules import State, Step
-from tocsin.rules.collapse import Collapse
+from tocsin.rules.layers.collapse import Collapse
 
 from tests.unit.rules.judging import (
     HEALTHY,

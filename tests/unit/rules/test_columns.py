@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tocsin.model import HELD_OUT, TRAINED, Mode, Outcome, Role, TensorSummary
 from tocsin.rules import Step, Tensor
-from tocsin.rules.train_eval_inputs import TrainEvalInputs
+from tocsin.rules.evaluation.train_eval_inputs import TrainEvalInputs
 
 from tests.unit.rules.judging import outcomes, valued
 

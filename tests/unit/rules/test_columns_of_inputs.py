@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tocsin.rules._columns_of_inputs import other_feature, with_batch
+from tocsin.rules.evaluation._columns_of_inputs import other_feature, with_batch
 
 Batch = list[tuple[float, float]]
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tocsin.model import Mode, Outcome, Reason, Verdict
 from tocsin.rules import Read, Step
-from tocsin.rules.confusion import Confusion
+from tocsin.rules.amazon.confusion import Confusion
 
 from tests.unit.rules.judging import HEALTHY, NOT_APPLICABLE, VIOLATION, made, valued
 

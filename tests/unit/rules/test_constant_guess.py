@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from tocsin.model import Mode, Outcome, Role
 from tocsin.rules import Step
-from tocsin.rules.no_better_than_guessing import NoBetterThanGuessing
+from tocsin.rules.skill.no_better_than_guessing import NoBetterThanGuessing
 
 from tests.unit.rules.judging import (
     HEALTHY,

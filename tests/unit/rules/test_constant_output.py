@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tocsin.model import Detail, Mode, Outcome, Reason, TensorSummary, Verdict
 from tocsin.rules import Read, Step, Tensor
-from tocsin.rules.constant_output import ConstantOutput
+from tocsin.rules.layers.constant_output import ConstantOutput
 
 from tests.unit.rules.judging import HEALTHY, NOT_APPLICABLE, UNDECIDED, VIOLATION, valued
 

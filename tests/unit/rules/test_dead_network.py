@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tocsin.model import Mode, Outcome, Role
 from tocsin.rules import Step
-from tocsin.rules.dead_network import DeadNetwork
+from tocsin.rules.layers.dead_network import DeadNetwork
 
 from tests.unit.rules.judging import HEALTHY, UNDECIDED, VIOLATION, outcomes, valued
 

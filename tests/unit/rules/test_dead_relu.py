@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tocsin.model import Detail, Mode, Outcome, Reason, TensorSummary
 from tocsin.rules import Read, Step, Tensor
-from tocsin.rules.dead_relu import DeadRelu
+from tocsin.rules.layers.dead_relu import DeadRelu
 
 from tests.unit.rules.judging import (
     HEALTHY,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tocsin.model import TensorSummary
-from tocsin.rules._difference import times_tolerance
+from tocsin.rules.workers._difference import times_tolerance
 from tocsin.tensors import summarize
 
 NAN, INF = float("nan"), float("inf")

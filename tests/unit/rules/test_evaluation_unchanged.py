@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 import pytest
 from tocsin.model import ACTING, Mode, Role, TensorSummary
 from tocsin.rules import Step, Tensor
-from tocsin.rules.evaluation_unchanged import EvaluationUnchanged
+from tocsin.rules.evaluation.evaluation_unchanged import EvaluationUnchanged
 
 from tests.unit.rules.judging import (
     HEALTHY,

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tocsin.model import Mode, Outcome, Reason, Role, TensorSummary
 from tocsin.rules import Step, Tensor
-from tocsin.rules.exploding_tensor import ExplodingTensor
+from tocsin.rules.gradients.exploding_tensor import ExplodingTensor
 
 from tests.unit.rules.judging import HEALTHY, NOT_APPLICABLE, VIOLATION, fired, judged
 

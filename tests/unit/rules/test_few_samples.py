@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tocsin.model import ACTING, Mode, Role, TensorSummary
 from tocsin.rules import Step, Tensor
-from tocsin.rules.few_samples import FewSamples
+from tocsin.rules.data.few_samples import FewSamples
 
 from tests.unit.rules.judging import HEALTHY, NOT_APPLICABLE, UNDECIDED, VIOLATION, judged, outcomes
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tocsin.model import Mode, Role, TensorSummary
 from tocsin.rules import Step, Tensor
-from tocsin.rules.first_epoch_gap import FirstEpochGap
+from tocsin.rules.data.first_epoch_gap import FirstEpochGap
 
 from tests.unit.rules.judging import (
     HEALTHY,

@@ -4,9 +4,9 @@ import pytest
 from tocsin.model import ACTING, COMPETING, Mode, Outcome, Role, TensorSummary
 from tocsin.rules import Rule, Step, Tensor
 from tocsin.rules._kinds import kind_of_loss, with_level
-from tocsin.rules.loss_not_decreasing import LossNotDecreasing
-from tocsin.rules.loss_worse import LossWorse
-from tocsin.rules.underfitting import Underfitting
+from tocsin.rules.loss.loss_not_decreasing import LossNotDecreasing
+from tocsin.rules.loss.loss_worse import LossWorse
+from tocsin.rules.loss.underfitting import Underfitting
 
 from tests.unit.rules.judging import fired, judged
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from tocsin.model import Mode, Outcome, Reason, TensorSummary
 from tocsin.rules import Step, Tensor
-from tocsin.rules.learning_rate_too_large import LearningRateTooLarge
+from tocsin.rules.gradients.learning_rate_too_large import LearningRateTooLarge
 
 from tests.unit.rules.judging import HEALTHY, UNDECIDED, fired, judging, outcomes
 

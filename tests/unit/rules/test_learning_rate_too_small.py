@@ -5,7 +5,7 @@ import math
 import pytest
 from tocsin.model import Mode, Outcome, Reason, TensorSummary
 from tocsin.rules import Step, Tensor
-from tocsin.rules.learning_rate_too_small import LearningRateTooSmall
+from tocsin.rules.gradients.learning_rate_too_small import LearningRateTooSmall
 
 from tests.unit.rules.judging import first, judging
 

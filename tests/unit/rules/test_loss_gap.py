@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tocsin.model import TRAINED, Mode, Outcome, Role, TensorSummary
 from tocsin.rules import Step, Tensor
-from tocsin.rules.loss_gap import LossGap
+from tocsin.rules.evaluation.loss_gap import LossGap
 
 from tests.unit.rules.comparing import comparisons, noisy
 from tests.unit.rules.judging import (

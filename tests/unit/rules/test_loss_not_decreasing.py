@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from tocsin.model import Mode, Outcome, Reason, TensorSummary
 from tocsin.rules import BadRule, Step, Tensor, build
-from tocsin.rules.loss_not_decreasing import LossNotDecreasing
+from tocsin.rules.loss.loss_not_decreasing import LossNotDecreasing
 
 from tests.unit.rules.comparing import comparisons, noisy
 from tests.unit.rules.judging import decided, made, violations

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from tocsin.model import COMPETING, Mode, Outcome, Role
 from tocsin.rules import Step
 from tocsin.rules._sketch import sketched
-from tocsin.rules.loss_worse import LossWorse
+from tocsin.rules.loss.loss_worse import LossWorse
 
 from tests.unit.rules.judging import (
     HEALTHY,

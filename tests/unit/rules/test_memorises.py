@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from tocsin.model import Mode, Outcome
 from tocsin.rules import Step
-from tocsin.rules.memorises import Memorises
+from tocsin.rules.skill.memorises import Memorises
 
 from tests.unit.rules.comparing import comparisons, noisy
 from tests.unit.rules.judging import HEALTHY, UNDECIDED, VIOLATION, judged, outcomes

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tocsin.model import Mode, Outcome, Reason, TensorSummary
 from tocsin.rules import BadRule, Step, Tensor, build
-from tocsin.rules.nlp_sequence_ratio import NLPSequenceRatio
+from tocsin.rules.amazon.nlp_sequence_ratio import NLPSequenceRatio
 
 from tests.unit.rules.judging import HEALTHY, NOT_APPLICABLE, VIOLATION, made
 

@@ -9,8 +9,8 @@ import pytest
 from numpy.typing import NDArray
 from tocsin.model import Mode, Outcome, Role, TensorSummary
 from tocsin.rules import Step, Tensor
-from tocsin.rules._skill import add_batch, errors_and_baseline, score_batch, skill
-from tocsin.rules.no_better_than_guessing import NoBetterThanGuessing
+from tocsin.rules.skill._skill import add_batch, errors_and_baseline, score_batch, skill
+from tocsin.rules.skill.no_better_than_guessing import NoBetterThanGuessing
 
 from tests.unit.rules.judging import (
     HEALTHY,

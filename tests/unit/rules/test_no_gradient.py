@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from tocsin.model import Mode, Role, TensorSummary
 from tocsin.rules import Step, Tensor
-from tocsin.rules.no_gradient import NoGradient
+from tocsin.rules.gradients.no_gradient import NoGradient
 
 from tests.unit.rules.judging import HEALTHY, NOT_APPLICABLE, UNDECIDED, VIOLATION, judged, outcomes
 

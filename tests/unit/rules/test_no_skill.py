@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from tocsin.model import Mode, Outcome
 from tocsin.rules import Rule
-from tocsin.rules.loss_gap import LossGap
-from tocsin.rules.memorises import Memorises
-from tocsin.rules.no_skill import NoSkill
-from tocsin.rules.skill_lost import SkillLost
-from tocsin.rules.underfitting import Underfitting
+from tocsin.rules.evaluation.loss_gap import LossGap
+from tocsin.rules.loss.underfitting import Underfitting
+from tocsin.rules.skill.memorises import Memorises
+from tocsin.rules.skill.no_skill import NoSkill
+from tocsin.rules.skill.skill_lost import SkillLost
 
 from tests.unit.rules.comparing import comparisons, noisy
 from tests.unit.rules.judging import (

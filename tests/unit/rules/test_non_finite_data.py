@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from tocsin.model import Mode, Outcome, Reason, Role, TensorSummary
 from tocsin.rules import Step, Tensor
-from tocsin.rules.non_finite_data import NonFiniteData
+from tocsin.rules.data.non_finite_data import NonFiniteData
 
 from tests.unit.rules.judging import HEALTHY, NOT_APPLICABLE, VIOLATION
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tocsin.model import Channels, Detail, Mode, Outcome, Reason, TensorSummary
 from tocsin.rules import BadRule, Read, Step, Tensor
-from tocsin.rules.not_normalized_data import NotNormalizedData
+from tocsin.rules.data.not_normalized_data import NotNormalizedData
 
 from tests.unit.rules.judging import HEALTHY, NOT_APPLICABLE, made, valued
 

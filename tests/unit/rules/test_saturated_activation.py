@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tocsin.model import Detail, Mode, Outcome, Reason, TensorSummary
 from tocsin.rules import BadRule, Rule, Step, Tensor, build
-from tocsin.rules.saturated_activation import SaturatedActivation
+from tocsin.rules.layers.saturated_activation import SaturatedActivation
 
 from tests.unit.rules.judging import HEALTHY, NOT_APPLICABLE, VIOLATION, made, valued
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from tocsin.model import Mode, Outcome, Reason, TensorSummary
 from tocsin.rules import Step, Tensor
-from tocsin.rules.sigmoid_saturation import SigmoidSaturation
-from tocsin.rules.tanh_saturation import TanhSaturation
+from tocsin.rules.layers.sigmoid_saturation import SigmoidSaturation
+from tocsin.rules.layers.tanh_saturation import TanhSaturation
 
 from tests.unit.rules.judging import HEALTHY, NOT_APPLICABLE, VIOLATION, valued
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from tocsin.model import Outcome, Reason, TensorSummary
 from tocsin.rules import Step, Tensor
-from tocsin.rules.similar_across_runs import SimilarAcrossRuns
+from tocsin.rules.amazon.similar_across_runs import SimilarAcrossRuns
 
 from tests.unit.rules.judging import made
 

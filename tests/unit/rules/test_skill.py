@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tocsin.rules._skill import score_batch
+from tocsin.rules.skill._skill import score_batch
 
 
 @pytest.mark.parametrize(("columns", "judged"), [(10, True), (100, True), (128, False)])

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from tocsin.model import Mode, Outcome
-from tocsin.rules.skill_lost import SkillLost
+from tocsin.rules.skill.skill_lost import SkillLost
 
 from tests.unit.rules.comparing import comparisons, noisy
 from tests.unit.rules.judging import (

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 from tocsin.model import Mode, Outcome, Reason, TensorSummary
 from tocsin.rules import Step, Tensor
-from tocsin.rules.stalled_training_rule import StalledTrainingRule
+from tocsin.rules.machine.stalled_training_rule import StalledTrainingRule
 
 from tests.unit.rules.judging import judged, made
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from tocsin.model import Reason, TensorSummary
 from tocsin.rules import BadRule, Step, Tensor, build
-from tocsin.rules.tensor_variance import TensorVariance
+from tocsin.rules.amazon.tensor_variance import TensorVariance
 
 NAN, INF = float("nan"), float("inf")
 ABOVE, BELOW, FINE, NONE = (

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tocsin.model import Mode, Outcome, Role
 from tocsin.rules import Step
-from tocsin.rules.train_eval_inputs import TrainEvalInputs
+from tocsin.rules.evaluation.train_eval_inputs import TrainEvalInputs
 
 from tests.unit.rules.judging import HEALTHY, UNDECIDED, VIOLATION, judged, outcomes, valued
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from tocsin.model import ACTING, Mode, Role, TensorSummary
 from tocsin.rules import Step, Tensor
-from tocsin.rules.train_eval_overlap import TrainEvalOverlap
+from tocsin.rules.evaluation.train_eval_overlap import TrainEvalOverlap
 
 from tests.unit.rules.judging import HEALTHY, NOT_APPLICABLE, UNDECIDED, VIOLATION, judged, outcomes
 from tests.unit.rules.test_few_samples import KEPT, loss, samples

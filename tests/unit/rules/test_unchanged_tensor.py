@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tocsin.model import Outcome, Reason, TensorSummary, Verdict
 from tocsin.rules import Step, Tensor
-from tocsin.rules.unchanged_tensor import UnchangedTensor
+from tocsin.rules.amazon.unchanged_tensor import UnchangedTensor
 
 from tests.unit.rules.judging import fired, made
 

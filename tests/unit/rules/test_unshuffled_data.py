@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tocsin.model import ACTING, COMPETING, Mode, Role, TensorSummary
 from tocsin.rules import Step, Tensor
-from tocsin.rules.unshuffled_data import UnshuffledData, correlation, share_between
+from tocsin.rules.data.unshuffled_data import UnshuffledData, correlation, share_between
 
 from tests.unit.rules.judging import HEALTHY, NOT_APPLICABLE, UNDECIDED, VIOLATION, judged, outcomes
 

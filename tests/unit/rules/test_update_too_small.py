@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 from tocsin.model import Mode, Outcome, Role, TensorSummary
 from tocsin.rules import Step, Tensor
-from tocsin.rules.update_too_large import UpdateTooLarge
-from tocsin.rules.update_too_small import UpdateTooSmall
+from tocsin.rules.gradients.update_too_large import UpdateTooLarge
+from tocsin.rules.gradients.update_too_small import UpdateTooSmall
 
 from tests.unit.rules.comparing import comparisons, noisy
 from tests.unit.rules.judging import HEALTHY, UNDECIDED, VIOLATION, outcomes

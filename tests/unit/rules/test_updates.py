@@ -5,8 +5,8 @@ import math
 import pytest
 from tocsin.model import Mode, TensorSummary
 from tocsin.rules import Step, Tensor
-from tocsin.rules._updates import latest_update, missing_inputs, total_loss
 from tocsin.rules._window import level, rounded
+from tocsin.rules.gradients._updates import latest_update, missing_inputs, total_loss
 
 NAN, INF = float("nan"), float("inf")
 

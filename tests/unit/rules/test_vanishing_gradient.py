@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tocsin.model import Outcome, Reason, TensorSummary, Verdict
 from tocsin.rules import BadRule, Step, Tensor, build
-from tocsin.rules.vanishing_gradient import VanishingGradient
+from tocsin.rules.gradients.vanishing_gradient import VanishingGradient
 
 from tests.unit.rules.judging import HEALTHY, NOT_APPLICABLE, VIOLATION
 

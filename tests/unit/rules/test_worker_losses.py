@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from tocsin.model import Mode, Outcome, Role
 from tocsin.rules import Step
-from tocsin.rules.worker_losses import WorkerLosses
+from tocsin.rules.workers.worker_losses import WorkerLosses
 
 from tests.unit.rules.judging import (
     HEALTHY,

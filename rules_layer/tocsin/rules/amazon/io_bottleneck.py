@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+from tocsin.model import Verdict
+from tocsin.rules import MACHINE, SAGEMAKER, Meta, Reads, Rule, State, Step, register
+from tocsin.rules.amazon._bottleneck import judged
+from tocsin.rules.machine._machine import system
+
+
+@register
+@dataclass(frozen=True)
+class IOBottleneck(Rule):
+    """The GPUs are idle while a core waits for disks.
+
+    Amazon's rule, for those who have configured it: InputBottleneck finds slow storage by the time
+    that the training waits for data. A sample counts if every GPU of a machine is below
+    ``gpu_threshold`` and a core waits for input and output for more than ``io_threshold`` % of the
+    time. Fires if these are more than ``threshold`` % of all samples since the start, after more
+    than ``patience`` samples.
+
+    Storage in the network makes no such wait, and in containers it is often 0: so the rule is
+    silent there. Amazon's took one idle GPU of several for a bottleneck, and counted the samples
+    of all machines together. Here all GPUs of the machine must be idle, and each machine is counted
+    for itself. Amazon's documents give a ``gpu_threshold`` of 70; the service used 10.
+
+    Parameters
+    ----------
+    threshold: % of the samples.
+    gpu_threshold: utilization of the GPUs in %.
+    io_threshold: share of time in % that the worst core waits.
+    patience: samples of a machine: 1000 are 8 minutes and 20 seconds, if it is sampled each 500 ms.
+
+    Example: in 60 % of the samples the only GPU is at 5 % and a core waits 60 % of the time.
+    """
+
+    about: ClassVar[str] = MACHINE
+    profiles: ClassVar[tuple[str, ...]] = (SAGEMAKER,)
+    causes: ClassVar[str] = (
+        "Data is read from a slow disk, in many small files, or without prefetching."
+    )
+    advice: ClassVar[str] = (
+        "Prefetch, pack small files into large ones, keep a copy on a local disk or in memory."
+    )
+
+    threshold: Annotated[float, Meta(ge=0, le=100)] = 50.0
+    gpu_threshold: Annotated[float, Meta(ge=0, le=100)] = 10.0
+    io_threshold: Annotated[float, Meta(ge=0, le=100)] = 50.0
+    patience: Annotated[int, Meta(ge=0)] = 1000
+
+    def reads(self) -> Reads:
+        return Reads(
+            {
+                "gpu": system("gpu_utilization", values=True),
+                "core": system("cpu_wait", values=True),
+            }
+        )
+
+    def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
+        limits = self.threshold, self.gpu_threshold, self.io_threshold
+        waits = f"waited for disks more than {self.io_threshold:g} % of the time"
+        return judged(state, step, limits, self.patience, waits)

@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from statistics import median
+from typing import Annotated, Any, ClassVar
+
+from tocsin.model import Reason, Verdict
+from tocsin.rules import (
+    HEALTHY,
+    MACHINE,
+    SAGEMAKER,
+    UNDECIDED,
+    Meta,
+    Reads,
+    Rule,
+    State,
+    Step,
+    Tensor,
+    measured,
+    register,
+    tensor_key,
+    violation,
+)
+from tocsin.rules._window import worst_verdict
+from tocsin.rules.machine._machine import MOST_DEVICES, by_worker, known, none_of, system, where
+
+_USED = 1.0  # % that a GPU must reach once to count
+_MINUTES = 5
+
+
+@register
+@dataclass(frozen=True)
+class LoadBalancing(Rule):
+    """A GPU does far more or less than the others of its machine.
+
+    Amazon's rule, for those who have configured it. Compares the mean utilization of each GPU with
+    the median of the others', in each minute. Fires if they differ by more than ``threshold`` in
+    each of the last five, after more than ``patience`` samples. A GPU that was never used is left
+    out: GPUNotUsed names it.
+
+    Amazon's rule compared the last GPU with itself, and could not fire. It compared histograms of
+    the whole training, without what is above 98 %, by a distance of 0.2, at most 0.83: two GPUs at
+    any two different percentages are as far apart as can be. Here ``threshold`` is a difference of
+    utilizations: 0.2 are 20 points.
+
+    Parameters
+    ----------
+    threshold: difference from the others, from 0 to 1.
+    patience: samples of a GPU: 1000 are 8 minutes and 20 seconds, if it is sampled each 500 ms.
+
+    Example: of four GPUs three are used 95 %, and one 60 %.
+    """
+
+    about: ClassVar[str] = MACHINE
+    profiles: ClassVar[tuple[str, ...]] = (SAGEMAKER,)
+    causes: ClassVar[str] = (
+        "Layers or shards of different sizes, DataParallel, which collects on the first GPU, or "
+        "another program on a GPU."
+    )
+    advice: ClassVar[str] = (
+        "Use DistributedDataParallel, and divide the model and the batches evenly."
+    )
+
+    threshold: Annotated[float, Meta(ge=0, le=1)] = 0.2
+    patience: Annotated[int, Meta(ge=0)] = 1000
+
+    def reads(self) -> Reads:
+        return Reads({"gpu": system("gpu_utilization", fields=("mean", "max", "size"))})
+
+    def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
+        all_gpus = known(step.tensors["gpu"], "mean")
+        if not all_gpus:
+            return state, none_of("utilization of a GPU")
+        found: dict[str, Mapping[str, Any]] = dict(state)
+        verdicts: list[Verdict] = []
+        for gpus in by_worker(all_gpus).values():
+            used = [gpu for gpu in gpus if _is_used(gpu, found.get(tensor_key(gpu)))]
+            means = {tensor_key(gpu): gpu.summary.mean or 0.0 for gpu in used}
+            for gpu in used:
+                key = tensor_key(gpu)
+                peers = [mean for other, mean in means.items() if other != key]
+                if not peers or (key not in found and len(found) >= MOST_DEVICES):
+                    continue
+                apart = means[key] - median(peers)
+                before = found.get(key, {})
+                found[key] = {
+                    "points": before.get("points", 0) + (gpu.summary.size or 0),
+                    "apart": [*before.get("apart", ()), round(apart, 2)][-_MINUTES:],
+                }
+                verdicts += self._judged(gpu, found[key])
+        return found, worst_verdict(verdicts) if verdicts else UNDECIDED
+
+    def _judged(self, gpu: Tensor, kept: Mapping[str, Any]) -> list[Verdict]:
+        if kept["points"] <= self.patience or len(kept["apart"]) < _MINUTES:
+            return []
+        least = min(abs(apart) for apart in kept["apart"])
+        verdict = HEALTHY
+        if least > 100 * self.threshold:
+            apart, mean = kept["apart"][-1], gpu.summary.mean or 0.0
+            detail = (
+                f"{where(gpu)} is used {mean:.0f} %, the others of its machine "
+                f"{mean - apart:.0f} %, for {_MINUTES} minutes"
+            )
+            evidence = {"difference": round(abs(apart), 1), "mean_utilization": round(mean, 1)}
+            verdict = violation(Reason.IMBALANCED, detail, gpu, **evidence)
+        return [measured(verdict, least, 100 * self.threshold, name="least_difference")]
+
+
+def _is_used(gpu: Tensor, kept: Mapping[str, Any] | None) -> bool:
+    return kept is not None or (gpu.summary.max or 0.0) > _USED

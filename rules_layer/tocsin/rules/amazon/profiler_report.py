@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+from tocsin.model import Verdict
+from tocsin.rules import HEALTHY, MACHINE, Meta, Reads, Rule, State, Step, register
+from tocsin.rules.machine._machine import MINUTE, none_of, seconds_by_worker
+
+
+@register
+@dataclass(frozen=True)
+class ProfilerReport(Rule):
+    """The report of Amazon's profiler: ``tocsin report`` makes it, and it never fires.
+
+    In ``ProfilerRuleConfigurations`` it stands for the other rules of Amazon's profiler, with its
+    parameters ``RULE_PARAMETER`` as theirs. By this name alone it does nothing.
+
+    Amazon's ended with IssuesFound if any rule had ever found something, and one rule that failed
+    broke all of them. Here each rule has a status of its own.
+
+    Parameters
+    ----------
+    scan_interval_us: is read for Amazon's sake, and has no meaning: rules judge each minute.
+
+    Example: it is silent, whatever the minutes are.
+    """
+
+    about: ClassVar[str] = MACHINE
+    profiles: ClassVar[tuple[str, ...]] = ()
+    causes: ClassVar[str] = "It never fires."
+    advice: ClassVar[str] = "Read the section of the machine in `tocsin report`."
+
+    scan_interval_us: Annotated[int, Meta(ge=1)] = 60_000_000
+
+    def reads(self) -> Reads:
+        return Reads({"minute": MINUTE})
+
+    def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
+        if not seconds_by_worker(step):
+            return state, none_of("measured time")
+        return state, HEALTHY

@@ -1,0 +1,1 @@
+"""Rules that read the samples that a model trains on."""

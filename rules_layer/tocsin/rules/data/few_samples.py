@@ -1,0 +1,128 @@
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar
+
+from tocsin.model import Mode, Reason, Role, Verdict
+from tocsin.rules import (
+    HEALTHY,
+    UNDECIDED,
+    Meta,
+    Read,
+    Reads,
+    Rule,
+    State,
+    Step,
+    Tensor,
+    measured,
+    not_applicable,
+    register,
+    violation,
+)
+from tocsin.rules._kinds import with_level
+from tocsin.rules._train_eval import follow_losses, read_losses, select_losses
+from tocsin.rules.data._samples import (
+    SAMPLES,
+    add_batches,
+    different_samples,
+    is_estimate,
+    sample_batches,
+)
+
+_COVERED = 5  # times: so often all samples that there are were drawn, before they are counted
+_ELEMENTS = 8  # of a sample: fewer are a point, and a few points may be all there is to learn
+_SOON = 100  # training steps, in which it shows whether the model acts
+_MANY_LABELS = 16  # of a sample
+_BATCHES = 2
+_WORSE = 0.5  # by which the loss of EVAL is larger, as a share of that of TRAIN
+
+
+@register
+@dataclass(frozen=True)
+class FewSamples(Rule):
+    """The model sees the same few samples again and again.
+
+    The hook saves hashes of the samples that the model is trained on; the smallest of them show
+    how many different samples there are, to a tenth. Fires when these are at most ``most`` and
+    each was seen ``times`` times, from the 100th training step on. Evaluations that do about as
+    well as training resolve it: their loss is less than half above that of training. Samples with
+    sixteen labels or more, as texts and masks of images, are too few where all of them make up two
+    batches. Does not judge samples of less than eight numbers, as points of a curve, nor models
+    that act. Samples that are augmented are different.
+
+    Parameters
+    ----------
+    most: different samples that are too few.
+    times: how often each was seen.
+
+    Example: the batch is drawn with a generator that is seeded again in each step, so that all
+    steps train on the same 32 samples.
+    """
+
+    options: ClassVar[Mapping[str, Any]] = {"resolve": 1}
+    causes: ClassVar[str] = (
+        "A seed is set again in each step, an index stays where it is, a filter or a subset for a "
+        "quick trial was left in place; or there are really so few samples."
+    )
+    advice: ClassVar[str] = (
+        "Print the length of the data set, and look at the indices of a few batches. If there are "
+        "no more samples, evaluate on others, and use augmentation or a smaller model."
+    )
+
+    most: Annotated[int, Meta(ge=1)] = 100
+    times: Annotated[int, Meta(ge=2)] = 20
+
+    def reads(self) -> Reads:
+        labels = Read(roles=(Role.LABEL,))
+        return Reads({"samples": SAMPLES, "losses": read_losses(()), "labels": labels})
+
+    def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
+        all_losses = select_losses(step.tensors["losses"], ())
+        losses, kinds = with_level(all_losses, named=False)
+        followed, finished, _ = follow_losses(state.get("losses", {}), step, losses, None)
+        state = {**state, "losses": followed}
+        for each in finished:
+            state = {**state, "held": (each.level, each.train_level)}
+        saved = step.tensors["samples"]
+        batches = sample_batches(saved)
+        if step.mode in (Mode.EVAL, Mode.PREDICT) or not batches:
+            return state, not_applicable(Reason.NO_TENSOR, "no hashes of samples of training")
+        if all_losses and not losses:
+            none = not_applicable(Reason.NO_TENSOR, f"a loss that is {kinds}")
+            return state, HEALTHY if "seen" in state else none  # it shows only now
+        state = {**state, "seen": add_batches(state.get("seen", {}), batches)}
+        labels = max((each.summary.size or 0 for each in step.tensors["labels"]), default=0)
+        state = {**state, "labels": max(labels, state.get("labels", 0))}
+        return state, self._judged(state, step.mode_step, saved[0])
+
+    def _judged(self, state: State, now: int, tensor: Tensor) -> Verdict:
+        seen = state["seen"]
+        different = different_samples(seen)
+        if not different or seen["elements"] < _ELEMENTS:
+            return UNDECIDED
+        batch = seen["drawn"] / seen["steps"]
+        many = state["labels"] >= _MANY_LABELS * batch
+        most = min(self.most, round(_BATCHES * batch)) if many else self.most
+        healthy = measured(HEALTHY, different, most, "below")
+        if different <= most and seen["drawn"] < _COVERED * different:
+            return UNDECIDED
+        steps = max(now, seen["steps"] / seen["workers"])
+        each = batch * seen["workers"] * steps / different
+        if different > most or each < self.times or _is_as_good(state.get("held")):
+            return healthy
+        if steps < _SOON:
+            return UNDECIDED
+        number = round(different)
+        about = "about " if is_estimate(seen) else ""
+        samples = f"{number} different sample{'s' if number > 1 else ''}"
+        detail = f"the model has seen {about}{samples} in training, each about {each:.0f} times"
+        evidence = {"different": number, "times": round(each)}
+        found = violation(Reason.BELOW_THRESHOLD, detail, tensor, **evidence)
+        return measured(found, different, most, "below")
+
+
+def _is_as_good(held: tuple[float, float | None] | None) -> bool:
+    """Says whether evaluations do about as well as training."""
+    evaluated, trained = held or (0.0, None)
+    return trained is not None and evaluated - trained < _WORSE * abs(trained)

@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar
+
+from tocsin.model import Reason, Severity, Verdict
+from tocsin.rules import (
+    HEALTHY,
+    Meta,
+    Reads,
+    Rule,
+    State,
+    Step,
+    Tensor,
+    measured,
+    not_applicable,
+    register,
+    violation,
+)
+from tocsin.rules.data._inputs import INPUTS, has_features, moments
+
+_ROUNDING = 1e-6  # of the largest scale: less is a constant feature that was centred
+
+
+@register
+@dataclass(frozen=True)
+class NotNormalizedData(Rule):
+    """The inputs of the model are not normalised: their scale is far from one.
+
+    Judges the scale of each feature, or of each channel of images: its root mean square in the
+    step, so an offset counts as much as a standard deviation. Fires after three saved steps in a
+    row in any of these cases:
+
+    * The largest scale is above ``max_scale``: raw measurements, images from 0 to 255.
+    * No value is further from 0 than ``min_value``: the data was divided twice.
+    * The scales, without the largest and smallest tenth, differ by a factor above ``max_ratio``.
+
+    The bounds are wide: standardised data, values from 0 to 1 or to 16, one-hot vectors and
+    images minus their mean are all healthy. Ignores integers (token ids, bytes), inputs with one
+    dimension, and inputs with a name like mask, index or length.
+
+    Parameters
+    ----------
+    max_scale: largest scale of a feature, in units of the input.
+    min_value: least absolute value of the largest one, in units of the input; below ``max_scale``.
+    max_ratio: largest ratio of the scales of two features.
+    tensor_regex: which tensors to watch, instead of those with role input.
+
+    Example: of thirteen measurements of wines, one is about 0.4 and another about 750.
+    """
+
+    options: ClassVar[Mapping[str, Any]] = {"for_steps": 3}
+    severity: ClassVar[Severity] = Severity.INFO
+    causes: ClassVar[str] = (
+        "The data is not scaled, is scaled twice, or is scaled by the statistics of another data "
+        "set. Large features then dominate the gradient, small ones are never learned, and units "
+        "saturate or die."
+    )
+    advice: ClassVar[str] = (
+        "Standardise each feature by mean and standard deviation of the training set, or scale "
+        "images to 0 to 1, once, in evaluation as well. A normalisation layer at the model's start "
+        "does the same: then do not use this rule."
+    )
+
+    max_scale: Annotated[float, Meta(gt=0, extra={"infinite": True})] = 100.0
+    min_value: Annotated[float, Meta(ge=0)] = 0.01
+    max_ratio: Annotated[float, Meta(gt=1, extra={"infinite": True})] = 1e4
+    tensor_regex: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.min_value >= self.max_scale:
+            must = f"must be below max_scale, {self.max_scale:g}"
+            raise ValueError(f"min_value is {self.min_value}, but {must}")
+
+    def reads(self) -> Reads:
+        return Reads({"inputs": INPUTS.explicitly((), self.tensor_regex)})
+
+    def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
+        known = [
+            (tensor, scales)
+            for tensor in step.tensors["inputs"]
+            if has_features(tensor, named=bool(self.tensor_regex)) and (scales := _scales(tensor))
+        ]
+        if not known:
+            return state, not_applicable(
+                Reason.NO_TENSOR, "no inputs with features of real numbers"
+            )
+        found = [verdict for each in known if (verdict := self._judged(*each))]
+        if found:
+            return state, found[0]
+        largest = max(scale for _, scales in known for scale in scales)
+        return state, measured(HEALTHY, largest, self.max_scale)
+
+    def _judged(self, tensor: Tensor, scales: list[float]) -> Verdict | None:
+        name, largest = tensor.name, max(scales)
+        if largest > self.max_scale:
+            detail = f"a feature of {name} has a scale of {largest:.3g}, above {self.max_scale:g}"
+            evidence = {"scale": largest, "max_scale": self.max_scale}
+            found = violation(Reason.OUT_OF_RANGE, detail, tensor, **evidence)
+            return measured(found, largest, self.max_scale)
+        if tensor.summary.min is not None and tensor.summary.max is not None:
+            value = max(-tensor.summary.min, tensor.summary.max)
+            if 0 < value < self.min_value:
+                detail = f"no value of {name} is further from 0 than {value:.3g}"
+                evidence = {"largest_value": value, "min_value": self.min_value}
+                found = violation(Reason.BELOW_THRESHOLD, detail, tensor, **evidence)
+                return measured(found, value, self.min_value, "below")
+        spread = sorted(scale for scale in scales if scale > _ROUNDING * largest)
+        tenth = len(spread) // 10
+        if spread and (ratio := spread[-1 - tenth] / spread[tenth]) > self.max_ratio:
+            detail = f"scales of the features of {name} differ by a factor of {ratio:.3g}"
+            evidence = {"ratio": ratio, "max_ratio": self.max_ratio}
+            found = violation(Reason.IMBALANCED, detail, tensor, **evidence)
+            return measured(found, ratio, self.max_ratio)
+        return None
+
+
+def _scales(tensor: Tensor) -> list[float]:
+    """Returns the root mean square of each feature with finite values."""
+    return [math.sqrt(mean * mean + variance) for mean, variance in moments(tensor)]

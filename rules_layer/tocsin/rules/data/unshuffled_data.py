@@ -1,0 +1,223 @@
+from __future__ import annotations
+
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tocsin.model import ACTING, COMPETING, Mode, Reason, Role, Verdict
+from tocsin.rules import (
+    HEALTHY,
+    UNDECIDED,
+    Meta,
+    Read,
+    Reads,
+    Rule,
+    State,
+    Step,
+    Tensor,
+    measured,
+    not_applicable,
+    register,
+    violation,
+)
+from tocsin.rules._window import worst_verdict
+from tocsin.rules.skill._classes import classes_of_labels
+
+_MOST_TENSORS = 4  # of labels that are followed
+_MOST_CLASSES = 50
+_LEAST_BATCH = 4  # labels: smaller batches have too few pairs
+_CHANGES = 2  # so often the most frequent class of a batch has changed
+_LEAST_NUMBERS = 8  # of a batch
+_CROSSINGS = 3  # of the mean of all, by the means of batches
+_LARGEST = 1e100  # of a number, whose square is still finite
+
+_Memory = Mapping[str, Any]
+"""Of labels: ``batches``, their number; ``counts``, the labels of each class; ``pairs`` and
+``equal``, of labels in one batch; ``last``, the most frequent class, and ``changes`` of it.
+
+Of numbers: their number, mean and squares, all ``within`` their batches and all ``between`` these;
+``above``, whether the last batch was above the mean, and ``changes`` of that."""
+
+
+@register
+@dataclass(frozen=True)
+class UnshuffledData(Rule):
+    """Batches of training hold samples of one class or size, then of another: data is in order.
+
+    Labels in one batch are compared with those of all batches by the intraclass correlation: (q −
+    p) / (1 − p), where q is the share of pairs of labels in one batch that are equal, and p that of
+    pairs of labels in different batches. It is 0 if batches are drawn at random and 1 if each
+    batch has a single class (Fisher, Statistical Methods for Research Workers, 1925, chapter 7).
+    Fires when it is above ``correlation`` after ``batches`` saved batches, if the most frequent
+    class of a batch has changed twice or more.
+
+    Of labels that are numbers it is the same by an analysis of variance: the share of their
+    variance that lies between batches. Then the means of batches must have crossed the mean of all
+    three times, so that targets that drift with the model do not count.
+
+    Judges labels with one value for each sample: integers, or floating point numbers of 0 and 1, of
+    two classes to fifty, and other floating point numbers, where inputs have as many samples, eight
+    and more. Does not judge adversarial training and models that act, where batches of one label
+    are usual.
+
+    Parameters
+    ----------
+    correlation: largest intraclass correlation.
+    batches: saved batches of training, of at least four labels.
+
+    Example: images in folders of their classes, and a loader without ``shuffle=True``.
+    """
+
+    options: ClassVar[Mapping[str, Any]] = {"for_steps": 2, "resolve": 5}
+    causes: ClassVar[str] = (
+        "The data is stored by class, and the loader does not shuffle it; or a sampler, a buffer "
+        "for shuffling that is too small, or the files of each worker keep its order."
+    )
+    advice: ClassVar[str] = (
+        "Shuffle: DataLoader(shuffle=True), DistributedSampler(shuffle=True) with set_epoch, a "
+        "buffer as large as the data of several classes. If the order is meant, as where classes "
+        "are learned one after the other, leave out this rule."
+    )
+
+    correlation: Annotated[float, Meta(gt=0, lt=1)] = 0.5
+    batches: Annotated[int, Meta(ge=2)] = 12
+
+    def reads(self) -> Reads:
+        losses = Read(roles=(Role.LOSS,), fields=("mean",))
+        inputs = Read(roles=(Role.INPUT,), fields=("size",))
+        labels = Read(roles=(Role.LABEL,), values=True)
+        return Reads({"labels": labels, "inputs": inputs, "losses": losses})
+
+    def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
+        if step.mode in (Mode.EVAL, Mode.PREDICT):
+            return state, not_applicable(Reason.NO_TENSOR, f"a step of mode {step.mode.name}")
+        if any(each.kind in (ACTING, COMPETING) for each in step.tensors["losses"]):
+            return state, not_applicable(Reason.NO_TENSOR, "models that act or compete")
+        memories: dict[str, _Memory] = dict(state)
+        verdicts = []
+        lengths = {each.shape[0] for each in step.tensors["inputs"] if each.shape}
+        for tensor, values in _batches(step.tensors["labels"], lengths):
+            key, numbers = tensor.name[-60:], values.dtype.kind == "f"
+            memory = memories.get(key, {})
+            if not memory and len(memories) >= _MOST_TENSORS:
+                continue
+            if not numbers and "mean" in memory:
+                continue  # numbers that happen to be 0 and 1
+            if numbers and "mean" not in memory:
+                memory = {}
+            memories[key] = (_with_numbers if numbers else _added)(memory, values)
+            judged = self._judged_numbers if numbers else self._judged
+            verdicts.append(judged(memories[key], tensor))
+        if not verdicts:
+            missing = "no labels that are classes or numbers"
+            return state, not_applicable(Reason.NO_TENSOR, missing)
+        return memories, worst_verdict(verdicts)
+
+    def _judged_numbers(self, memory: _Memory, tensor: Tensor) -> Verdict:
+        share = share_between(memory)
+        if share is None or memory["batches"] < self.batches:
+            return UNDECIDED
+        if share <= self.correlation or memory["changes"] < _CROSSINGS:
+            return measured(HEALTHY, share, self.correlation)
+        detail = (
+            f"{100 * share:.0f} % of the variance of {tensor.name} lies between batches, not in "
+            f"them: batches follow the order of its values"
+        )
+        evidence = {"correlation": share, "batches": memory["batches"]}
+        found = violation(Reason.ABOVE_THRESHOLD, detail, tensor, **evidence)
+        return measured(found, share, self.correlation)
+
+    def _judged(self, memory: _Memory, tensor: Tensor) -> Verdict:
+        known = correlation(memory)
+        if known is None or memory["batches"] < self.batches:
+            return UNDECIDED
+        if known <= self.correlation or memory["changes"] < _CHANGES:
+            return measured(HEALTHY, known, self.correlation)
+        equal = memory["equal"] / memory["pairs"]
+        detail = (
+            f"{100 * equal:.0f} % of the pairs of labels of {tensor.name} in a batch are equal, "
+            f"though there are {len(memory['counts'])} classes: batches follow the order of classes"
+        )
+        evidence = {"correlation": known, "equal": equal, "batches": memory["batches"]}
+        found = violation(Reason.ABOVE_THRESHOLD, detail, tensor, **evidence)
+        return measured(found, known, self.correlation)
+
+
+def correlation(memory: _Memory) -> float | None:
+    """Returns the intraclass correlation; None if labels have one class, or too many classes."""
+    counts = memory["counts"].values()
+    labels, pairs, equal = sum(counts), memory["pairs"], memory["equal"]
+    between = labels * (labels - 1) / 2 - pairs
+    if len(counts) < 2 or len(counts) > _MOST_CLASSES or between <= 0 or pairs <= 0:
+        return None
+    by_chance = (sum(n * (n - 1) / 2 for n in counts) - equal) / between
+    return float((equal / pairs - by_chance) / (1 - by_chance)) if by_chance < 1 else None
+
+
+def share_between(memory: _Memory) -> float | None:
+    """Returns the intraclass correlation of numbers, by an analysis of variance; None if it is not
+    known (Donner, International Statistical Review 54, 1986, the ANOVA estimator)."""
+    groups, count = memory["batches"], memory["count"]
+    if groups < 2 or count <= groups:
+        return None
+    size = (count - memory["sizes"] / count) / (groups - 1)
+    between, within = memory["between"] / (groups - 1), memory["within"] / (count - groups)
+    total = between + (size - 1) * within
+    return float((between - within) / total) if total > 0 else None
+
+
+def _batches(
+    labels: Sequence[Tensor], samples: Container[int]
+) -> Iterator[tuple[Tensor, NDArray[Any]]]:
+    """Yields the labels of each batch: classes, or numbers, of as many samples as inputs have."""
+    for each in labels:
+        if each.value is None or each.value.dtype.kind not in "iubf":
+            continue
+        if each.value.dtype.kind == "f" and not np.isin(each.value, (0, 1)).all():
+            numbers = each.value.reshape(-1).astype(np.float64)
+            alone = each.value.ndim > 0 and len(numbers) == len(each.value) >= _LEAST_NUMBERS
+            if alone and len(numbers) in samples and np.abs(numbers).max() < _LARGEST:  # NaN is not
+                yield each, numbers
+            continue
+        classes = classes_of_labels(each.value)
+        classes = None if classes is None else classes[classes >= 0]  # -100 is ignored
+        if classes is not None and len(classes) >= _LEAST_BATCH:
+            yield each, classes
+
+
+def _with_numbers(memory: _Memory, numbers: NDArray[Any]) -> _Memory:
+    size, mean = len(numbers), float(numbers.mean())
+    before, total = memory.get("count", 0), memory.get("mean", mean)
+    away = mean - total
+    above = mean > total if away else memory.get("above")
+    crossed = memory.get("above") is not None and above is not memory["above"]
+    return {
+        "batches": memory.get("batches", 0) + 1,
+        "count": before + size,
+        "sizes": memory.get("sizes", 0) + size * size,
+        "mean": total + away * size / (before + size),
+        "within": memory.get("within", 0.0) + float(((numbers - mean) ** 2).sum()),
+        "between": memory.get("between", 0.0) + away * away * before * size / (before + size),
+        "above": above,
+        "changes": memory.get("changes", 0) + crossed,
+    }
+
+
+def _added(memory: _Memory, classes: NDArray[Any]) -> _Memory:
+    counts = dict(memory.get("counts", {}))
+    found, sizes = np.unique(classes, return_counts=True)
+    for known, size in zip(found.tolist(), sizes.tolist(), strict=True):
+        if str(known) in counts or len(counts) <= _MOST_CLASSES:  # one more shows that there are
+            counts[str(known)] = counts.get(str(known), 0) + size
+    most = int(found[sizes.argmax()])
+    return {
+        "batches": memory.get("batches", 0) + 1,
+        "counts": counts,
+        "pairs": memory.get("pairs", 0) + len(classes) * (len(classes) - 1) // 2,
+        "equal": memory.get("equal", 0) + int((sizes * (sizes - 1) // 2).sum()),
+        "last": most,
+        "changes": memory.get("changes", 0) + (memory.get("last", most) != most),
+    }

@@ -1,0 +1,1 @@
+"""Rules that compare evaluations with training."""

@@ -1,0 +1,175 @@
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar
+
+from tocsin.model import Reason, Verdict
+from tocsin.rules import (
+    HEALTHY,
+    PROFILES,
+    UNDECIDED,
+    Meta,
+    Reads,
+    Rule,
+    State,
+    Step,
+    measured,
+    not_applicable,
+    register,
+    violation,
+)
+from tocsin.rules._series import Direction
+from tocsin.rules._train_eval import (
+    ENOUGH,
+    FinishedEvaluation,
+    follow_losses,
+    has_pair,
+    metric_value,
+    read_losses,
+    select_losses,
+)
+from tocsin.rules.evaluation._starts import Start, with_starts
+from tocsin.rules.evaluation._won import lost_share, lost_since_start, with_evaluation
+from tocsin.rules.skill._pairing import SKILLS
+
+_WRONG = re.compile(r"(?i)(?<![a-z])m?error(?![a-z])")
+
+
+@register
+@dataclass(frozen=True)
+class Overfit(Rule):
+    """The model fits its training data better and better, but new data worse.
+
+    At the end of every evaluation it compares the mean of a validation loss with the mean of the
+    training loss of the same name since the evaluation before. Fires when (validation − training) /
+    training is above ``ratio_threshold`` in ``patience`` evaluations in a row.
+
+    Most good models have such a gap, so profile ``recommended`` has more conditions. The validation
+    loss must have risen from its best, by ``least_rise``, by ``ratio_threshold``, and by clearly
+    more than its noise. Where the hook compares losses with that of a constant guess, evaluations
+    must have lost ``least_rise`` of what they had won over it, else over the model as it was before
+    it was trained, if its first losses were saved. And the training loss must have fallen by 5 %
+    since then. A share of wrong classes must have fallen clearly once: it begins with
+    that of the most frequent class, and other weights in training give it up. That profile takes
+    medians of three evaluations and waits for the fifth. A loss that has risen at each of the last
+    five evaluations and was best at the first one is enough, by ``ratio_threshold`` of its best: a
+    metric may still improve. So plateaus, noise, restarts of the learning rate and divergence do
+    not fire.
+
+    Profile ``sagemaker`` is Amazon's documented rule. The documents do not say which steps are
+    compared, or which steps a mean is over. Here an evaluation is the EVAL steps between two steps
+    of training, or one step of XGBoost, and ``patience`` counts evaluations in a row.
+
+    The name of a loss says whether it is a validation loss (``validation-``, ``val_``, ``eval-``,
+    ``test-`` …) or a training loss (``train-``), else the mode of its step. Of XGBoost the hook
+    knows which data set is trained on, and its name does not count.
+
+    Parameters
+    ----------
+    tensor_regex: which tensors to compare, instead of losses and of metrics named like one.
+    patience: how many evaluations in a row must show it.
+    ratio_threshold: largest (validation − training) / training, a fraction.
+    least_rise: least rise of the validation loss from its best, as a fraction of its fall from
+        the first evaluation to that best (if it hardly fell, as much as it fell, and 15 % of the
+        best). A rise by three quarters of the best is enough. None: no rise is needed.
+    direction: falls or rises, for metrics named by ``tensor_regex``; none goes by their names.
+
+    Example: training loss 0.5, 0.3, 0.1, 0.05, 0.02 with validation loss 0.6, 0.5, 0.6, 0.8, 0.9.
+    """
+
+    profiles: ClassVar[tuple[str, ...]] = PROFILES
+    sagemaker: ClassVar[Mapping[str, Any]] = {"patience": 1, "least_rise": None, "start_step": 0}
+    causes: ClassVar[str] = (
+        "The model has too many parameters for the training data, or sees the data too often."
+    )
+    advice: ClassVar[str] = (
+        "Stop earlier and keep the best model checkpoint, add data or augmentation, or regularise: "
+        "weight decay, dropout, a smaller model, shallower trees."
+    )
+
+    tensor_regex: tuple[str, ...] = ()
+    patience: Annotated[int, Meta(ge=1)] = 3
+    ratio_threshold: Annotated[float, Meta(ge=0)] = 0.1
+    least_rise: Annotated[float, Meta(ge=0)] | None = 0.2
+    direction: Direction | None = None
+
+    def reads(self) -> Reads:
+        named = {"losses": read_losses(self.tensor_regex)}
+        return Reads(named if self.tensor_regex else {**named, "skills": SKILLS})
+
+    def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
+        losses = select_losses(step.tensors["losses"], self.tensor_regex)
+        followed, finished, trained = follow_losses(
+            state.get("losses", {}), step, losses, self.direction
+        )
+        starts: Mapping[str, Start] = state.get("starts", {})
+        if self.least_rise is not None:
+            starts = with_starts(starts, step, trained, followed)
+        finished = tuple(evaluation for evaluation in finished if evaluation.train is not None)
+        won = with_evaluation(state.get("won", {}), step, step.tensors.get("skills", ()))
+        streaks = dict(state.get("streaks", {}))
+        for evaluation in finished:
+            longer = streaks.get(evaluation.name, 0) + 1
+            start = starts.get(followed["eval"][evaluation.name]["base"])
+            overfits = self._overfits(evaluation) and (
+                evaluation.always_rose or self._loses(won, evaluation, start)
+            )
+            streaks[evaluation.name] = longer if overfits else 0
+        state = {"losses": followed, "starts": starts, "streaks": streaks, "won": won}
+        if not has_pair(followed):
+            return state, not_applicable(
+                Reason.NO_TENSOR, "no training loss and validation loss of the same name"
+            )
+        shown = [each for each in finished if streaks[each.name] >= self.patience]
+        if shown:
+            return state, self._found(max(shown, key=_gap))
+        early = self.least_rise is not None and any(each.count < ENOUGH for each in finished)
+        if early or not finished or any(streaks.values()):
+            return state, UNDECIDED
+        return state, measured(HEALTHY, max(map(_gap, finished)), self.ratio_threshold)
+
+    def _overfits(self, now: FinishedEvaluation) -> bool:
+        if self.least_rise is None:
+            return _gap(now) > self.ratio_threshold
+        if now.count < ENOUGH or now.train_level is None:
+            return False
+        fell = -now.train_rise > 0.05 * abs(now.train_level - now.train_rise)
+        apart = _ratio(now.level, now.train_level) > self.ratio_threshold
+        above = _ratio(now.level, now.best) > self.ratio_threshold
+        if _WRONG.search(now.name) and not now.improved:
+            return False
+        rose = now.rose(self.least_rise) or now.always_rose
+        return fell and apart and above and rose
+
+    def _loses(self, won: Mapping[str, Any], now: FinishedEvaluation, start: Start | None) -> bool:
+        """Whether evaluations lose enough of what they had won, as far as that is known."""
+        lost = lost_share(won)
+        lost = lost_since_start(now, start) if lost is None else lost
+        return self.least_rise is None or lost is None or lost >= self.least_rise
+
+    def _found(self, now: FinishedEvaluation) -> Verdict:
+        validation, train, best = (
+            metric_value(cost, now.name, self.direction)
+            for cost in (now.cost, now.train or 0.0, now.best)
+        )
+        detail = (
+            f"{now.name} is {validation:.3g} with a training loss of {train:.3g}; "
+            f"its best was {best:.3g}"
+        )
+        evidence = {"validation": validation, "training": train, "best": best, "ratio": _gap(now)}
+        found = violation(Reason.INCREASING, detail, now.tensor, **evidence)
+        return measured(found, _gap(now), self.ratio_threshold, name="ratio")
+
+
+def _gap(now: FinishedEvaluation) -> float:
+    return _ratio(now.cost, now.train or 0.0)
+
+
+def _ratio(cost: float, to: float) -> float:
+    """Returns by which fraction a cost is above another; infinity if the other is 0."""
+    if to:
+        return (cost - to) / abs(to)
+    return math.copysign(math.inf, cost) if cost else 0.0

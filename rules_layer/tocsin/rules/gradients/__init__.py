@@ -1,0 +1,1 @@
+"""Rules that read gradients, updates, and learning rates."""

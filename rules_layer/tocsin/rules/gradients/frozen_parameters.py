@@ -1,0 +1,178 @@
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar
+
+from tocsin.model import Reason, Role, Verdict
+from tocsin.rules import (
+    HEALTHY,
+    UNDECIDED,
+    Meta,
+    Read,
+    Reads,
+    Rule,
+    State,
+    Step,
+    Tensor,
+    measured,
+    not_applicable,
+    register,
+    tensor_key,
+    violation,
+)
+from tocsin.rules._series import TRAINING
+from tocsin.rules.gradients._updates import base_name, gradient_norms
+
+_SMALL = 1e-3  # of the largest gradient: an update by less may be lost in rounding
+
+_WithGradient = tuple[float, Tensor]
+"""The norm of a gradient, and its weight."""
+
+
+@register
+@dataclass(frozen=True)
+class FrozenParameters(Rule):
+    """A weight gets gradients but has never changed: it is not trained.
+
+    A weight has changed if its update since the last save is not zero. If updates were not
+    captured, its fingerprint must be different. Fires when a weight with two dimensions or more has
+    never changed in ``patience`` saves in which other weights or biases changed and its gradient
+    was not zero. A gradient of less than a thousandth of the largest one does not count: rounding
+    may lose such an update. Also fires when no weight ever changed in that many saves and in
+    ``accumulation`` steps: then the optimiser does not step.
+
+    Weights that are frozen on purpose get no gradient and are not judged, and no weight is while
+    others change and a learning rate is 0. Weights that changed once are not judged either. Weights
+    with one dimension, mostly scales, may be too near to 1 for small updates in half precision, and
+    are not judged. A gradient belongs to the weight whose name its own name ends with
+    (``gradient/NAME``, ``NAME.grad``, ``gradients/NAMEGrad``).
+
+    Parameters
+    ----------
+    patience: saves without a change.
+    accumulation: steps in which gradients may be accumulated before the weights change.
+
+    Example: the optimiser was built before a new head was added to the model.
+    """
+
+    options: ClassVar[Mapping[str, Any]] = {"resolve": 5}
+    causes: ClassVar[str] = (
+        "The parameter was never given to the optimiser, or was replaced after the optimiser was "
+        "built; the optimiser's step is never called; or rounding loses the updates."
+    )
+    advice: ClassVar[str] = (
+        "Compare the optimiser's parameters with the model's, and build it after the model is "
+        "complete. If this layer is frozen on purpose, switch off its gradient "
+        "(requires_grad=False, trainable=False): that saves time as well."
+    )
+
+    patience: Annotated[int, Meta(ge=1)] = 10
+    accumulation: Annotated[int, Meta(ge=0)] = 64
+
+    def reads(self) -> Reads:
+        weights = Read(roles=(Role.WEIGHT, Role.BIAS), fields=("update_l2",), back=1)
+        return Reads(
+            {
+                "weights": weights,
+                "gradients": Read(roles=(Role.GRADIENT,), fields=("l2",)),
+                "rates": Read(roles=(Role.LEARNING_RATE,), fields=("mean",)),
+            }
+        )
+
+    def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
+        if step.mode not in TRAINING:
+            return state, not_applicable(Reason.NO_TENSOR, f"a step of mode {step.mode.name}")
+        gradients = gradient_norms(step)
+        if not gradients:
+            return state, not_applicable(Reason.NO_TENSOR, "no gradient that belongs to a weight")
+        known = [
+            (weight, changed)
+            for weight in step.tensors["weights"]
+            if (changed := _changed(weight)) is not None
+        ]
+        judged = [(weight, changed) for weight, changed in known if _is_judged(weight)]
+        least = max(gradients.values()) * _SMALL
+        unchanged = [
+            (norm, weight)
+            for weight, changed in judged
+            if not changed
+            and (norm := gradients.get((weight.worker, base_name(weight.name)), 0.0)) > least
+        ]
+        if any(changed for _, changed in known):
+            begins_later = any(each.summary.mean == 0 for each in step.tensors["rates"])
+            return (
+                self._judge_weights(_counts(state, judged), [] if begins_later else unchanged)
+                if judged
+                else (state, UNDECIDED)
+            )
+        return self._judge_all(state, step, unchanged) if unchanged else (state, UNDECIDED)
+
+    def _judge_weights(
+        self, counts: dict[str, int], unchanged: list[_WithGradient]
+    ) -> tuple[State, Verdict]:
+        """Judges weights that have never changed, at a save at which others change."""
+        frozen = []
+        for norm, weight in unchanged if counts else ():
+            if (key := tensor_key(weight)) in counts:
+                counts[key] += 1
+                if counts[key] >= self.patience:
+                    frozen.append((norm, weight, counts[key]))
+        if not frozen:
+            most = max(counts.values(), default=0)
+            return {"counts": counts}, measured(HEALTHY, most, self.patience)
+        norm, weight, count = max(frozen, key=lambda item: item[0])
+        others = f" (1 of {len(frozen)} such weights)" if len(frozen) > 1 else ""
+        detail = (
+            f"{weight.name} has not changed in {count} saves{others}, though its gradient's norm "
+            f"is {norm:.3g} and other weights change"
+        )
+        evidence = {"saves": count, "gradient": norm, "weights": len(frozen)}
+        found = violation(Reason.CHANGED_TOO_LITTLE, detail, weight, **evidence)
+        return {"counts": counts}, measured(found, count, self.patience)
+
+    def _judge_all(
+        self, state: State, step: Step, unchanged: list[_WithGradient]
+    ) -> tuple[State, Verdict]:
+        """Judges a save at which no weight has changed: fires if none ever did."""
+        if "counts" in state:
+            return state, UNDECIDED
+        saves, since = state.get("still", 0) + 1, state.get("since", step.mode_step)
+        state = {"still": saves, "since": since}
+        if saves < self.patience or step.mode_step - since < self.accumulation:
+            return state, UNDECIDED
+        norm, weight = max(unchanged, key=lambda item: item[0])
+        detail = (
+            f"no weight has changed in {saves} saves, though the norm of the gradient of "
+            f"{weight.name} is {norm:.3g}"
+        )
+        evidence = {"saves": saves, "gradient": norm, "weights": len(unchanged)}
+        found = violation(Reason.CHANGED_TOO_LITTLE, detail, weight, **evidence)
+        return state, measured(found, saves, self.patience)
+
+
+def _counts(state: State, judged: list[tuple[Tensor, bool]]) -> dict[str, int]:
+    """Returns in how many saves each weight, by its key, should have changed but never did.
+
+    Weights that came later than the first save are ignored.
+    """
+    if "counts" not in state:
+        return {tensor_key(weight): 0 for weight, changed in judged if not changed}
+    counts = dict(state["counts"])
+    for weight, changed in judged if counts else ():
+        if changed:
+            counts.pop(tensor_key(weight), None)
+    return counts
+
+
+def _changed(weight: Tensor) -> bool | None:
+    """Says whether a weight differs from its last save; None if that is not known."""
+    if weight.summary.update_l2 is not None:
+        return weight.summary.update_l2 > 0
+    now = weight.summary.fingerprint
+    before = weight.previous[0].summary.fingerprint if weight.previous else None
+    return None if now is None or before is None else now != before
+
+
+def _is_judged(weight: Tensor) -> bool:
+    return weight.role is not Role.BIAS and (weight.shape is None or len(weight.shape) > 1)

@@ -1,0 +1,158 @@
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import groupby
+from statistics import median
+from typing import Annotated, Any, ClassVar
+
+from tocsin.model import Reason, Role, Verdict
+from tocsin.rules import (
+    HEALTHY,
+    UNDECIDED,
+    Meta,
+    Read,
+    Reads,
+    Rule,
+    State,
+    Step,
+    Tensor,
+    measured,
+    not_applicable,
+    register,
+    violation,
+)
+from tocsin.rules._series import LOSSES
+from tocsin.rules.gradients._updates import OBJECTIVES, layers, total_loss
+
+_FEWEST = 5  # saves before judging
+_WINDOW = 16  # saves that a save is compared with
+_LITTLE = 0.1  # of all that losses have changed
+_NOW = 3  # saves whose median is the loss of now
+
+
+@register
+@dataclass(frozen=True)
+class GradientExplosion(Rule):
+    """Gradients have become far larger than before, and the loss does not improve.
+
+    Judges the sensitivity of the loss: the sum over the weights of a worker of their norm, times
+    that of their gradient, as a share of the loss or of all that the loss has changed,
+    whichever is larger. It has no unit. Where weights or losses are not captured, it leaves
+    them out. Fires when the sensitivity is at least ``ratio`` times its median over the last 16
+    saves, and the median of the last three losses is not below that of these saves, and not within
+    a tenth of the way that losses have gone from the best. Profile
+    ``recommended`` fires after three saves in a row: one odd batch is not an explosion. A
+    network that leaves a plateau has gradients that grow, and its loss falls. Saves with such
+    gradients are not among those of before, so what stays large stays found, and what is over is
+    taken back. ExplodingTensor reports gradients that are not finite.
+
+    Parameters
+    ----------
+    ratio: a sensitivity of so many times the median is too large.
+    threshold: norms of gradients from this on are always too large; none: there is no such norm.
+    collection_names, tensor_regex: which tensors to watch instead of those with role gradient.
+
+    Example: a norm of about 2 that becomes 300, 4000 and 50000 while the loss rises.
+    """
+
+    options: ClassVar[Mapping[str, Any]] = {"for_steps": 3, "resolve": 5}
+    causes: ClassVar[str] = (
+        "Each layer, or each step of a recurrence, multiplies the gradient by weights that have "
+        "become too large; or a learning rate that is too high has moved the weights to where the "
+        "loss is steep."
+    )
+    advice: ClassVar[str] = (
+        "Clip gradients by their norm, lower the learning rate or warm it up, and use "
+        "normalisation layers or gated recurrent units."
+    )
+
+    ratio: Annotated[float, Meta(gt=1)] = 30.0
+    threshold: Annotated[float, Meta(gt=0)] | None = None
+    collection_names: tuple[str, ...] = ()
+    tensor_regex: tuple[str, ...] = ()
+
+    def reads(self) -> Reads:
+        read = Read(roles=(Role.GRADIENT,), fields=("l2",))
+        return Reads(
+            {
+                "gradients": read.explicitly(self.collection_names, self.tensor_regex),
+                "weights": Read(roles=(Role.WEIGHT,), fields=("l2",)),
+                "losses": LOSSES,
+                "objectives": OBJECTIVES,
+            }
+        )
+
+    def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
+        norms = [
+            _norm(list(tensors))
+            for _, tensors in groupby(step.tensors["gradients"], lambda tensor: tensor.worker)
+        ]
+        worst = max((found for found in norms if found), default=None, key=lambda found: found[0])
+        if worst is None:
+            return state, not_applicable(Reason.NO_TENSOR, "no gradient with a finite norm")
+        norm, tensor = worst
+        if self.threshold is not None and norm >= self.threshold:
+            detail = f"the norm of the gradients is {norm:.3g}, the limit is {self.threshold:g}"
+            found = violation(Reason.ABOVE_THRESHOLD, detail, tensor, norm=norm)
+            return state, measured(found, norm, self.threshold)
+        weights = [each for each in step.tensors["weights"] if each.worker == tensor.worker]
+        loss = total_loss(step)
+        if loss is not None and not math.isfinite(loss):
+            loss = None
+        after, scale = _with_loss(state, loss)
+        reach = sum(gradient * size for gradient, _, size in layers(step, weights))
+        now = (reach or norm) / scale
+        known = f"{reach > 0} {loss is not None}"
+        before = state.get("past", []) if state.get("known") == known else []
+        past = [*before, float(f"{now:.5g}")][-_WINDOW:] if 0 < now < math.inf else before
+        after |= {"known": known, "past": before}
+        usual = median(before) if len(before) >= _FEWEST else None
+        large = usual is not None and now >= self.ratio * usual and not _loses_little(after)
+        if not large:
+            after["past"] = past
+        if usual is None:
+            return after, UNDECIDED
+        if not large or _improves(after["losses"]):
+            return after, measured(HEALTHY, now / usual, self.ratio)
+        detail = (
+            f"the gradients are {now / usual:.3g} times as large as in the {len(before)} saves "
+            f"before, with a norm of {norm:.3g}, and the loss does not improve; {tensor.name} has "
+            "the largest share"
+        )
+        evidence = {"growth": now / usual, "norm": norm, "limit": self.ratio}
+        found = violation(Reason.ABOVE_THRESHOLD, detail, tensor, **evidence)
+        return after, measured(found, now / usual, self.ratio)
+
+
+def _with_loss(state: State, loss: float | None) -> tuple[dict[str, Any], float]:
+    """The state with a loss, and what the gradients are a share of: 1 without a loss."""
+    losses, least, most = state.get("losses", []), state.get("least"), state.get("most")
+    if loss is None:
+        return {"losses": losses, "least": least, "most": most}, 1.0
+    loss = float(f"{loss:.6g}")
+    least = loss if least is None else min(least, loss)
+    most = loss if most is None else max(most, loss)
+    losses = [*losses, loss][-_WINDOW - 1 :]
+    return {"losses": losses, "least": least, "most": most}, max(abs(loss), most - least) or 1.0
+
+
+def _improves(losses: list[float]) -> bool:
+    return len(losses) > _NOW and median(losses[-_NOW:]) < median(losses[:-_NOW])
+
+
+def _loses_little(state: State) -> bool:
+    losses, least, most = state["losses"], state["least"], state["most"]
+    if not losses or least == most:
+        return False
+    return bool(median(losses[-_NOW:]) - least < _LITTLE * (most - least))
+
+
+def _norm(tensors: list[Tensor]) -> tuple[float, Tensor] | None:
+    """Returns the norm of all these tensors, and the one with the largest share."""
+    parts = [(tensor.summary.l2, tensor) for tensor in tensors if tensor.summary.l2 is not None]
+    if not parts:
+        return None
+    _, largest = max(parts, key=lambda part: part[0])
+    return math.hypot(*(part for part, _ in parts)), largest

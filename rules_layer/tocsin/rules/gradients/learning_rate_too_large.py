@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar
+
+from tocsin.model import Reason, Verdict
+from tocsin.rules import (
+    HEALTHY,
+    UNDECIDED,
+    Meta,
+    Reads,
+    Rule,
+    State,
+    Step,
+    measured,
+    not_applicable,
+    register,
+    violation,
+)
+from tocsin.rules._window import level, rounded
+from tocsin.rules.gradients._updates import (
+    RATE_READS,
+    Update,
+    latest_update,
+    missing_inputs,
+    rate_to_try,
+    total_loss,
+)
+
+_WINDOW = 5  # saves of whose losses the median is taken
+_BLOWN_UP = 10.0  # times its first value: such a loss must fall much further to have recovered
+_RECOVERED_PERCENT = 50.0
+
+
+@register
+@dataclass(frozen=True)
+class LearningRateTooLarge(Rule):
+    """The weights change erratically and the loss does not fall: the learning rate is too large.
+
+    An update is too large on two conditions. It changes the weights by a large fraction: the median
+    over the weights of |Δw| / |w| is at least ``threshold``. And it overshoots: to first order it
+    would lower the loss by |g| |Δw|, which is at least ``overshoot`` times the loss. Both are for
+    one step: for n steps between two saves |Δw| is divided by √n, since such steps partly cancel.
+
+    Fires when an update was too large, even once (afterwards units are often dead and nothing
+    changes), and the loss has not fallen by ``fallen_percent`` % of its first value, or by half of
+    it if it was ten times its first value in between. The loss is the median of five saves. Ten
+    saves in a row must show it, since the loss of one batch may be low by chance. A loss that is
+    not finite has not fallen; ExplodingTensor reports it.
+
+    Parameters
+    ----------
+    threshold: fraction of the weights' size by which one step changes them.
+    overshoot: how many times the loss one step would remove, to first order.
+    fallen_percent: a loss falls if it is below its first value by this %.
+
+    Example: stochastic gradient descent at a rate of 10 instead of 0.1.
+    """
+
+    options: ClassVar[Mapping[str, Any]] = {"for_steps": 10, "resolve": 10}
+    causes: ClassVar[str] = (
+        "The learning rate is larger than the curvature of the loss allows, so each step "
+        "overshoots. A missing warm-up, a sum of losses instead of a mean, or inputs that are not "
+        "normalised have the same effect."
+    )
+    advice: ClassVar[str] = (
+        "Divide the learning rate by ten, and again, until the loss falls; warm it up, clip "
+        "gradients, normalise inputs."
+    )
+
+    threshold: Annotated[float, Meta(gt=0)] = 0.07
+    overshoot: Annotated[float, Meta(gt=0)] = 2.0
+    fallen_percent: Annotated[float, Meta(gt=0, le=100)] = 10.0
+
+    def reads(self) -> Reads:
+        return RATE_READS
+
+    def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
+        if lacking := missing_inputs(step):
+            return state, not_applicable(Reason.NO_TENSOR, lacking)
+        loss, update = rounded(total_loss(step), 5), latest_update(step, state.get("at"))
+        first = loss if state.get("first") is None else state["first"]
+        state = {
+            **state,
+            "at": step.mode_step,
+            "first": first,
+            "most": max(abs(loss or 0.0), state.get("most", 0.0)),
+            "losses": [*state.get("losses", []), loss][-_WINDOW:],
+        }
+        if update is not None and first is not None and self._is_too_large(update, first, loss):
+            relative = rounded(update.relative / math.sqrt(update.steps), 5)
+            state |= {"thrown": max(relative or 0.0, state.get("thrown", 0.0))}
+            gain = rounded(update.gain(max(abs(first), abs(loss or 0.0)), math.sqrt(update.steps)))
+            state |= {"gain": max(gain or 0.0, state.get("gain", 0.0))}
+        if len(state["losses"]) < _WINDOW or first is None:
+            return state, UNDECIDED
+        last = level(state["losses"])
+        percent = self.fallen_percent
+        if state["most"] >= _BLOWN_UP * abs(first):
+            percent = max(percent, _RECOVERED_PERCENT)
+        if "thrown" not in state or last <= first - abs(first) * percent / 100:
+            relative = update.relative / math.sqrt(update.steps) if update else 0.0
+            thrown = state.get("thrown", relative)
+            return state, measured(HEALTHY, thrown, self.threshold)
+        weight = update.weight if update is not None else step.tensors["weights"][0]
+        detail = (
+            f"a step changed the weights, such as {weight.name}, by {state['thrown']:.2g} of their"
+            f" size, and the loss went from {first:.3g} to {last:.3g}"
+            f"{rate_to_try(step, state.get('gain', 0.0))}"
+        )
+        evidence = {"relative_update": state["thrown"], "loss": last, "first_loss": first}
+        found = violation(Reason.CHANGED_TOO_MUCH, detail, weight, **evidence)
+        return state, measured(found, state["thrown"], self.threshold)
+
+    def _is_too_large(self, update: Update, first: float, loss: float | None) -> bool:
+        steps = math.sqrt(update.steps)
+        largest = max(abs(first), abs(loss or 0.0))
+        return (
+            update.relative / steps >= self.threshold
+            and update.gain(largest, steps) >= self.overshoot
+        )

@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar
+
+from tocsin.model import Reason, Verdict
+from tocsin.rules import (
+    HEALTHY,
+    UNDECIDED,
+    Meta,
+    Reads,
+    Rule,
+    State,
+    Step,
+    measured,
+    not_applicable,
+    register,
+    violation,
+)
+from tocsin.rules._window import rounded
+from tocsin.rules.gradients._updates import (
+    RATE_READS,
+    latest_update,
+    missing_inputs,
+    rate_to_try,
+    total_loss,
+)
+
+
+@register
+@dataclass(frozen=True)
+class UpdateTooLarge(Rule):
+    """Updates overshoot: a step goes much further than the loss allows, and the loss is not better.
+
+    To first order a step lowers the loss by at most |g| |Δw|, gradient times update. Fires when
+    that is more than ``overshoot`` times the loss, or times all that the loss has changed if that
+    is more, in ``saves`` saves in a row none of which has the best loss so far. For n steps between
+    two saves |Δw| is divided by √n, since such steps partly cancel. It has no unit.
+
+    Parameters
+    ----------
+    overshoot: how many times the loss one step would remove, to first order.
+    saves: in how many saves in a row.
+
+    Example: the learning rate jumps by a factor of 1000 at half-time.
+    """
+
+    options: ClassVar[Mapping[str, Any]] = {"resolve": 5}
+    causes: ClassVar[str] = (
+        "The learning rate is or became larger than the curvature of the loss allows, or gradients "
+        "are not cleared and add up from step to step."
+    )
+    advice: ClassVar[str] = (
+        "Divide the learning rate by ten, clip gradients, and check that zero_grad is called once "
+        "for each update."
+    )
+
+    overshoot: Annotated[float, Meta(gt=0)] = 3.0
+    saves: Annotated[int, Meta(ge=1)] = 5
+
+    def reads(self) -> Reads:
+        return RATE_READS
+
+    def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
+        if lacking := missing_inputs(step):
+            return state, not_applicable(Reason.NO_TENSOR, lacking)
+        update, loss = latest_update(step, state.get("at")), rounded(total_loss(step))
+        state = {**state, "at": step.mode_step}
+        if loss is None:
+            return state, UNDECIDED
+        least, most = min(state.get("least", loss), loss), max(state.get("most", loss), loss)
+        best = loss < state.get("least", loss)
+        state |= {"least": least, "most": most}
+        if update is None:
+            return state, UNDECIDED
+        gain = update.gain(max(abs(loss), most - least), math.sqrt(update.steps))
+        large = gain > self.overshoot and not best
+        count = state.get("large", 0) + 1 if large else 0
+        state |= {"large": count}
+        if count < self.saves:
+            return state, measured(HEALTHY, gain, self.overshoot)
+        detail = (
+            f"a step would remove {gain:.3g} times the loss, to first order, in {count} saves in a "
+            f"row, and the loss is {loss:.3g}; its best was {least:.3g}"
+            f"{rate_to_try(step, gain)}"
+        )
+        evidence = {"gain": gain, "limit": self.overshoot, "loss": loss}
+        found = violation(Reason.CHANGED_TOO_MUCH, detail, update.weight, **evidence)
+        return state, measured(found, gain, self.overshoot)

@@ -1,0 +1,141 @@
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import median
+from typing import Annotated, Any, ClassVar
+
+from tocsin.model import Reason, Verdict
+from tocsin.rules import (
+    HEALTHY,
+    UNDECIDED,
+    Meta,
+    Reads,
+    Rule,
+    State,
+    Step,
+    measured,
+    not_applicable,
+    register,
+    violation,
+)
+from tocsin.rules._window import appended, left_its_start, rounded, worst_verdict
+from tocsin.rules.gradients._updates import (
+    RATE_READS,
+    latest_update,
+    missing_inputs,
+    rate_to_try,
+    total_loss,
+)
+from tocsin.rules.skill._pairing import SKILLS, added, sites
+
+_DECAYED = 0.1  # of the largest update so far: the schedule has passed its peak
+_STEPS = 50
+_COURSE = 5  # losses at the start and at the end, which are compared
+_GREW = 1.1  # from the first half of these saves to the last: the schedule warms up
+
+
+@register
+@dataclass(frozen=True)
+class UpdateTooSmall(Rule):
+    """Updates are far too small for the weights to learn anything.
+
+    Takes the change of the weights in one step in two ways, neither of which has a unit: the median
+    over the weights of |Δw| / |w|, and |g| |Δw| / loss, the share of the loss that the step can
+    remove to first order. Of losses with both signs it is the share of their range. Fires after 50
+    steps when the first was below ``relative`` or the second below ``gain`` in ``saves`` saves in a
+    row, unless the comparisons of losses prove that something is learned. Fires even then where
+    both were below ``slow``: at that rate little will be, unless the loss has clearly left its
+    start, by 2 % and three times its noise, and most weights change. Does not judge updates of less
+    than a tenth of the largest so far, as at the end of a schedule or of learning, nor those that
+    grow by a tenth in these saves, as in a warm-up.
+    FrozenParameters judges weights that do not change.
+
+    Parameters
+    ----------
+    relative: least |Δw| / |w| of one step.
+    gain: least share of the loss that one step can remove.
+    slow: both below this are too little, while the loss hardly falls.
+    saves: in how many saves in a row.
+
+    Example: Adam at a learning rate of 3e-8 changes each weight by a millionth of its size.
+    """
+
+    options: ClassVar[Mapping[str, Any]] = {"resolve": 5}
+    causes: ClassVar[str] = (
+        "The learning rate is orders of magnitude too low: a wrong unit or exponent, a schedule "
+        "that starts at its end; or gradients are divided by a scale that is never undone."
+    )
+    advice: ClassVar[str] = (
+        "Raise the learning rate tenfold, and again, until the loss falls. Look at what the "
+        "schedule and the gradient scaler really set."
+    )
+
+    relative: Annotated[float, Meta(gt=0)] = 1e-6
+    gain: Annotated[float, Meta(gt=0)] = 1e-5
+    slow: Annotated[float, Meta(gt=0)] = 3e-4
+    saves: Annotated[int, Meta(ge=2)] = 8
+
+    def reads(self) -> Reads:
+        return replace(RATE_READS, tensors={**RATE_READS.tensors, "skills": SKILLS})
+
+    def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
+        compared = list(sites(step, step.tensors["skills"]))[:1]
+        if lacking := missing_inputs(step):
+            return state, not_applicable(Reason.NO_TENSOR, lacking)
+        update, loss = latest_update(step, state.get("at")), rounded(total_loss(step))
+        state = {**state, "at": step.mode_step}
+        for site in compared:
+            state |= {"skill": added(state.get("skill", {}), site, step.mode_step, most=4)}
+        if loss is not None:
+            low, high = state.get("losses", (loss, loss))
+            state |= {"losses": (min(low, loss), max(high, loss))}
+            state |= {"course": appended(state.get("course", {}), loss, _COURSE, _COURSE)}
+        if update is None or loss is None or not update.pace:
+            return state, UNDECIDED
+        level = _level(loss, *state["losses"])
+        relative, gain = update.relative / update.steps, update.gain(level, update.steps)
+        largest = max(state.get("largest", 0.0), relative)
+        slow = max(relative, gain) < self.slow
+        small = slow or relative < self.relative or gain < self.gain
+        due = small and step.mode_step >= _STEPS
+        past = [*state.get("past", ()), (rounded(relative), slow)][-self.saves :] if due else []
+        state |= {"largest": rounded(largest), "past": past}
+        healthy = worst_verdict(
+            [
+                measured(HEALTHY, relative, self.relative, "below"),
+                measured(HEALTHY, gain, self.gain, "below"),
+            ]
+        )
+        course = state["course"]
+        falls = relative >= self.relative and left_its_start(course["first"], course["last"])
+        fast = falls or not all(slow for _, slow in past)
+        learns = fast and state.get("skill", {}).get("proved")
+        changes = relative < _DECAYED * largest or _grew([each for each, _ in past])
+        if learns or not small:
+            return state, healthy
+        if len(past) < self.saves or changes:
+            return state, UNDECIDED  # not healthy: that would take an alarm back
+        detail = (
+            f"a step changes {update.weight.name} by {relative:.2g} of its size, and can remove "
+            f"{gain:.2g} of the loss, in {len(past)} saves in a row"
+            f"{rate_to_try(step, gain * step.mode_step)}"
+        )
+        evidence = {"relative_update": relative, "gain": gain}
+        found = violation(Reason.CHANGED_TOO_LITTLE, detail, update.weight, **evidence)
+        if all(slow for _, slow in past):
+            return state, measured(found, max(relative, gain), self.slow, "below", "effect")
+        return state, measured(found, gain, self.gain, "below", "gain")
+
+
+def _level(loss: float, low: float, high: float) -> float:
+    """The loss, or the range of all losses so far if these had both signs: then 0 is no level."""
+    return high - low if low < 0 < high else loss
+
+
+def _grew(past: Sequence[float]) -> bool:
+    """Says whether updates grow, as those of a warm-up do."""
+    if len(past) < 2:
+        return False
+    half = len(past) // 2
+    return median(past[half:]) > _GREW * median(past[:half])

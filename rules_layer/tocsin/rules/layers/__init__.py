@@ -1,0 +1,1 @@
+"""Rules that read weights, activations, and outputs of layers."""

@@ -1,0 +1,140 @@
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, ClassVar
+
+from tocsin.model import Reason, Role, Severity, Verdict
+from tocsin.rules import (
+    HEALTHY,
+    UNDECIDED,
+    Meta,
+    Read,
+    Reads,
+    Rule,
+    State,
+    Step,
+    Tensor,
+    measured,
+    not_applicable,
+    register,
+    tensor_key,
+    violation,
+)
+from tocsin.rules._series import TRAINING
+from tocsin.rules._window import rounded, worst_verdict
+from tocsin.rules.layers._spread import LABELS, PREDICTIONS, rows, spread
+
+_ROWS = 8
+_COLUMNS = 8  # fewer are no embedding: a value, a position
+_FIRST = 5  # saves at the start, of which the most is compared
+_MOST = 8
+_HALF = 0.5
+
+SPREADS = Read(roles=(Role.SPREAD,), fields=("mean",))
+
+
+@register
+@dataclass(frozen=True)
+class Collapse(Rule):
+    """The outputs of the model have become nearly the same for all samples.
+
+    For embeddings, latents and generated samples, which no loss compares with labels, of eight
+    columns and more. The hook saves how much they vary over the samples, as a share of their mean
+    square. Fires in profile ``recommended`` when that has fallen to the fraction ``share`` of its
+    own start, the most of the first five saves, in five saves of training in a row. It is a
+    warning if their standard deviation over the samples is less than half of its start, too; else
+    the outputs may be values around a large mean, and it is ``info``. Neither has a unit. Where
+    samples have labels, NoSkill and ConstantOutput judge.
+
+    Parameters
+    ----------
+    share: of what the outputs varied by at the start.
+
+    Example: a contrastive loss whose negatives are missing maps all images to one point.
+    """
+
+    options: ClassVar[Mapping[str, Any]] = {"for_steps": 5, "resolve": 5}
+    causes: ClassVar[str] = (
+        "The loss has a trivial solution in which all outputs are equal: negatives are missing or "
+        "swapped, a penalty on the size of embeddings is too strong, the branch without a gradient "
+        "has one; or the network is dead."
+    )
+    advice: ClassVar[str] = (
+        "Check which pairs are pulled together and which are pushed apart, lower penalties on the "
+        "outputs and the learning rate, and see that targets are detached."
+    )
+
+    share: Annotated[float, Meta(gt=0, lt=1)] = 0.1
+
+    def reads(self) -> Reads:
+        return Reads(
+            {
+                "spreads": SPREADS,
+                "predictions": PREDICTIONS,
+                "labels": LABELS,
+                "skills": Read(roles=(Role.SKILL,), fields=("size",)),
+            }
+        )
+
+    def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
+        if step.mode not in TRAINING:
+            return state, not_applicable(Reason.NO_TENSOR, f"a step of mode {step.mode.name}")
+        saved = {
+            (each.worker, each.name.partition("/")[2]): each for each in step.tensors["spreads"]
+        }
+        labelled = {(label.worker, rows(label)) for label in step.tensors["labels"]}
+        verdicts = []
+        for output in step.tensors["predictions"]:
+            found = saved.get((output.worker, output.name))
+            # A hook that compares losses saves the spread of all outputs that none has compared.
+            compared = step.tensors["skills"] or (output.worker, rows(output)) in labelled
+            if found is None and compared:
+                continue
+            now = _varies(output, found) if _features(output) >= _COLUMNS else None
+            key = tensor_key(output)
+            if now is None or (key not in state and len(state) >= _MOST):
+                continue
+            first: list[Any] = state.get(key, [])
+            if len(first) < _FIRST:
+                state = {**state, key: [*first, [rounded(now[0]), rounded(now[1])]]}
+                verdicts.append(UNDECIDED)
+            else:
+                verdicts.append(self._judged(output, first, now))
+        if not verdicts:
+            return state, not_applicable(Reason.NO_TENSOR, "no outputs without labels")
+        return state, worst_verdict(verdicts)
+
+    def _judged(self, tensor: Tensor, first: list[Any], now: tuple[float, float]) -> Verdict:
+        share, deviation = (max(each[at] for each in first) for at in (0, 1))
+        if now[0] > self.share * share:
+            return measured(HEALTHY, now[0], self.share * share, "below")
+        # Values around a large mean, such as temperatures, look like that while they are learned.
+        severity = Severity.WARNING if now[1] <= _HALF * deviation else Severity.INFO
+        detail = (
+            f"{tensor.name} varies over the samples by {now[0]:.2g} of its mean square; "
+            f"at the start it was {share:.2g}"
+        )
+        found = violation(Reason.CONSTANT, detail, tensor, spread=now[0], start=share)
+        return measured(replace(found, severity=severity), now[0], self.share * share, "below")
+
+
+def _features(tensor: Tensor) -> int:
+    return math.prod(tensor.shape[1:]) if tensor.shape else 0
+
+
+def _varies(output: Tensor, saved: Tensor | None) -> tuple[float, float] | None:
+    """Returns the variance over the samples as a share of the mean square, and its root as it is.
+
+    Where the hook saved no share it is that of a table with a row for each sample. None if they are
+    not known, or not finite: ExplodingTensor reports that.
+    """
+    if saved is None:
+        known = spread(output) if rows(output) >= _ROWS else None
+        return known and ((known[0] / known[1]) ** 2 if known[1] else 0.0, known[0])
+    share, mean, variance = saved.summary.mean, output.summary.mean, output.summary.variance
+    if share is None or mean is None or variance is None:
+        return None
+    square = share * (mean * mean + variance)
+    return (share, math.sqrt(square)) if math.isfinite(square) and square >= 0 else None

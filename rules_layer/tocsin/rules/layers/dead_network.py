@@ -1,0 +1,133 @@
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean, median
+from typing import Annotated, Any, ClassVar
+
+from tocsin.model import Reason, Role, Verdict
+from tocsin.rules import (
+    HEALTHY,
+    UNDECIDED,
+    Meta,
+    Reads,
+    Rule,
+    State,
+    Step,
+    Tensor,
+    measured,
+    not_applicable,
+    register,
+    violation,
+)
+from tocsin.rules._series import LOSSES, TRAINING, points
+from tocsin.rules._window import median_deviation, rounded
+from tocsin.rules.data._inputs import INPUTS
+from tocsin.rules.layers._spread import PREDICTIONS, rows, spread
+from tocsin.rules.layers._units import activations, layer_units
+
+_ROWS = 8
+_LATELY = 5  # saves whose median loss is compared
+
+
+@register
+@dataclass(frozen=True)
+class DeadNetwork(Rule):
+    """The network is dead: its output is the same for every input, and the loss does not improve.
+
+    The output is the same if, for all predictions with at least eight samples, the standard
+    deviation over the samples is at most the fraction ``rounding`` of their size. Where no such
+    predictions are captured, every unit of a layer of ReLUs must be zero for all samples. Fires
+    when this was so in ``saves`` saves of training in a row, and the median of the last five losses
+    is not below that of the first five of them by more than their noise. A last layer that starts
+    at zero, a plateau, and a dead branch beside a living one do not fire. Saves whose samples are
+    all the same do not count.
+
+    Parameters
+    ----------
+    rounding: largest standard deviation of predictions that are the same.
+    saves: in how many saves in a row.
+
+    Example: a learning rate of 3 kills all 64 units of a layer in its first steps, and from then on
+    only the last bias learns.
+    """
+
+    options: ClassVar[Mapping[str, Any]] = {"resolve": 2}
+    causes: ClassVar[str] = (
+        "A learning rate that is far too high, an outlier or initial biases that are far below "
+        "zero have pushed all units of a layer to where they are constant; their gradient is zero."
+    )
+    advice: ClassVar[str] = (
+        "Start again with a lower learning rate, a warm-up or clipped gradients, with He or Glorot "
+        "initialisation and biases of zero. This training cannot recover."
+    )
+
+    rounding: Annotated[float, Meta(ge=0, lt=1)] = 1e-6
+    saves: Annotated[int, Meta(ge=2 * _LATELY)] = 10
+
+    def reads(self) -> Reads:
+        outputs = activations(Role.ACTIVATION_OUTPUT, "relu", (0.0, None))
+        return Reads(
+            {"predictions": PREDICTIONS, "outputs": outputs, "losses": LOSSES, "inputs": INPUTS}
+        )
+
+    def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
+        if step.mode not in TRAINING:
+            return state, not_applicable(Reason.NO_TENSOR, f"a step of mode {step.mode.name}")
+        if _are_alike(step.tensors["inputs"]):
+            return state, UNDECIDED
+        seen = self._outputs(step) or _layers(step)
+        if not seen:
+            return state, not_applicable(Reason.NO_TENSOR, "no output and no ReLU with its units")
+        losses = [point.value for point in points(step, step.tensors["losses"], "falls")]
+        loss = rounded(fmean(losses)) if losses else None
+        dead = [tensor for tensor, is_dead in seen if is_dead]
+        if not dead or (len(dead) < len(seen) and seen[0][0].role is Role.PREDICTION):
+            return {}, measured(HEALTHY, 0, self.saves)
+        first, last = state.get("first", []), [*state.get("last", []), loss][-_LATELY:]
+        saves = state.get("saves", 0) + 1
+        first = [*first, loss] if len(first) < _LATELY else first
+        after = {"saves": saves, "first": first, "last": last}
+        if saves < self.saves:
+            return after, measured(UNDECIDED, saves, self.saves)
+        if _improves(first, last):
+            return after, measured(HEALTHY, saves, self.saves)
+        detail = (
+            f"{dead[0].name} is the same for all samples in each of the last {saves} saves, and "
+            "the loss does not improve"
+        )
+        found = violation(Reason.CONSTANT, detail, dead[0], saves=saves)
+        return after, measured(found, saves, self.saves)
+
+    def _outputs(self, step: Step) -> list[tuple[Tensor, bool]]:
+        """Returns the predictions, and whether each is the same for all samples."""
+        found = []
+        for tensor in step.tensors["predictions"]:
+            known = spread(tensor) if rows(tensor) >= _ROWS else None
+            if known is not None:
+                found.append((tensor, known[0] <= self.rounding * known[1]))
+        return found
+
+
+def _are_alike(inputs: Sequence[Tensor]) -> bool:
+    """Says whether all samples are the same in all that is known of them, as where each begins with
+    one and the same state."""
+    found = [spread(tensor) for tensor in inputs if rows(tensor) >= _ROWS]
+    return bool(found) and all(each is not None and each[0] == 0 for each in found)
+
+
+def _layers(step: Step) -> list[tuple[Tensor, bool]]:
+    """Returns the layers of ReLUs, and whether all units of each are zero."""
+    known = ((tensor, layer_units(tensor, 0.0)) for tensor in step.tensors["outputs"])
+    return [
+        (tensor, found.units >= _ROWS and found.inactive == found.units)
+        for tensor, found in known
+        if found is not None
+    ]
+
+
+def _improves(first: list[float | None], last: list[float | None]) -> bool:
+    before, now = ([each for each in part if each is not None] for part in (first, last))
+    if not before or not now:
+        return False
+    return median(now) < median(before) - max(median_deviation(first), median_deviation(last))

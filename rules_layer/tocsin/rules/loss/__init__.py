@@ -1,0 +1,1 @@
+"""Rules that read the curve of a loss."""

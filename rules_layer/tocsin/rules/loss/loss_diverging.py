@@ -1,0 +1,186 @@
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar
+
+from tocsin.model import Reason, Verdict
+from tocsin.rules import (
+    HEALTHY,
+    UNDECIDED,
+    Meta,
+    Reads,
+    Rule,
+    State,
+    Step,
+    measured,
+    register,
+    violation,
+)
+from tocsin.rules._advice import SMALLER_ETA
+from tocsin.rules._series import Direction, Point, measured_cost
+from tocsin.rules._window import (
+    Memory,
+    another_series_fell,
+    appended,
+    as_numbers,
+    first_finite,
+    half_range,
+    level,
+    rounded,
+    smaller,
+)
+from tocsin.rules.loss._losses import judge_losses, loss_reads
+from tocsin.rules.loss._unbounded import FAR, falls_without_bound, marked
+
+_NOT_FINITE = 3  # saves in a row
+
+
+@dataclass(frozen=True)
+class _Rise:
+    """Whether a loss has risen, perhaps ``back`` to where it began; the least of its last saves,
+    and its limit."""
+
+    found: bool
+    back: bool
+    lowest: float
+    limit: float
+
+
+@register
+@dataclass(frozen=True)
+class LossDiverging(Rule):
+    """The loss grows instead of falling, or falls without bound.
+
+    Judges the last ``window`` saves of each training loss together, so a spike does not fire. Fires
+    in any of these cases:
+
+    * All of them are above ``factor`` times the first ``window`` saves.
+    * All of them are above ``factor`` times the first three saves, or every save since the first is
+      above ``factor`` times the first, and the rise is more than ``noise`` times half the range of
+      the last saves, so the noise of single samples does not fire.
+    * All of them are more than ``comeback`` times the best median so far, and back above 80 % of
+      the first saves.
+    * The last three saves are not finite.
+    * It is below 0, by more than 30 times the first saves, and falls as fast as ever: it grew by
+      60 % and more each of the last two times that the number of saves doubled. Below 1000 times
+      the first three saves 10 % in the last fifth of all saves are enough. So does a loss whose
+      sign is wrong; a likelihood falls slower and slower.
+
+    Does not fire while another loss of the run has fallen: losses that compete (a GAN's) fall in
+    turns. A loss that has risen is healthy again when it is below where it began: a part of it may
+    have come in slowly, as a divergence that is weighted more and more.
+
+    Parameters
+    ----------
+    window: saves that are judged together; the rule waits for so many.
+    factor: a loss of more times the first loss is too large.
+    comeback: a loss of more times the best is too large if it is back at its start.
+    noise: least rise from the first loss, in half ranges of the last saves.
+    collection_names, tensor_regex: which tensors are losses, instead of those with role loss.
+    direction: falls or rises says what is good; none goes by the name (accuracy rises).
+
+    Example: a loss of 2.6 that is about 20 from the second save on.
+    """
+
+    options: ClassVar[Mapping[str, Any]] = {"for_steps": 2, "resolve": 3}
+    causes: ClassVar[str] = (
+        "The learning rate is too high for the model, or too high at the end of its warm-up; "
+        "gradients explode; or the sign of the loss or of the update is wrong."
+    )
+    advice: ClassVar[str] = (
+        "Lower the learning rate by a factor of 3 to 10, warm it up, clip gradients, and look at "
+        "the batches of the steps at which the loss began to rise."
+    )
+    advice_for_trees: ClassVar[str] = SMALLER_ETA
+
+    window: Annotated[int, Meta(ge=4, le=32)] = 8
+    factor: Annotated[float, Meta(gt=1)] = 3.0
+    comeback: Annotated[float, Meta(gt=1)] = 5.0
+    noise: Annotated[float, Meta(ge=0)] = 3.0
+    collection_names: tuple[str, ...] = ()
+    tensor_regex: tuple[str, ...] = ()
+    direction: Direction | None = None
+
+    def reads(self) -> Reads:
+        return loss_reads(self)
+
+    def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
+        return judge_losses(self, state, step, self._remembered, self._judge)
+
+    def _remembered(self, memory: Memory, cost: float) -> Memory:
+        after = appended(memory, cost, self.window, self.window)
+        if len(after["last"]) == self.window:
+            after["best"] = smaller(memory.get("best"), level(after["last"]))
+        if memory and (number := rounded(cost)) is not None:
+            after["least"] = min(number, memory.get("least", number))
+        after["marks"] = marked(memory.get("marks", {}), level(after["last"]))
+        if len(after["last"]) == self.window:
+            now = level(after["last"])
+            risen = memory.get("risen", False) or self._rise(after).found
+            after["risen"] = risen and not now < first_finite(after)
+            after["unbounded"] = memory.get("unbounded", False) or _falls_far(after, now)
+        return after
+
+    def _rise(self, memory: Memory) -> _Rise:
+        last, begun = memory["last"], memory["first"]
+        first, best = first_finite(memory), memory["best"]
+        lowest = min(as_numbers(last))
+        grown = lowest > _times(max(as_numbers(begun)), self.factor)
+        above = lowest > _times(max(as_numbers(begun[:3])), self.factor)
+        least = memory.get("least", -math.inf)  # of all but the very first
+        jumped = (above or least > _times(first, self.factor)) and level(
+            last
+        ) - first > self.noise * half_range(last)
+        back = best is not None and lowest > self.comeback * best > 0
+        back = back and lowest > 0.8 * max(as_numbers(begun))
+        limit = _times(max(as_numbers(begun if grown or not above else begun[:3])), self.factor)
+        if jumped and not (grown or above):
+            lowest, limit = least, _times(first, self.factor)
+        found = grown or jumped or back
+        if back and not (grown or jumped):
+            limit = self.comeback * (best or 0.0)
+        return _Rise(found, back, lowest, limit)
+
+    def _judge(self, _: State, series: State, point: Point) -> Verdict:
+        memory, name = series[point.key], point.tensor.name
+        last, begun = memory["last"], memory["first"]
+        if last[-_NOT_FINITE:] == [None] * _NOT_FINITE:
+            detail = f"{name} is {point.value} and was not finite for {_NOT_FINITE} saves"
+            return violation(Reason.NOT_FINITE, detail, point.tensor, loss=point.value)
+        if len(last) < self.window:
+            return UNDECIDED
+        now, first, best = level(last), first_finite(memory), memory["best"]
+        size = max(abs(each) for each in as_numbers(begun))
+        is_loss = point.cost == point.value  # a metric that should rise may rise as it likes
+        if is_loss and _falls_far(memory, now):
+            detail = (
+                f"the median of {self.window} saves of {name} is {now:.3g}, and it falls as fast "
+                f"as ever; it started at {first:.3g}"
+            )
+            found = violation(Reason.BELOW_THRESHOLD, detail, point.tensor, loss=now, first=first)
+            return measured(found, now, -FAR * size, "below")
+        rise = self._rise(memory)
+        before = memory.get("risen") or (is_loss and memory.get("unbounded"))
+        if another_series_fell(series, point.key) or not (rise.found or before):
+            return measured_cost(HEALTHY, point, rise.lowest, rise.limit)
+        if not rise.found:
+            return UNDECIDED
+        detail = (
+            f"the median of {self.window} saves of {name} is {now:.3g}; it started at {first:.3g}"
+        )
+        if rise.back and best < first:
+            detail += f" and had fallen to {best:.3g}"
+        found = violation(Reason.INCREASING, detail, point.tensor, loss=now, first=first)
+        return measured_cost(found, point, rise.lowest, rise.limit, "lowest_lately")
+
+
+def _falls_far(memory: Memory, now: float) -> bool:
+    sizes = [abs(each) for each in as_numbers(memory["first"])]
+    return now < 0 and falls_without_bound(memory["marks"], max(sizes), max(sizes[:3]))
+
+
+def _times(number: float, factor: float) -> float:
+    """Returns ``factor`` times a loss, or for a loss below 0, what is as much worse."""
+    return number + (factor - 1) * abs(number)

@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+from tocsin.model import Reason, Severity, Verdict
+from tocsin.rules import (
+    HEALTHY,
+    UNDECIDED,
+    Meta,
+    Reads,
+    Rule,
+    State,
+    Step,
+    register,
+    violation,
+)
+from tocsin.rules._advice import SMALLER_ETA
+from tocsin.rules._series import Direction, Point, measured_cost
+from tocsin.rules._window import Memory, appended, level, median_deviation, rounded
+from tocsin.rules.loss._losses import judge_losses, loss_reads
+
+
+@register
+@dataclass(frozen=True)
+class LossSpike(Rule):
+    """The loss has jumped far above all earlier values.
+
+    Compares each save of a training loss with the level: the median of the ``window`` saves before
+    it. Fires when the jump from the level is larger than each of these: ``ratio - 1`` times the
+    level, ``z`` times the median absolute deviation of those saves, and ``record`` times the
+    distance from the level to the highest loss so far. The last condition separates a bad batch
+    from the noise of small batches and from restarts of the learning rate. Set ``record`` to 0 for
+    losses whose spikes stay below their start. ExplodingTensor reports a loss that is not finite.
+
+    Parameters
+    ----------
+    window: the level is the median of so many saves.
+    ratio: a loss of more times the level is too large.
+    z: least jump, in median absolute deviations.
+    record: least jump, in distances from the level to the highest loss so far.
+    collection_names, tensor_regex: which tensors are losses, instead of those with role loss.
+    direction: falls or rises says what is good; none goes by the name (accuracy rises).
+
+    Example: a loss that started at 2.3, has fallen to 0.3, and is 40 at one save.
+    """
+
+    severity: ClassVar[Severity] = Severity.INFO
+    causes: ClassVar[str] = (
+        "A batch with corrupt or mislabelled samples, a learning rate or loss scale that is "
+        "barely stable, or a model checkpoint that was restored in part."
+    )
+    advice: ClassVar[str] = (
+        "Look at the batch of this step, clip gradients, and compare the losses after it with "
+        "those before: if they stay high, go back to an earlier model checkpoint."
+    )
+    advice_for_trees: ClassVar[str] = SMALLER_ETA
+
+    window: Annotated[int, Meta(ge=8, le=48)] = 12
+    ratio: Annotated[float, Meta(gt=1)] = 3.0
+    z: Annotated[float, Meta(ge=0)] = 10.0
+    record: Annotated[float, Meta(ge=0)] = 6.0
+    collection_names: tuple[str, ...] = ()
+    tensor_regex: tuple[str, ...] = ()
+    direction: Direction | None = None
+
+    def reads(self) -> Reads:
+        return loss_reads(self)
+
+    def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
+        return judge_losses(self, state, step, self._remembered, self._judge)
+
+    def _remembered(self, memory: Memory, cost: float) -> Memory:
+        if (number := rounded(cost)) is None:
+            return memory or {"last": [], "highest": None}
+        highest = memory.get("highest")
+        after = appended(memory, cost, 0, self.window)
+        return {**after, "highest": number if highest is None else max(number, highest)}
+
+    def _judge(self, before: State, _: State, point: Point) -> Verdict:
+        memory = before.get(point.key, {})
+        last = memory.get("last", ())
+        if len(last) < self.window or not math.isfinite(point.cost):
+            return UNDECIDED
+        usual = level(last)
+        jump = point.cost - usual
+        least = max(
+            (self.ratio - 1) * abs(usual),
+            self.z * median_deviation(last),
+            self.record * (memory["highest"] - usual),
+        )
+        limit = usual + least
+        if jump <= least:
+            return measured_cost(HEALTHY, point, point.cost, limit)
+        sign = -1.0 if point.rises else 1.0
+        usual, highest = sign * usual, sign * memory["highest"]
+        detail = f"{point.tensor.name} jumped to {point.value:.3g} from a level of {usual:.3g}"
+        evidence = {"loss": point.value, "level": usual, "worst_before": highest}
+        found = violation(Reason.ABOVE_THRESHOLD, detail, point.tensor, **evidence)
+        return measured_cost(found, point, point.cost, limit)

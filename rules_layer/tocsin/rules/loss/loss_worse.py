@@ -1,0 +1,206 @@
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from statistics import median
+from typing import Annotated, Any, ClassVar
+
+from tocsin.model import Reason, Verdict
+from tocsin.rules import (
+    HEALTHY,
+    UNDECIDED,
+    Meta,
+    Reads,
+    Rule,
+    State,
+    Step,
+    register,
+    violation,
+)
+from tocsin.rules._advice import SMALLER_ETA
+from tocsin.rules._series import Direction, Point, measured_cost
+from tocsin.rules._sketch import largest_excursion, medians, noise, sketched
+from tocsin.rules._window import Memory, in_digits, rounded
+from tocsin.rules.loss._losses import judge_losses, loss_reads
+
+_BLOCKS = 24  # complete ones before judging
+_TOGETHER = 0.06  # of the blocks, which are judged together
+_IN_A_ROW = 3  # blocks that end worse
+_NOT_FINITE = 3  # saves in a row
+_SIGNS = 8  # changes of sign of a loss that has no level
+_LARGEST = 1e300
+_FAST_SAVES, _FAST_TIMES = 5, 10.0
+_WITHOUT_END = 0.9  # share of what was learned, of a loss below zero
+_NOTICED = 0.01  # of the level: a smaller rise is next to nothing,
+_LEARNED = 20.0  # unless a loss had fallen by so many times the noise: its level is arbitrary
+
+_Compared = tuple[bool, float, float]
+"""Whether the end of a loss is worse, that end, and the limit."""
+
+
+@register
+@dataclass(frozen=True)
+class LossWorse(Rule):
+    """The loss has become worse and stays so.
+
+    Keeps the course of each training loss over the whole run in at most 64 blocks. Fires when in
+    three blocks in a row the last 6 % of them are above the best part so far by more than
+    ``noises`` times the noise, by more than 1.5 times the largest rise before the best, and by
+    at least ``lost`` of what had been learned, or 90 % of it if the loss had been below zero, where
+    its depth means little. A loss that never fell must be above its start and above 90 % of all
+    that came before, or at no save as low as at its very first one. A rise of less than 1 % of the
+    level is next to nothing, unless the loss had fallen by 20 times the noise: then its level is
+    mostly a constant. Also fires when five saves in a row are above the best by more than ten times
+    all that the loss has ever changed, and when three are not finite. Needs no unit: the scale of a
+    loss does not matter.
+
+    Does not judge a loss that goes around zero, nor one beside which another has fallen: losses
+    that compete rise in turns. In adversarial, reinforcement, metric learning, ranking and
+    self-supervised training a loss has no level to keep, and is judged only if it is named.
+
+    Parameters
+    ----------
+    noises: standard deviations of the noise that a rise must exceed.
+    lost: share of what was learned, from the start to the best.
+    collection_names, tensor_regex: which tensors are losses, instead of those with role loss.
+    direction: falls or rises says what is good; none goes by the name (accuracy rises).
+
+    Example: a loss that falls from 2.3 to 0.4, and is 1.8 from half of the run on.
+    """
+
+    options: ClassVar[Mapping[str, Any]] = {"resolve": 2}
+    causes: ClassVar[str] = (
+        "The learning rate is or became too high, gradients explode or were not cleared, weights "
+        "were initialised again, or later data is of another kind."
+    )
+    advice: ClassVar[str] = (
+        "Go back to the last checkpoint before the rise, lower the learning rate by a factor of 3 "
+        "to 10 or clip gradients, and look at the batches of the steps at which it began."
+    )
+    advice_for_trees: ClassVar[str] = SMALLER_ETA
+
+    noises: Annotated[float, Meta(gt=0)] = 6.0
+    lost: Annotated[float, Meta(gt=0)] = 0.5
+    collection_names: tuple[str, ...] = ()
+    tensor_regex: tuple[str, ...] = ()
+    direction: Direction | None = None
+
+    def reads(self) -> Reads:
+        return loss_reads(self)
+
+    def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
+        return judge_losses(self, state, step, self._remembered, self._judge)
+
+    def _remembered(self, memory: Memory, cost: float) -> Memory:
+        """Adds a cost to the sketch, and counts the blocks in a row that end worse."""
+        number = rounded(cost)
+        if number is None:
+            return {**memory, "not_finite": memory.get("not_finite", 0) + 1}
+        number = max(-_LARGEST, min(number, _LARGEST))
+        saves, last = memory.get("saves", 0), memory.get("cost", number)
+        start = memory.get("start", number)
+        least, most = memory.get("least", number), memory.get("most", number)
+        far = saves >= _BLOCKS and number - least > _FAST_TIMES * (most - least) > 0
+        after = {
+            **memory,
+            **sketched(memory, number),
+            "not_finite": 0,
+            "saves": saves + 1,
+            "start": start,
+            "above": memory.get("above", True) and (saves == 0 or number > start),
+            "cost": number,
+            "signs": min(_SIGNS + 1, memory.get("signs", 0) + (number * last < 0)),
+            "far": memory.get("far", 0) + 1 if far else 0,
+        }
+        if not far:
+            after |= {"least": min(least, number), "most": max(most, number)}
+        if after["open"] is None and len(after["blocks"]) >= _BLOCKS:
+            worse, now, limit = self._end(after["blocks"])
+            if not worse and (diverged := self._start(after))[0]:
+                worse, now, limit = diverged
+            after["worse"] = memory.get("worse", 0) + 1 if worse else 0
+            after["end"] = [rounded(now), rounded(limit)]
+        return after
+
+    def _end(self, blocks: list[float]) -> _Compared:
+        """Compares the last blocks with the best part so far."""
+        together = math.ceil(_TOGETHER * len(blocks))
+        courses = medians(blocks, together)
+        at = courses.index(min(courses[:-1]))
+        best, start, end = courses[at], courses[0], blocks[-together:]
+        now = sorted(end)[min(1, len(end) - 1)]  # all but one are at least as high
+        deviation = max(noise(medians(blocks, together, together)), noise(blocks))
+        rise = self.noises * deviation / math.sqrt(together)
+        if at == 0:  # it never fell
+            before = sorted(blocks[:-together])
+            usual = before[int(0.9 * len(before))]
+            rise = max(rise, _NOTICED * abs(start))
+            return now - start > rise and now > usual, now, max(start + rise, usual)
+        rise = max(rise, 1.5 * largest_excursion(courses[: at + 1]))
+        named = bool(self.collection_names or self.tensor_regex)
+        share = self.lost if best >= 0 or named else max(self.lost, _WITHOUT_END)
+        lost = share * (start - best)
+        if start - best < _LEARNED * deviation:
+            rise = max(rise, _NOTICED * abs(best))
+        return now - best > rise and now - best >= lost, now, best + max(rise, lost)
+
+    def _start(self, memory: Memory) -> _Compared:
+        """Compares with the very first value: a loss that diverged at once never came back."""
+        blocks, start = memory["blocks"], memory["start"]
+        now = min(blocks[-_IN_A_ROW:])
+        one_save = noise(blocks) * math.sqrt(memory["width"])  # as the first save is
+        rise = max(self.noises * one_save, _NOTICED * abs(start))
+        return bool(memory["above"] and now - start > rise), now, start + rise
+
+    def _judge(self, _: State, series: State, point: Point) -> Verdict:
+        memory, name = series[point.key], point.tensor.name
+        if memory["not_finite"] >= _NOT_FINITE:
+            detail = f"{name} is {point.value} and was not finite for {_NOT_FINITE} saves"
+            return violation(Reason.NOT_FINITE, detail, point.tensor, loss=point.value)
+        if memory.get("saves", 0) < _BLOCKS:
+            return UNDECIDED
+        bad = memory.get("worse", 0) >= _IN_A_ROW or memory["far"] >= _FAST_SAVES
+        if not bad:
+            return _measured(HEALTHY, point, memory)
+        if memory["signs"] > _SIGNS or _competes(series, point.key):
+            return HEALTHY
+        blocks = memory["blocks"]
+        best, start = min(medians(blocks, 3)), median(blocks[:3])
+        if memory["above"]:
+            start = memory["start"]
+        now = memory["cost"] if memory["far"] else median(blocks[-3:])
+        what = "diverged" if now >= start else "got worse"
+        is_now, at_start, at_best = in_digits(now, start, best)
+        detail = f"{name} {what}: it is {is_now}; it started at {at_start}"
+        if best < start:
+            detail += f" and had fallen to {at_best}"
+        evidence = {"loss": now, "best": best, "first": start}
+        return _measured(
+            violation(Reason.INCREASING, detail, point.tensor, **evidence), point, memory
+        )
+
+
+def _measured(verdict: Verdict, point: Point, memory: Memory) -> Verdict:
+    """Adds the loss and its limit: of this save if it is far above, else of the last blocks."""
+    now, limit = memory.get("end", (None, None))
+    if memory["far"] >= _FAST_SAVES:
+        least, most = memory["least"], memory["most"]
+        now, limit = memory["cost"], least + _FAST_TIMES * (most - least)
+    if now is None or limit is None:
+        return verdict
+    return measured_cost(verdict, point, now, limit, "loss")
+
+
+def _competes(series: State, key: str) -> bool:
+    """Whether the loss has a rival: a name of adversarial parts, or another that has fallen."""
+    others = (memory for other, memory in series.items() if other != key)
+    return any(map(_has_fallen, others))
+
+
+def _has_fallen(memory: Memory) -> bool:
+    blocks = memory.get("blocks", ())
+    if len(blocks) < _BLOCKS:
+        return False
+    start, now = median(blocks[:3]), median(blocks[-3:])
+    return bool(now <= start - 0.1 * abs(start))

@@ -1,0 +1,182 @@
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar
+
+from tocsin.model import Mode, Outcome, Reason, Verdict
+from tocsin.rules import (
+    HEALTHY,
+    UNDECIDED,
+    Meta,
+    Reads,
+    Rule,
+    State,
+    Step,
+    measured,
+    not_applicable,
+    register,
+    violation,
+)
+from tocsin.rules._advice import MORE_TREES
+from tocsin.rules._series import TRAINING, Direction, Point, points
+from tocsin.rules._window import (
+    Memory,
+    any_moved,
+    appended,
+    initial_cost,
+    level,
+    median_deviation,
+    percent_decrease,
+    smaller,
+    tracked,
+    worst_verdict,
+)
+from tocsin.rules.loss._known_skill import follow_skill, has_skill
+from tocsin.rules.loss._losses import loss_reads, losses_with_level
+from tocsin.rules.loss._stayed import Stayed, follow, has_fallen, stayed
+from tocsin.rules.skill._pairing import SKILLS
+
+_FIRST = 5
+_BY_NOISE = 6.0  # deviations: so far below its start a loss below zero has fallen
+
+
+@register
+@dataclass(frozen=True)
+class Underfitting(Rule):
+    """Neither training nor validation loss has fallen: the model learns almost nothing.
+
+    Judges at training steps, after a training loss has been saved for ``patience`` steps and
+    ``2 * smooth`` times. Fires when no loss of the run, in TRAIN or EVAL, was ever
+    ``min_decrease_percent`` % below its beginning. A loss is the median of ``smooth`` saves. Its
+    beginning is the larger of its first save and the median of the first five. So a loss that fell
+    and levelled off never fires. One that began below 0, where a share means nothing, has fallen
+    where it is below its beginning by more than its noise. Does not fire if the noise (the median
+    absolute deviation) is more than twice that percentage. Does not fire either if one of several
+    training losses has risen by it, since such losses may compete (a GAN's). When a loss falls
+    after all, it is resolved.
+
+    Also fires, whatever the noise, where every loss has stayed where it began: after three fifths
+    of ``patience`` and five evaluations if these are not 3 % better than the first one in their
+    mean, and none by 10 %, and the mean of the last half of the training loss is not below that of
+    its first five saves by two standard errors, nor a quarter below it with two more. With fewer
+    evaluations after ``patience`` and 40 saves, not a tenth below it. That is so until a loss has
+    clearly fallen.
+
+    Judges nothing where the hook compares losses with those of other labels, and the skill has
+    grown by 5 % since the first comparisons, or is surely above 10 % for classes: then something is
+    learned and the loss is mostly noise, or the model was trained before.
+
+    Parameters
+    ----------
+    patience: steps of training before judging.
+    min_decrease_percent: % of the first loss.
+    smooth: the loss is the median of so many saves.
+    collection_names, tensor_regex: which tensors are losses, instead of those with role loss.
+    direction: falls or rises says what is good; none goes by the name (accuracy rises).
+
+    Example: a loss starts at 2.30 and is 2.25 after 500 steps, and the validation loss is 2.28.
+    """
+
+    options: ClassVar[Mapping[str, Any]] = {"resolve": 2}
+    causes: ClassVar[str] = (
+        "The model is too small or too strongly regularised, the inputs do not determine the "
+        "labels (shuffled labels, lost columns), or the learning rate is far too low."
+    )
+    advice: ClassVar[str] = (
+        "Check whether the model can overfit ten samples. If it cannot, check labels, gradients "
+        "and learning rate; if it can, use a larger model or better inputs."
+    )
+    advice_for_trees: ClassVar[str] = MORE_TREES
+
+    patience: Annotated[int, Meta(ge=1)] = 500
+    min_decrease_percent: Annotated[float, Meta(gt=0, lt=100)] = 5.0
+    smooth: Annotated[int, Meta(ge=4, le=32)] = 8
+    collection_names: tuple[str, ...] = ()
+    tensor_regex: tuple[str, ...] = ()
+    direction: Direction | None = None
+
+    def reads(self) -> Reads:
+        losses = loss_reads(self)
+        named = self.collection_names or self.tensor_regex
+        return losses if named else Reads({**losses.tensors, "skills": SKILLS})
+
+    def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
+        if step.mode is Mode.PREDICT:
+            return state, not_applicable(Reason.NO_TENSOR, "a step of mode PREDICT")
+        losses, why = losses_with_level(self, step)
+        here = list(tracked(state.get("series", {}), points(step, losses, self.direction)))
+        if not here:
+            return state, not_applicable(Reason.NO_TENSOR, why)
+        series = dict(state.get("series", {}))
+        courses = follow(state.get("courses", {}), step, losses, self.direction)
+        compared = follow_skill(state.get("compared", {}), step)
+        for point in here:
+            memory = series.get(point.key) or {"begun": step.mode_step}
+            series[point.key] = self._remembered(memory, point.cost)
+        shown = state.get("stayed", False) and not has_fallen(courses)
+        state = {"series": series, "courses": courses, "compared": compared, "stayed": shown}
+        if step.mode not in TRAINING:
+            return state, UNDECIDED
+        if has_skill(compared):
+            return state, HEALTHY
+        if (found := stayed(courses, step, losses, self.direction, self.patience)) is not None:
+            return {**state, "stayed": True}, self._stayed(found, step.mode_step)
+        verdict = worst_verdict(self._judge(series, point, step.mode_step) for point in here)
+        return state, UNDECIDED if shown and verdict.outcome is Outcome.HEALTHY else verdict
+
+    def _stayed(self, loss: Stayed, now: int) -> Verdict:
+        detail = (
+            f"{loss.tensor.name} began at {loss.start:.3g} and is {loss.now:.3g}, no less than its "
+            f"noise explains; {_evaluations(loss.evaluations)}"
+        )
+        evidence = {"first": loss.start, "now": loss.now, "steps": now}
+        found = violation(Reason.NOT_DECREASING, detail, loss.tensor, **evidence)
+        fell, least = percent_decrease(loss.start, loss.now), self.min_decrease_percent
+        return measured(found, min(fell, 0.0), least, "below", "decrease_percent")
+
+    def _remembered(self, memory: Memory, cost: float) -> Memory:
+        if memory.get("fell"):
+            return memory  # nothing else is needed
+        after = appended(memory, cost, _FIRST, self.smooth)
+        after["saves"] = memory.get("saves", 0) + 1
+        if len(after["last"]) == self.smooth:
+            now, begun = level(after["last"]), initial_cost(after)
+            moved = abs(begun) * self.min_decrease_percent / 100
+            if now <= begun - moved or _fell_below_zero(after, now, begun):
+                return {"fell": True}
+            after["best"] = smaller(memory.get("best"), now)
+            after["rose"] = memory.get("rose", False) or now >= begun + moved
+        return after
+
+    def _judge(self, series: State, point: Point, now: int) -> Verdict:
+        if any_moved(series):
+            return HEALTHY
+        memory = series[point.key]
+        best, begun = memory.get("best"), initial_cost(memory)
+        late = now - memory["begun"] >= self.patience and memory["saves"] >= 2 * self.smooth
+        if not late or best is None or not math.isfinite(begun):
+            return UNDECIDED
+        fell = percent_decrease(begun, best)
+        if median_deviation(memory["last"]) > abs(begun) * self.min_decrease_percent / 50:
+            return measured(HEALTHY, fell, self.min_decrease_percent, "below")
+        name, percent = point.tensor.name, f"{self.min_decrease_percent:g} %"
+        detail = f"{name} never fell by {percent} of {begun:.3g}: its best median is {best:.3g}"
+        evidence = {"best": best, "first": begun, "steps": now - memory["begun"]}
+        found = violation(Reason.NOT_DECREASING, detail, point.tensor, **evidence)
+        return measured(found, fell, self.min_decrease_percent, "below", "decrease_percent")
+
+
+def _fell_below_zero(memory: Memory, now: float, begun: float) -> bool:
+    """Whether a loss below 0, of which a share means nothing, fell by more than its noise."""
+    noise = max(median_deviation(memory["first"]), median_deviation(memory["last"]))
+    return begun < 0 and now < begun - _BY_NOISE * noise
+
+
+def _evaluations(count: int) -> str:
+    return (
+        f"{count} evaluations were on average no better than the first one"
+        if count
+        else "no loss of an evaluation is known"
+    )

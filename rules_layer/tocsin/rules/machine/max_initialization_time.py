@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+from tocsin.model import Reason, Verdict
+from tocsin.rules import (
+    HEALTHY,
+    MACHINE,
+    PROFILES,
+    UNDECIDED,
+    Meta,
+    Reads,
+    Rule,
+    State,
+    Step,
+    measured,
+    register,
+    violation,
+)
+from tocsin.rules.machine._machine import STEPS, none_of, timed, trained
+
+
+@register
+@dataclass(frozen=True)
+class MaxInitializationTime(Rule):
+    """The training has not finished a first step for a long time.
+
+    Fires when more than ``threshold`` minutes have passed since the first minute of the run without
+    a single training step that ended. Once one has, the rule never fires.
+
+    Parameters
+    ----------
+    threshold: minutes.
+
+    Example: 21 minutes after the start data is still being downloaded.
+    """
+
+    about: ClassVar[str] = MACHINE
+    profiles: ClassVar[tuple[str, ...]] = PROFILES
+    causes: ClassVar[str] = (
+        "Data that is downloaded or indexed before the first step, a compilation, workers that "
+        "wait for one that has not started, or a hang."
+    )
+    advice: ClassVar[str] = (
+        "Stream the data or keep a copy near the machine, cache what is compiled, and look at the "
+        "log of each worker."
+    )
+
+    threshold: Annotated[int, Meta(ge=1)] = 20
+
+    def reads(self) -> Reads:
+        return Reads({"steps": STEPS})
+
+    def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
+        if not timed(step):
+            return state, none_of("timed step")
+        if state.get("begun") or trained(step):
+            return {"begun": True}, HEALTHY
+        first = state.get("first", step.step)
+        minutes = step.step - first
+        if minutes <= self.threshold:
+            return {"first": first}, measured(UNDECIDED, minutes, self.threshold)
+        detail = f"no training step has ended in {minutes} minutes"
+        tensor = step.tensors["steps"][0]
+        evidence = {"minutes": minutes, "threshold": self.threshold}
+        found = violation(Reason.LATE, detail, tensor, **evidence)
+        return {"first": first}, measured(found, minutes, self.threshold)

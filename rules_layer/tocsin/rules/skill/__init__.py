@@ -1,0 +1,1 @@
+"""Rules that compare predictions with a guess."""

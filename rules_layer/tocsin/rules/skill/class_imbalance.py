@@ -1,0 +1,172 @@
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar
+
+import numpy as np
+
+from tocsin.model import Mode, Reason, Role, Severity, Verdict
+from tocsin.rules import (
+    HEALTHY,
+    PROFILES,
+    UNDECIDED,
+    Meta,
+    Read,
+    Reads,
+    Rule,
+    State,
+    Step,
+    Tensor,
+    measured,
+    not_applicable,
+    register,
+    violation,
+)
+from tocsin.rules.skill._chance import poisson_bound, wilson_bound
+from tocsin.rules.skill._classes import MOST_CLASSES, are_judged, count_labels, worker_batches
+
+_MOST_LABELS = 20  # times ``samples``; then all counts are halved, so old ones count less
+
+Counts = Mapping[str, Sequence[int]]
+"""For each class the number of labels, of labels with a prediction, and of wrong predictions."""
+
+
+@register
+@dataclass(frozen=True)
+class ClassImbalance(Rule):
+    """Some classes are far more frequent in the training data than others, or are never learned.
+
+    Counts the labels of the saved steps of all workers. After ``samples`` labels it fires when the
+    most frequent class has more than ``threshold_imbalance`` times the labels of the rarest class.
+    (Amazon's text divides the smallest by the largest, which can never exceed 10.) It also fires
+    when more than the share ``threshold_misprediction`` of a class is predicted wrongly. Classes
+    without a label do not count. It ignores steps of EVAL and PREDICT: validation data is often
+    sorted by class, and saved in part.
+
+    In profile ``recommended`` the difference must not be due to chance: it uses confidence
+    intervals of ``sigmas`` standard deviations (Poisson score intervals for counts, Wilson's for
+    shares). That profile does not judge mispredictions, because at the start of a training all
+    classes are predicted wrongly. It judges only labels that are classes: no real numbers, masks or
+    tokens, at most 100 classes. Labels below zero are no classes where two others are not: losses
+    ignore -100 in PyTorch, and what a script names for samples without a label.
+
+    Parameters
+    ----------
+    threshold_imbalance: ratio of the most frequent class to the rarest.
+    threshold_misprediction: share of a class; none: not judged.
+    samples: how many labels are needed.
+    argmax: predictions are rows of probabilities, and the largest counts. Has no effect: rows are
+        recognised.
+    labels_regex, predictions_regex: which tensors are labels and predictions, instead of those with
+        that role.
+    sigmas: a difference of fewer standard deviations may be due to chance.
+    most_classes: labels with more classes are not judged, since characters, words and places differ
+        in frequency by nature.
+
+    Example: 990 labels of class 0 and 10 of class 1.
+    """
+
+    profiles: ClassVar[tuple[str, ...]] = PROFILES
+    options: ClassVar[Mapping[str, Any]] = {"for_steps": 3}
+    sagemaker: ClassVar[Mapping[str, Any]] = {
+        "threshold_misprediction": 0.7,
+        "samples": 500,
+        "labels_regex": ".*labels",
+        "predictions_regex": ".*predictions",
+        "sigmas": 0.0,
+        "most_classes": MOST_CLASSES,
+    }
+    severity: ClassVar[Severity] = Severity.INFO
+    causes: ClassVar[str] = (
+        "The data has few samples of some classes, or the loader draws them rarely. The model "
+        "then does well on average if it ignores them."
+    )
+    advice: ClassVar[str] = (
+        "Weight the loss by class, draw rare classes more often, collect more of them, and judge "
+        "by a metric per class instead of accuracy."
+    )
+
+    threshold_imbalance: Annotated[float, Meta(ge=1, extra={"infinite": True})] = 10.0
+    threshold_misprediction: Annotated[float, Meta(ge=0, le=1)] | None = None
+    samples: Annotated[int, Meta(ge=1)] = 200
+    argmax: bool = False
+    labels_regex: str | None = None
+    predictions_regex: str | None = None
+    sigmas: Annotated[float, Meta(ge=0)] = 3.0
+    most_classes: Annotated[int, Meta(ge=2, le=MOST_CLASSES)] = 20
+
+    def reads(self) -> Reads:
+        return Reads(
+            {
+                "labels": _read(Role.LABEL, self.labels_regex),
+                "predictions": _read(Role.PREDICTION, self.predictions_regex),
+            }
+        )
+
+    def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
+        if step.mode in (Mode.EVAL, Mode.PREDICT):
+            return state, not_applicable(Reason.NO_TENSOR, f"a step of mode {step.mode.name}")
+        tensor = None
+        counts = dict(state.get("counts", {}))
+        read = step.tensors
+        for found, labels, predictions in worker_batches(read["labels"], read["predictions"]):
+            if len(counts) <= self.most_classes and count_labels(counts, labels, predictions):
+                tensor = tensor or found
+        if len(counts) > self.most_classes:
+            few = dict(list(counts.items())[: self.most_classes + 1])  # still too many
+            many = f"more than {self.most_classes} classes"
+            return {"counts": few}, not_applicable(Reason.NO_TENSOR, many)
+        if tensor is None:
+            return state, not_applicable(Reason.NO_TENSOR, "no labels that are classes")
+        judged = _judged(counts)
+        total = sum(labels for labels, _, _ in judged.values())
+        after = {"counts": counts}
+        if total > _MOST_LABELS * self.samples:
+            after = {"counts": {of: [(n + 1) // 2 for n in c] for of, c in counts.items()}}
+        if total < self.samples:
+            return after, UNDECIDED
+        sizes = self._imbalance(judged, tensor)
+        return after, sizes if sizes.violation else self._mispredicted(judged, tensor, sizes)
+
+    def _imbalance(self, counts: Counts, tensor: Tensor) -> Verdict:
+        sizes = {of: known for of, (known, _, _) in counts.items()}
+        rare, often = min(sizes, key=lambda of: sizes[of]), max(sizes, key=lambda of: sizes[of])
+        most, least = sizes[often], sizes[rare]
+        surely = poisson_bound(most, -self.sigmas) / poisson_bound(least, self.sigmas)
+        if surely <= self.threshold_imbalance:
+            return measured(HEALTHY, surely, self.threshold_imbalance)
+        detail = (
+            f"{most} labels of {tensor.name} are of class {often}, but {least} of class {rare}: "
+            f"more than {self.threshold_imbalance:g} times as many"
+        )
+        evidence = {"ratio": most / least, "most": most, "least": least}
+        found = violation(Reason.IMBALANCED, detail, tensor, **evidence)
+        return measured(found, surely, self.threshold_imbalance, name="least_ratio")
+
+    def _mispredicted(self, counts: Counts, tensor: Tensor, healthy: Verdict) -> Verdict:
+        threshold = self.threshold_misprediction
+        shares = {
+            of: wilson_bound(wrong, n, self.sigmas) for of, (_, n, wrong) in counts.items() if n
+        }
+        if threshold is None or not shares:
+            return healthy
+        worst = max(shares, key=lambda of: shares[of])
+        if shares[worst] <= threshold:
+            return healthy
+        _, judged, wrong = counts[worst]
+        detail = f"{wrong} of {judged} samples of class {worst} are predicted wrongly"
+        evidence = {"mispredicted": wrong / judged, "samples": judged}
+        found = violation(Reason.ABOVE_THRESHOLD, detail, tensor, **evidence)
+        return measured(found, shares[worst], threshold, name="least_mispredicted")
+
+
+def _judged(counts: Counts) -> Counts:
+    """The counts of labels that are classes."""
+    of = list(counts)
+    kept = are_judged(np.array(of, np.int64))
+    return {each: counts[each] for each, is_class in zip(of, kept, strict=True) if is_class}
+
+
+def _read(role: Role, regex: str | None) -> Read:
+    return Read(roles=(role,), values=True).explicitly((), () if regex is None else (regex,))

@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar
+
+from tocsin.model import Reason, Verdict
+from tocsin.rules import (
+    HEALTHY,
+    UNDECIDED,
+    Meta,
+    Reads,
+    Rule,
+    State,
+    Step,
+    measured,
+    register,
+    violation,
+)
+from tocsin.rules.skill._looks import judge_training_sites, with_streak
+from tocsin.rules.skill._pairing import (
+    SKILLS,
+    LossSite,
+    Memory,
+    bounds,
+    has_proof,
+    percent,
+    recent,
+)
+
+_COMPARISONS = 24
+_MANY_COMPARISONS = 100
+_LOOKS = 2  # in a row
+
+
+@register
+@dataclass(frozen=True)
+class NoSkill(Rule):
+    """The model does not learn which label belongs to which sample.
+
+    The hook computes each loss a second time with predictions and labels paired otherwise, also one
+    that a script computes by hand, from the outputs of other samples. The skill is the share by
+    which the true pairs have the lower loss: 0 if predictions do not depend on the sample. This
+    needs no limit for any kind of loss, and no scale. Looks after ``patience`` steps, then after
+    every quarter more, at the comparisons of the last half of all saves. Fires when these hold no
+    proof of learning in two looks in a row, and when their skill is below ``least_skill`` with
+    99.9 % confidence, or below ``most_skill`` after 100 comparisons without any proof so far or
+    any sign of one.
+    A proof resolves it: some models start late.
+
+    Parameters
+    ----------
+    least_skill: too little, if it is certain that the skill is below.
+    most_skill: too little where nothing ever proved that there is skill.
+    patience: training steps before the first look.
+
+    Example: the labels are shuffled, and after 250 steps the skill is 0.1 %.
+    """
+
+    options: ClassVar[Mapping[str, Any]] = {"resolve": 1}
+    causes: ClassVar[str] = (
+        "Inputs have the wrong labels, the inputs are damaged or do not determine the labels, the "
+        "shapes of predictions and labels do not match, the learning rate is far too low or too "
+        "high, or the network is dead."
+    )
+    advice: ClassVar[str] = (
+        "Check a few samples with their labels as the model receives them, then whether the model "
+        "can overfit ten of them. If it can, the cause is the data; if not, look at the loss, the "
+        "learning rate and the gradients."
+    )
+
+    least_skill: Annotated[float, Meta(gt=0, lt=1)] = 0.01
+    most_skill: Annotated[float, Meta(gt=0, lt=1)] = 0.05
+    patience: Annotated[int, Meta(ge=1)] = 200
+
+    def reads(self) -> Reads:
+        return Reads({"skills": SKILLS})
+
+    def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
+        return judge_training_sites(state, step, self._looked, self._verdict)
+
+    def _looked(self, memory: Memory, now: int) -> Memory:
+        """Judges the comparisons so far if it is time to look.
+
+        ``low`` counts the looks in a row without skill, and ``next`` is when to look again.
+        """
+        spent = now - memory["since"]
+        if spent < memory.get("next", self.patience) or memory["n"] < _COMPARISONS:
+            return memory
+        half = recent(memory, 0.5)
+        found = bounds(half)
+        if found is None:
+            return memory
+        never = memory["proved"] is None and memory["n"] >= _MANY_COMPARISONS
+        too_low = found.high < self.least_skill or (
+            never and found.high < self.most_skill and found.mean < 2 * found.error
+        )
+        proof = has_proof(half)
+        streak = with_streak(memory, "low", bad=too_low and not proof, good=proof, enough=_LOOKS)
+        after = spent * (1.25 if streak["low"] < _LOOKS else 1.05)
+        return {**memory, **streak, "next": round(after) + 1, "skill": round(found.mean, 4)}
+
+    def _verdict(self, memory: Memory, site: LossSite) -> Verdict:
+        if "low" not in memory:
+            return UNDECIDED
+        if memory["low"] < _LOOKS:
+            if "skill" not in memory:
+                return HEALTHY
+            return measured(HEALTHY, memory["skill"], self.least_skill, "below")
+        skill = memory["skill"]
+        name = site.tensor.kind or site.tensor.name
+        detail = (
+            f"with other labels {name} is hardly larger: the skill is {percent(skill)} in the last "
+            f"half of the saves, of {memory['n']} comparisons in all, and nothing proves that "
+            "anything is learned"
+        )
+        if site.constant is not None:
+            better = f"{percent(site.constant)} below" if site.constant > 0 else "not below"
+            detail += f"; the loss is {better} that of a constant guess"
+        evidence = {"skill": skill, "comparisons": memory["n"]}
+        found = violation(Reason.BELOW_THRESHOLD, detail, site.tensor, **evidence)
+        return measured(found, skill, self.least_skill, "below")

@@ -1,0 +1,1 @@
+"""Rules that read boosted trees."""

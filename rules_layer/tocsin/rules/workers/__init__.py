@@ -1,0 +1,1 @@
+"""Rules that compare the workers of a distributed training."""

@@ -1,0 +1,144 @@
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tocsin.model import Reason, Verdict
+from tocsin.rules import (
+    HEALTHY,
+    UNDECIDED,
+    Meta,
+    Reads,
+    Rule,
+    State,
+    Step,
+    Tensor,
+    measured,
+    not_applicable,
+    register,
+    violation,
+)
+from tocsin.rules._series import LOSSES, TRAINING
+from tocsin.rules.skill._pairing import (
+    SKILLS,
+    LossSite,
+    added,
+    bounds,
+    has_proof,
+    percent,
+    recent,
+)
+
+_BLOCKS = 16
+_ENOUGH = 24  # comparisons
+_WORKERS = 64
+_LARGEST = 1e100
+
+_Losses = Mapping[str, tuple[NDArray[np.float64], Tensor]]
+"""The losses of each worker since the last save."""
+
+
+@register
+@dataclass(frozen=True)
+class WorkerLosses(Rule):
+    """The loss of one worker is higher than that of all others.
+
+    Workers of one training have the same weights, and their batches come from the same data. So at
+    a step the loss of each is above the mean of the others at most as often as below, however
+    the losses drift. Takes the difference as a share of the larger of both, in the last half of
+    all saves. Fires when one worker was above so often that chance does not explain it,
+    and when the mean share is above 0 with 99.9 % confidence and above ``gap``. Compares the
+    loss of every step where the hook hands them over, else that of the saved steps.
+
+    If workers have data of different kinds by design, do not use the rule.
+
+    Parameters
+    ----------
+    gap: share of its own loss by which a worker is above the others.
+
+    Example: one of four workers reads shuffled labels, and its loss stays at 2.3 while that of the
+    others falls to 0.4.
+    """
+
+    options: ClassVar[Mapping[str, Any]] = {"resolve": 2}
+    causes: ClassVar[str] = (
+        "One worker reads other data: a damaged or unshuffled shard, labels that do not belong to "
+        "the inputs, another preparation; or its device computes wrongly."
+    )
+    advice: ClassVar[str] = (
+        "Compare a batch of this worker with one of another, and evaluate both on the same weights."
+    )
+
+    gap: Annotated[float, Meta(gt=0, lt=1)] = 0.2
+
+    def reads(self) -> Reads:
+        return Reads({"skills": SKILLS, "losses": LOSSES}, peers=True)
+
+    def evaluate(self, state: State, step: Step) -> tuple[State, Verdict]:
+        if step.mode not in TRAINING:
+            return state, not_applicable(Reason.NO_TENSOR, f"a step of mode {step.mode.name}")
+        found = _of_each_step(step.tensors["skills"]) or _of_saved_step(step.tensors["losses"])
+        if not found:
+            return state, not_applicable(Reason.NO_TENSOR, "no loss that two workers share")
+        if state and set(state) != set(found):
+            return state, UNDECIDED  # a worker is missing
+        total = np.sum([losses for losses, _ in found.values()], axis=0)
+        after, above, gaps = {}, [], []
+        for worker, (own, tensor) in found.items():
+            shares = _differences(own, (total - own) / (len(found) - 1))
+            site = LossSite(worker, tensor, tuple(shares.tolist()), (), 0, None)
+            after[worker] = added(state.get(worker, {}), site, step.mode_step, most=_BLOCKS)
+            half = recent(after[worker], 0.5)
+            within = bounds(half)
+            gaps.append(within.mean if within else 0.0)
+            if within and within.low > 0 and within.mean > self.gap and has_proof(half):
+                above.append((within.mean, tensor))
+        n = after[next(iter(after))]["n"]
+        if n < _ENOUGH:
+            return after, UNDECIDED
+        if not above:
+            return after, measured(HEALTHY, max(gaps), self.gap)
+        gap, worst = max(above, key=lambda each: each[0])
+        detail = (
+            f"the loss of {worst.worker} is above that of the other workers by {percent(gap)} of "
+            f"its size, in the last half of the saves, of {n} comparisons in all"
+        )
+        fault = violation(Reason.DIFFERENT, detail, worst, gap=gap, comparisons=n)
+        return after, measured(fault, gap, self.gap)
+
+
+def _differences(own: NDArray[np.float64], others: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Returns by how much a worker's losses are higher, as shares of the larger of both."""
+    larger = np.maximum(np.abs(own), np.abs(others))
+    return np.clip((own - others) / np.where(larger > 0, larger, 1.0), -1.0, 1.0)
+
+
+def _of_each_step(tensors: Iterable[Tensor]) -> _Losses:
+    """Returns the losses of every step, where the hook hands them over."""
+    return _shared(
+        (tensor, tensor.value[:, 0].astype(np.float64))
+        for tensor in tensors
+        if tensor.value is not None and tensor.value.dtype.kind == "f" and tensor.value.ndim == 2
+    )
+
+
+def _of_saved_step(tensors: Iterable[Tensor]) -> _Losses:
+    means = ((tensor, tensor.summary.mean) for tensor in tensors)
+    return _shared((tensor, np.array([mean])) for tensor, mean in means if mean is not None)
+
+
+def _shared(losses: Iterable[tuple[Tensor, NDArray[np.float64]]]) -> _Losses:
+    """Returns the first losses that several workers have, of equally many steps."""
+    named: dict[str, dict[str, tuple[NDArray[np.float64], Tensor]]] = {}
+    for tensor, found in losses:
+        if len(found) and np.isfinite(found).all() and np.abs(found).max() < _LARGEST:
+            named.setdefault(tensor.name, {})[tensor.worker] = found, tensor
+    for each in named.values():
+        sizes = {len(found) for found, _ in each.values()}
+        if 1 < len(each) <= _WORKERS and len(sizes) == 1:
+            return each
+    return {}
