@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import suppress
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -41,7 +42,7 @@ def capture(plan: CapturePlan, value: object, since: Since | None = None) -> lis
     saved = plan.saved
     check_name(saved)
     array = as_array(value)
-    bits = str(getattr(value, "dtype", "")).rpartition(".")[2] == BFLOAT16
+    bits = _dtype_name(getattr(value, "dtype", "")).rpartition(".")[2] == BFLOAT16
     kept = plan.keeps(array.size, array.nbytes)
     role, kind = saved.place
     now = time.time()
@@ -49,7 +50,7 @@ def capture(plan: CapturePlan, value: object, since: Since | None = None) -> lis
         saved.name,
         value=(to_bfloat16(array) if bits else np.array(array, order="C")) if kept else None,
         shape=array.shape,
-        dtype=BFLOAT16 if bits else str(array.dtype),
+        dtype=BFLOAT16 if bits else _dtype_name(array.dtype),
         role=role,
         kind=kind,
         summary=summary_of(array, plan.wish, since),
@@ -83,6 +84,11 @@ def summary_of(array: NDArray[Any], wish: Wish, since: Since | None = None) -> T
         if all(getattr(summary, name) is None for name in known):
             summary = msgspec.structs.replace(summary, **known)
     return summary
+
+
+@cache
+def _dtype_name(dtype: Hashable) -> str:
+    return str(dtype)  # of numpy, and of each framework: it takes long to ask
 
 
 def _reductions(plan: CapturePlan, array: NDArray[Any], now: float) -> Iterator[Captured]:

@@ -19,6 +19,7 @@ from tocsin_hooks.ending import finished_after
 from tocsin_hooks.guard import Guard, Method, Troubles, guarded, log_error
 from tocsin_hooks.life import Life
 from tocsin_hooks.loop import CapturedLoop
+from tocsin_hooks.meter import Meter
 from tocsin_hooks.plan import CapturePlan
 from tocsin_hooks.poller import News
 from tocsin_hooks.position import Position, Resumed
@@ -317,14 +318,9 @@ class Hook:
         if step is not None:
             step.later.append(Later(finish, nbytes))
 
-    def measured(self) -> AbstractContextManager[None]:
-        """A context whose time counts as the hook's, in the training's thread."""
+    def measured(self) -> Meter:
+        """Return a context whose time counts as the hook's, in the training's thread."""
         return self._loop.meter
-
-    @property
-    def is_at_work(self) -> bool:
-        """Whether such a context is open."""
-        return self._loop.meter.runs
 
     @_guarded("time that capturing took is not counted")
     def spent(self, seconds: float) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from tocsin.contracts import Contract
 from tocsin.model import Detail, Role, Shard
@@ -26,7 +27,7 @@ class Saved:
     shard: Shard | None = None
     contract: Contract | None = None
 
-    @property
+    @cached_property
     def place(self) -> tuple[Role | None, str | None]:
         """Role and kind, as given, by the collections, or by the name."""
         return place(self.name, self.collections, self.role, self.kind)

@@ -49,14 +49,14 @@ MAXIMA_OF_AXES = frozenset({"AmaxBackward0", "MaxBackward0"})
 MEAN, SUM = "MeanBackward0", "SumBackward0"
 MEANS, SUMS = frozenset({MEAN, "MeanBackward1"}), frozenset({SUM, "SumBackward1"})  # or of axes
 VIEWS = frozenset({"UnsafeViewBackward0", "ViewBackward0"})
-OF_DERIVATIVES = "BackwardBackward"
-"""Part of the name of what computes the derivative of a derivative."""
+OF_DERIVATIVES = "BackwardBackward"  # part of the name of what computes a second derivative
 _RESHAPES = re.compile(
     r"(Alias|Clone|Permute|ReshapeAlias|Squeeze|T|ToCopy|Transpose|UnsafeView|Unsqueeze|View)"
     r"Backward\d"
 )
 _MAKES_ROOM = re.compile(r"(Alias|Expand|ReshapeAlias|UnsafeView|Unsqueeze|View)Backward\d")
 
+SETS_GRADIENTS: Any = getattr(torch._C, "_set_grad_enabled", None)  # what torch.no_grad calls
 BATCH_NORM: Any = getattr(nn.modules.batchnorm, "_BatchNorm", nn.BatchNorm1d)
 DROPOUT: Any = getattr(nn.modules.dropout, "_DropoutNd", nn.Dropout)
 LOSS: Any = getattr(nn.modules.loss, "_Loss", nn.MSELoss)

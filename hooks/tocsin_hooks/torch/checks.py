@@ -70,7 +70,7 @@ class Checks:
                 draws=contracts.draws,
                 tape=self._losses.tape,
                 trouble=hook.trouble,
-                is_at_work=lambda: hook.is_at_work,
+                meter=hook.measured(),
             )
         )
         self._inputs = GivenInputs()

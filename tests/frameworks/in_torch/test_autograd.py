@@ -95,9 +95,25 @@ def test_the_name_of_an_lstm() -> None:
     assert found == autograd.LSTM_ON_CPU, renamed("LSTM_ON_CPU", found)
 
 
+def test_what_no_grad_calls() -> None:
+    heard = []
+
+    class Hears(TorchFunctionMode):
+        def __torch_function__(
+            self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
+            heard.append(func)
+            return func(*args, **(kwargs or {}))
+
+    with Hears(), torch.no_grad():
+        pass
+    assert autograd.SETS_GRADIENTS in heard, renamed("SETS_GRADIENTS", heard)
+
+
 def test_every_name_has_a_canary() -> None:
     names = {name for name in vars(autograd) if name.isupper()}
     others = {"LSTM_ON_CPU", "OF_DERIVATIVES", "BATCH_NORM", "DROPOUT", "LOSS", "DRAW_GAMMA"}
+    others |= {"SETS_GRADIENTS"}
     others |= {"COMPILED_CHILD", "WRAPPER_CHILDREN"}
     assert names - others - NODES.keys() - {"_RESHAPES", "_MAKES_ROOM"} == set()
 

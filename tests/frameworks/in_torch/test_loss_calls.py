@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812 - everybody calls it so
+from tocsin_hooks.meter import Meter
 from tocsin_hooks.script_line import script_line
 from tocsin_hooks.torch.calls.axes import Axes
 from tocsin_hooks.torch.calls.derivatives import Derivatives
@@ -44,7 +45,7 @@ class Seen:
                 draws=SampledActions(),
                 tape=Tape(),
                 trouble=lambda _, error: self.errors.append(error),
-                is_at_work=lambda: False,
+                meter=Meter(),
             )
         )
 

@@ -14,8 +14,14 @@ import torch.nn.functional as F  # noqa: N812 - everybody calls it so
 from torch.overrides import TorchFunctionMode, handle_torch_function
 
 from tocsin_hooks.guard import Report, guarded
+from tocsin_hooks.meter import Meter
 from tocsin_hooks.script_line import caller_at, script_line
-from tocsin_hooks.torch.autograd import compilations, is_transforming, newest_function_mode
+from tocsin_hooks.torch.autograd import (
+    SETS_GRADIENTS,
+    compilations,
+    is_transforming,
+    newest_function_mode,
+)
 from tocsin_hooks.torch.calls.axes import Axes
 from tocsin_hooks.torch.calls.derivatives import Derivatives
 from tocsin_hooks.torch.calls.recorded_call import RecordedCall
@@ -67,6 +73,23 @@ _DETACHES = frozenset(
 _SYMMETRIC = frozenset({F.huber_loss, F.l1_loss, F.mse_loss, F.smooth_l1_loss})
 _DROPOUTS = frozenset({F.dropout, F.dropout1d, F.dropout2d, F.dropout3d})
 _BACKWARDS = frozenset({torch.Tensor.backward, torch.autograd.backward})
+_ASKS = frozenset(
+    getattr(torch.Tensor, name)
+    for name in (
+        *("dim", "element_size", "get_device", "is_complex", "is_contiguous", "is_floating_point"),
+        *("ndimension", "nelement", "numel", "size", "storage_offset", "stride"),
+        *("__hash__", "__len__"),
+    )
+) | frozenset(
+    getattr(torch.Tensor, name).__get__
+    for name in (
+        *("device", "dtype", "grad", "grad_fn", "is_cpu", "is_cuda", "is_leaf", "is_meta"),
+        *("is_quantized", "is_sparse", "layout", "ndim", "requires_grad", "shape"),
+    )
+)
+_ASKS |= {torch.is_complex, torch.is_floating_point, torch.numel, torch.Tensor.grad.__set__}
+_ASKS |= {SETS_GRADIENTS}
+"""Functions that compute nothing: nobody needs to hear of them."""
 
 _PASSES_ON = handle_torch_function.__code__
 _MOST_FRAMES = 13  # from a loss function outwards, in which a loss module is looked for
@@ -113,7 +136,7 @@ class Listener:
     and then the listener as well, with what it gave; ``derivatives`` get what was called while they
     follow, ``axes`` while they look, and ``draws``.
 
-    What the listener computes itself while it ``is_at_work`` counts as nothing.
+    The ``meter`` measures what that takes. What is called while it runs counts as nothing.
     """
 
     loss: Callable[[LossCall], None]
@@ -131,7 +154,7 @@ class Listener:
     draws: SampledActions
     tape: Tape
     trouble: Report
-    is_at_work: Callable[[], bool]
+    meter: Meter
 
 
 class LossWindow:
@@ -184,15 +207,22 @@ class _Mode(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs, listeners = kwargs or {}, tuple(self.listeners)
-        if not listeners or is_transforming() or any(each.is_at_work() for each in listeners):
+        if func in _ASKS or not listeners:
             return func(*args, **kwargs)
-        caller = _caller(listeners[0], sys._getframe(1), func) or _call_here
-        calls = []
-        for each in listeners:  # no comprehension: in it an error would be nobody's
-            calls.append(_before(each, caller, func, args, kwargs))  # noqa: PERF401
+        for each in listeners:
+            if each.meter.runs:
+                return func(*args, **kwargs)
+        if is_transforming():
+            return func(*args, **kwargs)
+        caller, calls = _call_here, []
+        for each in listeners:
+            with each.meter:
+                caller = _caller(each, sys._getframe(1), func) or _call_here
+                calls.append(_before(each, caller, func, args, kwargs))
         found = caller(func, args, kwargs)
         for each, call in zip(listeners, calls, strict=True):
-            _after(each, call, func, args, kwargs, found)
+            with each.meter:
+                _after(each, call, func, args, kwargs, found)
         return found
 
 

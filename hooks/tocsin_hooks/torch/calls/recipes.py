@@ -68,7 +68,7 @@ class Recipes:
         made = hash((name, *sorted(call.kwargs), *given))
         same = first if name in FORMS and id(first) in self._made else None
         if name in _JOINS and len(call.args) == 1 and not call.kwargs:
-            same = self._like_its_parts(list(tensors_of(first)), made)
+            same = self._like_its_parts(tensors_of(first), made)
         if same is not None:
             self._made.update((key, self._made[id(same)]) for key in found)
             self._sources.update((key, self.sources(same)) for key in found)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,16 +47,24 @@ class RecordedCall:
         return self.caller(self.caller, (self.caller, inner, {}), {})
 
 
-def tensors_of(value: Any) -> Iterator[Any]:
+def tensors_of(value: Any) -> list[Any]:
+    """Return the tensors in a value, in lists, tuples and dicts as well."""
+    found: list[Any] = []
+    _collect(value, found)
+    return found
+
+
+def _collect(value: Any, found: list[Any]) -> None:
     if isinstance(value, torch.Tensor):
-        yield value
-    elif isinstance(value, Copied):
-        yield value.tensor
+        found.append(value)
     elif isinstance(value, list | tuple):
         for each in value:
-            yield from tensors_of(each)
+            _collect(each, found)
     elif isinstance(value, dict):
-        yield from tensors_of([*value.values()])
+        for each in value.values():
+            _collect(each, found)
+    elif isinstance(value, Copied):
+        found.append(value.tensor)
 
 
 def parts_of_index(index: Any) -> tuple[Any, ...]:

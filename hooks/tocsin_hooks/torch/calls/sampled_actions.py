@@ -73,7 +73,7 @@ class SampledActions:
         if not given and name not in _DRAWING and not _needs_gradient(found):
             return
         frame = _of_distribution()
-        results = [*tensors_of(found)]
+        results = tensors_of(found)
         method = "" if frame is None else frame.f_code.co_name
         if method == "sample":
             self._drawn(given, results, is_new=name in _DRAWING)

@@ -96,8 +96,7 @@ class Tape:
         self, function: Any, args: Any, kwargs: Any, caller: Callable[..., Any]
     ) -> RecordedCall | None:
         """A function is going to be called; None if it is not given anything that is known."""
-        tensors = list(tensors_of((args, kwargs)))
-        given = frozenset(id(each) for each in tensors) & self._known.keys()
+        given = frozenset(map(id, tensors_of((args, kwargs)))) & self._known.keys()
         if not given:
             return None
         name = getattr(function, "__name__", "")
@@ -118,7 +117,7 @@ class Tape:
 
     def after(self, call: RecordedCall, target: Any, found: Any) -> None:
         """It gave ``found``; ``target`` is its first argument, which it may have changed."""
-        results = [target] if _is_in_place(call.name) else list(tensors_of((found,)))
+        results = [target] if _is_in_place(call.name) else tensors_of(found)
         if not results:
             return
         self._known.update((id(each), each) for each in results)
@@ -177,7 +176,7 @@ class Tape:
                 with _as_then(call, loss.device.type):
                     found = call.again(args, kwargs)
                 in_place = _is_in_place(call.name)
-                results = [args[0]] if in_place else tensors_of((found,))
+                results = [args[0]] if in_place else tensors_of(found)
                 values.update(zip(call.found, results, strict=True))
             return values[id(loss)].detach().mean()
 
