@@ -62,6 +62,7 @@ class EvaluateFunction(Construct):
                 job_metrics=options.job_metrics,
                 metric_run_cap=options.metric_run_cap,
                 capture_prefix=options.capture_prefix,
+                backlog_turns=options.concurrency["evaluate"] - 1,  # one is free for new steps
                 stage=options.stage or None,
                 member_roles=options.member_settings,
             ),

@@ -272,6 +272,7 @@ class Model:
     coordination: Coordination = field(default_factory=Coordination)
     alerts: Alerts = field(default_factory=Alerts)
     turns: dict[str, float] = field(default_factory=dict)
+    backlog_turns: dict[str, float] = field(default_factory=dict)
     configurations: OrderedDict[str, Any] = field(default_factory=OrderedDict)
 
     def __post_init__(self) -> None:
@@ -386,6 +387,7 @@ class Model:
             configurations=self.configurations,
             outages=(*AWS_ERRORS, OSError, NotPublished),
             is_denied=is_denied,
+            turns=lambda owner: port("dynamodb", _Turns(self, self.backlog_turns)),
         )
 
     def _alert_ports(self, invocation: Invocation) -> AlertPorts:
@@ -400,7 +402,7 @@ class Model:
             silences=port("dynamodb", alerts),
             checkpoints=KnownRuns(port("s3", self.checkpoints), invocation.now),
             timer=port("sqs", _Timer(self)),
-            turns=port("dynamodb", _Turns(self)),
+            turns=port("dynamodb", _Turns(self, self.turns)),
             lookups=replace(lookups, describe_job=call("sagemaker", lookups.describe_job)),
             effects=replace(
                 effects,
@@ -451,19 +453,20 @@ class _Timer:
 
 @dataclass
 class _Turns:
-    """One invocation delivers at a time."""
+    """One invocation at a time."""
 
     model: Model
+    taken: dict[str, float]
 
-    def take(self, owner: str, until: float) -> bool:
-        turns = {each: at for each, at in self.model.turns.items() if at > self.model.now}
-        if turns.keys() - {owner}:
+    def take(self, taker: str, until: float) -> bool:
+        if any(each != taker and at > self.model.now for each, at in self.taken.items()):
             return False
-        self.model.turns = {owner: until}
+        self.taken.clear()
+        self.taken[taker] = until
         return True
 
-    def give_back(self, owner: str) -> None:
-        self.model.turns.pop(owner, None)
+    def give_back(self, taker: str) -> None:
+        self.taken.pop(taker, None)
 
 
 @dataclass(frozen=True)

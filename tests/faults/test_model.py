@@ -20,7 +20,7 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
-from tocsin.evaluation import Hint, JobEnded, check
+from tocsin.evaluation import Hint, JobEnded, check, replayed
 from tocsin.model import Role, Verdict
 from tocsin.rules import HEALTHY, Read, Reads, Rule, State, Step
 from tocsin.tensors import END_MARKER, Collection, RunWriter, collections, index_key
@@ -76,8 +76,8 @@ class Pipeline(RuleBasedStateMachine):
     message or a batch, and two of ``act``. They are cut off before or after any call. Any service
     is throttled, or refuses every call until that is allowed. Files of an older run are copied over
     those of the job. Notifications come twice, late, in another order, or never; leases expire. The
-    clock of ``evaluate`` is minutes off, and that of the training. The job ends and starts again,
-    and workers die.
+    clock of ``evaluate`` is minutes off, and that of the training. The job ends, goes on all the
+    same, and starts again, and workers die. Somebody has it evaluated again from its start.
 
     At each moment: what is not finished is due, so nothing waits for a message that can be lost.
 
@@ -193,6 +193,15 @@ class Pipeline(RuleBasedStateMachine):
         else:
             self.model.job_ended_at = self.model.now
             self.model.send("evaluate", JobEnded(JOB, "arn"), durable=True)
+
+    @rule()
+    def replay(self) -> None:
+        """``tocsin replay --act`` has the run evaluated again from its start."""
+        stored = self.model.checkpoints.load(RUN)
+        if stored.version is not None:
+            again = replayed(stored.checkpoint, "asked for", self.model.now)
+            self.model.checkpoints.save(again, stored.version)
+            self.model.send("evaluate", Hint(RUN), durable=True)
 
     @property
     def _run_id(self) -> str:

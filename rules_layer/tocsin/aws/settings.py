@@ -127,6 +127,7 @@ class EvaluateSettings(FunctionSettings, frozen=True):
     job_metrics: whether ``IssuesFound`` is also by training job.
     metric_run_cap: the most metrics of one run in a month.
     capture_prefix: below it the first folder of a run is its owner.
+    backlog_turns: how many runs of one owner that have a backlog are looked at at a time.
     """
 
     table: _Text
@@ -136,6 +137,7 @@ class EvaluateSettings(FunctionSettings, frozen=True):
     job_metrics: bool = True
     metric_run_cap: Annotated[int, msgspec.Meta(ge=0)] = 100
     capture_prefix: str = ""
+    backlog_turns: Annotated[int, msgspec.Meta(ge=1)] = 1
     stage: str | None = None
     member_roles: tuple[str, ...] = ()
 

@@ -23,7 +23,9 @@ from tocsin.evaluation.unit_of_work import EvaluationReport
 from tocsin.tensors import END_MARKER, RefusedFile, Storage, encode_end, read_end
 from tocsin.words import cut
 
-SHARE = 10.0  # seconds of an invocation for one run: one with a backlog then makes room for others
+FIRST_SHARE = 2.0  # seconds of an invocation for one run, which then makes room for others
+SHARE = 10.0  # the same of one with a backlog, whose owner has a turn
+WAIT = 30.0  # seconds until a run asks for a turn again
 MARGIN = 8.0  # seconds: enough to finish a step, commit it and publish
 GIVE_UP_ATTEMPTS = 8  # after so many that did not finish, a run is looked at once a day
 _GIVEN_UP_SECONDS = 24 * 3600.0
@@ -36,16 +38,54 @@ def evaluate(hint: Hint, ports: EvaluationPorts, *, owner: str, ends: float) -> 
     """Evaluate what is new in the hint's run, unless another invocation holds its lease.
 
     ``ends`` (seconds since the epoch) is when this invocation is cut off. MARGIN seconds before
-    that it stops, and after SHARE seconds, and leaves the rest to a further hint.
+    that it stops, and after FIRST_SHARE seconds, and leaves the rest to a further hint. That has
+    SHARE seconds, and needs one of the turns of the run's owner.
     """
-    report, yields = EvaluationReport(), min(ports.now() + SHARE, ends - MARGIN)
-    lease = ports.coordination.take(hint.run, owner, ports.now(), ends + 1, hint.keys)
-    if lease is not None and lease.attempts > GIVE_UP_ATTEMPTS and not lease.suspect:
-        _give_up(lease, ports, report)
+    report, now = EvaluationReport(), ports.now()
+    lease = ports.coordination.take(hint.run, owner, now, ends + 1, hint.keys)
+    if lease is None:
         return report
-    while lease is not None:
-        lease = _look(replace(hint, keys=lease.keys), lease, ports, report, ends - MARGIN, yields)
+    if lease.attempts > GIVE_UP_ATTEMPTS and not lease.suspect:
+        _give_up(lease, ports, report)
+    elif not _has_backlog(hint, lease, now):
+        _look_until(now + FIRST_SHARE, hint, lease, ports, report, ends)
+    elif (turns := ports.turns(ports.owner(hint.run))).take(owner, ends + 1):
+        try:
+            _look_until(now + SHARE, hint, lease, ports, report, ends)
+        finally:
+            turns.give_back(owner)
+    else:
+        _wait_for_turn(hint, lease, ports)
     return report
+
+
+def _has_backlog(hint: Hint, lease: Lease, now: float) -> bool:
+    """Return whether the run's last look left a rest. With care it takes its time anyhow."""
+    is_due = lease.due_at is not None and lease.due_at <= now
+    return (hint.continues or is_due) and lease.attempts <= 1
+
+
+def _wait_for_turn(hint: Hint, lease: Lease, ports: EvaluationPorts) -> None:
+    """Leave the run as it was. What another hint than that of the backlog says is kept for it."""
+    ports.coordination.abandon(
+        lease, attempts=lease.attempts - 1, until=None, outages=lease.outages
+    )
+    if hint.continues:
+        ports.hints.send(hint.run, CONTINUE, WAIT)
+
+
+def _look_until(
+    yields: float,
+    hint: Hint,
+    lease: Lease | None,
+    ports: EvaluationPorts,
+    report: EvaluationReport,
+    ends: float,
+) -> None:
+    deadline = ends - MARGIN
+    while lease is not None:
+        now = replace(hint, keys=lease.keys)
+        lease = _look(now, lease, ports, report, deadline, min(yields, deadline))
 
 
 def end_job(ended: JobEnded, ports: EvaluationPorts) -> list[str]:

@@ -161,6 +161,25 @@ class Coordination(Protocol):
     def runs_of(self, job: str) -> Sequence[str]: ...
 
 
+class Turns(Protocol):
+    """Those of one owner, of whose runs with a backlog only so many are looked at at a time."""
+
+    def take(self, taker: str, until: float) -> bool:
+        """Take a turn until then (seconds since the epoch). Return False if there is none."""
+
+    def give_back(self, taker: str) -> None:
+        """Give back the turn of ``taker``, if it has one."""
+
+
+class NoLimit:
+    """Turns for everybody."""
+
+    def take(self, taker: str, until: float) -> bool:
+        return True
+
+    def give_back(self, taker: str) -> None: ...
+
+
 class Publisher(Protocol):
     def publish(self, events: Sequence[RunEvent]) -> None:
         """Events, then metrics. Raises if not all are accepted."""
@@ -231,6 +250,7 @@ class EvaluationPorts:
     outages: errors of the services, which say nothing about a run.
     is_denied: whether such an error stays until somebody grants a permission.
     owner: the owner of a run (URL).
+    turns: those of an owner.
     """
 
     storage: Callable[[str], Storage]
@@ -247,3 +267,4 @@ class EvaluationPorts:
     outages: tuple[type[Exception], ...] = (OSError,)
     is_denied: Callable[[BaseException], bool] = lambda error: isinstance(error, PermissionError)
     owner: Callable[[str], str] = owner_of
+    turns: Callable[[str], Turns] = lambda owner: NoLimit()

@@ -329,6 +329,7 @@ def test_so_many_deliver_at_a_time(table: Table) -> None:
     clock[0] += 31
     assert turns.take("d", NOW + 60)  # b was cut off
     assert not turns.take("e", NOW + 60)
+    assert Turns(table, 1, lambda: clock[0], "backlog#vision").take("e", NOW + 60)
 
 
 # ---- what evaluate knows

@@ -25,6 +25,7 @@ from tocsin.evaluation import (
     evaluate,
     memory_ports,
 )
+from tocsin.evaluation.evaluator import WAIT
 from tocsin.events import ConfigurationRefused, RunEvent, RunSummary, StatusChange
 from tocsin.model import Mode, Reason, RuleStatus, TensorSummary, Verdict
 from tocsin.rules import HEALTHY, Read, Reads, Rule, State, Step, Tensor, violation
@@ -256,6 +257,59 @@ def test_out_of_time_commits_what_is_done_and_sends_one_more_hint(
     wake(job, ports)
     assert state(job, ports).steps == 5
     assert len(ports.hints.sent) == 4
+
+
+class Slow:
+    """A clock that each question takes a second further."""
+
+    def __init__(self) -> None:
+        self.now = NOW
+
+    def __call__(self) -> float:
+        self.now += 1.0
+        return self.now
+
+
+@dataclass
+class OneTurn:
+    taken: str = ""
+
+    def take(self, taker: str, until: float) -> bool:
+        if self.taken not in ("", taker):
+            return False
+        self.taken = taker
+        return True
+
+    def give_back(self, taker: str) -> None:
+        if self.taken == taker:
+            self.taken = ""
+
+
+def test_a_backlog_needs_a_turn_of_its_owner(job: Job, watch: Callable[..., Watch]) -> None:
+    for step in range(12):
+        bad_then_good(job, step)
+    clock, turns = Slow(), OneTurn()
+    slow = replace(
+        some_ports(job, watch(*WATCH["rules"])), now=clock, turns={"j1": turns}.__getitem__
+    )
+    slow = replace(slow, owner=lambda run: "j1")
+    wake(job, slow, ends=NOW + 60)
+    first = state(job, slow).last_step
+    assert first is not None
+    assert first < 11, "without a turn it has two seconds"
+    turns.taken = "another"
+    wake(job, slow, "b", ends=clock.now + 60, continues=True)
+    wake(job, slow, "c", ends=clock.now + 60, keys=("late",))
+    assert state(job, slow).last_step == first
+    assert isinstance(slow.hints, MemoryHints)
+    assert [each[1:] for each in slow.hints.sent] == [("continue", 0.0), ("continue", WAIT)]
+    turns.taken = ""
+    wake(job, slow, "d", ends=clock.now + 60, continues=True)
+    second = state(job, slow).last_step
+    assert second is not None
+    assert second > first
+    assert turns.taken == ""
+    assert slow.coordination.take(job.storage.url, "e", clock.now, clock.now + 1) is not None
 
 
 def test_attempts_that_never_finish_end_with_the_step_given_up(

@@ -15,6 +15,7 @@ from tocsin.aws.members import all_jobs
 from tocsin.aws.s3 import S3Checkpoints, S3Traces
 from tocsin.aws.settings import EvaluateSettings, Names
 from tocsin.aws.sqs import Queue, SqsHints
+from tocsin.aws.turns import Turns
 from tocsin.evaluation import EvaluationPorts
 from tocsin.owners import owner_of
 from tocsin.profile import open_run
@@ -49,4 +50,5 @@ def connect_evaluate(
         outages=(*AWS_ERRORS, OSError, NotPublished),
         is_denied=is_denied,
         owner=owner,
+        turns=lambda of: Turns(table, settings.backlog_turns, time.time, f"backlog#{of}"),
     )
