@@ -201,6 +201,8 @@ class Pipeline(RuleBasedStateMachine):
         if stored.version is not None:
             again = replayed(stored.checkpoint, "asked for", self.model.now)
             self.model.checkpoints.save(again, stored.version)
+            for change in stored.checkpoint.unpublished:  # nobody heard of it, and need not
+                self.model.checkpoints.fired.pop(change.dedup_id, None)
             self.model.send("evaluate", Hint(RUN), durable=True)
 
     @property

@@ -16,31 +16,26 @@ import torch
 from torch import nn
 
 # Names of the nodes that autograd records: which function computed a tensor.
-ABS = "AbsBackward0"
+ABS, CLAMP = "AbsBackward0", "ClampBackward1"
 ADD, SUB = "AddBackward0", "SubBackward0"
 CAT, STACK = "CatBackward0", "StackBackward0"
-CLAMP = "ClampBackward1"
 EXP, LOG = "ExpBackward0", "LogBackward0"
 EXPAND = "ExpandBackward0"
 HUBER_LOSS = "HuberLossBackward0"
 INDEX, GATHER = "IndexBackward0", "GatherBackward0"
-LOG_SOFTMAX = "LogSoftmaxBackward0"
-LOGSUMEXP = "LogsumexpBackward0"
+LINEAR = "AddmmBackward0"  # with a bias, of rows
+LOG_SOFTMAX, LOGSUMEXP = "LogSoftmaxBackward0", "LogsumexpBackward0"
 LSTM_ON_CPU = "MkldnnRnnLayerBackward0"
 MASKED_SELECT = "MaskedSelectBackward0"
 MAXIMUM, MINIMUM = "MaximumBackward0", "MinimumBackward0"
 MSE_LOSS = "MseLossBackward0"
 MUL, DIV = "MulBackward0", "DivBackward0"
-NEG = "NegBackward0"
-POW = "PowBackward0"
-RELU = "ReluBackward0"
-SIGMOID = "SigmoidBackward0"
+NEG, POW = "NegBackward0", "PowBackward0"
+RELU, SIGMOID = "ReluBackward0", "SigmoidBackward0"
 SELECT, SLICE = "SelectBackward0", "SliceBackward0"
 SMOOTH_L1_LOSS = "SmoothL1LossBackward0"
-SOFTMAX = "SoftmaxBackward0"
-SOFTPLUS = "SoftplusBackward0"
-SQRT = "SqrtBackward0"
-TANH = "TanhBackward0"
+SOFTMAX, SOFTPLUS = "SoftmaxBackward0", "SoftplusBackward0"
+SQRT, TANH = "SqrtBackward0", "TanhBackward0"
 TO_DTYPE = "ToCopyBackward0"
 VECTOR_NORM = "LinalgVectorNormBackward0"
 WHERE = "WhereBackward0"
@@ -126,8 +121,13 @@ def divisor_of(node: Any) -> Any:
     return _saved(node, "other")
 
 
+def argument_of(node: Any) -> Any:
+    """What a logarithm was given."""
+    return _saved(node, "self")
+
+
 def result_of(node: Any) -> Any:
-    """What a softmax or a sigmoid gave."""
+    """What a softmax, a sigmoid or a square root gave."""
     return _saved(node, "result")
 
 

@@ -64,6 +64,7 @@ class Checks:
                 left=self._left,
                 detached=contracts.detached,
                 dropped=self._dropped,
+                limited=contracts.undefined.called,
                 derived=self._derived,
                 derivatives=contracts.derivatives,
                 axes=contracts.axes,

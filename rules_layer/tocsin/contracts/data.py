@@ -70,6 +70,13 @@ DATA = (
         "key_padding_mask is True for padding; attention_mask of Hugging Face is 1 for tokens",
     ),
     Contract(
+        "padding_in_loss",
+        Severity.WARNING,
+        "most labels that the loss counts are padding",
+        "a model that predicts nothing but padding has a low loss",
+        "pass ignore_index with the padding's id, or set these labels to -100",
+    ),
+    Contract(
         "labels_identical",
         Severity.WARNING,
         "all labels of a batch are the same class, or all pixels of its masks are 0",

@@ -182,4 +182,18 @@ LOSSES = (
         "the right masks are not its minimum, and the loss may fall below 0",
         "apply sigmoid or softmax to the output first",
     ),
+    Contract(
+        "log_of_zero",
+        Severity.CRITICAL,
+        "the loss takes the logarithm of 0 or of a negative number",
+        "the loss becomes infinite or NaN, and so do the weights",
+        "use log_softmax, logsigmoid, or a loss that takes logits; or clamp the argument",
+    ),
+    Contract(
+        "sqrt_of_zero",
+        Severity.CRITICAL,
+        "the loss takes the square root of 0",
+        "its gradient is infinite or NaN, and so are the weights after the update",
+        "add a small number to the argument, such as 1e-8",
+    ),
 )

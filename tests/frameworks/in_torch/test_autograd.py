@@ -36,6 +36,7 @@ NODES: dict[str, list[Callable[[], Any]]] = {
     "GATHER": [lambda: X.gather(1, CHOSEN[:, None])],
     "HUBER_LOSS": [lambda: F.huber_loss(X, LABELS)],
     "INDEX": [lambda: X[ROWS, CHOSEN]],
+    "LINEAR": [lambda: nn.Linear(3, 2)(X)],
     "LOG": [X.log],
     "LOG_SOFTMAX": [lambda: X.log_softmax(1)],
     "LOGSUMEXP": [lambda: X.logsumexp(1)],
@@ -165,6 +166,9 @@ def test_what_a_node_keeps() -> None:
     check(autograd.divisor_of((X / LABELS).grad_fn), LABELS, "other")
     probabilities = X.softmax(1)
     check(autograd.result_of(probabilities.grad_fn), probabilities, "result")
+    root = (X * X).sqrt()
+    check(autograd.result_of(root.grad_fn), root, "result")
+    check(autograd.argument_of(root.log().grad_fn), root, "self")
     for matrix in autograd.matrices_of((X @ X.T).grad_fn):
         assert matrix is not None, renamed("_saved_self or _saved_mat2", None)
     (index,) = autograd.indices_of(X.gather(1, CHOSEN[:, None]).grad_fn)
@@ -204,6 +208,7 @@ def test_what_was_freed_is_not_known() -> None:
         autograd.parameter_of,
         autograd.constant_of,
         autograd.divisor_of,
+        autograd.argument_of,
         autograd.result_of,
         autograd.softmax_of,
         autograd.indices_of,

@@ -142,6 +142,15 @@ FAULTS = {
         net(16, nn.Softmax(1), nn.Linear(16, 4)),
         lambda m, x, y: F.cross_entropy(m(x), y),
     ),
+    "log_of_zero": (
+        net(4, nn.Softmax(1)),
+        lambda m, x, y: -(F.one_hot(y, 4) * (m(1e3 * x)).log()).sum(1).mean(),
+    ),
+    "log_of_zero of a negative number": (net(1), lambda m, x, y: m(x).log().mean()),
+    "sqrt_of_zero": (
+        net(2),
+        lambda m, x, y: ((m(x)[:, None] - m(x)).square().sum(-1).sqrt() - 1).square().mean(),
+    ),
     "broadcast_difference of quantiles": (net(1), lambda m, x, y: quantile(y.float() - m(x))),
     "broadcast_difference of quantiles that are joined": (
         net(2),
@@ -328,6 +337,10 @@ FAULTS = {
         net(),
         lambda m, x, y: -cosines(m(x), m(x + 0.1)).log_softmax(1).diagonal().mean(),
     ),
+    "labels_identical of a linear layer": (
+        net(12),
+        lambda m, x, y: F.cross_entropy(m(x.repeat(4, 1)), y.repeat(4) // 255),
+    ),
     "labels_identical": (
         net(36, nn.Unflatten(1, (12, 3))),
         lambda m, x, y: F.cross_entropy(
@@ -454,6 +467,14 @@ def separated(model: nn.Module, x: Any, y: Any) -> Any:
 
 
 HEALTHY: dict[str, Callable[[nn.Module, Any, Any], Any]] = {
+    "logarithms of probabilities": lambda m, x, y: (
+        -m(x).softmax(1).log().gather(1, y[:, None]).mean()
+    ),
+    "a logarithm of what is clamped": lambda m, x, y: (
+        -m(x).sigmoid().round().clamp(1e-6).log().mean()
+    ),
+    "a root of squares": lambda m, x, y: ((m(x)[:, 0] - y).square() + 1e-8).sqrt().mean(),
+    "the root of a mean": lambda m, x, y: (m(x)[:, 0] - y).square().mean().sqrt(),
     "a detached target": lambda m, x, y: best_action(m, x, y, detached=True),
     "two views": lambda m, x, y: F.mse_loss(m(x), m(x + 0.1)),
     "a multiple that reaches": lambda m, x, y: (
@@ -1077,6 +1098,31 @@ def test_an_evaluation_in_train_mode(
         return classify(model, x, y)
 
     assert set(train(run, model, loss, steps=100)) == expected
+
+
+@pytest.mark.parametrize(
+    ("evaluates", "passes", "expected"),
+    [
+        (False, 4, {"train_mode_while_evaluating"}),
+        (False, 1, set()),  # the loss after the last update
+        (True, 4, set()),
+    ],
+)
+def test_a_final_test_in_train_mode(
+    evaluates: bool, passes: int, expected: set[str], run: Path
+) -> None:
+    model = net(4, nn.Dropout(), nn.Linear(4, 4))
+    optimizer = torch.optim.SGD(model.parameters(), 1e-2)
+    with TorchHook.attach(model, run, capture=ASKED, save_interval=5, max_overhead=None):
+        for _ in range(30):
+            classify(model, torch.randn(8, 8), torch.randint(4, (8,))).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+        model.train(not evaluates)
+        with torch.no_grad():
+            for _ in range(passes):
+                (model(torch.randn(8, 8)).argmax(1) == torch.randint(4, (8,))).sum().item()
+    assert set(broken(run)) == expected
 
 
 def test_eval_mode_that_stays_after_an_evaluation(run: Path) -> None:

@@ -39,6 +39,7 @@ class Seen:
                 left=lambda _: self.others.append("left"),
                 detached=lambda _: self.others.append("detached"),
                 dropped=lambda *_: self.others.append("dropped"),
+                limited=lambda _: None,
                 derived=lambda *_: self.others.append("derived"),
                 derivatives=Derivatives(),
                 axes=Axes(),

@@ -148,3 +148,37 @@ def test_masks_of_what_is_translated(hides: str, expected: bool, run: Path) -> N
 def test_where_padding_is(tokens: list[list[int]], expected: Any) -> None:
     found = padding_of(torch.tensor(tokens))
     assert (found if found is None else found.int().tolist()) == expected
+
+
+class Tagger(nn.Module):
+    """Scores of each token."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed, self.head = nn.Embedding(WORDS, WIDTH), nn.Linear(WIDTH, WORDS)
+
+    def forward(self, tokens: Any) -> Any:
+        return self.head(torch.tanh(self.embed(tokens)))
+
+
+@pytest.mark.parametrize(
+    ("longest", "ignored", "expected"),
+    [(5, -100, {"padding_in_loss"}), (5, 0, set()), (PLACES, -100, set())],
+)
+def test_padding_that_a_loss_counts(
+    longest: int, ignored: int, expected: set[str], run: Path
+) -> None:
+    model = Tagger()
+    optimizer = torch.optim.Adam(model.parameters(), 1e-2)
+    with TorchHook.attach(model, run, capture=ASKED, save_interval=5, max_overhead=None) as hook:
+        for _ in range(30):
+            lengths = torch.randint(2, longest + 1, (16, 1))
+            tokens = torch.randint(1, WORDS, (16, PLACES)) * (torch.arange(PLACES) < lengths)
+            following = F.pad(tokens[:, 1:], (0, 1))
+            scores = model(tokens)
+            loss = F.cross_entropy(scores.flatten(0, 1), following.flatten(), ignore_index=ignored)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        assert hook.stats.errors == 0
+    assert set(broken(run)) == expected

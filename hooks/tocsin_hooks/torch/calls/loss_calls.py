@@ -66,6 +66,7 @@ _PRODUCTS = frozenset(
 )
 _LEAVES = frozenset({torch.Tensor.__array__, torch.Tensor.numpy, torch.Tensor.tolist})
 _LEAVES |= {F.one_hot, torch.Tensor.unbind, torch.unbind}  # each sample by itself
+_LIMITED = frozenset({torch.log, torch.Tensor.log, torch.sqrt, torch.Tensor.sqrt})
 _EQUALS = frozenset({torch.eq, torch.Tensor.eq, torch.Tensor.__eq__})
 _DETACHES = frozenset(
     {torch.detach, torch.Tensor.detach, torch.Tensor.detach_, torch.Tensor.data.__get__}
@@ -131,10 +132,11 @@ class Listener:
     """Gets each loss that is called, each difference and each product of two values, and each
     backward pass when it begins, with what it begins at, and when it has ended; each tensor that is
     going to be detached, each that has become an array, a list or parts, or is asked where it is
-    some class, with that class; the share that each dropout drops, with what it gave; and
-    derivatives that are taken, with their inputs. While the ``tape`` records, it gets every call,
-    and then the listener as well, with what it gave; ``derivatives`` get what was called while they
-    follow, ``axes`` while they look, and ``draws``.
+    some class, with that class; the share that each dropout drops, with what it gave; what
+    functions gave that are not defined everywhere, as a logarithm; and derivatives that are taken,
+    with their inputs. While the ``tape`` records, it gets every call, and then the listener as
+    well, with what it gave; ``derivatives`` get what was called while they follow, ``axes`` while
+    they look, and ``draws``.
 
     The ``meter`` measures what that takes. What is called while it runs counts as nothing.
     """
@@ -148,6 +150,7 @@ class Listener:
     left: Callable[[Any, int | None], None]
     detached: Callable[[Any], None]
     dropped: Callable[[float, Any], None]
+    limited: Callable[[Any], None]
     derived: Callable[[Any, Any], None]
     derivatives: Derivatives
     axes: Axes
@@ -289,6 +292,8 @@ def _after(
         listener.derived(args[1] if len(args) > 1 else kwargs.get("inputs"), found)
     elif share := _dropped(func, args, kwargs):
         listener.dropped(share, found)
+    elif func in _LIMITED:
+        listener.limited(found)
     elif func in _LEAVES and args:
         listener.left(args[0], None)
     elif func in _EQUALS and len(args) == 2 and type(args[1]) is int:

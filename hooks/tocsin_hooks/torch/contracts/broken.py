@@ -24,6 +24,7 @@ from tocsin_hooks.torch.contracts.losses import (
     labels_equal_inputs,
 )
 from tocsin_hooks.torch.contracts.overlaps import has_overlap_of_scores, minimises_overlap
+from tocsin_hooks.torch.contracts.padding import counts_padding
 from tocsin_hooks.torch.contracts.pictures import are_empty_masks, are_scrambled
 from tocsin_hooks.torch.contracts.reach import is_out_of_reach
 from tocsin_hooks.torch.contracts.signs import rewards_derivatives, takes_the_optimistic
@@ -108,6 +109,8 @@ class BrokenContracts:
                 found.append("tokens_identical")
             if labels_equal_inputs(call, inputs):
                 found.append("labels_equal_inputs")
+            if counts_padding(call, inputs):
+                found.append("padding_in_loss")
             if are_empty_masks(call, inputs):
                 found.append("labels_identical")
             column = column_of_label(call, inputs)

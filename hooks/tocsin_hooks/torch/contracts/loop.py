@@ -62,6 +62,7 @@ class LoopContracts:
     def training_ends(self, root: Any, *, saving: bool) -> None:
         """No step comes after the one in hand, of which ``saving`` says whether it is saved. The
         model may be gone."""
+        self.modes.training_ends()
         if saving:
             self.schedules.ended()
             if root is not None:

@@ -48,6 +48,7 @@ SEVERAL_TIMES = frozenset(
         "label_among_inputs",
         "labels_identical",
         "labels_equal_inputs",
+        "padding_in_loss",
         "broadcast_product",
         "softmax_single_class",
         "targets_shifted_twice",
@@ -95,7 +96,7 @@ def broken_by_loss(call: LossCall) -> Iterator[str]:
         yield "classes_not_permuted"
     if call.has_classes and _all(target == call.arguments.get("ignore_index", -100)):
         yield "all_labels_ignored"
-    if call.has_classes and _are_all_alike(call):
+    if call.has_classes and _are_all_alike(call, node):
         yield "labels_identical"
     if _are_upside_down(call):
         yield "class_weights_inverted"
@@ -206,14 +207,18 @@ def _exceeds_one(prediction: Any) -> bool:
     return _all(_rows(prediction).exp().sum(-1) > 1.01)
 
 
-def _are_all_alike(call: LossCall) -> bool:
-    """Whether all of many labels are one and the same of many classes: neither the first, which
-    says where a positive sample stands, nor the last; these may stand for the rest as well."""
+def _are_all_alike(call: LossCall, node: Any) -> bool:
+    """Return whether all of many labels are one and the same of many classes.
+
+    The first may say where a positive sample stands, unless a linear layer gives the scores; it and
+    the last may stand for the rest as well.
+    """
     classes = call.prediction.shape[1 if call.prediction.dim() > 1 else 0]
     labels = call.target[call.target != call.arguments.get("ignore_index", -100)]
     if classes < _SEVERAL_CLASSES or len(labels) < _SEVERAL_LABELS:
         return False
-    return 0 < int(labels[0]) < classes - 1 and _all(labels == labels[0])
+    first = 0 if call.target.dim() == 1 and name_of(node) == autograd.LINEAR else 1
+    return first <= int(labels[0]) < classes - 1 and _all(labels == labels[0])
 
 
 def _are_upside_down(call: LossCall) -> bool:

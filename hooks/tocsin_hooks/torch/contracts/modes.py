@@ -9,7 +9,9 @@ from weakref import ref
 
 import torch
 
+from tocsin_hooks.script_line import script_line
 from tocsin_hooks.torch.autograd import BATCH_NORM, DROPOUT
+from tocsin_hooks.torch.contracts.updates import Broken
 
 _IN_A_ROW = 3
 _APART = 10  # updates between two evaluations; closer passes prepare a step
@@ -19,10 +21,10 @@ _MOST_LOOKS = 200  # at all modules
 class ModeContracts:
     """Checks all passes of a model: ``model.train()`` is often forgotten after an evaluation.
 
-    ``broken`` gets the name of a contract, in the call that breaks it.
+    ``broken`` gets the name of a contract, in the call that breaks it, or with another line.
     """
 
-    def __init__(self, broken: Callable[[str], None]) -> None:
+    def __init__(self, broken: Broken) -> None:
         self._broken = broken
         self._updates = 0
         self._in_a_row = Counter[int]()  # updates in eval mode, by optimizer
@@ -30,6 +32,7 @@ class ModeContracts:
         self._evaluated = 0  # passes in training mode without gradients since the last update
         self._evaluations = 0
         self._last_evaluation = 0
+        self._first_evaluation = ""  # its line
         self._looks = 0
         self._root: Callable[[], Any] = lambda: None
         self._dropped = 0  # in eval mode, since it was in training mode
@@ -48,8 +51,15 @@ class ModeContracts:
         if self._evaluated >= _IN_A_ROW and apart and judged and self._acts_otherwise(root):
             self._evaluations += 1
             self._last_evaluation = self._updates
-            if self._evaluations > 1:
+            if self._evaluations == 1:
+                self._first_evaluation = script_line()
+            else:
                 self._broken("train_mode_while_evaluating")
+
+    def training_ends(self) -> None:
+        """No step comes after the one in hand. An only evaluation may have prepared training."""
+        if self._evaluations == 1 and self._last_evaluation == self._updates:
+            self._broken("train_mode_while_evaluating", self._first_evaluation)
 
     def dropped(self) -> None:
         """Dropout has dropped something in an evaluation. Where modules of it are in training mode,

@@ -1,10 +1,13 @@
-"""Predictions that depend on what pads a sample, and not on the sample."""
+"""Predictions and losses of what pads a sample, and not of the sample."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
+
+from tocsin_hooks.torch.calls.loss_calls import LossCall
 
 _PADDED = 0.5  # of the samples
 _LENGTHS = 3  # of the padding
@@ -12,6 +15,7 @@ _ROWS = 4  # that have several tokens and several places of padding
 _TOKENS = 3
 _PLACES = 2
 _MOST = 0.9  # of these
+_COUNTED = 0.5  # of the labels
 _OWN = 1  # token that a prediction is made at: it may be added to what was attended to
 
 
@@ -53,3 +57,21 @@ def padding_of(tokens: Any) -> Any:
         if padded and len(counts.unique()) >= _LENGTHS and torch.equal(found, padding):
             return padding.flip(1) if turned else padding
     return None
+
+
+def counts_padding(call: LossCall, inputs: Sequence[Any]) -> bool:
+    """Return whether most labels of a loss stand where the tokens that the model is given are
+    padding, and are that as well."""
+    weighted = call.arguments.get("weight") is not None
+    if not call.has_classes or weighted or call.arguments.get("reduction") == "none":
+        return False
+    for tokens in inputs:
+        if tokens.is_floating_point() or tokens.dim() != 2 or tokens.numel() != call.target.numel():
+            continue
+        if (padding := padding_of(tokens)) is None:
+            continue
+        pad = tokens[padding][0]
+        same = (call.target.reshape(tokens.shape)[padding] == pad).float().mean()
+        counted = pad != call.arguments.get("ignore_index", -100)
+        return bool(counted & (same >= _MOST) & (padding.float().mean() >= _COUNTED))
+    return False

@@ -23,6 +23,7 @@ from tocsin_hooks.torch.contracts.loop import LoopContracts
 from tocsin_hooks.torch.contracts.losses import compares_samples
 from tocsin_hooks.torch.contracts.softmaxes import has_log_softmax
 from tocsin_hooks.torch.contracts.target_network import TargetNetwork
+from tocsin_hooks.torch.contracts.undefined import UndefinedValues
 from tocsin_hooks.torch.graph import before_views
 
 _MOST_DROPPED = 0.85  # of a layer: more is a share that is to be kept
@@ -45,6 +46,7 @@ class TrainingContracts:
         self.derivatives = Derivatives()
         self.axes = Axes()
         self.draws = SampledActions()
+        self.undefined = UndefinedValues(self._broken.here)
         self._dropouts = set[Any]()  # of the step in hand, by their nodes
         self._subtracts = False  # labels from predictions, since the model was given its inputs
         self._passes = 0  # in training
@@ -183,6 +185,7 @@ class TrainingContracts:
             self._broken.check_differences(loss)
             self._broken.check_products(loss)
             self._broken.check_derivatives(self.derivatives, loss)
+            self.undefined.backward(loss)
             if self._step.saving:
                 self._broken.check_graph(loss, outputs)
                 two = self._step.loss_kind is not None or len(inputs.tensors) > 1
@@ -233,6 +236,7 @@ class TrainingContracts:
         """What was computed so far leads to no loss."""
         self._broken.begin_loss()
         self.derivatives.clear()
+        self.undefined.clear()
 
     def hand_over(self) -> None:
         """Add what is broken to the step in hand, which is saved and ends."""

@@ -1,0 +1,63 @@
+"""Logarithms and square roots of 0 on the way to a loss."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from tocsin_hooks.script_line import script_line
+from tocsin_hooks.torch import autograd
+from tocsin_hooks.torch.autograd import argument_of, inputs_of, name_of, result_of
+from tocsin_hooks.torch.graph import before_views, nodes_of
+
+_MOST_CALLS = 64  # of a loss
+_MOST_NODES = 500
+_CAN_BE_ZERO = frozenset({autograd.SIGMOID, autograd.SOFTMAX})
+
+
+class UndefinedValues:
+    """Remembers where a script takes logarithms and square roots until gradients are computed.
+
+    ``broken`` gets the name of a contract and the line. Reads the arguments, so it waits for the
+    device.
+    """
+
+    def __init__(self, broken: Callable[[str, str], None]) -> None:
+        self._broken = broken
+        self._calls: dict[Any, str] = {}  # nodes, with the lines
+
+    def called(self, found: Any) -> None:
+        """A logarithm or a square root gave ``found``."""
+        node = getattr(found, "grad_fn", None)
+        if node is not None and len(self._calls) < _MOST_CALLS:
+            self._calls[node] = script_line()
+
+    def backward(self, loss: Any) -> None:
+        """Judge what gradients are going to be computed of."""
+        calls, self._calls = self._calls, {}
+        if not calls or not isinstance(loss, torch.Tensor):
+            return
+        for node in nodes_of(loss.grad_fn, _MOST_NODES):
+            if node in calls and (contract := _broken_by(node, loss)) is not None:
+                self._broken(contract, calls[node])
+
+    def clear(self) -> None:
+        """What was computed so far leads to no loss."""
+        self._calls.clear()
+
+
+def _broken_by(node: Any, loss: Any) -> str | None:
+    if name_of(node) == autograd.SQRT:
+        found = result_of(node)
+        return "sqrt_of_zero" if found is not None and bool((found == 0).any()) else None
+    if name_of(node) != autograd.LOG:
+        return None
+    argument = argument_of(node)
+    if argument is not None and bool((argument <= 0).any()):
+        return "log_of_zero"
+    # The weights may be NaN since an earlier step, and then so is the argument.
+    given = name_of(before_views(next(iter(inputs_of(node)), None)))
+    broken = given in _CAN_BE_ZERO and not bool(loss.detach().isfinite().all())
+    return "log_of_zero" if broken else None
