@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -38,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = _parser().parse_args(arguments)
     captures: list[FirstModel] = []
     if not switched_off():
-        when_imported("torch", lambda: captures.append(_capture(options)))
+        when_imported("torch", lambda: captures.extend(_captures(options)))
     finished = False
     try:
         (run_module if options.module else run_script)(options.script, options.arguments)
@@ -57,10 +57,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
             capture.close(finished=finished)
 
 
-def _capture(options: argparse.Namespace) -> FirstModel:
+def _captures(options: argparse.Namespace) -> Iterator[FirstModel]:
+    """What captures the script; nothing if that has begun to import the hook by itself."""
+    if "tocsin_hooks.torch" in sys.modules:
+        return
     from tocsin_hooks.torch.first_model import FirstModel
 
-    return FirstModel(
+    yield FirstModel(
         _run(options.out),
         options.model,
         raise_on_stop=options.stop,

@@ -182,10 +182,21 @@ class Checks:
 
     def step_begins(self, *, compiled: bool) -> None:
         """A step has begun whose forward passes are not seen, so compiled code may run in it."""
+        self._when.step_begins()
         self._inside, self._inputs = False, GivenInputs()
         self._skill.begin_pass()
         self._operands.begin_pass()
         if not compiled and not compilations() and self._is_due:
+            self._window.open()
+
+    def called_aside(self) -> None:
+        """A part was called that trains nothing, as by a policy that acts: do not look at what
+        becomes of that."""
+        self._window.close()
+
+    def part_begins(self) -> None:
+        """A part is called in training, and not the model: look at calls again."""
+        if self._is_due and not compilations():
             self._window.open()
 
     def update_begins(self, root: Any, optimizer: Any, *, held: bool, closure: bool) -> None:

@@ -29,8 +29,16 @@ class LookSchedule:
 
     def forward_begins(self) -> None:
         """A pass begins: decide whether steps are looked at that are not saved."""
-        if self._is_every_step and self._step.mode is Mode.TRAIN:
-            self._left -= self._step.passes == 1
+        if self._step.mode is Mode.TRAIN:
+            self._count(steps=self._step.passes == 1)
+
+    def step_begins(self) -> None:
+        """The same where a step has begun whose forward passes are not seen."""
+        self._count(steps=1)
+
+    def _count(self, *, steps: int) -> None:
+        if self._is_every_step:
+            self._left -= steps
             contracts = self.wants_contracts and not self._loop.over
             wanted = self._left >= 0 and (contracts or self.wants_skill)
             self._is_every_step = wanted and self._step.hook.allows_looks

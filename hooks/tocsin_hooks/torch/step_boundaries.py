@@ -94,7 +94,9 @@ class StepBoundaries:
     @property
     def acts(self) -> bool:
         """Return whether a pass without gradients in training mode is acting, and no evaluation."""
-        return self.evaluations.acts and self.evaluations.are_none(self._step.without_meaning)
+        by_parts = self.is_ahead and not self._seen_forward
+        none = by_parts or self.evaluations.are_none(self._step.without_meaning)
+        return self.evaluations.acts and none
 
     def skipped(
         self, steps: int, updates: Mapping[Any, int], latest: Iterable[Iterable[Any]]

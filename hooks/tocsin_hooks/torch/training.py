@@ -204,7 +204,7 @@ class ModelTraining:
 
         Captures what goes into the first one, and what comes out of the whole model.
         """
-        if self.idle.follows:
+        if self.idle.follows or not self._looks:
             return
         if not self._paused:
             self._checks.model_called(call)
@@ -336,11 +336,17 @@ class ModelTraining:
     def _watch_parts(self, root: Any) -> None:
         """Look at calls of parts of a model that is not called itself."""
         if self._parts is None and compilations() == self._compilations_before:
-            aside = weakly(self.evaluations.called_aside)
+            aside = weakly(self._called_aside)
             begins = weakly(self._part_begins)
             self._parts = OutermostCalls(root, weakly(self._part_called), aside, begins, self.idle)
         if self._parts is not None:
             self._parts.begin()
+
+    def _called_aside(self) -> None:
+        """A part is called, and trains nothing."""
+        self.evaluations.called_aside()
+        if self._looks:
+            self._checks.called_aside()
 
     @called
     def _part_begins(self, name: str, args: Any, kwargs: Any) -> None:
@@ -351,6 +357,8 @@ class ModelTraining:
         if torch.is_grad_enabled():
             if self._boundaries.is_trained_again(name):
                 self._begin_ahead()
+            elif self._looks and self._boundaries.is_ahead:
+                self._checks.part_begins()
         elif self._boundaries.is_evaluated(root, name, args, kwargs):
             self._checks.pause()
             self._close_capture()

@@ -189,8 +189,11 @@ def test_a_request_ends_the_script_if_that_is_wanted(tmp_path: Path) -> None:
     assert not (run / END_MARKER).exists()
 
 
-def test_a_script_that_captures_itself_is_left_alone(tmp_path: Path) -> None:
-    ended = python(*CAPTURED, "attached.py", tmp_path / "own", run=tmp_path / "ours")
+@pytest.mark.parametrize("first", ["torch", "tocsin_hooks.torch"])
+def test_a_script_that_captures_itself_is_left_alone(first: str, tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(f"import {first}\n{(SCRIPTS / 'attached.py').read_text()}")
+    ended = python(*CAPTURED, script, tmp_path / "own", run=tmp_path / "ours")
     assert ended.returncode == 0, ended.stderr
     assert create_trial(str(tmp_path / "own")).steps() == [0]
     assert not (tmp_path / "ours").exists()
