@@ -266,14 +266,18 @@ class Hook:
         kind: str | None = None,
         raw: bool | None = None,
         between: bool | None = None,
+        urgent: bool | None = None,
     ) -> None:
         """Save a tensor with the next step that is saved, where none is now. See ``save``.
 
-        ``between``: whether no step is in hand, where the hook cannot know it.
+        ``between``: whether no step is in hand, where the hook cannot know it. ``urgent``: whether
+        the next step is saved for this alone; None: unless the script does it in each step.
         """
         between = not self._loop.is_open if between is None else between
-        if between or is_single(value):
-            self._loop.keep(name, value, collection, role, kind, raw=raw, between=between)
+        if between or urgent is not None or is_single(value):
+            self._loop.keep(
+                name, value, collection, role, kind, raw=raw, between=between, urgent=urgent
+            )
 
     def record_loss(self, loss: object, name: str = "loss") -> object:
         """Save a loss of the step in hand, and return it."""

@@ -145,11 +145,12 @@ class CapturedLoop:
         *,
         raw: bool | None,
         between: bool,
+        urgent: bool | None,
     ) -> None:
         """Keep a tensor that the script saves by name while no step is saved.
 
         ``between``: no step is in hand. In one, what the script saves in each step goes by the
-        interval.
+        interval, unless it says how ``urgent`` it is.
         """
         session, steps = self._life.session, self.position.counters[Mode.GLOBAL]
         if session is None or self._life.over or self.step is not None or not session.writes:
@@ -157,11 +158,13 @@ class CapturedLoop:
         with self.meter:
             regular = self._named.is_regular(name, steps)
             self._named.saved(name, steps)
-            if regular and not between:
+            if urgent is None and regular and not between:
                 return
             plan = session.selection.plan_of(name, collection, role, kind)
             plan = plan if raw is None else replace(plan, raw=raw)
-            self._named.keep(plan, reduced(plan, value), urgent=not regular)
+            self._named.keep(
+                plan, reduced(plan, value), urgent=not regular if urgent is None else urgent
+            )
 
     def plan(
         self,
