@@ -26,12 +26,13 @@ _SCALAR = "scalar/"
 
 
 class HookOfScript(Hook):
-    """A hook whose steps are of the mode that the script has set, if it has set one."""
+    """A hook whose steps are of the mode that the script has set, if it has set one, and are saved
+    by their numbers alone, whichever optimizer's turn it is and whether it is the last."""
 
     mode: Mode | None = None
 
     def begin(self, mode: Mode = Mode.TRAIN, *, turn: int | None = None) -> bool:
-        return super().begin(self.mode or mode, turn=turn)
+        return super().begin(self.mode or mode)
 
 
 class BaseHook:

@@ -52,7 +52,7 @@ class SaveConfig:
 
     @classmethod
     def parse(cls, obj: Any) -> SaveConfig:
-        """Return a SaveConfig of whatever a hook or a collection takes for one. Raises TypeError."""
+        """Return a SaveConfig of whatever a hook takes for one. Raises TypeError."""
         if obj is None or isinstance(obj, Mapping):
             return cls(obj)
         if isinstance(obj, SaveConfigMode):
