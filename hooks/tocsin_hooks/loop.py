@@ -150,21 +150,24 @@ class CapturedLoop:
         """Keep a tensor that the script saves by name while no step is saved.
 
         ``between``: no step is in hand. In one, what the script saves in each step goes by the
-        interval, unless it says how ``urgent`` it is.
+        interval, unless it says how ``urgent`` it is: then a step that is saved takes it, too,
+        though it is not its collection's turn.
         """
         session, steps = self._life.session, self.position.counters[Mode.GLOBAL]
-        if session is None or self._life.over or self.step is not None or not session.writes:
+        if session is None or self._life.over or not session.writes:
             return
         with self.meter:
             regular = self._named.is_regular(name, steps)
             self._named.saved(name, steps)
-            if urgent is None and regular and not between:
+            if urgent is None and (self.step is not None or (regular and not between)):
                 return
             plan = session.selection.plan_of(name, collection, role, kind)
             plan = plan if raw is None else replace(plan, raw=raw)
-            self._named.keep(
-                plan, reduced(plan, value), urgent=not regular if urgent is None else urgent
-            )
+            if self.step is not None:
+                self.capture(plan, value)
+                return
+            urgent = not regular if urgent is None else urgent
+            self._named.keep(plan, reduced(plan, value), urgent=urgent)
 
     def plan(
         self,

@@ -1,7 +1,11 @@
-"""What trials and rules raise."""
+"""What trials and rules raise.
+
+Hooks and configurations raise Python's own exceptions, which have smdebug's names here, too.
+"""
 
 from __future__ import annotations
 
+from tocsin.tensors import Unreadable as IndexReaderException
 from tocsin.trial.exceptions import (
     InvalidWorker,
     MissingCollectionFiles,
@@ -16,12 +20,15 @@ from tocsin.trial.exceptions import (
 from tocsin.trial.exceptions import TrialError as SMDebugError
 
 __all__ = [
+    "IndexReaderException",
     "InsufficientInformationForRuleInvocation",
+    "InvalidCollectionConfiguration",
     "InvalidWorker",
     "MissingCollectionFiles",
     "NoMoreData",
     "NoMoreProfilerData",
     "RuleEvaluationConditionMet",
+    "SMDebugCustomerError",
     "SMDebugError",
     "SMDebugNotImplementedError",
     "SMDebugRuntimeError",
@@ -34,11 +41,13 @@ __all__ = [
     "TensorUnavailableForStep",
 ]
 
-# Hooks and configurations raise Python's own.
 SMDebugTypeError = TypeError
 SMDebugValueError = ValueError
 SMDebugRuntimeError = RuntimeError
 SMDebugNotImplementedError = NotImplementedError
+
+InvalidCollectionConfiguration = ValueError
+SMDebugCustomerError = SMDebugError
 
 
 class NoMoreProfilerData(SMDebugError):

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tocsin import create_trial, modes
+from tocsin.watch import Capture, CollectionConfig
 from tocsin_hooks import Hook
 
 TRAIN, EVAL = modes.TRAIN, modes.EVAL
@@ -145,3 +146,15 @@ def test_a_storage_that_is_too_slow_keeps_it_waiting(tmp_path: Path, storage: An
     storage.gate.set()
     hook.close()
     assert list(values(tmp_path / "run", "epoch_loss").values()) == [[1.0]]
+
+
+def test_what_is_not_urgent_waits_for_a_saved_step(tmp_path: Path) -> None:
+    """As save_scalar of smdebug does: any step that is saved takes it, and the last one does."""
+    losses = Capture(collections={"losses": CollectionConfig(save_interval=3)}, save_interval=5)
+    hook = Hook(tmp_path, capture=losses)
+    for step in range(8):
+        hook.begin(TRAIN)
+        hook.save("loss", step, "losses")
+        hook.keep("number", step, urgent=False)
+    hook.close()
+    assert values(tmp_path, "number") == {0: [0], 3: [3], 5: [5], 6: [6], 7: [7]}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -153,12 +154,7 @@ class BaseHook:
         self._save(tensor_name, tensor_value, (given,) if isinstance(given, str) else tuple(given))
 
     def _save(self, name: str, value: Any, collections: tuple[str, ...] | None) -> None:
-        hook = self.hook
-        plan = hook.plan(name, collections, raw=True, asked=True)
-        if plan is not None:
-            hook.capture(plan, value)
-        else:
-            hook.keep(name, value, collections, raw=True, urgent=False)
+        self.hook.keep(name, value, collections, raw=True, urgent=False)
 
     def close(self) -> None:
         """Write what is waiting, and the end of the run."""
@@ -183,49 +179,41 @@ class BaseHook:
         return {"max_overhead": None, **self._options}
 
     def _capture(self) -> Capture:
+        """The configuration of the container, if there is one, with what the script says."""
         configured = Capture() if self._container is None else self._container.capture
         names = sorted(self.include_collections | ({"all"} if self.save_all else set()))
-        everything = "all" in names
-        names += [name for name in self._collections if everything and name not in names]
-        collections = {
-            name: self._collection(name, configured.collections.get(name, CollectionConfig()))
-            for name in names
-        }
-        saved = configured.save_interval or self.default_interval
-        modes = dict(configured.modes)
-        if self.save_config is not None:
-            modes |= _steps(self.save_config, saved)
-        return Capture(
-            save_interval=saved,
-            start_step=configured.start_step,
-            end_step=configured.end_step,
-            save_steps=configured.save_steps,
-            modes=modes,
+        if "all" in names:
+            names += [name for name in self._collections if name not in names]
+        interval = configured.save_interval or self.default_interval
+        steps = {} if self.save_config is None else _steps(self.save_config, interval)
+        return replace(
+            configured,
+            save_interval=interval,
+            modes={**configured.modes, **steps},
             include_workers=configured.include_workers or _workers(self.include_workers),
-            collections=collections,
+            collections={name: self._collection(name, configured) for name in names},
         )
 
-    def _collection(self, name: str, config: CollectionConfig) -> CollectionConfig:
+    def _collection(self, name: str, capture: Capture) -> CollectionConfig:
         """A collection as the container has it, with what the script says of it."""
+        config = capture.collections.get(name, CollectionConfig())
         said = self._collections.get(name, Collection(name))
         own = [*said.include_regex, *self._patterns_of_parts(said)]
         own += [f"^{re.escape(each)}$" for each in sorted(said.tensor_names)]
-        known = patterns(config) or (built_in_patterns(name) if own else ())
-        reduction = said.reduction_config or self.reduction_config
-        modes = dict(config.modes)
+        if own:
+            known = patterns(config) or built_in_patterns(name)
+            config = replace(config, include_regex=(*known, *own))
         if said.save_config is not None:
-            modes |= _steps(said.save_config, config.save_interval or self.default_interval)
-        return CollectionConfig(
-            include_regex=(*known, *own),
-            reductions=config.reductions if reduction is None else reduction.names,
-            save_raw_tensor=_said(config.save_raw_tensor, reduction, "save_raw_tensor"),
-            save_shape=_said(config.save_shape, reduction, "save_shape"),
-            save_interval=config.save_interval,
-            start_step=config.start_step,
-            end_step=config.end_step,
-            save_steps=config.save_steps,
-            modes=modes,
-        )
+            interval = config.save_interval or self.default_interval
+            config = replace(config, modes={**config.modes, **_steps(said.save_config, interval)})
+        if reduction := said.reduction_config or self.reduction_config:
+            return replace(
+                config,
+                reductions=reduction.names,
+                save_raw_tensor=reduction.save_raw_tensor,
+                save_shape=reduction.save_shape,
+            )
+        return config if self._container else replace(config, save_raw_tensor=True)
 
     def _patterns_of_parts(self, collection: Collection) -> list[str]:
         """Patterns of the tensors of the parts of a model that were added to a collection."""
@@ -254,13 +242,6 @@ def _steps(config: SaveConfig, interval: int) -> dict[Mode, Steps]:
         )
         for mode, each in config.mode_save_configs.items()
     }
-
-
-def _said(configured: bool | None, reduction: ReductionConfig | None, key: str) -> bool | None:
-    """What is saved besides reductions: the values, where nobody has named any."""
-    if reduction is not None:
-        return bool(getattr(reduction, key))
-    return (key == "save_raw_tensor") if configured is None else configured
 
 
 def _workers(include: str) -> Any:

@@ -6,4 +6,6 @@ from tocsin.smdebug.absent import absent
 
 __all__ = ["TimelineCharts"]
 
-TimelineCharts = absent("TimelineCharts", "see `tocsin profile RUN --trace FILE`, in ui.perfetto.dev")
+TimelineCharts = absent(
+    "TimelineCharts", "see `tocsin profile RUN --trace FILE`, in ui.perfetto.dev"
+)

@@ -49,9 +49,7 @@ class TrainingJob:
         self._wait(reader.get_timestamp_of_latest_available_file, timeout)
         self.system_metrics_reader = reader
 
-    def wait_for_framework_profiling_data_to_be_available(
-        self, timeout: float = _PATIENCE
-    ) -> None:
+    def wait_for_framework_profiling_data_to_be_available(self, timeout: float = _PATIENCE) -> None:
         """Return when there are events. Raises TimeoutError."""
         reader = AlgorithmMetricsReader(self.profiler_s3_output_path)
         self._wait(reader.get_timestamp_of_latest_available_file, timeout)
