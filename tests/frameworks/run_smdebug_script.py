@@ -1,4 +1,4 @@
-"""Runs a script that is written for smdebug: with smdebug, or with ``tocsin.smdebug`` in its imports.
+"""Runs a script written for smdebug: with smdebug, or with ``tocsin.smdebug`` in its imports.
 
     run_smdebug_script.py smdebug|tocsin SCRIPT OUT [PACKAGES]
 
@@ -28,7 +28,7 @@ def main():
         found = pkg_resources.get_distribution  # the environment has it under another name
         pkg_resources.get_distribution = lambda name: found(f"{name}-cpu")
     sys.argv = [script, out]
-    exec(compile(text, script, "exec"), {"__name__": "__main__"})
+    exec(compile(text, script, "exec"), {"__name__": "__main__"})  # noqa: S102
 
 
 if __name__ == "__main__":

@@ -4,12 +4,13 @@ import json
 import os
 import sys
 import tempfile
+from pathlib import Path
 
 import smdebug.pytorch as smd
 import torch
 
-file = os.path.join(tempfile.mkdtemp(), "debughookconfig.json")
-with open(file, "w") as opened:
+file = Path(tempfile.mkdtemp()) / "debughookconfig.json"
+with file.open("w") as opened:
     configuration = {
         "S3OutputPath": "s3://bucket/jobs",
         "LocalPath": sys.argv[1],
@@ -24,7 +25,7 @@ with open(file, "w") as opened:
         ],
     }
     json.dump(configuration, opened)
-os.environ["SMDEBUG_CONFIG_FILE_PATH"] = file
+os.environ["SMDEBUG_CONFIG_FILE_PATH"] = str(file)
 torch.manual_seed(0)
 net = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.ReLU(), torch.nn.Linear(3, 1))
 optimizer, criterion = torch.optim.SGD(net.parameters(), lr=0.1), torch.nn.MSELoss()
