@@ -91,10 +91,9 @@ def _header(document: Document) -> dict[str, str]:
 
 def _state(document: Document) -> str:
     """Whether the run has ended; one that has saved nothing for long may train no more."""
-    if document["finished"]:
-        return "finished"
-    silent = document.get("silent")
-    return "running" if silent is None else f"silent for {age(silent)}, without an end marker"
+    if (silent := document.get("silent")) is not None:
+        return f"silent for {age(silent)}, without an end marker"
+    return "finished" if document["finished"] else "running"
 
 
 def _print_finding(finding: Finding, console: Console, run: str, *, several: bool) -> None:
