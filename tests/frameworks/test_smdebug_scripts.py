@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
+import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -100,3 +102,42 @@ def valued(trial: Any) -> dict[str, dict[int, Any]]:
             with suppress(TensorUnavailableForStep):
                 found.setdefault(tensor.name, {})[step] = tensor.value(step)
     return found
+
+
+def test_the_notebook_of_the_page_prints_the_same(tmp_path: Path) -> None:
+    runs = ROOT / "tests" / "fixtures" / "smdebug"
+    page = (ROOT / "docs" / "migration.md").read_text()
+    cells = next(block for block in page.split("```python\n") if "from smdebug import" in block)
+    notebook = tmp_path / "notebook.py"
+    notebook.write_text(
+        f"run = {str(runs / 'torch_mlp' / 'run')!r}\n"
+        f"profiler = {str(runs / 'profiler_torch' / 'profiler-output')!r}\n"
+        f"{cells.partition('```')[0]}"
+    )
+    said = []
+    for library, python in (("smdebug", python_with("smdebug")), ("tocsin", sys.executable)):
+        done = subprocess.run(
+            [python, HERE / "run_smdebug_script.py", library, notebook, "out"],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=300,
+            env=os.environ | {"PYTHONPATH": f"{ROOT / 'rules_layer'}:{ROOT / 'hooks'}"},
+        )
+        assert done.returncode == 0, done.stderr
+        said.append([line for line in done.stdout.splitlines() if not line.startswith("[2")])
+    assert [numbers(line) for line in said[0]] == [numbers(line) for line in said[1]]
+    assert len(said[0]) > 10
+
+
+def numbers(line: str) -> list[Any]:
+    """The words of a line, and its numbers to six digits."""
+    words = re.split(r"[\s,{}()\[\]']+", line)
+    return [float(f"{float(word):.6g}") if _is_number(word) else word for word in words if word]
+
+
+def _is_number(word: str) -> bool:
+    with suppress(ValueError):
+        float(word)
+        return True
+    return False
