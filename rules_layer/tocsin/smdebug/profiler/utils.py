@@ -17,4 +17,5 @@ class TimeUnits(Enum):
 
     def seconds(self, time: float) -> float:
         """Return a time of this unit in seconds."""
-        return time / 1000 ** (self.value - 1)
+        scale: int = 1000 ** (self.value - 1)
+        return time / scale

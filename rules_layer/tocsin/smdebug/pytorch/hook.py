@@ -77,18 +77,11 @@ class Hook(BaseHook):
 
     def _evaluates(self, module: torch.nn.Module, args: Any, kwargs: Any) -> None:
         """A forward pass has begun: one that trains has its weights captured at the update."""
-        if (
-            self._torch is not None
-            and self._torch.training is not None
-            and not self._trains(module)
-        ):
+        trains = module.training and torch.is_grad_enabled()
+        if not trains and self._torch is not None and self._torch.training is not None:
             self._torch.training.capture_parameters()
-
-    @staticmethod
-    def _trains(module: torch.nn.Module) -> bool:
-        return module.training and torch.is_grad_enabled()
 
     def _name_of_part(self, part: Any) -> str:
         if part is self._model or self._model is None:
             return type(part).__name__
-        return next(name for name, each in self._model.named_modules() if each is part)
+        return str(next(name for name, each in self._model.named_modules() if each is part))
