@@ -177,10 +177,8 @@ def test_a_collection_without_patterns_waits_for_what_is_saved_to_it(
 ) -> None:
     found = capture_from({}, [collection("mine", **parameters), collection("losses")])
     assert list(found.collections) == ["mine", "losses"]
-    assert [record.getMessage() for record in caplog.records] == [
-        "CollectionConfigurations: 'mine' has no include_regex: "
-        "it holds what the script saves to it by name"
-    ]
+    (said,) = [record.getMessage() for record in caplog.records]
+    assert said.startswith("CollectionConfigurations: 'mine' has no include_regex")
 
 
 def test_it_can_stand_in_a_watch_file() -> None:
