@@ -142,6 +142,8 @@ def test_the_containers_configuration(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_what_a_script_saves(tmp_path: Path) -> None:
     hook = BaseHook(tmp_path, save_config=SaveConfig(save_interval=2), watch=None)
     hook.save_scalar("before", 1)
+    assert not hook.should_stop
+    hook.get_collection("losses").include("late")
     hook.set_mode(modes.EVAL)
     for step in range(4):
         hook.hook.begin()
@@ -150,10 +152,23 @@ def test_what_a_script_saves(tmp_path: Path) -> None:
     hook.close()
     trial = create_trial(tmp_path)
     assert trial.modes() == [modes.EVAL]
+    assert "late" in trial.collection("losses").include_regex
     assert {s: v.tolist() for s, v in trial.tensor("scalar/before").values().items()} == {0: [1]}
     assert list(trial.tensor("scalar/each").values()) == [0, 2, 3]
     assert trial.tensor("values").value(2).tolist() == [0, 1, 2]
     assert trial.tensor_names(collection="mine") == ["values"]
+
+
+def test_a_script_without_steps(tmp_path: Path) -> None:
+    hook = BaseHook(tmp_path / "run")
+    values = np.arange(3)
+    hook.save_tensor("values", values)
+    values += 1
+    hook.close()
+    assert create_trial(tmp_path / "run").tensor("values").value(0).tolist() == [0, 1, 2]
+    silent = BaseHook(tmp_path / "silent")
+    silent.close()
+    assert not (tmp_path / "silent").exists()
 
 
 def test_the_latest_hook_is_found() -> None:

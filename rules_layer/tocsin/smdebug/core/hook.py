@@ -39,7 +39,7 @@ class HookOfScript(Hook):
 class BaseHook:
     """The configuration of a hook as a script makes it, and what a script saves by name.
 
-    The capture begins with the first call that needs it: until then collections may be added.
+    The capture begins with the first step: until then collections may be added and changed.
 
     Parameters
     ----------
@@ -83,6 +83,7 @@ class BaseHook:
         self._collections: dict[str, Collection] = {}
         self._container: Container | None = None
         self._hook: HookOfScript | None = None
+        self._early: dict[str, tuple[Any, tuple[str, ...] | None]] = {}
         if include_regex:
             self.get_collection("default").include(include_regex)
             self.include_collections.add("default")
@@ -154,12 +155,18 @@ class BaseHook:
         self._save(tensor_name, tensor_value, (given,) if isinstance(given, str) else tuple(given))
 
     def _save(self, name: str, value: Any, collections: tuple[str, ...] | None) -> None:
-        self.hook.keep(name, value, collections, raw=True, urgent=False)
+        if self._hook is None:  # the script may add collections yet
+            self._early[name] = (
+                value.copy() if isinstance(value, np.ndarray) else value,
+                collections,
+            )
+        else:
+            self._hook.keep(name, value, collections, raw=True, urgent=False)
 
     def close(self) -> None:
         """Write what is waiting, and the end of the run."""
-        if self._hook is not None:
-            self._hook.close()
+        if self._hook is not None or self._early:
+            self.hook.close()
 
     @property
     def hook(self) -> HookOfScript:
@@ -167,12 +174,15 @@ class BaseHook:
         if self._hook is None:
             self._hook = HookOfScript(self.out_dir, capture=self._capture(), **self._arguments())
             self._hook.mode = self.mode
+            for name, (value, collections) in self._early.items():
+                self._save(name, value, collections)
+            self._early.clear()
         return self._hook
 
     @property
     def should_stop(self) -> bool:
         """Whether somebody asked for a stop. See ``tocsin_hooks.Hook.should_stop``."""
-        return self.hook.should_stop
+        return self._hook is not None and self._hook.should_stop
 
     def _arguments(self) -> dict[str, Any]:
         """The arguments of the hook underneath. smdebug saves what is asked for, at any cost."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import torch
@@ -11,6 +12,8 @@ from tocsin.smdebug.core.hook import BaseHook
 from tocsin.smdebug.core.singleton_utils import set_hook
 
 __all__ = ["Hook"]
+
+_log = logging.getLogger("tocsin")
 
 
 class Hook(BaseHook):
@@ -38,6 +41,9 @@ class Hook(BaseHook):
         """Capture a model from its next forward pass on. Raises TypeError."""
         if not isinstance(module, torch.nn.Module):
             raise TypeError(f"{type(module).__name__} is not a torch.nn.Module")
+        if self._model is not None:
+            _log.warning("a hook captures one model: %s in place of the earlier one", type(module))
+            self._waiting.remove()
         self._model = module
         self._waiting = module.register_forward_pre_hook(self._attach, with_kwargs=True)
 

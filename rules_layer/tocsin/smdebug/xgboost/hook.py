@@ -17,8 +17,8 @@ class Hook(BaseHook, xgb.callback.TrainingCallback):  # type: ignore[misc]  # XG
     """A callback of ``xgb.train``, in the names and steps of smdebug.
 
     hyperparameters: have no effect: those of the booster are saved.
-    train_data, validation_data: DMatrix or (X, y). SHAP values are of the training data,
-        ``predictions`` and ``labels`` of the validation data.
+    train_data, validation_data: DMatrix, (X, y), or a file and its type, ``csv`` or ``libsvm``.
+        SHAP values are of the training data, ``predictions`` and ``labels`` of the validation data.
 
     See ``BaseHook`` for the other arguments, and ``tocsin_hooks.xgboost.TocsinCallback`` for what
     is captured.
@@ -36,7 +36,7 @@ class Hook(BaseHook, xgb.callback.TrainingCallback):  # type: ignore[misc]  # XG
         **options: Any,
     ) -> None:
         super().__init__(*arguments, **options)
-        self._data = {"train": train_data, "validation": validation_data}
+        self._data = {"train": _data(train_data), "validation": _data(validation_data)}
         self._callback: TocsinCallback | None = None
         set_hook(self)
 
@@ -58,6 +58,15 @@ class Hook(BaseHook, xgb.callback.TrainingCallback):  # type: ignore[misc]  # XG
             model = self._callback.after_training(model)
         self.close()
         return model
+
+
+def _data(given: Any) -> Any:
+    """A file of smdebug's form ``(path, type)`` as a DMatrix; anything else as it is."""
+    if not (isinstance(given, tuple) and all(isinstance(each, str) for each in given)):
+        return given
+    path, kind = given
+    label = "&label_column=0" if "csv" in kind else ""
+    return xgb.DMatrix(f"{path}?format={'csv' if label else 'libsvm'}{label}")
 
 
 XGBoostBaseHook = Hook
