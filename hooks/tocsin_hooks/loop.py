@@ -98,7 +98,7 @@ class CapturedLoop:
             timings.ended_before()
         if step is None or step.empty or session is None or not self._life.here:
             self._metered += self.meter.seconds - self._begun_at  # an interval changes nothing
-            if self._named.is_urgent and not self._open:
+            if self._named.is_urgent and not (self._open or self._latest_is_saved):
                 self._write_kept()
             return
         self._named.move_to(step)

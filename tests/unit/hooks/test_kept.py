@@ -158,3 +158,15 @@ def test_what_is_not_urgent_waits_for_a_saved_step(tmp_path: Path) -> None:
         hook.keep("number", step, urgent=False)
     hook.close()
     assert values(tmp_path, "number") == {0: [0], 3: [3], 5: [5], 6: [6], 7: [7]}
+
+
+def test_a_step_that_cannot_begin_overwrites_none(tmp_path: Path) -> None:
+    hook = Hook(tmp_path, save_interval=1)
+    with hook.step():
+        hook.save("loss", 1.0, "losses")
+    hook.save("number", 1)
+    with hook.step("train"):  # type: ignore[arg-type]
+        pass
+    hook.close()
+    assert values(tmp_path, "loss") == {0: [1.0]}
+    assert values(tmp_path, "number") == {1: [1]}
