@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import suppress
@@ -106,6 +107,11 @@ def _reduction(array: NDArray[Any], reduction: str, name: str, now: float) -> Ca
     with np.errstate(over="ignore"):  # a product is soon beyond its type, and then infinite
         value = np.asarray(reduced(array, reduction), dtype)
     return Captured(reduction_name(reduction, name), value=value, wall_time=now)
+
+
+def is_single(value: object) -> bool:
+    """Whether a value is a single number, found out without waiting for its device."""
+    return bool(np.isscalar(value)) or math.prod(getattr(value, "shape", (0,))) == 1
 
 
 def as_array(value: object) -> NDArray[Any]:

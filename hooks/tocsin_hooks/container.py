@@ -29,13 +29,14 @@ class Container:
     capture: Capture
 
 
-def container(save_interval: int = 500) -> Container | None:
+def container(save_interval: int = 500, path: str | Path | None = None) -> Container | None:
     """The content of ``debughookconfig.json``; None outside a container that has it.
 
-    The file lies at ``$SMDEBUG_CONFIG_FILE_PATH`` or where SageMaker puts it. ``save_interval``
-    is that of a file which names none. Raises BadWatch with the file's name, OSError.
+    The file lies at ``path``, ``$SMDEBUG_CONFIG_FILE_PATH`` or where SageMaker puts it.
+    ``save_interval`` is that of a file which names none. Raises BadWatch with the file's name,
+    OSError.
     """
-    file = Path(os.environ.get("SMDEBUG_CONFIG_FILE_PATH") or CONFIG)
+    file = Path(path or os.environ.get("SMDEBUG_CONFIG_FILE_PATH") or CONFIG)
     try:
         with file.open("rb") as opened:
             data = opened.read(_MOST_BYTES + 1)

@@ -14,7 +14,7 @@ from tocsin.model import Mode, Role
 from tocsin.tensors import Captured, Storage
 
 from tocsin_hooks.budget import OVERHEAD
-from tocsin_hooks.capture import check_name
+from tocsin_hooks.capture import check_name, is_single
 from tocsin_hooks.ending import finished_after
 from tocsin_hooks.guard import Guard, Method, Troubles, guarded, log_error
 from tocsin_hooks.life import Life
@@ -237,6 +237,10 @@ class Hook:
     ) -> None:
         """Save a tensor of the step in hand, as it is now; a second one of a name replaces it.
 
+        Between two steps it is kept, and saved with the next one, or with the last, whatever the
+        interval. So is a single number in a step that is not saved, where a framework begins the
+        steps; but what a script saves in each of them goes by the interval.
+
         Losses, metrics and single numbers are kept as they are, others reduced to a summary
         unless ``raw``, the watch file or a rule asks for their values (a rule gets those of at
         most 1 MiB; ``raw=False`` keeps them from it). Takes numpy arrays, PyTorch
@@ -249,6 +253,32 @@ class Hook:
         plan = self.plan(name, collection, role=role, kind=kind, raw=raw, asked=True)
         if plan is not None:
             self.capture(plan, value)
+        elif self._called or not self._loop.is_open:
+            self.keep(name, value, collection, role=role, kind=kind, raw=raw)
+
+    @_guarded(_of_name)
+    def keep(
+        self,
+        name: str,
+        value: object,
+        collection: Collections = None,
+        *,
+        role: Role | None = None,
+        kind: str | None = None,
+        raw: bool | None = None,
+        between: bool | None = None,
+        urgent: bool | None = None,
+    ) -> None:
+        """Save a tensor with the next step that is saved, where none is now. See ``save``.
+
+        ``between``: whether no step is in hand, where the hook cannot know it. ``urgent``: whether
+        the next step is saved for this alone; None: unless the script does it in each step.
+        """
+        between = not self._loop.is_open if between is None else between
+        if between or urgent is not None or is_single(value):
+            self._loop.keep(
+                name, value, collection, role, kind, raw=raw, between=between, urgent=urgent
+            )
 
     def record_loss(self, loss: object, name: str = "loss") -> object:
         """Save a loss of the step in hand, and return it."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from tocsin.model import Mode, Role
 
 from tocsin_hooks.capture import capture as reduced
+from tocsin_hooks.kept import NamedSaves
 from tocsin_hooks.life import Life
 from tocsin_hooks.memory import Memory
 from tocsin_hooks.meter import Meter
@@ -17,7 +18,7 @@ from tocsin_hooks.position import Position
 from tocsin_hooks.step import CapturedStep
 from tocsin_hooks.timings import Timings
 
-if TYPE_CHECKING:  # they load the rules
+if TYPE_CHECKING:  # it loads the rules
     from tocsin_hooks.schedule import Due
     from tocsin_hooks.selection import Collections
 
@@ -33,6 +34,9 @@ class CapturedLoop:
         self.meter = Meter()
         self._life = life
         self._open: list[CapturedStep | None] = []
+        self._latest: tuple[int, Mode, int] | None = None  # the step that was begun last,
+        self._latest_is_saved = False
+        self._named = NamedSaves()
         self._due: Due | None = None
         self._metered = 0.0  # up to the last save, without what steps cost that are not saved
         self._begun_at = 0.0
@@ -42,6 +46,11 @@ class CapturedLoop:
     def step(self) -> CapturedStep | None:
         """The step in hand. None: there is none, or it is not saved."""
         return self._open[-1] if self._open and self._life.here else None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a step is in hand, saved or not."""
+        return bool(self._open)
 
     @property
     def timings(self) -> Timings | None:
@@ -63,6 +72,7 @@ class CapturedLoop:
         if (timings := session.machine.timings) is not None:
             timings.begin(mode)
         step = CapturedStep(number, mode, mode_step)
+        self._latest, self._latest_is_saved = (number, mode, mode_step), False
         with self.meter:
             self._due = session.begin(step, turn)
         if self._due is not None:
@@ -88,7 +98,11 @@ class CapturedLoop:
             timings.ended_before()
         if step is None or step.empty or session is None or not self._life.here:
             self._metered += self.meter.seconds - self._begun_at  # an interval changes nothing
+            if self._named.is_urgent and not (self._open or self._latest_is_saved):
+                self._write_kept()
             return
+        self._named.move_to(step)
+        self._latest_is_saved = True
         spent = self.meter.seconds - self._metered
         self._metered = self.meter.seconds
         with self.meter:
@@ -100,9 +114,60 @@ class CapturedLoop:
             self._open[-1] = None
 
     def close(self) -> None:
-        """There will be no other step."""
+        """There will be no other step. What is kept goes into the last, or into one after it."""
         self._open.clear()
+        if self._named and self._life.here:
+            latest, counters = self._latest, self.position.counters
+            if latest is None or self._latest_is_saved or latest[0] != counters[Mode.GLOBAL] - 1:
+                mode = Mode.GLOBAL if latest is None else latest[1]
+                number, mode_step = self.position.advance(mode)
+                self._latest = number, mode, mode_step
+            self._write_kept(anyhow=True)
         self._memory = Memory()
+
+    def _write_kept(self, *, anyhow: bool = False) -> None:
+        """Write what is kept as the latest step, which has nothing else, if there is room."""
+        session = self._life.session
+        if self._latest is not None and session is not None and (anyhow or session.has_room):
+            step = CapturedStep(*self._latest)
+            with self.meter:
+                self._named.move_to(step)
+                session.put(step)
+            self._latest_is_saved = True
+
+    def keep(
+        self,
+        name: str,
+        value: object,
+        collection: Collections,
+        role: Role | None,
+        kind: str | None,
+        *,
+        raw: bool | None,
+        between: bool,
+        urgent: bool | None,
+    ) -> None:
+        """Keep a tensor that the script saves by name while no step is saved.
+
+        ``between``: no step is in hand. In one, what the script saves in each step goes by the
+        interval, unless it says how ``urgent`` it is: then a step that is saved takes it, too,
+        though it is not its collection's turn.
+        """
+        session, steps = self._life.session, self.position.counters[Mode.GLOBAL]
+        if session is None or self._life.over or not session.writes:
+            return
+        with self.meter:
+            regular = self._named.is_regular(name, steps)
+            self._named.saved(name, steps)
+            if urgent is None and (self.step is not None or (regular and not between)):
+                return
+            plan = session.selection.plan_of(name, collection, role, kind)
+            plan = plan if raw is None else replace(plan, raw=raw)
+            if self.step is not None:
+                self.capture(plan, value)
+                return
+            urgent = not regular if urgent is None else urgent
+            self._named.keep(plan, reduced(plan, value), urgent=urgent)
 
     def plan(
         self,
@@ -119,6 +184,8 @@ class CapturedLoop:
         if step is None or session is None or self._due is None:
             return None
         with self.meter:
+            if asked:
+                self._named.saved(name, self.position.counters[Mode.GLOBAL])
             plan = session.selection.plan(
                 self._due, step.mode, name, collection, role, kind, asked=asked
             )

@@ -29,12 +29,13 @@ class Due:
 @dataclass(frozen=True)
 class SavedSteps:
     """The steps of one mode that are saved: every ``interval``-th from ``start`` up to, without,
-    ``end``, and ``also`` these."""
+    ``end``, and ``also`` these; ``after_training`` those of EVAL that follow a save of TRAIN."""
 
     interval: int
     start: int = 0
     end: float = math.inf
     also: frozenset[int] = frozenset()
+    after_training: bool = False
 
     def has(
         self, number: int, stretch: int = 1, *, late: bool = False, turn: int | None = None
@@ -50,6 +51,11 @@ class SavedSteps:
 
     def is_inside(self, number: int) -> bool:
         return self.start <= number < self.end
+
+    def count(self, number: int, steps: int) -> int:
+        """Return how many of so many steps from ``number`` on the interval alone has."""
+        first, last = max(number, self.start), min(number + steps, self.end)
+        return max(0, int(-(-last // self.interval)) - -(-first // self.interval))
 
     def idle_steps(self, number: int, stretch: int, turn: int | None = None) -> int:
         """Return how many steps from ``number`` on are sure not to be saved."""
@@ -68,9 +74,9 @@ class Schedule:
     places the first counts: a collection's for the mode, a collection's, the capture's for the
     mode, the capture's.
 
-    A step of EVAL is saved as well if a step of TRAIN was due since the last that was saved, unless
-    an interval is set for EVAL: evaluations are rare, and rules compare each with training. How far
-    TRAIN is stretched does not count there.
+    A step of EVAL is saved as well if a step of TRAIN was due since the last that was saved, for
+    any collection, unless an interval is set for EVAL: evaluations are rare, and rules compare each
+    with training. How far TRAIN is stretched does not count there.
     """
 
     def __init__(self, settings: CaptureSettings) -> None:
@@ -86,8 +92,6 @@ class Schedule:
             for mode in Mode
         }
         self._saved_at: dict[tuple[Mode, str | None], float] = {}
-        evaluations = capture.modes.get(Mode.EVAL, SaveConfig())
-        self._every_evaluation = evaluations.save_interval is None
         self._trained = 0  # steps of TRAIN that were due since an evaluation was saved
 
     def due(
@@ -112,15 +116,18 @@ class Schedule:
 
         def has(steps: SavedSteps, name: str | None = None) -> bool:
             late = counted if now is None else self._late(mode, name, now, stretch)
-            return steps.has(number, stretch, late=late, turn=turn)
+            rare = steps.after_training and self._trained >= stretch
+            return steps.has(number, stretch, late=late, turn=turn) or (
+                rare and steps.is_inside(number)
+            )
 
-        steps = self._common[mode]
-        rare = mode is Mode.EVAL and self._every_evaluation and self._trained >= stretch
-        common = has(steps) or (rare and steps.is_inside(number))
-        if mode is Mode.TRAIN:
-            self._trained += common or steps.has(number, turn=turn)
+        common = has(self._common[mode])
         own = {name: has(steps, name) for name, steps in self._own[mode].items()}
-        return Due(common, own) if common or any(own.values()) else None
+        due = Due(common, own) if common or any(own.values()) else None
+        if mode is Mode.TRAIN:
+            known = (self._common[mode], *self._own[mode].values())
+            self._trained += due is not None or any(each.has(number, turn=turn) for each in known)
+        return due
 
     def idle_steps(
         self, mode: Mode, number: int, stretch: int, every: int | None, turn: int | None
@@ -140,22 +147,27 @@ class Schedule:
 
     def skipped(self, mode: Mode, number: int, steps: int) -> None:
         """Steps from ``number`` on, none of them due, have gone by without being asked about."""
-        common = self._common[mode]
         if mode is Mode.TRAIN and steps:
-            last = min(number + steps, common.end)
-            every = common.interval
-            self._trained += max(0, int(-(-last // every)) - -(-max(number, common.start) // every))
+            known = (self._common[mode], *self._own[mode].values())
+            self._trained += max(each.count(number, steps) for each in known)
 
     def saved(self, mode: Mode, due: Due, now: float) -> None:
         """The part of a step that was due has been saved; for that the seconds start again.
 
         For the rest they go on: losses of every step do not keep weights from being saved.
         """
-        if mode is Mode.EVAL and due.common:
+        if mode is Mode.EVAL and self._follows_training(due):
             self._trained = 0
         if self._seconds is not None:
             saved = [None] * due.common + [name for name, its_turn in due.own.items() if its_turn]
             self._saved_at |= {(mode, name): now for name in saved}
+
+    def _follows_training(self, due: Due) -> bool:
+        """Whether a save of EVAL has what is saved after training."""
+        own = self._own[Mode.EVAL]
+        saved = [self._common[Mode.EVAL]] * due.common
+        saved += [own[name] for name, its_turn in due.own.items() if its_turn and name in own]
+        return any(each.after_training for each in saved)
 
     def _late(self, mode: Mode, collection: str | None, now: float, stretch: int) -> bool:
         if self._seconds is None:
@@ -178,4 +190,6 @@ def _steps(mode: Mode, *configs: CollectionConfig | Capture) -> SavedSteps:
         start=starts[0] if starts else 0,
         end=ends[0] if ends else math.inf,
         also=frozenset(also[0]) if also else frozenset(),
+        after_training=mode is Mode.EVAL
+        and all(config.modes.get(mode, SaveConfig()).save_interval is None for config in configs),
     )

@@ -33,6 +33,12 @@ class CaptureSelection:
         """Whether any rule or the configuration asks for a tensor; losses always are."""
         return self._look_up(name, collection, role, kind)[1]
 
+    def plan_of(
+        self, name: str, collection: Collections, role: Role | None, kind: str | None
+    ) -> CapturePlan:
+        """How a tensor that the script asks for by name is captured, whatever the step."""
+        return self._look_up(name, collection, role, kind)[0]
+
     def plan(
         self,
         due: Due,

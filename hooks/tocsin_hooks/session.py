@@ -165,11 +165,26 @@ class Session:
         """Whether any step was captured."""
         return self.uploader is not None and self.uploader.used
 
+    @property
+    def writes(self) -> bool:
+        """Whether this worker writes to the run at all."""
+        return self.uploader is not None and not (self.uploader.broken or self._retired)
+
+    @property
+    def has_room(self) -> bool:
+        """Whether storage keeps up."""
+        return self.uploader is not None and not self.uploader.full
+
+    def put(self, step: CapturedStep) -> None:
+        """Write a step that was not due."""
+        if self.uploader is not None and self.writes:
+            self.uploader.put(step)
+
     def begin(self, step: CapturedStep, turn: int | None = None) -> Due | None:
         """The part of a step that is captured, if any: it is due, and there is room for it."""
         now = time.monotonic()
         self._rate.begin(now)
-        if self.uploader is None or self.uploader.broken or self._retired:
+        if self.uploader is None or not self.writes:
             return None
         self._change(self.uploader)
         schedule = self.selection.schedule

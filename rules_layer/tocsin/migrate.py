@@ -10,7 +10,14 @@ from typing import Any, NamedTuple
 from tocsin.installing import wheel
 from tocsin.watch import BadWatch, Watch, encode_watch, read_watch, resolve, to_watch
 from tocsin.watch.capture import plain_capture
-from tocsin.watch.sagemaker import capture_from, from_debug_rule_configurations
+from tocsin.watch.sagemaker import (
+    WITHOUT_EFFECT,
+    capture_from,
+    from_debug_rule_configurations,
+    is_custom,
+    rule_parameters,
+    stop_prefixes,
+)
 
 RUN_TAG = "tocsin:run"
 _RULES = ("DebugRuleConfigurations", "ProfilerRuleConfigurations")
@@ -31,6 +38,7 @@ _BETTER = {
     "OverallFrameworkMetrics": "a section of `tocsin report`",
     "OverallSystemUsage": "a section of `tocsin report`",
     "ProfilerReport": "`tocsin report`; its rules are listed one by one",
+    "CreateXgboostReport": "`tocsin report`, whatever the framework",
 }
 _ELSEWHERE = {
     "RuleEvaluatorImage": "rules run in Tocsin, not in an image",
@@ -44,7 +52,8 @@ _ELSEWHERE = {
 class Converted(NamedTuple):
     """A watch file as plain data, and a line for each thing that it does not take over.
 
-    better: a line for each of Amazon's profiler rules that another rule does better.
+    left: a key that has no effect is named once, whichever rules have it.
+    better: a line for each of Amazon's rules in whose place something does better.
     """
 
     watch: dict[str, Any]
@@ -74,7 +83,7 @@ def convert(job: Any) -> Converted:
         capture = capture_from(hook.get("HookParameters"), hook.get("CollectionConfigurations"))
         watch["capture"] = plain_capture(capture)
     left = [*_left(job, configurations), *_refused(watch)]
-    return Converted(watch, left, list(_better(watch)))
+    return Converted(watch, left, list(_better(configurations, watch)))
 
 
 def training_job_settings(watch: str | Path | Mapping[str, Any], run: str) -> dict[str, Any]:
@@ -106,14 +115,37 @@ def _left(job: Mapping[str, Any], configurations: list[Any]) -> Iterator[str]:
         yield "ProfilingParameters: framework profiling ended with PyTorch 2.0; use `tocsin trace`"
     if job.get("TensorBoardOutputConfig"):
         yield "TensorBoardOutputConfig: use `tocsin tensors RUN --export-tensorboard DIR`"
+    yield from _without_effect(configurations)
     for configuration in configurations:
         name = configuration.get("RuleConfigurationName", "a rule without a name")
-        for key, why in _ELSEWHERE.items():
-            if configuration.get(key):
-                yield f"{name}: {key}: {why}"
-        parameters = configuration.get("RuleParameters") or {}
-        if isinstance(parameters, Mapping) and parameters.get("source_s3_uri"):
+        if is_custom(configuration):
             yield f"{name}: source_s3_uri: put the file into a folder, named by custom_rules"
+    job_name = str(job.get("TrainingJobName", ""))
+    for prefix in dict.fromkeys(each for found in configurations for each in stop_prefixes(found)):
+        if not job_name.startswith(prefix):
+            yield (
+                f"StopTraining({short(prefix)}): the prefix: the action stop stops the job that is "
+                "watched, and no other"
+            )
+
+
+def _without_effect(configurations: list[Any]) -> Iterator[str]:
+    """Each key that changes nothing, once."""
+    keys = {
+        key for configuration in configurations for key, value in configuration.items() if value
+    }
+    parameters = {
+        key
+        for configuration in configurations
+        if not is_custom(configuration)
+        for key in rule_parameters(configuration)
+    }
+    for key, why in _ELSEWHERE.items():
+        if key in keys:
+            yield f"{key}: {why}"
+    for key, why in WITHOUT_EFFECT.items():
+        if any(each == key or each.endswith(f"_{key}") for each in parameters):
+            yield f"{key}: {why}"
 
 
 def _mapping(job: Mapping[str, Any], key: str) -> Mapping[str, Any]:
@@ -139,8 +171,9 @@ def _machine(profiler: Mapping[str, Any]) -> dict[str, str]:
     return {"interval": f"{interval}ms"}
 
 
-def _better(watch: Mapping[str, Any]) -> Iterator[str]:
-    for name in dict.fromkeys(rule["rule"] for rule in watch["rules"]):
+def _better(configurations: list[Any], watch: Mapping[str, Any]) -> Iterator[str]:
+    asked = [str(rule_parameters(each).get("rule_to_invoke", "")) for each in configurations]
+    for name in dict.fromkeys([*asked, *(rule["rule"] for rule in watch["rules"])]):
         if name in _BETTER:
             yield f"{name}: {_BETTER[name]}"
 

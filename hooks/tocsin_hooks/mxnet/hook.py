@@ -85,6 +85,8 @@ class GluonHook:
         self._devices: list[Any] = []  # that the step in hand has been on
         self._calls = Counter[str]()  # of each block, in the step in hand
         self._reported = False
+        self.evaluates_parameters = False
+        """Whether parameters are captured at the end of evaluation steps, too, as smdebug does."""
 
     @classmethod
     def attach(
@@ -138,6 +140,11 @@ class GluonHook:
     def record_loss(self, value: Any, name: str = "loss") -> None:
         """Capture a loss, an NDArray or a number, that no loss block computes."""
         self._record(name, value)
+
+    @guarded(_trouble, "a step is not captured")
+    def begin_step(self, inputs: Any) -> None:
+        """Begin a step with a forward pass that is under way, for hooks that are attached in it."""
+        self._begin(inputs)
 
     @guarded(_trouble, "the end of a step is not captured")
     def end_step(self) -> None:
@@ -217,7 +224,8 @@ class GluonHook:
         self._hook.begin(mode)
 
     def _end(self) -> None:
-        if self._devices and self._mode is Mode.TRAIN and self._hook.saving:
+        trains = self._mode is Mode.TRAIN
+        if self._devices and (trains or self.evaluates_parameters) and self._hook.saving:
             self._parameters()
             self._report()
         self._devices = []

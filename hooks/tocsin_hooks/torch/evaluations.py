@@ -29,10 +29,11 @@ class EvaluationDetector:
     nothing else, without a loss and without tensors that the script saves, is none.
 
     ``whole``: somebody else knows where evaluations begin and end, and no pass is doubtful.
+    ``each_pass``: each pass is a step of its own, as smdebug counts.
     """
 
     def __init__(self) -> None:
-        self.whole = False
+        self.whole = self.each_pass = False
         self._updated = False
         self._doubtful = False
         self._acted = False  # since the last update
@@ -127,7 +128,7 @@ class EvaluationDetector:
 
     def begins(self, *, goes_on: bool, meant: bool) -> bool:
         """Whether a step begins with the pass. ``goes_on``: there is one, which is ``meant``."""
-        first = not goes_on or self._updated or (not meant and self.is_meant)
+        first = not goes_on or self._updated or (not meant and self.is_meant) or self.each_pass
         self._updated = False
         return first
 

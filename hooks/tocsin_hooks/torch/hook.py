@@ -165,6 +165,9 @@ class TorchHook:
         """Save a tensor of the step in hand, as it is now. See ``Hook.save``."""
         plan = self.hook.plan(name, collection, role=role, kind=kind, raw=raw, asked=True)
         if plan is None:
+            # Steps that are not due may go by without being begun: `between` is for us to say.
+            first = not any(self.hook.counters.values())
+            self.hook.keep(name, value, collection, role=role, kind=kind, raw=raw, between=first)
             return
         if not isinstance(value, torch.Tensor):
             self.hook.capture(plan, value)

@@ -147,7 +147,7 @@ class TrainerCapture:
 
     def save_scalars(self, values: Mapping[str, Any]) -> None:
         """Save numbers of the step in hand: losses by their names, the others as metrics."""
-        if self.torch is not None:
+        if self.torch is not None and self.torch.hook.saving:
             for name, value in values.items():
                 self.torch.save(name, value, "losses" if "loss" in name.lower() else "metrics")
 

@@ -142,6 +142,12 @@ class ModelTraining:
         self._close_windows()
         self._boundaries.begin_evaluation()
 
+    def capture_parameters(self) -> None:
+        """Capture the weights of the step in hand now, in which nothing updates the model."""
+        root = self._model()
+        if root is not None and self.step.saving:
+            self._parameters.capture_initial(root)
+
     def save_next(self) -> None:
         """Save the next step of training, whatever the interval."""
         self._boundaries.owe()

@@ -6,16 +6,22 @@ import time
 from collections.abc import Iterator
 from itertools import count
 
+from tocsin.cli.display import age
 from tocsin.cli.output import Document, progress
 from tocsin.evaluation import Checkpoint, check, document
 from tocsin.tensors import Storage
 from tocsin.watch import Watch
+
+_SILENT = 3600.0  # s
 
 
 def check_document(
     storage: Storage, watch: Watch | None, steps: int, *, tick: bool = False
 ) -> tuple[Document, list[str]]:
     """The JSON of ``tocsin check``, and notes about files. The engine is the one of Lambda.
+
+    A run without an end marker that has saved nothing for an hour has ``silent``, the seconds
+    since its last step.
 
     tick: whether rules are told the present time after the last step.
     """
@@ -25,18 +31,22 @@ def check_document(
         checkpoint, report = check(
             storage, watch, tick=tick, on_step=lambda step: advance(next(done), steps)
         )
-    return document(checkpoint), [*_without_end(checkpoint, time.time()), *report.log]
+    idle = _idle(checkpoint, time.time())
+    found = document(checkpoint)
+    if idle is not None and idle >= _SILENT:
+        found["silent"] = round(idle)
+    return found, [*_without_end(idle), *report.log]
 
 
-def _without_end(checkpoint: Checkpoint, now: float) -> Iterator[str]:
-    """Whether a run that has not ended still trains, people see by when it saved last."""
-    if checkpoint.ended != "marker" and checkpoint.last_step is not None:
-        yield f"no end marker, last step {_age(now - checkpoint.last_time)} ago"
+def _idle(checkpoint: Checkpoint, now: float) -> float | None:
+    """Seconds since the last step was saved, of a run without an end marker: by these people see
+    whether it still trains.
+    """
+    if checkpoint.ended == "marker" or checkpoint.last_step is None:
+        return None
+    return max(0.0, now - checkpoint.last_time)
 
 
-def _age(seconds: float) -> str:
-    """``40 s``, ``12 min``, ``3 h``, ``2 days``."""
-    for unit, size in (("days", 86400), ("h", 3600), ("min", 60)):
-        if seconds >= (2 * size if unit == "days" else size):
-            return f"{seconds / size:.0f} {unit}"
-    return f"{max(seconds, 0.0):.0f} s"
+def _without_end(idle: float | None) -> Iterator[str]:
+    if idle is not None:
+        yield f"no end marker, last step {age(idle)} ago"

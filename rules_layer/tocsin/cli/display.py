@@ -64,3 +64,11 @@ def print_facts(values: Mapping[str, str], console: Console) -> None:
     for label, value in values.items():
         line = Text.assemble((f"{label:{width}}", "dim"), styled(value))
         console.print(line, soft_wrap=True)
+
+
+def age(seconds: float) -> str:
+    """``40 s``, ``12 min``, ``3 h``, ``2 days``."""
+    for unit, size in (("days", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= (2 * size if unit == "days" else size):
+            return f"{seconds / size:.0f} {unit}"
+    return f"{max(seconds, 0.0):.0f} s"

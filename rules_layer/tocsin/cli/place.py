@@ -13,7 +13,7 @@ from tocsin.cli.errors import CommandError
 from tocsin.cli.output import note
 from tocsin.histories import HistoryRun, Reader, as_run, reader_of
 from tocsin.installing import install
-from tocsin.profile import has_profiler_files, named_as_run, open_run
+from tocsin.profile import has_profiler_files, named_as_run, open_run, unreadable_profile
 from tocsin.tensors import (
     COLLECTIONS,
     INDEX,
@@ -24,7 +24,7 @@ from tocsin.tensors import (
     machine_run,
     parse_index_key,
 )
-from tocsin.trial import not_a_run
+from tocsin.trial import NotARun, not_a_run
 
 _MARKS = {INDEX.rstrip("/"), COLLECTIONS.rstrip("/")}
 
@@ -115,6 +115,12 @@ def steps_at(storage: Storage) -> int:
         steps = len({place[0] for place in places if place})
         if steps or _any(storage, COLLECTIONS):
             return steps
+        if profile := unreadable_profile(storage):
+            raise NotARun(
+                f"{storage.url} is not a run: it has profiles of TensorFlow alone ({profile}), and "
+                "neither system metrics nor timelines. Open them in TensorBoard; PandasFrame reads "
+                "traces that have a .metadata file"
+            )
         raise not_a_run(storage)
     except NotFound:  # the bucket
         raise not_a_run(storage) from None

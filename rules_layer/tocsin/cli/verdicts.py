@@ -7,7 +7,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from tocsin.cli.display import print_facts, styled, table
+from tocsin.cli.display import age, print_facts, styled, table
 from tocsin.cli.findings import Finding, findings, summary, without_finding
 from tocsin.cli.not_judged import NAME_THE_LOSS, NOT_JUDGED, names_not_judged, no_loss
 from tocsin.cli.output import Document
@@ -80,13 +80,20 @@ def _header(document: Document) -> dict[str, str]:
     rows = {
         "run": document["run"],
         "job": document["job"],
-        "state": "finished" if document["finished"] else "running",
+        "state": _state(document),
         "steps": evaluated,
         "workers": ", ".join(document["workers"][:4]),
     }
     if len(document["workers"]) > 4:
         rows["workers"] = f"{len(document['workers'])}, {rows['workers']} …"
     return rows
+
+
+def _state(document: Document) -> str:
+    """Whether the run has ended; one that has saved nothing for long may train no more."""
+    if (silent := document.get("silent")) is not None:
+        return f"silent for {age(silent)}, without an end marker"
+    return "finished" if document["finished"] else "running"
 
 
 def _print_finding(finding: Finding, console: Console, run: str, *, several: bool) -> None:

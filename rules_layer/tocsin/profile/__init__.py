@@ -10,7 +10,12 @@ from tocsin.profile.content import BadProfile
 from tocsin.profile.framework import TraceEvent
 from tocsin.profile.keys import node_of, split_profiler_key
 from tocsin.profile.minute import Minute, entries
-from tocsin.profile.reading import has_profiler_files, system_samples, trace_events
+from tocsin.profile.reading import (
+    has_profiler_files,
+    system_samples,
+    trace_events,
+    unreadable_profile,
+)
 from tocsin.profile.reports import REPORTED, reports_of
 from tocsin.profile.run import ProfilerRun, named_as_run, open_run
 from tocsin.profile.system import Sample
@@ -50,6 +55,7 @@ __all__ = [
     "statistics",
     "system_samples",
     "trace_events",
+    "unreadable_profile",
     "usage_of",
     "write_amazon_files",
 ]

@@ -10,6 +10,8 @@ from tocsin.tensors import END_MARKER, index_key
 SYSTEM, FRAMEWORK = "system/", "framework/"
 PEVENTS = f"{FRAMEWORK}pevents/"
 INCREMENTAL = f"{SYSTEM}incremental/"
+TENSORFLOW = "plugins/profile/"
+"""Where TensorFlow's profiler writes by itself, without the hook that dates its traces."""
 ENDS = (f"{SYSTEM}{END_MARKER}", f"{FRAMEWORK}{END_MARKER}")
 
 _GZIP = r"(?:\.gz)?"
@@ -82,6 +84,12 @@ def detailed_folder(key: str) -> str | None:
     """The folder of a step that a trace of TensorFlow's profiler is in."""
     match = _DETAILED.fullmatch(key)
     return match[1] if match else None
+
+
+def is_unreadable_profile(key: str) -> bool:
+    """Whether a file is a profile of TensorFlow that cannot be read: ``xplane.pb``, as it writes
+    since 2.11, or a trace that nothing dates."""
+    return key.endswith(".xplane.pb") or key.startswith(TENSORFLOW)
 
 
 def anchor(key: str) -> Anchor | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timezone
+from itertools import chain, islice
 from typing import NamedTuple
 
 from tocsin.profile.content import MOST_BYTES, BadProfile, read_text
@@ -14,12 +15,14 @@ from tocsin.profile.keys import (
     INCREMENTAL,
     PEVENTS,
     SYSTEM,
+    TENSORFLOW,
     Anchor,
     EventFile,
     SystemFile,
     anchor,
     detailed_folder,
     event_file,
+    is_unreadable_profile,
     system_file,
 )
 from tocsin.profile.system import Sample, decode_samples
@@ -28,6 +31,7 @@ from tocsin.tensors import NotFound, Object, RefusedFile, Storage
 Note = Callable[[str], None]
 """Called with a line for people: something could not be read, the rest was."""
 
+UNREADABLE_PROFILE = "a profile of TensorFlow, which is not read: open it in TensorBoard"
 _MOST_FILES = 200_000
 _ERRORS = (RefusedFile, NotFound, PermissionError)
 _DETAILED_KIND = "tensorflow"
@@ -51,6 +55,15 @@ def log(line: str) -> None:
 def has_profiler_files(storage: Storage) -> bool:
     """Whether there are files of Amazon's profiler."""
     return any(_any(storage, prefix) for prefix in (SYSTEM, FRAMEWORK))
+
+
+def unreadable_profile(storage: Storage) -> str | None:
+    """The first of TensorFlow's profiles, where it is all that there is; else None."""
+    if any(_any(storage, each) for each in (SYSTEM, PEVENTS)):
+        return None
+    listed = islice(chain(storage.list(FRAMEWORK), storage.list(TENSORFLOW)), 1000)
+    keys = (found.key for found in listed)
+    return next((key for key in keys if is_unreadable_profile(key) or detailed_folder(key)), None)
 
 
 def system_samples(
@@ -192,8 +205,10 @@ def _detailed(storage: Storage, note: Note) -> Iterator[tuple[Object, Anchor]]:
     """TensorFlow's traces, each with what dates it."""
     traces: list[tuple[str, Object]] = []
     anchors: dict[str, Anchor] = {}
-    for found in storage.list(FRAMEWORK):
-        if folder := detailed_folder(found.key):
+    for found in chain(storage.list(FRAMEWORK), storage.list(TENSORFLOW)):
+        if is_unreadable_profile(found.key):
+            note(f"{found.key} of run {storage.url}: {UNREADABLE_PROFILE}")
+        elif folder := detailed_folder(found.key):
             traces.append((folder, found))
         elif dated := anchor(found.key):
             anchors[dated.folder] = dated

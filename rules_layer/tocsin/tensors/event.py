@@ -121,7 +121,8 @@ def _event(payload: memoryview) -> Record:
     if not 0 < len(name) <= MAX_NAME:
         raise Unreadable(f"name of the tensor has {len(name)} characters")
     mode = Mode(int(labels.get("mode", Mode.GLOBAL)))
-    mode_step = _natural(int(labels.get("mode_step", step)))
+    # smdebug writes -1 of a mode that was set and has had no step yet.
+    mode_step = _natural(int(labels.get("mode_step", step)) + 1) - 1
     return Record(name, step, wall_time, mode, mode_step, tensor)
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from itertools import chain
+from types import MappingProxyType
 
 from tocsin.model import Mode
 from tocsin.tensors import IndexFile, Starts, complete_steps, starts_of
@@ -165,6 +166,11 @@ class Catalog:
         files = self._files.get(step)
         return (files[0].mode, files[0].mode_step) if files else None
 
+    @property
+    def global_steps(self) -> Mapping[Mode, Mapping[int, int]]:
+        """Mode → the mode's own step → global step, for each mode but GLOBAL."""
+        return {mode: MappingProxyType(self._global[mode]) for mode in self.modes()}
+
     def files(self, step: int, mode: Mode = Mode.GLOBAL) -> tuple[StepFile, ...]:
         """The files of a step, in the order of workers; none for an unknown step."""
         number = step if mode is _GLOBAL else self._global.get(mode, {}).get(step, -1)
@@ -195,3 +201,21 @@ class Catalog:
         """Worker -> what its index file says of the run, for all that have written one."""
         seen: dict[str, IndexFile | None] = dict.fromkeys(self._unreadable.get(step, ()))
         return seen | {file.worker: file.head() for file in self._files.get(step, ())}
+
+
+class ModeSteps(Mapping[int, tuple[Mode, int]]):
+    """Global step → its mode and its number there, as a catalog knows them."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+
+    def __getitem__(self, step: int) -> tuple[Mode, int]:
+        if (found := self._catalog.mode_step(step)) is None:
+            raise KeyError(step)
+        return found
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._catalog.steps())
+
+    def __len__(self) -> int:
+        return len(self._catalog.steps())

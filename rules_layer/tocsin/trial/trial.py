@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tocsin.model import Mode
 from tocsin.tensors import Collection, IndexFile, search
-from tocsin.trial.catalog import Catalog
+from tocsin.trial.catalog import Catalog, ModeSteps
 from tocsin.trial.exceptions import (
     NoMoreData,
     StepNotYetAvailable,
@@ -61,6 +61,10 @@ class Trial:
         self.maybe_refresh()
         return self._catalog.finished
 
+    def job_finished(self) -> bool:
+        """Whether the run has ended: ``loaded_all_steps``, as smdebug's profiler trial names it."""
+        return self.loaded_all_steps
+
     @property
     def last_complete_step(self) -> int:
         """The greatest global step that all workers have saved; -1 before the first."""
@@ -91,6 +95,25 @@ class Trial:
         self.maybe_refresh()
         declared = self._feed.collections.workers if self._feed.collections else ()
         return sorted({*declared, *self._catalog.workers})
+
+    # Private in smdebug, and yet in published rules.
+
+    @property
+    def worker_set(self) -> set[str]:
+        """The workers that have written anything."""
+        return set(self.workers())
+
+    @property
+    def _global_to_mode(self) -> Mapping[int, tuple[Mode, int]]:
+        """Global step → its mode and its number there."""
+        self.maybe_refresh()
+        return ModeSteps(self._catalog)
+
+    @property
+    def _mode_to_global(self) -> Mapping[Mode, Mapping[int, int]]:
+        """Mode → the mode's own step → global step."""
+        self.maybe_refresh()
+        return self._catalog.global_steps
 
     def steps(self, mode: Mode = Mode.GLOBAL, show_incomplete_steps: bool = False) -> list[int]:
         """The steps that all workers are done with, or all that any worker has saved."""

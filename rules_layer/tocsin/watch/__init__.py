@@ -1,7 +1,7 @@
 """The watch file: which rules watch a run, and what happens when one fires."""
 
 from tocsin.watch.actions import NOTIFYING, action_fault
-from tocsin.watch.builtin_collections import belongs, built_in
+from tocsin.watch.builtin_collections import belongs, built_in, built_in_patterns
 from tocsin.watch.capture import patterns, plain_capture, quantiles, reductions, to_capture
 from tocsin.watch.config import (
     Capture,
@@ -50,6 +50,7 @@ __all__ = [
     "alert_faults",
     "belongs",
     "built_in",
+    "built_in_patterns",
     "capture_from",
     "encode_watch",
     "faults",

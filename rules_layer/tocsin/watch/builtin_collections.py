@@ -60,3 +60,8 @@ def belongs(name: str, collection: str) -> bool:
     if wanted is None or found is None:
         return False
     return wanted[0] is found[0] and wanted[1] in (None, found[1])
+
+
+def built_in_patterns(collection: str) -> tuple[str, ...]:
+    """The patterns of a built-in collection; none where there is no such collection."""
+    return _PATTERNS.get(collection, ())

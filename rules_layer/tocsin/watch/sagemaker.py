@@ -31,6 +31,17 @@ REPORTED = (
 )
 """The rules that ProfilerReport ran, without those that never fire."""
 
+REPORTS = frozenset({"CreateXgboostReport"})
+"""Configurations that write a report and judge nothing: they become no rule."""
+
+WITHOUT_EFFECT = {
+    "scan_interval_us": "a rule judges each minute when it arrives",
+    "opt_out_telemetry": "nothing is reported to anybody",
+    "training_job_name_prefix": "the action stop stops the job that is watched, and no other",
+}
+"""Parameters that Amazon's rules take and that change nothing here, and why."""
+
+_STOPS = "stop_training_on_fire"
 _ACTIONS = {"stoptraining": "stop", "email": "email", "sms": "sms"}
 _log = logging.getLogger("tocsin")
 
@@ -38,12 +49,16 @@ _log = logging.getLogger("tocsin")
 def from_debug_rule_configurations(configurations: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The rules as plain data of a watch file with profile ``sagemaker``.
 
-    ProfilerRuleConfigurations have the same form. ProfilerReport becomes the rules that it ran.
+    ProfilerRuleConfigurations have the same form. ProfilerReport becomes the rules that it ran,
+    and CreateXgboostReport none. Parameters ``WITHOUT_EFFECT`` are left out.
     A configuration without ``rule_to_invoke`` becomes a rule without a name. It is refused when
     rules are built; the others are evaluated.
     """
     rules = [rule for item in configurations for rule in _reported(_rule(item))]
-    return {"profile": "sagemaker", "rules": rules}
+    return {
+        "profile": "sagemaker",
+        "rules": [rule for rule in rules if rule["rule"] not in REPORTS],
+    }
 
 
 def _reported(rule: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -58,9 +73,11 @@ def _reported(rule: dict[str, Any]) -> Iterator[dict[str, Any]]:
     own: dict[str, Any] = {}
     for key, value in rule["parameters"].items():
         prefix, _, parameter = str(key).partition("_")
+        if parameter in WITHOUT_EFFECT:
+            continue
         if prefix.lower() in names and parameter:
             parameters[names[prefix.lower()]][parameter] = value
-        elif key != "opt_out_telemetry":
+        else:
             own[key] = value
     report = rule.get("name", PROFILER_REPORT)
     yield {**rule, "parameters": own}
@@ -69,14 +86,37 @@ def _reported(rule: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _rule(configuration: Mapping[str, Any]) -> dict[str, Any]:
-    raw = configuration.get("RuleParameters")
-    parameters = dict(raw) if isinstance(raw, Mapping) else {}
+    parameters = dict(rule_parameters(configuration))
     rule: dict[str, Any] = {"rule": str(parameters.pop("rule_to_invoke", ""))}
     if name := configuration.get("RuleConfigurationName"):
         rule["name"] = str(name)
     if action_json := parameters.pop("action_json", None):
         rule["actions"] = actions(str(action_json))
-    return {**rule, "parameters": parameters}
+    if is_custom(configuration):  # its parameters are its own
+        return {**rule, "parameters": parameters}
+    if str(parameters.pop(_STOPS, "")).strip().lower() == "true":
+        rule["actions"] = list(dict.fromkeys([*rule.get("actions", ()), "stop"]))
+    kept = {key: value for key, value in parameters.items() if key not in WITHOUT_EFFECT}
+    return {**rule, "parameters": kept}
+
+
+def rule_parameters(configuration: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The RuleParameters of a configuration; empty where it has none."""
+    found = configuration.get("RuleParameters")
+    return found if isinstance(found, Mapping) else {}
+
+
+def is_custom(configuration: Mapping[str, Any]) -> bool:
+    """Whether the rule of a configuration comes from a file of the user's."""
+    return bool(rule_parameters(configuration).get("source_s3_uri"))
+
+
+def stop_prefixes(configuration: Mapping[str, Any]) -> list[str]:
+    """The prefixes of jobs that the configuration has stopped."""
+    action_json = rule_parameters(configuration).get("action_json")
+    items = _parsed(str(action_json)) if action_json else None
+    found = [item.get("training_job_prefix") for item in items or () if isinstance(item, Mapping)]
+    return [str(prefix) for prefix in found if prefix]
 
 
 def actions(action_json: str) -> list[str]:
@@ -84,15 +124,22 @@ def actions(action_json: str) -> list[str]:
 
     Unknown actions stay in the list, so that they are refused by name and not dropped.
     """
+    items = _parsed(action_json)
+    if items is None:
+        return [f"unreadable action_json: {action_json.strip()[:80]}"]
+    return [_action(item)[:512] or "unnamed" for item in items]
+
+
+def _parsed(action_json: str) -> list[Any] | None:
+    """The items of ``action_json``, which may be one or a list; None if it is not JSON."""
     text = action_json.strip()
     for candidate in (text, text.replace('\\"', '"')):
         try:
             parsed = msgspec.json.decode(candidate)
         except (ValueError, RecursionError):
             continue
-        items = parsed if isinstance(parsed, list) else [parsed]
-        return [_action(item)[:512] or "unnamed" for item in items]
-    return [f"unreadable action_json: {text[:80]}"]
+        return parsed if isinstance(parsed, list) else [parsed]
+    return None
 
 
 def _action(item: Any) -> str:
@@ -114,8 +161,9 @@ def capture_from(
 
     Defaults are those of smdebug: every ``save_interval`` steps (500; its hook for XGBoost had 10),
     one worker, and whole values of collections without ``reductions``, ``save_shape`` and
-    ``save_raw_tensor``. Unknown keys are skipped with a warning. Raises BadWatch for a value that
-    cannot be used, and for a collection that is neither built in nor has an ``include_regex``.
+    ``save_raw_tensor``. Unknown keys are skipped with a warning. A collection that is not built in
+    and has no ``include_regex`` holds what the script saves to it, which a warning says. Raises
+    BadWatch for a value that cannot be used.
 
     >>> capture_from(
     ...     {"save_interval": "100", "include_workers": "all"},
@@ -131,8 +179,11 @@ def capture_from(
         configs[name] = _combined(configs[name], config) if name in configs else config
     for name, config in configs.items():
         if not (built_in(name) or patterns(config)):
-            why = "needs include_regex: it is not a built-in collection"
-            raise BadWatch(f"CollectionConfigurations: {short(name)} {why}")
+            _log.warning(
+                "CollectionConfigurations: %s has no include_regex: it holds what the script saves "
+                "to it by name",
+                short(name),
+            )
     if regex:
         more = _section({"include_regex": regex}, CollectionConfig, "HookParameters")
         configs[DEFAULT] = _combined(configs.get(DEFAULT, CollectionConfig()), more)

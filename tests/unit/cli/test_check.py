@@ -36,7 +36,8 @@ def test_smdebugs_runs(tocsin, sample):
     said = tocsin("check", sample.path, "--json")
     document = said.json
     about = ["run", "job", "finished", "steps", "workers", "not_judged"]
-    assert list(document) == [*about, "rules", "cause"]
+    silent = [] if document["finished"] else ["silent"]  # its files are an hour old
+    assert list(document) == [*about, "rules", "cause", *silent]
     assert document["run"] == str(sample.path)
     assert document["job"] == sample.name
     assert document["finished"] is sample.trial["loaded_all_steps"]
@@ -265,3 +266,10 @@ def test_a_run_without_an_end_says_so_first(tocsin, tmp_path, age, shown):
         os.utime(file, (written, written))
     said = tocsin("check", run, "--rule", "LossNotDecreasing")
     assert said.err.splitlines()[0].endswith(f"no end marker, last step {shown} ago")
+    state = next(line for line in said.out.splitlines() if line.startswith("state"))
+    silent = age >= 3600
+    assert state.split(maxsplit=1)[1] == (
+        f"silent for {shown}, without an end marker" if silent else "running"
+    )
+    document = tocsin("check", run, "--rule", "LossNotDecreasing", "--json").json
+    assert ("silent" in document) == silent

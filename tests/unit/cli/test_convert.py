@@ -62,12 +62,13 @@ def test_a_job_becomes_a_watch_file():
     assert to_watch(watch).profile == "sagemaker"
     assert [line.partition(": ")[0] for line in left] == [
         "ProfilingParameters",
-        "VanishingGradient",
+        "RuleEvaluatorImage",
+        "opt_out_telemetry",
         "mine",
         "mine",
     ]
-    assert "custom_rules" in left[2]
-    assert "unknown rule 'Mine'" in left[3]
+    assert "custom_rules" in left[3]
+    assert "unknown rule 'Mine'" in left[4]
 
 
 def test_profiler_rules_become_rules_and_a_section_machine():
@@ -79,7 +80,11 @@ def test_profiler_rules_become_rules_and_a_section_machine():
     watched, refused = resolve(to_watch(watch), "machine")
     assert not refused
     assert {rule.name: rule.rule for rule in watched}["outliers"].stddev == 5
-    assert [line.partition(": ")[0] for line in better] == ["ProfilerReport", *REPORTED]
+    assert [line.partition(": ")[0] for line in better] == [
+        "ProfilerReport",
+        "StepOutlier",
+        *(name for name in REPORTED if name != "StepOutlier"),
+    ]
     disabled = {**JOB, "ProfilerConfig": {"DisableProfiler": True}}
     assert "machine" not in convert(disabled).watch
 

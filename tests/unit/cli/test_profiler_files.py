@@ -73,3 +73,15 @@ def test_a_damaged_file_is_a_note(tocsin: Any, tmp_path: Path) -> None:
     said = tocsin("check", str(folder), "--rule", IDLE)
     assert "skipped 1 line that is not whole" in said.err
     assert "no line is a system metric: remove the file" in said.err
+
+
+@pytest.mark.parametrize("command", ["check", "report"])
+def test_profiles_of_tensorflow_alone_are_refused_by_name(
+    tocsin: Any, tmp_path: Path, command: str
+) -> None:
+    profile = tmp_path / "plugins" / "profile" / "run" / "host.xplane.pb"
+    profile.parent.mkdir(parents=True)
+    profile.write_bytes(b"x")
+    complaint = tocsin(command, tmp_path).complaint
+    assert "profiles of TensorFlow alone (plugins/profile/run/host.xplane.pb)" in complaint
+    assert "TensorBoard" in complaint

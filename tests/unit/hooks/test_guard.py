@@ -81,6 +81,7 @@ _MAKING = (
     "Position.__init__",
     "Meter.__init__",
     "Memory.__init__",
+    "NamedSaves.__init__",
 )
 """What a hook is made of: these only set fields, and there is no hook yet to guard them."""
 

@@ -140,7 +140,7 @@ def test_misuse_does_not_reach_the_training(tmp_path: Path, index_files: Any) ->
     hook.close()
     train(hook, 2)
     (index,) = index_files(tmp_path)
-    assert [entry.name for entry in index.entries] == ["outer", "outer again"]
+    assert [entry.name for entry in index.entries] == ["outer", "outer again", "outside a step"]
 
 
 @pytest.mark.parametrize(

@@ -60,11 +60,11 @@ def test_a_cell_that_makes_the_hook_is_run_twice(
     notebook.cells(HOOK, TRAIN.format(interrupt=""))
     notebook.cells("hook.save('late', 1.0)", "hook.close()", "earlier.close()")
     indexes = index_files(notebook.run)
-    assert [index.step for index in indexes] == list(range(4))
+    assert [index.step for index in indexes] == list(range(5))
     assert len({index.meta.run_id for index in indexes}) == 1
-    assert [read_values(LocalStorage(notebook.run), each)["loss"] for each in indexes] == [
-        *range(4)
-    ]
+    *trained, after = (read_values(LocalStorage(notebook.run), each) for each in indexes)
+    assert [each["loss"] for each in trained] == [*range(4)]
+    assert after == {"late": 1.0}
     collections = read_collections(LocalStorage(notebook.run))
     assert collections is not None
     assert collections.collections["weights"].tensor_names == ("weight",)

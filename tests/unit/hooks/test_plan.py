@@ -34,7 +34,6 @@ def test_a_step_may_be_ended_and_ending_twice_is_harmless(tmp_path: Path, index_
     hook.end()
     hook.end()
     assert not hook.saving
-    hook.save("nowhere", 1.0, "losses")
     hook.close()
     (index,) = index_files(tmp_path)
     assert (index.mode, [entry.name for entry in index.entries]) == (modes.EVAL, ["loss"])

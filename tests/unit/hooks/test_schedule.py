@@ -176,6 +176,46 @@ def test_evaluations_are_not_saved_more_often_than_training() -> None:
     assert found == [(TRAIN, 0), (EVAL, 0), (TRAIN, 10), (EVAL, 10)]
 
 
+@pytest.mark.parametrize(
+    ("losses", "evaluations"),
+    [
+        (CollectionConfig(save_interval=5), 4),
+        (CollectionConfig(save_steps=(3, 13, 23, 33)), 4),
+        # One whose interval is set for EVAL goes by that.
+        (CollectionConfig(save_interval=5, modes={EVAL: SaveConfig(3)}), 2),
+        (CollectionConfig(save_interval=5, modes={EVAL: SaveConfig(start_step=2)}), 2),
+    ],
+)
+def test_evaluations_of_a_collection_follow_training(
+    losses: CollectionConfig, evaluations: int
+) -> None:
+    """The interval stands at a collection, as most jobs have it, and not at the top."""
+    schedule = of(Capture(save_interval=500, collections={"losses": losses}))
+    found = 0
+    for round_ in range(4):
+        for step in range(10 * round_, 10 * round_ + 10):
+            if due := schedule.due(TRAIN, step, 0, 0.0):
+                schedule.saved(TRAIN, due, 0.0)
+        if due := schedule.due(EVAL, round_, 0, 0.0):
+            schedule.saved(EVAL, due, 0.0)
+            found += due.wants(("losses",))
+    assert found == evaluations
+
+
+def test_an_interval_of_its_own_for_eval_does_not_use_up_the_evaluation_of_the_rest() -> None:
+    weights = CollectionConfig(modes={EVAL: SaveConfig(1)})
+    schedule = of(Capture(save_interval=10, collections={"weights": weights}))
+    assert schedule.due(TRAIN, 0, 0, 0.0)
+    first = schedule.due(EVAL, 2, 0, 0.0, 2)  # EVAL is stretched: not yet the turn of the rest
+    assert first is not None
+    assert not first.wants(("losses",))
+    schedule.saved(EVAL, first, 0.0)
+    assert schedule.due(TRAIN, 10, 0, 0.0)
+    second = schedule.due(EVAL, 3, 0, 0.0, 2)
+    assert second is not None
+    assert second.wants(("losses",))
+
+
 def test_a_step_of_which_nothing_is_saved_is_not_due() -> None:
     schedule = of(Capture(end_step=1, collections={"weights": CollectionConfig(end_step=20)}))
     assert [step for step in range(31) if schedule.due(TRAIN, step, step, 0.0)] == [0, 10]

@@ -7,7 +7,13 @@ import json
 from pathlib import Path
 
 import pytest
-from tocsin.profile import node_of, split_profiler_key, system_samples, trace_events
+from tocsin.profile import (
+    node_of,
+    split_profiler_key,
+    system_samples,
+    trace_events,
+    unreadable_profile,
+)
 from tocsin.profile.content import MOST_BYTES
 from tocsin.tensors import LocalStorage
 
@@ -190,3 +196,30 @@ def test_whose_a_file_is() -> None:
         "vm",
         "my-host",
     )
+
+
+_STEP = "framework/tensorflow/detailed_profiling/2020110314/000000005/plugins/profile/run/"
+
+
+@pytest.mark.parametrize(
+    ("keys", "expected"),
+    [
+        ([f"{_STEP}host.xplane.pb"], f"{_STEP}host.xplane.pb"),
+        ([f"{_STEP}host.trace.json.gz"], f"{_STEP}host.trace.json.gz"),
+        (["plugins/profile/run/host.trace.json.gz"], "plugins/profile/run/host.trace.json.gz"),
+        ([f"{_STEP}host.xplane.pb", system_key(MINUTE)], None),
+        ([system_key(MINUTE)], None),
+        ([], None),
+    ],
+)
+def test_profiles_of_tensorflow_alone_are_named(
+    tmp_path: Path, keys: list[str], expected: str | None
+) -> None:
+    storage = LocalStorage(tmp_path)
+    for key in keys:
+        storage.write(key, b"{}")
+    assert unreadable_profile(storage) == expected
+    notes: list[str] = []
+    assert list(trace_events(storage, note=notes.append)) == []
+    unread = [key for key in keys if key.startswith("plugins/") or key.endswith(".pb")]
+    assert [line.partition(" of run")[0] for line in notes if "TensorBoard" in line] == unread

@@ -255,3 +255,11 @@ def test_strings_of_very_different_lengths_are_not_padded(longest, others):
     decoded = decode_record(encode_record(_record(value))).value
     assert decoded.dtype == object
     assert decoded.tolist() == value.tolist()
+
+
+def test_a_mode_that_has_had_no_step_yet() -> None:
+    """smdebug writes a number that is saved between training and evaluation so."""
+    record = decode_record(encode_record(_record(np.float64(0.4), mode=Mode.EVAL, mode_step=-1)))
+    assert (record.mode, record.mode_step, record.value) == (Mode.EVAL, -1, 0.4)
+    with pytest.raises(Unreadable):
+        decode_record(encode_record(_record(np.float64(0.4), mode_step=-2)))

@@ -166,3 +166,20 @@ def test_a_mode_step_saved_twice_is_the_first_one(run):
     trial = run.trial()
     assert (trial.steps(Mode.TRAIN), trial.global_step(Mode.TRAIN, 0)) == ([0], 0)
     np.testing.assert_array_equal(trial.tensor("loss").value(5), np.float32(5))
+
+
+def test_what_is_private_in_smdebug_and_used_all_the_same(trial):
+    assert trial._global_to_mode[20] == (Mode.EVAL, 0)
+    assert dict(trial._global_to_mode) == {
+        0: (Mode.TRAIN, 0),
+        10: (Mode.TRAIN, 1),
+        20: (Mode.EVAL, 0),
+    }
+    with pytest.raises(KeyError):
+        trial._global_to_mode[5]
+    assert {mode: dict(steps) for mode, steps in trial._mode_to_global.items()} == {
+        Mode.TRAIN: {0: 0, 1: 10},
+        Mode.EVAL: {0: 20},
+    }
+    assert trial.worker_set == {"worker_0"}
+    assert trial.job_finished()

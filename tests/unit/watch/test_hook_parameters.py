@@ -154,12 +154,6 @@ def test_unknown_keys_are_skipped_with_a_warning(
         ({}, [collection("")], "CollectionConfigurations[0] has no CollectionName"),
         (
             {},
-            [collection("mine", save_interval="5")],
-            "CollectionConfigurations: 'mine' needs include_regex: it is not a built-in collection",
-        ),
-        ({}, [collection("mine", include_regex="")], "'mine' needs include_regex"),
-        (
-            {},
             [{"CollectionName": "weights", "CollectionParameters": ["save_all"]}],
             "got a list - at `CollectionConfigurations['weights']`",
         ),
@@ -175,6 +169,16 @@ def test_what_cannot_be_used(hook: Any, collections: Any, message: str) -> None:
         capture_from(hook, collections)
     assert message in str(caught.value)
     assert len(str(caught.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize("parameters", [{"save_interval": "5"}, {"include_regex": ""}, {}])
+def test_a_collection_without_patterns_waits_for_what_is_saved_to_it(
+    caplog: pytest.LogCaptureFixture, parameters: dict[str, str]
+) -> None:
+    found = capture_from({}, [collection("mine", **parameters), collection("losses")])
+    assert list(found.collections) == ["mine", "losses"]
+    (said,) = [record.getMessage() for record in caplog.records]
+    assert said.startswith("CollectionConfigurations: 'mine' has no include_regex")
 
 
 def test_it_can_stand_in_a_watch_file() -> None:

@@ -1,0 +1,1 @@
+"""What hooks, rules and trials share."""

@@ -1,0 +1,7 @@
+"""A run, opened for reading."""
+
+from __future__ import annotations
+
+from tocsin.smdebug.trials import Trial
+
+__all__ = ["Trial"]
