@@ -217,7 +217,8 @@ class _Mode(TorchFunctionMode):
                 return func(*args, **kwargs)
         if is_transforming():
             return func(*args, **kwargs)
-        caller, calls = _call_here, []
+        caller: Callable[[Any, Any, Any], Any] = _call_here
+        calls = []
         for each in listeners:
             with each.meter:
                 caller = _caller(each, sys._getframe(1), func) or _call_here
