@@ -15,7 +15,7 @@ from tocsin.model import Severity
 from tocsin.report import fired
 from tocsin.rules import advice_for, find_rule
 from tocsin.tensors import Storage, open_storage
-from tocsin.watch import Watch, read_watch, resolve, to_watch
+from tocsin.watch import Watch, read_watch, resolve, to_watch, watch_of_history
 
 
 def assert_healthy(
@@ -89,6 +89,7 @@ def _storage(run: str | PathLike[str], losses: tuple[str, ...]) -> Storage:
         lambda text: warnings.warn(text, stacklevel=3),
         Choices(losses),
         read_as=lambda _: None,
+        configure=watch_of_history,
     )
 
 

@@ -25,6 +25,7 @@ from tocsin.tensors import (
     parse_index_key,
 )
 from tocsin.trial import not_a_run
+from tocsin.watch import watch_of_history
 
 _MARKS = {INDEX.rstrip("/"), COLLECTIONS.rstrip("/")}
 
@@ -45,7 +46,7 @@ def storage_of(url: str, choices: Choices = BY_NAMES, *, may_come: bool = False)
             f"{url} is a history of another tool: tocsin check reads it as it stands, "
             "tocsin watch while it grows"
         )
-    return as_run(reader, note, choices)
+    return as_run(reader, note, choices, configure=watch_of_history)
 
 
 def local_folder(place: str) -> Path | None:
@@ -91,7 +92,7 @@ def growing(url: str, choices: Choices = BY_NAMES) -> tuple[Storage, Callable[[]
     reader = _history(url, choices, may_come=True)
     if reader is None:
         return open_run(url, note=note), lambda: None
-    run = HistoryRun(reader, note, choices)
+    run = HistoryRun(reader, note, choices, watch_of_history)
     return run.storage, run.refresh
 
 

@@ -8,13 +8,14 @@ with the history.
 """
 
 from tocsin.histories.detect import reader_of
-from tocsin.histories.run import BY_NAMES, Choices, HistoryRun, as_run
+from tocsin.histories.run import BY_NAMES, Choices, Columns, HistoryRun, as_run
 from tocsin.histories.scalar import BadHistory, Reader, Scalar
 
 __all__ = [
     "BY_NAMES",
     "BadHistory",
     "Choices",
+    "Columns",
     "HistoryRun",
     "Reader",
     "Scalar",

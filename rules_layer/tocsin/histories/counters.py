@@ -44,6 +44,11 @@ def is_counter(name: str) -> bool:
     return counter_key(name) in _RANK
 
 
+def is_epoch(name: str) -> bool:
+    """Whether a column's name says that it counts epochs, or rows."""
+    return counter_key(name) in (*_COARSE, *_INDEX)
+
+
 @dataclass(frozen=True)
 class Entry:
     """The numbers of a row by their columns, those of scalars by their names, and the training

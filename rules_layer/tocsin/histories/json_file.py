@@ -15,6 +15,7 @@ from tocsin.words import clean
 
 _MOST_BYTES = 64 << 20
 _DEEPEST = 6
+_INDEX = "index"  # the counter of values in lists
 _FEWEST = 2  # rows, or values of a list, that are a history
 
 
@@ -198,7 +199,7 @@ def _of_columns(columns: Mapping[str, list[object]]) -> Sequence[Row]:
             for row in zip_longest(*columns.values())
         ]
     longest = max(len(values) for values in columns.values())
-    rows: list[dict[str, object]] = [{"step": at} for at in range(longest)]
+    rows: list[dict[str, object]] = [{_INDEX: at} for at in range(longest)]
     for name, values in columns.items():
         for at, value in enumerate(values):
             rows[(at + 1) * longest // len(values) - 1][name] = value

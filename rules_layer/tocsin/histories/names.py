@@ -56,6 +56,14 @@ _COMPETES = re.compile(
 )
 
 
+# The names of metrics that should rise.
+_SCORE = re.compile(
+    r"(?<![a-z])(?:auc|roc_?auc|aucpr|m?ap\d*|ndcg|accuracy|acc|top_?\d+|precision|recall|f1|r2|iou|"
+    r"m?iou|dice|bleu|rouge\w*|psnr|ssim|pck)(?![a-z])",
+    re.IGNORECASE,
+)
+
+
 def with_phase_first(name: str) -> str:
     """A name whose phase stands first, as rules compare losses: ``Loss/val`` is ``val/Loss``."""
     found = _PHASE.search(name)
@@ -82,6 +90,11 @@ def is_loss(name: str) -> bool:
     if _LOSS.search(words) is None or _LEARNING_RATE.search(name) or _OF_LOSSES.search(words):
         return False
     return _NO_LOSS.search(words) is None or _SURELY_LOSS.search(words) is not None
+
+
+def is_score(name: str) -> bool:
+    """Whether a name says that a scalar should rise, as an accuracy should."""
+    return _SCORE.search(_CAMEL_CASE.sub("_", name)) is not None and not is_loss(name)
 
 
 def role_of(name: str) -> Role:

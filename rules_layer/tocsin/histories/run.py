@@ -4,25 +4,31 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 from uuid import uuid4
 
 import numpy as np
 
 from tocsin.histories.described import described, numbered
+from tocsin.histories.counters import is_epoch
 from tocsin.histories.layout import BY_ROW
 from tocsin.histories.names import (
     is_loss,
+    is_of_evaluation,
+    is_score,
     kind_of_losses,
     role_of,
     with_phase_first,
 )
 from tocsin.histories.scalar import BadHistory, Note, Reader, Scalar
+from tocsin.histories.table import BY_ORDER
 from tocsin.histories.trainings import Training, trainings
 from tocsin.model import Mode, Role
-from tocsin.tensors import Captured, MemoryStorage, RunWriter, Storage, summarize
+from tocsin.tensors import WATCH, Captured, MemoryStorage, RunWriter, Storage, summarize
 from tocsin.words import clean
 
 QUIET = 5.0  # seconds without a new value after which the newest step counts as whole
@@ -30,6 +36,8 @@ _MOST_VALUES = 1_000_000
 _MOST_NAMES = 2000
 _LONGEST_NAME = 1000
 _LAST_STEP = 10**11
+_FINE_STEPS = 2000  # from this step on, steps are not those of evaluations alone
+_SHOWN_DIGITS = 7  # of a learning rate, which is surely 0 if it has so many
 
 _Values = dict[str, tuple[float, float | None]]  # name -> value, time
 
@@ -51,17 +59,40 @@ class Choices:
 BY_NAMES = Choices()
 
 
+@dataclass(frozen=True)
+class Columns:
+    """What a history has, by the names that its run has, for the rules that watch it.
+
+    finite: losses of training and evaluations, learning rates and gradient norms.
+    scores: metrics that should rise: of evaluations, or of training where there are no others.
+    coarse: whether a save stands for an epoch, or for as much as is between two evaluations.
+    """
+
+    finite: tuple[str, ...]
+    scores: tuple[str, ...]
+    coarse: bool
+
+
+Configure = Callable[[Columns], bytes]
+"""Gives a history its own ``watch.json``."""
+
+
 def as_run(
-    reader: Reader, note: Note, choices: Choices = BY_NAMES, read_as: Note | None = None
+    reader: Reader,
+    note: Note,
+    choices: Choices = BY_NAMES,
+    read_as: Note | None = None,
+    configure: Configure | None = None,
 ) -> Storage:
     """The history of ``reader`` as a run that has ended, under the history's path as its URL.
 
+    configure: gives it rules that fit its columns.
     read_as: gets the line that says how the history was read; None: ``note`` gets it, too.
     Every step has mode GLOBAL, since a history has numbers of training and evaluation at the same
     step; the names say which are of an evaluation. Raises BadHistory and
     OSError.
     """
-    run = HistoryRun(reader, note, choices)
+    run = HistoryRun(reader, note, choices, configure)
     run.finish(read_as or note)
     return run.storage
 
@@ -79,12 +110,14 @@ class HistoryRun:
         reader: Reader,
         note: Note,
         choices: Choices = BY_NAMES,
+        configure: Configure | None = None,
         now: Callable[[], float] = time.time,
     ) -> None:
         self.storage = MemoryStorage(str(reader.path.resolve()))
         self._reader, self._note, self._choices, self._now = reader, note, choices, now
         self._writer = RunWriter(self.storage, run_id=uuid4().hex)
         self._writer.write_collections([])
+        self._configure = configure
         self._steps: dict[int, _Values] = {}  # that are not written yet
         self._late: _Values = {}
         self._roles: dict[str, Role] = {}
@@ -98,7 +131,9 @@ class HistoryRun:
 
     def refresh(self) -> None:
         """Reads what is new, and writes the steps that are whole. Raises BadHistory and OSError."""
-        if self._add(self._valid(self._reader.read(self._note, growing=True))):
+        scalars = [*self._valid(self._reader.read(self._note, growing=True))]
+        if self._add(scalars):
+            self._configured(scalars)
             self._found = self._now() if self._grown > 0 else self._found
             self._grown = self._now()
         is_quiet = self._now() - self._grown >= QUIET
@@ -121,9 +156,17 @@ class HistoryRun:
         )
         chosen = _chosen(path, found, self._choices.training)
         read_as(described(self._reader, chosen, found, roles))
-        self._add(chosen.scalars)
+        self._configured(chosen.scalars)
+        self._add(_without_rounded_rates(chosen.scalars, roles))
         self._write(sorted(self._steps))
         self._writer.close()
+
+    def _configured(self, scalars: Sequence[Scalar]) -> None:
+        """Writes the history's own configuration, once."""
+        if self._configure is not None:
+            columns = _columns(scalars, self._reader.describe()[1])
+            self.storage.write(WATCH, self._configure(columns))
+            self._configure = None
 
     def _decided(self, names: Collection[str]) -> dict[str, Role]:
         """The roles of all names. Where no loss is of training, those of evaluations count."""
@@ -215,6 +258,38 @@ class HistoryRun:
         kind = self._kind if role is Role.LOSS and not self._choices.losses else None
         shown = with_phase_first(name)
         return Captured(shown, scalar, role=role, kind=kind, summary=summarize(scalar))
+
+
+def _columns(scalars: Sequence[Scalar], counter: str) -> Columns:
+    names = dict.fromkeys(scalar.name for scalar in scalars)
+    scores = [name for name in names if is_score(name)]
+    evaluated = [name for name in scores if is_of_evaluation(name)]
+    steps = {scalar.step for scalar in scalars}
+    tested = {scalar.step for scalar in scalars if is_of_evaluation(scalar.name)}
+    last = counter.rsplit(" and ", 1)[-1]
+    fine = " and " in counter or not (is_epoch(last) or last == BY_ORDER)
+    often = 2 * len(tested) >= len(steps) and max(steps, default=0) < _FINE_STEPS
+    finite = [name for name in names if is_loss(name) or role_of(name) is not Role.METRIC]
+    return Columns(
+        tuple(map(with_phase_first, finite)),
+        tuple(map(with_phase_first, evaluated or scores)),
+        coarse=not fine or often,
+    )
+
+
+def _without_rounded_rates(
+    scalars: Iterable[Scalar], roles: Mapping[str, Role]
+) -> Iterator[Scalar]:
+    """The scalars without learning rates that are 0 because they have few decimals."""
+    digits: dict[str, int] = defaultdict(int)
+    found = [*scalars]
+    for scalar in found:
+        if roles[scalar.name] is Role.LEARNING_RATE and math.isfinite(scalar.value):
+            exponent = Decimal(repr(scalar.value)).normalize().as_tuple().exponent
+            digits[scalar.name] = max(digits[scalar.name], -int(exponent))
+    for scalar in found:
+        if scalar.value or digits.get(scalar.name, _SHOWN_DIGITS) >= _SHOWN_DIGITS:
+            yield scalar
 
 
 def _chosen(path: Path, found: Sequence[Training], training: str | None) -> Training:

@@ -10,6 +10,7 @@ from tocsin.histories.counters import Steps
 from tocsin.histories.layout import Column, Layout, columns_left_out, layout_of, scalars_of
 from tocsin.histories.scalar import Note, Row, Rows, Scalar
 
+BY_ORDER = "the number of the row"
 _MOST_ROWS = 2_000_000
 
 
@@ -40,4 +41,4 @@ class Table:
             rows = "1 row" if self._steps.carried == 1 else f"{self._steps.carried:,} rows"
             left_out.append(f"the step of {rows} without one: that of the row before")
         counter = self._layout.counter.columns
-        return self._rows.form, " and ".join(counter) or "the number of the row", left_out
+        return self._rows.form, " and ".join(counter) or BY_ORDER, left_out

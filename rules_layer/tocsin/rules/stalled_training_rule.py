@@ -85,6 +85,8 @@ class StalledTrainingRule(Rule):
         limit = self._limit(state)
         if step.tick:
             return state, self._stalled(pause, limit) if pause > limit else UNDECIDED
+        if not state["intervals"]:  # the first one shows how long a step takes
+            limit = max(limit, pause)
         state = {
             "last": max(step.time, state["last"]),
             "longest": max(pause, state["longest"]),
