@@ -29,7 +29,7 @@ def read(path: Path, choices: Choices = BY_NAMES) -> tuple[Storage, str]:
     assert reader is not None
     storage = as_run(reader, pytest.fail, choices, read_as=lines.append)
     (line,) = lines
-    assert line.startswith(f"{path}: read as ")
+    assert line.startswith(f"{path}") and ": read as " in line
     return storage, line
 
 
