@@ -156,6 +156,7 @@ class Steps:
     _lowest: float | None = None
     _seen: list[float] = field(default_factory=list)
     _last: int | None = None
+    _beside: int = 0
 
     def of(self, numbers: Numbers) -> tuple[int | None, bool]:
         """The step of the next row, and whether it is that of the row before, as the row has none.
@@ -163,6 +164,7 @@ class Steps:
         None: there was no step so far.
         """
         self.rows += 1
+        self._beside = 0
         if not self.counter.columns:
             return self.rows - 1, False
         position = self.counter.position(numbers)
@@ -171,6 +173,11 @@ class Steps:
         value = position[0] if len(position) == 1 else self._across(*position)
         self._last = self._rank(value) if self.counter.ranked else int(value)
         return self._last, False
+
+    def beside(self) -> tuple[int | None, bool]:
+        """The step of a row that does not count: that of the row before, and from there on."""
+        self._beside += 1
+        return None if self._last is None else self._last + self._beside - 1, True
 
     def _across(self, epoch: float, within: float) -> float:
         """A counter that begins again with each epoch, continued over epochs."""

@@ -57,7 +57,7 @@ class Delimited:
         if first:
             self._delimiter = delimiter(first)
             self._header = next(self._split(chain([first], lines)))
-            if len(self._header) > 1 and all(_is_number(cell) for cell in self._header):
+            if all(_is_number(cell) for cell in self._header):
                 raise BadHistory(
                     f"{self.path}: its first line has numbers and no names: name the columns, as "
                     "in: epoch,loss"

@@ -280,7 +280,7 @@ def scalars_of(
         if not entry.scalars:
             continue
         beside = len(layout.counter.columns) > 1 and layout.phase_of(row) != layout.main
-        step, borrowed = steps.of({} if beside else entry.numbers)
+        step, borrowed = steps.beside() if beside else steps.of(entry.numbers)
         if step is None:
             continue
         steps.carried += borrowed and not beside

@@ -28,7 +28,7 @@ _LEARNING_RATE = re.compile(
 _LOSS = re.compile(
     r"(?<!stop_)loss(?!_?(?:scale|weight|coef|less))|logloss|(?<![a-z])(?:m?error|err|nll|"
     r"perplexity|ppl|r?mse|rmsle|mae|mape|smape|huber|quantile|mlogloss|cost|bce|xent|"
-    r"cross_?entropy|deviance|multiclass|l1|l2|bpc|bits_per_\w+|perte|verlust|p[eé]rdida|perda|потери)(?![a-z])|损失",
+    r"cross_?entropy|deviance|multiclass|l1|l2|bpc|bits_per_\w+|(?:cycle|idt)_[ab]|[dg]_(?:[ab]|gan|l1|real|fake|vgg|feat)|perte|verlust|p[eé]rdida|perda|потери)(?![a-z])|损失",
     re.IGNORECASE,
 )
 # What is said of a loss, or of how good predictions are, is no loss.
@@ -50,7 +50,7 @@ _ACTS = re.compile(
     re.IGNORECASE,
 )
 _COMPETES = re.compile(
-    r"(?<![a-z])(?:(?:loss|err)_?(?:d|g|gen|disc)|(?:d|g|gen|disc|dis)_?(?:loss|err)|"
+    r"(?<![a-z])(?:[dg]_(?:[ab]|gan|real|fake)|(?:loss|err)_?(?:d|g|gen|disc)|(?:d|g|gen|disc|dis)_?(?:loss|err)|"
     r"(?:loss_?)?(?:generator|discriminator|critic)\w*)(?![a-z])",
     re.IGNORECASE,
 )
@@ -76,6 +76,11 @@ def with_phase_first(name: str) -> str:
 def is_phase(text: str) -> bool:
     """Whether a text is the name of a phase: of a folder, or of the rows of a table."""
     return _WHOLE.fullmatch(text) is not None
+
+
+def has_phase(name: str) -> bool:
+    """Whether a name has a phase in it, training or an evaluation."""
+    return _PHASE.search(name) is not None
 
 
 def is_of_evaluation(name: str) -> bool:

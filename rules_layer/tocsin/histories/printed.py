@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tocsin.histories.cells import number
 from tocsin.histories.lines import Lines, on_screen
-from tocsin.histories.names import is_loss
+from tocsin.histories.names import has_phase, is_loss
 from tocsin.histories.scalar import Note, Row
 
 _LONGEST = 4000  # characters of a line that is looked at
@@ -149,6 +149,6 @@ def _name(found: str, phase: str, at: int) -> str:
     if not words or words[-1].lower() in _NO_NAME:
         return ""
     name = " ".join(words)
-    if not phase or _PHASE.match(name) or name.lower() in ("lr", "learning rate", "time", "eta"):
+    if not phase or has_phase(name) or name.lower() in ("lr", "learning rate", "time", "eta"):
         return f"{name}/loss" if name in ("learn", "test") else name
     return f"{phase}/{name}"

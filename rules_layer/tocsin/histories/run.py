@@ -13,8 +13,8 @@ from uuid import uuid4
 
 import numpy as np
 
-from tocsin.histories.described import described, numbered
 from tocsin.histories.counters import is_epoch
+from tocsin.histories.described import described, numbered
 from tocsin.histories.layout import BY_ROW
 from tocsin.histories.names import (
     is_loss,

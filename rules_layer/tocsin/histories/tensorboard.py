@@ -48,18 +48,31 @@ def tensorboard_runs(folder: Path) -> list[Path]:
 def _owner(place: Path, top: Path) -> Path:
     """The folder of the run that a folder of event files belongs to."""
     owner = place
-    while owner != top and (is_phase(owner.name) or _of_add_scalars(owner)):
-        owner = owner.parent
-    return owner
+    while owner != top:
+        if made := _of_add_scalars(owner):
+            owner = made[0]
+        elif is_phase(owner.name):
+            owner = owner.parent
+        else:
+            break
+    return owner if owner.is_relative_to(top) else top
 
 
-def _of_add_scalars(place: Path) -> str:
-    """The part of a folder's name that is the value's, if ``add_scalars`` made it; else empty."""
+def _of_add_scalars(place: Path) -> tuple[Path, str] | None:
+    """The folder in which ``add_scalars`` made this one, and the name of its value.
+
+    The folder is ``TAG_VALUE`` in PyTorch, and ``TAG/VALUE`` in tensorboardX.
+    """
     tags = _tags(place)
     if len(tags) != 1:
-        return ""
-    main = _NO_NAME.sub("_", tags[0])
-    return place.name.removeprefix(f"{main}_") if place.name.startswith(f"{main}_") else ""
+        return None
+    before = f"{_NO_NAME.sub('_', tags[0])}_"
+    if place.name.startswith(before):
+        return place.parent, place.name.removeprefix(before)
+    parts = tuple(tags[0].split("/"))
+    if place.parent.parts[-len(parts) :] == parts:
+        return place.parents[len(parts)], place.name
+    return None
 
 
 def _tags(place: Path) -> list[str]:
@@ -159,9 +172,10 @@ def _around(place: Path, top: Path) -> tuple[str, str]:
     """What stands before and after the names in a folder below a run."""
     before = after = ""
     while place != top:
-        if is_phase(place.name):
-            before = f"{place.name}/{before}"
-        elif value := _of_add_scalars(place):
+        if made := _of_add_scalars(place):
+            place, value = made
             after = f"/{value}{after}"
+            continue
+        before = f"{place.name}/{before}"
         place = place.parent
     return before, after
