@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from tocsin.custom import load_files, load_installed
-from tocsin.evaluation import check, document
+from tocsin.evaluation import check, document, watch_of_history
 from tocsin.histories import Choices, as_run, reader_of
 from tocsin.model import Severity
 from tocsin.report import fired
 from tocsin.rules import advice_for, find_rule
 from tocsin.tensors import Storage, open_storage
-from tocsin.watch import Watch, read_watch, resolve, to_watch, watch_of_history
+from tocsin.watch import Watch, read_watch, resolve, to_watch
 
 
 def assert_healthy(

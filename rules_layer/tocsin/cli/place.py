@@ -11,6 +11,7 @@ from pathlib import Path
 
 from tocsin.cli.errors import CommandError
 from tocsin.cli.output import note
+from tocsin.evaluation import watch_of_history
 from tocsin.histories import BY_NAMES, Choices, HistoryRun, Reader, as_run, reader_of
 from tocsin.installing import install
 from tocsin.profile import has_profiler_files, named_as_run, open_run
@@ -25,7 +26,6 @@ from tocsin.tensors import (
     parse_index_key,
 )
 from tocsin.trial import not_a_run
-from tocsin.watch import watch_of_history
 
 _MARKS = {INDEX.rstrip("/"), COLLECTIONS.rstrip("/")}
 

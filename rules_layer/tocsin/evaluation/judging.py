@@ -154,8 +154,11 @@ def _with_verdict(
         record = replace(record, applicable=True, details=checkpoint.note)
     if verdict.outcome is Outcome.UNDECIDED:
         return record
-    healthy = {} if verdict.violation else {"streak": 0, "candidate": None}
-    record = replace(record, data_points=record.data_points + 1, **healthy)
+    points = record.data_points + 1
+    if verdict.violation:
+        record = replace(record, data_points=points)
+    else:
+        record = replace(record, data_points=points, streak=0, candidate=None)
     if record.status is RuleStatus.ERROR:  # by a step that was given up
         record = replace(record, status=RuleStatus.IN_PROGRESS, details=checkpoint.note)
     if not verdict.violation:

@@ -32,7 +32,7 @@ class Delimited:
         self.path = path
         self._lines = Lines(path)
         self._header: list[str] = []
-        self._names: Sequence[str] = ()
+        self._names: Sequence[str | None] = ()
         self._delimiter = ","
 
     def read(self, note: Note, *, growing: bool = False) -> Iterator[Row]:
@@ -142,7 +142,7 @@ def _columns(header: Sequence[str], path: Path) -> list[str | None]:
         names[0] = ""
     parts = {name: _OF_A_RUN.fullmatch(name) for name in names if name and not is_counter(name)}
     runs = sorted({found[1] for found in parts.values() if found})
-    if not _is_chart(parts.values(), names):
+    if not all(parts.values()):  # it is no chart
         runs, parts = [], {}
     if len(runs) > 1:
         shown = clean(", ".join(runs), 80)
@@ -155,11 +155,6 @@ def _columns(header: Sequence[str], path: Path) -> list[str | None]:
             tag[1] if name is not None and counter_key(name) == "value" else name for name in named
         ]
     return _different(named)
-
-
-def _is_chart(found: object, names: Sequence[str | None]) -> bool:
-    """Whether all columns but the counters have the form of a chart of Weights & Biases."""
-    return any(found) and all(found)  # type: ignore[call-overload]
 
 
 def _different(names: Sequence[str | None]) -> list[str | None]:

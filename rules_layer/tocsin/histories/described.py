@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from tocsin.histories.names import is_of_evaluation
+from tocsin.histories.names import is_loss, is_of_evaluation, is_score
 from tocsin.histories.scalar import Reader
 from tocsin.histories.trainings import Training
 from tocsin.model import Role
@@ -23,14 +23,18 @@ def described(
     form, counter, left_out = reader.describe()
     names = dict.fromkeys(scalar.name for scalar in training.scalars)
     losses = [name for name in names if roles[name] is Role.LOSS]
-    evaluations = [name for name in names if name not in losses and is_of_evaluation(name)]
-    others = len(names) - len(losses) - len(evaluations)
+    evaluations = [name for name in names if name not in losses and is_loss(name)]
+    scores = [name for name in names if is_score(name)]
+    beside = [name for name in names if roles[name] not in (Role.LOSS, Role.METRIC)]
+    read = {*losses, *evaluations, *scores, *beside}
     stand = any(is_of_evaluation(name) for name in losses)
     parts = (
         _steps({scalar.step for scalar in training.scalars}, counter),
         _list("loss" if len(losses) == 1 else "losses", losses, _MOST_NAMES),
         _list("of evaluations", evaluations, _MOST_NAMES),
-        _count(others, "other") if others else "",
+        _list("scores", scores, _MOST_NAMES),
+        _list("beside them", beside, _MOST_NAMES),
+        _list("no rule reads", [name for name in names if name not in read], _MOST_NAMES),
         "no loss of training: those of evaluations stand for it" if stand else "",
         _of_several(training, found),
         _list("resumed at step", [f"{step:,}" for step in training.resumed], _MOST_NAMES)

@@ -86,7 +86,10 @@ class JsonDocument:
             document = json.loads(self.path.read_bytes().decode("utf-8-sig", "replace"))
         except (ValueError, RecursionError) as error:
             raise BadHistory(f"{self.path}: not JSON: {error}") from None
-        if found := rows_of(document):
+        columns = dict(_columns(document))
+        if found := rows_of(document, columns):
+            if _INDEX in found[0] and len({len(values) for values in columns.values()}) > 1:
+                self.form = "JSON (shorter lists are spread over the steps of the longest)"
             return found
         shown = _shown(document)
         raise BadHistory(
@@ -95,15 +98,14 @@ class JsonDocument:
         )
 
 
-def rows_of(document: object) -> Sequence[Row]:
-    """The rows of a JSON document; none if it is not a history."""
+def rows_of(document: object, columns: Mapping[str, list[object]]) -> Sequence[Row]:
+    """The rows of a JSON document with these lists of numbers; none if it is not a history."""
     if found := _of_catboost(document):
         return found
     lists = [each for each in _lists(document) if sum(isinstance(row, dict) for row in each) >= 1]
     best = max(lists, key=_worth, default=None)
     if best is not None and (len(best) >= _FEWEST or _worth(best) > 1):
         return [dict(_flat(row)) for row in best if isinstance(row, dict)]
-    columns = dict(_columns(document))
     if columns and max(map(len, columns.values())) >= _FEWEST:
         return _of_columns(columns)
     if isinstance(document, dict) and (keyed := _of_keys(document)):
@@ -161,8 +163,8 @@ def _columns(
         elif values and all(map(_is_pair, values)):
             yield name, [tuple(each) for each in values if isinstance(each, list)]
     elif isinstance(document, dict) and depth < _DEEPEST:
-        keys = [number(key) for key in document]
-        if len(keys) >= _FEWEST and None not in keys and keys == sorted(keys):
+        keys = [found for key in document if (found := number(key)) is not None]
+        if len(document) == len(keys) >= _FEWEST and keys == sorted(keys):
             values = [*document.values()]
             if all(each is None or number(each) is not None for each in values):
                 yield name, [*zip(keys, values, strict=True)]
@@ -188,11 +190,11 @@ def _of_columns(columns: Mapping[str, list[object]]) -> Sequence[Row]:
     columns = _without_common(columns)
     paired = {name: values for name, values in columns.items() if isinstance(values[0], tuple)}
     if paired:
-        at: dict[float, dict[str, object]] = {}
+        by_step: dict[float, dict[str, object]] = {}
         for name, values in paired.items():
             for *_, step, value in (each for each in values if isinstance(each, tuple)):
-                at.setdefault(float(step), {})[name] = value
-        return [{"step": step, **at[step]} for step in sorted(at)]
+                by_step.setdefault(float(step), {})[name] = value
+        return [{"step": step, **by_step[step]} for step in sorted(by_step)]
     if any(is_counter(name) and len(values) > 1 for name, values in columns.items()):
         return [
             {name: value for name, value in zip(columns, row, strict=True) if value is not None}

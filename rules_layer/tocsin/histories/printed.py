@@ -116,12 +116,12 @@ def parsed(line: str) -> tuple[dict[str, float], dict[str, float]]:
         if name not in counters and (found := pattern.search(text)):
             counters[name] = float(found[1])
             spans.append(found.span())
-    if found := _done(text, spans):
-        begins = text.lstrip(" [(").startswith(found) and "epoch" not in counters
+    if done := _done(text, spans):
+        begins = text.lstrip(" [(").startswith(done) and "epoch" not in counters
         if begins:
-            counters = {"done": float(found)}
+            counters = {"done": float(done)}
         elif "batch" not in counters:
-            counters["batch"] = float(found)
+            counters["batch"] = float(done)
     values: dict[str, float] = {}
     phase = _PHASE.match(text)
     for found in (*_PAIR.finditer(text), *_BARE.finditer(text)):

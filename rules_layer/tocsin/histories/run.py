@@ -262,7 +262,8 @@ class HistoryRun:
 
 def _columns(scalars: Sequence[Scalar], counter: str) -> Columns:
     names = dict.fromkeys(scalar.name for scalar in scalars)
-    scores = [name for name in names if is_score(name)]
+    unknown = {scalar.name for scalar in scalars if not math.isfinite(scalar.value)}
+    scores = [name for name in names if is_score(name) and name not in unknown]
     evaluated = [name for name in scores if is_of_evaluation(name)]
     steps = {scalar.step for scalar in scalars}
     tested = {scalar.step for scalar in scalars if is_of_evaluation(scalar.name)}

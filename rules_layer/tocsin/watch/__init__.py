@@ -13,7 +13,6 @@ from tocsin.watch.config import (
     Watch,
 )
 from tocsin.watch.errors import BadWatch, Fault
-from tocsin.watch.history import watch_of_history
 from tocsin.watch.linting import FaultInLine, Refuses, lint
 from tocsin.watch.load import encode_watch, parse_parts, parse_watch, read_watch, to_watch
 from tocsin.watch.notify_policy import policy
@@ -67,5 +66,4 @@ __all__ = [
     "resolve",
     "to_capture",
     "to_watch",
-    "watch_of_history",
 ]

@@ -16,7 +16,7 @@ from .test_tables import curve, read
         ("iter 7: loss 2.31, time 1000.12ms, mfu -100.00%", {"step": 7}, {"loss": 2.31}),
         ("step 250: train loss 2.5, val loss 2.6", {"step": 250}, {"val loss": 2.6}),
         (
-            "I0101 12:00:00.0 123 solver.cpp:218] Iteration 100 (2.5 iter/s, 4s/9 iters), loss = 1.25",
+            "I0101 12:00:00.0 123 solver.cpp:218] Iteration 100 (2.5 iter/s, 4s), loss = 1.25",
             {"step": 100},
             {"loss": 1.25},
         ),
@@ -72,7 +72,7 @@ def test_lines_between_two_steps_belong_to_the_first(tmp_path: Path) -> None:
     path = tmp_path / "train.log"
     path.write_bytes(
         "".join(
-            f"Iteration {at}, loss = {3 - at / 10}\r\n  Test net output #0: accuracy = {at / 10}\r\n"
+            f"Iteration {at}, loss = {3 - at / 10}\r\n  Test net #0: accuracy = {at / 10}\r\n"
             for at in range(5)
         ).encode("utf-16")
     )

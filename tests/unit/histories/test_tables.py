@@ -29,7 +29,8 @@ def read(path: Path, choices: Choices = BY_NAMES) -> tuple[Storage, str]:
     assert reader is not None
     storage = as_run(reader, pytest.fail, choices, read_as=lines.append)
     (line,) = lines
-    assert line.startswith(f"{path}") and ": read as " in line
+    assert line.startswith(f"{path}")
+    assert ": read as " in line
     return storage, line
 
 
@@ -99,7 +100,7 @@ EPOCHS = [(epoch, at) for epoch in (1, 2, 3) for at in (10, 20, 30)]
         (
             "step,tag,value\n0,loss,3\n0,acc,0.1\n1,loss,2\n1,acc,0.2\n",
             [0, 1],
-            "2 steps of step (0–1); loss loss; 1 other",
+            "2 steps of step (0–1); loss loss; scores acc",
         ),
         (
             "iterations,total_timesteps,train/loss,eval/r\n1,10,,\n2,20,5,\n,25,4,0.5\n3,30,3,\n",
@@ -252,6 +253,14 @@ def test_cells_that_are_no_numbers_are_said_once_for_each_column(tmp_path: Path)
     )
     _, line = read(path)
     assert line.endswith("left out: 2 cells of lr (as 'broken'); host (as 'a1')")
+
+
+def test_shorter_lists_are_spread(tmp_path: Path) -> None:
+    path = tmp_path / "history.json"
+    path.write_text(json.dumps({"train": {"loss": [4, 3, 2, 1]}, "val_loss": [2, 1]}))
+    storage, line = read(path)
+    assert curve(storage, "val_loss") == {1: 2, 3: 1}
+    assert "JSON (shorter lists are spread over the steps of the longest)" in line
 
 
 def test_evaluations_stand_for_a_training_without_a_loss(tmp_path: Path) -> None:

@@ -8,8 +8,7 @@ from typing import Any
 
 from tocsin.histories import Columns
 from tocsin.rules import RECOMMENDED, TRAINING, rule_names
-from tocsin.watch.config import RuleConfig, Watch
-from tocsin.watch.load import encode_watch
+from tocsin.watch import RuleConfig, Watch, encode_watch
 
 _MOST_NAMES = 100  # of columns that a rule reads by name
 
