@@ -18,6 +18,7 @@ _MOST_COLUMNS = 2000
 _OF_A_RUN = re.compile(r"(.+?) - (.+)")  # a chart of Weights & Biases: "NAME OF RUN - loss"
 _BOUND = re.compile(r"__(?:MIN|MAX)$")
 _OF_A_TAG = re.compile(r"(?:.*?[-_])?tag[-_](.+)")  # run-train-tag-epoch_loss.csv of TensorBoard
+_OF_ONE_SCALAR = {"walltime", "step", "value"}  # of TensorBoard, whose file has the scalar's name
 _RULE = re.compile(r"[\s|+=-]+")  # the line below the header of a table in Markdown
 _NAME = re.compile(r"\s*[A-Za-z][\w/. :-]*\s*")
 _SPACES = "  "
@@ -150,9 +151,12 @@ def _columns(header: Sequence[str], path: Path) -> list[str | None]:
     named = [
         found[2] if name is not None and (found := parts.get(name)) else name for name in names
     ]
-    if tag := _OF_A_TAG.fullmatch(path.stem):
+    keys = {counter_key(name) for name in named if name is not None}
+    if keys == _OF_ONE_SCALAR:
+        tag = _OF_A_TAG.fullmatch(path.stem)
+        only = tag[1] if tag else path.stem
         return [
-            tag[1] if name is not None and counter_key(name) == "value" else name for name in named
+            only if name is not None and counter_key(name) == "value" else name for name in named
         ]
     return _different(named)
 

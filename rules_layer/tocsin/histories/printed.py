@@ -141,12 +141,17 @@ def _done(text: str, spans: list[tuple[int, int]]) -> str | None:
     return None
 
 
+def _is_path(word: str) -> bool:
+    """Whether a word of a line is rather the path of a file."""
+    return word.count("/") > 1 or word.endswith((".cc", ".py", ".cpp"))
+
+
 def _name(found: str, phase: str, at: int) -> str:
     """The name of a number; that of its line's phase comes first, if it has none itself."""
     words = found.strip(" -#'").replace("'s ", "/").split()
     while words and words[0].lower() in ("set", "net", "output", "epoch", "step", "iter", "info"):
         words = words[1:]
-    if not words or words[-1].lower() in _NO_NAME:
+    if not words or words[-1].lower() in _NO_NAME or any(map(_is_path, words)):
         return ""
     name = " ".join(words)
     if not phase or has_phase(name) or name.lower() in ("lr", "learning rate", "time", "eta"):

@@ -174,7 +174,9 @@ def test_a_file_of_any_name_is_known_by_its_first_line(tmp_path: Path) -> None:
     path.write_text('"epoch";"loss"\n1;2\n')
     assert read(path)[0] == [("loss", 1, 2.0)]
     path.write_text("profile: recommended\n")
-    with pytest.raises(BadHistory, match=r"is no history: .* begins with 'profile: recommended'"):
+    with pytest.raises(
+        BadHistory, match=r"is not a run, and no history: .* begins with 'profile: recommended'"
+    ):
         reader_of(path)
 
 
