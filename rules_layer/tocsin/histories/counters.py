@@ -64,7 +64,7 @@ class Counter:
     """The columns that count steps, the coarsest first; none: rows are counted.
 
     back: how often a series goes back to an earlier step; equal: how often it stays at one;
-    missing: how many rows lack a column.
+    same: how often it does so with the same value; missing: how many rows lack a column.
     ranked: whether it has fractions, whose order counts.
     """
 
@@ -72,6 +72,7 @@ class Counter:
     back: int = 0
     equal: int = 0
     missing: int = 0
+    same: int = 0
     ranked: bool = False
 
     @property
@@ -101,7 +102,7 @@ def judged(columns: tuple[str, ...], entries: Sequence[Entry]) -> Counter | None
     """The counter of these columns, and how well it orders the entries; None if it does not."""
     found = Counter(columns)
     last: dict[tuple[str, str], tuple[tuple[float, ...], float]] = {}
-    back = equal = covered = 0
+    back = equal = same = covered = 0
     positions = set()
     for entry in entries:
         position = found.position(entry.numbers)
@@ -109,22 +110,24 @@ def judged(columns: tuple[str, ...], entries: Sequence[Entry]) -> Counter | None
             continue
         covered += bool(entry.scalars)
         positions.add(position)
-        goes_back = repeats = False
+        goes_back = repeats = stays = False
         for name, value in entry.scalars.items():
             before = last.get((entry.training, name))
             if before is not None:
                 goes_back = goes_back or position < before[0]
                 repeats = repeats or (position == before[0] and value != before[1])
+                stays = stays or position == before[0]
             last[entry.training, name] = position, value
         back += goes_back
         equal += repeats
+        same += stays and not repeats
     rows = sum(1 for entry in entries if entry.scalars)
     if covered < max(1, _COVERED * rows) or (len(positions) == 1 and rows > 1):
         return None
     ranked = len(columns) == 1 and not all(position[0].is_integer() for position in positions)
     if ranked and counter_key(columns[0]) in _INDEX:
         return None
-    return Counter(columns, back, equal, rows - covered, ranked)
+    return Counter(columns, back, equal, rows - covered, same, ranked)
 
 
 def best_counter(

@@ -12,7 +12,6 @@ from tocsin.histories.cells import number
 from tocsin.histories.counters import counter_key, is_counter
 from tocsin.histories.lines import Lines
 from tocsin.histories.scalar import BadHistory, Note, Row
-from tocsin.words import clean
 
 _MOST_COLUMNS = 2000
 _OF_A_RUN = re.compile(r"(.+?) - (.+)")  # a chart of Weights & Biases: "NAME OF RUN - loss"
@@ -34,6 +33,7 @@ class Delimited:
         self._lines = Lines(path)
         self._header: list[str] = []
         self._names: Sequence[str | None] = ()
+        self._runs = False  # whether the columns are of several runs
         self._delimiter = ","
 
     def read(self, note: Note, *, growing: bool = False) -> Iterator[Row]:
@@ -63,7 +63,7 @@ class Delimited:
                     f"{self.path}: its first line has numbers and no names: name the columns, as "
                     "in: epoch,loss"
                 )
-            self._names = _columns(self._header, self.path)
+            self._names, self._runs = _columns(self._header, self.path)
         elif not growing:
             raise BadHistory(f"{self.path} is empty: the first line of a CSV names its columns")
         return bool(first)
@@ -80,7 +80,7 @@ class Delimited:
             if self._delimiter == "|" and _RULE.fullmatch("".join(cells)):
                 continue
             if cells == self._header or _is_header(cells, self._header):
-                self._header, self._names = cells, _columns(cells, self.path)
+                self._header, (self._names, self._runs) = cells, _columns(cells, self.path)
                 continue
             names = self._names
             if len(cells) == len(self._header) + 1 and cells[-1].strip() and not counts:
@@ -88,7 +88,7 @@ class Delimited:
             longer += len(cells) > len(names) and any(cell.strip() for cell in cells[len(names) :])
             pairs = zip(names, cells, strict=False)
             if row := {name: cell for name, cell in pairs if name is not None and cell}:
-                yield row
+                yield from _of_runs(row) if self._runs else (row,)
         if longer:
             note(f"{self.path}: {longer:,} lines have more cells than columns: the rest is skipped")
 
@@ -132,8 +132,20 @@ def _is_header(cells: Sequence[str], header: Sequence[str]) -> bool:
     return len(cells) != len(header) or (same > 1 and 2 * same > len(cells))
 
 
-def _columns(header: Sequence[str], path: Path) -> list[str | None]:
-    """The names of columns, None for one to leave out."""
+def _of_runs(row: Row) -> Iterator[Row]:
+    """A row for each run of a chart, whose columns are RUN - NAME beside the step."""
+    runs: dict[str, dict[str, object]] = {}
+    shared: dict[str, object] = {}
+    for name, cell in row.items():
+        if found := None if is_counter(name) else _OF_A_RUN.fullmatch(name):
+            runs.setdefault(found[1], {})[found[2]] = cell
+        else:
+            shared[name] = cell
+    return ({**shared, "run": run, **cells} for run, cells in runs.items())
+
+
+def _columns(header: Sequence[str], path: Path) -> tuple[list[str | None], bool]:
+    """The names of columns, None for one to leave out, and whether they are of several runs."""
     if len(header) > _MOST_COLUMNS:
         raise BadHistory(f"{path} has {len(header):,} columns, more than {_MOST_COLUMNS:,}")
     names = [None if _BOUND.search(name) else name.strip().lstrip("# ") for name in header]
@@ -142,12 +154,11 @@ def _columns(header: Sequence[str], path: Path) -> list[str | None]:
     if names and names[0] is None and not header[0].strip():
         names[0] = ""
     parts = {name: _OF_A_RUN.fullmatch(name) for name in names if name and not is_counter(name)}
-    runs = sorted({found[1] for found in parts.values() if found})
+    runs = {found[1] for found in parts.values() if found}
     if not all(parts.values()):  # it is no chart
-        runs, parts = [], {}
+        runs, parts = set(), {}
     if len(runs) > 1:
-        shown = clean(", ".join(runs), 80)
-        raise BadHistory(f"{path} has columns of {len(runs)} runs ({shown}): export one run")
+        return names, True
     named = [
         found[2] if name is not None and (found := parts.get(name)) else name for name in names
     ]
@@ -157,8 +168,8 @@ def _columns(header: Sequence[str], path: Path) -> list[str | None]:
         only = tag[1] if tag else path.stem
         return [
             only if name is not None and counter_key(name) == "value" else name for name in named
-        ]
-    return _different(named)
+        ], False
+    return _different(named), False
 
 
 def _different(names: Sequence[str | None]) -> list[str | None]:

@@ -180,7 +180,7 @@ def _with_trainings(
 ) -> Layout:
     """The layout with its counter, and with columns of trainings if these explain what repeats."""
     counter = best_counter(known, [plain.entry(row) for row in rows], given=given)
-    cost = counter.cost if counter else len(rows)
+    cost = counter.cost + counter.same if counter else len(rows)
     if cost and known:
         groups = [
             name
@@ -190,7 +190,7 @@ def _with_trainings(
         for group in [*((name,) for name in groups), tuple(groups)]:
             grouped = _replaced(plain, counter or Counter(()), group)
             found = best_counter(known, [grouped.entry(row) for row in rows], given=given)
-            if group and found and _BY_GROUPS * found.cost <= cost:
+            if group and found and _BY_GROUPS * (found.cost + found.same) <= cost:
                 return _replaced(plain, found, group)
     return _replaced(plain, counter or Counter(()), ())
 

@@ -58,8 +58,9 @@ def _restarts(
     scalars: Sequence[Scalar], is_main: Callable[[str], bool], by_order: bool
 ) -> Iterator[Training]:
     reference = _reference(scalars, is_main)
-    own = [scalar.step for scalar in scalars if scalar.name == reference]
-    if by_order or _repeats(own):
+    recorded = [scalar for scalar in scalars if scalar.name == reference]
+    own = [scalar.step for scalar in recorded]
+    if by_order or _repeats(recorded):
         numbered = Training("", [*_numbered(scalars)])
         if not by_order:
             numbered.left_out.append("steps that repeat: values are numbered in their order")
@@ -109,10 +110,13 @@ def _reference(scalars: Sequence[Scalar], is_main: Callable[[str], bool]) -> str
     return min(main, key=rank)
 
 
-def _repeats(steps: Sequence[int]) -> bool:
-    """Whether a name was recorded again and again at the step before."""
-    equal = sum(after == before for before, after in pairwise(steps))
-    return equal > max(2, _FEW * len(steps))
+def _repeats(scalars: Sequence[Scalar]) -> bool:
+    """Whether a name was recorded again and again at the step before, with other values."""
+    equal = sum(
+        after.step == before.step and after.value != before.value
+        for before, after in pairwise(scalars)
+    )
+    return equal > max(2, _FEW * len(scalars))
 
 
 def _numbered(scalars: Sequence[Scalar]) -> Iterator[Scalar]:
