@@ -74,6 +74,7 @@ def _restarts(
     for scalar in scalars:
         if scalar.name == reference:
             if last is not None and scalar.step < last:
+                row = _taken_back(training, scalar.step)
                 first = next(s.step for s in training.scalars if s.name == reference)
                 top = max(s.step for s in training.scalars if s.name == reference)
                 if scalar.step <= first + _START * (top - first):
@@ -81,9 +82,18 @@ def _restarts(
                     training = Training("")
                 else:
                     _resume(training, scalar.step)
+                training.scalars += row
             last = scalar.step
         training.scalars.append(scalar)
     yield _in_order(training)
+
+
+def _taken_back(training: Training, step: int) -> list[Scalar]:
+    """Takes from a training what stands before the first value of the next one in its row."""
+    row: list[Scalar] = []
+    while training.scalars and training.scalars[-1].step == step:
+        row.insert(0, training.scalars.pop())
+    return row
 
 
 def _resume(training: Training, step: int) -> None:

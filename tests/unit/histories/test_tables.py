@@ -222,6 +222,16 @@ def test_trainings(
     assert said in line
 
 
+@pytest.mark.parametrize("back_to", [0, 3])
+def test_all_columns_of_a_row_begin_again(tmp_path: Path, back_to: int) -> None:
+    path = tmp_path / "log.csv"
+    rows = [*range(6), *range(back_to, 8)]
+    path.write_text("epoch,acc,loss,lr\n" + "".join(f"{e},0.{e},{9 - e},0.1\n" for e in rows))
+    storage, line = read(path)
+    assert [len(curve(storage, name)) for name in ("acc", "loss", "lr")] == [8, 8, 8]
+    assert "recorded again" not in line
+
+
 def test_choices_that_do_not_fit(tmp_path: Path) -> None:
     path = tmp_path / "log.csv"
     path.write_text("epoch,loss\n0,2\n1,1\n")
