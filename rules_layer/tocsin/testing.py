@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from tocsin.custom import load_files, load_installed
-from tocsin.evaluation import check, document
-from tocsin.histories import as_run, reader_of
+from tocsin.evaluation import check, document, watch_of_history
+from tocsin.histories import Choices, as_run, reader_of
 from tocsin.model import Severity
 from tocsin.report import fired
 from tocsin.rules import advice_for, find_rule
@@ -84,7 +84,13 @@ def _storage(run: str | PathLike[str], losses: tuple[str, ...]) -> Storage:
     reader = reader_of(place)
     if reader is None:
         return open_storage(place)
-    return as_run(reader, lambda text: warnings.warn(text, stacklevel=3), losses)
+    return as_run(
+        reader,
+        lambda text: warnings.warn(text, stacklevel=3),
+        Choices(losses),
+        read_as=lambda _: None,
+        configure=watch_of_history,
+    )
 
 
 def _watch(

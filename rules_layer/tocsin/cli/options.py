@@ -25,6 +25,25 @@ Loss = Annotated[
     ),
 ]
 
+CountedBy = Annotated[
+    str | None,
+    typer.Option(
+        "--step",
+        metavar="NAME|row",
+        help="The column of a history that counts its steps, or row: its rows do. Default: by "
+        "names and values.",
+    ),
+]
+
+OneTraining = Annotated[
+    str | None,
+    typer.Option(
+        "--training",
+        metavar="N",
+        help="The training, by number or name, of a history that has several. Default: the last.",
+    ),
+]
+
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
 
 Every = Annotated[

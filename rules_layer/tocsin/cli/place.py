@@ -5,13 +5,14 @@ another tool.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
 from tocsin.cli.errors import CommandError
 from tocsin.cli.output import note
-from tocsin.histories import HistoryRun, Reader, as_run, reader_of
+from tocsin.evaluation import watch_of_history
+from tocsin.histories import BY_NAMES, Choices, HistoryRun, Reader, as_run, reader_of
 from tocsin.installing import install
 from tocsin.profile import has_profiler_files, named_as_run, open_run, unreadable_profile
 from tocsin.tensors import (
@@ -29,14 +30,15 @@ from tocsin.trial import NotARun, not_a_run
 _MARKS = {INDEX.rstrip("/"), COLLECTIONS.rstrip("/")}
 
 
-def storage_of(url: str, losses: Collection[str] = (), *, may_come: bool = False) -> Storage:
+def storage_of(url: str, choices: Choices = BY_NAMES, *, may_come: bool = False) -> Storage:
     """The files at ``url``. Raises CommandError if it names no place, BadHistory.
 
-    A history of another tool is read as a run in memory. ``losses`` are the names of its losses.
+    A history of another tool is read as a run in memory. ``choices`` say how, where its names and
+    columns do not.
 
     may_come: whether a folder may be made later, and read while it grows.
     """
-    reader = _history(url, losses, may_come=may_come)
+    reader = _history(url, choices, may_come=may_come)
     if reader is None:
         return named_as_run(open_run(url, note=note), note)
     if may_come:
@@ -44,7 +46,7 @@ def storage_of(url: str, losses: Collection[str] = (), *, may_come: bool = False
             f"{url} is a history of another tool: tocsin check reads it as it stands, "
             "tocsin watch while it grows"
         )
-    return as_run(reader, note, losses)
+    return as_run(reader, note, choices, configure=watch_of_history)
 
 
 def local_folder(place: str) -> Path | None:
@@ -82,19 +84,19 @@ def machine_storage(url: str) -> Storage:
     return storage_of(machine_run(url))
 
 
-def growing(url: str, losses: Collection[str] = ()) -> tuple[Storage, Callable[[], None]]:
+def growing(url: str, choices: Choices = BY_NAMES) -> tuple[Storage, Callable[[], None]]:
     """The files at ``url``, which may come later, and what to call before they are read.
 
     Raises CommandError if it names no place, BadHistory.
     """
-    reader = _history(url, losses, may_come=True)
+    reader = _history(url, choices, may_come=True)
     if reader is None:
         return open_run(url, note=note), lambda: None
-    run = HistoryRun(reader, note, losses)
+    run = HistoryRun(reader, note, choices, watch_of_history)
     return run.storage, run.refresh
 
 
-def _history(url: str, losses: Collection[str], *, may_come: bool) -> Reader | None:
+def _history(url: str, choices: Choices, *, may_come: bool) -> Reader | None:
     """The reader of a history of another tool; None for a run."""
     if not url.strip():
         raise CommandError("RUN is empty: name a folder or s3://bucket/prefix")
@@ -102,9 +104,11 @@ def _history(url: str, losses: Collection[str], *, may_come: bool) -> Reader | N
     if not may_come and "://" not in url and not path.exists():
         raise CommandError(f"{url}: no such folder")
     is_other = "://" in url or folder_of_runs(url) or has_profiler_files(LocalStorage(path))
-    reader = None if is_other else reader_of(path)
-    if reader is None and losses:
-        raise CommandError(f"{url}: --loss goes with a history of another tool, not with a run")
+    reader = None if is_other else reader_of(path, choices.step)
+    if reader is None and choices != BY_NAMES:
+        raise CommandError(
+            f"{url}: --loss, --step and --training go with a history of another tool, not a run"
+        )
     return reader
 
 

@@ -12,6 +12,7 @@ from tocsin.evaluation.checkpoint import (
 )
 from tocsin.evaluation.evaluator import end_job, evaluate
 from tocsin.evaluation.folding import OnVerdict, fold
+from tocsin.evaluation.history_rules import watch_of_history
 from tocsin.evaluation.messages import BadMessage, Hint, JobEnded, parse_message
 from tocsin.evaluation.offline import (
     MemoryCheckpoints,
@@ -114,5 +115,6 @@ __all__ = [
     "plan",
     "reconcile",
     "replayed",
+    "watch_of_history",
     "with_cause",
 ]

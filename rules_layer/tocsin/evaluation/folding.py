@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TypeVar
 
-from tocsin.evaluation.checkpoint import Checkpoint
+from tocsin.evaluation.checkpoint import Checkpoint, RuleRecord
 from tocsin.evaluation.judging import judged
 from tocsin.evaluation.planning import ReadyStep
 from tocsin.evaluation.status_changes import reopen, superseding, with_record
@@ -125,13 +125,17 @@ def fold(
     ``steps`` has the step as each rule sees it, by the rule's name in the configuration. Rules
     without one are not evaluated. ``on_verdict`` gets each verdict.
     """
+    records: dict[str, RuleRecord] = {}  # whose status is as it was: they go in at once
     for rule in watched:
         if (step := steps.get(rule.name)) is not None:
             after, verdict = judged(checkpoint, rule, step)
             if verdict is not None:
                 on_verdict(rule.name, step, verdict, after.status)
-            checkpoint = with_record(checkpoint, rule, after, step)
-    return checkpoint
+            if after.status is checkpoint.rules[rule.name].status:
+                records[rule.name] = after
+            else:
+                checkpoint = with_record(checkpoint, rule, after, step)
+    return replace(checkpoint, rules={**checkpoint.rules, **records}) if records else checkpoint
 
 
 def skip(checkpoint: Checkpoint, watched: Iterable[Watched], step: Step, reason: str) -> Checkpoint:

@@ -12,8 +12,8 @@ from pathlib import Path
 import msgspec
 
 from tocsin.evaluation.checkpoint import Checkpoint, RuleRecord, Violation
-from tocsin.model import Evidence, Outcome, Role, RuleStatus, Verdict, json_number
-from tocsin.rules import Step
+from tocsin.model import Evidence, Outcome, Reason, Role, RuleStatus, Verdict, json_number
+from tocsin.rules import Step, not_applicable
 from tocsin.watch import Options, Watched
 from tocsin.words import cut
 
@@ -29,6 +29,8 @@ def judged(checkpoint: Checkpoint, rule: Watched, step: Step) -> tuple[RuleRecor
     record = _with_found(checkpoint.rules[rule.name], rule, step)
     if not will_judge(rule, record, step):
         return record, None
+    if not rule.is_custom and _still_finds_nothing(record, rule, step):
+        return record, not_applicable(Reason.NO_TENSOR, "nothing that it reads was captured")
     try:
         state, verdict = rule.rule.evaluate(record.state, step)
         encoded = msgspec.json.encode(state)
@@ -41,14 +43,27 @@ def judged(checkpoint: Checkpoint, rule: Watched, step: Step) -> tuple[RuleRecor
         return disabled(record, what), None
     if kept != state and (what := _not_json(state, "state")):
         return disabled(record, f"the rule's state is not kept as it is: {what}"), None
-    if not step.tick:
-        record = replace(record, last_step=_count(rule.options, step))
-    return _with_verdict(replace(record, state=kept), rule, verdict, step, checkpoint), verdict
+    last = record.last_step if step.tick else _count(rule.options, step)
+    if last != record.last_step or kept != record.state:
+        record = replace(record, last_step=last, state=kept)
+    return _with_verdict(record, rule, verdict, step, checkpoint), verdict
 
 
 def will_judge(rule: Watched, record: RuleRecord, step: Step) -> bool:
     """Whether the rule is evaluated at this step."""
     return not record.disabled and _is_seen(rule.options, record, step)
+
+
+def _still_finds_nothing(record: RuleRecord, rule: Watched, step: Step) -> bool:
+    """Whether the rule has found nothing to read so far, remembers nothing, and finds nothing now.
+
+    Its verdict is then what it was: long runs lack what many rules read.
+    """
+    return bool(
+        record.last_step is not None
+        and not (record.applicable or record.state or step.tick or rule.reads.trial)
+        and len(record.missing or ()) == len(rule.reads.tensors) > 0
+    )
 
 
 def _line(error: BaseException, rule: Watched) -> str:
@@ -133,18 +148,23 @@ def _with_verdict(
     """The record with the verdict counted, and the status that follows from it."""
     if verdict.outcome is Outcome.NOT_APPLICABLE:
         there = (not step.tensors or any(step.tensors.values())) and not record.applicable
-        return replace(record, details=verdict.detail[:_MOST_DETAIL]) if there else record
+        details = verdict.detail[:_MOST_DETAIL]
+        return replace(record, details=details) if there and details != record.details else record
     if not record.applicable:
         record = replace(record, applicable=True, details=checkpoint.note)
     if verdict.outcome is Outcome.UNDECIDED:
         return record
-    record = replace(record, data_points=record.data_points + 1)
+    points = record.data_points + 1
+    if verdict.violation:
+        record = replace(record, data_points=points)
+    else:
+        record = replace(record, data_points=points, streak=0, candidate=None)
     if record.status is RuleStatus.ERROR:  # by a step that was given up
         record = replace(record, status=RuleStatus.IN_PROGRESS, details=checkpoint.note)
     if not verdict.violation:
         if verdict.detail and record.fired_at is None:  # why what looks like a finding is none
             record = replace(record, details=verdict.detail[:_MOST_DETAIL])
-        return _resolved(replace(record, streak=0, candidate=None), rule.options)
+        return _resolved(record, rule.options)
     if _in_grace(rule.options, step, checkpoint):
         return record
     seen = Violation(

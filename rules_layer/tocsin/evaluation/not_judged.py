@@ -27,8 +27,11 @@ class NotJudged(StrEnum):
 
 def why_not_judged(record: RuleRecord) -> NotJudged | None:
     """None for a rule that has judged a step, and for one in Error."""
-    if record.data_points or record.status is RuleStatus.ERROR:
+    if record.status is RuleStatus.ERROR:
         return None
+    if record.data_points:  # a finding that waits for a second look is none yet, and not healthy
+        waits = record.fired_at is None and record.streak == record.data_points
+        return NotJudged.TOO_FEW_STEPS if waits else None
     if record.applicable or (record.last_step is None and not record.missing):
         return NotJudged.TOO_FEW_STEPS
     missing = [roles for roles in (record.missing or {}).values() if not _BESIDE & {*roles}]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,9 @@ from tocsin.histories.scalar import BadHistory, check_size
 
 MOST_CHARACTERS = 1 << 20
 _BOM = "\ufeff"
+_UTF_16 = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
+_MOST_UTF_16 = 64 << 20  # bytes: such a file is read as a whole
+_COLOURS = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
 @dataclass
@@ -41,6 +45,9 @@ class Lines:
         check_size(self.path)
         self.begins()
         with self.path.open("rb") as file:
+            if codec := _UTF_16.get(file.read(2)):
+                yield from self._decoded(codec)
+                return
             file.seek(self._offset)
             while line := file.readline(MOST_CHARACTERS + 1):
                 at = self.number + 1
@@ -60,3 +67,27 @@ class Lines:
                 self.number, self._offset = at, self._offset + len(line)
                 text = line.decode("utf-8", "replace")
                 yield text.removeprefix(_BOM) if at == 1 else text
+
+    def _decoded(self, codec: str) -> Iterator[str]:
+        """The lines of a file in UTF-16, as PowerShell writes what is redirected."""
+        if self.path.stat().st_size > _MOST_UTF_16:
+            raise BadHistory(
+                f"{self.path}: more than {_MOST_UTF_16:,} bytes in UTF-16; export it as UTF-8"
+            )
+        content = self.path.read_bytes()
+        for line in content[self._offset or 2 :].decode(codec, "replace").splitlines(True):
+            self.number += 1
+            yield line
+        self._offset, self._first = len(content), content[:64]
+
+
+def decoded(head: bytes) -> str:
+    """The text of the first bytes of a file."""
+    if codec := _UTF_16.get(head[:2]):
+        return head[2 : len(head) & ~1].decode(codec, "replace")
+    return head.decode("utf-8-sig", "replace")
+
+
+def on_screen(line: str) -> str:
+    """What a terminal shows last of a line that was printed over, as by a progress bar."""
+    return _COLOURS.sub("", line.rstrip("\r\n").rpartition("\r")[2])

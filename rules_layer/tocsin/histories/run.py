@@ -4,16 +4,31 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 from uuid import uuid4
 
 import numpy as np
 
-from tocsin.histories.names import role_of, with_phase_first
+from tocsin.histories.counters import is_epoch
+from tocsin.histories.described import described, numbered
+from tocsin.histories.layout import BY_ROW
+from tocsin.histories.names import (
+    is_loss,
+    is_of_evaluation,
+    is_score,
+    kind_of_losses,
+    role_of,
+    with_phase_first,
+)
 from tocsin.histories.scalar import BadHistory, Note, Reader, Scalar
+from tocsin.histories.table import BY_ORDER
+from tocsin.histories.trainings import Training, trainings
 from tocsin.model import Mode, Role
-from tocsin.tensors import Captured, MemoryStorage, RunWriter, Storage, summarize
+from tocsin.tensors import WATCH, Captured, MemoryStorage, RunWriter, Storage, summarize
 from tocsin.words import clean
 
 QUIET = 5.0  # seconds without a new value after which the newest step counts as whole
@@ -21,19 +36,64 @@ _MOST_VALUES = 1_000_000
 _MOST_NAMES = 2000
 _LONGEST_NAME = 1000
 _LAST_STEP = 10**11
+_FINE_STEPS = 2000  # from this step on, steps are not those of evaluations alone
+_SHOWN_DIGITS = 7  # of a learning rate, which is surely 0 if it has so many
 
 _Values = dict[str, tuple[float, float | None]]  # name -> value, time
 
 
-def as_run(reader: Reader, note: Note, losses: Collection[str] = ()) -> Storage:
+@dataclass(frozen=True)
+class Choices:
+    """What a user says of a history where its names and columns do not.
+
+    losses: names of scalars that are losses, and the only ones; empty: the names decide.
+    step: the column that counts steps, or ``row``; None: the columns decide.
+    training: the number or the name of one of several trainings; None: the last.
+    """
+
+    losses: tuple[str, ...] = ()
+    step: str | None = None
+    training: str | None = None
+
+
+BY_NAMES = Choices()
+
+
+@dataclass(frozen=True)
+class Columns:
+    """What a history has, by the names that its run has, for the rules that watch it.
+
+    finite: losses of training and evaluations, learning rates and gradient norms.
+    scores: metrics that should rise: of evaluations, or of training where there are no others.
+    coarse: whether a save stands for an epoch, or for as much as is between two evaluations.
+    """
+
+    finite: tuple[str, ...]
+    scores: tuple[str, ...]
+    coarse: bool
+
+
+Configure = Callable[[Columns], bytes]
+"""Gives a history its own ``watch.json``."""
+
+
+def as_run(
+    reader: Reader,
+    note: Note,
+    choices: Choices = BY_NAMES,
+    read_as: Note | None = None,
+    configure: Configure | None = None,
+) -> Storage:
     """The history of ``reader`` as a run that has ended, under the history's path as its URL.
 
-    losses: names of scalars that are losses, and the only ones; by default the names decide.
+    configure: gives it rules that fit its columns.
+    read_as: gets the line that says how the history was read; None: ``note`` gets it, too.
     Every step has mode GLOBAL, since a history has numbers of training and evaluation at the same
-    step; the names say which are of an evaluation. Raises BadHistory and OSError.
+    step; the names say which are of an evaluation. Raises BadHistory and
+    OSError.
     """
-    run = HistoryRun(reader, note, losses)
-    run.finish()
+    run = HistoryRun(reader, note, choices, configure)
+    run.finish(read_as or note)
     return run.storage
 
 
@@ -49,16 +109,19 @@ class HistoryRun:
         self,
         reader: Reader,
         note: Note,
-        losses: Collection[str] = (),
+        choices: Choices = BY_NAMES,
+        configure: Configure | None = None,
         now: Callable[[], float] = time.time,
     ) -> None:
         self.storage = MemoryStorage(str(reader.path.resolve()))
-        self._reader, self._note, self._losses, self._now = reader, note, losses, now
+        self._reader, self._note, self._choices, self._now = reader, note, choices, now
         self._writer = RunWriter(self.storage, run_id=uuid4().hex)
         self._writer.write_collections([])
+        self._configure = configure
         self._steps: dict[int, _Values] = {}  # that are not written yet
         self._late: _Values = {}
         self._roles: dict[str, Role] = {}
+        self._kind: str | None = None  # of the losses
         self._last: dict[str, int] = {}  # name -> the step that it was recorded at last
         self._written = -1
         self._latest = -math.inf  # time of a step
@@ -68,48 +131,91 @@ class HistoryRun:
 
     def refresh(self) -> None:
         """Reads what is new, and writes the steps that are whole. Raises BadHistory and OSError."""
-        if self._add(self._reader.read(self._note, growing=True)):
+        scalars = [*self._valid(self._reader.read(self._note, growing=True))]
+        if self._add(scalars):
+            self._configured(scalars)
             self._found = self._now() if self._grown > 0 else self._found
             self._grown = self._now()
         is_quiet = self._now() - self._grown >= QUIET
         self._write(sorted(self._steps)[: None if is_quiet else -1])
 
-    def finish(self) -> None:
-        """Reads and writes all, and the end. Raises BadHistory where there is no loss."""
-        self._add(self._reader.read(self._note))
-        if not self._steps:
-            raise BadHistory(
-                f"{self._reader.path}: no scalar: a number with a name and a step from 0 on"
-            )
-        _check_losses(self._reader.path, self._roles, self._losses)
+    def finish(self, read_as: Note) -> None:
+        """Reads and writes all, and the end. ``read_as`` gets the line that says how.
+
+        Raises BadHistory where there is no loss.
+        """
+        scalars = [*self._valid(self._reader.read(self._note))]
+        path = self._reader.path
+        if not scalars:
+            raise BadHistory(f"{path}: no scalar: a number with a name and a step from 0 on")
+        roles = self._decided({scalar.name for scalar in scalars})
+        found = trainings(
+            scalars,
+            lambda name: roles[name] is Role.LOSS,
+            by_order=self._choices.step == BY_ROW,
+        )
+        chosen = _chosen(path, found, self._choices.training)
+        read_as(described(self._reader, chosen, found, roles))
+        self._configured(chosen.scalars)
+        self._add(_without_rounded_rates(chosen.scalars, roles))
         self._write(sorted(self._steps))
         self._writer.close()
 
-    def _add(self, scalars: Iterable[Scalar]) -> int:
-        """The number of values that were added. Raises BadHistory where there are too many."""
-        added = refused = 0
-        for name, step, value, wall_time in scalars:
-            if not 0 <= step < _LAST_STEP or not 0 < len(name) <= _LONGEST_NAME:
+    def _configured(self, scalars: Sequence[Scalar]) -> None:
+        """Writes the history's own configuration, once."""
+        if self._configure is not None:
+            columns = _columns(scalars, self._reader.describe()[1])
+            self.storage.write(WATCH, self._configure(columns))
+            self._configure = None
+
+    def _decided(self, names: Collection[str]) -> dict[str, Role]:
+        """The roles of all names. Where no loss is of training, those of evaluations count."""
+        _check_losses(self._reader.path, names, self._choices.losses)
+        self._roles = {name: self._role(name) for name in names}
+        if Role.LOSS not in self._roles.values():
+            instead = [name for name in names if is_loss(name)]
+            if not instead:
+                shown = clean(", ".join(sorted(names)), 200)
+                raise BadHistory(
+                    f"{self._reader.path}: no loss of a training: name it with --loss NAME, of: "
+                    f"{shown}"
+                )
+            self._roles |= dict.fromkeys(instead, Role.LOSS)
+        return self._roles
+
+    def _valid(self, scalars: Iterable[Scalar]) -> Iterable[Scalar]:
+        """The scalars that a run can have. Raises BadHistory where there are too many."""
+        refused, names = 0, set(self._roles)
+        for scalar in scalars:
+            if not 0 <= scalar.step < _LAST_STEP or not 0 < len(scalar.name) <= _LONGEST_NAME:
                 refused += 1
                 continue
+            self._count += 1
+            names.add(scalar.name)
+            if self._count > _MOST_VALUES or len(names) > _MOST_NAMES:
+                raise BadHistory(
+                    f"{self._reader.path} has more than {_MOST_VALUES:,} values or "
+                    f"{_MOST_NAMES:,} names: export the losses and metrics only"
+                )
+            yield scalar
+        if refused:
+            path = self._reader.path
+            self._note(f"{path}: skipped {refused:,} values with a step below 0 or a name too long")
+
+    def _add(self, scalars: Iterable[Scalar]) -> int:
+        """The number of values that were added."""
+        added = 0
+        for name, step, value, wall_time, *_ in scalars:
             added += 1
             if step <= self._written and self._last.get(name, -1) > step:
                 self._begin_again(step)
             is_late = step <= self._written
             at = self._late if is_late else self._steps.setdefault(step, {})
-            self._count += name not in at
             at[name] = value, wall_time
             self._last[name] = step
             if name not in self._roles:
                 self._roles[name] = self._role(name)
-            if self._count > _MOST_VALUES or len(self._roles) > _MOST_NAMES:
-                raise BadHistory(
-                    f"{self._reader.path} has more than {_MOST_VALUES:,} values or "
-                    f"{_MOST_NAMES:,} names: export the losses and metrics only"
-                )
-        if refused:
-            path = self._reader.path
-            self._note(f"{path}: skipped {refused:,} values with a step below 0 or a name too long")
+        self._kind = kind_of_losses(self._roles) if added else self._kind
         return added
 
     def _begin_again(self, step: int) -> None:
@@ -128,9 +234,7 @@ class HistoryRun:
             values = self._late | self._steps.pop(step)
             self._late = {}
             self.storage.written_at = self._time_of(values)
-            tensors = (
-                _captured(with_phase_first(n), v, self._roles[n]) for n, (v, _) in values.items()
-            )
+            tensors = (self._captured(n, v) for n, (v, _) in values.items())
             named = {tensor.name: tensor for tensor in tensors}
             self._writer.write(step, Mode.GLOBAL, step, named.values())
             self._written = step
@@ -144,21 +248,63 @@ class HistoryRun:
 
     def _role(self, name: str) -> Role:
         role = role_of(name)
-        if not self._losses:
+        if not self._choices.losses:
             return role
-        is_loss = name in self._losses
+        is_loss = name in self._choices.losses
         return Role.LOSS if is_loss else Role.METRIC if role is Role.LOSS else role
 
+    def _captured(self, name: str, value: float) -> Captured:
+        role, scalar = self._roles[name], np.array(value)
+        kind = self._kind if role is Role.LOSS and not self._choices.losses else None
+        shown = with_phase_first(name)
+        return Captured(shown, scalar, role=role, kind=kind, summary=summarize(scalar))
 
-def _captured(name: str, value: float, role: Role) -> Captured:
-    scalar = np.array(value)
-    return Captured(name, scalar, role=role, summary=summarize(scalar))
+
+def _columns(scalars: Sequence[Scalar], counter: str) -> Columns:
+    names = dict.fromkeys(scalar.name for scalar in scalars)
+    unknown = {scalar.name for scalar in scalars if not math.isfinite(scalar.value)}
+    scores = [name for name in names if is_score(name) and name not in unknown]
+    evaluated = [name for name in scores if is_of_evaluation(name)]
+    steps = {scalar.step for scalar in scalars}
+    tested = {scalar.step for scalar in scalars if is_of_evaluation(scalar.name)}
+    last = counter.rsplit(" and ", 1)[-1]
+    fine = " and " in counter or not (is_epoch(last) or last == BY_ORDER)
+    often = 2 * len(tested) >= len(steps) and max(steps, default=0) < _FINE_STEPS
+    finite = [name for name in names if is_loss(name) or role_of(name) is not Role.METRIC]
+    return Columns(
+        tuple(map(with_phase_first, finite)),
+        tuple(map(with_phase_first, evaluated or scores)),
+        coarse=not fine or often,
+    )
 
 
-def _check_losses(path: Path, roles: dict[str, Role], losses: Collection[str]) -> None:
-    shown = clean(", ".join(sorted(roles)), 200)
+def _without_rounded_rates(
+    scalars: Iterable[Scalar], roles: Mapping[str, Role]
+) -> Iterator[Scalar]:
+    """The scalars without learning rates that are 0 because they have few decimals."""
+    digits: dict[str, int] = defaultdict(int)
+    found = [*scalars]
+    for scalar in found:
+        if roles[scalar.name] is Role.LEARNING_RATE and math.isfinite(scalar.value):
+            exponent = Decimal(repr(scalar.value)).normalize().as_tuple().exponent
+            digits[scalar.name] = max(digits[scalar.name], -int(exponent))
+    for scalar in found:
+        if scalar.value or digits.get(scalar.name, _SHOWN_DIGITS) >= _SHOWN_DIGITS:
+            yield scalar
+
+
+def _chosen(path: Path, found: Sequence[Training], training: str | None) -> Training:
+    if training is None:
+        return found[-1]
+    for at, each in enumerate(found, 1):
+        if training in (str(at), each.name):
+            return each
+    shown = clean(", ".join(numbered(found)), 200)
+    raise BadHistory(f"{path}: no training {training!r} for --training; there are: {shown}")
+
+
+def _check_losses(path: Path, names: Collection[str], losses: Collection[str]) -> None:
+    shown = clean(", ".join(sorted(names)), 200)
     for name in losses:
-        if name not in roles:
+        if name not in names:
             raise BadHistory(f"{path}: no scalar {name!r} for --loss; there are: {shown}")
-    if Role.LOSS not in roles.values():
-        raise BadHistory(f"{path}: no loss of a training: name it with --loss NAME, of: {shown}")

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
 MOST_BYTES = 1 << 30  # of a file: it is read line by line or record by record
-_TEXTS = {"nan", "inf", "infinity", "+inf", "+infinity", "-inf", "-infinity"}
 
 Note = Callable[[str], None]
 """Called with a line for people: something could not be read, the rest was."""
+
+Row = Mapping[str, object]
+"""What was recorded together: cells of a line, or values of a JSON object, by their names."""
 
 
 class BadHistory(ValueError):
@@ -19,18 +20,25 @@ class BadHistory(ValueError):
 
 
 class Scalar(NamedTuple):
-    """One number under its name; ``wall_time`` in seconds since the epoch, None: not known."""
+    """One number under its name.
+
+    wall_time: in seconds since the epoch; None: not known.
+    training: names the training that it belongs to, where the history does; else empty.
+    borrowed: whether its row has no step, and got that of the row before.
+    """
 
     name: str
     step: int
     value: float
     wall_time: float | None = None
+    training: str = ""
+    borrowed: bool = False
 
 
 class Reader(Protocol):
     """Reads the history at ``path``, of one kind; each further ``read`` yields what is new.
 
-    The scalars may come in any order; of several with the same name and step the last counts.
+    The scalars come in the order in which they were recorded, as far as the history shows it.
     A file that was written again is read from its start. Raises BadHistory and OSError.
     """
 
@@ -41,24 +49,24 @@ class Reader(Protocol):
         """growing: what is not whole yet, a line or a record, is left for the next time."""
         ...
 
-
-def number(value: object) -> float | None:
-    """A JSON value or the text of a cell as a number, NaN and infinities too; else None."""
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        return None
-    try:
-        found = float(value)
-    except (ValueError, OverflowError):
-        return None
-    if isinstance(value, str) and not math.isfinite(found):
-        return found if value.strip().lower() in _TEXTS else None
-    return found
+    def describe(self) -> tuple[str, str, list[str]]:
+        """The form of the history, what counts its steps, and what was left out, in words."""
+        ...
 
 
-def whole(value: object) -> int | None:
-    """A step: a whole number, also written as ``3.0`` or as text; else None."""
-    found = number(value)
-    return None if found is None or not found.is_integer() else int(found)
+class Rows(Protocol):
+    """Reads rows of names and values at ``path``; each further ``read`` yields what is new.
+
+    form: in words, as "CSV". Raises BadHistory and OSError.
+    """
+
+    @property
+    def path(self) -> Path: ...
+
+    @property
+    def form(self) -> str: ...
+
+    def read(self, note: Note, *, growing: bool = False) -> Iterator[Row]: ...
 
 
 def check_size(path: Path) -> None:

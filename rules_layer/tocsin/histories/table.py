@@ -1,53 +1,44 @@
-"""Rows of names and values, as CSV and JSON lines have them: which is the step, the time, a scalar.
-
-Weights & Biases writes ``_step`` and ``_timestamp``, Keras ``epoch``, the Trainer of Hugging Face
-and Lightning ``step`` beside ``epoch``.
-"""
+"""A history of rows: whatever wrote them, they are read in one way."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
-from tocsin.histories.scalar import BadHistory, Note, Scalar, number, whole
+from tocsin.histories.counters import Steps
+from tocsin.histories.layout import Column, Layout, columns_left_out, layout_of, scalars_of
+from tocsin.histories.scalar import Note, Row, Rows, Scalar
 
-STEPS = ("step", "_step", "Step", "global_step", "trainer/global_step", "epoch", "Epoch")
-_TIMES = ("_timestamp", "timestamp")
-_NOT_SCALARS = {*STEPS, *_TIMES, "_runtime", "Relative Time (Process)", "Relative Time (Wall)"}
-
-Row = Mapping[str, object]
+BY_ORDER = "the number of the row"
+_MOST_ROWS = 2_000_000
 
 
-@dataclass
 class Table:
-    """Counts the rows of a file: with a step, and without."""
+    """The scalars of rows. How they are read is decided by the rows of the first reading."""
 
-    path: Path
-    _with_step: int = 0
+    def __init__(self, rows: Rows, step: str | None = None) -> None:
+        self.path: Path = rows.path
+        self._rows, self._step = rows, step
+        self._layout: Layout | None = None
+        self._steps: Steps | None = None
+        self._columns: dict[str, Column] = {}
 
-    def scalars(self, rows: Iterable[Row], note: Note, *, growing: bool) -> Iterator[Scalar]:
-        """The scalars of rows. A row without a step is skipped.
+    def read(self, note: Note, *, growing: bool = False) -> Iterator[Scalar]:
+        rows: list[Row] = list(islice(self._rows.read(note, growing=growing), _MOST_ROWS))
+        if self._layout is None or self._steps is None:
+            if not rows:
+                return
+            self._layout = layout_of(rows, self.path, self._step)
+            self._steps = Steps(self._layout.counter)
+        yield from scalars_of(rows, self._layout, self._steps, self._columns)
 
-        Raises BadHistory if no row has one, and without any row, unless there may come one.
-        """
-        without = 0
-        for row in rows:
-            step = next((step for key in STEPS if (step := whole(row.get(key))) is not None), None)
-            if step is None:
-                without += 1
-                continue
-            self._with_step += 1
-            time = next(
-                (time for key in _TIMES if (time := number(row.get(key))) is not None), None
-            )
-            for name, value in row.items():
-                if name not in _NOT_SCALARS and (scalar := number(value)) is not None:
-                    yield Scalar(name, step, scalar, time)
-        if not self._with_step and (without or not growing):
-            raise BadHistory(
-                f"{self.path}: no row has a step, a whole number under one of these names: "
-                f"{', '.join(STEPS)}; name a column so"
-            )
-        if without:
-            note(f"{self.path}: skipped {without:,} rows without a step")
+    def describe(self) -> tuple[str, str, list[str]]:
+        if self._layout is None or self._steps is None:
+            return self._rows.form, "", []
+        left_out = columns_left_out(self._columns, self._layout)
+        if self._steps.carried:
+            rows = "1 row" if self._steps.carried == 1 else f"{self._steps.carried:,} rows"
+            left_out.append(f"the step of {rows} without one: that of the row before")
+        counter = self._layout.counter.columns
+        return self._rows.form, " and ".join(counter) or BY_ORDER, left_out

@@ -56,7 +56,11 @@ def test_smdebugs_runs(tocsin, sample):
         assert rule["Violations"] > 0 or not fired
     assert list(document["not_judged"]) == ["no_loss", "too_few_steps", "not_captured"]
     without = [name for names in document["not_judged"].values() for name in names]
-    assert sorted(without) == [rule["Rule"] for rule in document["rules"] if not rule["DataPoints"]]
+    for rule in document["rules"]:
+        waits = (
+            not rule["FiredAt"] and rule["Violations"] == rule["DataPoints"]
+        )  # for a second look
+        assert (rule["Rule"] in without) is waits
     statuses = {rule["RuleEvaluationStatus"] for rule in document["rules"]}
     assert said.code == (1 if "IssuesFound" in statuses else 0)
     people = tocsin("check", sample.path, "--all")

@@ -15,17 +15,22 @@ from tocsin.model import Role
             Role.LOSS,
         ),
         (
-            "mse batch_error trainLoss cross_entropy",
+            "mse batch_error trainLoss cross_entropy trainloss learn/RMSE loss_train total_loss",
             Role.LOSS,
         ),
         (
-            "accuracy auc f1 grad_norm weights/fc loss_scale terror",
+            "accuracy auc f1 weights/fc loss_scale terror AP-error precision_error best_loss",
             Role.METRIC,
         ),
         (
             "val_loss eval_loss Loss/val test_loss valid_0/loss validation/epoch_loss dev.nll",
             Role.METRIC,
         ),
+        (
+            "valLoss valloss predict_loss validation_0/logloss lossVal testing/mae",
+            Role.METRIC,
+        ),
+        ("grad_norm train/grad_norm gradient_norm gnorm total_grad_norm", Role.GRADIENT),
         ("lr learning_rate lr-Adam train/learning_rate opt.lr learningRate", Role.LEARNING_RATE),
     ],
 )

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from tocsin.cli.run_view import RunWatch
-from tocsin.histories import BadHistory, HistoryRun, Scalar, as_run
+from tocsin.histories import BadHistory, Choices, HistoryRun, Scalar, as_run
 from tocsin.histories import run as module
 from tocsin.histories.run import QUIET
 from tocsin.histories.scalar import Note
@@ -29,9 +29,13 @@ class History:
         found, self.new = self.new, []
         return iter(found)
 
+    def describe(self) -> tuple[str, str, list[str]]:
+        return "JSON", "step", []
+
 
 def of(path: Path, *scalars: Scalar, losses: tuple[str, ...] = ()) -> Storage:
-    return as_run(History(path, [*scalars]), pytest.fail, losses)
+    reader = History(path, [*scalars])
+    return as_run(reader, pytest.fail, Choices(losses), read_as=lambda _: None)
 
 
 def values(storage: Storage) -> dict[tuple[int, str], str | None]:
@@ -56,16 +60,16 @@ def test_times_never_go_back_and_are_the_files_where_none_is_known(tmp_path: Pat
 
 
 def test_roles_go_by_names_or_by_what_the_user_says(tmp_path: Path) -> None:
-    scalars = (Scalar("Loss/val", 0, 1.0), Scalar("Loss/train", 0, 1.0), Scalar("cost", 0, 1.0))
+    scalars = (Scalar("Loss/val", 0, 1.0), Scalar("Loss/train", 0, 1.0), Scalar("price", 0, 1.0))
     assert values(of(tmp_path, *scalars)) == {
         (0, "val/Loss"): Role.METRIC,
         (0, "train/Loss"): Role.LOSS,
-        (0, "cost"): Role.METRIC,
+        (0, "price"): Role.METRIC,
     }
-    assert values(of(tmp_path, *scalars, losses=("cost",))) == {
+    assert values(of(tmp_path, *scalars, losses=("price",))) == {
         (0, "val/Loss"): Role.METRIC,
         (0, "train/Loss"): Role.METRIC,
-        (0, "cost"): Role.LOSS,
+        (0, "price"): Role.LOSS,
     }
 
 
@@ -73,7 +77,11 @@ def test_roles_go_by_names_or_by_what_the_user_says(tmp_path: Path) -> None:
     ("scalars", "losses", "why"),
     [
         ([], (), "no scalar"),
-        ([Scalar("val_loss", 0, 1.0)], (), "no loss of a training: name it with --loss NAME, of:"),
+        (
+            [Scalar("price", 0, 1.0)],
+            (),
+            "no loss of a training: name it with --loss NAME, of: price",
+        ),
         ([Scalar("loss", 0, 1.0)], ("cost",), "no scalar 'cost' for --loss; there are: loss"),
         ([Scalar(f"loss{n}", 0, 1.0) for n in range(5)], (), "more than 3 values or 2,000 names"),
     ],
@@ -94,7 +102,7 @@ def test_what_is_refused(
 def test_steps_that_no_run_can_have_are_skipped(tmp_path: Path) -> None:
     notes: list[str] = []
     found = (Scalar("loss", -1, 1.0), Scalar("loss", 10**30, 1.0), Scalar("loss", 2, 1.0))
-    storage = as_run(History(tmp_path, [*found]), notes.append)
+    storage = as_run(History(tmp_path, [*found]), notes.append, read_as=lambda _: None)
     assert list(values(storage)) == [(2, "loss")]
     assert notes == [f"{tmp_path}: skipped 2 values with a step below 0 or a name too long"]
 

@@ -10,10 +10,12 @@ import typer
 from tocsin.cli.errors import INTERRUPTED, CommandError
 from tocsin.cli.not_judged import exit_code
 from tocsin.cli.options import (
+    CountedBy,
     Every,
     Json,
     Loss,
     NotifyOption,
+    OneTraining,
     ProfileOption,
     RuleFiles,
     RuleOption,
@@ -31,6 +33,8 @@ def check(
     rule_files: RuleFiles = None,
     profile: ProfileOption = None,
     loss: Loss = None,
+    step: CountedBy = None,
+    training: OneTraining = None,
     follow: Annotated[
         bool,
         typer.Option("--follow", help="Evaluate while the training writes the run, until its end."),
@@ -59,9 +63,9 @@ def check(
     is a comma within a value. Beside parameters and engine options there are name, include
     and exclude.
 
-    RUN may also be a history of another tool: a folder of TensorBoard or MLflow, or a file of
-    CSV (Weights & Biases), JSON lines or trainer_state.json. Its scalars are read as losses and
-    metrics by their names; --loss names a loss.
+    RUN may also be a history of another tool: a folder of TensorBoard, MLflow, CatBoost, DVCLive
+    or Weights & Biases, a table as CSV or JSON, or a log of lines with steps and losses. A line
+    says how it was read; --loss, --step and --training overrule that.
 
     Findings come first, by step; the last line counts the other rules. A rule that has judged no
     step is listed in not_judged of --json: no loss, too few steps, or another tensor was not
@@ -99,10 +103,11 @@ def check(
     from tocsin.cli.place import steps_at, storage_of
     from tocsin.cli.verdicts import print_verdicts
     from tocsin.cli.watch_options import given_watch
+    from tocsin.histories import Choices
 
     if notify and not follow:
         raise CommandError("--notify goes with --follow")
-    storage = storage_of(run, loss or (), may_come=follow)
+    storage = storage_of(run, Choices(tuple(loss or ()), step, training), may_come=follow)
     steps = 0 if follow else steps_at(storage)
     given = given_watch(
         watch, rule or (), profile.value if profile else None, storage, rule_files or ()

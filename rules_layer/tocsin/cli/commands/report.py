@@ -11,12 +11,13 @@ import typer
 
 from tocsin.cli.display import styled
 from tocsin.cli.errors import CommandError
-from tocsin.cli.options import Json, Loss, RuleFiles
+from tocsin.cli.options import CountedBy, Json, Loss, OneTraining, RuleFiles
 from tocsin.cli.output import Document
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from tocsin.histories import Choices
     from tocsin.report import Page
 
 
@@ -35,6 +36,8 @@ def report(
     ] = None,
     rule_files: RuleFiles = None,
     loss: Loss = None,
+    step: CountedBy = None,
+    training: OneTraining = None,
     as_json: Json = False,
 ) -> int:
     """Make a page of a run: what happened, and why.
@@ -56,6 +59,7 @@ def report(
     import msgspec
 
     from tocsin.cli.output import answer
+    from tocsin.histories import Choices
     from tocsin.report import compared, html_of, json_of
 
     beside = output.with_suffix(".json")
@@ -63,7 +67,12 @@ def report(
         raise CommandError(f"{output}: name a file that ends in .html; the JSON is written beside")
     if not output.parent.is_dir():
         raise CommandError(f"{output.parent}: no such folder")
-    page = compared([_page(run, watch, rule_files or (), loss or ()) for run in runs])
+    page = compared(
+        [
+            _page(run, watch, rule_files or (), Choices(tuple(loss or ()), step, training))
+            for run in runs
+        ]
+    )
     output.write_text(html_of(page), "utf-8")
     beside.write_bytes(json_of(page))
     document = {
@@ -83,13 +92,13 @@ def _print_verdict(document: Document, console: Console) -> None:
             console.print(styled(text), soft_wrap=True)
 
 
-def _page(run: str, watch: str | None, rule_files: Sequence[str], losses: Sequence[str]) -> Page:
+def _page(run: str, watch: str | None, rule_files: Sequence[str], choices: Choices) -> Page:
     from tocsin.cli.output import progress
     from tocsin.cli.place import steps_at, storage_of
     from tocsin.cli.watch_options import given_watch
     from tocsin.report import report_on
 
-    storage = storage_of(run, losses)
+    storage = storage_of(run, choices)
     steps = steps_at(storage)
     given = given_watch(watch, (), None, storage, rule_files)
     done = count(1)

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from tocsin.cli.options import (
+    CountedBy,
     Loss,
     NotifyOption,
     ProfileOption,
@@ -24,6 +25,7 @@ def watch(
     rule_files: RuleFiles = None,
     profile: ProfileOption = None,
     loss: Loss = None,
+    step: CountedBy = None,
     web: Annotated[
         bool, typer.Option("--web", help="Serve the report's page on this machine instead.")
     ] = False,
@@ -77,6 +79,7 @@ def watch(
     from tocsin.cli.place import folder_of_runs, growing
     from tocsin.cli.run_view import RunWatch
     from tocsin.cli.watch_options import given_watch
+    from tocsin.histories import Choices
     from tocsin.judge import Several
     from tocsin.parsing import seconds
 
@@ -89,7 +92,7 @@ def watch(
         raise CommandError("--open and --port go with --web")
     if web and as_json:
         raise CommandError("--json and --web: choose one")
-    storage, refresh = growing(run, loss or ())
+    storage, refresh = growing(run, Choices(tuple(loss or ()), step))
     given = given_watch(
         watch_file, rule or (), profile.value if profile else None, storage, rule_files or ()
     )

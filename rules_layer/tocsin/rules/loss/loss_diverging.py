@@ -167,11 +167,13 @@ class LossDiverging(Rule):
             return measured_cost(HEALTHY, point, rise.lowest, rise.limit)
         if not rise.found:
             return UNDECIDED
+        came_back, sign = rise.back and best < first, -1.0 if point.rises else 1.0
+        now, first = sign * now, sign * first
         detail = (
             f"the median of {self.window} saves of {name} is {now:.3g}; it started at {first:.3g}"
         )
-        if rise.back and best < first:
-            detail += f" and had fallen to {best:.3g}"
+        if came_back:
+            detail += f" and had {'risen' if point.rises else 'fallen'} to {sign * best:.3g}"
         found = violation(Reason.INCREASING, detail, point.tensor, loss=now, first=first)
         return measured_cost(found, point, rise.lowest, rise.limit, "lowest_lately")
 

@@ -171,10 +171,12 @@ class LossWorse(Rule):
             start = memory["start"]
         now = memory["cost"] if memory["far"] else median(blocks[-3:])
         what = "diverged" if now >= start else "got worse"
+        improved, sign = best < start, -1.0 if point.rises else 1.0
+        now, start, best = sign * now, sign * start, sign * best
         is_now, at_start, at_best = in_digits(now, start, best)
         detail = f"{name} {what}: it is {is_now}; it started at {at_start}"
-        if best < start:
-            detail += f" and had fallen to {at_best}"
+        if improved:
+            detail += f" and had {'risen' if point.rises else 'fallen'} to {at_best}"
         evidence = {"loss": now, "best": best, "first": start}
         return _measured(
             violation(Reason.INCREASING, detail, point.tensor, **evidence), point, memory

@@ -31,7 +31,8 @@ class StalledTrainingRule(Rule):
     Fires when no new step with a selected tensor was saved for ``threshold`` seconds and for
     ``ratio`` times the longest interval between two steps so far. So a slow model that saves
     rarely, or pauses for an evaluation, does not fire. Before the second interval the limit is
-    ``ratio`` times the threshold. The rule judges as time passes, and by the times at which the
+    ``ratio`` times the threshold, and a step that comes is not late: it shows how long one takes.
+    The rule judges as time passes, and by the times at which the
     steps were written, so a later check of the run gives the same verdict. Profile ``sagemaker`` is
     Amazon's rule: the threshold alone.
 
@@ -85,6 +86,8 @@ class StalledTrainingRule(Rule):
         limit = self._limit(state)
         if step.tick:
             return state, self._stalled(pause, limit) if pause > limit else UNDECIDED
+        if self.ratio and state["intervals"] < _ENOUGH:  # the step shows how long one takes
+            limit = max(limit, pause)
         state = {
             "last": max(step.time, state["last"]),
             "longest": max(pause, state["longest"]),

@@ -1,0 +1,46 @@
+"""The rules that watch a history of another tool: those of its profile, fitted to its columns."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from tocsin.histories import Columns
+from tocsin.rules import RECOMMENDED, TRAINING, rule_names
+from tocsin.watch import RuleConfig, Watch, encode_watch
+
+_MOST_NAMES = 100  # of columns that a rule reads by name
+
+# A save of a history of epochs is the mean of many steps: fewer of them show a trend.
+_OF_EPOCHS: Mapping[str, Mapping[str, Any]] = {
+    "LossNotDecreasing": {"num_steps": 3, "smooth": 4},
+    "LossDiverging": {"window": 4},
+}
+
+
+def watch_of_history(columns: Columns) -> bytes:
+    """The content of ``watch.json`` for a history with these columns.
+
+    A loss that is not finite counts, and no other column's: a score may not be known yet. Scores
+    that get worse are losses the other way round.
+    """
+    fitted: dict[str, Mapping[str, Any]] = dict(_OF_EPOCHS) if columns.coarse else {}
+    fitted["ExplodingTensor"] = {"tensor_regex": _named(columns.finite)}
+    rules = [RuleConfig(name, None, fitted.get(name, {})) for name in _recommended()]
+    if columns.scores:
+        scores = {"tensor_regex": _named(columns.scores), "direction": "rises"}
+        lost = {**scores, "factor": 1.5, "window": 4 if columns.coarse else 8}
+        rules += [
+            RuleConfig("LossWorse", "ScoreWorse", scores),
+            RuleConfig("LossDiverging", "ScoreLost", lost),
+        ]
+    return encode_watch(Watch(rules=tuple(rules)))
+
+
+def _recommended() -> tuple[str, ...]:
+    return rule_names(RECOMMENDED, TRAINING)
+
+
+def _named(names: Iterable[str]) -> list[str]:
+    return [f"^{re.escape(name)}$" for name in [*names][:_MOST_NAMES]]

@@ -1,0 +1,289 @@
+"""Which column of a table is the step, the phase, the time, the name of a training, a scalar."""
+
+from __future__ import annotations
+
+from collections import Counter as Counts
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+
+from tocsin.histories.cells import has_decimal_comma, is_empty, number
+from tocsin.histories.counters import (
+    Counter,
+    Entry,
+    Steps,
+    best_counter,
+    candidates,
+    counter_key,
+    is_counter,
+)
+from tocsin.histories.names import is_phase
+from tocsin.histories.scalar import BadHistory, Row, Scalar
+from tocsin.words import clean
+
+BY_ROW = "row"
+"""The name of the step that counts rows, for ``--step``."""
+
+_TIMES = {"timestamp", "walltime", "time", "datetime", "date", "createdat", "ts"}
+_NOT_SCALARS = {"relativetimeprocess", "relativetimewall", "runtime", "id", "pid"}
+_PHASES = {"mode", "split", "phase", "subset", "partition", "stage", "set", "dataset", "trainval"}
+_TRAININGS = {
+    "run", "runid", "runname", "fold", "seed", "trial", "trialid", "model", "modelname", "exp",
+    "experiment", "experimentid", "client", "clientid", "worker", "rank", "cv", "kfold", "config",
+}  # fmt: skip
+_NAMES = {"tag", "metric", "metricname", "name", "key", "variable", "scalar"}
+_VALUES = {"value", "val", "metricvalue", "scalarvalue"}
+_MOST_GROUPS = 200
+_BY_GROUPS = 5  # times fewer values that overwrite others: the table has several trainings
+_LOOKED_AT = 20_000  # rows, by which a table is laid out
+_EARLIEST = 1e9  # seconds since the epoch; smaller numbers are durations
+
+
+@dataclass
+class Column:
+    """The cells of a column: numbers, texts that are none with an example, and different texts."""
+
+    numbers: int = 0
+    others: int = 0
+    example: str = ""
+    texts: set[str] = field(default_factory=set)
+
+    def add(self, value: object, found: float | None) -> None:
+        if found is not None:
+            self.numbers += 1
+        elif not is_empty(value):
+            self.others += 1
+            text = value if isinstance(value, str) else type(value).__name__
+            self.example = self.example or clean(text, 20)
+            if len(self.texts) <= _MOST_GROUPS:
+                self.texts.add(text)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How the columns of a table are read.
+
+    phase: the column that says whether a row is of training or of an evaluation.
+    trainings: the columns that say which training a row belongs to.
+    names: the column with the names of the scalars, whose numbers are in the column ``values``.
+    main: the phase of most rows: its rows count the steps of an epoch.
+    """
+
+    counter: Counter
+    comma: bool = False
+    phase: str | None = None
+    trainings: tuple[str, ...] = ()
+    names: str | None = None
+    values: str | None = None
+    main: str = ""
+
+    def entry(self, row: Row) -> Entry:
+        """The numbers of a row, and its series."""
+        numbers = {
+            name: found
+            for name, value in row.items()
+            if value is not None and (found := number(value, comma=self.comma)) is not None
+        }
+        training = ", ".join(str(row[name]) for name in self.trainings if name in row)
+        if self.names and self.values:
+            name = str(row.get(self.names, "")).strip()
+            values = {name: numbers[self.values]} if name and self.values in numbers else {}
+            return Entry(numbers, values, training)
+        phase = self.phase_of(row)
+        prefix = f"{phase}/" if phase else ""
+        values = {
+            prefix + name: value
+            for name, value in numbers.items()
+            if name not in self.trainings and is_scalar(name, value)
+        }
+        return Entry(numbers, values, training)
+
+    def phase_of(self, row: Row) -> str:
+        return str(row.get(self.phase, "")).strip().lower() if self.phase else ""
+
+
+def is_scalar(name: str, value: float) -> bool:
+    """Whether a number is neither of a counter nor a time."""
+    key = counter_key(name)
+    if key == "time":
+        return not value >= _EARLIEST  # else it is how long something took
+    return not (is_counter(name) or key in _NOT_SCALARS or key in _TIMES)
+
+
+def time_of(row: Row) -> float | None:
+    """The time at which a row was recorded, in seconds since the epoch; None if not known."""
+    for name, value in row.items():
+        if counter_key(name) not in _TIMES:
+            continue
+        found = number(value)
+        if found is None and isinstance(value, str):
+            try:
+                return datetime.fromisoformat(value.strip().replace(",", ".")).timestamp()
+            except (ValueError, OverflowError, OSError):
+                continue
+        if found is not None and found >= _EARLIEST:
+            return found / 1000 if found >= 1000 * _EARLIEST else found
+    return None
+
+
+def layout_of(rows: Sequence[Row], path: Path, step: str | None = None) -> Layout:
+    """Decides how a table is read. Raises BadHistory where its rows have no order.
+
+    step: the name of the column that is the step, or ``row``; None: by the columns.
+    """
+    rows = rows[:_LOOKED_AT]
+    comma = _has_decimal_comma(rows)
+    columns = _columns(rows, comma)
+    names = _one_of(columns, _NAMES, texts=True)
+    values = _one_of(columns, _VALUES, texts=False)
+    plain = Layout(
+        Counter(()),
+        comma,
+        phase=_phase_column(columns),
+        names=names if names and values else None,
+        values=values if names and values else None,
+    )
+    phases = Counts(plain.phase_of(row) for row in rows)
+    main = max(phases, key=lambda phase: phases[phase], default="")
+    plain = Layout(plain.counter, comma, plain.phase, (), plain.names, plain.values, main)
+    if step is not None:
+        if step != BY_ROW and step not in columns:
+            shown = clean(", ".join(columns), 200)
+            raise BadHistory(f"{path}: no column {step!r} for --step; there are: {shown}")
+        known = [] if step == BY_ROW else [(step,)]
+        return _with_trainings(plain, rows, columns, known, given=True)
+    found = _with_trainings(plain, rows, columns, candidates(columns), given=False)
+    named = [
+        name
+        for name, column in columns.items()
+        if len(column.texts) > 1 and counter_key(name) not in _TIMES and name != plain.phase
+    ]
+    uncounted = not (found.counter.columns or found.names or found.trainings)
+    if uncounted and named and any(found.entry(row).scalars for row in rows):
+        shown = clean(", ".join(columns), 120)
+        raise BadHistory(
+            f"{path}: no column counts steps, and rows are named by {named[0]!r}, as "
+            f"{columns[named[0]].example!r}: name the step with --step NAME, or read the rows in "
+            f"their order with --step row (columns: {shown})"
+        )
+    return found
+
+
+def _with_trainings(
+    plain: Layout,
+    rows: Sequence[Row],
+    columns: Mapping[str, Column],
+    known: Sequence[tuple[str, ...]],
+    *,
+    given: bool,
+) -> Layout:
+    """The layout with its counter, and with columns of trainings if these explain what repeats."""
+    counter = best_counter(known, [plain.entry(row) for row in rows], given=given)
+    cost = counter.cost + counter.same if counter else len(rows)
+    if cost and known:
+        groups = [
+            name
+            for name, column in columns.items()
+            if name != plain.phase and name != plain.names and _may_name_trainings(name, column)
+        ]
+        for group in [*((name,) for name in groups), tuple(groups)]:
+            grouped = _replaced(plain, counter or Counter(()), group)
+            found = best_counter(known, [grouped.entry(row) for row in rows], given=given)
+            if group and found and _BY_GROUPS * (found.cost + found.same) <= cost:
+                return _replaced(plain, found, group)
+    return _replaced(plain, counter or Counter(()), ())
+
+
+def _replaced(layout: Layout, counter: Counter, trainings: tuple[str, ...]) -> Layout:
+    return Layout(
+        counter,
+        layout.comma,
+        layout.phase,
+        trainings,
+        layout.names,
+        layout.values,
+        layout.main,
+    )
+
+
+def _may_name_trainings(name: str, column: Column) -> bool:
+    key = counter_key(name)
+    if not column.numbers:
+        return 1 < len(column.texts) <= _MOST_GROUPS and key not in _TIMES
+    return key in _TRAININGS and not column.others
+
+
+def _columns(rows: Iterable[Row], comma: bool) -> dict[str, Column]:
+    columns: dict[str, Column] = {}
+    for row in rows:
+        for name, value in row.items():
+            columns.setdefault(name, Column()).add(value, number(value, comma=comma))
+    return columns
+
+
+def _phase_column(columns: Mapping[str, Column]) -> str | None:
+    for name, column in columns.items():
+        phases = [text for text in column.texts if is_phase(text.strip())]
+        surely = len(phases) == len(column.texts) or counter_key(name) in _PHASES
+        if not column.numbers and phases and surely:
+            return name
+    return None
+
+
+def _one_of(columns: Mapping[str, Column], keys: set[str], *, texts: bool) -> str | None:
+    for name, column in columns.items():
+        if counter_key(name) in keys and (
+            column.others > column.numbers if texts else column.numbers > column.others
+        ):
+            return name
+    return None
+
+
+def _has_decimal_comma(rows: Sequence[Row]) -> bool:
+    """Whether the table has decimal commas: more cells show one than the opposite.
+
+    ``1,234`` shows neither; in a table without any decimal point it has one, if others are small.
+    """
+    shown: Counts[bool | None] = Counts()
+    for row in rows[:5000]:
+        for value in row.values():
+            if isinstance(value, str) and "," in value:
+                shown[has_decimal_comma(value)] += 1
+    return shown[True] > shown[False]
+
+
+def columns_left_out(columns: Mapping[str, Column], layout: Layout) -> list[str]:
+    """What was not read, in words: cells that are no numbers, once for each column."""
+    used = {layout.phase, layout.names, *layout.trainings}
+    found = []
+    for name, column in columns.items():
+        if not column.others or name in used or counter_key(name) in _TIMES:
+            continue
+        example = f"as {column.example!r}"
+        if column.numbers:
+            cells = "1 cell" if column.others == 1 else f"{column.others:,} cells"
+            found.append(f"{cells} of {clean(name, 40)} ({example})")
+        else:
+            found.append(f"{clean(name, 40)} ({example})")
+    return found
+
+
+def scalars_of(
+    rows: Iterable[Row], layout: Layout, steps: Steps, columns: dict[str, Column]
+) -> Iterator[Scalar]:
+    """The scalars of rows. Counts the cells of ``columns``."""
+    for row in rows:
+        entry = layout.entry(row)
+        for name, value in row.items():
+            columns.setdefault(name, Column()).add(value, entry.numbers.get(name))
+        if not entry.scalars:
+            continue
+        beside = len(layout.counter.columns) > 1 and layout.phase_of(row) != layout.main
+        step, borrowed = steps.beside() if beside else steps.of(entry.numbers)
+        if step is None:
+            continue
+        steps.carried += borrowed and not beside
+        time = time_of(row)
+        for name, value in entry.scalars.items():
+            yield Scalar(name, step, value, time, entry.training, borrowed and not beside)

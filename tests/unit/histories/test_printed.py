@@ -1,0 +1,82 @@
+"""Lines of common trainers: what counts, and which number has which name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tocsin.histories.printed import parsed
+
+from .test_tables import curve, read
+
+
+@pytest.mark.parametrize(
+    ("line", "counters", "values"),
+    [
+        ("iter 7: loss 2.31, time 1000.12ms, mfu -100.00%", {"step": 7}, {"loss": 2.31}),
+        ("step 250: train loss 2.5, val loss 2.6", {"step": 250}, {"val loss": 2.6}),
+        (
+            "I0101 12:00:00.0 123 solver.cpp:218] Iteration 100 (2.5 iter/s, 4s), loss = 1.25",
+            {"step": 100},
+            {"loss": 1.25},
+        ),
+        (
+            "I0101 12:00:00.000000 123 solver.cpp:397]     Test net output #0: accuracy = 0.9",
+            {},
+            {"test/accuracy": 0.9},
+        ),
+        (
+            " 3: 1234.5, 1200.5 avg loss, 0.001000 rate, 3.4 seconds, 64 images",
+            {"step": 3},
+            {"loss": 1200.5, "lr": 0.001},
+        ),
+        ("Train Epoch: 1 [640/60000 (1%)]\tLoss: 2.3", {"epoch": 1, "batch": 640}, {}),
+        (
+            "Epoch: [0][ 10/5005]\tTime 0.5 ( 0.6)\tLoss 6.9e+00 (7.0e+00)\tAcc@1  0.10 (  0.20)",
+            {"epoch": 0, "batch": 10},
+            {"Loss": 6.9, "Acc@1": 0.1},
+        ),
+        (
+            "2020-02-14 03:22:53,663 - INFO - Epoch [1][50/7330]\tlr: 0.004, time: 0.9, loss: 2.5",
+            {"epoch": 1, "batch": 50},
+            {"lr": 0.004, "time": 0.9, "loss": 2.5},
+        ),
+        (
+            "{'loss': 2.3, 'grad_norm': 1.0, 'learning_rate': 5e-05, 'epoch': 0.1}",
+            {"epoch": 0.1},
+            {"loss": 2.3, "learning_rate": 5e-05},
+        ),
+        (
+            " iteration  10/ 500 | learning rate: 1.5E-04 | lm loss: 9.5E+00 | grad norm: 1.2 |",
+            {"step": 10},
+            {"lm loss": 9.5, "learning rate": 1.5e-4, "grad norm": 1.2},
+        ),
+        (
+            "05-01 | INFO | train | epoch 001 | loss 9.1 | ppl 300.1 | num_updates 100 | lr 0.1",
+            {"epoch": 1, "step": 100},
+            {"train/loss": 9.1, "train/ppl": 300.1, "lr": 0.1},
+        ),
+        ("Epoch 5 Train Loss: 0.5 Val Acc: 87.5%", {"epoch": 5}, {"Val Acc": 87.5}),
+        ("[000500/50000] X4K | loss 0.05 | batch 16", {"done": 500}, {"loss": 0.05}),
+        ("Epoch 2, Loss: nan", {"epoch": 2}, {}),
+        ("saved to /tmp/epoch_3.pt in 2.5s", {}, {}),
+    ],
+)
+def test_a_line(line: str, counters: dict[str, float], values: dict[str, float]) -> None:
+    found, named = parsed(line)
+    assert found == counters
+    assert {name: named[name] for name in values} == values
+
+
+def test_lines_between_two_steps_belong_to_the_first(tmp_path: Path) -> None:
+    path = tmp_path / "train.log"
+    path.write_bytes(
+        "".join(
+            f"Iteration {at}, loss = {3 - at / 10}\r\n  Test net #0: accuracy = {at / 10}\r\n"
+            for at in range(5)
+        ).encode("utf-16")
+    )
+    storage, line = read(path)
+    assert curve(storage, "loss") == {at: pytest.approx(3 - at / 10) for at in range(5)}
+    assert curve(storage, "test/accuracy") == {at: pytest.approx(at / 10) for at in range(5)}
+    assert "read as printed log: 5 steps of step" in line
