@@ -143,8 +143,8 @@ FAULTS = (
         "restart-not-seen",
         "A job that starts again before the frontier is taken for the one that was evaluated.",
         f"{EVALUATION}/reconciliation.py",
-        "find_restart(work, hint.keys if hint.tick is None",
-        "find_restart(work, () if hint.tick is None",
+        "find_restart(work, (*hint.keys, *partly_judged_files",
+        "find_restart(work, (*partly_judged_files",
     ),
     Fault(
         "evaluation",
