@@ -86,7 +86,7 @@ def judge_constant_guess(
     spent = state.get("spent", 0) if evaluates else step.mode_step
     sites_here = list(sites(step, tensors))
     if not sites_here:
-        return state, not_applicable(Reason.NO_TENSOR, "no loss that is compared")
+        return state, not_applicable(Reason.NO_TENSOR, "no loss that the hook compares")
     memories: dict[str, Memory] = dict(state.get("sites", {}))
     for site in sites_here:
         key = f"{'EVAL' if evaluates else 'TRAIN'}/{site.key}"
@@ -186,12 +186,12 @@ def _verdict(memory: Memory, tensor: Tensor) -> Verdict:
     below = memory["below"]
     if memory["low"] < _LOOKS:
         return measured(HEALTHY, below, 0.0, "below")
-    half = f"the last half of the saves, of {memory['n']} comparisons in all"
-    where = f"{_EVALUATIONS} evaluations in a row" if "last" in memory else half
+    half = f"the last half of the run ({memory['n']} comparisons)"
+    where = f"{_EVALUATIONS} consecutive evaluations" if "last" in memory else half
     kind = memory.get("kind")
-    name = f"the loss by {kind}" if kind not in (None, "loss") else "the loss"
+    name = kind if kind not in (None, "loss") else "the loss"
     falls = "" if below < -math.log(_FAR_ABOVE) else ", and hardly falls"
-    detail = f"{name} is {_level(below)} of a constant guess in {where}{falls}"
+    detail = f"{name} is {_level(below)} of a constant prediction in {where}{falls}"
     evidence = {"below": below, "comparisons": memory["n"]}
     found = violation(Reason.BELOW_THRESHOLD, detail, tensor, **evidence)
     return measured(found, below, 0.0, "below")

@@ -28,16 +28,16 @@ from tocsin.rules._spread import LABELS, PREDICTIONS, columns, rows, spread
 class ConstantOutput(Rule):
     """The model gives the same output for every sample.
 
-    Judges predictions with one number or one row for each of at least ``samples`` samples, if the
+    Judges predictions with one number or one row per sample, for at least ``samples`` samples whose
     labels differ. Fires when the standard deviation over the samples (for rows, the root mean
     square over the columns) is at most the fraction ``threshold`` of the predictions' root mean
     square. If labels and predictions have the same shape, it must also be at most that fraction of
-    the labels' standard deviation: predictions of a target that hardly varies may hardly vary.
+    the labels' standard deviation: predictions of a nearly constant target may be nearly constant.
 
-    Profile ``recommended`` fires after five saves in a row, and not in the first 20 steps, because
-    a last layer may start at zero. The rule does not judge a batch with one label, such as a
-    discriminator's. It does not judge predicted classes either, only scores: at the start many
-    classifiers predict one class for all samples.
+    Profile ``recommended`` fires after five consecutive saves, and not in the first 20 steps,
+    because a last layer may start at zero. The rule ignores batches with a single label, such as a
+    discriminator's. It judges scores, not predicted classes: at first many classifiers predict one
+    class for all samples.
 
     Parameters
     ----------

@@ -56,7 +56,7 @@ class DeadRelu(Rule):
     tensor_regex: which tensors to watch, instead of the outputs of activations of kind relu.
     threshold_inactivity: % of a unit's outputs; 0: no output may be above zero.
     threshold_layer: % of a layer's units.
-    saves: in how many saves in a row the same units must be inactive.
+    saves: number of consecutive saves in which the same units must be inactive.
     samples: least number of outputs of each unit in those saves.
     min_units: in a layer with fewer units all of them must be dead.
 

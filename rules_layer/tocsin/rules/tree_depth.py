@@ -33,9 +33,9 @@ class TreeDepth(Rule):
 
     Fires when the deepest leaf of a tree is more than ``depth`` levels below its root. Follows the
     branches if they are saved (``trees/ID``, ``trees/Yes``, ``trees/No``). Otherwise the depth is
-    ``floor(log2(id + 1))`` of the largest node number. That is Amazon's log2(id), made exact for
-    children numbered 2i+1 and 2i+2. It is too small if XGBoost numbers the nodes of an uneven tree
-    without gaps.
+    ``floor(log2(id + 1))`` of the largest node number: Amazon's log2(id), made exact for children
+    numbered 2i+1 and 2i+2. This is too small if XGBoost numbers the nodes of an uneven tree without
+    gaps.
 
     Parameters
     ----------

@@ -32,22 +32,23 @@ _ENOUGH, _MOST = 10, 0.7  # how many changes are compared, and the share that mu
 class WorkersDisagree(Rule):
     """Workers that should have the same weights do not.
 
-    Fires after three saved steps in a row in which a weight differs between workers although it was
-    the same in all of them before. Weights with equal fingerprints are the same. Else sizes, means,
-    extremes and norms must agree within ``rtol``, since different hardware rounds differently.
+    Fires after three consecutive saved steps in which a weight differs between workers although it
+    was the same in all of them before. Weights with equal fingerprints are the same. Otherwise
+    sizes, means, extremes and norms must agree within ``rtol``, since different hardware rounds
+    differently.
 
-    Also fires when weights that were never the same change in the same way: the difference between
-    two changes of their mean in a row is the same, to a fifth, in most of at least ten cases. Then
-    the workers share gradients but started with different weights.
+    Also fires when weights never agreed but change in the same way: in most of at least ten cases,
+    two consecutive changes of their mean differ by the same amount, to within a fifth. Then the
+    workers share gradients but started with different weights.
 
-    Compares what has one step number, mode and mode step. If only one process evaluates, its later
-    steps have larger numbers than those of the others, and are not compared.
+    Compares files with the same step number, mode and mode step. If only one process evaluates, its
+    later steps have larger numbers than those of the others, and are not compared.
 
     Shards of a model (FSDP, tensor or expert parallel) and ensembles do not fire: they differ from
     their first common step on, by shape or by value, and change differently. Constant weights (a
-    norm's ones, a bias of zeros) prove nothing, since shards share them too. If workers drift apart
-    by design (local SGD, a parameter server, experts that start as copies of each other), do not
-    use the rule, or name other weights.
+    norm's ones, a bias of zeros) prove nothing, since shards share them too. If workers diverge by
+    design (local SGD, a parameter server, experts that start as copies), leave this rule out, or
+    name other weights.
 
     Parameters
     ----------
