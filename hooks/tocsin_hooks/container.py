@@ -68,7 +68,7 @@ def destination(out: Out | None) -> tuple[Out, Capture | None]:
     if run is None:
         raise ValueError("no run to write to: give `out`, or set TOCSIN_RUN")
     if isinstance(run, Path) and run.parts[:1] == ("s3:",):
-        raise ValueError(f"{run} is a Path, which S3 does not have: give it as a string")
+        raise ValueError(f"{run} is a Path, which cannot name S3: pass a string")
     return run, found.capture if found else None
 
 

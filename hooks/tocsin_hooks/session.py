@@ -271,7 +271,7 @@ class Session:
             self.generation += 1
             uploader.configure(self.selection.settings)
             self._follow_machine(self.selection.settings.watch)
-            say(f"a newer watch.json holds from step {self._rate.step} on")
+            say(f"a newer watch.json applies from step {self._rate.step} on")
         before, self._stretch = self._stretch, change.stretch
         for mode in Mode:
             stretch = self._stretch.get(mode, 1)
@@ -281,10 +281,10 @@ class Session:
                 f"capturing {mode.name} took {100 * self._budgets.share(mode):.1f} % of the time"
             )
             _log.warning(
-                "%s: from step %d on its steps are saved %s",
-                share if self._first else f"the first worker says so of {mode.name}",
+                "%s: from step %d on, its save interval is %s",
+                share if self._first else f"the first worker changes {mode.name}",
                 self._rate.step,
-                f"{stretch} times more rarely" if stretch > 1 else "as asked",
+                f"{stretch} times as long" if stretch > 1 else "as configured",
             )
 
     def _has_begun(self) -> bool:
@@ -311,4 +311,4 @@ class Session:
 
 def _warn(rules: Sequence[str]) -> None:
     for rule in rules:
-        _log.warning("no tensor so far for rule %s", rule)
+        _log.warning("no tensor captured so far for rule %s", rule)

@@ -48,7 +48,7 @@ Interval = int | Mapping[Mode, int] | Mapping[str, int]
 
 
 def _report(owner: str, why: str) -> None:
-    _log.warning("passing over a pattern of %s: %s", owner, why)
+    _log.warning("ignoring a pattern of %s: %s", owner, why)
 
 
 def _matcher() -> PatternMatcher:
@@ -160,7 +160,7 @@ class CaptureSettings:
 
 def mild(fault: Fault) -> None:
     """Says that a part of a watch file cannot be used, which has nothing to do with capturing."""
-    _log.warning("watch file: %s; what it is about has its default", fault)
+    _log.warning("watch file: %s; using the default instead", fault)
 
 
 def given_watch(watch: Watch | str | Path | None) -> Watch | None:

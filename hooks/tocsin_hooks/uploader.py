@@ -213,4 +213,4 @@ class Uploader:
             _log.warning("%s could not be written to %s: %s", what, self._storage.url, error)
         if self._failures == _MOST_FAILURES:
             self.broken = True
-            _log.error("nothing more is captured: %s cannot be written: %s", what, error)
+            _log.error("capturing stops: %s cannot be written: %s", what, error)

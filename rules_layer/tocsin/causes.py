@@ -93,7 +93,7 @@ EXPLAINS = (
     Explanation(
         ("contract: Losses", "contract: Inputs, labels and axes"),
         (*_LOSSES, *_NETWORK, *_RATES, *_SLOW, *_EVALUATION, *_TOO_GOOD),
-        "a wrong loss or wrong data falsify every loss, gradient and evaluation",
+        "a wrong loss or wrong data falsifies every gradient and evaluation",
     ),
     Explanation(
         ("contract: Gradients, optimizers and schedulers",),
@@ -153,7 +153,7 @@ EXPLAINS = (
     Explanation(
         ("LearningRateSchedule",),
         ("LossSpike", "LossWorse", "LossNotDecreasing", "UnchangedTensor"),
-        "the loss follows a jump of the rate, and stands still without one",
+        "the loss follows a jump of the rate, and stalls when the rate vanishes",
         since=True,
     ),
     Explanation(
@@ -164,7 +164,7 @@ EXPLAINS = (
     Explanation(
         ("UpdateTooSmall",),
         ("LearningRateTooSmall", "WeightUpdateRatio"),
-        "an update that is too small changes its weights too little",
+        "too small an update changes its weights too little",
     ),
     Explanation(
         _SLOW,
@@ -174,7 +174,7 @@ EXPLAINS = (
     Explanation(
         ("PoorWeightInitialization",),
         (*_SKILL, *_STUCK, *_NETWORK),
-        "initial weights of a wrong size saturate units, or let gradients vanish or explode",
+        "initial weights of the wrong scale saturate units, or let gradients vanish or explode",
     ),
     Explanation(
         ("NotNormalizedData",),
@@ -189,7 +189,7 @@ EXPLAINS = (
     Explanation(
         ("GradientExplosion",),
         ("ExplodingTensor", "VanishingGradient", *_RISING, *_TOO_GOOD, *_OVERFITTING),
-        "a gradient that explodes throws the weights away, and dwarfs the others",
+        "an exploding gradient destroys the weights, and dwarfs other gradients",
         since=True,
     ),
     Explanation(
@@ -231,7 +231,7 @@ EXPLAINS = (
     Explanation(
         ("LossDiverging",),
         ("LossOscillating", "LossSpike", "LossGap", *_TOO_GOOD, *_OVERFITTING),
-        "a loss that rises without end also swings, jumps and leaves a gap",
+        "a diverging loss also oscillates, jumps and leaves a gap",
     ),
     Explanation(
         ("LossWorse", "LossDiverging"),
@@ -242,7 +242,7 @@ EXPLAINS = (
     Explanation(
         ("Collapse",),
         _SKILL,
-        "outputs that are all alike cannot tell samples apart",
+        "identical outputs cannot tell samples apart",
     ),
     Explanation(
         ("NoSkill",),
@@ -257,12 +257,12 @@ EXPLAINS = (
     Explanation(
         ("LossGap", "FirstEpochGap"),
         _OVERFITTING,
-        "evaluations that differ from training lie above it from the beginning",
+        "evaluation data that differs from training data has a higher loss from the start",
     ),
     Explanation(
         ("Memorises",),
         ("LossGap", *_OVERFITTING),
-        "a model that memorises its training data helps no evaluation",
+        "a model that memorises its training data does not generalise",
     ),
     Explanation(
         ("Overfit",),

@@ -175,7 +175,7 @@ def _sources(machine: Machine, pid: int, every: float) -> Iterator[Source]:
         except Exception as error:  # noqa: BLE001 - psutil has errors of its own
             missing.append(f"psutil: {type(error).__name__}: {error}")
     if missing:
-        _log.warning("the machine is sampled without what cannot be read: %s", "; ".join(missing))
+        _log.warning("some machine metrics cannot be read and are left out: %s", "; ".join(missing))
     yield limits.values
     if machine.gpu is not False:
         try:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("tocsin")
 _LOST = "tensor %.200r is not captured"
-_guarded = guarded(attrgetter("hook.trouble"), "%s did not come to its end")
+_guarded = guarded(attrgetter("hook.trouble"), "%s failed")
 
 
 class TorchHook:

@@ -97,7 +97,8 @@ class Spending:
                 self.caps.metrics
             ):
                 raise CapReached(
-                    f"this run has {self.caps.metrics} metrics, as many as one may (metricRunCap)"
+                    f"this run has {self.caps.metrics} metrics, the most that a run may have "
+                    "(metricRunCap)"
                 )
             if why := effects.reserve("metric", run, 1):
                 raise CapReached(why)

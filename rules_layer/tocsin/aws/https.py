@@ -118,7 +118,9 @@ class Https:
             if answer.status not in (307, 308) or not answer.location:
                 return _judge(to.host, answer)
             to = destination(answer.location, to.url)
-        raise Rejected(f"{to.host} is one redirect too many: {_MOST_REDIRECTS} are followed")
+        raise Rejected(
+            f"{to.host} redirects too often: at most {_MOST_REDIRECTS} redirects are followed"
+        )
 
     def _answer(
         self, to: Destination, body: bytes, headers: Mapping[str, str], ends: float
@@ -145,7 +147,9 @@ class Https:
         addresses = self.resolve(to.host, to.port, _left(ends))
         for address in addresses:
             if not self.allowed(address):
-                raise Rejected(f"{to.host} leads to {address}, which is not on the public internet")
+                raise Rejected(
+                    f"{to.host} resolves to {address}, which is not on the public internet"
+                )
         context = self.context()
         error: OSError = OSError("it has no address")
         for position, address in enumerate(addresses):
@@ -194,7 +198,7 @@ def _left(ends: float) -> float:
     """The seconds that are left. TimeoutError if there are none."""
     left = ends - time.monotonic()
     if left <= 0:
-        raise TimeoutError("the time for it is up")
+        raise TimeoutError("it took too long")
     return left
 
 

@@ -94,9 +94,9 @@ def _short(name: str) -> str:
 
 def _refusal(limit: StopLimit, ceiling: StopLimit, free: float) -> str:
     return (
-        f"the stop guard holds this back until {timestamp(free)[:16]}Z: as many jobs were stopped "
-        f"as may be, {_per(limit)} of one owner (stopGuard) or {_per(ceiling)} in all "
-        "(stopCeiling); see what is wrong with the rule, silence it, or stop the job yourself"
+        f"the stop guard delays this stop until {timestamp(free)[:16]}Z: its limit is reached, "
+        f"{_per(limit)} per owner (stopGuard) or {_per(ceiling)} in total (stopCeiling); check the "
+        "rule, silence it, or stop the job yourself"
     )
 
 

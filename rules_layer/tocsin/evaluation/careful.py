@@ -51,7 +51,7 @@ def switch_off(checkpoint: Checkpoint, watched: Iterable[Watched], suspect: str)
         if rule.name == suspect and not record.disabled:
             partly = checkpoint.partly
             when = "as time passed" if partly is None else f"at step {partly.step}"
-            reason = f"switched off: {when} it did not return, or ended the process"
+            reason = f"switched off: {when} it hung or ended the process"
             return with_record(checkpoint, rule, disabled(record, reason), last_step(checkpoint))
     return checkpoint
 

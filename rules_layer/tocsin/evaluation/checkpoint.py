@@ -314,7 +314,7 @@ def smaller(checkpoint: Checkpoint) -> Checkpoint:
         state={},
         disabled=True,
         status=record.status if fired else RuleStatus.ERROR,
-        details="the rules of this run remember more than can be kept, and this one the most",
+        details="the rules of this run need more state than fits, and this one needs the most",
     )
     return replace(checkpoint, rules={**checkpoint.rules, name: stopped})
 

@@ -177,7 +177,9 @@ def _own(storage: Storage, problems: list[Unusable]) -> Watch | None:
         problems.append((WATCH, str(error)))
         return None
     if watch.custom_rules is not None:
-        why = "only the watch file of a deployment brings rules, which this one may name"
+        why = (
+            "custom_rules work in the watch file of a deployment only; this one may name its rules"
+        )
         problems.append((f"custom_rules of {WATCH}", why))
     if grave := [fault for fault in faults if not fault.mild]:
         problems.append((WATCH, str(grave[0])))

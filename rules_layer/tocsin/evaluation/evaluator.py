@@ -158,7 +158,10 @@ def _pause(
 
 def _give_up(lease: Lease, ports: EvaluationPorts, report: EvaluationReport) -> None:
     """Have a run pause whose looks do not finish: each of them takes time from other runs."""
-    why = f"{GIVE_UP_ATTEMPTS} looks in a row did not finish; there is one look a day from now on"
+    why = (
+        f"{GIVE_UP_ATTEMPTS} consecutive evaluations did not finish; from now on the run is "
+        "evaluated once a day"
+    )
     report.unwatched += 1
     report.log.append(f"{lease.run}: {why}")
     ports.coordination.abandon(

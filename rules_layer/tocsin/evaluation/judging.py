@@ -40,7 +40,7 @@ def judged(checkpoint: Checkpoint, rule: Watched, step: Step) -> tuple[RuleRecor
         what = f"the rule's state of {len(encoded)} bytes is over its {STATE_BYTES}"
         return disabled(record, what), None
     if kept != state and (what := _not_json(state, "state")):
-        return disabled(record, f"the rule's state is not kept as it is: {what}"), None
+        return disabled(record, f"the rule's state would change when stored as JSON: {what}"), None
     if not step.tick:
         record = replace(record, last_step=_count(rule.options, step))
     return _with_verdict(replace(record, state=kept), rule, verdict, step, checkpoint), verdict
@@ -65,7 +65,7 @@ def _line(error: BaseException, rule: Watched) -> str:
 def _not_json(value: object, where: str) -> str:
     """The first part of a state that JSON changes, and how; "" if that is tuples only."""
     if isinstance(value, float) and not math.isfinite(value):
-        return f"{where} is {value}, which JSON has not"
+        return f"{where} is {value}, which JSON cannot hold"
     if isinstance(value, Mapping):
         for key, inner in value.items():
             if not isinstance(key, str):

@@ -280,7 +280,9 @@ def _fold(
         report.refused += len(loaded.unreadable)
         report.log += [f"{before.run}: unreadable: {what}" for what in loaded.unreadable]
     elif ready.files:
-        reason = f"step {ready.step} was given up: {SKIP_ATTEMPTS} attempts at it did not finish"
+        reason = (
+            f"step {ready.step} was skipped: {SKIP_ATTEMPTS} attempts to evaluate it did not finish"
+        )
         left = [rule for rule in watched if not before.has_judged(rule.name, ready.step)]
         work.replace(skip(advance(before, ready), left, ready.without_tensors, reason))
     else:

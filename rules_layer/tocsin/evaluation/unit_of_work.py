@@ -24,7 +24,7 @@ from tocsin.tensors import job_name
 _MOST_REFUSED = 100  # files remembered
 _MOST_POINTS = 1000  # of the trace, in a checkpoint
 
-BEGUN_AGAIN = "evaluated again from the run's start: what was remembered of it cannot be read"
+BEGUN_AGAIN = "evaluated again from the run's start: its checkpoint cannot be read"
 
 Unusable = tuple[str, str]
 """A part of a run's configuration that cannot be used: where it stands, and why."""

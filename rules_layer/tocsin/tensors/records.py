@@ -119,7 +119,7 @@ def checked(value: NDArray[Any], crc32: int | None, dtype: str | None) -> NDArra
     bfloat16 is stored as its bits, and comes as float32. Raises Unreadable.
     """
     if crc32 is not None and zlib.crc32(content_bytes(value)) != crc32:
-        raise Unreadable("content does not have the checksum that the index names")
+        raise Unreadable("content does not match the checksum in the index")
     return from_bfloat16(value) if dtype == BFLOAT16 and value.dtype == np.uint16 else value
 
 

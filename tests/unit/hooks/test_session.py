@@ -135,7 +135,7 @@ def test_the_interval_is_stretched_when_capturing_costs_too_much(
     assert saved[:5] == [0, 1, 2, 3, 4]
     assert saved[6:] == [1024, 2048]  # no training is as short as this: the most there is
     (record,) = [each for each in caplog.records if each.levelno == logging.WARNING]
-    assert "1024 times more rarely" in record.getMessage()
+    assert "1024 times as long" in record.getMessage()
 
 
 @pytest.mark.parametrize("limit", [{"max_overhead": None}, {"max_overhead": 1.0}])

@@ -36,7 +36,7 @@ def check(
         typer.Option("--follow", help="Evaluate while the training writes the run, until its end."),
     ] = False,
     at_present: Annotated[
-        bool, typer.Option("--now", help="Tell the rules the present time: has the run stalled?")
+        bool, typer.Option("--now", help="Also judge by the present time: has the run stalled?")
     ] = False,
     notify: NotifyOption = None,
     every: Every = False,

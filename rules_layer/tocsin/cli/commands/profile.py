@@ -57,7 +57,7 @@ def profile(
             minutes.append(read_index(storage, found))
     if not minutes:
         raise CommandError(
-            f"{storage.url}: no minute of a machine: has the watch file a section `machine`?"
+            f"{storage.url}: no machine minutes: add a section `machine` to the watch file"
         )
     nodes = sorted({minute.worker for minute in minutes})
     said: dict[str, object] = {"run": storage.url, "minutes": len(minutes), "nodes": nodes}

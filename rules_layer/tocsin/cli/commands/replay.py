@@ -27,10 +27,10 @@ def replay(
     watch: WatchFile = None,
     rule_files: RuleFiles = None,
     act: Annotated[
-        bool, typer.Option("--act", help="Have the deployment do it, with all actions.")
+        bool, typer.Option("--act", help="Let the deployment replay it, with all actions.")
     ] = False,
     every: Annotated[
-        bool, typer.Option("--all", help="All runs below the prefix, in the deployment.")
+        bool, typer.Option("--all", help="Replay all runs below the prefix, in the deployment.")
     ] = False,
     output: Annotated[
         str | None,
@@ -40,7 +40,7 @@ def replay(
     ] = None,
     collect: Annotated[
         str | None,
-        typer.Option(metavar="REPLAY", help="With --all: the table of a replay begun before."),
+        typer.Option(metavar="REPLAY", help="With --all: fetch the table of an earlier replay."),
     ] = None,
     stack: Stack = None,
     stage: Stage = None,

@@ -13,7 +13,8 @@ def trace(
     run: RunArgument,
     steps: Annotated[int, typer.Option(min=1, max=20, metavar="N", help="Steps to record.")] = 3,
     timeout: Annotated[
-        str, typer.Option(metavar="TIME", help="How long to wait for it, such as 90s or 10m.")
+        str,
+        typer.Option(metavar="TIME", help="How long to wait for the trace, such as 90s or 10m."),
     ] = "10m",
     as_json: Json = False,
 ) -> int:

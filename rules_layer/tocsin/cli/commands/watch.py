@@ -31,15 +31,16 @@ def watch(
         bool, typer.Option("--open", help="With --web: open the page in your browser.")
     ] = False,
     as_json: Annotated[
-        bool, typer.Option("--json", help="A line of JSON for each event, until the run ends.")
+        bool,
+        typer.Option("--json", help="Print a line of JSON for each event, until the run ends."),
     ] = False,
     until_idle: Annotated[
         str | None,
-        typer.Option(metavar="TIME", help="End when no step came for so long, such as 10m."),
+        typer.Option(metavar="TIME", help="End when no step arrives for this long, such as 10m."),
     ] = None,
     notify: NotifyOption = None,
     port: Annotated[
-        int, typer.Option(min=0, max=65535, help="With --web: the port; 0 is any free one.")
+        int, typer.Option(min=0, max=65535, help="With --web: the port; 0 means any free one.")
     ] = 0,
 ) -> int:
     """Watch a run while its training writes it.
