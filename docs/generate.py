@@ -226,7 +226,7 @@ def quick_start() -> str:
 
 
 def log_of(script: str) -> str:
-    """What a training writes to stderr, with paths relative to its folder."""
+    """Return what a training writes to stderr, with paths relative to its folder."""
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run(
             [sys.executable, "-c", script],

@@ -20,7 +20,7 @@ class MailboxMessage:
 
     @property
     def by_email(self) -> bool:
-        """Whether e-mail subscribers would have got it, all or one."""
+        """Return whether e-mail subscribers would have got it, all or one."""
         return self.attributes.get("action", "email").partition(":")[0] == "email"
 
     @property

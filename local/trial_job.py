@@ -35,7 +35,7 @@ Clients = Callable[[str], Any]
 
 @dataclass(frozen=True)
 class Container:
-    """What a job runs. ``command`` is that of the example, without its arguments.
+    """The parts of a job. ``command`` is that of the example, without its arguments.
 
     code: the files of the job, uploaded for it; none where the container has them.
     """

@@ -52,7 +52,7 @@ def container(save_interval: int = 500) -> Container | None:
 
 
 def destination(out: Out | None) -> tuple[Out, Capture | None]:
-    """Where a hook writes, and what the container asks for, if there is one.
+    """Return where a hook writes, and the container's configuration, if there is one.
 
     Raises BadWatch, OSError for a container's file that is wrong and needed, ValueError where
     nobody says where to write.
@@ -73,7 +73,7 @@ def destination(out: Out | None) -> tuple[Out, Capture | None]:
 
 
 def switched_off() -> bool:
-    """Whether ``TOCSIN`` or ``USE_SMDEBUG`` in the environment is 0 or false."""
+    """Return whether ``TOCSIN`` or ``USE_SMDEBUG`` in the environment is 0 or false."""
     values = (os.environ.get(name, "") for name in ("TOCSIN", "USE_SMDEBUG"))
     return any(value.strip().lower() in ("0", "false") for value in values)
 

@@ -1,4 +1,4 @@
-"""How the process ends, and the runs that end with it."""
+"""The end of the process, and of the runs that end with it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ def uncaught() -> Errors:
 
 
 def ends_cleanly(before: Errors) -> bool:
-    """Whether the interpreter, which is exiting, ends without an error that came after ``before``.
+    """Return whether the interpreter, which is exiting, ends without an error that came after
+    ``before``.
 
     Does not see ``sys.exit(1)``. False in a process of ``multiprocessing``, which ends in the same
     way whatever its function raised.

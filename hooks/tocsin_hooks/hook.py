@@ -220,7 +220,7 @@ class Hook:
 
     @property
     def saving(self) -> bool:
-        """Whether the step in hand is saved: worth asking before computing what to save."""
+        """Return whether the step in hand is saved: worth asking before computing what to save."""
         return self._loop.step is not None
 
     @_guarded(_of_name)
@@ -263,14 +263,15 @@ class Hook:
         role: Role | None = None,
         kind: str | None = None,
     ) -> bool:
-        """Whether a rule, or the configuration, asks for such a tensor at all. Losses always."""
+        """Return whether a rule, or the configuration, asks for such a tensor at all. Losses
+        always."""
         if self._session is None:
             return False
         return self._session.selection.wants(name, collection, role, kind)
 
     @_guarded("a collection is not looked up", False)
     def configured(self, collection: str) -> bool:
-        """Whether the configuration names a collection, rules or not."""
+        """Return whether the configuration names a collection, rules or not."""
         return self._session is not None and self._session.selection.settings.asked((collection,))
 
     @_guarded(_of_name)
@@ -284,7 +285,7 @@ class Hook:
         raw: bool | None = None,
         asked: bool = False,
     ) -> CapturePlan | None:
-        """How a tensor is captured in the step in hand.
+        """Return how a tensor is captured in the current step.
 
         None: it is not, because the step is not saved, or it is not its collection's turn, or
         nobody wants it and the script has not ``asked`` for it by name.
@@ -323,7 +324,7 @@ class Hook:
 
     @property
     def is_at_work(self) -> bool:
-        """Whether such a context is open."""
+        """Return whether such a context is open."""
         return self._loop.meter.runs
 
     @_guarded("time that capturing took is not counted")
@@ -333,7 +334,7 @@ class Hook:
 
     @property
     def allows_looks(self) -> bool:
-        """Whether a step that is not saved may be looked at: the hook has not taken long."""
+        """Return whether a step that is not saved may be looked at: the hook has not taken long."""
         return self._session is not None and self._session.allows_looks(self._loop.meter.seconds)
 
     @_guarded("idle steps are not counted", (0, 0.0))
@@ -368,14 +369,14 @@ class Hook:
 
     @property
     def saves_nothing(self) -> bool:
-        """Whether nothing of the step in hand has been saved yet."""
+        """Return whether nothing of the step in hand has been saved yet."""
         step = self._loop.step
         return step is None or step.empty
 
     @property
     @_guarded("a stop request is not seen", False)
     def should_stop(self) -> bool:
-        """Whether somebody asked for a stop: by ``STOP.json`` in the run, or by SIGTERM.
+        """Return whether somebody asked for a stop: by ``STOP.json`` in the run, or by SIGTERM.
 
         Steady once it is true. SIGTERM counts after ``stop_on_sigterm()``.
         """
@@ -427,7 +428,7 @@ class Hook:
     @property
     @_guarded("steps are not timed")
     def timings(self) -> Timings | None:
-        """Where durations are collected; None if steps are not timed."""
+        """Return where durations are collected; None if steps are not timed."""
         return self._loop.timings
 
     @_guarded("the run was not closed")

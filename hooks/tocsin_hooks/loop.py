@@ -45,7 +45,7 @@ class CapturedLoop:
 
     @property
     def timings(self) -> Timings | None:
-        """Where durations are collected; None if steps are not timed."""
+        """Return where durations are collected; None if steps are not timed."""
         session = self._life.session
         return session.machine.timings if session is not None and self._life.here else None
 
@@ -114,7 +114,7 @@ class CapturedLoop:
         raw: bool | None,
         asked: bool,
     ) -> CapturePlan | None:
-        """How a tensor is captured in the step in hand; None: it is not."""
+        """Return how a tensor is captured in the current step; None: it is not."""
         step, session = self.step, self._life.session
         if step is None or session is None or self._due is None:
             return None

@@ -1,4 +1,4 @@
-"""How much of the training's time the hook takes."""
+"""The share of the training's time that the hook takes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How fast a training advances: for a change that all workers are to make at the same step."""
+"""The pace of a training, so that all workers can make a change at the same step."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ class StepRecorder:
 
     @property
     def is_asked(self) -> bool:
-        """Whether steps are to be recorded, or are at present."""
+        """Return whether steps are to be recorded, or are at present."""
         return self._request is not None
 
     def step_begins(self, mode: Mode) -> None:

@@ -70,7 +70,7 @@ def _capture(options: argparse.Namespace) -> FirstModel:
 
 
 def _run(out: str | None) -> str | None:
-    """Where to write. None: what is wrong with SageMaker's configuration the hook will say."""
+    """Return where to write. None: the hook reports faults of SageMaker's configuration."""
     try:
         found = container()
     except (ValueError, OSError):

@@ -41,7 +41,7 @@ _RETIRING = 10.0  # seconds
 
 
 _open: WeakValueDictionary[tuple[str, str], Session] = WeakValueDictionary()
-"""Who writes to a run at present, by its URL and worker: a notebook's cell may be run again."""
+"""The present writer of a run, by its URL and worker: a notebook's cell may be run again."""
 
 
 class Session:
@@ -152,7 +152,7 @@ class Session:
 
     @property
     def stop_requested(self) -> bool:
-        """Whether a file of the run, or of its machine run, asks for a stop."""
+        """Return whether a file of the run, or of its machine run, asks for a stop."""
         return self.stop_file.requested or self.machine.stop_requested
 
     def allows_looks(self, spent: float) -> bool:
@@ -162,7 +162,7 @@ class Session:
 
     @property
     def used(self) -> bool:
-        """Whether any step was captured."""
+        """Return whether any step was captured."""
         return self.uploader is not None and self.uploader.used
 
     def begin(self, step: CapturedStep, turn: int | None = None) -> Due | None:
@@ -238,7 +238,7 @@ class Session:
             self.uploader.leave(last, self._losses.warn if self._first else lambda: None)
 
     def close(self, *, marker: bool, timeout: float) -> bool:
-        """Whether all was written; see ``Uploader.close``."""
+        """Return whether all was written; see ``Uploader.close``."""
         if self._retired:
             return True
         self._poller.close()
@@ -288,7 +288,8 @@ class Session:
             )
 
     def _has_begun(self) -> bool:
-        """Whether our own watch file is in the run: what lies there before is an older one."""
+        """Return whether our own watch file is in the run: what lies there before is an older
+        one."""
         return self.uploader is not None and self.uploader.begun
 
     def _before(self, step: CapturedStep) -> None:

@@ -38,7 +38,7 @@ _log = logging.getLogger("tocsin")
 
 DEFAULT_COLLECTION = "default"
 OTHER_COLLECTION = "other"
-"""Where tensors of no collection go if ``default`` has patterns, so means something else."""
+"""The collection of tensors without one, if ``default`` has patterns, so means something else."""
 
 DEFAULT_INTERVAL = 10
 _DEFAULT_OVERHEAD = 0.02
@@ -105,7 +105,7 @@ class CaptureSettings:
         return (OTHER_COLLECTION if taken else DEFAULT_COLLECTION,)
 
     def asked(self, collections: tuple[str, ...]) -> bool:
-        """Whether the configuration asks for tensors of these collections, rules or not.
+        """Return whether the configuration asks for tensors of these collections, rules or not.
 
         ``default`` counts if it has patterns: all tensors that nobody named are in it else.
         """
@@ -115,12 +115,12 @@ class CaptureSettings:
         )
 
     def raw(self, collections: tuple[str, ...]) -> bool | None:
-        """Whether values are kept; None: the configuration does not say."""
+        """Return whether values are kept; None: the configuration does not say."""
         said = set(self._said("save_raw_tensor", collections))
         return True if True in said else False if False in said else None
 
     def shape(self, collections: tuple[str, ...]) -> bool:
-        """Whether the shape is listed by itself, as ``save_shape`` has it."""
+        """Return whether the shape is listed by itself, as ``save_shape`` has it."""
         return True in self._said("save_shape", collections)
 
     def reductions(self, collections: tuple[str, ...]) -> tuple[str, ...]:

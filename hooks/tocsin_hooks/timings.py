@@ -1,4 +1,4 @@
-"""How long steps take, and how long the training waits for data: every step, saved or not."""
+"""Durations of steps and of waits for data: every step, saved or not."""
 
 from __future__ import annotations
 

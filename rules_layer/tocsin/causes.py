@@ -1,4 +1,5 @@
-"""Which finding explains which, and the order in which findings are shown: the cause first.
+"""Relations between findings: what explains what, and the order in which they are shown, cause
+first.
 
 ``EXPLAINS`` is the only place that says so. Checks, reports, e-mails, webhooks and statuses show
 what ``causes_first`` returns; what a finding explains is folded below it.
@@ -279,8 +280,8 @@ EXPLAINS = (
 
 @lru_cache
 def explained_by(kind: str) -> Mapping[str, Explanation]:
-    """What findings of a kind explain: a rule, or a family of contracts. By rule; none if the kind
-    is unknown.
+    """Return what findings of a kind explain: a rule, or a family of contracts. By rule; none if
+    the kind is unknown.
     """
     own = [each for each in EXPLAINS if kind in each.causes]
     return {effect: each for each in reversed(own) for effect in each.effects if effect != kind}
@@ -324,7 +325,7 @@ def causes_first(findings: Iterable[Finding]) -> tuple[Lead, ...]:
 
 
 def _below(findings: Iterable[Finding]) -> Mapping[Finding, list[Finding]]:
-    """What each of the findings explains directly."""
+    """Return what each of the findings explains directly."""
     found = tuple(findings)
     by_rule: dict[str, list[Finding]] = {}
     for each in found:

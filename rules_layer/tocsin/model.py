@@ -271,7 +271,7 @@ Side = Literal["above", "below"]
 
 @dataclass(frozen=True)
 class Measure:
-    """What a rule measured at a step, in a unit of its own, and the limit that it was judged by.
+    """The number that a rule judged at a step, in the rule's own unit, and its limit.
 
     side: a value on this side of the limit violates the rule.
     """

@@ -1,4 +1,4 @@
-"""Who a run belongs to, and what runs share that has a limit."""
+"""Owners of runs, and the limited resources that runs share."""
 
 from __future__ import annotations
 

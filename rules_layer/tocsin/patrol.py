@@ -22,7 +22,7 @@ class HintsLost(Exception):
 
 @dataclass(frozen=True)
 class PatrolReport:
-    """How many messages were sent, and how many items are left to the next patrol."""
+    """The number of messages sent, and of items left to the next patrol."""
 
     sent: int
     left: int

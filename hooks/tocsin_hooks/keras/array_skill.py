@@ -58,7 +58,7 @@ class ArraySkill:
 
 
 class _Site:
-    """What has been compared of one loss, and what is known of its labels."""
+    """The comparisons of one loss, and what is known of its labels."""
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
@@ -112,7 +112,8 @@ class _Site:
         return own, other, best, float(size)
 
     def _has_meaning(self, own: float, other: float) -> bool:
-        """Whether a loss of the script's own keeps its sign and asks which label is whose."""
+        """Return whether a loss of the script's own keeps its sign and asks which label is
+        whose."""
         sign = float(np.sign(own))
         self._sign = self._sign or sign
         if sign != self._sign:

@@ -139,7 +139,7 @@ class MachineOfHook:
 
     @property
     def stop_requested(self) -> bool:
-        """Whether a rule about the machine has asked for a stop."""
+        """Return whether a rule about the machine has asked for a stop."""
         return self._stop is not None and self._stop.requested
 
     def look(self) -> None:
@@ -164,7 +164,7 @@ class MachineOfHook:
 
 
 def _sources(machine: Machine, pid: int, every: float) -> Iterator[Source]:
-    """What can be read here. What cannot is said once."""
+    """Return the sources that can be read here. Warn once about others."""
     limits = Cgroup()
     missing = []
     for make in _makers(machine, pid, every, limits):

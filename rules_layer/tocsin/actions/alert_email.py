@@ -84,7 +84,7 @@ def _opening(request: Request, now: datetime) -> str:
 
 
 def _after(alert: StatusChange, now: datetime) -> str:
-    """How long ago it fired; the text of the event may hold any time, or none."""
+    """Return how long ago it fired; the text of the event may hold any time, or none."""
     try:
         fired = datetime.fromisoformat(alert.evaluated_at or "")
     except ValueError:

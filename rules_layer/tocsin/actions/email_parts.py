@@ -77,7 +77,7 @@ def _finding(alert: StatusChange) -> str:
 
 
 def how_to_silence(request: Request) -> str:
-    """How to silence the first rule, and all rules of the job if there are others."""
+    """Return how to silence the first rule, and all rules of the job if there are others."""
     job = _pattern(request.job)
     rule = _pattern(request.alert.rule_configuration_name)
     one = f"  tocsin silence add --job {job} --rule {rule} --for 2h --reason '…'"

@@ -107,7 +107,7 @@ class Task(msgspec.Struct, frozen=True):
 
     @property
     def due_at(self) -> float:
-        """When an invocation may work on it."""
+        """Return when an invocation may work on it."""
         return max(self.claimed_until, self.retry_at)
 
     @property
@@ -182,7 +182,7 @@ class AlertGroup(msgspec.Struct, frozen=True):
 
     @property
     def due_at(self) -> float | None:
-        """When to look again: to decide, or for a task that nobody works on any more."""
+        """Return when to look again: to decide, or for a task that nobody works on any more."""
         return min(self._due_times(self.tasks), default=None)
 
     @property

@@ -34,7 +34,7 @@ class NotDelivered(Exception):
 
 @dataclass(frozen=True)
 class Destination:
-    """Where a URL leads. Messages tell of the host only: the path may be a secret."""
+    """The target of a URL. Messages name the host only: the path may be a secret."""
 
     url: str
     host: str
@@ -66,9 +66,9 @@ def destination(url: str, base: str = "") -> Destination:
 
 
 def is_public(address: str) -> bool:
-    """Whether packets to ``address`` leave for the internet: no private, local, shared, reserved
-    or multicast address, and no IPv6 one that only wraps such an IPv4 one. ValueError if it is
-    not an address.
+    """Return whether packets to ``address`` leave for the internet: no private, local, shared,
+    reserved or multicast address, and no IPv6 one that only wraps such an IPv4 one. ValueError if
+    it is not an address.
     """
     found = ip_address(address)
     if isinstance(found, IPv6Address):
@@ -185,7 +185,8 @@ def _judge(host: str, answer: _Answer) -> None:
 
 
 def _words(response: HTTPResponse) -> str:
-    """What the answer says of a refusal, as far as it comes; a success need not say anything."""
+    """Return the reason in the answer for a refusal, as far as it arrives; a success may be
+    empty."""
     if response.status < 400:
         return ""
     try:

@@ -26,7 +26,7 @@ _REQUESTS_KEY = "stop-guard-files"
 _KEPT = 400 * 24 * 3600  # seconds; longer than any period
 
 Stop = tuple[float, str]
-"""When a run was stopped (seconds since the epoch), and whose stop it is."""
+"""The time of a stop (seconds since the epoch), and its owner."""
 
 Stops = Mapping[str, Stop]
 """By run."""
@@ -77,7 +77,7 @@ class StopGuard:
 
 
 def free_at(stops: Iterable[Stop], owner: str, limit: StopLimit, ceiling: StopLimit) -> float:
-    """When one more run of the owner may be stopped (seconds since the epoch)."""
+    """Return when one more run of the owner may be stopped (seconds since the epoch)."""
     times = list(stops)
     mine = [at for at, other in times if other == owner]
     return max(_free(mine, limit), _free([at for at, _ in times], ceiling))
@@ -215,7 +215,7 @@ class Shares:
         self._update(key, "ADD sent :less", values, "sent >= :count")
 
     def _add_name(self, key: str, cap: int, name: str) -> bool | None:
-        """Whether the name is new; None if there is no room for it."""
+        """Return whether the name is new; None if there is no room for it."""
         if cap < 1:
             return None
         values = {":one": {"SS": [name]}, ":name": {"S": name}, ":cap": number(cap)}

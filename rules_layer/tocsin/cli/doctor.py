@@ -39,7 +39,7 @@ class MissingOutput(Exception):
 
 @dataclass(frozen=True)
 class Checkup:
-    """What the checks need of the deployment."""
+    """The parts of the deployment that the checks need."""
 
     stack: str
     outputs: Mapping[str, str]
@@ -121,7 +121,7 @@ def _bucket(checkup: Checkup) -> Finding:
 
 
 def _key(checkup: Checkup) -> Finding:
-    """Whether ``evaluate`` may decrypt what the bucket's own key has encrypted."""
+    """Return whether ``evaluate`` may decrypt what the bucket's own key has encrypted."""
     bucket = checkup.output("CaptureBucketName")
     answer = checkup.client("s3").get_bucket_encryption(Bucket=bucket)
     rule = answer["ServerSideEncryptionConfiguration"]["Rules"][0]

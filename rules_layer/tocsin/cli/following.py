@@ -18,7 +18,8 @@ _WATCH_BYTES = 1 << 20
 
 @contextmanager
 def notifying(run: str, texts: Sequence[str]) -> Iterator[list[Publisher]]:
-    """What posts to the endpoints of ``--notify``; at the end of the block it posts what waits."""
+    """Yield what posts to the endpoints of ``--notify``; at the end of the block it posts what
+    waits."""
     if not texts:
         yield []
         return

@@ -83,7 +83,7 @@ def _runs_in_lines(look: Look, pause: float) -> None:
 
 
 def can_draw(console: Console) -> bool:
-    """Whether stdout is a terminal that moves its cursor and has blocks."""
+    """Return whether stdout is a terminal that moves its cursor and has blocks."""
     blocks = "utf" in (sys.stdout.encoding or "").lower()
     return console.is_terminal and not console.is_dumb_terminal and blocks
 

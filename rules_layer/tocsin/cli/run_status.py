@@ -104,7 +104,7 @@ def subscription_notes(deployment: Deployment) -> list[str]:
 
 
 def _report(checkpoint: Checkpoint, bucket: str) -> str | None:
-    """Where the run's report opens in the console; None if there is none yet."""
+    """Return the console link of the run's report; None if there is none yet."""
     if not has_report(checkpoint):
         return None
     region = real_client("s3").meta.region_name

@@ -42,7 +42,7 @@ class Answer:
 
 
 class Pages(Protocol):
-    """What is served: by its path and its query."""
+    """The pages served, by path and query."""
 
     def get(self, path: str, query: Mapping[str, list[str]]) -> Answer | None: ...
 

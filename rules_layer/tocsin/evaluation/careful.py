@@ -30,7 +30,7 @@ def _no_note(rule: str) -> None:
 
 @dataclass(frozen=True)
 class Care:
-    """How custom rules are run.
+    """The way in which custom rules are run.
 
     is_needed: an invocation died at this run, or failed.
     suspect: the rule that was at work then, "" if none was.

@@ -63,7 +63,7 @@ class Configuration:
 
 @dataclass(frozen=True)
 class _Files:
-    """What the run's own files say: its collections, its watch file, and what is wrong with it."""
+    """The run's own files: its collections, its watch file, and faults in them."""
 
     collections: Collections | None
     watch: Watch | None
@@ -105,7 +105,8 @@ def _files(work: UnitOfWork, again: bool) -> _Files:
 
 
 def known_workers(work: UnitOfWork) -> int | None:
-    """How many workers the run has, if this process has read its collections since they changed."""
+    """Return how many workers the run has, if this process has read its collections since they
+    changed."""
     number, files = work.ports.configurations.get(work.checkpoint.run, (-1, None))
     if files is None or number != work.checkpoint.configured:
         return None

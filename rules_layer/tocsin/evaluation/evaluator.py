@@ -122,7 +122,8 @@ def _look(
 
 
 def _due_at(lease: Lease, progress: Progress, now: float) -> float | None:
-    """When patrol looks: as it stands in the table, if that is early enough. To move it costs."""
+    """Return when patrol looks: as it stands in the table, if that is early enough. To move it
+    costs."""
     if lease.due_at is None or progress.due_at is None:
         return progress.due_at
     return lease.due_at if now < lease.due_at <= progress.due_at else progress.due_at

@@ -47,7 +47,7 @@ def judged(checkpoint: Checkpoint, rule: Watched, step: Step) -> tuple[RuleRecor
 
 
 def will_judge(rule: Watched, record: RuleRecord, step: Step) -> bool:
-    """Whether the rule is evaluated at this step."""
+    """Return whether the rule is evaluated at this step."""
     return not record.disabled and _is_seen(rule.options, record, step)
 
 
@@ -112,7 +112,7 @@ def disabled(record: RuleRecord, reason: str) -> RuleRecord:
 
 
 def _is_seen(options: Options, record: RuleRecord, step: Step) -> bool:
-    """Whether the engine's options let the rule see this step."""
+    """Return whether the engine's options let the rule see this step."""
     if step.tick:
         return True
     if options.mode is not None and step.mode is not options.mode:

@@ -42,7 +42,7 @@ SCALARS: Mapping[Role | None, ScalarKind] = {
 
 
 class Point(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """What a rule found at a step and measured against its limit; or the value of a scalar.
+    """The finding of a rule at a step with its measure and limit; or the value of a scalar.
 
     of: the rule's name in the configuration, or the scalar.
     found: UNDECIDED, HEALTHY, VIOLATION, or FIRING: a violation while the rule fires.

@@ -114,7 +114,7 @@ class UnitOfWork:
 
     @property
     def is_uncommitted(self) -> bool:
-        """Whether there is something to remember that is not remembered yet."""
+        """Return whether there is something to remember that is not remembered yet."""
         return self._checkpoint != self._committed
 
     def replace(self, checkpoint: Checkpoint) -> None:

@@ -25,7 +25,8 @@ class Lines:
     _first: bytes = b""
 
     def begins(self) -> bool:
-        """Whether the next reading begins with the first line: also of a file written again."""
+        """Return whether the next reading begins with the first line: also of a file written
+        again."""
         if self._offset:
             with self.path.open("rb") as file:
                 same = file.read(len(self._first)) == self._first

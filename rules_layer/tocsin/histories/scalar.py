@@ -1,4 +1,4 @@
-"""What readers of histories yield, and how they refuse a file."""
+"""Scalars that readers of histories yield, and their refusals."""
 
 from __future__ import annotations
 

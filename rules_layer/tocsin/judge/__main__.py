@@ -120,7 +120,8 @@ def judge(run: str, started: float, lines: _Lines, parent: _Parent) -> None:
 
 
 def _notifier(storage: Storage, lines: _Lines) -> Notifier | None:
-    """What the variable asks for: ``slack=URL``, or several with spaces between."""
+    """Return the endpoints that the variable names: ``slack=URL``, or several with spaces
+    between."""
     try:
         endpoints = [endpoint_of(text) for text in os.environ.get(_NOTIFY, "").split()]
     except ValueError as error:

@@ -65,7 +65,7 @@ def endpoint_of(text: str) -> Endpoint:
 
 @dataclass
 class _Memory:
-    """What ``act`` keeps of a run in its stores, and the messages that are under way."""
+    """The state that ``act`` keeps of a run, and the messages under way."""
 
     clock: Callable[[], float]
     group: StoredGroup

@@ -34,7 +34,7 @@ Row = dict[str, Any]
 
 
 class MergeUnit(Enum):
-    """What ``merge_timeline`` is given: times in µs since the epoch, or steps."""
+    """The unit of ``merge_timeline``'s arguments: times in µs since the epoch, or steps."""
 
     TIME = "time"
     STEP = "step"

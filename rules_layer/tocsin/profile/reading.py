@@ -49,7 +49,7 @@ def log(line: str) -> None:
 
 
 def has_profiler_files(storage: Storage) -> bool:
-    """Whether there are files of Amazon's profiler."""
+    """Return whether there are files of Amazon's profiler."""
     return any(_any(storage, prefix) for prefix in (SYSTEM, FRAMEWORK))
 
 

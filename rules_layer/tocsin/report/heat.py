@@ -25,7 +25,7 @@ _SATURATING = ("tanh", "sigmoid", "hardtanh", "hardsigmoid")
 
 @dataclass(frozen=True)
 class _Map:
-    """What a map shows of which tensors."""
+    """A quantity that a map shows, and its tensors."""
 
     title: str
     unit: str

@@ -127,7 +127,7 @@ def count_labels(
 
 
 def _belong_together(label: str, prediction: str) -> bool:
-    """Whether names allow that predictions were compared with labels, in the same call."""
+    """Return whether names allow that predictions were compared with labels, in the same call."""
     loss, call = _LABELS.fullmatch(label), _PREDICTIONS.fullmatch(prediction)
     if loss is None and call is None:
         return True

@@ -151,7 +151,7 @@ def _exchanged(ours: NDArray[Any], theirs: NDArray[Any]) -> list[int]:
 
 
 def _are(some: NDArray[Any], others: NDArray[Any], error: NDArray[Any]) -> NDArray[np.bool_]:
-    """Which columns have the quartiles of which others: shape (columns, columns)."""
+    """Return which columns have the quartiles of which others: shape (columns, columns)."""
     apart = np.abs(some[:, None, :3] - others[None, :, :3]).max(axis=2) / _wide(others)
     same: NDArray[np.bool_] = apart <= error
     np.fill_diagonal(same, val=False)
@@ -159,7 +159,8 @@ def _are(some: NDArray[Any], others: NDArray[Any], error: NDArray[Any]) -> NDArr
 
 
 def _in_circles(became: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Which columns are in a circle, or between two: nobody's place, or one without, is not."""
+    """Return which columns are in a circle, or between two: nobody's place, or one without, is
+    not."""
     inside = np.ones(len(became), dtype=bool)
     while True:
         kept = inside & became[:, inside].any(axis=1) & became[inside].any(axis=0)

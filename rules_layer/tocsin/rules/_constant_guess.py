@@ -53,7 +53,7 @@ _SAMPLES = 400  # in them
 _HARDLY_BELOW = 0.03  # in each of them
 
 Memory = Mapping[str, Any]
-"""What is kept of a site.
+"""The memory of a site.
 
 ``n``: the number of comparisons with a known constant.
 ``sums``: of each block the sums of losses, of re-paired losses and of those of the constant, each

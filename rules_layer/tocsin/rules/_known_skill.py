@@ -1,4 +1,4 @@
-"""Whether a model tells its samples apart, by the comparisons of its losses, wherever these are."""
+"""Proof of skill: a model that tells its samples apart, by the comparisons of its losses."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def has_skill(memories: State) -> bool:
 
 
 def _is_known(memory: Mapping[str, Any], trained: float) -> bool:
-    """Whether the skill of the last half is surely more than that of the first comparisons, or than
-    that of a model that was ``trained`` before."""
+    """Return whether the skill of the last half is surely more than that of the first comparisons,
+    or than that of a model that was ``trained`` before."""
     found = bounds(recent(memory, 0.5))
     if found is None:
         return False

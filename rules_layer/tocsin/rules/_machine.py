@@ -1,4 +1,4 @@
-"""What the rules about a machine have in common: its minutes, as the hook writes them."""
+"""Shared parts of the rules about machines: minutes, as the hook writes them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ STEPS = Read(roles=(Role.DURATION,), kinds=("step",), fields=("size", "mean"))
 
 OTHER_STEPS = Read(roles=(Role.DURATION,), kinds=("other_step",), fields=("size",))
 MINUTE = Read(roles=(Role.SYSTEM,), kinds=("minute",), fields=("max",))
-"""How many seconds were measured."""
+"""Return the number of measured seconds."""
 
 
 def system(*kinds: str, fields: Sequence[str] = ("mean",), values: bool = False) -> Read:

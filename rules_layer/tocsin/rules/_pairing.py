@@ -42,7 +42,7 @@ _BATCHES = 8
 _T = {2: 22.3, 3: 10.2, 4: 7.17, 5: 5.89, 6: 5.21, 7: 4.79}
 
 Memory = Mapping[str, Any]
-"""What is kept of a site.
+"""The memory of a site.
 
 ``n``: the number of comparisons; ``rows``: of samples in them.
 ``since``: the mode step before the first of them.
@@ -151,7 +151,7 @@ def added(
 
 
 def _is_proof(wealth: Sequence[float]) -> bool:
-    """Whether the mean of the bets' wealth is at least 100."""
+    """Return whether the mean of the bets' wealth is at least 100."""
     most = max(wealth)
     mean = most + math.log(sum(math.exp(each - most) for each in wealth) / len(wealth))
     return mean >= _PROOF
@@ -169,7 +169,7 @@ def recent(memory: Memory, share: float, least: int = 0) -> list[Sequence[float]
 
 
 def has_proof(blocks: Iterable[Sequence[float]]) -> bool:
-    """Whether these blocks prove that there is skill."""
+    """Return whether these blocks prove that there is skill."""
     known = list(blocks)
     won, lost = sum(block[2] for block in known), sum(block[3] for block in known)
     return _is_proof([won * math.log1p(s) + lost * math.log1p(-s) for s in _STAKES])

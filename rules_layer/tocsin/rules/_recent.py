@@ -19,7 +19,7 @@ FEW = 0.05  # of the samples
 _PARTS = 5  # that a window is kept in: it is at most a part longer
 
 Kept = Sequence[int]
-"""How many samples there were in all; then for each part of the window its size and its counts."""
+"""The number of samples so far; then for each part of the window its size and its counts."""
 
 
 def percents(tensor: Tensor) -> NDArray[np.float64] | None:

@@ -1,4 +1,4 @@
-"""How much the outputs of a model vary over the samples of a batch."""
+"""Variation of a model's outputs over the samples of a batch."""
 
 from __future__ import annotations
 

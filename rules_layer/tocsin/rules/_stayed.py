@@ -28,7 +28,8 @@ _ROSE = 0.05  # of the start
 
 @dataclass(frozen=True)
 class _Patience:
-    """When there is enough to judge, and by how much the loss may have fallen with its errors."""
+    """The amount of data needed to judge, and by how much the loss may have fallen with its
+    errors."""
 
     steps: float  # a share of those that a user waits for
     saves: int
@@ -108,7 +109,8 @@ def _finished(evaluation: Sequence[Any]) -> tuple[float, float, float, int]:
 
 
 def _are_better(first: float, low: float, others: float) -> bool:
-    """Whether evaluations have improved on the first one, by more than some are by chance."""
+    """Return whether evaluations have improved on the first one, by more than some are by
+    chance."""
     return low < (1 - _MUCH_BETTER) * first or others < (1 - _NO_BETTER) * first
 
 
@@ -154,8 +156,8 @@ def _with_save(course: Mapping[str, Any], cost: float) -> dict[str, Any]:
 
 
 def has_fallen(state: State) -> bool:
-    """Whether a loss has clearly fallen: evaluations in their mean, or one of training by more than
-    its noise. Until then one that has stayed is still there."""
+    """Return whether a loss has clearly fallen: evaluations in their mean, or one of training by
+    more than its noise. Until then one that has stayed is still there."""
     evaluated = (_finished(each) for each in state["eval"].values())
     if any(_are_better(first, low, mean) for first, low, mean, _ in evaluated):
         return True

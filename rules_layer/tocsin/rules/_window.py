@@ -126,7 +126,7 @@ def worst_verdict(verdicts: Iterable[Verdict]) -> Verdict:
 
 
 def _closeness(verdict: Verdict) -> float:
-    """How close a healthy measure is to its limit: the greater, the closer."""
+    """Return how close a healthy measure is to its limit: the greater, the closer."""
     return -math.inf if verdict.measure is None else verdict.measure.excess
 
 

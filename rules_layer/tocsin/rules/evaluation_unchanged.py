@@ -146,7 +146,8 @@ def _base(followed: State, evaluation: FinishedEvaluation) -> str:
 
 
 def _is_rounded(cost: float) -> bool:
-    """Whether a loss has three digits or less: a log that rounds all of them hides what changes."""
+    """Return whether a loss has three digits or less: a log that rounds all of them hides what
+    changes."""
     return math.isclose(cost, float(f"{cost:.3g}"), rel_tol=1e-6)
 
 

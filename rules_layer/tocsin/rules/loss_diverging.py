@@ -39,8 +39,8 @@ _NOT_FINITE = 3  # saves in a row
 
 @dataclass(frozen=True)
 class _Rise:
-    """Whether a loss has risen, perhaps ``back`` to where it began; the least of its last saves,
-    and its limit."""
+    """The rise of a loss, perhaps ``back`` to its start; the least of its last saves, and its
+    limit."""
 
     found: bool
     back: bool

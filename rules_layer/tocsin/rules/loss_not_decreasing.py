@@ -159,7 +159,8 @@ class LossNotDecreasing(Rule):
         return state, verdict
 
     def _is_slight(self, verdict: Verdict) -> bool:
-        """Whether the loss fell too little, or rose by no more than noise does near an optimum."""
+        """Return whether the loss fell too little, or rose by no more than noise does near an
+        optimum."""
         fell = verdict.evidence.get("decrease_percent")
         return isinstance(fell, float) and fell > -(self.settled_percent or 0.0)
 

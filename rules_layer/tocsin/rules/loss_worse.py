@@ -36,7 +36,7 @@ _NOTICED = 0.01  # of the level: a smaller rise is next to nothing,
 _LEARNED = 20.0  # unless a loss had fallen by so many times the noise: its level is arbitrary
 
 _Compared = tuple[bool, float, float]
-"""Whether the end of a loss is worse, that end, and the limit."""
+"""A comparison of the end of a loss with its best: worse or not, the end, the limit."""
 
 
 @register
@@ -196,7 +196,8 @@ def _measured(verdict: Verdict, point: Point, memory: Memory) -> Verdict:
 
 
 def _competes(series: State, key: str) -> bool:
-    """Whether the loss has a rival: a name of adversarial parts, or another that has fallen."""
+    """Return whether the loss has a rival: a name of adversarial parts, or another that has
+    fallen."""
     others = (memory for other, memory in series.items() if other != key)
     return any(map(_has_fallen, others))
 

@@ -225,7 +225,8 @@ class NoBetterThanGuessing(Rule):
 
 
 def _is_judged_otherwise(state: State) -> bool:
-    """Whether the run has batches, or an accuracy, which says more than the level of a loss."""
+    """Return whether the run has batches, or an accuracy, which says more than the level of a
+    loss."""
     modes = (Mode.EVAL.name, Mode.TRAIN.name)
     return any(key in state or f"accuracy {key}" in state for key in modes)
 

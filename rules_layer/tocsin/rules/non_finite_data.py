@@ -80,7 +80,7 @@ class NonFiniteData(Rule):
 
 
 def _is_mask(tensor: Tensor) -> bool:
-    """Whether it is added to scores of attention: 0 keeps them, and -infinity hides them."""
+    """Return whether it is added to scores of attention: 0 keeps them, and -infinity hides them."""
     found = tensor.summary
     zeros, hidden = found.zeros or 0, found.neginf or 0
     return zeros > 0 and zeros + hidden == found.size

@@ -11,7 +11,7 @@ from tocsin.rules._machine import MINUTE, none_of, seconds_by_worker
 @register
 @dataclass(frozen=True)
 class OverallFrameworkMetrics(Rule):
-    """How the time of the training is spent: a section of the report, which never fires.
+    """The shares of training time: a section of the report, which never fires.
 
     ``tocsin report`` shows the shares of steps, waiting for data, evaluation and the rest in its
     section about the machine. It is a rule only so that Amazon's configurations can name it.

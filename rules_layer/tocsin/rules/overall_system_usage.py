@@ -11,7 +11,7 @@ from tocsin.rules._machine import MINUTE, none_of, seconds_by_worker
 @register
 @dataclass(frozen=True)
 class OverallSystemUsage(Rule):
-    """How much of the machine is used: a section of the report, which never fires.
+    """The use of the machine: a section of the report, which never fires.
 
     ``tocsin report`` shows the statistics of each machine's processors, memory, disks, network and
     GPUs in its section about the machine. It is a rule only so that Amazon's configurations can

@@ -150,7 +150,7 @@ class Overfit(Rule):
         return fell and apart and above and rose
 
     def _loses(self, won: Mapping[str, Any], now: FinishedEvaluation, start: Start | None) -> bool:
-        """Whether evaluations lose enough of what they had won, as far as that is known."""
+        """Return whether evaluations lose enough of what they had won, as far as that is known."""
         lost = lost_share(won)
         lost = lost_since_start(now, start) if lost is None else lost
         return self.least_rise is None or lost is None or lost >= self.least_rise

@@ -205,7 +205,7 @@ class TrainEvalInputs(Rule):
 
 
 def _have_another_size(train: _Memory, held: _Memory, least: float) -> bool:
-    """Whether the numbers themselves are larger or smaller, too, by a factor: samples of an
+    """Return whether the numbers themselves are larger or smaller, too, by a factor: samples of an
     evaluation that follow each other, as windows of a series, only lie closer together."""
     sizes = [
         math.sqrt(sum(squares + within for _, squares, within in m["sums"]) / m["n"])
@@ -249,7 +249,8 @@ def _widened(span: Sequence[float], now: float) -> list[float]:
 
 
 def _is_usual(scale: float, train: _Memory) -> bool:
-    """Whether single batches of TRAIN have such a standard deviation, and larger and smaller ones.
+    """Return whether single batches of TRAIN have such a standard deviation, and larger and smaller
+    ones.
 
     Evaluations often begin with the same few samples, of which one far away may be missing.
     """

@@ -144,7 +144,7 @@ class TrainingHung(Rule):
 
 
 def _meanwhile(evidence: Mapping[str, float | int | str], state: State) -> str:
-    """What the machine does while no step ends."""
+    """Describe what the machine does while no step ends."""
     gpu, power, before = evidence.get("gpu_utilization"), evidence.get("gpu_power"), state["power"]
     if gpu is not None and float(gpu) > 90 and power is not None and before:
         if float(power) < 0.6 * before:

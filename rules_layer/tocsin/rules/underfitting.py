@@ -172,7 +172,8 @@ class Underfitting(Rule):
 
 
 def _fell_below_zero(memory: Memory, now: float, begun: float) -> bool:
-    """Whether a loss below 0, of which a share means nothing, fell by more than its noise."""
+    """Return whether a loss below 0, of which a share means nothing, fell by more than its
+    noise."""
     noise = max(median_deviation(memory["first"]), median_deviation(memory["last"]))
     return begun < 0 and now < begun - _BY_NOISE * noise
 

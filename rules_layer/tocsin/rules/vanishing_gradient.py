@@ -137,7 +137,8 @@ class VanishingGradient(Rule):
         return self._selected or _LEFT_OUT.search(tensor.name) is None
 
     def _is_number(self, tensor: Tensor) -> bool:
-        """Whether it is a single number: others are compared with it, but it is not judged."""
+        """Return whether it is a single number: others are compared with it, but it is not
+        judged."""
         return tensor.summary.size == 1 and self.threshold is None and not self._selected
 
     @property

@@ -98,7 +98,7 @@ class RecordReader:
         return value
 
     def offset(self, name: str, length: int) -> int:
-        """Where the content is expected in a record; 0 where that is not known."""
+        """Return the expected offset of the content in a record; 0 if it is not known."""
         pattern = self._patterns.get((name, length))
         return 0 if pattern is None else pattern.offset
 

@@ -45,7 +45,7 @@ def plain_capture(capture: Capture) -> dict[str, Any]:
 
 
 def known_key(key: str, into: type[Capture] | type[CollectionConfig]) -> bool:
-    """Whether a section may hold the key: one of its own, or a step key of a mode."""
+    """Return whether a section may hold the key: one of its own, or a step key of a mode."""
     mode, dot, step_key = key.partition(".")
     return (mode in _MODES and step_key in _STEP_KEYS) if dot else key in _names(into)
 

@@ -37,7 +37,7 @@ def read_watch(path: str | Path, *, mild: Callable[[Fault], None] | None = None)
 
 
 def is_yaml(path: Path) -> bool:
-    """Whether the file is read as YAML, by its name. Otherwise it is read as JSON."""
+    """Return whether the file is read as YAML, by its name. Otherwise it is read as JSON."""
     return path.suffix in (".yaml", ".yml")
 
 

@@ -83,7 +83,7 @@ class Watched:
 
     @property
     def is_custom(self) -> bool:
-        """Whether the rule is not one of Tocsin's own."""
+        """Return whether the rule is not one of Tocsin's own."""
         return not type(self.rule).__module__.startswith("tocsin.rules.")
 
     def severity_of(self, verdict: Severity | None) -> Severity:

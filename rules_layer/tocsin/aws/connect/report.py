@@ -1,4 +1,4 @@
-"""What ``report`` is connected to."""
+"""The services that ``report`` is connected to."""
 
 from __future__ import annotations
 
