@@ -16,6 +16,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import tomllib
 from tocsin.causes import explained_by
 from tocsin.rules import MACHINE, PROFILES, TRAINING, describe, get_rule, rule_names
 from tocsin.rules.broken_contract import BrokenContract
@@ -222,7 +223,13 @@ def _names(rules: Iterable[str]) -> str:
 def quick_start() -> str:
     """The README with the log of its quick start as the training writes it."""
     script, before, after = _parts(README.read_text())
-    return before + log_of(script) + after
+    return with_clone_url(before + log_of(script) + after)
+
+
+def with_clone_url(text: str) -> str:
+    """Return a page whose ``git clone`` has the repository's URL of ``pyproject.toml``."""
+    urls = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["urls"]
+    return re.sub(r"(git clone )\S+", rf"\g<1>{urls['Repository']}", text)
 
 
 def log_of(script: str) -> str:

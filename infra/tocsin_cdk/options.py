@@ -58,7 +58,7 @@ _LEAST_CONCURRENCY = {**dict.fromkeys(_CONCURRENCY, 2), "replay": 1}  # SQS allo
 
 @dataclass(frozen=True)
 class DeploymentOptions:
-    """The options of a deployment, each valid; docs/deploy.md describes them.
+    """The options of a deployment, each valid; docs/options.md describes them.
 
     capture_prefix: empty, or ends with a slash.
     watch_file: an existing file.

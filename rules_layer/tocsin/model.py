@@ -1,4 +1,4 @@
-"""The types that every room shares. Imports no other module of Tocsin."""
+"""The types that every package shares. Imports no other module of Tocsin."""
 
 from __future__ import annotations
 

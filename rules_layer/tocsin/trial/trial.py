@@ -295,7 +295,7 @@ class Trial:
 
         Evaluates the rules over the run as it is now.
         """
-        # The room of reports is above this one.
+        # The package of reports is above this one.
         return import_module("tocsin.report").inline(self.path)
 
 

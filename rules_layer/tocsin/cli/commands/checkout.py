@@ -59,7 +59,7 @@ def up(
     """Start the embedded AWS with the stack deployed.
 
     It runs in the background until `tocsin local down`. Does nothing if it is up already. The
-    options are those of a deployment: docs/deploy.md.
+    options are those of a deployment: docs/options.md.
 
     \b
     Examples:
