@@ -30,7 +30,7 @@ class Life:
     Parameters
     ----------
     first: whether this is the worker that writes the end marker.
-    last: ends the step in hand, the last one.
+    last: ends the current step, the last one.
     stats: what the hook has done, for the log.
     report: gets errors.
     """

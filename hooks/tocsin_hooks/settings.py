@@ -234,5 +234,7 @@ def _plain(every: int) -> int:
 
 def _mode(mode: Mode | str) -> Mode:
     if isinstance(mode, str) and mode not in Mode.__members__:
-        raise ValueError(f"save_interval: {mode!r} is none of {', '.join(Mode.__members__)}")
+        raise ValueError(
+            f"save_interval: {mode!r} is not a mode: use {', '.join(Mode.__members__)}"
+        )
     return Mode[mode] if isinstance(mode, str) else Mode(mode)

@@ -38,11 +38,11 @@ class Timings:
         self._ended = None
 
     def end(self) -> None:
-        """The step in hand has ended, unless this is called again before the next one begins."""
+        """The current step has ended, unless this is called again before the next one begins."""
         self._ended = perf_counter()
 
     def ended_before(self) -> None:
-        """The step in hand has ended, at the latest now."""
+        """The current step has ended, at the latest now."""
         if self._ended is None:
             self._ended = perf_counter()
 
@@ -59,7 +59,7 @@ class Timings:
         return {name: _emptied(series) for name, series in self._series.items()}
 
     def _count(self) -> None:
-        """Adds the step in hand to its series, once."""
+        """Adds the current step to its series, once."""
         if self._begun is not None and self._ended is not None:
             name = self._mode.name if self._mode.name in self._series else Mode.TRAIN.name
             self._series[name].append(self._ended - self._begun)

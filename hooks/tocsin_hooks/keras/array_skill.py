@@ -48,7 +48,7 @@ class ArraySkill:
             self._sites[name].compare(loss, mode)
 
     def hand_over(self, hook: Hook, mode: Mode) -> None:
-        """Add what was compared since the last save of this mode to the step in hand."""
+        """Add what was compared since the last save of this mode to the current step."""
         for name, site in self._sites.items():
             rows = site.waiting.pop(mode, ())
             own = skill_name(name, site.kind)

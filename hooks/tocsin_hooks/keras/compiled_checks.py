@@ -48,7 +48,7 @@ class CompiledChecks:
         self._broken: set[str] = set()
         self._mode: Mode | None = None
         self._saving = False
-        self._evaluated = 0  # batches of the evaluation in hand
+        self._evaluated = 0  # batches of the current evaluation
         self._trained = 0  # batches that were kept
         self._weighted = False
         """True if training has weights: evaluations without have another best guess, which is known

@@ -40,7 +40,7 @@ _CROSS_ENTROPIES = _OF_CLASSES | {"binarycrossentropy"}
 
 
 def save_contracts(hook: Hook, broken: Iterable[str], place: str | None = None) -> None:
-    """Save those that are broken, in the step in hand, with the line of the script, or a place."""
+    """Save those that are broken, in the current step, with the line of the script, or a place."""
     with Guard(hook.trouble, "contracts are not checked"):
         for contract in sorted({*broken}):
             name = contract_name(contract, script_line() if place is None else place)

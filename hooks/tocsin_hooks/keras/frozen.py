@@ -46,7 +46,7 @@ class FrozenBody:
         atexit.unregister(self.end)
 
     def step(self, hook: Hook, model: Any) -> None:
-        """A step of training is in hand, and saved."""
+        """The current step is of training, and saved."""
         if not self._judged and hook.position.get(Mode.TRAIN.name, 0) > _LATE:
             self._judged = True
             if is_frozen_at_random(model):

@@ -79,7 +79,7 @@ class Minutes:
         return done
 
     def last(self) -> tuple[int, Minute] | None:
-        """Returns the minute in hand; None if there is nothing in it."""
+        """Returns the current minute; None if there is nothing in it."""
         if self._timings is not None:
             self._timings.finish()
         return self._finished(self._clock.now())

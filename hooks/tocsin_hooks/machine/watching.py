@@ -90,7 +90,7 @@ class MachineWatch:
         self._sampler.start()
 
     def close(self, *, marker: bool, timeout: float) -> bool:
-        """Writes the minute in hand and, if asked on the first node, the end marker.
+        """Writes the current minute and, if asked on the first node, the end marker.
 
         Returns False if not all could be written in ``timeout`` seconds.
         """

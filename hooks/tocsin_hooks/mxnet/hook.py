@@ -82,8 +82,8 @@ class GluonHook:
         self._own = own
         self._handles: list[Any] = []
         self._mode = Mode.TRAIN
-        self._devices: list[Any] = []  # that the step in hand has been on
-        self._calls = Counter[str]()  # of each block, in the step in hand
+        self._devices: list[Any] = []  # that the current step has been on
+        self._calls = Counter[str]()  # of each block, in the current step
         self._reported = False
 
     @classmethod
@@ -126,7 +126,7 @@ class GluonHook:
 
     @property
     def hook(self) -> Hook:
-        """The hook underneath: ``hook.save`` for more tensors of the step in hand, ``stats``."""
+        """The hook underneath: ``hook.save`` for more tensors of the current step, ``stats``."""
         return self._hook
 
     @property
@@ -141,12 +141,12 @@ class GluonHook:
 
     @guarded(_trouble, "the end of a step is not captured")
     def end_step(self) -> None:
-        """End the step in hand now, instead of at the next forward pass."""
+        """End the current step now, instead of at the next forward pass."""
         self._end()
 
     @guarded(_trouble, "a hook is still attached")
     def detach(self) -> None:
-        """End the step in hand and leave the network as it was."""
+        """End the current step and leave the network as it was."""
         self.end_step()
         while self._handles:
             with Guard(self._hook.trouble, "a hook is still attached"):

@@ -69,7 +69,7 @@ def find_given() -> Given:
 
 
 def save_contracts(hook: Hook) -> None:
-    """Save in the step in hand what is wrong with the arguments of ``train``: only called by a
+    """Save in the current step what is wrong with the arguments of ``train``: only called by a
     callback of that training."""
     with Guard(hook.trouble, "the data and the parameters are not looked at"):
         given = _arguments()
@@ -98,7 +98,7 @@ def _are_same(data: Any, trained: Any) -> bool:
 
 
 def save_contract(hook: Hook, contract: str) -> None:
-    """Save in the step in hand that a contract is broken."""
+    """Save in the current step that a contract is broken."""
     name = contract_name(contract, script_line())
     plan = hook.plan(name.name, name.collections, role=name.role)
     if plan is not None:

@@ -157,8 +157,8 @@ class LossDiverging(Rule):
         is_loss = point.cost == point.value  # a metric that should rise may rise as it likes
         if is_loss and _falls_far(memory, now):
             detail = (
-                f"the median of {self.window} saves of {name} is {now:.3g}, and it falls as fast "
-                f"as ever; it started at {first:.3g}"
+                f"the median of {self.window} saves of {name} is {now:.3g} and still falls as "
+                f"fast as before; it started at {first:.3g}"
             )
             found = violation(Reason.BELOW_THRESHOLD, detail, point.tensor, loss=now, first=first)
             return measured(found, now, -FAR * size, "below")
