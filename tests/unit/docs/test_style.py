@@ -17,8 +17,8 @@ PART = 25
 OURS = re.compile(
     r"\b(?:anew|as ever|by heart|constant guess|for ever|in another unit|in hand|look in a row|"
     r"looks in a row|mended|more rarely|no hashes of|none of the classes|"
-    r"(?<!there )(?:is|are|was|were) none|other ones|prepared otherwise|rooms|said once|taken back|turned round|upside down|"
-    r"what is trained|(?:can|to|cannot) be had|come to (?:its|their) end)\b|"
+    r"(?<!there )(?:is|are|was|were) none|other ones|prepared otherwise|rooms|said once|"
+    r"taken back|turned round|upside down|what is trained|(?:can|to|cannot) be had|come to (?:its|their) end)\b|"
     r"has no least value",
     re.IGNORECASE,
 )
