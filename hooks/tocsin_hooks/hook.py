@@ -324,7 +324,7 @@ class Hook:
 
     @property
     def is_at_work(self) -> bool:
-        """Return whether such a context is open."""
+        """Whether such a context is open."""
         return self._loop.meter.runs
 
     @_guarded("time that capturing took is not counted")
