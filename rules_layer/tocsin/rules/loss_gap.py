@@ -38,22 +38,17 @@ _BY_HEART = 0.95  # the share by which a training loss is below that of a guess
 class LossGap(Rule):
     """Evaluation loss does not fall although training loss does.
 
-    Compares how far each loss is below that of the best constant prediction, in TRAIN and in EVAL.
+    Compares how far each loss is below that of the best constant prediction, in TRAIN and EVAL.
     Fires when training has proven skill and is at least ``known`` below, while the best evaluation
-    reached less than ``least`` of that improvement. Two consecutive checks must agree, after
-    ``samples`` evaluation samples. If training loss has nearly vanished (memorised data),
-    evaluations must reach ``least_by_heart``. Evaluations that were clearly better and got worse
-    overfit: Overfit reports them.
+    reached less than ``least`` of that improvement (``least_by_heart`` if training loss has nearly
+    vanished). Two consecutive checks must agree, after ``samples`` evaluation samples. Evaluations
+    that were clearly better and got worse are left to Overfit.
 
-    Without these comparisons (other frameworks, histories of other tools, images), the model's
-    first losses replace the constant prediction: those of the first three saves, within 40 steps
-    and before the first evaluation. Fires when training loss has halved but no evaluation reached a
-    seventh of that improvement; or when none improved by 2 % while training loss did not rise. This
-    needs three evaluations and 200 steps.
-
-    For boosted trees, the first round replaces the constant prediction. Fires when no later
-    evaluation is 2 % better, ten rounds after the best one; when training loss fell by 90 % but the
-    evaluation by less than 10 %; or when evaluation losses start five times above training loss.
+    Without these comparisons, the model's first losses replace the constant prediction. Fires when
+    training loss has halved but no evaluation reached a seventh of that improvement, from the third
+    evaluation and 200 steps on. For boosted trees, the first round replaces it. Fires when no later
+    evaluation is 2 % better, ten rounds after the best one, or when evaluation losses start five
+    times above training loss.
 
     Parameters
     ----------
