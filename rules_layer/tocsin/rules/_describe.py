@@ -15,12 +15,12 @@ from tocsin.rules._registry import build, defaults, get_rule
 from tocsin.rules._rule import PROFILES, Reads, Rule
 
 OPTION_MEANINGS: Mapping[str, tuple[Any, str]] = {
-    "for_steps": (1, "evaluations in a row that must violate"),
+    "for_steps": (1, "consecutive evaluations that must violate"),
     "start_step": (0, "the first step that is evaluated"),
     "end_step": (None, "the first step that is no longer evaluated"),
     "every": (1, "least number of steps between two evaluations"),
-    "grace": (0, "first steps, or time like 30s, in which violations don't count"),
-    "resolve": (None, "healthy evaluations in a row that resolve the rule"),
+    "grace": (0, "first steps, or time such as 30s, in which violations do not count"),
+    "resolve": (None, "consecutive healthy evaluations that resolve the rule"),
     "mode": (None, "TRAIN, EVAL or PREDICT: evaluates steps of that mode only"),
 }
 """The options of every rule, which the engine evaluates: default and meaning."""

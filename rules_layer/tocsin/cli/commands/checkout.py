@@ -52,7 +52,7 @@ def demo(
 def up(
     context: Annotated[
         list[str] | None,
-        typer.Option("-c", metavar="KEY=VALUE", help="An option of the deployment; many times."),
+        typer.Option("-c", metavar="KEY=VALUE", help="An option of the deployment. Repeatable."),
     ] = None,
     as_json: Json = False,
 ) -> int:
@@ -76,7 +76,7 @@ def up(
 
 @local.command()
 def down(as_json: Json = False) -> int:
-    """Stop the embedded AWS and delete all that it holds.
+    """Stop the embedded AWS and delete all its data.
 
     \b
     Example:

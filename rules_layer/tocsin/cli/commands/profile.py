@@ -31,12 +31,12 @@ def profile(
     ] = None,
     as_json: Json = False,
 ) -> int:
-    """Write what is known of a job's machines, for other tools.
+    """Export a job's machine minutes for other tools.
 
-    --trace: how each minute was spent, metrics, and findings, for ui.perfetto.dev or
-    chrome://tracing. --reports: a file for each of Amazon's profiler rules, with the keys that its
-    ProfilerReport wrote. --smdebug: system metrics and steps as smdebug's readers take them. RUN is
-    the training's run or its machine run.
+    --trace writes how each minute was spent, metrics and findings, for ui.perfetto.dev or
+    chrome://tracing. --reports writes a file for each of Amazon's profiler rules, with the keys of
+    its ProfilerReport. --smdebug writes system metrics and steps for smdebug's readers. RUN is the
+    training's run or its machine run.
 
     \b
     Examples:

@@ -48,19 +48,18 @@ def replay(
 ) -> int:
     """Evaluate a run again from its start, or all runs below a prefix.
 
-    One run is evaluated in this terminal. The result is printed and stored nowhere; nobody is
-    notified and nothing is stopped. Without --watch the run's own watch.json counts, and without
-    that the rules of profile recommended: name the deployment's watch file to replay with it.
+    One run is evaluated in this terminal. The result is printed and not stored; nobody is notified
+    and nothing is stopped. Without --watch, the run's own watch.json counts; without that, the
+    rules of profile recommended. Name the deployment's watch file to replay with it.
 
-    --all has the deployment evaluate every run below the prefix, some at a time (option concurrency
-    of the deployment), each by --watch, else by the configuration that it would have today. Nobody
-    is notified and nothing is stopped. A row for each rule of each run, beside what was found
-    before, goes into a CSV file, and into a Parquet file where pyarrow is installed. Custom rules
-    are those of the deployment.
+    --all lets the deployment evaluate every run below the prefix, with --watch or else with the
+    configuration that each would have today. Nobody is notified and nothing is stopped. A CSV file,
+    and a Parquet file if pyarrow is installed, has a row for each rule of each run, beside the
+    former result. Custom rules are those of the deployment.
 
-    --act hands one run to the deployment, which forgets what it knew of it, evaluates it again by
-    its own configuration, and acts: it notifies and stops, as for a new run. It takes neither
-    --watch nor --rules.
+    --act lets the deployment discard its state of one run, evaluate it again with its own
+    configuration, and act: it notifies and stops, as for a new run. It takes neither --watch nor
+    --rules.
 
     Exit code: as of `tocsin check`; with --all also 2 if a run has no result; with --act 0.
 

@@ -54,7 +54,7 @@ def add(
 ) -> int:
     """Silence alerts until a time at most 30 days ahead.
 
-    Name alerts with --job, --rule and --severity, or --all; set the end with --for or --until.
+    Select alerts with --job, --rule and --severity, or --all. Set the end with --for or --until.
 
     \b
     Examples:
@@ -100,7 +100,7 @@ def list_(
     table: Table = None,
     as_json: Json = False,
 ) -> int:
-    """List the silences in force, the first to end first, without those of watch files.
+    """List the silences in force, the first to end first. Silences of watch files are not listed.
 
     \b
     Examples:

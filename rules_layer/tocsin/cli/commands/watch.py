@@ -45,17 +45,17 @@ def watch(
 ) -> int:
     """Watch a run while its training writes it.
 
-    Begins before the training or during it, and ends with the run. q or Ctrl-C ends the command
-    and nothing else: watch writes nothing, takes no action and stops no training. Without a
-    terminal there is a line for each rule that fires, fails or is resolved.
+    Start it before or during the training; it ends with the run. q or Ctrl-C ends the command only:
+    watch writes nothing, takes no action and stops no training. Without a terminal, it prints a
+    line for each rule that fires, fails or resolves.
 
-    --notify posts what fires and what resolves, as tocsin check --follow does.
+    --notify posts firing and resolved rules, as tocsin check --follow does.
 
     --json writes each event of the run as a line, with the fields that it has on EventBridge:
     status changes as they come, and a summary at the end.
 
-    --web serves the report's page on 127.0.0.1 until Ctrl-C, and draws it again as steps come. In a
-    folder of runs it begins with a list of them.
+    --web serves the report's page on 127.0.0.1 until Ctrl-C, and updates it with new steps. For a
+    folder of runs, the first page lists them.
 
     The rules are those of tocsin check, with the same options. RUN may also be a history of another
     tool that has begun, such as a live folder of TensorBoard: it has no end, so q, Ctrl-C or
