@@ -30,6 +30,7 @@ PAGES = [
     ROOT / "CONTRIBUTING.md",
     ROOT / "CHANGELOG.md",
     *(path for path in sorted((ROOT / "docs").rglob("*.md")) if path.name not in WITHOUT),
+    *sorted((ROOT / "examples").rglob("*.md")),
 ]
 SOURCES = [
     path
