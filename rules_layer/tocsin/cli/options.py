@@ -25,7 +25,7 @@ Loss = Annotated[
     ),
 ]
 
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
+Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
 
 Every = Annotated[bool, typer.Option("--all", help="Also list rules without a finding.")]
 

@@ -41,7 +41,7 @@ class CsvFile:
             raise BadHistory(f"{self.path}, line {at}: not a CSV: {error}") from None
 
     def _read_names(self, lines: Iterator[str], growing: bool) -> bool:
-        """Return whether there is a first line yet."""
+        """Whether there is a first line yet."""
         first = next((line for line in lines if line.strip()), "")
         if first:
             self._delimiter = _delimiter(first)
@@ -53,7 +53,7 @@ class CsvFile:
 
 
 def names_a_step(line: str) -> bool:
-    """Return whether a line looks like the first of a CSV: one of its columns is the step."""
+    """Whether a line looks like the first of a CSV: one of its columns is the step."""
     return not {*STEPS}.isdisjoint(name.strip(' "\r') for name in line.split(_delimiter(line)))
 
 

@@ -33,7 +33,7 @@ class JsonLines:
             except (ValueError, RecursionError):
                 if line.endswith("\n"):
                     raise BadHistory(f"{place}: not a JSON object; remove the line") from None
-                note(f"{place}: the file is truncated; the lines before are read")
+                note(f"{place}: the file breaks off, and what comes before is read")
                 return
             if not isinstance(row, dict):
                 raise BadHistory(f"{place}: not a JSON object; each line must be one")

@@ -25,8 +25,7 @@ class Lines:
     _first: bytes = b""
 
     def begins(self) -> bool:
-        """Return whether the next reading begins with the first line: also of a file written
-        again."""
+        """Whether the next reading begins with the first line: also of a file written again."""
         if self._offset:
             with self.path.open("rb") as file:
                 same = file.read(len(self._first)) == self._first
@@ -51,7 +50,9 @@ class Lines:
                         "export the scalars only"
                     )
                 if b"\0" in line:
-                    raise BadHistory(f"{self.path}, line {at}: not UTF-8 text; export it as UTF-8")
+                    raise BadHistory(
+                        f"{self.path}, line {at}: no text in UTF-8; export it as UTF-8"
+                    )
                 if growing and not line.endswith(b"\n"):
                     return
                 if at == 1:

@@ -30,7 +30,7 @@ def with_phase_first(name: str) -> str:
 
 
 def is_of_evaluation(name: str) -> bool:
-    """Return whether the first phase in a name is another than training."""
+    """Whether the first phase in a name is another than training."""
     found = _PHASE.search(name)
     return found is not None and found[1] is None
 

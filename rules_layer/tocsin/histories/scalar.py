@@ -1,4 +1,4 @@
-"""Scalars that readers of histories yield, and their refusals."""
+"""What readers of histories yield, and how they refuse a file."""
 
 from __future__ import annotations
 

@@ -65,10 +65,10 @@ class TensorBoardRun:
                     yield Scalar(f"{phase}{found.name}", found.step, found.value, found.wall_time)
             except BrokenOff as error:
                 if not growing:
-                    note(f"{file}: {error}; the records before are read")
+                    note(f"{file}: {error}; what comes before is read")
             except Unreadable as error:
                 self._damaged.add(file)
-                note(f"{file}: {error}; the records before are read")
+                note(f"{file}: {error}; what comes before is read")
 
     def _new_in(self, file: Path) -> Iterator[EventScalar]:
         with file.open("rb") as opened:

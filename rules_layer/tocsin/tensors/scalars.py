@@ -37,7 +37,7 @@ class EventScalar(NamedTuple):
 
 
 def is_event_file(head: bytes) -> bool:
-    """Return whether a file that begins with these bytes, 12 at least, holds records."""
+    """Whether a file that begins with these bytes, 12 at least, holds records."""
     if len(head) < HEAD.size:
         return False
     length, checksum = HEAD.unpack_from(head)
@@ -62,7 +62,7 @@ def event_scalars(file: BinaryIO) -> Iterator[EventScalar]:
         after = position + HEAD.size + length + FOOT.size
         if after > end:
             file.seek(position)
-            raise BrokenOff(f"the file is truncated in the record at byte {position}")
+            raise BrokenOff(f"the file breaks off in the record at byte {position}")
         if length <= _LARGEST:
             yield from _checked(memoryview(file.read(length + FOOT.size)), position)
         position = after

@@ -101,7 +101,7 @@ def test_json_that_is_still_being_written_is_read_up_to_its_last_line(tmp_path: 
     path.write_text('{"step": 1, "loss": 2}\n{"step": 2, "lo')
     scalars, (note,) = read(path)
     assert scalars == [("loss", 1, 2.0)]
-    assert note == f"{path}, line 2: the file is truncated; the lines before are read"
+    assert note == f"{path}, line 2: the file breaks off, and what comes before is read"
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_json_that_is_still_being_written_is_read_up_to_its_last_line(tmp_path: 
         ("step,loss\n" + "1" * (MOST_CHARACTERS + 1), "line 2: longer than 1,048,576 characters"),
         ('step,loss\n1,"' + "1" * 200_000 + '"\n', "not a CSV: field larger than field limit"),
         ("step," + "a," * 3000 + "\n1\n", "has 3,002 columns, more than 2,000"),
-        ("step,loss\n1,\0\n", "line 2: not UTF-8 text"),
+        ("step,loss\n1,\0\n", "line 2: no text in UTF-8"),
         ('{"step": 1}\n{"step" 2}\n', "line 2: not a JSON object; remove the line"),
         ('{"step": 1, "loss": 1}\n[1]\n', "line 2: not a JSON object; each line must be one"),
         ('{"loss": 1}\n', "no row has a step"),
@@ -200,7 +200,7 @@ def test_an_event_file_that_breaks_off(tmp_path: Path) -> None:
     path.write_bytes(whole[:-7])
     scalars, (note,) = read(tmp_path)
     assert len(scalars) == 7
-    assert note.startswith(f"{path}: the file is truncated in the record at byte ")
+    assert note.startswith(f"{path}: the file breaks off in the record at byte ")
 
 
 def test_a_folder_of_several_runs_names_them() -> None:

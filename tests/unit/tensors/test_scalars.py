@@ -81,8 +81,8 @@ WHOLE = event(1, simple("loss", 1))
 @pytest.mark.parametrize(
     ("after", "why"),
     [
-        (WHOLE[:-1], "is truncated"),
-        (WHOLE[:5], "is truncated"),
+        (WHOLE[:-1], "breaks off"),
+        (WHOLE[:5], "breaks off"),
         (bytes(40), "no record begins"),
         (WHOLE[:-4] + b"wrong"[:4], "checksum"),
         (framed(b"\x2a\xff\x01"), "is damaged"),
