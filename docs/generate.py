@@ -97,7 +97,7 @@ def _row(document: dict[str, Any]) -> str:
 
 
 def _needs(reads: dict[str, Any]) -> list[str]:
-    """Names what a rule needs of tensors, the cheapest first."""
+    """Name what a rule needs of tensors, the cheapest first."""
     tensors = reads["tensors"]
     fields = {field for read in tensors for field in read["fields"]}
     updates = {"update_l1", "update_l2"}

@@ -166,7 +166,7 @@ def _report(
     story: Scenario,
     seen: _Seen,
 ) -> Path:
-    """Writes the run's report. The bucket is gone when the demo has ended."""
+    """Write the run's report. The bucket is gone when the demo has ended."""
     steps = {status["DedupId"]: status["Step"] for status in seen.statuses}
     alerts = [
         Alert(

@@ -80,7 +80,7 @@ def train_in_job(
     container: Container,
     arguments: Sequence[str],
 ) -> bool:
-    """Runs the example as a SageMaker job until it has ended, which a stage must have stopped.
+    """Run the example as a SageMaker job until it has ended, which a stage must have stopped.
 
     False if the account has no quota for it. Raises LocalError if the job ends otherwise.
     """

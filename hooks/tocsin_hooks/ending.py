@@ -19,8 +19,8 @@ _SECONDS = 30.0  # for the markers of all runs that wait for the end
 
 
 def uncaught() -> Errors:
-    """Identifies the last error that nothing caught. In the main thread of a script it is the end;
-    in a cell of a notebook it is not.
+    """Identify the last error that nothing caught. In the main thread of a script it is the end; in
+    a cell of a notebook it is not.
     """
     return id(getattr(sys, "last_exc", None)), id(getattr(sys, "last_value", None))
 

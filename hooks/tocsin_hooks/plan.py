@@ -49,7 +49,7 @@ class Wish:
     fingerprint: bool = False
 
     def with_quantiles(self, quantiles: tuple[float, ...]) -> Wish:
-        """Adds quantiles to those of the details, which one summary holds together."""
+        """Add quantiles to those of the details, which one summary holds together."""
         if not quantiles:
             return self
         every = {*quantiles, *(q for each in self.details for q in each.quantiles)}

@@ -79,7 +79,7 @@ def _run(out: str | None) -> str | None:
 
 
 def _without_us(show: _ExceptHook, ended_by: BaseException) -> _ExceptHook:
-    """Shows the error that ended the script as if the script had been run alone."""
+    """Show the error that ended the script as if the script had been run alone."""
     traceback = without_our_frames(ended_by.__traceback__)
 
     def shown(kind: type[BaseException], error: BaseException, tb: TracebackType | None) -> Any:

@@ -55,11 +55,11 @@ class Timings:
         self._series["forward"].append(seconds)
 
     def take(self) -> dict[str, list[float]]:
-        """Returns what was collected since the last call, by series, and forgets it."""
+        """Return what was collected since the last call, by series, and forget it."""
         return {name: _emptied(series) for name, series in self._series.items()}
 
     def _count(self) -> None:
-        """Adds the current step to its series, once."""
+        """Add the current step to its series, once."""
         if self._begun is not None and self._ended is not None:
             name = self._mode.name if self._mode.name in self._series else Mode.TRAIN.name
             self._series[name].append(self._ended - self._begun)

@@ -176,7 +176,7 @@ def given_options(given: OptionValues) -> DeploymentOptions:
 
 
 def read_options(context: Mapping[str, Any]) -> DeploymentOptions:
-    """Reads the options from the whole CDK context. A missing option has its default.
+    """Read the options from the whole CDK context. A missing option has its default.
 
     Raises OptionError for a wrong value, and for a key that looks like a misspelt option.
     """

@@ -153,7 +153,7 @@ class _Site:
 
 
 def _parts(loss: ArrayLoss) -> Iterator[ArrayLoss]:
-    """Splits a batch of an evaluation, which may be all of it: it has several comparisons."""
+    """Split a batch of an evaluation, which may be all of it: it has several comparisons."""
     if len(loss.labels) < _PARTS * _LEAST_OF_A_PART:
         yield loss
         return

@@ -86,8 +86,8 @@ def _made(given: Any, output: str, keys: tuple[Key, ...]) -> Iterator[CompiledLo
 
 
 def _of_one_rank(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """Gives a function of the script's labels and predictions as Keras gives them: of shapes (N)
-    and (N, 1) the former gets another axis, of longer ones the latter loses its last."""
+    """Give a function of the script's labels and predictions as Keras gives them: of shapes (N) and
+    (N, 1) the former gets another axis, of longer ones the latter loses its last."""
 
     @functools.wraps(function)
     def called(labels: Any, predictions: Any) -> Any:

@@ -90,7 +90,7 @@ class MachineWatch:
         self._sampler.start()
 
     def close(self, *, marker: bool, timeout: float) -> bool:
-        """Writes the current minute and, if asked on the first node, the end marker.
+        """Write the current minute and, if asked on the first node, the end marker.
 
         Returns False if not all could be written in ``timeout`` seconds.
         """
@@ -100,7 +100,7 @@ class MachineWatch:
         return self._uploader.close(marker=marker and self._first, timeout=left)
 
     def leave(self) -> None:
-        """Ends without waiting, and without the end marker."""
+        """End without waiting, and without the end marker."""
         self._sampler.close(0.0)
 
     def _put(self, number: int, minute: Minute) -> None:
@@ -123,7 +123,7 @@ class MachineOfHook:
         self.timings: Timings | None = None
 
     def follow(self, watch: Watch | None) -> None:
-        """Begins to watch the machine if a watch file asks for it, and nobody else does."""
+        """Begin to watch the machine if a watch file asks for it, and nobody else does."""
         if self._claim is not None or watch is None or watch.machine is None:
             return
         url = machine_run(self._run)
@@ -143,7 +143,7 @@ class MachineOfHook:
         return self._stop is not None and self._stop.requested
 
     def look(self) -> None:
-        """Looks for a request to stop, once the machine is watched."""
+        """Look for a request to stop, once the machine is watched."""
         if self._stop is not None:
             self._stop.look()
 

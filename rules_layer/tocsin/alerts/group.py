@@ -216,8 +216,8 @@ def encode_group(group: AlertGroup) -> bytes:
 
 
 def decode_group(data: bytes) -> AlertGroup:
-    """Reads groups of earlier versions as well. Raises ValueError if the data is not a group, or
-    one of a later version.
+    """Read groups of earlier versions as well. Raises ValueError if the data is not a group, or one
+    of a later version.
     """
     inflate = zlib.decompressobj()
     try:

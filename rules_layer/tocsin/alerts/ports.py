@@ -59,8 +59,8 @@ class GroupStore(Protocol):
     def load(self, run: str) -> StoredGroup: ...
 
     def save(self, group: AlertGroup, version: int | None) -> int:
-        """Commits on ``version`` and returns the new one; ``due_at`` is when patrol is due.
-        Raises CommitConflict.
+        """Commit on ``version`` and return the new one; ``due_at`` is when patrol is due. Raises
+        CommitConflict.
         """
 
 
@@ -87,7 +87,7 @@ class Turns(Protocol):
         """Return whether ``owner`` may deliver, until then (seconds since the epoch) at most."""
 
     def give_back(self, owner: str) -> None:
-        """Lets another one deliver."""
+        """Let another one deliver."""
 
 
 @dataclass(frozen=True)

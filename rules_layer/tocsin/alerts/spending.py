@@ -128,7 +128,7 @@ class Spending:
         return {**kept, **{key: kept.get(key, 0) + count for key, count in self.added.items()}}
 
     def give_back(self, run: str, effects: Effects) -> None:
-        """Gives back the SMS that were counted and not sent; those of a month that is over are
+        """Give back the SMS that were counted and not sent; those of a month that is over are
         forgotten.
         """
         if count := self.reserved.get(self._key("sms"), 0):

@@ -48,7 +48,7 @@ class Destination:
 
 
 def destination(url: str, base: str = "") -> Destination:
-    """Reads a URL, which may be relative to ``base``. Rejected if nothing is sent to such a one."""
+    """Read a URL, which may be relative to ``base``. Rejected if nothing is sent to such a one."""
     try:
         url = urljoin(base, url)
         parts = urlsplit(url)
@@ -172,7 +172,7 @@ class _Answer:
 
 
 def _judge(host: str, answer: _Answer) -> None:
-    """Returns if the answer says that the event has arrived."""
+    """Return if the answer says that the event has arrived."""
     status = answer.status
     if 200 <= status < 300:
         return

@@ -171,7 +171,7 @@ class Shares:
         return None
 
     def give_back(self, kind: str, run: str, count: int = 1) -> None:
-        """Counts so many less, which were counted in this period and not used."""
+        """Count so many less, which were counted in this period and not used."""
         for key, _, _ in self._levels(kind, run):
             self._subtract(key, count)
 

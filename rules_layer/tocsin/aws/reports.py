@@ -39,7 +39,7 @@ class S3Reports:
         return found["Metadata"].get("state", ""), found["ETag"]
 
     def save(self, run: str, page: Page, state: str, version: str | None) -> bool:
-        """Writes the page over ``version``, then its data. False if that was replaced since."""
+        """Write the page over ``version``, then its data. False if that was replaced since."""
         condition = {"IfNoneMatch": "*"} if version is None else {"IfMatch": version}
         try:
             self.client.put_object(
@@ -85,7 +85,7 @@ def make_report(
     actions: Callable[[str], Sequence[Alert]],
     now: Callable[[], float],
 ) -> bool:
-    """Writes the run's report, unless there is one of its present state. Returns whether it wrote.
+    """Write the run's report, unless there is one of its present state. Returns whether it wrote.
 
     A run without a checkpoint has none: a message can name any run. ``actions`` are those that were
     taken for the run until now.

@@ -36,7 +36,7 @@ class Topic:
     reserve: Callable[[str], str | None] = lambda run: None
 
     def publish(self, message: TopicMessage) -> None:
-        """Publishes to the topic, or to the one phone that the message is for.
+        """Publish to the topic, or to the one phone that the message is for.
 
         A phone needs no subscription: a new one's filter takes up to 15 minutes to work, and
         messages until then would be lost.

@@ -42,7 +42,7 @@ def following_of(
     now: Callable[[], float] = time.time,
     notifiers: Sequence[Publisher] = (),
 ) -> Following:
-    """Follows a run: notes what rules find, and stops the training where a rule does."""
+    """Follow a run: note what rules find, and stop the training where a rule does."""
     findings = Findings(storage, now, note)
     following = Following(storage, watch, now, publisher=Several([findings, *notifiers]))
     if actions := _not_taken(watch or _own(storage)):

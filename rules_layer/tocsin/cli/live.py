@@ -35,7 +35,7 @@ class Quit(Exception):
 
 
 def watch_run(run: RunWatch, *, as_json: bool = False, until_idle: float | None = None) -> int:
-    """Shows the run until it ends, or q or Ctrl-C. Returns the exit code.
+    """Show the run until it ends, or q or Ctrl-C. Returns the exit code.
 
     as_json: a line of JSON for each event instead, as EventBridge has it.
     until_idle: seconds without a new step after which a run also ends, as a history does not.
@@ -55,7 +55,7 @@ def watch_run(run: RunWatch, *, as_json: bool = False, until_idle: float | None 
 
 
 def watch_runs(look: Look, pause: float) -> int:
-    """Shows all runs until q or Ctrl-C. Without a terminal there is a line when one changes."""
+    """Show all runs until q or Ctrl-C. Without a terminal there is a line when one changes."""
     console = Console(highlight=False, emoji=False, markup=False)
     try:
         if not can_draw(console):

@@ -82,7 +82,7 @@ def run_document(run: str, deployment: Deployment) -> tuple[Document, list[str]]
 
 
 def print_run(document: Document, console: Console, *, whole: bool, every: bool = False) -> None:
-    """Prints verdicts, silences and alerts: the last decisions, or the whole log of them."""
+    """Print verdicts, silences and alerts: the last decisions, or the whole log of them."""
     print_verdicts(document, console, every=every)
     if document["report"]:
         console.print()

@@ -25,7 +25,7 @@ from tocsin.watch import Watched
 
 
 def _no_note(rule: str) -> None:
-    """Records nothing: outside Lambda nobody takes over from a process that hangs."""
+    """Record nothing: outside Lambda nobody takes over from a process that hangs."""
 
 
 @dataclass(frozen=True)

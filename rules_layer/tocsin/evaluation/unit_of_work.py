@@ -148,7 +148,7 @@ class UnitOfWork:
             self.replace(self._checkpoint.published())
 
     def _keep_trace(self) -> None:
-        """Moves points from the checkpoint to the run's trace, when there are many.
+        """Move points from the checkpoint to the run's trace, when there are many.
 
         The next commit stores that they are there. After a crash before it they are added again,
         which changes nothing. A trace that cannot be written costs these points.

@@ -181,7 +181,7 @@ class Notifier:
             self._react_to_due()
 
     def _send_the_rest(self) -> None:
-        """Sends at once what waits for others to come with it: there will be none."""
+        """Send at once what waits for others to come with it: there will be none."""
         group = self._memory.group.group
         if group.wake_at is not None and _WAITING & {*group.held.values()}:
             self._ahead += max(0.0, group.wake_at - self._clock())

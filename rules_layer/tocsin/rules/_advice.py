@@ -19,7 +19,7 @@ MORE_TREES = (
 
 
 def advice_for(rule: type[Rule] | None, tensor: str | None) -> str:
-    """Returns a rule's advice for what is trained, by the tensor of its violation."""
+    """Return a rule's advice for what is trained, by the tensor of its violation."""
     if rule is None:
         return ""
     trees = rule.advice_for_trees if tensor and is_metric_of_trees(tensor) else ""

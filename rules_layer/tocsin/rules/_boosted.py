@@ -90,7 +90,7 @@ def judge_boosted(state: State, step: Step, rows: int = 0) -> tuple[State, Verdi
 
 
 def _known(trained: Sequence[float]) -> tuple[float, float, float]:
-    """Returns what is kept of a training loss; an earlier version kept two numbers."""
+    """Return what is kept of a training loss; an earlier version kept two numbers."""
     begun, now, fast = (*trained, 0.0)[:3]
     return begun, now, fast
 

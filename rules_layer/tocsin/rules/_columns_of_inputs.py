@@ -44,8 +44,8 @@ def feature_of(sums: Sums, n: int) -> Feature:
 
 
 def with_batch(kept: Sequence[float], mean: float, variance: float) -> list[float]:
-    """Adds a batch to what is kept of a feature of TRAIN: the first mean, and from there the sums
-    of means, of their squares, of mean squares, of their squares and of products of both; and the
+    """Add a batch to what is kept of a feature of TRAIN: the first mean, and from there the sums of
+    means, of their squares, of mean squares, of their squares and of products of both; and the
     smallest and the largest variance."""
     start, d1, d2, e1, e2, both, low, high = kept or (mean, *[0.0] * 5, variance, variance)
     d = mean - start

@@ -104,7 +104,7 @@ def judge_constant_guess(
 
 
 def _evaluated(memory: Memory, site: LossSite, spent: int) -> Memory:
-    """Looks at the last evaluations, each by its mean."""
+    """Look at the last evaluations, each by its mean."""
     if site.constant is None:
         return memory
     ratio = max(math.exp(-_MOST), min(1 - site.constant, math.exp(_MOST)))  # of both losses
@@ -165,7 +165,7 @@ def _looked(memory: Memory, now: int) -> Memory:
 
 
 def _below(block: Sequence[float]) -> float:
-    """Returns by how much a block's loss is below the constant's: the logarithm of their ratio."""
+    """Return by how much a block's loss is below the constant's: the logarithm of their ratio."""
     loss, _, constant = block
     if not (loss > 0 and constant > 0):
         return _MOST if constant > 0 else 0.0

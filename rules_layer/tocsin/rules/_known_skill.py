@@ -17,7 +17,7 @@ _CLASSES = ("cross_entropy", "nll_loss")
 
 
 def follow_skill(memories: State, step: Step) -> State:
-    """Adds the comparisons of a training step to those of their losses."""
+    """Add the comparisons of a training step to those of their losses."""
     memories = dict(memories)
     for site in sites(step, step.tensors.get("skills", ())) if step.mode in TRAINING else ():
         if site.key in memories or len(memories) < MOST_SITES:
@@ -32,7 +32,7 @@ def follow_skill(memories: State, step: Step) -> State:
 
 
 def has_skill(memories: State) -> bool:
-    """Says whether the skill of one of the losses was once sure."""
+    """Return whether the skill of one of the losses was once sure."""
     return any(memory.get("known") for memory in memories.values())
 
 

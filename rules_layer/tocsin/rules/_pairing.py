@@ -82,7 +82,7 @@ class SkillBounds:
 
 
 def sites(step: Step, tensors: Iterable[Tensor]) -> Iterator[LossSite]:
-    """Yields the calls of losses with comparisons. Workers are pooled."""
+    """Yield the calls of losses with comparisons. Workers are pooled."""
     pooled: dict[str, list[Tensor]] = {}
     for tensor in tensors:
         if tensor.value is not None and tensor.value.ndim == 2 and tensor.value.shape[1] == 4:
@@ -123,7 +123,7 @@ def added(
     most: int = MOST_BLOCKS,
     together: int = TOGETHER,
 ) -> dict[str, Any]:
-    """Adds the comparisons of a save to the memory of their site: ``together`` count as one, as
+    """Add the comparisons of a save to the memory of their site: ``together`` count as one, as
     fewer do."""
     n, blocks = memory.get("n", 0), memory
     wealth = list(memory.get("wealth", (0.0,) * len(_STAKES)))
@@ -158,7 +158,7 @@ def _is_proof(wealth: Sequence[float]) -> bool:
 
 
 def recent(memory: Memory, share: float, least: int = 0) -> list[Sequence[float]]:
-    """Returns the newest blocks that hold this share of all saves, and so many comparisons."""
+    """Return the newest blocks that hold this share of all saves, and so many comparisons."""
     found = newest(memory, share)
     older = memory.get("sums", ())[: -len(found) or None]
     for block in reversed(older):
@@ -176,7 +176,7 @@ def has_proof(blocks: Iterable[Sequence[float]]) -> bool:
 
 
 def bounds(blocks: Sequence[Sequence[float]]) -> SkillBounds | None:
-    """Returns the mean skill in these blocks. None if they are too few for bounds."""
+    """Return the mean skill in these blocks. None if they are too few for bounds."""
     count = min(_BATCHES, len(blocks))
     if count < 3:
         return None

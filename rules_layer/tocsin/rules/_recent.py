@@ -31,7 +31,7 @@ def percents(tensor: Tensor) -> NDArray[np.float64] | None:
 
 
 def appended(kept: Kept, size: int, counts: Sequence[int], window: int) -> list[int]:
-    """Adds the samples of a minute, and drops the parts that are older than the window."""
+    """Add the samples of a minute, and drop the parts that are older than the window."""
     width = 1 + len(counts)
     points, flat = (kept[0], kept[1:]) if kept else (0, [])
     parts = [[*flat[at : at + width]] for at in range(0, len(flat), width)]

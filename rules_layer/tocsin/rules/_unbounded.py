@@ -22,7 +22,7 @@ _LINEAR, _STILL = 1.6, 1.1
 
 
 def marked(marks: Marks, level: float) -> dict[str, Any]:
-    """Counts a save, and marks the level of the last few where the count has grown by a fifth."""
+    """Count a save, and mark the level of the last few where the count has grown by a fifth."""
     saves, following = marks.get("saves", 0) + 1, marks.get("next", _FIRST)
     levels: Sequence[float] = marks.get("levels", ())
     if saves < following or not math.isfinite(level):

@@ -127,7 +127,7 @@ def _features(tensor: Tensor) -> int:
 
 
 def _varies(output: Tensor, saved: Tensor | None) -> tuple[float, float] | None:
-    """Returns the variance over the samples as a share of the mean square, and its root as it is.
+    """Return the variance over the samples as a share of the mean square, and its root as it is.
 
     Where the hook saved no share it is that of a table with a row for each sample. None if they are
     not known, or not finite: ExplodingTensor reports that.

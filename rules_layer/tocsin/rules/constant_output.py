@@ -89,14 +89,14 @@ class ConstantOutput(Rule):
         return state, measured(found, share, self.threshold, "below")
 
     def _fit(self, predictions: Tensor, labels: Tensor) -> bool:
-        """Says whether both have a number or a row for each of the same samples, and enough."""
+        """Return whether both have a number or a row for each of the same samples, and enough."""
         same = rows(predictions) == rows(labels) >= self.samples
         same = same and predictions.worker == labels.worker
         return same and None not in (spread(predictions), spread(labels))
 
 
 def _share(predictions: Tensor, labels: Tensor) -> float | None:
-    """Returns the predictions' standard deviation as a fraction of their size or of the labels'
+    """Return the predictions' standard deviation as a fraction of their size or of the labels'
     standard deviation, None if it is not known.
     """
     ours, theirs = spread(predictions), spread(labels)
@@ -112,7 +112,7 @@ def _share(predictions: Tensor, labels: Tensor) -> float | None:
 
 
 def _are_classes(predictions: Tensor, labels: Tensor) -> bool:
-    """Says whether both look like classes: integers."""
+    """Return whether both look like classes: integers."""
     ends = [
         end for tensor in (predictions, labels) for end in (tensor.summary.min, tensor.summary.max)
     ]

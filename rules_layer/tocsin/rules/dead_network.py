@@ -100,7 +100,7 @@ class DeadNetwork(Rule):
         return after, measured(found, saves, self.saves)
 
     def _outputs(self, step: Step) -> list[tuple[Tensor, bool]]:
-        """Returns the predictions, and whether each is the same for all samples."""
+        """Return the predictions, and whether each is the same for all samples."""
         found = []
         for tensor in step.tensors["predictions"]:
             known = spread(tensor) if rows(tensor) >= _ROWS else None
@@ -110,14 +110,14 @@ class DeadNetwork(Rule):
 
 
 def _are_alike(inputs: Sequence[Tensor]) -> bool:
-    """Says whether all samples are the same in all that is known of them, as where each begins with
-    one and the same state."""
+    """Return whether all samples are the same in all that is known of them, as where each begins
+    with one and the same state."""
     found = [spread(tensor) for tensor in inputs if rows(tensor) >= _ROWS]
     return bool(found) and all(each is not None and each[0] == 0 for each in found)
 
 
 def _layers(step: Step) -> list[tuple[Tensor, bool]]:
-    """Returns the layers of ReLUs, and whether all units of each are zero."""
+    """Return the layers of ReLUs, and whether all units of each are zero."""
     known = ((tensor, layer_units(tensor, 0.0)) for tensor in step.tensors["outputs"])
     return [
         (tensor, found.units >= _ROWS and found.inactive == found.units)

@@ -131,7 +131,7 @@ class DeadRelu(Rule):
     def _together(
         self, found: LayerUnits, counts: NDArray[np.uint32], before: list[Any] | None
     ) -> tuple[list[Any], LayerUnits]:
-        """Returns the memory of a layer, and the layer with the units that were always inactive.
+        """Return the memory of a layer, and the layer with the units that were always inactive.
 
         The memory has the number of saves, of values per unit, and these units in hexadecimal.
         """

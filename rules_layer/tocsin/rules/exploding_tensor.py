@@ -113,7 +113,7 @@ class ExplodingTensor(Rule):
         return bool(self.collection_names or self.tensor_regex) or tensor.role not in _WITH_NAN
 
     def _counts(self, tensor: Tensor) -> tuple[int, int]:
-        """Returns the number of NaN, and of infinities that are not a mask."""
+        """Return the number of NaN, and of infinities that are not a mask."""
         summary = tensor.summary
         masked = self._makes_exceptions and _may_be_masked(tensor)
         below = 0 if masked else summary.neginf or 0
@@ -121,7 +121,7 @@ class ExplodingTensor(Rule):
 
 
 def _loss_is_finite(tensors: Iterable[Tensor]) -> bool:
-    """Says whether there is a loss, and every loss is finite."""
+    """Return whether there is a loss, and every loss is finite."""
     losses = [tensor for tensor in tensors if tensor.role is Role.LOSS]
     return bool(losses) and all(map(is_finite, losses))
 

@@ -125,6 +125,6 @@ class FewSamples(Rule):
 
 
 def _is_as_good(held: tuple[float, float | None] | None) -> bool:
-    """Says whether evaluations do about as well as training."""
+    """Return whether evaluations do about as well as training."""
     evaluated, trained = held or (0.0, None)
     return trained is not None and evaluated - trained < _WORSE * abs(trained)

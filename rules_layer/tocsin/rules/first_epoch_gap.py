@@ -144,7 +144,7 @@ class FirstEpochGap(Rule):
         return {**memory, **levels, "ratio": round(ratio, 4), "bad": counted}
 
     def _none(self, past: Sequence[_Level], site: LossSite) -> bool:
-        """Says whether an evaluation has no gap, though training has learned half of the loss."""
+        """Return whether an evaluation has no gap, though training has learned half of the loss."""
         if len(past) < _LATEST or site.rows < self.samples:
             return False
         trained = _mean(past[-_LATEST:])
@@ -168,7 +168,7 @@ class FirstEpochGap(Rule):
 
 
 def _level(site: LossSite) -> _Level:
-    """Returns the mean loss of a save, and what the memory keeps beside it."""
+    """Return the mean loss of a save, and what the memory keeps beside it."""
     loss = fmean(each for each, *_ in site.losses)
     repaired = fmean(each for _, each, _ in site.losses)
     left = None if site.constant is None else round(min(max(1 - site.constant, -1e3), 1e3), 4)
@@ -178,14 +178,14 @@ def _level(site: LossSite) -> _Level:
 
 
 def _mean(past: Any) -> _Level:
-    """Returns the mean of several saves; the share of a guess's loss if all of them have it."""
+    """Return the mean of several saves; the share of a guess's loss if all of them have it."""
     losses, others, left, rows = zip(*past, strict=True)
     share = None if None in left else fmean(left)
     return fmean(losses), fmean(others), share, fmean(rows)
 
 
 def _least_ratio(now: _Level, trained: _Level, learned: float = _LEARNED) -> float | None:
-    """Returns by how much an evaluation is worse, by that measure by which it is the least.
+    """Return by how much an evaluation is worse, by that measure by which it is the least.
 
     None if training has not ``learned`` that share yet, or if a loss is not above 0.
     """

@@ -111,7 +111,7 @@ class FrozenParameters(Rule):
     def _judge_weights(
         self, counts: dict[str, int], unchanged: list[_WithGradient]
     ) -> tuple[State, Verdict]:
-        """Judges weights that have never changed, at a save at which others change."""
+        """Judge weights that have never changed, at a save at which others change."""
         frozen = []
         for norm, weight in unchanged if counts else ():
             if (key := tensor_key(weight)) in counts:
@@ -134,7 +134,7 @@ class FrozenParameters(Rule):
     def _judge_all(
         self, state: State, step: Step, unchanged: list[_WithGradient]
     ) -> tuple[State, Verdict]:
-        """Judges a save at which no weight has changed: fires if none ever did."""
+        """Judge a save at which no weight has changed: fires if none ever did."""
         if "counts" in state:
             return state, UNDECIDED
         saves, since = state.get("still", 0) + 1, state.get("since", step.mode_step)
@@ -152,7 +152,7 @@ class FrozenParameters(Rule):
 
 
 def _counts(state: State, judged: list[tuple[Tensor, bool]]) -> dict[str, int]:
-    """Returns in how many saves each weight, by its key, should have changed but never did.
+    """Return in how many saves each weight, by its key, should have changed but never did.
 
     Weights that came later than the first save are ignored.
     """
@@ -166,7 +166,7 @@ def _counts(state: State, judged: list[tuple[Tensor, bool]]) -> dict[str, int]:
 
 
 def _changed(weight: Tensor) -> bool | None:
-    """Says whether a weight differs from its last save; None if that is not known."""
+    """Return whether a weight differs from its last save; None if that is not known."""
     if weight.summary.update_l2 is not None:
         return weight.summary.update_l2 > 0
     now = weight.summary.fingerprint

@@ -150,7 +150,7 @@ def _loses_little(state: State) -> bool:
 
 
 def _norm(tensors: list[Tensor]) -> tuple[float, Tensor] | None:
-    """Returns the norm of all these tensors, and the one with the largest share."""
+    """Return the norm of all these tensors, and the one with the largest share."""
     parts = [(tensor.summary.l2, tensor) for tensor in tensors if tensor.summary.l2 is not None]
     if not parts:
         return None

@@ -117,11 +117,11 @@ class LearningRateTooSmall(Rule):
         return state, measured(found, gain, self.threshold, "below")
 
     def _can_judge(self, update: Update, loss: float) -> bool:
-        """Says whether there is an update, and a gradient that can change the loss."""
+        """Return whether there is an update, and a gradient that can change the loss."""
         return update.effect > 0 and update.reach >= self.sensitivity * abs(loss)
 
 
 def _steady(before: Sequence[float | None], now: Sequence[float | None]) -> bool:
-    """Says whether updates are about as large as before, in units of their gradients."""
+    """Return whether updates are about as large as before, in units of their gradients."""
     old, new = level(before), level(now)
     return old <= new * _STEADY and new <= old * _STEADY

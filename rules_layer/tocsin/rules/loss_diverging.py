@@ -183,5 +183,5 @@ def _falls_far(memory: Memory, now: float) -> bool:
 
 
 def _times(number: float, factor: float) -> float:
-    """Returns ``factor`` times a loss, or for a loss below 0, what is as much worse."""
+    """Return ``factor`` times a loss, or for a loss below 0, what is as much worse."""
     return number + (factor - 1) * abs(number)

@@ -94,7 +94,7 @@ class LossGap(Rule):
         return state, by_start if losses["losses"]["eval"] else verdict
 
     def _looked(self, memory: Memory, trained: Memory, site: LossSite) -> Memory:
-        """Looks at each save of an evaluation.
+        """Look at each save of an evaluation.
 
         ``best`` is the largest share by which an evaluation was better than a guess, ``peak`` the
         largest median of three, ``won`` that of what training wins, and ``bad`` counts the looks in

@@ -165,7 +165,7 @@ class LossNotDecreasing(Rule):
         return isinstance(fell, float) and fell > -(self.settled_percent or 0.0)
 
     def _judge(self, state: State, point: Point, now: int) -> tuple[Memory, Verdict]:
-        """Returns the memory of one loss, and its verdict."""
+        """Return the memory of one loss, and its verdict."""
         past: Memory = state.get(point.key, {})
         cost = rounded(point.cost)
         if cost is None:
@@ -215,7 +215,7 @@ class LossNotDecreasing(Rule):
         return self._compared(point, before, after, "since its start")
 
     def _moved(self, memory: Memory, percent: float) -> dict[str, bool]:
-        """Says whether the loss ever ``fell`` or ``rose`` by this % of its beginning."""
+        """Return whether the loss ever ``fell`` or ``rose`` by this % of its beginning."""
         fell = percent_decrease(initial_cost(memory), recent_median(memory["saves"], self.smooth))
         return {
             "fell": memory.get("fell", False) or fell >= percent,

@@ -114,6 +114,6 @@ class LossOscillating(Rule):
 
 
 def _crossings(numbers: list[float], middle: float) -> int:
-    """Counts how often the series goes from one side of ``middle`` to the other."""
+    """Count how often the series goes from one side of ``middle`` to the other."""
     above = [number > middle for number in numbers]
     return sum(one is not other for one, other in pairwise(above))

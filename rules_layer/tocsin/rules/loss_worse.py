@@ -96,7 +96,7 @@ class LossWorse(Rule):
         return judge_losses(self, state, step, self._remembered, self._judge)
 
     def _remembered(self, memory: Memory, cost: float) -> Memory:
-        """Adds a cost to the sketch, and counts the blocks in a row that end worse."""
+        """Add a cost to the sketch, and count the blocks in a row that end worse."""
         number = rounded(cost)
         if number is None:
             return {**memory, "not_finite": memory.get("not_finite", 0) + 1}
@@ -127,7 +127,7 @@ class LossWorse(Rule):
         return after
 
     def _end(self, blocks: list[float]) -> _Compared:
-        """Compares the last blocks with the best part so far."""
+        """Compare the last blocks with the best part so far."""
         together = math.ceil(_TOGETHER * len(blocks))
         courses = medians(blocks, together)
         at = courses.index(min(courses[:-1]))
@@ -185,7 +185,7 @@ class LossWorse(Rule):
 
 
 def _measured(verdict: Verdict, point: Point, memory: Memory) -> Verdict:
-    """Adds the loss and its limit: of this save if it is far above, else of the last blocks."""
+    """Add the loss and its limit: of this save if it is far above, else of the last blocks."""
     now, limit = memory.get("end", (None, None))
     if memory["far"] >= _FAST_SAVES:
         least, most = memory["least"], memory["most"]

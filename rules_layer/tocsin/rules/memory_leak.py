@@ -92,7 +92,7 @@ class MemoryLeak(Rule):
         return state, measured(found, minutes, self.forecast, "below", "minutes_left")
 
     def _grows(self, minima: Sequence[float]) -> tuple[float, float]:
-        """Returns the minutes until it is full, and the slope in points per minute."""
+        """Return the minutes until it is full, and the slope in points per minute."""
         if minima[-1] - minima[0] <= self.gained:
             return math.inf, 0.0
         slope = (

@@ -185,7 +185,7 @@ class NoBetterThanGuessing(Rule):
         return after, verdict if by_classes is None or verdict.violation else by_classes
 
     def _by_accuracy(self, state: State, step: Step) -> tuple[State, Verdict]:
-        """Judges a recorded accuracy, unless batches are judged."""
+        """Judge a recorded accuracy, unless batches are judged."""
         point, classes = recorded_accuracy(step), number_of_classes(step.tensors["biases"])
         classes = state.get("classes", classes)
         batches = Mode.EVAL.name in state or Mode.TRAIN.name in state
@@ -212,7 +212,7 @@ class NoBetterThanGuessing(Rule):
         return skill >= self.least_skill
 
     def _added(self, memory: Mapping[str, Any], batch: ScoredBatch) -> dict[str, Any] | None:
-        """Adds a batch to the memory of a mode. Returns None if it cannot be added."""
+        """Add a batch to the memory of a mode. Returns None if it cannot be added."""
         past = add_batch(memory.get("past", {}), batch)
         if past is None:
             return None
@@ -232,12 +232,12 @@ def _is_judged_otherwise(state: State) -> bool:
 
 
 def _with(state: State, key: str, **changes: object) -> State:
-    """Changes what is kept of a mode."""
+    """Change what is kept of a mode."""
     return {**state, key: {**state[key], **changes}}
 
 
 def _batches(step: Step) -> Iterator[tuple[Tensor, ScoredBatch]]:
-    """Yields each worker's predictions, compared with their labels.
+    """Yield each worker's predictions, compared with their labels.
 
     Numbers that a model gives are such predictions only if a loss compares them with the labels:
     else they may be ranks, or logarithms. Labels that are all alike may be no labels, but what
@@ -254,11 +254,11 @@ def _batches(step: Step) -> Iterator[tuple[Tensor, ScoredBatch]]:
 
 
 def _half_way(skills: Sequence[Sequence[float]], batches: int) -> float:
-    """Returns the skill when there were half as many batches, or the first known skill."""
+    """Return the skill when there were half as many batches, or the first known skill."""
     earlier = [number for at, number in skills if at <= max(batches / 2, skills[0][0])]
     return earlier[-1]
 
 
 def _thinned(skills: list[list[float]]) -> list[list[float]]:
-    """Drops every other skill if there are too many, but keeps the last."""
+    """Drop every other skill if there are too many, but keeps the last."""
     return skills if len(skills) <= _HISTORY else [*skills[:-1:2], skills[-1]]

@@ -77,7 +77,7 @@ class NoGradient(Rule):
         return state, self._judged(state, first)
 
     def _judged(self, state: State, tensor: Tensor) -> Verdict:
-        """Judges the group that was zero in most saves, also at a save of another one."""
+        """Judge the group that was zero in most saves, also at a save of another one."""
         key = max(state, key=lambda of: int(state[of]), default="")
         zeros = state.get(key, 0)
         if zeros < self.saves:

@@ -81,7 +81,7 @@ class NoSkill(Rule):
         return judge_training_sites(state, step, self._looked, self._verdict)
 
     def _looked(self, memory: Memory, now: int) -> Memory:
-        """Judges the comparisons so far if it is time to look.
+        """Judge the comparisons so far if it is time to look.
 
         ``low`` counts the looks in a row without skill, and ``next`` is when to look again.
         """

@@ -120,5 +120,5 @@ class NotNormalizedData(Rule):
 
 
 def _scales(tensor: Tensor) -> list[float]:
-    """Returns the root mean square of each feature with finite values."""
+    """Return the root mean square of each feature with finite values."""
     return [math.sqrt(mean * mean + variance) for mean, variance in moments(tensor)]

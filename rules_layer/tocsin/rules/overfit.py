@@ -174,7 +174,7 @@ def _gap(now: FinishedEvaluation) -> float:
 
 
 def _ratio(cost: float, to: float) -> float:
-    """Returns by which fraction a cost is above another; infinity if the other is 0."""
+    """Return by which fraction a cost is above another; infinity if the other is 0."""
     if to:
         return (cost - to) / abs(to)
     return math.copysign(math.inf, cost) if cost else 0.0

@@ -149,7 +149,7 @@ class PoorWeightInitialization(Rule):
         ]
 
     def _variances(self, step: Step) -> Verdict | None:
-        """Returns sign (a) or HEALTHY, None if there are no two layers to compare."""
+        """Return sign (a) or HEALTHY, None if there are no two layers to compare."""
         inputs, outputs = (
             self._known((tensor.summary.variance, tensor) for tensor in step.tensors.get(read, ()))
             for read in ("inputs", "outputs")
@@ -170,7 +170,7 @@ class PoorWeightInitialization(Rule):
         return measured(found, ratio, self.threshold)
 
     def _ranges(self, step: Step) -> Verdict | None:
-        """Returns sign (b) or HEALTHY, None if no gradient has a range."""
+        """Return sign (b) or HEALTHY, None if no gradient has a range."""
         known = self._known((_range(tensor), tensor) for tensor in step.tensors["gradients"])
         if not known:
             return None
@@ -185,7 +185,7 @@ class PoorWeightInitialization(Rule):
         return measured(found, width, limit, "below")
 
     def _known(self, found: Iterable[tuple[float | None, Tensor]]) -> list[tuple[float, Tensor]]:
-        """Returns the known sizes in ascending order, with zeros only if ``any_of``.
+        """Return the known sizes in ascending order, with zeros only if ``any_of``.
 
         A layer that starts at zero has constant outputs and passes no gradient at first, so zeros
         prove nothing.
@@ -194,7 +194,7 @@ class PoorWeightInitialization(Rule):
         return sorted(known, key=lambda pair: pair[0])
 
     def _stuck(self, step: Step, lows: Mapping[str, tuple[float | None, int]]) -> Verdict | None:
-        """Returns sign (c) at a step with a loss, else None."""
+        """Return sign (c) at a step with a loss, else None."""
         age = min((age for _, age in lows.values()), default=0)
         if age < self.patience or not step.tensors["losses"]:
             return None
@@ -210,7 +210,7 @@ def _both(sign: Verdict, stuck: Verdict) -> Verdict:
 def _lows(
     before: Mapping[str, tuple[float | None, int]], step: Step
 ) -> dict[str, tuple[float | None, int]]:
-    """Returns the lowest value of each loss so far, and how many saves ago it was."""
+    """Return the lowest value of each loss so far, and how many saves ago it was."""
     lows = dict(before)
     for point in points(step, step.tensors["losses"], "falls"):
         low, age = lows.get(point.key, (None, -1))
@@ -220,7 +220,7 @@ def _lows(
 
 
 def _range(gradient: Tensor) -> float | None:
-    """Returns the range from the 5th to the 95th percentile, or the standard deviation."""
+    """Return the range from the 5th to the 95th percentile, or the standard deviation."""
     summary = gradient.summary
     if summary.size == 1:
         return None

@@ -103,6 +103,6 @@ class SaturatedActivation(Rule):
 
 
 def _kind(name: str) -> str | None:
-    """Returns the activation that a tensor belongs to: the last one in its name."""
+    """Return the activation that a tensor belongs to: the last one in its name."""
     last = max(_KINDS, key=name.lower().rfind)
     return last if last in name.lower() else None

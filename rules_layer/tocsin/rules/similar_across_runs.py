@@ -91,7 +91,7 @@ class SimilarAcrossRuns(Rule):
 
 
 def _pairs(here: Iterable[Tensor], there: Iterable[Tensor]) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yields the pairs of tensors that both runs have."""
+    """Yield the pairs of tensors that both runs have."""
     others = {(tensor.worker, tensor.name): tensor for tensor in there}
     for tensor in here:
         if other := others.get((tensor.worker, tensor.name)):

@@ -128,7 +128,7 @@ def _stays_late(memory: Delays, delay: float, peers: float) -> bool:
 
 
 def _delays(times: Mapping[str, float]) -> Iterator[tuple[str, float, float]]:
-    """Yields each worker, its delay in seconds, and the median time of its peers."""
+    """Yield each worker, its delay in seconds, and the median time of its peers."""
     ordered = sorted(times.values())
     for worker, time in sorted(times.items()):
         own = bisect_left(ordered, time)

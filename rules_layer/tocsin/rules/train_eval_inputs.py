@@ -217,7 +217,7 @@ def _have_another_size(train: _Memory, held: _Memory, least: float) -> bool:
 def _added(
     memory: _Memory, found: Sequence[tuple[float, float]], samples: int, mode: Mode
 ) -> _Memory:
-    """Adds a batch to a memory. Features that are not finite at times make it start again."""
+    """Add a batch to a memory. Features that are not finite at times make it start again."""
     chosen = [found[at * len(found) // _FEATURES] for at in range(_FEATURES)]
     chosen = chosen if len(found) > _FEATURES else list(found)
     before = memory.get("sums", ())
@@ -263,7 +263,7 @@ def _rounded(number: float) -> float:
 
 
 def _shifted(train: _Memory, held: _Memory, deviations: float) -> float:
-    """Returns the share of the features, of those that vary, with another mean in EVAL."""
+    """Return the share of the features, of those that vary, with another mean in EVAL."""
     far, live = 0, 0
     for ours, theirs in zip(train["sums"], held["sums"], strict=False):
         (mean, between, within), n = feature_of(ours, train["n"]), train["n"]

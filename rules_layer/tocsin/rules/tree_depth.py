@@ -79,7 +79,7 @@ class TreeDepth(Rule):
 
 
 def _deepest(tensors: list[Tensor]) -> tuple[int, Tensor] | None:
-    """Returns the depth of a worker's deepest tree, and the tensor that shows it."""
+    """Return the depth of a worker's deepest tree, and the tensor that shows it."""
     columns = {tensor.name.rpartition("/")[2].lower(): tensor for tensor in tensors}
     texts = [_texts(columns.get(name)) for name in ("id", "yes", "no")]
     if texts[0] and len(texts[0]) == len(texts[1]) == len(texts[2]):
@@ -97,7 +97,7 @@ def _texts(tensor: Tensor | None) -> list[str]:
 
 
 def _followed(ids: list[str], yes: list[str], no: list[str]) -> int:
-    """Returns the longest path from a root, in branches. A loop, which no tree has, ends it."""
+    """Return the longest path from a root, in branches. A loop, which no tree has, ends it."""
     branches = dict(zip(ids, zip(yes, no, strict=True), strict=True))
     below = {child for pair in branches.values() for child in pair}
     level = [node for node in branches if node not in below]

@@ -92,7 +92,7 @@ class UnchangedTensor(Rule):
         return state, measured(HEALTHY, most, self.num_steps) if long else UNDECIDED
 
     def _unchanged(self, tensor: Tensor) -> int:
-        """Returns the number of saves, up to this one, in which the tensor is the same."""
+        """Return the number of saves, up to this one, in which the tensor is the same."""
         earlier = tensor.previous[: self.num_steps - 1]
         same = takewhile(lambda then: self._close(tensor.value, then.value), earlier)
         return 1 + sum(1 for _ in same)

@@ -147,7 +147,7 @@ class UnshuffledData(Rule):
 
 
 def correlation(memory: _Memory) -> float | None:
-    """Returns the intraclass correlation; None if labels have one class, or too many classes."""
+    """Return the intraclass correlation; None if labels have one class, or too many classes."""
     counts = memory["counts"].values()
     labels, pairs, equal = sum(counts), memory["pairs"], memory["equal"]
     between = labels * (labels - 1) / 2 - pairs
@@ -158,7 +158,7 @@ def correlation(memory: _Memory) -> float | None:
 
 
 def share_between(memory: _Memory) -> float | None:
-    """Returns the intraclass correlation of numbers, by an analysis of variance; None if it is not
+    """Return the intraclass correlation of numbers, by an analysis of variance; None if it is not
     known (Donner, International Statistical Review 54, 1986, the ANOVA estimator)."""
     groups, count = memory["batches"], memory["count"]
     if groups < 2 or count <= groups:
@@ -172,7 +172,7 @@ def share_between(memory: _Memory) -> float | None:
 def _batches(
     labels: Sequence[Tensor], samples: Container[int]
 ) -> Iterator[tuple[Tensor, NDArray[Any]]]:
-    """Yields the labels of each batch: classes, or numbers, of as many samples as inputs have."""
+    """Yield the labels of each batch: classes, or numbers, of as many samples as inputs have."""
     for each in labels:
         if each.value is None or each.value.dtype.kind not in "iubf":
             continue

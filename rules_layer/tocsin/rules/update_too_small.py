@@ -135,7 +135,7 @@ def _level(loss: float, low: float, high: float) -> float:
 
 
 def _grew(past: Sequence[float]) -> bool:
-    """Says whether updates grow, as those of a warm-up do."""
+    """Return whether updates grow, as those of a warm-up do."""
     if len(past) < 2:
         return False
     half = len(past) // 2

@@ -147,13 +147,13 @@ class VanishingGradient(Rule):
 
 
 def _zeros(state: State, known: Sequence[tuple[float, Tensor]]) -> State:
-    """Counts for each gradient that is 0 in how many saves in a row it was."""
+    """Count for each gradient that is 0 in how many saves in a row it was."""
     zeros = [tensor_key(tensor) for mean, tensor in known if not mean][:_MOST_ZEROS]
     return {key: min(state.get(key, 0) + 1, _ZEROS) for key in zeros}
 
 
 def _is_brief(state: State, tensor: Tensor) -> bool:
-    """Says whether a gradient is 0, but not for long."""
+    """Return whether a gradient is 0, but not for long."""
     return 0 < int(state.get(tensor_key(tensor), 0)) < _ZEROS
 
 

@@ -159,7 +159,7 @@ class WeightUpdateRatio(Rule):
     def _never_good(
         self, state: State, known: list[_Ratio], steps: int
     ) -> tuple[State, list[_Ratio]]:
-        """Returns the ratios per step of weights that change but never had a large enough ratio."""
+        """Return the ratios per step of weights that change but never had a large enough ratio."""
         good, saves = set(state.get("good", ())), state.get("saves", 0) + 1
         small = []
         for ratio, tensor in known:

@@ -113,13 +113,13 @@ class WorkerLosses(Rule):
 
 
 def _differences(own: NDArray[np.float64], others: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Returns by how much a worker's losses are higher, as shares of the larger of both."""
+    """Return by how much a worker's losses are higher, as shares of the larger of both."""
     larger = np.maximum(np.abs(own), np.abs(others))
     return np.clip((own - others) / np.where(larger > 0, larger, 1.0), -1.0, 1.0)
 
 
 def _of_each_step(tensors: Iterable[Tensor]) -> _Losses:
-    """Returns the losses of every step, where the hook hands them over."""
+    """Return the losses of every step, where the hook hands them over."""
     return _shared(
         (tensor, tensor.value[:, 0].astype(np.float64))
         for tensor in tensors
@@ -133,7 +133,7 @@ def _of_saved_step(tensors: Iterable[Tensor]) -> _Losses:
 
 
 def _shared(losses: Iterable[tuple[Tensor, NDArray[np.float64]]]) -> _Losses:
-    """Returns the first losses that several workers have, of equally many steps."""
+    """Return the first losses that several workers have, of equally many steps."""
     named: dict[str, dict[str, tuple[NDArray[np.float64], Tensor]]] = {}
     for tensor, found in losses:
         if len(found) and np.isfinite(found).all() and np.abs(found).max() < _LARGEST:

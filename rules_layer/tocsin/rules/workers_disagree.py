@@ -110,7 +110,7 @@ class WorkersDisagree(Rule):
         return state, measured(HEALTHY, worst.times * self.rtol, self.rtol)
 
     def _farthest(self, tensors: Sequence[Tensor]) -> _Copies:
-        """Returns the copy that differs most from the one with the median norm."""
+        """Return the copy that differs most from the one with the median norm."""
         usual = sorted(tensors, key=lambda tensor: tensor.summary.l2 or 0.0)[len(tensors) // 2]
         apart = [times_tolerance(tensor.summary, usual.summary, self.rtol) for tensor in tensors]
         times = max(apart)
@@ -140,7 +140,7 @@ class _Copies(NamedTuple):
 
 
 def _weights_of_workers(tensors: Iterable[Tensor]) -> Iterator[tuple[Tensor, ...]]:
-    """Yields the copies of each weight that several workers have in the same shape."""
+    """Yield the copies of each weight that several workers have in the same shape."""
     named: dict[str, dict[str, Tensor]] = {}
     for tensor in tensors:
         named.setdefault(tensor.name, {})[tensor.worker] = tensor
@@ -154,7 +154,7 @@ def _shape(tensor: Tensor) -> tuple[int | None, ...]:
 
 
 def _changed_alike(pair: _Copies) -> bool | None:
-    """Says whether the changes of both means change in the same way; None if it is not known.
+    """Return whether the changes of both means change in the same way; None if it is not known.
 
     Compares the difference between a change and the one before, which is due to the gradients. The
     change itself is also due to weight decay, which changes different weights differently.
@@ -175,7 +175,7 @@ def _second_difference(tensor: Tensor) -> float | None:
 
 
 def _varies(tensor: Tensor) -> bool:
-    """Says whether the elements differ, so an equal copy is not a coincidence."""
+    """Return whether the elements differ, so an equal copy is not a coincidence."""
     low, high = tensor.summary.min, tensor.summary.max
     return low is not None and high is not None and low < high
 

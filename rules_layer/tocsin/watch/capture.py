@@ -107,7 +107,7 @@ def _reduction(name: str) -> str:
 
 
 def _split(text: str) -> Iterator[str]:
-    """Splits at commas, but not in a group, a class or a count, nor at escaped ones."""
+    """Split at commas, but not in a group, a class or a count, nor at escaped ones."""
     start, depth, in_class = 0, 0, False
     for token in _TOKEN.finditer(text):
         first, last = token[0][0], token[0][-1]

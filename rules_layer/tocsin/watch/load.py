@@ -131,7 +131,7 @@ def _yaml(data: bytes) -> Any:
 
 
 def _as_json(content: Any) -> str:
-    """Writes out the aliases of YAML, up to a limit: a few lines can expand to gigabytes."""
+    """Write out the aliases of YAML, up to a limit: a few lines can expand to gigabytes."""
     encoder = json.JSONEncoder(allow_nan=False, default=_text_of_date)
     parts, size = [], 0
     for part in encoder.iterencode(content):

@@ -238,5 +238,5 @@ def _check_ids(reads: Reads, options: Options) -> None:
 
 
 def _fingerprint(*judging: Any) -> str:
-    """Changes when a rule would judge differently: then its state is dropped."""
+    """Change when a rule would judge differently: then its state is dropped."""
     return hashlib.sha256(msgspec.json.encode(judging, order="sorted")).hexdigest()[:16]

@@ -83,7 +83,7 @@ def profile(
 
 
 def _write_timeline(storage: Storage, minutes: Sequence[IndexFile], path: Path) -> int:
-    """Returns how many bytes it has."""
+    """Return how many bytes it has."""
     from tocsin.cli.output import note
     from tocsin.cli.timeline import encoded, timeline
     from tocsin.evaluation import check, document
@@ -97,7 +97,7 @@ def _write_timeline(storage: Storage, minutes: Sequence[IndexFile], path: Path) 
 
 
 def _write_reports(storage: Storage, minutes: Sequence[IndexFile], folder: Path) -> int:
-    """Returns how many there are."""
+    """Return how many there are."""
     import json
 
     from tocsin.evaluation import check, document
@@ -116,7 +116,7 @@ def _write_reports(storage: Storage, minutes: Sequence[IndexFile], folder: Path)
 
 
 def _write_files(minutes: Sequence[IndexFile], folder: Path) -> int:
-    """Returns how many there are."""
+    """Return how many there are."""
     from tocsin.profile import write_amazon_files
     from tocsin.tensors import LocalStorage
 

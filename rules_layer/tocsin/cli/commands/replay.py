@@ -119,7 +119,7 @@ def _replayed(url: str, watch: str | None, rule_files: Sequence[str]) -> Documen
 def _replay_folder(
     folder: str, watch: str | None, rule_files: Sequence[str], *, as_json: bool
 ) -> int:
-    """Evaluates a local run, which no deployment has evaluated before."""
+    """Evaluate a local run, which no deployment has evaluated before."""
     from tocsin.cli.verdicts import print_verdicts
 
     document = {**_replayed(folder, watch, rule_files), "before": {}, "changed": []}
