@@ -125,7 +125,7 @@ def _loss(view: RunView) -> float | None:
 
 
 def _last(value: float | None) -> float:
-    """Run without one come last."""
+    """Runs without one come last."""
     return math.inf if value is None else value
 
 
