@@ -43,7 +43,7 @@ class DynamoSilences:
         def edit(body: bytes | None) -> tuple[bytes, Silence]:
             kept = [each for each in _decode(body) if each.until.timestamp() > oldest]
             if len(kept) >= _MOST:
-                raise ValueError(f"there are {_MOST} silences: some have to expire first")
+                raise ValueError(f"there are {_MOST} silences, the maximum: expire some first")
             return _encode([*kept, added]), added
 
         return self.table.change(_KEY, edit)
@@ -64,7 +64,7 @@ class DynamoSilences:
 def _encode(silences: list[Silence]) -> bytes:
     body = zlib.compress(msgspec.json.encode(silences))
     if len(body) > _MOST_BYTES:
-        raise ValueError("there are too many silences: some have to expire first")
+        raise ValueError("there are too many silences: expire some first")
     return body
 
 

@@ -47,7 +47,7 @@ def following_of(
     following = Following(storage, watch, now, publisher=Several([findings, *notifiers]))
     if actions := _not_taken(watch or _own(storage)):
         instead = "" if notifiers else "; --notify slack=URL sends messages"
-        note(f"not taken here: {', '.join(actions)}; of the actions only stop is{instead}")
+        note(f"actions not taken without a deployment: {', '.join(actions)}; stop works{instead}")
     if not following.has_begun:
         note(f"waiting for the first step in {storage.url}")
     return following

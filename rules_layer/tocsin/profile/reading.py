@@ -201,7 +201,7 @@ def _detailed(storage: Storage, note: Note) -> Iterator[tuple[Object, Anchor]]:
         if folder in anchors:
             yield found, anchors[folder]
         else:
-            note(f"{found.key} of run {storage.url}: no .metadata file dates it, and it is skipped")
+            note(f"{found.key} of run {storage.url}: skipped: no .metadata file gives its date")
 
 
 def _hour(minute: int) -> str:
