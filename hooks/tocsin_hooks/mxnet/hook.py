@@ -284,8 +284,8 @@ class GluonHook:
         self._reported = True
         if hidden := [name for name in blocks if name not in self._calls]:
             _log.warning(
-                "%d of %d blocks are not called (inside a hybridized network): their inputs and outputs "
-                "are not captured (%s …)",
+                "%d of %d blocks are not called (inside a hybridized network): their inputs and "
+                "outputs are not captured (%s …)",
                 len(hidden),
                 len(blocks),
                 hidden[0],
