@@ -64,7 +64,8 @@ class LossNotDecreasing(Rule):
     * The noise is larger than that percentage.
     * The loss started below 0, as a likelihood may: a percentage of it means nothing.
     * The hook compares losses with shuffled labels, and the skill has grown by 5 %, or is reliably
-      above 10 % (classes) or 50 % (numbers): a pretrained model has little left to learn.
+      above 10 % (classes) or 50 % (numbers): a pretrained model has little left to learn. A rise
+      by ``settled_percent`` % still fires.
 
     The level of a loss says nothing in adversarial, reinforcement, metric, ranking and
     self-supervised learning. The rule judges such a loss only if you name it.

@@ -44,10 +44,10 @@ class VanishingGradient(Rule):
     units of a layer. The scale of the loss does not matter. Resolves when gradients return, as when
     a layer is trained later.
 
-    Ignores these gradients, unless you select them:
+    Ignores gradients of biases and of single numbers, unless you select them: they are tiny if the
+    mean of the targets is zero. Also ignores these:
 
-    * those of biases and of single numbers: they are tiny if the mean of the targets is zero;
-    * those of LoRA's A, which are multiplied by a B that starts at zero;
+    * gradients of LoRA's A, which are multiplied by a B that starts at zero;
     * zeros of an expert in a mixture while other experts have gradients: it got no sample;
     * zeros of a recurrent layer's state weights: the state is zero in a series of one step;
     * empty tensors.
