@@ -39,7 +39,7 @@ SOURCES = [
 ]
 
 _FENCE = re.compile(r"^( *)```.*?^\1```$", re.MULTILINE | re.DOTALL)
-_CODE = re.compile(r"`[^`]*`")
+_CODE = re.compile(r"(`+)[^`]*\1")
 _ITEM = re.compile(r"(?:[*-]|\d+\.|#+) ")
 
 
