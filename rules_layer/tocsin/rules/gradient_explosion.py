@@ -42,11 +42,11 @@ class GradientExplosion(Rule):
     unit. Without captured weights or losses, the rule leaves them out.
 
     Fires when the sensitivity is at least ``ratio`` times its median over the last 16 saves, and
-    the loss does not improve: the median of the last three losses is not lower, and not within a
-    tenth of the range of all losses from the best. Profile ``recommended`` fires after three
-    consecutive saves: one odd batch is not an explosion. A network that leaves a plateau has
-    growing gradients and a falling loss. Exploded saves do not enter the median, so a lasting
-    explosion stays reported, and the rule resolves when it is over. ExplodingTensor reports
+    the loss does not improve. Then the median of the last three losses is not lower, and differs
+    from the best by more than a tenth of the range of all losses. Profile ``recommended`` fires
+    after three consecutive saves: one odd batch is not an explosion. A network that leaves a
+    plateau has growing gradients and a falling loss. Exploded saves do not enter the median, so a
+    lasting explosion stays reported, and the rule resolves when it is over. ExplodingTensor reports
     gradients that are not finite.
 
     Parameters
