@@ -118,7 +118,7 @@ class TorchHook:
         with Guard(log_error, "an earlier hook is not closed"):
             if isinstance(model, torch.nn.Module):
                 for earlier in owners(unwrapped(model)):
-                    earlier.close()  # with the step in hand, before the run is another's
+                    earlier.close()  # with the current step, before the run is another's
         owned = not isinstance(out, Hook)
         hook = out if isinstance(out, Hook) else Hook(out, **_with_worker(options))
         named = (loss,) if isinstance(loss, torch.nn.Module) else loss or ()
@@ -162,7 +162,7 @@ class TorchHook:
         kind: str | None = None,
         raw: bool | None = None,
     ) -> None:
-        """Save a tensor of the step in hand, as it is now. See ``Hook.save``."""
+        """Save a tensor of the current step, as it is now. See ``Hook.save``."""
         plan = self.hook.plan(name, collection, role=role, kind=kind, raw=raw, asked=True)
         if plan is None:
             return
@@ -179,7 +179,7 @@ class TorchHook:
 
     @property
     def should_stop(self) -> bool:
-        """Whether somebody asked for a stop. See ``Hook.should_stop``."""
+        """Return whether somebody asked for a stop. See ``Hook.should_stop``."""
         return self.hook.should_stop
 
     def stop_on_sigterm(self) -> None:

@@ -60,5 +60,5 @@ def tensors_of(value: Any) -> Iterator[Any]:
 
 
 def parts_of_index(index: Any) -> tuple[Any, ...]:
-    """What ``tensor[…]`` is given for each axis."""
+    """Return the index of ``tensor[…]`` for each axis."""
     return index if isinstance(index, tuple) else (index,)
