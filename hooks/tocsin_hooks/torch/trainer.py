@@ -66,7 +66,7 @@ class TrainerCapture:
 
     @property
     def saving(self) -> bool:
-        """Return whether the current step is saved: worth asking before computing what to save."""
+        """Whether the step in hand is saved: worth asking before computing what to save."""
         return self.torch is not None and self.torch.hook.saving
 
     def open(
@@ -146,7 +146,7 @@ class TrainerCapture:
             self._driver.pause()
 
     def save_scalars(self, values: Mapping[str, Any]) -> None:
-        """Save numbers of the current step: losses by their names, the others as metrics."""
+        """Save numbers of the step in hand: losses by their names, the others as metrics."""
         if self.torch is not None:
             for name, value in values.items():
                 self.torch.save(name, value, "losses" if "loss" in name.lower() else "metrics")

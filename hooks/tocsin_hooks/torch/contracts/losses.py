@@ -1,4 +1,4 @@
-"""Contracts of a call of a loss."""
+"""What must hold of a call of a loss, whatever is trained."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ SEVERAL_TIMES = frozenset(
         "class_weights_inverted",
     }
 )
-"""Contracts that one batch may break by chance: a dummy batch, or a short one."""
+"""What may be so once by chance: in a dummy batch, or a short one."""
 
 
 def broken_by_loss(call: LossCall) -> Iterator[str]:
@@ -108,13 +108,13 @@ def broken_by_loss(call: LossCall) -> Iterator[str]:
 
 
 def _is_each_with_each(one: Any, other: Any) -> bool:
-    """Return whether shapes (N) and (N, N) meet, the second from an earlier broadcast."""
+    """Whether shapes (N) and (N, N) meet, the second from an earlier broadcast."""
     few, many = sorted((one, other), key=lambda each: each.dim())
     return bool(few.dim() == 1 < len(few) and many.shape == (len(few), len(few)))
 
 
 def compares_samples(one: Any, other: Any, samples: int) -> bool:
-    """Return whether predictions of so many samples are subtracted from labels, or the reverse."""
+    """Whether predictions of so many samples are subtracted from labels, or the reverse."""
     if not (isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor)):
         return False
     alike = one.shape == other.shape and one.dim() > 0 and len(one) == samples > 1
@@ -122,7 +122,7 @@ def compares_samples(one: Any, other: Any, samples: int) -> bool:
 
 
 def labels_equal_inputs(call: LossCall, inputs: list[Any]) -> bool:
-    """Return whether a model of tokens is to predict the very tokens that it is given.
+    """Whether a model of tokens is to predict the very tokens that it is given.
 
     Labels that are themselves given to the model, which computes its loss, are no such tokens.
     """
@@ -159,21 +159,20 @@ def column_of_label(call: LossCall, inputs: list[Any]) -> tuple[int, int] | None
 
 
 def is_copied(call: LossCall) -> bool:
-    """Return whether a loss of classes is next to nothing beside that of a guess among all of
-    them."""
+    """Whether a loss of classes is next to nothing beside that of a guess among all of them."""
     classes = call.prediction.shape[1 if call.prediction.dim() > 1 else 0]
     blind = math.log(max(2, classes))
     return call.has_classes and bool(call.value.detach().mean() < _COPIED * blind)
 
 
 def are_constant(inputs: list[Any]) -> bool:
-    """Return whether all samples of a batch are the same in all that a model is given."""
+    """Whether all samples of a batch are the same in all that a model is given."""
     given = _samples_of(inputs)
     return bool(given) and given[0].is_floating_point() and _are_all_the_same(given)
 
 
 def have_equal_tokens(call: LossCall, inputs: list[Any]) -> bool:
-    """Return whether all samples of a batch have the same tokens, and other classes."""
+    """Whether all samples of a batch have the same tokens, and other classes."""
     given = _samples_of(inputs)
     labels = call.target
     if not (given and call.has_classes and labels.dim() == 1 and len(labels) == len(given[0])):
@@ -203,14 +202,13 @@ def _are_probabilities(call: LossCall, node: Any) -> bool:
 
 
 def _exceeds_one(prediction: Any) -> bool:
-    """Return whether each row, taken as logarithms of probabilities, has a sum of more than 1."""
+    """Whether each row, taken as logarithms of probabilities, has a sum of more than 1."""
     return _all(_rows(prediction).exp().sum(-1) > 1.01)
 
 
 def _are_all_alike(call: LossCall) -> bool:
-    """Return whether all of many labels are one and the same of many classes: neither the first,
-    which says where a positive sample stands, nor the last; these may stand for the rest as
-    well."""
+    """Whether all of many labels are one and the same of many classes: neither the first, which
+    says where a positive sample stands, nor the last; these may stand for the rest as well."""
     classes = call.prediction.shape[1 if call.prediction.dim() > 1 else 0]
     labels = call.target[call.target != call.arguments.get("ignore_index", -100)]
     if classes < _SEVERAL_CLASSES or len(labels) < _SEVERAL_LABELS:
@@ -219,8 +217,7 @@ def _are_all_alike(call: LossCall) -> bool:
 
 
 def _are_upside_down(call: LossCall) -> bool:
-    """Return whether the most frequent class has by far the largest weight: it should have the
-    least."""
+    """Whether the most frequent class has by far the largest weight: it should have the least."""
     weight, positive = call.arguments.get("weight"), call.arguments.get("pos_weight")
     if call.has_classes and weight is not None and weight.numel() > 1:
         labels = call.target.detach().flatten()
@@ -240,8 +237,8 @@ def _are_upside_down(call: LossCall) -> bool:
 
 
 def _are_not_permuted(prediction: Any) -> bool:
-    """Return whether scores of shape (N, C, positions …) are only viewed as (…, C), or the reverse:
-    the numbers stay where they are, and classes and positions are confused."""
+    """Whether scores of shape (N, C, positions …) are only viewed as (…, C), or the reverse: the
+    numbers stay where they are, and classes and positions are confused."""
     classes = prediction.shape[1 if prediction.dim() > 1 else 0]
     node, after = prediction.grad_fn, tuple(prediction.shape)
     while name_of(node) in autograd.VIEWS and (before := viewed_shape(node)):
@@ -256,7 +253,7 @@ def _are_not_permuted(prediction: Any) -> bool:
 
 
 def _has_blank(call: LossCall) -> bool:
-    """Return whether CTC's sign for nothing is one of the labels; what pads them does not count."""
+    """Whether CTC's sign for nothing is one of the labels; what pads them does not count."""
     labels, lengths = call.target, torch.as_tensor(call.arguments.get("target_lengths", ()))
     found = labels == call.arguments.get("blank", 0)
     if labels.dim() == 2 and lengths.shape == labels.shape[:1]:
@@ -266,8 +263,7 @@ def _has_blank(call: LossCall) -> bool:
 
 
 def _are_too_short(call: LossCall) -> bool:
-    """Return whether some samples have fewer steps than labels, so that no path leads through
-    them."""
+    """Whether some samples have fewer steps than labels, so that no path leads through them."""
     given = (call.arguments.get(name) for name in ("input_lengths", "target_lengths"))
     steps, labels = (torch.as_tensor(() if each is None else each).cpu() for each in given)
     if steps.shape != labels.shape or not steps.numel():

@@ -45,7 +45,7 @@ class TrainingContracts:
         self.derivatives = Derivatives()
         self.axes = Axes()
         self.draws = SampledActions()
-        self._dropouts = set[Any]()  # of the current step, by their nodes
+        self._dropouts = set[Any]()  # of the step in hand, by their nodes
         self._subtracts = False  # labels from predictions, since the model was given its inputs
         self._passes = 0  # in training
 
@@ -55,12 +55,12 @@ class TrainingContracts:
 
     @property
     def has_more(self) -> bool:
-        """Return whether a contract was found broken that no saved step holds."""
+        """Whether a contract was found broken that no saved step holds."""
         return self.are_wanted and self._broken.has_more
 
     @property
     def learns_by_a_copy(self) -> bool:
-        """Return whether the targets are values that a copy of the model gave."""
+        """Whether the targets are values that a copy of the model gave."""
         return self._copies.are_known
 
     def breaks(self, contract: str, place: str) -> None:
@@ -100,7 +100,7 @@ class TrainingContracts:
 
     @property
     def _is_looked_at(self) -> bool:
-        """Return whether the current pass is the first of a saved step, before enough updates."""
+        """Whether the pass in hand is the first of a saved step, before enough updates."""
         return self._step.saving and self._step.passes == 1 and not self.loop.over
 
     def acts(self, root: Any, *, alone: bool) -> None:
@@ -215,7 +215,7 @@ class TrainingContracts:
 
     @property
     def look(self) -> bool:
-        """Return whether anything looks at steps that are not saved."""
+        """Whether anything looks at steps that are not saved."""
         return self._copies.look
 
     def skipped(self, updates: Mapping[Any, int]) -> None:
@@ -230,12 +230,12 @@ class TrainingContracts:
         self.axes.forget()
 
     def close(self) -> None:
-        """Forget what was computed so far: it leads to no loss."""
+        """What was computed so far leads to no loss."""
         self._broken.begin_loss()
         self.derivatives.clear()
 
     def hand_over(self) -> None:
-        """Add what is broken to the current step, which is saved and ends."""
+        """Add what is broken to the step in hand, which is saved and ends."""
         if self._step.evaluates and self.are_wanted:
             with Guard(self._step.hook.trouble, "schedules are not looked at"):
                 self.loop.schedules.evaluated(self._step.loss)
