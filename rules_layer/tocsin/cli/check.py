@@ -29,7 +29,7 @@ def check_document(
 
 
 def _without_end(checkpoint: Checkpoint, now: float) -> Iterator[str]:
-    """Return whether a run that has not ended still trains, people see by when it saved last."""
+    """Whether a run that has not ended still trains, people see by when it saved last."""
     if checkpoint.ended != "marker" and checkpoint.last_step is not None:
         yield f"no end marker, last step {_age(now - checkpoint.last_time)} ago"
 

@@ -40,7 +40,7 @@ def judged(checkpoint: Checkpoint, rule: Watched, step: Step) -> tuple[RuleRecor
         what = f"the rule's state of {len(encoded)} bytes is over its {STATE_BYTES}"
         return disabled(record, what), None
     if kept != state and (what := _not_json(state, "state")):
-        return disabled(record, f"the rule's state would change when stored as JSON: {what}"), None
+        return disabled(record, f"the rule's state is not kept as it is: {what}"), None
     if not step.tick:
         record = replace(record, last_step=_count(rule.options, step))
     return _with_verdict(replace(record, state=kept), rule, verdict, step, checkpoint), verdict
