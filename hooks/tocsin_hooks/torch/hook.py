@@ -223,7 +223,7 @@ class TorchHook:
 def _with_worker(options: dict[str, Any]) -> dict[str, Any]:
     """A script that says which worker it is says how many there are, too."""
     own: dict[str, Any] = {}
-    with Guard(log_error, "not known which of several workers this is"):
+    with Guard(log_error, "cannot tell which of several workers this is"):
         own = worker_options(os.environ)
     if not {"worker", "num_workers"}.isdisjoint(options):
         own = {key: value for key, value in own.items() if key == "run_id"}
@@ -237,8 +237,8 @@ def _ended(hook: Hook, model: str, *, owned: bool) -> None:
     """The model is gone, and its training over. This may be the garbage collector's thread."""
     if not any(hook.position.values()):
         _log.warning(
-            "nothing was captured: the %s was gone before its first step. Keep what you give "
-            "to TorchHook.attach in a variable, and train that",
+            "nothing was captured: the %s was deleted before its first step. Keep the model that "
+            "you pass to TorchHook.attach in a variable, and train it",
             model,
         )
     if owned:
