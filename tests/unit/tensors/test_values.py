@@ -152,4 +152,4 @@ def test_an_event_file_that_leads_out_of_the_run(storage, tmp_path, tmp_path_fac
     path.unlink()
     path.symlink_to(outside)
     outcome = _outcome(read_values(storage, _index(storage)))
-    assert all("out of the run" in reason for reason in outcome.values())
+    assert all("outside of the run" in reason for reason in outcome.values())
